@@ -1,1 +1,15 @@
-//! Halcyon.
+//! What every other crate may use and nobody has to think about: identifiers, SQL state codes,
+//! the door to locks, atomics and threads, random numbers and clocks.
+//!
+//! This crate knows nothing of Halcyon's other crates, and holds no policy.
+
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod ids;
+pub mod rng;
+pub mod sqlstate;
+pub mod sync;
+
+pub use ids::{IndexId, PartitionId, RowId, SessionId, TableId, TxnId};
+pub use sqlstate::SqlState;

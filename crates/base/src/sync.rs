@@ -1,0 +1,232 @@
+//! The one door to locks, atomics and threads, so that a model checker can stand behind it.
+//!
+//! Normally this is `parking_lot` and `std`. Built with `--cfg shuttle` it is the `shuttle` model
+//! checker with the same interface (that of `parking_lot`: no poisoning, guards by reference in
+//! [`Condvar`]), and code that takes its locks here can be run under every schedule that shuttle
+//! chooses. There a timed wait never times out and `sleep` only yields.
+
+pub use imp::*;
+
+#[cfg(not(shuttle))]
+mod imp {
+    pub use parking_lot::{
+        Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
+    };
+    pub use std::sync::{Arc, Weak, atomic};
+    pub use std::{hint, thread};
+}
+
+#[cfg(shuttle)]
+mod imp {
+    pub use shuttle::sync::{Arc, RwLockReadGuard, RwLockWriteGuard, Weak, atomic};
+    pub use shuttle::thread;
+    use std::fmt;
+    use std::ops::{Deref, DerefMut};
+    use std::sync::{PoisonError, TryLockError};
+    use std::time::Duration;
+
+    /// What a spinning thread does between two looks.
+    pub mod hint {
+        /// Lets the model run another thread.
+        pub fn spin_loop() {
+            shuttle::thread::yield_now();
+        }
+    }
+
+    /// Mutual exclusion; a panic inside does not poison it.
+    #[derive(Debug, Default)]
+    pub struct Mutex<T: ?Sized>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        /// An unlocked mutex around `value`.
+        pub const fn new(value: T) -> Self {
+            Mutex(shuttle::sync::Mutex::new(value))
+        }
+
+        /// The value; nobody else can hold it.
+        pub fn into_inner(self) -> T {
+            self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    impl<T: ?Sized> Mutex<T> {
+        /// Waits until the value is free.
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        }
+
+        /// The value, unless somebody holds it.
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            match self.0.try_lock() {
+                Ok(guard) => Some(MutexGuard(Some(guard))),
+                Err(TryLockError::Poisoned(error)) => Some(MutexGuard(Some(error.into_inner()))),
+                Err(TryLockError::WouldBlock) => None,
+            }
+        }
+
+        /// The value; `&mut` proves that nobody else holds it.
+        pub fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    /// Access to what a [`Mutex`] guards. Empty only while a [`Condvar`] waits with it.
+    pub struct MutexGuard<'a, T: ?Sized>(Option<shuttle::sync::MutexGuard<'a, T>>);
+
+    const HELD: &str = "a guard is empty only inside Condvar::wait";
+
+    impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+        type Target = T;
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect(HELD)
+        }
+    }
+
+    impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect(HELD)
+        }
+    }
+
+    impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            (**self).fmt(f)
+        }
+    }
+
+    /// Whether a timed wait ended by time.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct WaitTimeoutResult(bool);
+
+    impl WaitTimeoutResult {
+        /// True if nobody notified in time. Never under the model.
+        pub fn timed_out(&self) -> bool {
+            self.0
+        }
+    }
+
+    /// A place to wait for a change of what a [`Mutex`] guards.
+    #[derive(Debug, Default)]
+    pub struct Condvar(shuttle::sync::Condvar);
+
+    impl Condvar {
+        /// A condition that nobody waits for.
+        pub const fn new() -> Self {
+            Condvar(shuttle::sync::Condvar::new())
+        }
+
+        /// Gives the mutex back, waits for a notification, takes the mutex again.
+        pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+            let held = guard.0.take().expect(HELD);
+            guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
+        }
+
+        /// As [`Condvar::wait`]; the model has no time, so it never times out.
+        pub fn wait_for<T>(
+            &self,
+            guard: &mut MutexGuard<'_, T>,
+            _timeout: Duration,
+        ) -> WaitTimeoutResult {
+            self.wait(guard);
+            WaitTimeoutResult(false)
+        }
+
+        /// Wakes one waiter.
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        /// Wakes all waiters.
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+
+    /// Many readers or one writer; a panic inside does not poison it.
+    #[derive(Debug, Default)]
+    pub struct RwLock<T: ?Sized>(shuttle::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        /// An unlocked lock around `value`.
+        pub const fn new(value: T) -> Self {
+            RwLock(shuttle::sync::RwLock::new(value))
+        }
+
+        /// The value; nobody else can hold it.
+        pub fn into_inner(self) -> T {
+            self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    impl<T: ?Sized> RwLock<T> {
+        /// Waits until no writer holds the value.
+        pub fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Waits until nobody holds the value.
+        pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// The value; `&mut` proves that nobody else holds it.
+        pub fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::{Arc, Condvar, Mutex, thread};
+    use std::time::Duration;
+
+    #[test]
+    fn waiter_sees_what_the_notifier_wrote() {
+        let shared = Arc::new((Mutex::new(0u32), Condvar::new()));
+        let other = Arc::clone(&shared);
+        let writer = thread::spawn(move || {
+            *other.0.lock() = 7;
+            other.1.notify_all();
+        });
+        let mut value = shared.0.lock();
+        while *value != 7 {
+            shared.1.wait(&mut value);
+        }
+        drop(value);
+        writer.join().expect("the writer does not panic");
+        assert!(
+            shared
+                .1
+                .wait_for(&mut shared.0.lock(), Duration::from_millis(1))
+                .timed_out()
+        );
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod tests {
+    use super::{Arc, Condvar, Mutex, RwLock, thread};
+
+    #[test]
+    fn waiter_sees_what_the_notifier_wrote_under_every_schedule() {
+        let model = || {
+            let shared = Arc::new((Mutex::new(0u32), Condvar::new(), RwLock::new(0u32)));
+            let other = Arc::clone(&shared);
+            let writer = thread::spawn(move || {
+                *other.2.write() = 1;
+                *other.0.lock() = 7;
+                other.1.notify_all();
+            });
+            let mut value = shared.0.lock();
+            while *value != 7 {
+                shared.1.wait(&mut value);
+            }
+            assert_eq!(*shared.2.read(), 1);
+            drop(value);
+            assert!(shared.0.try_lock().is_some());
+            writer.join().expect("the writer does not panic");
+        };
+        shuttle::check_random(model, 200);
+    }
+}
