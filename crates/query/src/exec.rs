@@ -1,5 +1,6 @@
 //! What a running statement sees: parameters, clock, session, and the partitions it may read.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use halcyon_store::{Partition, Value};
@@ -21,13 +22,36 @@ pub struct Env<'a> {
     pub cancel: &'a CancelToken,
 }
 
-/// Time as SQL sees it: microseconds since 1970-01-01 UTC.
-#[derive(Clone, Copy, Debug)]
+/// Time as SQL sees it: microseconds since 1970-01-01 UTC, read when first asked for.
+///
+/// Reading the clock costs a fifth of a point query, and few statements ask.
+#[derive(Clone, Debug, Default)]
 pub struct Clock {
-    /// `now()`, `current_timestamp`, `current_date`: the transaction's start.
-    pub transaction_us: i64,
-    /// `statement_timestamp()`.
-    pub statement_us: i64,
+    transaction_us: Cell<i64>,
+    statement_us: Cell<i64>,
+}
+
+impl Clock {
+    /// A clock for a transaction that began at `transaction_us`.
+    pub fn since(transaction_us: i64) -> Self {
+        Clock { transaction_us: Cell::new(transaction_us), statement_us: Cell::new(0) }
+    }
+
+    /// `statement_timestamp()`: the same throughout a statement.
+    pub fn statement_us(&self) -> i64 {
+        if self.statement_us.get() == 0 {
+            self.statement_us.set(halcyon_base::clock::unix_us());
+        }
+        self.statement_us.get()
+    }
+
+    /// `now()`, `current_timestamp`, `current_date`: the same throughout a transaction.
+    pub fn transaction_us(&self) -> i64 {
+        if self.transaction_us.get() == 0 {
+            self.transaction_us.set(self.statement_us());
+        }
+        self.transaction_us.get()
+    }
 }
 
 /// Session state that statements read; changed by SET and by the door.
