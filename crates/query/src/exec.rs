@@ -40,7 +40,7 @@ impl Clock {
     /// `statement_timestamp()`: the same throughout a statement.
     pub fn statement_us(&self) -> i64 {
         if self.statement_us.get() == 0 {
-            self.statement_us.set(halcyon_base::clock::unix_us());
+            self.statement_us.set(halcyon_base::clock::wall_us());
         }
         self.statement_us.get()
     }
