@@ -1,0 +1,130 @@
+//! The error a statement ends with: what PostgreSQL's clients expect to be told.
+//!
+//! Inner operations have small enums of their own; they become a [`SqlError`] where the
+//! statement's context (which table, which constraint) is known.
+
+use std::fmt;
+
+pub use halcyon_base::sqlstate::SqlState;
+
+/// Result of anything a statement can fail at.
+pub type Result<T, E = SqlError> = std::result::Result<T, E>;
+
+/// An error with SQLSTATE, message, detail, hint and position (in characters, from 1).
+///
+/// One pointer wide, so that `Result` stays cheap on the statement path.
+#[derive(Clone)]
+pub struct SqlError(Box<Fields>);
+
+/// What a [`SqlError`] tells; the names are those of PostgreSQL's protocol.
+#[derive(Clone, Debug, Default)]
+pub struct Fields {
+    /// Five characters that programs decide by.
+    pub state: SqlState,
+    /// One line, lower case, no full stop.
+    pub message: String,
+    /// The values and names behind the message.
+    pub detail: Option<String>,
+    /// What the user may do about it.
+    pub hint: Option<String>,
+    /// Character of the statement's text, counted from 1.
+    pub position: Option<u32>,
+    /// Where the error arose within generated or nested work, such as a line of COPY.
+    pub context: Option<String>,
+    /// Schema of the object concerned.
+    pub schema: Option<String>,
+    /// Table concerned.
+    pub table: Option<String>,
+    /// Column concerned.
+    pub column: Option<String>,
+    /// Constraint concerned.
+    pub constraint: Option<String>,
+}
+
+impl SqlError {
+    /// An error with state and message.
+    pub fn new(state: SqlState, message: impl Into<String>) -> Self {
+        SqlError(Box::new(Fields { state, message: message.into(), ..Fields::default() }))
+    }
+
+    /// 0A000: `what` is not offered.
+    pub fn unsupported(what: impl fmt::Display) -> Self {
+        Self::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
+    }
+
+    /// Adds the detail line.
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds the hint line.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the position, in characters from 1.
+    pub fn position(mut self, position: u32) -> Self {
+        self.0.position = Some(position);
+        self
+    }
+
+    /// Adds the context line.
+    pub fn context(mut self, context: impl Into<String>) -> Self {
+        self.0.context = Some(context.into());
+        self
+    }
+
+    /// Names the table concerned.
+    pub fn table(mut self, schema: impl Into<String>, table: impl Into<String>) -> Self {
+        self.0.schema = Some(schema.into());
+        self.0.table = Some(table.into());
+        self
+    }
+
+    /// Names the column concerned.
+    pub fn column(mut self, column: impl Into<String>) -> Self {
+        self.0.column = Some(column.into());
+        self
+    }
+
+    /// Names the constraint concerned.
+    pub fn constraint(mut self, constraint: impl Into<String>) -> Self {
+        self.0.constraint = Some(constraint.into());
+        self
+    }
+
+    /// The state that programs decide by.
+    pub fn state(&self) -> SqlState {
+        self.0.state
+    }
+
+    /// The message line.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Every field.
+    pub fn fields(&self) -> &Fields {
+        &self.0
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.state, self.0.message)?;
+        if let Some(detail) = &self.0.detail {
+            write!(f, " ({detail})")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for SqlError {}

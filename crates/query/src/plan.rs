@@ -1,0 +1,66 @@
+//! A bound statement, as the cache keeps it.
+
+use std::sync::Arc;
+
+use crate::analytic::AnalyticalPlan;
+use crate::catalog::Table;
+use crate::copy::CopyPlan;
+use crate::ddl::Ddl;
+use crate::dml::WritePlan;
+use crate::point::PointPlan;
+use crate::rows::ResultColumn;
+use crate::types::SqlType;
+use crate::utility::Utility;
+
+/// A statement that is ready to run any number of times at one catalog version.
+pub struct Prepared {
+    /// The text it was made from.
+    pub text: Arc<str>,
+    /// Catalog version it holds for.
+    pub catalog_version: u64,
+    /// What runs.
+    pub plan: Plan,
+    /// Types of `$1`, `$2`, ….
+    pub params: Vec<SqlType>,
+    /// Columns of the result; empty if there is none.
+    pub columns: Arc<[ResultColumn]>,
+    /// First word(s) of the command tag: `SELECT`, `INSERT`, `CREATE TABLE`, ….
+    pub tag: &'static str,
+}
+
+/// What runs.
+pub enum Plan {
+    /// Row at a time over bounded index lookups.
+    Point(PointPlan),
+    /// Vectorised over a snapshot.
+    Analytical(AnalyticalPlan),
+    /// INSERT, UPDATE, DELETE.
+    Write(WritePlan),
+    /// CREATE, ALTER, DROP, TRUNCATE, COMMENT, GRANT, REVOKE.
+    Ddl(Ddl),
+    /// COPY.
+    Copy(CopyPlan),
+    /// EXPLAIN of another plan.
+    Explain {
+        /// Whether it runs the plan and shows what it did.
+        analyze: bool,
+        /// The plan explained.
+        of: Box<Prepared>,
+    },
+    /// Transaction control, SET, SHOW, PREPARE: the session's own business.
+    Utility(Utility),
+    /// An empty text.
+    Empty,
+}
+
+impl Plan {
+    /// The tables whose partitions it locks or reads, in the order its needs refer to.
+    pub fn tables(&self) -> &[Arc<Table>] {
+        match self {
+            Plan::Point(plan) => plan.tables(),
+            Plan::Analytical(plan) => plan.tables(),
+            Plan::Write(plan) => plan.tables(),
+            _ => &[],
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Results: columns, rows one at a time, batches.
+
+use arrow::datatypes::FieldRef;
+use halcyon_store::ValueRef;
+
+use crate::error::Result;
+use crate::types::SqlType;
+
+/// A column of a result.
+#[derive(Clone, Debug)]
+pub struct ResultColumn {
+    /// Name shown.
+    pub name: String,
+    /// Arrow field of the column.
+    pub field: FieldRef,
+    /// SQL type; `None` for types only Arrow has (lists, structs), which are shown as text.
+    pub ty: Option<SqlType>,
+    /// Table and column (counted from 1) it comes from unchanged, for the wire's description.
+    pub origin: Option<(u32, u16)>,
+}
+
+/// Receives the rows of a row-at-a-time plan.
+pub trait RowSink {
+    /// Takes one row; the values live for this call only. `Ok(false)` ends the statement early.
+    fn row(&mut self, values: &[ValueRef<'_>]) -> Result<bool>;
+}
+
+/// Rows of a small result, kept in two allocations: cells, and the bytes of strings.
+#[derive(Clone, Debug, Default)]
+pub struct RowSet {
+    width: usize,
+    rows: usize,
+    cells: Vec<Cell>,
+    bytes: Vec<u8>,
+}
+
+/// A value, strings as a place in the row set's bytes.
+#[derive(Clone, Copy, Debug)]
+enum Cell {
+    Fixed(ValueRef<'static>),
+    Text { start: u32, len: u32 },
+    Bytes { start: u32, len: u32 },
+}
+
+impl RowSet {
+    /// An empty set of rows with `width` columns.
+    pub fn new(width: usize) -> Self {
+        RowSet { width, ..RowSet::default() }
+    }
+
+    /// Empties it, keeping its memory, for rows with `width` columns.
+    pub fn reset(&mut self, width: usize) {
+        self.width = width;
+        self.rows = 0;
+        self.cells.clear();
+        self.bytes.clear();
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Number of columns.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// A value. Panics if out of range.
+    pub fn value(&self, row: usize, column: usize) -> ValueRef<'_> {
+        assert!(row < self.rows && column < self.width, "row {row}, column {column}");
+        match self.cells[row * self.width + column] {
+            Cell::Fixed(value) => value,
+            Cell::Text { start, len } => {
+                let bytes = &self.bytes[start as usize..(start + len) as usize];
+                ValueRef::Text(std::str::from_utf8(bytes).expect("stored from a str"))
+            }
+            Cell::Bytes { start, len } => {
+                ValueRef::Bytes(&self.bytes[start as usize..(start + len) as usize])
+            }
+        }
+    }
+
+    fn push(&mut self, value: ValueRef<'_>) {
+        let start = self.bytes.len() as u32;
+        let cell = match value {
+            ValueRef::Text(text) => {
+                self.bytes.extend_from_slice(text.as_bytes());
+                Cell::Text { start, len: text.len() as u32 }
+            }
+            ValueRef::Bytes(bytes) => {
+                self.bytes.extend_from_slice(bytes);
+                Cell::Bytes { start, len: bytes.len() as u32 }
+            }
+            fixed => Cell::Fixed(fixed.fixed().expect("neither text nor bytes")),
+        };
+        self.cells.push(cell);
+    }
+}
+
+impl RowSink for RowSet {
+    fn row(&mut self, values: &[ValueRef<'_>]) -> Result<bool> {
+        debug_assert_eq!(values.len(), self.width);
+        values.iter().for_each(|value| self.push(*value));
+        self.rows += 1;
+        Ok(true)
+    }
+}

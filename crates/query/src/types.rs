@@ -1,0 +1,117 @@
+//! SQL's types: how they are spelled, stored, shown to DataFusion and named on the wire.
+
+use arrow::datatypes::{DataType, Field};
+use halcyon_store::Type;
+
+/// A column's or parameter's SQL type.
+///
+/// `Char` is stored without trailing blanks, so that comparison ignores them as the standard
+/// asks. Lengths count characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum SqlType {
+    Boolean,
+    SmallInt,
+    Integer,
+    BigInt,
+    Real,
+    Double,
+    Decimal { precision: u8, scale: i8 },
+    Char(Option<u32>),
+    Varchar(Option<u32>),
+    Text,
+    Bytea,
+    Date,
+    Time,
+    Timestamp,
+    TimestampTz,
+    Interval,
+    Uuid,
+}
+
+/// Metadata key of an Arrow field that carries a type Arrow cannot tell (`uuid`, `bpchar`, …).
+pub const TYPE_KEY: &str = "halcyon.type";
+
+impl SqlType {
+    /// How values lie in a segment.
+    pub fn storage(self) -> Type {
+        match self {
+            SqlType::Boolean => Type::Bool,
+            SqlType::SmallInt => Type::Int16,
+            SqlType::Integer => Type::Int32,
+            SqlType::BigInt => Type::Int64,
+            SqlType::Real => Type::Float32,
+            SqlType::Double => Type::Float64,
+            SqlType::Decimal { precision, scale } => Type::Decimal { precision, scale },
+            SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text => Type::Text,
+            SqlType::Bytea => Type::Bytes,
+            SqlType::Date => Type::Date,
+            SqlType::Time => Type::Time,
+            SqlType::Timestamp => Type::Timestamp,
+            SqlType::TimestampTz => Type::TimestampTz,
+            SqlType::Interval => Type::Interval,
+            SqlType::Uuid => Type::Uuid,
+        }
+    }
+
+    /// The Arrow type of a vector of this type.
+    pub fn arrow(self) -> DataType {
+        self.storage().arrow()
+    }
+
+    /// The Arrow field of a column of this type; metadata names what Arrow cannot tell.
+    pub fn field(self, name: &str, nullable: bool) -> Field {
+        let field = Field::new(name, self.arrow(), nullable);
+        field.with_metadata([(TYPE_KEY.to_owned(), self.to_string())].into())
+    }
+
+    /// Object id in PostgreSQL's `pg_type`.
+    pub fn oid(self) -> u32 {
+        match self {
+            SqlType::Boolean => 16,
+            SqlType::Bytea => 17,
+            SqlType::BigInt => 20,
+            SqlType::SmallInt => 21,
+            SqlType::Integer => 23,
+            SqlType::Text => 25,
+            SqlType::Real => 700,
+            SqlType::Double => 701,
+            SqlType::Char(_) => 1042,
+            SqlType::Varchar(_) => 1043,
+            SqlType::Date => 1082,
+            SqlType::Time => 1083,
+            SqlType::Timestamp => 1114,
+            SqlType::TimestampTz => 1184,
+            SqlType::Interval => 1186,
+            SqlType::Decimal { .. } => 1700,
+            SqlType::Uuid => 2950,
+        }
+    }
+}
+
+impl std::fmt::Display for SqlType {
+    /// PostgreSQL's spelling, as `format_type` gives it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SqlType::Boolean => f.write_str("boolean"),
+            SqlType::SmallInt => f.write_str("smallint"),
+            SqlType::Integer => f.write_str("integer"),
+            SqlType::BigInt => f.write_str("bigint"),
+            SqlType::Real => f.write_str("real"),
+            SqlType::Double => f.write_str("double precision"),
+            SqlType::Decimal { precision, scale } => write!(f, "numeric({precision},{scale})"),
+            SqlType::Char(Some(n)) => write!(f, "character({n})"),
+            SqlType::Char(None) => f.write_str("character"),
+            SqlType::Varchar(Some(n)) => write!(f, "character varying({n})"),
+            SqlType::Varchar(None) => f.write_str("character varying"),
+            SqlType::Text => f.write_str("text"),
+            SqlType::Bytea => f.write_str("bytea"),
+            SqlType::Date => f.write_str("date"),
+            SqlType::Time => f.write_str("time without time zone"),
+            SqlType::Timestamp => f.write_str("timestamp without time zone"),
+            SqlType::TimestampTz => f.write_str("timestamp with time zone"),
+            SqlType::Interval => f.write_str("interval"),
+            SqlType::Uuid => f.write_str("uuid"),
+        }
+    }
+}
