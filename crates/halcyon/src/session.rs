@@ -22,7 +22,7 @@ use halcyon_txn::{CancelToken, Isolation};
 
 use crate::copy::Copying;
 use crate::database::Shared;
-use crate::live::{SessionEntry, Tallies};
+use crate::live::{SessionEntry, Tallies, View};
 use crate::outcome::{Outcome, Tag};
 use crate::rows::Rows;
 use crate::run::Ran;
@@ -461,7 +461,8 @@ impl Session {
         types: &[Option<SqlType>],
         catalog: &Arc<Catalog>,
     ) -> Result<Arc<Prepared>> {
-        let live: Arc<dyn Live> = self.shared.clone();
+        let live: Arc<dyn Live> =
+            Arc::new(View { shared: self.shared.clone(), settings: self.settings.clone() });
         let binder = Binder {
             catalog,
             session: &self.vars,
