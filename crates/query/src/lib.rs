@@ -10,6 +10,7 @@
 
 pub mod analytic;
 pub mod catalog;
+pub mod coerce;
 pub mod copy;
 pub mod ddl;
 pub mod dml;
