@@ -12,14 +12,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{
-    ColumnStatistics, Constraint, Constraints, DataFusionError, Result, Statistics, internal_err,
+    ColumnStatistics, Constraint, Constraints, Result, Statistics, internal_err,
 };
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource, TableType};
@@ -316,17 +316,33 @@ impl Iterator for Batches {
             if (turn / RUN_SEGMENTS) % self.scans != self.scan {
                 continue;
             }
-            match self.batch(root, segment) {
-                Ok(batch) if batch.num_rows() == 0 => {}
-                result => return Some(result),
+            if let Some(batch) = self.batch(root, segment) {
+                return Some(batch);
             }
         }
     }
 }
 
 impl Batches {
-    fn batch(&self, root: &Partition, segment: usize) -> Result<RecordBatch> {
-        todo_scan(self, root, segment)
+    /// One segment; `None` if it holds no row.
+    fn batch(&self, root: &Partition, segment: usize) -> Option<Result<RecordBatch>> {
+        let segment = root.segment(segment)?;
+        let rows = RecordBatchOptions::new().with_row_count(Some(segment.row_count()));
+        let columns = match self.projection.iter().position(|column| *column == self.columns) {
+            None => segment.batch(&self.projection).columns,
+            Some(at) => {
+                let mut stored = self.projection.clone();
+                stored.remove(at);
+                let mut columns = segment.batch(&stored).columns;
+                let partition = (self.partition as i64) << 32;
+                let ids = segment.row_ids();
+                let ids = ids.values().iter().map(|row| partition | i64::from(*row));
+                columns.insert(at, Arc::new(Int64Array::from_iter_values(ids)));
+                columns
+            }
+        };
+        let schema = Arc::clone(&self.schema);
+        Some(RecordBatch::try_new_with_options(schema, columns, &rows).map_err(Into::into))
     }
 }
 
