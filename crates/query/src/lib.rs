@@ -25,7 +25,7 @@ pub mod exec;
 pub mod functions;
 pub mod parse;
 pub mod pg_functions;
-pub mod plan;
+//pub mod plan;
 pub mod point;
 pub mod provider;
 pub mod rows;
