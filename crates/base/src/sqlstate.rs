@@ -38,6 +38,13 @@ impl SqlState {
     }
 }
 
+impl Default for SqlState {
+    /// XX000: whoever did not say what went wrong has broken something.
+    fn default() -> Self {
+        SqlState::INTERNAL_ERROR
+    }
+}
+
 impl fmt::Display for SqlState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -1,1 +1,2 @@
-//! Halcyon.
+//! Experiments: measured arms beside rivals, every answer checked.
+#![forbid(unsafe_code)]

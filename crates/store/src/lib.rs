@@ -1,1 +1,34 @@
-//! Halcyon.
+//! A partition of a table as a value: typed vectors, strings, indexes, copy-on-write.
+//!
+//! A [`Partition`] holds rows and indexes. Cloning it takes a snapshot, at the cost of a few
+//! reference counts; a later change copies only the vectors and tree nodes that it touches, and
+//! only while somebody else holds them. Vectors have Arrow's layout, so an analytical scan of a
+//! snapshot reads the same memory as a point lookup.
+//!
+//! This crate knows no transactions, no SQL and no threads: no lock, no atomic but reference
+//! counts. What it takes for granted (types match, NOT NULL holds, rows exist) the layers above
+//! have checked; a breach is a panic.
+//!
+//! Where to start: [`Partition`], then `segment`, then `tree`.
+
+#![deny(unsafe_code)]
+
+mod append;
+mod batch;
+mod directory;
+mod heap;
+mod index;
+mod key;
+mod partition;
+mod segment;
+mod text;
+mod tree;
+mod value;
+mod vector;
+
+pub use append::AppendError;
+pub use batch::{Batch, SegmentRef};
+pub use index::{Conflict, Cursor, Direction, IndexDef, IndexRef, KeyColumn};
+pub use key::KeyBuf;
+pub use partition::{Partition, RowRef};
+pub use value::{ColumnDef, Interval, Schema, Type, Value, ValueRef};
