@@ -60,19 +60,12 @@ impl PartitionCell {
 
     /// As [`PartitionCell::new`] with `slot_count` reader slots, a power of two.
     pub fn with_slots(id: PartitionId, root: Partition, slot_count: usize) -> Self {
-        let core = Arc::new(Core {
-            id,
-            lock: Lock::new(slot_count),
-            root: root::Root::new(root),
-        });
+        let core = Arc::new(Core { id, lock: Lock::new(slot_count), root: root::Root::new(root) });
         let share = |slot| {
             let core = Arc::clone(&core);
             Arc::new(Share { core, slot })
         };
-        PartitionCell {
-            id,
-            shares: (0..slot_count).map(share).collect(),
-        }
+        PartitionCell { id, shares: (0..slot_count).map(share).collect() }
     }
 
     /// The handle for the sessions that `slot` stands for.
@@ -112,10 +105,7 @@ impl Share {
     }
 
     pub(crate) fn latch(&self) -> CellLatch<'_> {
-        CellLatch {
-            lock: self.core.lock.latch(),
-            core: &self.core,
-        }
+        CellLatch { lock: self.core.lock.latch(), core: &self.core }
     }
 
     /// Takes the partition shared if that is possible and fair: by the slot alone if nobody has
@@ -162,10 +152,7 @@ impl SharedGuard {
         // SAFETY: the slot counts us, so no exclusive guard exists or is made until `release`
         // (invariants 1 and 2), and `share` keeps the root alive as long as the access.
         let access = unsafe { share.core.root.read() };
-        SharedGuard {
-            access,
-            share: Arc::clone(share),
-        }
+        SharedGuard { access, share: Arc::clone(share) }
     }
 
     /// For a reader whose place in the queue has been granted.
@@ -227,11 +214,7 @@ impl ExclusiveGuard {
         // this is the only guard (invariants 1 and 2) until `release`; `share` keeps the root
         // alive as long as the access.
         let access = unsafe { share.core.root.write() };
-        ExclusiveGuard {
-            access,
-            share: Arc::clone(share),
-            participant,
-        }
+        ExclusiveGuard { access, share: Arc::clone(share), participant }
     }
 
     /// For a writer whose place in the queue has been granted and who has woken up.

@@ -24,10 +24,10 @@
 use crate::cell::PartitionCell;
 use crate::event::{Event, WaitLimits, Waited};
 use crate::manager::{AtRest, Manager, Participant};
+use halcyon_base::PartitionId;
 use halcyon_base::SqlState;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use halcyon_base::sync::{Arc, Mutex};
-use halcyon_base::PartitionId;
 use halcyon_store::Partition;
 use std::fmt;
 
@@ -212,4 +212,3 @@ impl Participant {
         std::mem::take(&mut at_rest.cuts)
     }
 }
-

@@ -51,12 +51,7 @@ impl fmt::Display for Mode {
 
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wait {
-            waiter,
-            mode,
-            partition,
-            blocker,
-        } = self;
+        let Wait { waiter, mode, partition, blocker } = self;
         write!(
             f,
             "Transaction {waiter} waits for {mode} lock on partition {partition}; \
@@ -145,9 +140,7 @@ impl WaitGraph {
                 blocker: self.waiting[cycle[(position + 1) % cycle.len()]].txn,
             }
         };
-        Deadlock {
-            cycle: (0..cycle.len()).map(wait).collect(),
-        }
+        Deadlock { cycle: (0..cycle.len()).map(wait).collect() }
     }
 }
 
@@ -170,11 +163,7 @@ impl<'a> Search<'a> {
             held.extend(locks.drain(..).map(|(partition, mode)| (partition, mode, idx)));
         }
         held.sort_unstable();
-        Search {
-            waiting,
-            queues,
-            held,
-        }
+        Search { waiting, queues, held }
     }
 
     /// Those whom waiter `idx` waits for.

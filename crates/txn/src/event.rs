@@ -87,12 +87,8 @@ impl Event {
         let mut sleeping = self.sleeping.lock();
         loop {
             // Fails only if it is set, or awaited already after a wake-up for nothing.
-            let _ = self.state.compare_exchange(
-                CLEAR,
-                AWAITED,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
+            let _ =
+                self.state.compare_exchange(CLEAR, AWAITED, Ordering::AcqRel, Ordering::Acquire);
             if self.is_set() {
                 return Waited::Set;
             }

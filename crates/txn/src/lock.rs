@@ -157,18 +157,12 @@ impl Lock {
     /// Takes the latch. Never held while waiting for anything but further latches in id order.
     #[inline]
     pub(crate) fn latch(&self) -> Latch<'_> {
-        Latch {
-            lock: self,
-            state: self.latched.lock(),
-        }
+        Latch { lock: self, state: self.latched.lock() }
     }
 
     fn reader_count(&self) -> u32 {
         // A reader that enters a slot after it was looked at finds the lock barred.
-        self.slots
-            .iter()
-            .map(|slot| slot.0.load(Ordering::SeqCst))
-            .sum()
+        self.slots.iter().map(|slot| slot.0.load(Ordering::SeqCst)).sum()
     }
 }
 
@@ -274,10 +268,7 @@ impl Latch<'_> {
             return false;
         }
         self.lock.slots[slot].0.fetch_sub(own, Ordering::SeqCst);
-        self.state.owner = Some(Owner {
-            participant,
-            entered,
-        });
+        self.state.owner = Some(Owner { participant, entered });
         true
     }
 

@@ -105,10 +105,7 @@ impl Manager {
                 center: Arc::clone(&center),
             })
         };
-        Manager(Arc::new(Offices {
-            pools: (0..default_slots()).map(pool).collect(),
-            center,
-        }))
+        Manager(Arc::new(Offices { pools: (0..default_slots()).map(pool).collect(), center }))
     }
 
     /// Begins a transaction of `session`; its first statement is not begun.

@@ -34,6 +34,6 @@ mod imp {
     }
 }
 
+pub(crate) use imp::is;
 #[cfg(shuttle)]
 pub use imp::plant;
-pub(crate) use imp::is;

@@ -25,7 +25,7 @@ use crate::deadlock::{Deadlock, Waiting};
 use crate::event::{WaitLimits, Waited};
 use crate::lock::{Mode, Want};
 use crate::manager::{Participant, Pool, TransactionState};
-use crate::undo::{Mark, Roots, ROWS_BEFORE_ROOT_FRACTION, ROWS_BEFORE_ROOT_MIN, Undo};
+use crate::undo::{Mark, ROWS_BEFORE_ROOT_FRACTION, ROWS_BEFORE_ROOT_MIN, Roots, Undo};
 use arrow::array::ArrayRef;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
@@ -198,13 +198,7 @@ impl Body {
     /// Notes a lock that was granted, in the place of one that was given back or in a new one.
     fn add(&mut self, partition: PartitionId, hold: Hold) -> LockHandle {
         self.exclusive_count += usize::from(matches!(hold, Hold::Exclusive(_)));
-        let held = Held {
-            partition,
-            hold,
-            epoch: self.epoch,
-            rows_recorded: 0,
-            root_kept: false,
-        };
+        let held = Held { partition, hold, epoch: self.epoch, rows_recorded: 0, root_kept: false };
         let vacant = self.held.iter().position(|held| matches!(held.hold, Hold::Released));
         let position = vacant.unwrap_or(self.held.len());
         match vacant {
@@ -330,12 +324,7 @@ impl Transaction {
         session: SessionId,
     ) -> Self {
         seat.participant.publish_begin(id, isolation, session);
-        Transaction {
-            seat: Some(seat),
-            pool,
-            id,
-            isolation,
-        }
+        Transaction { seat: Some(seat), pool, id, isolation }
     }
 
     /// The transaction's number.
@@ -508,11 +497,28 @@ impl Transaction {
         handle: LockHandle,
         values: &[ValueRef<'_>],
     ) -> Result<RowId, Conflict> {
+        self.insert_by(handle, |root| root.insert(values))
+    }
+
+    /// As [`Transaction::insert`], but lets keys repeat until [`Partition::check_unique`] at the
+    /// end of the statement.
+    #[inline]
+    pub fn insert_unchecked(&mut self, handle: LockHandle, values: &[ValueRef<'_>]) -> RowId {
+        let inserted = self.insert_by(handle, |root| Ok(root.insert_unchecked(values)));
+        inserted.expect("nothing was checked")
+    }
+
+    #[inline]
+    fn insert_by(
+        &mut self,
+        handle: LockHandle,
+        insert: impl FnOnce(&mut Partition) -> Result<RowId, Conflict>,
+    ) -> Result<RowId, Conflict> {
         self.serve_cuts();
         let body = self.body_mut();
         let recorded = body.records_rows(handle);
         let (root, undo) = body.parts(handle);
-        let row = root.insert(values)?;
+        let row = insert(root)?;
         if recorded {
             undo.inserted(handle.0, row);
         }
@@ -530,22 +536,48 @@ impl Transaction {
         columns: &[u16],
         values: &[ValueRef<'_>],
     ) -> Result<(), Conflict> {
+        self.update_by(handle, row, columns, |root| root.update(row, columns, values))
+    }
+
+    /// As [`Transaction::update`], but lets keys repeat until [`Partition::check_unique`] at the
+    /// end of the statement: `UPDATE t SET id = id + 1` needs it.
+    #[inline]
+    pub fn update_unchecked(
+        &mut self,
+        handle: LockHandle,
+        row: RowId,
+        columns: &[u16],
+        values: &[ValueRef<'_>],
+    ) {
+        let update = |root: &mut Partition| {
+            root.update_unchecked(row, columns, values);
+            Ok(())
+        };
+        self.update_by(handle, row, columns, update).expect("nothing was checked");
+    }
+
+    #[inline]
+    fn update_by(
+        &mut self,
+        handle: LockHandle,
+        row: RowId,
+        columns: &[u16],
+        update: impl FnOnce(&mut Partition) -> Result<(), Conflict>,
+    ) -> Result<(), Conflict> {
         self.serve_cuts();
         let body = self.body_mut();
         let recorded = body.records_rows(handle);
         let (root, undo) = body.parts(handle);
         if !recorded {
-            return root.update(row, columns, values);
+            return update(root);
         }
         let before = undo.save_columns(root.row(row).expect(NO_ROW), columns);
-        match root.update(row, columns, values) {
+        let updated = update(root);
+        match updated {
             Ok(()) => undo.updated(handle.0, row, before),
-            Err(conflict) => {
-                undo.forget(before);
-                return Err(conflict);
-            }
+            Err(_) => undo.forget(before),
         }
-        Ok(())
+        updated
     }
 
     /// Deletes a row. False if there is none.
@@ -565,13 +597,17 @@ impl Transaction {
         true
     }
 
-    /// Appends whole columns. The root is kept, so undoing costs nothing.
+    /// Appends whole columns, or nothing on an error. The root is kept, so undoing costs nothing.
     pub fn append(
         &mut self,
         handle: LockHandle,
         columns: &[ArrayRef],
     ) -> Result<Range<u32>, AppendError> {
-        self.alter(handle, |root| root.append(columns))
+        self.serve_cuts();
+        let body = self.body_mut();
+        let before = body.parts(handle).0.clone();
+        body.keep_root(handle, before);
+        body.parts(handle).0.append(columns)
     }
 
     /// Changes the partition as a whole: its indexes, its columns, all its rows. An error leaves
@@ -733,8 +769,7 @@ impl Seat {
         let participant = Arc::clone(&self.participant);
         participant.granted.clear();
         let mut latch = share.latch();
-        let ticket =
-            latch.lock.enqueue(want, share.slot(), participant.id, &participant.granted);
+        let ticket = latch.lock.enqueue(want, share.slot(), participant.id, &participant.granted);
         // The lock may have become free since it was tried.
         let granted = latch.lock.serve();
         drop(latch);
@@ -775,13 +810,7 @@ impl Seat {
 
     /// Gives everything back and makes the seat ready for the next transaction.
     fn end(&mut self) {
-        let Seat {
-            participant,
-            body,
-            releasing,
-            commit_hooks,
-            rollback_hooks,
-        } = self;
+        let Seat { participant, body, releasing, commit_hooks, rollback_hooks } = self;
         let body = body.as_mut().expect("a transaction ends with its body at hand");
         debug_assert!(rollback_hooks.is_empty());
         for (position, held) in body.held.iter_mut().enumerate() {

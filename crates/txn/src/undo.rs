@@ -145,11 +145,7 @@ impl Undo {
 
     #[inline]
     fn push(&mut self, held: u32, change: Change, before: Mark) {
-        self.records.push(Record {
-            held,
-            change,
-            before,
-        });
+        self.records.push(Record { held, change, before });
     }
 
     #[inline]

@@ -62,7 +62,12 @@ fn spawn_all(runs: Vec<Box<dyn FnOnce() + Send>>) {
     threads.into_iter().for_each(|thread| thread.join().expect("no model thread panics"));
 }
 
-fn lock(transaction: &mut Transaction, bank: &Bank, cell: usize, mode: Mode) -> Result<(), LockError> {
+fn lock(
+    transaction: &mut Transaction,
+    bank: &Bank,
+    cell: usize,
+    mode: Mode,
+) -> Result<(), LockError> {
     patiently(|limits| transaction.lock(&bank.cells[cell], mode, limits)).map(|_| ())
 }
 
@@ -73,9 +78,8 @@ fn readers_and_writers() {
         let bank = Arc::clone(&bank);
         Box::new(move || {
             let mut transaction = bank.begin(session);
-            let lock = patiently(|limits| {
-                transaction.lock(&bank.cells[0], Mode::Exclusive, limits)
-            });
+            let lock =
+                patiently(|limits| transaction.lock(&bank.cells[0], Mode::Exclusive, limits));
             add(&mut transaction, lock.expect("one lock is no deadlock"), RowId(0), 1);
             transaction.commit();
         }) as Box<dyn FnOnce() + Send>
@@ -120,14 +124,14 @@ fn waiting_writer_goes_before_later_readers() {
             let bank = Arc::clone(&bank);
             thread::spawn(move || {
                 let mut transaction = bank.begin(1);
-                let lock = patiently(|limits| {
-                    transaction.lock(&bank.cells[0], Mode::Exclusive, limits)
-                });
+                let lock =
+                    patiently(|limits| transaction.lock(&bank.cells[0], Mode::Exclusive, limits));
                 add(&mut transaction, lock.expect("no deadlock"), RowId(0), 1);
                 transaction.commit();
             })
         };
-        let waits = |bank: &Bank| bank.manager.locks(&bank.cells).iter().any(|l| l.waiting.is_some());
+        let waits =
+            |bank: &Bank| bank.manager.locks(&bank.cells).iter().any(|l| l.waiting.is_some());
         while !waits(&bank) {
             thread::yield_now();
         }
@@ -153,9 +157,8 @@ fn upgrade_waits_for_other_readers_and_two_upgrades_are_a_deadlock() {
             Box::new(move || {
                 let mut transaction = bank.begin(session);
                 lock(&mut transaction, &bank, 0, Mode::Shared).expect("readers do not wait here");
-                let upgraded = patiently(|limits| {
-                    transaction.lock(&bank.cells[0], Mode::Exclusive, limits)
-                });
+                let upgraded =
+                    patiently(|limits| transaction.lock(&bank.cells[0], Mode::Exclusive, limits));
                 match upgraded {
                     Ok(handle) => {
                         add(&mut transaction, handle, RowId(0), 1);
@@ -352,9 +355,8 @@ fn cut_does_not_wait_for_an_owner_that_waits_for_a_lock() {
             thread::spawn(move || {
                 let mut rng = Rng::new(1);
                 let mut transaction = bank.begin(1);
-                let handle = patiently(|limits| {
-                    transaction.lock(&bank.cells[0], Mode::Exclusive, limits)
-                });
+                let handle =
+                    patiently(|limits| transaction.lock(&bank.cells[0], Mode::Exclusive, limits));
                 add(&mut transaction, handle.expect("no deadlock"), RowId(0), 5);
                 lock(&mut transaction, &bank, 1, Mode::Shared).expect("no deadlock");
                 drop(transaction);
