@@ -12,43 +12,17 @@ pub mod interval;
 pub mod number;
 pub mod zone;
 
-use std::cell::OnceCell;
 use std::fmt::Write;
 
 use halcyon_store::{Interval, Value, ValueRef};
 
+/// Keeps the strings that conversions make; the same kind that expressions use.
+pub use bumpalo::Bump as Arena;
 pub use zone::TimeZone;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
 use datetime::DAY_US;
-
-/// Keeps the few values that a conversion had to make while their row is being written.
-#[derive(Default)]
-pub struct Arena {
-    head: OnceCell<Box<Node>>,
-}
-
-struct Node {
-    value: Value,
-    next: OnceCell<Box<Node>>,
-}
-
-impl Arena {
-    /// An empty arena; allocates nothing.
-    pub fn new() -> Self {
-        Arena::default()
-    }
-
-    /// Keeps `value` as long as the arena lives. O(values kept): meant for one row's.
-    pub fn keep(&self, value: Value) -> ValueRef<'_> {
-        let mut place = &self.head;
-        while let Some(node) = place.get() {
-            place = &node.next;
-        }
-        place.get_or_init(|| Box::new(Node { value, next: OnceCell::new() })).value.as_ref()
-    }
-}
 
 /// 22P02: `text` is no value of the type.
 pub(crate) fn invalid(ty: &str, text: &str) -> SqlError {
@@ -90,7 +64,7 @@ pub fn parse<'a>(
         SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text => {
             ValueRef::Text(fit_text(text, ty)?)
         }
-        SqlType::Bytea => arena.keep(Value::Bytes(parse_bytea(text)?)),
+        SqlType::Bytea => ValueRef::Bytes(arena.alloc_slice_copy(&parse_bytea(text)?)),
         SqlType::Date => ValueRef::Date(datetime::parse_date(text)?),
         SqlType::Time => ValueRef::Time(datetime::parse_time(text)?),
         SqlType::Timestamp => ValueRef::Timestamp(datetime::parse_timestamp(text)?),
@@ -222,8 +196,8 @@ fn convert<'a>(
                 ValueRef::Bool(value) => value.to_string(),
                 value => to_text(value, from, zone),
             };
-            let text = if explicit { cut_text(&text, to) } else { fit_text(&text, to)? }.to_owned();
-            arena.keep(Value::Text(text))
+            let text = if explicit { cut_text(&text, to) } else { fit_text(&text, to)? };
+            ValueRef::Text(arena.alloc_str(text))
         }
         (ValueRef::Text(text), to) if explicit => parse(text, to, zone, arena)?,
         (value, to) if is_number(from) && is_number(to) => convert_number(value, from, to)?,

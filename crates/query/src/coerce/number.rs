@@ -2,8 +2,11 @@
 
 use std::fmt::Write;
 
+use halcyon_store::ValueRef;
+
 use super::invalid;
 use crate::error::{Result, SqlError, SqlState};
+use crate::types::SqlType;
 
 /// Largest precision of a decimal.
 pub const DECIMAL_DIGITS_MAX: u8 = 38;
@@ -190,6 +193,26 @@ pub fn rescale(value: i128, from: i8, to: i8) -> Option<i128> {
     let (quotient, rest) = (value / divisor, value % divisor);
     let away = (rest.unsigned_abs() >= divisor as u128 - rest.unsigned_abs()) as i128;
     Some(quotient + away * value.signum())
+}
+
+/// The value of an integer of any width.
+pub fn widen_integer(value: ValueRef<'_>) -> Option<i64> {
+    match value {
+        ValueRef::Int16(value) => Some(value as i64),
+        ValueRef::Int32(value) => Some(value as i64),
+        ValueRef::Int64(value) => Some(value),
+        _ => None,
+    }
+}
+
+/// An integer as a value of an integer type; `None` if it does not fit or `ty` is no integer.
+pub fn fit_integer(value: i64, ty: SqlType) -> Option<ValueRef<'static>> {
+    match ty {
+        SqlType::SmallInt => i16::try_from(value).ok().map(ValueRef::Int16),
+        SqlType::Integer => i32::try_from(value).ok().map(ValueRef::Int32),
+        SqlType::BigInt => Some(ValueRef::Int64(value)),
+        _ => None,
+    }
 }
 
 /// Writes a decimal with exactly `scale` places.
