@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result as DfResult, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
@@ -52,7 +52,7 @@ pub struct Binder<'a> {
     /// Who asks, and where names are looked up.
     pub session: &'a SessionVars,
     /// Functions, rules, workers.
-    pub df: &'a Arc<DataFusion>,
+    pub df: &'a DataFusion,
 }
 
 /// A query that was bound: its plan and its parameters.

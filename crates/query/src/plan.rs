@@ -54,6 +54,19 @@ pub enum Plan {
 }
 
 impl Plan {
+    /// Which executor runs it, for the system views.
+    pub fn executor(&self) -> &'static str {
+        match self {
+            Plan::Point(_) => "point",
+            Plan::Analytical(_) => "analytical",
+            Plan::Write(_) => "write",
+            Plan::Ddl(_) => "ddl",
+            Plan::Copy(_) => "copy",
+            Plan::Explain { of, .. } => of.plan.executor(),
+            Plan::Utility(_) | Plan::Empty => "session",
+        }
+    }
+
     /// The tables whose partitions it locks or reads, in the order its needs refer to.
     pub fn tables(&self) -> &[Arc<Table>] {
         match self {
