@@ -48,7 +48,6 @@ use crate::point::Scratch;
 use crate::rows::{ResultColumn, RowSet, RowSink};
 use crate::types::SqlType;
 
-pub(crate) use insert::target_columns;
 pub(crate) use query::QuerySource;
 pub(crate) use source::{Cell, Convert, default as default_cell};
 pub(crate) use target::Target;
