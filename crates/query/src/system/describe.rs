@@ -266,6 +266,7 @@ const LETTERS: &[(Privilege, char)] = &[
     (Privilege::Truncate, 'D'),
     (Privilege::References, 'x'),
     (Privilege::Usage, 'U'),
+    (Privilege::Create, 'C'),
 ];
 
 /// A privilege in words.
@@ -278,6 +279,7 @@ pub(crate) fn privilege_name(privilege: Privilege) -> &'static str {
         Privilege::Truncate => "TRUNCATE",
         Privilege::References => "REFERENCES",
         Privilege::Usage => "USAGE",
+        Privilege::Create => "CREATE",
     }
 }
 
