@@ -8,6 +8,7 @@
 //! 2. `row_count` is the sum of the segments' live rows.
 //! 3. The bit of a segment in `free` is set exactly if it has a free slot; words of `free` before
 //!    `free_hint` are 0.
+//!
 //! Cost: a row is found in three dependent loads; a free slot in O(1) amortised.
 
 use crate::segment::Segment;

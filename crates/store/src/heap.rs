@@ -10,6 +10,7 @@
 //! 2. A view's prefix is the string's first 4 bytes; bytes of a short view beyond its length are 0.
 //! 3. `live_bytes` is the summed length of the long strings of live rows.
 //! 4. The bytes of a block below the filled mark never change.
+//!
 //! Cost: `store` copies the string once, and compaction (see [`Heap::wants_compaction`]) again
 //! whenever as much became garbage as is alive: O(1) per byte, amortised.
 

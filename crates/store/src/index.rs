@@ -358,7 +358,9 @@ fn insert_sorted<K: Key + Ord>(
         {
             return Err(pair[0].1);
         }
-        if tree.len() > 0 {
+        // Serial keys come behind all that are there: one search instead of one per row.
+        let overlaps = entries.first().is_some_and(|first| tree.has_from(first.0.probe()));
+        if overlaps {
             let taken = entries.iter().filter(|entry| binding(entry.1));
             if let Some(row) = taken.filter_map(|entry| tree.get(entry.0.probe())).next() {
                 return Err(row);
