@@ -1,0 +1,214 @@
+//! Snapshot cuts: the roots of several partitions as of one moment between transactions.
+//!
+//! Words: the *moment* of a cut is when its requester holds the latches of all wanted partitions;
+//! a cut is *pending* at an owner that had not ended at that moment; the *pre-image* of a
+//! partition is its root without the owner's changes.
+//! Invariants:
+//! 1. A cut holds each transaction wholly or not at all. A commit releases all its partitions
+//!    under all their latches: at the moment of a cut it has released all or none of them.
+//! 2. What is pending at an owner is fulfilled before the owner releases anything, so nobody else
+//!    has touched the partition since the moment of the cut.
+//! 3. Whoever fulfils has the owner's body: the owner itself while a statement runs, and anybody
+//!    who finds it at rest. Undo leads back to the state before the transaction from any
+//!    point between two row changes, so it does not matter how far the owner got meanwhile.
+//!
+//! A requester waits for no lock and so is not part of deadlock detection: an owner that waits
+//! for a lock is at rest. The longest it waits is until the owner's next row change or the end of
+//! its statement.
+//! Cost: a latch and a clone of the root (a few reference counts) per partition; for a partition
+//! in writing also the owner's undo records of it. Threads: any; but not in the middle of a
+//! statement of a transaction that holds one of the partitions exclusively, which would wait for
+//! itself: that one sees its own partitions by [`crate::Transaction::root`].
+//! Source: DESIGN.md §5; copy-on-write snapshots without fork after HyPer.
+
+use crate::cell::PartitionCell;
+use crate::event::{Event, WaitLimits, Waited};
+use crate::manager::{AtRest, Manager, Participant};
+use halcyon_base::PartitionId;
+use halcyon_base::SqlState;
+use halcyon_base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use halcyon_base::sync::{Arc, Mutex};
+use halcyon_store::Partition;
+use std::fmt;
+
+/// Looks at an unfinished cut before sleeping: some twenty microseconds, several short statements.
+const SPINS: u32 = if cfg!(shuttle) { 1 } else { 400 };
+
+/// Why there is no snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutError {
+    /// A statement that writes one of the partitions ran longer than the limit.
+    Timeout,
+    /// The token was cancelled.
+    Cancelled,
+}
+
+impl CutError {
+    /// SQL code of the error.
+    pub fn sql_state(&self) -> SqlState {
+        match self {
+            CutError::Timeout => SqlState::LOCK_NOT_AVAILABLE,
+            CutError::Cancelled => SqlState::QUERY_CANCELED,
+        }
+    }
+}
+
+impl fmt::Display for CutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CutError::Timeout => "no snapshot within the time limit: a statement writes the table",
+            CutError::Cancelled => "cancelled while waiting for a snapshot",
+        })
+    }
+}
+
+impl std::error::Error for CutError {}
+
+/// A cut that waits for owners.
+struct Request {
+    /// By position in the requester's list of partitions.
+    roots: Mutex<Vec<Option<Partition>>>,
+    missing: AtomicUsize,
+    complete: Arc<Event>,
+    /// The requester has given up.
+    abandoned: AtomicBool,
+}
+
+/// One partition that a cut wants from its owner.
+pub(crate) struct PendingCut {
+    pub(crate) partition: PartitionId,
+    position: usize,
+    request: Arc<Request>,
+}
+
+impl PendingCut {
+    /// Whether anybody still waits for it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.request.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// Hands the pre-image over.
+    pub(crate) fn deliver(self, pre_image: Partition) {
+        self.request.roots.lock()[self.position] = Some(pre_image);
+        self.request.delivered();
+    }
+}
+
+impl Request {
+    fn delivered(&self) {
+        // The last one sees what the others wrote, and hands it on by the event.
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.complete.set();
+        }
+    }
+}
+
+/// Takes the roots of `cells` at one moment, in their order; none of them changes any more.
+///
+/// Each transaction is in all of them wholly or in none. Waits for at most one running statement
+/// per owner, within `limits`.
+/// Errors: [`CutError`]; the wait was given up. Nothing is held then.
+pub fn cut(
+    manager: &Manager,
+    cells: &[Arc<PartitionCell>],
+    limits: &WaitLimits<'_>,
+) -> Result<Vec<triomphe::Arc<Partition>>, CutError> {
+    let mut order: Vec<usize> = (0..cells.len()).collect();
+    order.sort_unstable_by_key(|&position| cells[position].id);
+    order.dedup_by_key(|position| cells[*position].id);
+    let (mut roots, pending) = moment(manager, cells, &order);
+    if let Some(pending) = pending {
+        fulfil(&pending, limits)?;
+        for (position, root) in pending.request.roots.lock().iter_mut().enumerate() {
+            roots[position] = roots[position].take().or(root.take());
+        }
+    }
+    let taken = order.iter().map(|&position| {
+        let root = roots[position].take().expect("every partition was free or delivered");
+        (cells[position].id, triomphe::Arc::new(root))
+    });
+    let by_id: Vec<(PartitionId, triomphe::Arc<Partition>)> = taken.collect();
+    let root_of = |cell: &Arc<PartitionCell>| {
+        let found = by_id.binary_search_by_key(&cell.id, |&(id, _)| id);
+        triomphe::Arc::clone(&by_id[found.expect("every cell was taken")].1)
+    };
+    Ok(cells.iter().map(root_of).collect())
+}
+
+/// What a cut has left with owners.
+struct Pending {
+    request: Arc<Request>,
+    owners: Vec<Arc<Participant>>,
+}
+
+/// Holds all latches at once, clones what is free and leaves a request with the other owners.
+fn moment(
+    manager: &Manager,
+    cells: &[Arc<PartitionCell>],
+    order: &[usize],
+) -> (Vec<Option<Partition>>, Option<Pending>) {
+    let latches: Vec<_> = order.iter().map(|&position| cells[position].latch()).collect();
+    let mut roots = vec![None; cells.len()];
+    let mut owned = Vec::new();
+    for (latch, &position) in latches.iter().zip(order) {
+        roots[position] = latch.free_root();
+        if roots[position].is_none() {
+            let owner = latch.lock.owner().expect("a partition that is not free has an owner");
+            owned.push((position, manager.center().participant(owner.participant)));
+        }
+    }
+    if owned.is_empty() {
+        return (roots, None);
+    }
+    let request = Arc::new(Request {
+        roots: Mutex::new(vec![None; cells.len()]),
+        missing: AtomicUsize::new(owned.len()),
+        complete: Arc::default(),
+        abandoned: AtomicBool::new(false),
+    });
+    for (position, owner) in &owned {
+        let mut at_rest = owner.at_rest.lock();
+        at_rest.cuts.push(PendingCut {
+            partition: cells[*position].id,
+            position: *position,
+            request: Arc::clone(&request),
+        });
+        owner.cuts_pending.store(true, Ordering::Relaxed);
+    }
+    let mut owners: Vec<Arc<Participant>> = owned.into_iter().map(|(_, owner)| owner).collect();
+    owners.sort_unstable_by_key(|owner| owner.id);
+    owners.dedup_by_key(|owner| owner.id);
+    (roots, Some(Pending { request, owners }))
+}
+
+/// Makes the pre-images of owners at rest, and waits for the others to make theirs.
+fn fulfil(pending: &Pending, limits: &WaitLimits<'_>) -> Result<(), CutError> {
+    for owner in &pending.owners {
+        owner.fulfil_at_rest();
+    }
+    let error = match pending.request.complete.wait(limits, SPINS) {
+        Waited::Set => return Ok(()),
+        Waited::TimedOut => CutError::Timeout,
+        Waited::Cancelled => CutError::Cancelled,
+    };
+    pending.request.abandoned.store(true, Ordering::Relaxed);
+    Err(error)
+}
+
+impl Participant {
+    /// Fulfils the cuts that are pending here if no statement runs.
+    fn fulfil_at_rest(&self) {
+        let mut at_rest = self.at_rest.lock();
+        if at_rest.body.is_none() {
+            return;
+        }
+        let cuts = self.take_cuts(&mut at_rest);
+        at_rest.body.as_ref().expect("looked at above").fulfil(cuts);
+    }
+
+    /// The cuts that are pending here; whoever takes them fulfils them.
+    pub(crate) fn take_cuts(&self, at_rest: &mut AtRest) -> Vec<PendingCut> {
+        self.cuts_pending.store(false, Ordering::Relaxed);
+        std::mem::take(&mut at_rest.cuts)
+    }
+}

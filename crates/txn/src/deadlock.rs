@@ -1,0 +1,210 @@
+//! Who waits for whom, and the search for a cycle when a wait begins.
+//!
+//! A waiter waits for the one before it in the queue, and for every transaction that holds the
+//! partition in a mode that conflicts with what it wants. Only waiters can be part of a cycle,
+//! so the graph knows nothing else: it is touched when somebody must wait anyway, and locks that
+//! are granted at once cost nothing here.
+//! Invariants:
+//! 1. A transaction's locks do not change while it waits, so the edges of a waiter are stable.
+//! 2. A waiter joins its lock's queue before it is registered here. Of those in a cycle the last
+//!    to register sees it whole; it is the victim and leaves the graph at once, so that no second
+//!    one is chosen.
+//!
+//! A cycle is reported only if, after it was found, all its members still wait: then all its
+//! edges were there when the search began, and it is real.
+//! Cost: O(1) for who holds nothing and is last in line, else O(w log w) for w waiters.
+
+use crate::lock::{Mode, Want};
+use crate::manager::{Participant, ParticipantId};
+use halcyon_base::sync::Arc;
+use halcyon_base::{PartitionId, TxnId};
+use std::fmt;
+
+/// A cycle of transactions each of which waits for the next; the first one is the victim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    /// The waits, in order; the last one's blocker is the first one's waiter.
+    pub cycle: Vec<Wait>,
+}
+
+/// One transaction waiting for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The transaction that waits.
+    pub waiter: TxnId,
+    /// What it waits for.
+    pub mode: Mode,
+    /// The partition it wants to lock.
+    pub partition: PartitionId,
+    /// The transaction that holds the partition or stands before it in the queue.
+    pub blocker: TxnId,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Shared => "shared",
+            Mode::Exclusive => "exclusive",
+        })
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wait { waiter, mode, partition, blocker } = self;
+        write!(
+            f,
+            "Transaction {waiter} waits for {mode} lock on partition {partition}; \
+             blocked by transaction {blocker}."
+        )
+    }
+}
+
+/// The detail text of the error: one sentence per wait.
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, wait) in self.cycle.iter().enumerate() {
+            if position > 0 {
+                f.write_str("\n")?;
+            }
+            wait.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A transaction in a lock's queue.
+pub(crate) struct Waiting {
+    pub(crate) participant: Arc<Participant>,
+    pub(crate) txn: TxnId,
+    pub(crate) partition: PartitionId,
+    pub(crate) want: Want,
+    pub(crate) ticket: u64,
+}
+
+impl Waiting {
+    /// Place in the queues of all partitions: by partition, upgrades first, then by arrival.
+    fn place(&self) -> (PartitionId, bool, u64) {
+        (self.partition, self.want != Want::Upgrade, self.ticket)
+    }
+
+    /// False once it was granted its lock, though it may not have woken up.
+    fn still_waits(&self) -> bool {
+        !self.participant.granted.is_set()
+    }
+}
+
+/// Everybody who waits for a lock.
+#[derive(Default)]
+pub(crate) struct WaitGraph {
+    waiting: Vec<Waiting>,
+}
+
+impl WaitGraph {
+    /// Adds a waiter, unless that closes a cycle.
+    pub(crate) fn register(&mut self, waiting: Waiting) -> Result<(), Deadlock> {
+        let certainly_free = waiting.participant.holds_nothing()
+            && !self.waiting.iter().any(|other| {
+                other.partition == waiting.partition && other.place() > waiting.place()
+            });
+        self.waiting.push(waiting);
+        if certainly_free {
+            return Ok(());
+        }
+        // A member that got its lock meanwhile makes the cycle unreal; there may be another.
+        while let Some(cycle) = Search::new(&self.waiting).cycle_through(self.waiting.len() - 1) {
+            if cycle.iter().all(|&idx| self.waiting[idx].still_waits()) {
+                let deadlock = self.describe(&cycle);
+                self.waiting.pop();
+                return Err(deadlock);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a waiter that has its lock or gave up.
+    pub(crate) fn leave(&mut self, participant: ParticipantId) {
+        let by_participant = |waiting: &Waiting| waiting.participant.id == participant;
+        if let Some(position) = self.waiting.iter().position(by_participant) {
+            self.waiting.swap_remove(position);
+        }
+    }
+
+    fn describe(&self, cycle: &[usize]) -> Deadlock {
+        let wait = |position: usize| {
+            let waiter = &self.waiting[cycle[position]];
+            Wait {
+                waiter: waiter.txn,
+                mode: waiter.want.mode(),
+                partition: waiter.partition,
+                blocker: self.waiting[cycle[(position + 1) % cycle.len()]].txn,
+            }
+        };
+        Deadlock { cycle: (0..cycle.len()).map(wait).collect() }
+    }
+}
+
+/// The graph's edges, sorted for lookup; alive for one search.
+struct Search<'a> {
+    waiting: &'a [Waiting],
+    /// Waiters in the order of [`Waiting::place`].
+    queues: Vec<usize>,
+    /// What the waiters hold, sorted.
+    held: Vec<(PartitionId, Mode, usize)>,
+}
+
+impl<'a> Search<'a> {
+    fn new(waiting: &'a [Waiting]) -> Self {
+        let mut queues: Vec<usize> = (0..waiting.len()).collect();
+        queues.sort_unstable_by_key(|&idx| waiting[idx].place());
+        let mut held = Vec::new();
+        for (idx, waiter) in waiting.iter().enumerate() {
+            let mut locks = waiter.participant.held();
+            held.extend(locks.drain(..).map(|(partition, mode)| (partition, mode, idx)));
+        }
+        held.sort_unstable();
+        Search { waiting, queues, held }
+    }
+
+    /// Those whom waiter `idx` waits for.
+    fn blockers(&self, idx: usize) -> Vec<usize> {
+        let waiter = &self.waiting[idx];
+        let place = |&other: &usize| self.waiting[other].place();
+        let in_queue = self.queues.partition_point(|other| place(other) < waiter.place());
+        let before = in_queue.checked_sub(1).map(|position| self.queues[position]);
+        let mut blockers: Vec<usize> = before
+            .filter(|&other| self.waiting[other].partition == waiter.partition)
+            .into_iter()
+            .collect();
+        let first = self.held.partition_point(|held| held.0 < waiter.partition);
+        let holders = self.held[first..].iter().take_while(|held| held.0 == waiter.partition);
+        let conflicting = holders.filter(|&&(_, mode, holder)| {
+            holder != idx && (mode == Mode::Exclusive || waiter.want != Want::Shared)
+        });
+        blockers.extend(conflicting.map(|&(_, _, holder)| holder));
+        blockers
+    }
+
+    /// A path from `start` back to it, or `None`. Depth first, each waiter visited once.
+    fn cycle_through(&self, start: usize) -> Option<Vec<usize>> {
+        let mut visited: Vec<bool> = self.waiting.iter().map(|w| !w.still_waits()).collect();
+        if visited[start] {
+            return None;
+        }
+        let mut path = vec![(start, self.blockers(start))];
+        visited[start] = true;
+        while let Some((_, blockers)) = path.last_mut() {
+            let Some(next) = blockers.pop() else {
+                path.pop();
+                continue;
+            };
+            if next == start {
+                return Some(path.into_iter().map(|(idx, _)| idx).collect());
+            }
+            if !std::mem::replace(&mut visited[next], true) {
+                path.push((next, self.blockers(next)));
+            }
+        }
+        None
+    }
+}

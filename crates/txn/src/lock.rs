@@ -1,0 +1,321 @@
+//! The lock word of a partition: shared or exclusive, fair, with an upgrade.
+//!
+//! Words: a *slot* counts the readers of the sessions mapped to it, in a cache line of its own; the
+//! lock is *barred* while a writer holds it or anybody waits, and then readers may not enter by
+//! their slot alone; the *latch* is a small mutex around the owner and the queue; an owner that
+//! was taken from the queue has not *entered* until it has woken up.
+//! How it works: a reader adds itself to its slot and looks whether the lock is barred. If not it
+//! is in, and has written no line that another core writes. A writer bars the lock under the
+//! latch and then adds up the slots. One of the two sees the other, because both write first and
+//! read then, all in one total order (`SeqCst`).
+//! Invariants, checked by [`Latch::check`]:
+//! 1. The lock is barred whenever it has an owner or a waiter.
+//! 2. Upgrades stand in the queue before all others; the others in the order of their arrival.
+//! 3. While an owner has entered, a slot is above zero only for the moment in which a reader backs
+//!    out again.
+//!
+//! Fairness: strictly first come, first served, so a waiting writer stops new readers and nobody
+//! starves. Only an upgrade goes first: those before it wait for its own shared lock.
+//! Cost: shared 2 atomic operations on the session's own line and a load; exclusive a latch, one
+//! exchange and a load per slot. Threads: any.
+//! Source: reader slots as in "big-reader" locks; [P1] §4 for why a lock per table is enough.
+//! Not done: dropping the slots while writers dominate (BRAVO); a sum over at most 64 lines that
+//! stay in the writer's cache costs less than the row change it precedes.
+
+use crate::event::Event;
+use crate::manager::ParticipantId;
+use crate::planted;
+use halcyon_base::clock::{self, Moment};
+use halcyon_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use halcyon_base::sync::{Arc, Mutex, MutexGuard};
+use std::collections::VecDeque;
+
+/// How a partition is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// Read; any number of transactions.
+    Shared,
+    /// Read and write; one transaction alone.
+    Exclusive,
+}
+
+/// What a transaction asks of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    Shared,
+    Exclusive,
+    /// Exclusive, by one that holds it shared.
+    Upgrade,
+}
+
+impl Want {
+    pub(crate) fn mode(self) -> Mode {
+        match self {
+            Want::Shared => Mode::Shared,
+            Want::Exclusive | Want::Upgrade => Mode::Exclusive,
+        }
+    }
+}
+
+/// Readers of the sessions of one slot. Two lines, because neighbours are fetched in pairs.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Slot(AtomicU32);
+
+#[derive(Debug)]
+pub(crate) struct Lock {
+    slots: Box<[Slot]>,
+    barred: AtomicBool,
+    latched: Mutex<Latched>,
+}
+
+/// The part of a lock that only the holder of its latch may touch.
+#[derive(Debug, Default)]
+pub(crate) struct Latched {
+    owner: Option<Owner>,
+    queue: VecDeque<Waiter>,
+    last_ticket: u64,
+}
+
+/// Who holds a lock exclusively.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    pub(crate) participant: ParticipantId,
+    /// False from the grant to the moment the waiter has woken up: the root is not touched yet.
+    pub(crate) entered: bool,
+}
+
+/// One who stands in the queue.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) participant: ParticipantId,
+    pub(crate) want: Want,
+    pub(crate) ticket: u64,
+    pub(crate) since: Moment,
+    slot: usize,
+    granted: Arc<Event>,
+}
+
+/// Waiters whose lock was granted, to be woken once the latch is free again.
+#[must_use = "a granted waiter sleeps until it is woken"]
+#[derive(Default)]
+pub(crate) struct Granted(Vec<Arc<Event>>);
+
+impl Granted {
+    pub(crate) fn append(&mut self, mut more: Granted) {
+        self.0.append(&mut more.0);
+    }
+
+    pub(crate) fn wake(self) {
+        for event in self.0 {
+            event.set();
+        }
+    }
+}
+
+impl Lock {
+    /// A free lock with `slot_count` reader slots.
+    pub(crate) fn new(slot_count: usize) -> Self {
+        assert!(slot_count.is_power_of_two());
+        Lock {
+            slots: (0..slot_count).map(|_| Slot::default()).collect(),
+            barred: AtomicBool::new(false),
+            latched: Mutex::new(Latched::default()),
+        }
+    }
+
+    /// Takes the lock shared if it is not barred.
+    #[inline]
+    pub(crate) fn try_shared(&self, slot: usize) -> bool {
+        let readers = &self.slots[slot].0;
+        readers.fetch_add(1, Ordering::SeqCst);
+        // Pairs with the store in `Latch::bar`: that writer adds up the slots after it.
+        if !self.barred.load(Ordering::SeqCst) || planted::is(planted::NO_SECOND_LOOK) {
+            return true;
+        }
+        readers.fetch_sub(1, Ordering::SeqCst);
+        // A writer may have counted us. Whoever comes here looks at the queue under the latch next.
+        false
+    }
+
+    /// Gives a shared lock back.
+    #[inline]
+    pub(crate) fn release_shared(&self, slot: usize) {
+        self.slots[slot].0.fetch_sub(1, Ordering::SeqCst);
+        // Pairs with the store in `Latch::bar`: that writer saw our slot, or we see it waiting.
+        if self.barred.load(Ordering::SeqCst) {
+            self.serve_queue();
+        }
+    }
+
+    #[cold]
+    fn serve_queue(&self) {
+        let granted = self.latch().serve();
+        granted.wake();
+    }
+
+    /// Takes the latch. Never held while waiting for anything but further latches in id order.
+    #[inline]
+    pub(crate) fn latch(&self) -> Latch<'_> {
+        Latch { lock: self, state: self.latched.lock() }
+    }
+
+    fn reader_count(&self) -> u32 {
+        // A reader that enters a slot after it was looked at finds the lock barred.
+        self.slots.iter().map(|slot| slot.0.load(Ordering::SeqCst)).sum()
+    }
+}
+
+/// A lock under its latch.
+pub(crate) struct Latch<'a> {
+    lock: &'a Lock,
+    state: MutexGuard<'a, Latched>,
+}
+
+impl Latch<'_> {
+    /// Grants `want` at once if that is fair and possible. The new owner has entered.
+    #[inline]
+    pub(crate) fn admit(&mut self, want: Want, slot: usize, participant: ParticipantId) -> bool {
+        if self.state.owner.is_some() || (want != Want::Upgrade && !self.state.queue.is_empty()) {
+            return false;
+        }
+        if want == Want::Shared {
+            self.lock.slots[slot].0.fetch_add(1, Ordering::SeqCst);
+            return true;
+        }
+        self.bar();
+        if !self.take_exclusive(want, slot, participant, true) {
+            self.unbar_if_quiet();
+            return false;
+        }
+        true
+    }
+
+    /// Joins the queue and returns the ticket, unique within this lock. `granted` must be clear.
+    pub(crate) fn enqueue(
+        &mut self,
+        want: Want,
+        slot: usize,
+        participant: ParticipantId,
+        granted: &Arc<Event>,
+    ) -> u64 {
+        self.bar();
+        self.state.last_ticket += 1;
+        let ticket = self.state.last_ticket;
+        let position = match want {
+            Want::Upgrade => self.upgrades_waiting(),
+            Want::Shared | Want::Exclusive => self.state.queue.len(),
+        };
+        self.state.queue.insert(
+            position,
+            Waiter {
+                participant,
+                want,
+                ticket,
+                since: clock::now(),
+                slot,
+                granted: Arc::clone(granted),
+            },
+        );
+        ticket
+    }
+
+    fn upgrades_waiting(&self) -> usize {
+        let queue = &self.state.queue;
+        queue.iter().take_while(|waiter| waiter.want == Want::Upgrade).count()
+    }
+
+    /// Leaves the queue. False if the waiter is not in it, because its lock has been granted.
+    pub(crate) fn withdraw(&mut self, ticket: u64) -> bool {
+        let queue = &mut self.state.queue;
+        let Some(position) = queue.iter().position(|waiter| waiter.ticket == ticket) else {
+            return false;
+        };
+        queue.remove(position);
+        true
+    }
+
+    /// Grants from the head of the queue whatever can be granted now.
+    pub(crate) fn serve(&mut self) -> Granted {
+        let mut granted = Granted::default();
+        while let Some(head) = self.state.queue.front() {
+            let (want, slot, participant) = (head.want, head.slot, head.participant);
+            if self.state.owner.is_some() {
+                break;
+            }
+            if want == Want::Shared {
+                self.lock.slots[slot].0.fetch_add(1, Ordering::SeqCst);
+            } else if !self.take_exclusive(want, slot, participant, false) {
+                break;
+            }
+            let waiter = self.state.queue.pop_front().expect("the queue has a head");
+            granted.0.push(waiter.granted);
+        }
+        self.unbar_if_quiet();
+        granted
+    }
+
+    /// Makes `participant` the owner if no reader is left, but for its own in an upgrade.
+    fn take_exclusive(
+        &mut self,
+        want: Want,
+        slot: usize,
+        participant: ParticipantId,
+        entered: bool,
+    ) -> bool {
+        let own = u32::from(want == Want::Upgrade);
+        if self.lock.reader_count() != own {
+            return false;
+        }
+        self.lock.slots[slot].0.fetch_sub(own, Ordering::SeqCst);
+        self.state.owner = Some(Owner { participant, entered });
+        true
+    }
+
+    /// Marks that the owner has woken up and may touch the root from now on.
+    pub(crate) fn enter(&mut self, participant: ParticipantId) {
+        let owner = self.state.owner.as_mut().expect("only an owner enters");
+        assert!(owner.participant == participant && !owner.entered);
+        owner.entered = true;
+    }
+
+    /// Gives the exclusive lock back and passes it on.
+    #[inline]
+    pub(crate) fn release_exclusive(&mut self, participant: ParticipantId) -> Granted {
+        let owner = self.state.owner.take();
+        assert!(owner.is_some_and(|owner| owner.participant == participant && owner.entered));
+        self.serve()
+    }
+
+    /// Who holds the lock exclusively.
+    #[inline]
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        self.state.owner
+    }
+
+    /// Those who wait, first in line first.
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = &Waiter> {
+        self.state.queue.iter()
+    }
+
+    fn bar(&self) {
+        // Pairs with the loads in `try_shared` and `release_shared`.
+        self.lock.barred.store(true, Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn unbar_if_quiet(&self) {
+        if self.state.owner.is_none() && self.state.queue.is_empty() {
+            // Release: a reader that finds the lock unbarred sees what the last owner wrote.
+            self.lock.barred.store(false, Ordering::Release);
+        }
+    }
+
+    /// Panics unless invariants 1 and 2 hold. O(waiters): for tests.
+    pub(crate) fn check(&self) {
+        let busy = self.state.owner.is_some() || !self.state.queue.is_empty();
+        assert!(!busy || self.lock.barred.load(Ordering::SeqCst));
+        let order = |waiter: &Waiter| (waiter.want != Want::Upgrade, waiter.ticket);
+        assert!(self.state.queue.iter().is_sorted_by_key(order));
+    }
+}

@@ -1,0 +1,272 @@
+//! What a transaction has changed, so that it can be taken back.
+//!
+//! Words: a *record* is one row change or a whole root kept; a *mark* is a position in the log.
+//! Values live in shared buffers that keep their memory between transactions, so a small change
+//! allocates nothing. A transaction that changes much of a partition keeps the root instead of
+//! further rows: copy-on-write has its before-images then, and undoing it is an assignment.
+//! Invariants:
+//! 1. Applying the records above a mark backwards gives the roots as they were at the mark, from
+//!    whatever point between two changes.
+//! 2. The records own the values and columns above their marks, without gaps.
+//!
+//! Cost: recording O(changed values); undoing O(records), or O(1) per kept root.
+
+use crate::planted;
+use halcyon_base::RowId;
+use halcyon_store::{Partition, RowRef, ValueRef};
+
+/// Row records of one statement and partition before its root is kept, in a small partition.
+pub(crate) const ROWS_BEFORE_ROOT_MIN: u64 = 4096;
+
+/// In a large partition: this part of its rows. Keeping the root makes every segment that is
+/// touched later be copied once, which must be worth it.
+pub(crate) const ROWS_BEFORE_ROOT_FRACTION: u64 = 16;
+
+/// Buffers above these lengths are given back to the allocator after the transaction.
+const RECORDS_KEPT_MAX: usize = 4096;
+const BYTES_KEPT_MAX: usize = 1 << 18;
+
+/// A change of one of the held partitions.
+struct Record {
+    /// Position in the list of held partitions.
+    held: u32,
+    change: Change,
+    /// Where the buffers ended before this record.
+    before: Mark,
+}
+
+enum Change {
+    Inserted(RowId),
+    /// The columns and their values are the record's.
+    Updated(RowId),
+    /// The values, of all columns, are the record's.
+    Deleted(RowId),
+    Kept(Box<Partition>),
+}
+
+/// A before-image of one value.
+enum Image {
+    /// Any value but text and bytes.
+    Plain(ValueRef<'static>),
+    /// End of a text in the text buffer; it begins at the end of the one before.
+    Text(usize, usize),
+    /// The same for bytes.
+    Bytes(usize, usize),
+}
+
+/// A position in the log: everything above it is later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    records: usize,
+    images: usize,
+    columns: usize,
+    texts: usize,
+    bytes: usize,
+}
+
+/// The partitions that a transaction has changed.
+pub(crate) trait Roots {
+    /// The root of the held partition at this position.
+    fn root_mut(&mut self, held: u32) -> &mut Partition;
+}
+
+/// The undo log of a transaction.
+#[derive(Default)]
+pub(crate) struct Undo {
+    records: Vec<Record>,
+    images: Vec<Image>,
+    columns: Vec<u16>,
+    texts: String,
+    bytes: Vec<u8>,
+}
+
+impl Undo {
+    /// The present end of the log.
+    #[inline]
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            records: self.records.len(),
+            images: self.images.len(),
+            columns: self.columns.len(),
+            texts: self.texts.len(),
+            bytes: self.bytes.len(),
+        }
+    }
+
+    /// Records above `mark`.
+    pub(crate) fn records_since(&self, mark: &Mark) -> usize {
+        self.records.len() - mark.records
+    }
+
+    #[inline]
+    pub(crate) fn inserted(&mut self, held: u32, row: RowId) {
+        self.push(held, Change::Inserted(row), self.mark());
+    }
+
+    pub(crate) fn kept(&mut self, held: u32, root: Partition) {
+        self.push(held, Change::Kept(Box::new(root)), self.mark());
+    }
+
+    /// Saves the values of `columns` of `row`. [`Undo::updated`] or [`Undo::forget`] follows.
+    #[inline]
+    pub(crate) fn save_columns(&mut self, row: RowRef<'_>, columns: &[u16]) -> Mark {
+        let before = self.mark();
+        self.columns.extend_from_slice(columns);
+        for &column in columns {
+            self.save(row.value(column as usize));
+        }
+        before
+    }
+
+    /// Saves all values of `row`. [`Undo::deleted`] or [`Undo::forget`] follows.
+    pub(crate) fn save_row(&mut self, row: RowRef<'_>, column_count: usize) -> Mark {
+        let before = self.mark();
+        for column in 0..column_count {
+            self.save(row.value(column));
+        }
+        before
+    }
+
+    /// The change for which [`Undo::save_columns`] returned `before` has happened.
+    #[inline]
+    pub(crate) fn updated(&mut self, held: u32, row: RowId, before: Mark) {
+        self.push(held, Change::Updated(row), before);
+    }
+
+    /// The change for which [`Undo::save_row`] returned `before` has happened.
+    pub(crate) fn deleted(&mut self, held: u32, row: RowId, before: Mark) {
+        self.push(held, Change::Deleted(row), before);
+    }
+
+    /// The change for which values were saved has not happened.
+    pub(crate) fn forget(&mut self, before: Mark) {
+        self.truncate(before);
+    }
+
+    #[inline]
+    fn push(&mut self, held: u32, change: Change, before: Mark) {
+        self.records.push(Record { held, change, before });
+    }
+
+    #[inline]
+    fn save(&mut self, value: ValueRef<'_>) {
+        let image = match value {
+            ValueRef::Text(text) => {
+                let from = self.texts.len();
+                self.texts.push_str(text);
+                Image::Text(from, self.texts.len())
+            }
+            ValueRef::Bytes(bytes) => {
+                let from = self.bytes.len();
+                self.bytes.extend_from_slice(bytes);
+                Image::Bytes(from, self.bytes.len())
+            }
+            ValueRef::Null => Image::Plain(ValueRef::Null),
+            ValueRef::Bool(value) => Image::Plain(ValueRef::Bool(value)),
+            ValueRef::Int16(value) => Image::Plain(ValueRef::Int16(value)),
+            ValueRef::Int32(value) => Image::Plain(ValueRef::Int32(value)),
+            ValueRef::Int64(value) => Image::Plain(ValueRef::Int64(value)),
+            ValueRef::Float32(value) => Image::Plain(ValueRef::Float32(value)),
+            ValueRef::Float64(value) => Image::Plain(ValueRef::Float64(value)),
+            ValueRef::Decimal(value) => Image::Plain(ValueRef::Decimal(value)),
+            ValueRef::Date(value) => Image::Plain(ValueRef::Date(value)),
+            ValueRef::Time(value) => Image::Plain(ValueRef::Time(value)),
+            ValueRef::Timestamp(value) => Image::Plain(ValueRef::Timestamp(value)),
+            ValueRef::TimestampTz(value) => Image::Plain(ValueRef::TimestampTz(value)),
+            ValueRef::Interval(value) => Image::Plain(ValueRef::Interval(value)),
+            ValueRef::Uuid(value) => Image::Plain(ValueRef::Uuid(value)),
+        };
+        self.images.push(image);
+    }
+
+    fn image(&self, image: &Image) -> ValueRef<'_> {
+        match *image {
+            Image::Plain(value) => value,
+            Image::Text(from, to) => ValueRef::Text(&self.texts[from..to]),
+            Image::Bytes(from, to) => ValueRef::Bytes(&self.bytes[from..to]),
+        }
+    }
+
+    /// Undoes all changes above `mark`, latest first, and forgets them.
+    pub(crate) fn undo_to(&mut self, mark: Mark, roots: &mut (impl Roots + ?Sized)) {
+        let mut end = self.mark();
+        let mut values = Vec::new();
+        for record in self.records[mark.records..].iter().rev() {
+            values.clear();
+            self.undo_one(record, end, roots.root_mut(record.held), &mut values);
+            end = record.before;
+        }
+        drop(values);
+        self.truncate(mark);
+    }
+
+    /// What `held` was before the transaction, given its root as it is now.
+    pub(crate) fn pre_image(&self, held: u32, now: &Partition) -> Partition {
+        let is_kept =
+            |record: &Record| record.held == held && matches!(record.change, Change::Kept(_));
+        let from = self.records.iter().position(is_kept);
+        let mut root = match from.map(|position| &self.records[position].change) {
+            Some(Change::Kept(root)) => Partition::clone(root),
+            _ => now.clone(),
+        };
+        let undone = from.unwrap_or(self.records.len());
+        if planted::is(planted::CUT_WITHOUT_UNDO) {
+            return now.clone();
+        }
+        let mut values = Vec::new();
+        for (position, record) in self.records[..undone].iter().enumerate().rev() {
+            if record.held != held {
+                continue;
+            }
+            let end = self.records.get(position + 1).map_or(self.mark(), |next| next.before);
+            values.clear();
+            self.undo_one(record, end, &mut root, &mut values);
+        }
+        root
+    }
+
+    /// Undoes one record, whose buffers end at `end`. `values` is scratch.
+    fn undo_one<'a>(
+        &'a self,
+        record: &Record,
+        end: Mark,
+        root: &mut Partition,
+        values: &mut Vec<ValueRef<'a>>,
+    ) {
+        let images = &self.images[record.before.images..end.images];
+        values.extend(images.iter().map(|image| self.image(image)));
+        match &record.change {
+            Change::Inserted(row) => {
+                assert!(root.delete(*row), "an inserted row is there until it is undone");
+            }
+            Change::Updated(row) => {
+                let columns = &self.columns[record.before.columns..end.columns];
+                root.update_unchecked(*row, columns, values);
+            }
+            Change::Deleted(row) => root.insert_at(*row, values),
+            Change::Kept(before) => *root = Partition::clone(before),
+        }
+    }
+
+    fn truncate(&mut self, mark: Mark) {
+        self.records.truncate(mark.records);
+        self.images.truncate(mark.images);
+        self.columns.truncate(mark.columns);
+        self.texts.truncate(mark.texts);
+        self.bytes.truncate(mark.bytes);
+    }
+
+    /// Forgets everything. Keeps buffers for the next transaction unless they are large.
+    pub(crate) fn clear(&mut self) {
+        self.truncate(Mark::default());
+        if self.records.capacity() > RECORDS_KEPT_MAX || self.images.capacity() > RECORDS_KEPT_MAX {
+            self.records = Vec::new();
+            self.images = Vec::new();
+            self.columns = Vec::new();
+        }
+        if self.texts.capacity() > BYTES_KEPT_MAX || self.bytes.capacity() > BYTES_KEPT_MAX {
+            self.texts = String::new();
+            self.bytes = Vec::new();
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The lock word, deadlock detection and the cut protocol under the model checker, which runs
+//! them under many schedules and finds threads that wait for ever.
+//!
+//! ```sh
+//! RUSTFLAGS='--cfg shuttle' cargo test -p halcyon-txn --test models --target-dir target/shuttle
+//! ```
+//!
+//! `HALCYON_MODEL_SCHEDULES` sets how many schedules each model is run under. A failing schedule is
+//! printed by shuttle; `shuttle::replay` repeats it. The root of a partition is the checked
+//! twin here: two who should exclude each other panic.
+//! Canaries: with a bug planted (`halcyon_txn::planted`) the same models must fail.
+
+#![cfg(shuttle)]
+
+mod common;
+
+use common::{Bank, add, amount, patiently};
+use halcyon_base::RowId;
+use halcyon_base::rng::Rng;
+use halcyon_base::sync::atomic::{AtomicUsize, Ordering};
+use halcyon_base::sync::{Arc, thread};
+use halcyon_txn::{
+    CancelToken, LockError, Mode, Transaction, TransactionState, WaitLimits, cut, planted,
+};
+use shuttle::rand::Rng as _;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const STACK_BYTES: usize = 1 << 20;
+
+fn schedules() -> usize {
+    let set = std::env::var("HALCYON_MODEL_SCHEDULES").ok();
+    set.map_or(600, |text| text.parse().expect("HALCYON_MODEL_SCHEDULES is a number"))
+}
+
+/// Runs `model` under random schedules, and under ones that look for rare orders of few events.
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let model = Arc::new(model);
+    let mut config = shuttle::Config::new();
+    config.stack_size = STACK_BYTES;
+    let random = RandomScheduler::new(schedules());
+    let run = Arc::clone(&model);
+    shuttle::Runner::new(random, config.clone()).run(move || run());
+    let rare = PctScheduler::new(3, schedules());
+    shuttle::Runner::new(rare, config).run(move || model());
+}
+
+/// The model must fail with `bug` planted: it can see.
+fn check_canary(bug: u8, model: impl Fn() + Send + Sync + 'static) {
+    planted::plant(bug);
+    let result = catch_unwind(AssertUnwindSafe(|| check(model)));
+    planted::plant(0);
+    assert!(result.is_err(), "planted bug {bug} was not found");
+}
+
+fn seeded() -> Rng {
+    Rng::new(shuttle::rand::thread_rng().r#gen())
+}
+
+fn spawn_all(runs: Vec<Box<dyn FnOnce() + Send>>) {
+    let threads: Vec<_> = runs.into_iter().map(thread::spawn).collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("no model thread panics"));
+}
+
+fn lock(
+    transaction: &mut Transaction,
+    bank: &Bank,
+    cell: usize,
+    mode: Mode,
+) -> Result<(), LockError> {
+    patiently(|limits| transaction.lock(&bank.cells[cell], mode, limits)).map(|_| ())
+}
+
+/// Readers read twice the same, and increments of writers are not lost.
+fn readers_and_writers() {
+    let bank = Arc::new(Bank::new(1, 1));
+    let writer = |session: u32| {
+        let bank = Arc::clone(&bank);
+        Box::new(move || {
+            let mut transaction = bank.begin(session);
+            let lock =
+                patiently(|limits| transaction.lock(&bank.cells[0], Mode::Exclusive, limits));
+            add(&mut transaction, lock.expect("one lock is no deadlock"), RowId(0), 1);
+            transaction.commit();
+        }) as Box<dyn FnOnce() + Send>
+    };
+    let reader = |session: u32| {
+        let bank = Arc::clone(&bank);
+        Box::new(move || {
+            let mut transaction = bank.begin(session);
+            let lock = patiently(|limits| transaction.lock(&bank.cells[0], Mode::Shared, limits));
+            let lock = lock.expect("one lock is no deadlock");
+            let first = amount(transaction.read(lock), RowId(0));
+            thread::yield_now();
+            assert_eq!(amount(transaction.read(lock), RowId(0)), first);
+            transaction.commit();
+        }) as Box<dyn FnOnce() + Send>
+    };
+    spawn_all(vec![writer(0), reader(0), writer(1), reader(1)]);
+    let mut transaction = bank.begin(0);
+    let handle = transaction.try_lock(&bank.cells[0], Mode::Exclusive).expect("all have ended");
+    assert_eq!(amount(transaction.read(handle), RowId(0)), common::BALANCE + 2);
+    transaction.commit();
+    bank.check_quiet();
+}
+
+#[test]
+fn lock_excludes_and_wakes_every_waiter() {
+    check(readers_and_writers);
+}
+
+#[test]
+fn canary_reader_without_second_look_is_caught() {
+    check_canary(planted::NO_SECOND_LOOK, readers_and_writers);
+}
+
+#[test]
+fn waiting_writer_goes_before_later_readers() {
+    check(|| {
+        let bank = Arc::new(Bank::new(1, 1));
+        let mut first = bank.begin(0);
+        lock(&mut first, &bank, 0, Mode::Shared).expect("the lock is free");
+        let writer = {
+            let bank = Arc::clone(&bank);
+            thread::spawn(move || {
+                let mut transaction = bank.begin(1);
+                let lock =
+                    patiently(|limits| transaction.lock(&bank.cells[0], Mode::Exclusive, limits));
+                add(&mut transaction, lock.expect("no deadlock"), RowId(0), 1);
+                transaction.commit();
+            })
+        };
+        let waits =
+            |bank: &Bank| bank.manager.locks(&bank.cells).iter().any(|l| l.waiting.is_some());
+        while !waits(&bank) {
+            thread::yield_now();
+        }
+        let mut late = bank.begin(0);
+        assert!(late.try_lock(&bank.cells[0], Mode::Shared).is_none(), "a reader overtook");
+        first.commit();
+        let handle = patiently(|limits| late.lock(&bank.cells[0], Mode::Shared, limits));
+        let seen = amount(late.read(handle.expect("no deadlock")), RowId(0));
+        assert_eq!(seen, common::BALANCE + 1);
+        late.commit();
+        writer.join().expect("no model thread panics");
+        bank.check_quiet();
+    });
+}
+
+#[test]
+fn upgrade_waits_for_other_readers_and_two_upgrades_are_a_deadlock() {
+    check(|| {
+        let bank = Arc::new(Bank::new(1, 1));
+        let victims = Arc::new(AtomicUsize::new(0));
+        let upgrader = |session: u32| {
+            let (bank, victims) = (Arc::clone(&bank), Arc::clone(&victims));
+            Box::new(move || {
+                let mut transaction = bank.begin(session);
+                lock(&mut transaction, &bank, 0, Mode::Shared).expect("readers do not wait here");
+                let upgraded =
+                    patiently(|limits| transaction.lock(&bank.cells[0], Mode::Exclusive, limits));
+                match upgraded {
+                    Ok(handle) => {
+                        add(&mut transaction, handle, RowId(0), 1);
+                        transaction.commit();
+                    }
+                    Err(LockError::Deadlock(deadlock)) => {
+                        assert_eq!(deadlock.cycle.len(), 2);
+                        assert_eq!(deadlock.cycle[0].waiter, transaction.id());
+                        victims.fetch_add(1, Ordering::SeqCst);
+                    }
+                    Err(other) => panic!("{other}"),
+                }
+            }) as Box<dyn FnOnce() + Send>
+        };
+        spawn_all(vec![upgrader(0), upgrader(1)]);
+        let victims = victims.load(Ordering::SeqCst);
+        assert!(victims <= 1, "one victim is enough");
+        let mut transaction = bank.begin(0);
+        let handle = transaction.try_lock(&bank.cells[0], Mode::Shared).expect("all have ended");
+        let seen = amount(transaction.read(handle), RowId(0)) - common::BALANCE;
+        assert_eq!(seen, 2 - victims as i64);
+        transaction.commit();
+        bank.check_quiet();
+    });
+}
+
+#[test]
+fn cancelled_waiter_leaves_the_queue_or_has_the_lock() {
+    check(|| {
+        let bank = Arc::new(Bank::new(1, 1));
+        let cancel = CancelToken::new();
+        let mut owner = bank.begin(0);
+        lock(&mut owner, &bank, 0, Mode::Exclusive).expect("the lock is free");
+        let cancelled = {
+            let (bank, cancel) = (Arc::clone(&bank), cancel.clone());
+            Box::new(move || {
+                let mut transaction = bank.begin(1);
+                let limits = WaitLimits { timeout: None, cancel: &cancel };
+                match transaction.lock(&bank.cells[0], Mode::Exclusive, &limits) {
+                    Ok(handle) => add(&mut transaction, handle, RowId(0), 1),
+                    Err(error) => assert_eq!(error, LockError::Cancelled),
+                }
+                transaction.commit();
+            }) as Box<dyn FnOnce() + Send>
+        };
+        let behind = {
+            let bank = Arc::clone(&bank);
+            Box::new(move || {
+                let mut transaction = bank.begin(0);
+                lock(&mut transaction, &bank, 0, Mode::Shared).expect("no deadlock");
+                transaction.commit();
+            }) as Box<dyn FnOnce() + Send>
+        };
+        let canceller = Box::new(move || cancel.cancel()) as Box<dyn FnOnce() + Send>;
+        let end = Box::new(move || owner.commit()) as Box<dyn FnOnce() + Send>;
+        spawn_all(vec![cancelled, behind, canceller, end]);
+        bank.check_quiet();
+    });
+}
+
+/// Locks partitions in random modes, in the given order; a victim begins again.
+fn lock_run(bank: &Bank, session: u32, order: &[usize], rng: &mut Rng) -> usize {
+    let mut victim_count = 0;
+    loop {
+        let mut transaction = bank.begin(session);
+        let mut locked = Ok(());
+        for &cell in order {
+            let mode = if rng.below(3) == 0 { Mode::Shared } else { Mode::Exclusive };
+            locked = lock(&mut transaction, bank, cell, mode);
+            if locked.is_err() {
+                break;
+            }
+        }
+        match locked {
+            Ok(()) => {
+                transaction.commit();
+                return victim_count;
+            }
+            Err(LockError::Deadlock(deadlock)) => {
+                let next = deadlock.cycle.iter().cycle().skip(1);
+                assert!(deadlock.cycle.iter().zip(next).all(|(a, b)| a.blocker == b.waiter));
+                victim_count += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn every_deadlock_is_found() {
+    check(|| {
+        let bank = Arc::new(Bank::new(3, 1));
+        let orders = [[0, 1, 2], [1, 2, 0], [2, 0, 1]];
+        let run = |session: usize| {
+            let bank = Arc::clone(&bank);
+            Box::new(move || {
+                let mut rng = seeded();
+                lock_run(&bank, session as u32, &orders[session], &mut rng);
+            }) as Box<dyn FnOnce() + Send>
+        };
+        spawn_all((0..3).map(run).collect());
+        bank.check_quiet();
+    });
+}
+
+#[test]
+fn locks_in_one_order_are_never_called_a_deadlock() {
+    check(|| {
+        let bank = Arc::new(Bank::new(2, 1));
+        let run = |session: u32| {
+            let bank = Arc::clone(&bank);
+            Box::new(move || {
+                let mut rng = seeded();
+                assert_eq!(lock_run(&bank, session, &[0, 1], &mut rng), 0);
+            }) as Box<dyn FnOnce() + Send>
+        };
+        spawn_all((0..3).map(run).collect());
+        bank.check_quiet();
+    });
+}
+
+/// Two writers move money around while cuts are taken.
+fn transfers_and_cuts() {
+    let bank = Arc::new(Bank::new(3, 2));
+    let writer = |session: u32| {
+        let bank = Arc::clone(&bank);
+        Box::new(move || {
+            let mut rng = seeded();
+            for number in 1..=2 {
+                let number = i64::from(session) * 100 + number;
+                match bank.transfer(session, number, &mut rng) {
+                    Ok(_) | Err(LockError::Deadlock(_)) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        }) as Box<dyn FnOnce() + Send>
+    };
+    let reader = || {
+        let bank = Arc::clone(&bank);
+        Box::new(move || {
+            for _ in 0..2 {
+                bank.check_cut();
+            }
+        }) as Box<dyn FnOnce() + Send>
+    };
+    spawn_all(vec![writer(1), writer(2), reader()]);
+    bank.check_cut();
+    bank.check_quiet();
+}
+
+#[test]
+fn cut_holds_each_transfer_wholly_or_not_at_all() {
+    check(transfers_and_cuts);
+}
+
+#[test]
+fn canary_torn_commit_is_caught() {
+    check_canary(planted::TORN_COMMIT, transfers_and_cuts);
+}
+
+#[test]
+fn canary_cut_without_undo_is_caught() {
+    check_canary(planted::CUT_WITHOUT_UNDO, transfers_and_cuts);
+}
+
+#[test]
+fn cut_does_not_wait_for_an_idle_owner() {
+    check(|| {
+        let bank = Arc::new(Bank::new(2, 1));
+        let mut owner = bank.begin(0);
+        owner.begin_statement();
+        let handle = patiently(|limits| owner.lock(&bank.cells[0], Mode::Exclusive, limits));
+        add(&mut owner, handle.expect("the lock is free"), RowId(0), -7);
+        let reader = {
+            let bank = Arc::clone(&bank);
+            thread::spawn(move || bank.check_cut())
+        };
+        owner.end_statement();
+        reader.join().expect("the cut ends while the owner is idle");
+        bank.check_cut();
+        drop(owner);
+        bank.check_quiet();
+    });
+}
+
+#[test]
+fn cut_does_not_wait_for_an_owner_that_waits_for_a_lock() {
+    check(|| {
+        let bank = Arc::new(Bank::new(2, 1));
+        let mut holder = bank.begin(0);
+        lock(&mut holder, &bank, 1, Mode::Exclusive).expect("the lock is free");
+        let owner = {
+            let bank = Arc::clone(&bank);
+            thread::spawn(move || {
+                let mut rng = Rng::new(1);
+                let mut transaction = bank.begin(1);
+                let handle =
+                    patiently(|limits| transaction.lock(&bank.cells[0], Mode::Exclusive, limits));
+                add(&mut transaction, handle.expect("no deadlock"), RowId(0), 5);
+                lock(&mut transaction, &bank, 1, Mode::Shared).expect("no deadlock");
+                drop(transaction);
+                bank.transfer(1, 3, &mut rng).expect("no deadlock");
+            })
+        };
+        let waits = |bank: &Bank| {
+            let transactions = bank.manager.transactions();
+            transactions.iter().any(|info| info.state == TransactionState::Waiting)
+        };
+        while !waits(&bank) {
+            thread::yield_now();
+        }
+        let first = patiently(|limits| cut(&bank.manager, &bank.cells[..1], limits));
+        assert_eq!(amount(&first.expect("a patient cut ends")[0], RowId(0)), common::BALANCE);
+        holder.commit();
+        owner.join().expect("no model thread panics");
+        bank.check_quiet();
+    });
+}
