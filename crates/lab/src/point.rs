@@ -203,7 +203,8 @@ impl Measured {
         let barrier = Barrier::new(threads as usize);
         let first_id = self.next_id;
         let results: Vec<Result<(u64, Duration)>> = std::thread::scope(|scope| {
-            let start = |(thread, worker): (usize, &mut Box<dyn Worker>)| {
+            let mut running = Vec::new();
+            for (thread, worker) in self.workers.iter_mut().enumerate() {
                 let seed = options.seed ^ (u64::from(round) << 32 | thread as u64) << 8;
                 let mut ids = Ids {
                     rng: Rng::new(seed ^ work as u64),
@@ -212,13 +213,12 @@ impl Measured {
                     step: threads,
                 };
                 let barrier = &barrier;
-                scope.spawn(move || {
+                running.push(scope.spawn(move || {
                     barrier.wait();
                     work_for(worker.as_mut(), work, &mut ids, time)
-                })
-            };
-            let threads: Vec<_> = self.workers.iter_mut().enumerate().map(start).collect();
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+                }));
+            }
+            running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
         });
         let mut rate = 0.0;
         let mut most = 0;
