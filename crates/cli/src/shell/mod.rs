@@ -114,6 +114,8 @@ pub struct Shell {
     interrupt: Interrupt,
     names: SharedNames,
     include_depth: u32,
+    /// Columns of the terminal, as known last.
+    terminal_width: usize,
 }
 
 impl Shell {
@@ -130,6 +132,7 @@ impl Shell {
             interrupt: Interrupt::default(),
             names: SharedNames::default(),
             include_depth: 0,
+            terminal_width: 80,
         }
     }
 
@@ -365,7 +368,7 @@ impl Shell {
         let toggled = if self.style.expanded { Expanded::Off } else { Expanded::On };
         let choice = choice.unwrap_or(toggled);
         self.style.expanded = choice == Expanded::On;
-        self.style.width = (choice == Expanded::Auto).then(terminal_width);
+        self.style.width = (choice == Expanded::Auto).then_some(self.terminal_width);
         self.print(match choice {
             Expanded::On => "Expanded display is on.\n",
             Expanded::Off => "Expanded display is off.\n",
@@ -433,6 +436,7 @@ impl Shell {
     fn lines(&mut self, editor: &mut Editor<Assistant, DefaultHistory>) -> Result<(), Stop> {
         let mut interrupted = false;
         loop {
+            self.measure(editor);
             match editor.readline(&self.prompt()) {
                 Ok(input) => {
                     interrupted = false;
@@ -450,6 +454,15 @@ impl Shell {
                 }
                 Err(ReadlineError::Eof) => return Err(Stop::Quit),
                 Err(error) => return self.complain(&format!("the terminal: {error}")),
+            }
+        }
+    }
+
+    fn measure(&mut self, editor: &mut Editor<Assistant, DefaultHistory>) {
+        if let Some((columns, _)) = editor.dimensions() {
+            self.terminal_width = usize::from(columns);
+            if self.style.width.is_some() {
+                self.style.width = Some(self.terminal_width);
             }
         }
     }
@@ -552,17 +565,6 @@ fn inline_data(rest: &str) -> (&str, &str) {
 
 fn starts_with_word(text: &str, word: &str) -> bool {
     text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
-}
-
-/// Columns of the terminal, as it says itself or as `COLUMNS` says.
-fn terminal_width() -> usize {
-    let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    said.unwrap_or_else(|| usize::from(console_width()))
-}
-
-/// What indicatif finds out about the terminal, for which it has the system calls anyway.
-fn console_width() -> u16 {
-    indicatif::ProgressDrawTarget::stdout().width().unwrap_or(80)
 }
 
 /// `HALCYON_HISTORY`, or `.halcyon_history` in the home folder.
