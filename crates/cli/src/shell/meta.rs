@@ -36,6 +36,8 @@ pub enum Meta {
     Copy(String),
     /// `\conninfo`
     Connection,
+    /// `\echo TEXT`
+    Echo(String),
 }
 
 /// What `\x` asks for.
@@ -66,6 +68,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("\\i", "FILE", "run the statements of a file"),
     ("\\copy", "TABLE FROM|TO FILE …", "COPY between a table and a file of this machine"),
     ("\\conninfo", "", "which database this is"),
+    ("\\echo", "TEXT", "print it"),
     ("\\h", "[WORD]", "shape of a SQL statement"),
     ("\\?", "", "this list"),
     ("\\q", "", "leave"),
@@ -110,6 +113,7 @@ pub fn parse(line: &str) -> Result<Meta, String> {
         "\\i" => Ok(Meta::Include(argument)),
         "\\copy" => Ok(Meta::Copy(rest.trim_end_matches(';').to_owned())),
         "\\conninfo" => Ok(Meta::Connection),
+        "\\echo" => Ok(Meta::Echo(unquote(rest))),
         other => Err(format!("there is no command {other}; \\? lists them")),
     }
 }

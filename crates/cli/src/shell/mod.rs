@@ -57,6 +57,9 @@ pub struct Options {
     /// How results are printed
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Go on after an error in -c, -f or standard input
+    #[arg(long)]
+    pub keep_going: bool,
 }
 
 /// Runs the shell as `options` say.
@@ -81,6 +84,7 @@ pub fn run(options: &Options) -> ExitCode {
     let out = Box::new(BufWriter::new(io::stdout()));
     let mut shell = Shell::new(backend, options.connect.is_none(), options.format, out);
     shell.interrupt = interrupt;
+    shell.keep_going = options.keep_going;
     match shell.all(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::Quit) => ExitCode::SUCCESS,
@@ -107,8 +111,11 @@ pub struct Shell {
     local: bool,
     style: Style,
     timing: bool,
-    /// Whether somebody sits at a terminal: then errors do not end the input.
+    /// Whether somebody sits at a terminal: then errors do not end the input, and long work shows
+    /// that it goes on.
     interactive: bool,
+    /// Whether statements after a failed one are run all the same.
+    keep_going: bool,
     out: Box<dyn Write>,
     err: Box<dyn Write>,
     interrupt: Interrupt,
@@ -127,6 +134,7 @@ impl Shell {
             style: Style { format, ..Style::default() },
             timing: false,
             interactive: false,
+            keep_going: false,
             out,
             err: Box::new(io::stderr()),
             interrupt: Interrupt::default(),
@@ -295,7 +303,7 @@ impl Shell {
         }
         self.flush()?;
         self.print_err(&error.show(text));
-        if self.backend.state() == State::Gone || !self.interactive {
+        if self.backend.state() == State::Gone || !(self.interactive || self.keep_going) {
             return Err(Stop::Failed);
         }
         Ok(())
@@ -304,7 +312,7 @@ impl Shell {
     fn complain(&mut self, message: &str) -> Result<(), Stop> {
         self.flush()?;
         self.print_err(&format!("error: {message}\n"));
-        if self.interactive { Ok(()) } else { Err(Stop::Failed) }
+        if self.interactive || self.keep_going { Ok(()) } else { Err(Stop::Failed) }
     }
 
     fn print(&mut self, text: &str) -> Result<(), Stop> {
@@ -356,6 +364,7 @@ impl Shell {
                 Ok(copy) => self.timed(&copy.statement.clone(), |shell| shell.copy(&copy)),
                 Err(message) => self.complain(&message),
             },
+            Meta::Echo(text) => self.print(&format!("{text}\n")),
             Meta::Connection => {
                 let place = if self.local { "in this process" } else { "over the wire" };
                 let name = self.backend.database();
