@@ -104,12 +104,17 @@ impl Rows {
 
     /// The rest as record batches of SQL's types, made as they are asked for.
     pub fn batches(mut self) -> impl Iterator<Item = Result<RecordBatch>> {
-        let schema = schema(&self.columns);
-        std::iter::from_fn(move || self.next_batch(&schema).transpose())
+        std::iter::from_fn(move || self.next_batch().transpose())
+    }
+
+    /// Whether the rows arrive in batches while they are read, not one by one from a small set.
+    pub fn is_streamed(&self) -> bool {
+        matches!(self.source, Source::Stream { .. })
     }
 
     /// The next record batch (the rest of the one being read), or `None` after the last.
-    pub fn next_batch(&mut self, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let schema = &schema(&self.columns);
         match &mut self.source {
             Source::Set { rows, next } => {
                 let range = *next..rows.len();

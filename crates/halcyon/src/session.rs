@@ -320,7 +320,7 @@ impl Session {
     /// Runs each statement of `text` in turn, until one fails.
     pub fn batch(&mut self, text: &str) -> Result<()> {
         let texts = split(text)?;
-        texts.iter().try_for_each(|text| self.execute(text.as_str(), &[]).map(|_| ()))
+        texts.into_iter().try_for_each(|text| self.execute(text, &[]).map(|_| ()))
     }
 
     /// Runs a prepared statement that returns few rows into `out`, whose memory is reused: the
@@ -356,6 +356,26 @@ impl Session {
         let read_only = Some(access == Access::ReadOnly);
         self.start(Modes { isolation: Some(isolation), read_only });
         Ok(())
+    }
+
+    /// Begins a transaction with the session's default modes, unless there is one already.
+    pub fn begin_default(&mut self) {
+        if self.active.is_none() {
+            self.start(self.default_modes);
+        }
+    }
+
+    /// Fails the transaction in progress, if there is one: for errors that arise while its rows
+    /// are read. Only a rollback helps afterwards.
+    pub fn fail_transaction(&mut self) {
+        if let Some(active) = &mut self.active {
+            active.failed = true;
+        }
+    }
+
+    /// The value of a setting that is a duration; `None` if it is switched off.
+    pub fn setting_duration(&self, name: &str) -> Option<std::time::Duration> {
+        self.settings.duration(name)
     }
 
     /// Commits the transaction.
@@ -826,16 +846,17 @@ impl Drop for Session {
     }
 }
 
-/// The statements of a text, each as a text of its own.
-pub(crate) fn split(text: &str) -> Result<Vec<String>> {
-    Ok(parse::parse(text)?.into_iter().map(|parsed| parsed.text.to_owned()).collect())
+/// The statements of a text, each a part of it. Errors: 42601.
+pub fn split(text: &str) -> Result<Vec<&str>> {
+    Ok(parse::parse(text)?.into_iter().map(|parsed| parsed.text).collect())
 }
 
 fn no_transaction() -> SqlError {
     SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress")
 }
 
-pub(crate) fn failed_transaction() -> SqlError {
+/// 25P02: what a failed transaction answers everything but its end with.
+pub fn failed_transaction() -> SqlError {
     SqlError::new(
         SqlState::IN_FAILED_SQL_TRANSACTION,
         "current transaction is aborted, commands ignored until end of transaction block",

@@ -85,6 +85,7 @@ const KNOWN: &[Known] = &[
         false,
         "How long a transaction may idle",
     ),
+    known("idle_session_timeout", "0", Kind::Duration, false, "How long a session may idle"),
     known("in_hot_standby", "off", Kind::ReadOnly, true, "Never"),
     known("integer_datetimes", "on", Kind::ReadOnly, true, "Times are integers on the wire"),
     known("intervalstyle", "postgres", Kind::Fixed, true, "Format of intervals as text"),

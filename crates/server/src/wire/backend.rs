@@ -5,7 +5,6 @@
 
 use bytes::{BufMut, BytesMut};
 use halcyon::{ResultColumn, SessionState, SqlError, SqlType};
-use pgwire::messages::Message as _;
 use pgwire::messages::data::{FieldDescription, ParameterDescription, RowDescription};
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use pgwire::messages::startup::ParameterStatus;
