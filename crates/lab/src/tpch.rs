@@ -16,8 +16,10 @@ mod load;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
+use arrow::datatypes::Schema;
 use clap::{Args, ValueEnum};
 use halcyon::{Database, Session};
 use serde_json::json;
@@ -73,13 +75,10 @@ trait Subject {
 
 impl Subject for Session {
     fn run(&mut self, text: &str) -> Result<Answer> {
-        let mut rows = self.query(text, &[])?;
-        let schema = rows.schema();
-        let mut batches = Vec::new();
-        while let Some(batch) = rows.next_batch(&schema)? {
-            batches.push(batch);
-        }
-        Ok(Answer { schema, batches })
+        let rows = self.query(text, &[])?;
+        let fields: Vec<_> = rows.columns().iter().map(|column| column.field.clone()).collect();
+        let batches = rows.batches().collect::<Result<Vec<_>, _>>()?;
+        Ok(Answer { schema: Arc::new(Schema::new(fields)), batches })
     }
 }
 
