@@ -78,6 +78,7 @@ states! {
     CONNECTION_FAILURE = b"08006", "The connection broke.";
     PROTOCOL_VIOLATION = b"08P01", "A message breaks the wire protocol.";
     FEATURE_NOT_SUPPORTED = b"0A000", "Understood, and not offered.";
+    INVALID_GRANT_OPERATION = b"0LP01", "A privilege that the object does not know.";
     CARDINALITY_VIOLATION = b"21000", "More rows than the place allows.";
     DATA_EXCEPTION = b"22000", "A value is wrong in a way that has no code of its own.";
     STRING_DATA_RIGHT_TRUNCATION = b"22001", "A string is longer than its column.";
