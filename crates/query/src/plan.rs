@@ -26,6 +26,10 @@ pub struct Prepared {
     pub columns: Arc<[ResultColumn]>,
     /// First word(s) of the command tag: `SELECT`, `INSERT`, `CREATE TABLE`, ….
     pub tag: &'static str,
+    /// Whether other sessions may run it: it shows nothing of the session that bound it.
+    pub shareable: bool,
+    /// SELECT … FOR UPDATE: what it reads is locked exclusively.
+    pub locks_rows: bool,
 }
 
 /// What runs.
