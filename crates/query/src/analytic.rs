@@ -27,6 +27,7 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateDefaults, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -34,7 +35,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionConfig;
 use futures::StreamExt;
 use halcyon_store::Partition;
-use halcyon_txn::CancelToken;
+use halcyon_txn::{CancelToken, Mode};
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -42,7 +43,7 @@ use tokio::sync::mpsc;
 use crate::catalog::Table;
 use crate::diagnose::sql_error;
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::{Env, SessionVars};
+use crate::exec::{Env, Need, SessionVars};
 use crate::functions;
 use crate::parse::with_stack;
 use crate::provider::{HalcyonTable, Snapshot};
@@ -57,8 +58,11 @@ const CANCEL_POLL: Duration = Duration::from_millis(2);
 /// Stack of a worker: expressions may be as deep as [`crate::parse`] lets through.
 const WORKER_STACK: usize = 32 << 20;
 
-/// What all statements share of DataFusion: functions, rules, worker threads.
-pub struct DataFusion {
+/// What all statements share of DataFusion: functions, rules, worker threads. Clones are the same.
+#[derive(Clone)]
+pub struct DataFusion(Arc<Shared>);
+
+struct Shared {
     runtime: Option<Runtime>,
     state: SessionState,
     /// A state without functions, cheap to copy: physical planning looks none up.
@@ -82,35 +86,40 @@ impl DataFusion {
             .build()
             .expect("the system gives threads");
         let (state, bare) = states();
-        DataFusion { runtime: Some(runtime), state, bare, plannings: AtomicU64::new(0) }
+        DataFusion(Arc::new(Shared {
+            runtime: Some(runtime),
+            state,
+            bare,
+            plannings: AtomicU64::new(0),
+        }))
     }
 
     /// Functions, planners and rules.
     pub fn state(&self) -> &SessionState {
-        &self.state
+        &self.0.state
     }
 
     /// Options that all planning goes by.
     pub fn options(&self) -> &Arc<ConfigOptions> {
-        self.state.config_options()
+        self.0.state.config_options()
     }
 
     /// How many times a plan was made, logical or physical. For tests and statistics.
     pub fn plannings(&self) -> u64 {
-        self.plannings.load(Ordering::Relaxed)
+        self.0.plannings.load(Ordering::Relaxed)
     }
 
     /// Counts one planning.
     pub(crate) fn count_planning(&self) {
-        self.plannings.fetch_add(1, Ordering::Relaxed);
+        self.0.plannings.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn runtime(&self) -> &Runtime {
-        self.runtime.as_ref().expect("taken only by drop")
+    pub(crate) fn runtime(&self) -> &Runtime {
+        self.0.runtime.as_ref().expect("taken only by drop")
     }
 }
 
-impl Drop for DataFusion {
+impl Drop for Shared {
     /// Does not wait: the last owner may be a thread that must not block.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
@@ -159,12 +168,14 @@ fn states() -> (SessionState, SessionState) {
 
 /// A query that runs vectorised over a snapshot.
 pub struct AnalyticalPlan {
-    df: Arc<DataFusion>,
+    df: DataFusion,
     logical: LogicalPlan,
     tables: Vec<Arc<Table>>,
     schema: SchemaRef,
     /// Whether something must be put in before each execution.
     bound_late: bool,
+    /// FOR UPDATE: it runs under exclusive locks instead of on a snapshot.
+    locks_rows: bool,
     physical: Mutex<Option<Arc<Physical>>>,
 }
 
@@ -177,18 +188,37 @@ struct Physical {
 
 impl AnalyticalPlan {
     /// Prepares an analysed and optimised plan. Nothing is made physical yet.
-    pub fn new(logical: LogicalPlan, df: &Arc<DataFusion>) -> Self {
+    pub fn new(logical: LogicalPlan, df: &DataFusion) -> Self {
         let tables = tables_of(&logical);
         let bound_late = is_bound_late(&logical);
         let schema = Arc::clone(logical.schema().inner());
         AnalyticalPlan {
-            df: Arc::clone(df),
+            df: df.clone(),
             logical,
             tables,
             schema,
             bound_late,
+            locks_rows: false,
             physical: Mutex::new(None),
         }
+    }
+
+    /// Makes it a SELECT … FOR UPDATE.
+    pub fn locking_rows(mut self, locks_rows: bool) -> Self {
+        self.locks_rows = locks_rows;
+        self
+    }
+
+    /// Whether it is a SELECT … FOR UPDATE.
+    pub fn locks_rows(&self) -> bool {
+        self.locks_rows
+    }
+
+    /// What it must lock inside a transaction: every partition of its tables.
+    pub fn needs(&self, _: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
+        let mode = if self.locks_rows { Mode::Exclusive } else { Mode::Shared };
+        needs.extend((0..self.tables.len()).map(|table| Need { table, partition: None, mode }));
+        Ok(())
     }
 
     /// The tables it reads, each once, in the order in which `start` wants their roots.
@@ -217,27 +247,13 @@ impl AnalyticalPlan {
         self.launch(plan, config, env)
     }
 
-    /// The physical plan as text, for EXPLAIN. Row counts are those of `roots`.
-    pub fn explain(
-        &self,
-        env: &Env<'_>,
-        roots: Vec<Vec<triomphe::Arc<Partition>>>,
-    ) -> Result<String> {
-        let snapshot = Arc::new(Snapshot::new(&self.tables, roots));
-        let (plan, _) = self.executable(env, &snapshot)?;
-        Ok(displayable(plan.as_ref()).indent(false).to_string())
-    }
-
-    /// As [`AnalyticalPlan::start`], with the plan and its measurements to be shown at the end.
-    pub fn start_analyzed(
-        &self,
-        env: &Env<'_>,
-        roots: Vec<Vec<triomphe::Arc<Partition>>>,
-    ) -> Result<(BatchStream, Measured)> {
-        let snapshot = Arc::new(Snapshot::new(&self.tables, roots));
-        let (plan, config) = self.executable(env, &snapshot)?;
-        let stream = self.launch(Arc::clone(&plan), config, env)?;
-        Ok((stream, Measured(plan)))
+    /// The plan as text, for EXPLAIN: the physical plan of the last execution if it was kept.
+    pub fn explain(&self) -> Result<String> {
+        let kept = self.physical.lock().clone();
+        Ok(match kept {
+            Some(kept) => displayable(kept.plan.as_ref()).indent(false).to_string(),
+            None => self.logical.display_indent().to_string(),
+        })
     }
 
     /// A plan with fresh state, and the configuration that carries `snapshot` to its scans.
@@ -283,7 +299,7 @@ impl AnalyticalPlan {
         self.df.count_planning();
         with_stack(|| {
             let checked = semantics::with_checked_arithmetic(logical.clone())?;
-            let mut state = self.df.bare.clone();
+            let mut state = self.df.0.bare.clone();
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
             let planner = DefaultPhysicalPlanner::default();
@@ -312,6 +328,7 @@ impl AnalyticalPlan {
         ));
         let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
         let cancel = env.cancel.clone();
+        let measured = Arc::clone(&plan);
         let task = self.df.runtime().spawn(async move {
             // The stream is made here: operators may spawn as soon as they are executed.
             match execute_stream(plan, context) {
@@ -321,7 +338,8 @@ impl AnalyticalPlan {
                 }
             }
         });
-        Ok(BatchStream { schema: Arc::clone(&self.schema), receiver, task: Some(task) })
+        let schema = Arc::clone(&self.schema);
+        Ok(BatchStream { schema, receiver, task: Some(task), plan: measured })
     }
 }
 
@@ -381,12 +399,19 @@ pub struct BatchStream {
     schema: SchemaRef,
     receiver: mpsc::Receiver<Result<RecordBatch>>,
     task: Option<tokio::task::JoinHandle<()>>,
+    plan: Arc<dyn ExecutionPlan>,
 }
 
 impl BatchStream {
     /// Columns of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// The physical plan with the measurements of its operators so far, for EXPLAIN ANALYZE.
+    pub fn metrics(&self) -> Option<String> {
+        let shown = DisplayableExecutionPlan::with_metrics(self.plan.as_ref());
+        Some(shown.indent(false).to_string())
     }
 
     /// The next batch for callers that must not block their thread.
@@ -415,18 +440,6 @@ impl Drop for BatchStream {
         if let Some(task) = self.task.take() {
             task.abort();
         }
-    }
-}
-
-/// A plan that runs or ran, with the measurements of its operators.
-pub struct Measured(Arc<dyn ExecutionPlan>);
-
-impl Measured {
-    /// The plan with its measurements so far.
-    pub fn text(&self) -> String {
-        datafusion::physical_plan::display::DisplayableExecutionPlan::with_metrics(self.0.as_ref())
-            .indent(false)
-            .to_string()
     }
 }
 

@@ -7,15 +7,15 @@
 //! Parameters: given types hold; others follow from their place, and are text if nothing says
 //! more.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result as DfResult, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
-use datafusion::datasource::{TableProvider, provider_as_source};
+use datafusion::datasource::provider_as_source;
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
@@ -25,20 +25,28 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::{PlannerContext, SqlToRel};
-use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::ast::{self, Statement};
 use halcyon_base::ids::TableId;
+use halcyon_store::Partition;
 
-use crate::analytic::DataFusion;
-use crate::catalog::{Catalog, Relation, View};
+use crate::analytic::{AnalyticalPlan, DataFusion};
+use crate::catalog::{Catalog, Relation, Table, View};
+use crate::copy;
 use crate::diagnose::{external, nearest, sql_error};
+use crate::ddl;
 use crate::dialect;
+use crate::dml;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::SessionVars;
-use crate::parse::{parse_query, with_stack};
+use crate::parse::{Parsed, parse_query, with_stack};
+use crate::plan::{Plan, Prepared};
+use crate::point::PointPlan;
 use crate::provider::{HalcyonTable, ViewSource};
 use crate::rows::ResultColumn;
 use crate::semantics;
+use crate::system::{self, Live};
 use crate::types::SqlType;
+use crate::utility;
 use crate::values::sql_type_of;
 
 /// Views that may stand on views.
@@ -52,7 +60,11 @@ pub struct Binder<'a> {
     /// Who asks, and where names are looked up.
     pub session: &'a SessionVars,
     /// Functions, rules, workers.
-    pub df: &'a Arc<DataFusion>,
+    pub df: &'a DataFusion,
+    /// What the system views show.
+    pub live: &'a Arc<dyn Live>,
+    /// Whether bounded lookups run row at a time; else everything is vectorised.
+    pub point_plans: bool,
 }
 
 /// A query that was bound: its plan and its parameters.
@@ -61,9 +73,99 @@ pub struct BoundQuery {
     pub plan: LogicalPlan,
     /// Types of `$1`, `$2`, …
     pub params: Vec<SqlType>,
+    /// Whether other sessions may run it: it shows nothing of this one.
+    pub shareable: bool,
+}
+
+impl<'a> Binder<'a> {
+    /// A binder for expressions and stored queries, which see no live system views.
+    pub fn new(
+        catalog: &'a Arc<Catalog>,
+        session: &'a SessionVars,
+        df: &'a DataFusion,
+    ) -> Binder<'a> {
+        static NOBODY: LazyLock<Arc<dyn Live>> = LazyLock::new(|| Arc::new(Nobody));
+        Binder { catalog, session, df, live: &NOBODY, point_plans: true }
+    }
 }
 
 impl Binder<'_> {
+    /// Binds a statement to what runs it.
+    ///
+    /// Errors: everything a text can be wrong in; positions refer to the statement's own text.
+    pub fn statement(
+        &self,
+        parsed: Parsed<'_>,
+        param_types: &[Option<SqlType>],
+    ) -> Result<Prepared> {
+        if let Some((utility, tag)) = utility::bind(&parsed.statement, parsed.text)? {
+            return Ok(self.prepared(&parsed, Plan::Utility(utility), tag));
+        }
+        if let Statement::Query(query) = &parsed.statement
+            && !writes(query)
+        {
+            return self.select(&parsed, param_types);
+        }
+        if let Statement::Explain { analyze, statement, .. } = &parsed.statement {
+            let inner = Parsed { statement: statement.as_ref().clone(), ..parsed };
+            let of = self.statement(inner, param_types)?;
+            let params = of.params.clone();
+            let plan = Plan::Explain { analyze: *analyze, of: Box::new(of) };
+            let columns = vec![text_column("QUERY PLAN")].into();
+            return Ok(Prepared { params, columns, ..self.prepared(&parsed, plan, "EXPLAIN") });
+        }
+        if let Some(write) = dml::bind(self, &parsed, param_types)? {
+            let prepared = self.prepared(&parsed, Plan::Write(write.plan), write.tag);
+            return Ok(Prepared { params: write.params, columns: write.columns, ..prepared });
+        }
+        if let Some(copy) = copy::bind(self, &parsed, param_types)? {
+            let prepared = self.prepared(&parsed, Plan::Copy(copy.plan), "COPY");
+            return Ok(Prepared { columns: copy.columns, ..prepared });
+        }
+        match ddl::bind(&parsed.statement) {
+            Some((ddl, tag)) => Ok(self.prepared(&parsed, Plan::Ddl(ddl), tag)),
+            None => Err(SqlError::unsupported(first_words(parsed.text))),
+        }
+    }
+
+    fn select(&self, parsed: &Parsed<'_>, types: &[Option<SqlType>]) -> Result<Prepared> {
+        let context = self.system_context();
+        let rewritten = system::rewrite(parsed.statement.clone(), &context);
+        let Statement::Query(query) = rewritten else {
+            return Err(SqlError::unsupported("this form of query"));
+        };
+        let bound = self.query_with(&query, None, types, parsed.text)?;
+        let columns = result_columns(&bound.plan);
+        let locks_rows = !query.locks.is_empty();
+        let point =
+            if self.point_plans { PointPlan::compile(&bound.plan, self) } else { None };
+        let plan = match point {
+            Some(plan) => Plan::Point(plan),
+            None => Plan::Analytical(AnalyticalPlan::new(bound.plan, self.df).locking_rows(locks_rows)),
+        };
+        let shareable = bound.shareable;
+        let prepared = self.prepared(parsed, plan, "SELECT");
+        Ok(Prepared { params: bound.params, columns, shareable, locks_rows, ..prepared })
+    }
+
+    fn prepared(&self, parsed: &Parsed<'_>, plan: Plan, tag: &'static str) -> Prepared {
+        Prepared {
+            text: parsed.text.into(),
+            catalog_version: self.catalog.version,
+            plan,
+            params: Vec::new(),
+            columns: Arc::from([]),
+            tag,
+            shareable: true,
+            locks_rows: false,
+        }
+    }
+
+    fn system_context(&self) -> Arc<system::Context> {
+        let (catalog, session) = (Arc::clone(self.catalog), self.session.clone());
+        system::Context::new(catalog, session, Arc::clone(self.live))
+    }
+
     /// Binds a query; `expose_row_ids` adds the column `_rowid` to one table.
     pub fn query(
         &self,
@@ -91,8 +193,10 @@ impl Binder<'_> {
             let mut given: Vec<Option<SqlType>> = param_types.to_vec();
             given.resize(given.len().max(placeholders), None);
             let bound = context.plan(query, &given).and_then(|plan| {
-                let (plan, params) = semantics::analyze(plan, &given, self.df, &self.session.time_zone)?;
-                Ok(BoundQuery { plan: semantics::optimize(plan, self.df)?, params })
+                let zone = &self.session.time_zone;
+                let (plan, params) = semantics::analyze(plan, &given, self.df, zone)?;
+                let plan = semantics::optimize(plan, self.df)?;
+                Ok(BoundQuery { plan, params, shareable: context.system.get().is_none() })
             });
             bound.map_err(|error| sql_error(error, text))
         })
@@ -190,7 +294,64 @@ impl Binder<'_> {
             type_planner: Arc::new(semantics::Types),
             view_depth: Cell::new(0),
             views: RefCell::new(HashMap::new()),
+            system: OnceCell::new(),
         }
+    }
+}
+
+/// Whether a query holds INSERT, UPDATE or DELETE.
+fn writes(query: &ast::Query) -> bool {
+    matches!(
+        *query.body,
+        ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_)
+    )
+}
+
+fn text_column(name: &str) -> ResultColumn {
+    let field = Arc::new(SqlType::Text.field(name, false));
+    ResultColumn { name: name.to_owned(), field, ty: Some(SqlType::Text), origin: None }
+}
+
+/// What kind of statement a text is, for the error that says we have no such thing.
+fn first_words(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().take(2).collect();
+    words.join(" ").to_uppercase()
+}
+
+/// An engine that nobody uses.
+struct Nobody;
+
+impl Live for Nobody {
+    fn version(&self) -> String {
+        String::new()
+    }
+
+    fn started_us(&self) -> i64 {
+        0
+    }
+
+    fn sessions(&self) -> Vec<system::SessionRow> {
+        Vec::new()
+    }
+
+    fn statements(&self) -> Vec<system::StatementRow> {
+        Vec::new()
+    }
+
+    fn locks(&self) -> Vec<system::LockRow> {
+        Vec::new()
+    }
+
+    fn transactions(&self) -> Vec<system::TransactionRow> {
+        Vec::new()
+    }
+
+    fn settings(&self) -> Vec<system::SettingRow> {
+        Vec::new()
+    }
+
+    fn roots(&self, _: &Table) -> Vec<triomphe::Arc<Partition>> {
+        Vec::new()
     }
 }
 
@@ -213,6 +374,8 @@ struct Context<'a> {
     type_planner: Arc<semantics::Types>,
     view_depth: Cell<usize>,
     views: RefCell<HashMap<u32, Arc<ViewSource>>>,
+    /// Made when a system table or function is first asked for.
+    system: OnceCell<Arc<system::Context>>,
 }
 
 impl Context<'_> {
@@ -279,9 +442,24 @@ impl Context<'_> {
 
     fn system_table(&self, name: &TableReference) -> Option<Arc<dyn TableSource>> {
         let schema = name.schema().unwrap_or("pg_catalog");
-        let provider: Option<Arc<dyn TableProvider>> =
-            system_provider(schema, name.table(), self.binder);
-        provider.map(provider_as_source)
+        system::provider(schema, name.table(), self.system()).map(provider_as_source)
+    }
+
+    fn system_function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        let state = self.binder.df.state();
+        if state.aggregate_functions().contains_key(name)
+            || state.window_functions().contains_key(name)
+        {
+            return None;
+        }
+        let context = self.binder.system_context();
+        let function = system::function(name, &context)?;
+        let _ = self.system.set(context);
+        Some(Arc::new(function))
+    }
+
+    fn system(&self) -> &Arc<system::Context> {
+        self.system.get_or_init(|| self.binder.system_context())
     }
 
     fn table_function(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {
@@ -307,11 +485,6 @@ impl Context<'_> {
 fn no_function(name: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"))
         .hint("No function has this name and these argument types; a cast may help.")
-}
-
-/// A table of `pg_catalog`, `information_schema` or `halcyon`.
-fn system_provider(_: &str, _: &str, _: &Binder<'_>) -> Option<Arc<dyn TableProvider>> {
-    None
 }
 
 /// A function's name as it is registered: `pg_catalog` may stand before it.
@@ -349,7 +522,9 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.binder.df.state().scalar_functions().get(own_name(name)).cloned()
+        let name = own_name(name);
+        let known = self.binder.df.state().scalar_functions().get(name).cloned();
+        known.or_else(|| self.system_function(name))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -166,7 +166,7 @@ fn width(ty: &DataType) -> u64 {
 }
 
 /// Reads the roots of one table.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ScanExec {
     table: Arc<Table>,
     /// Columns of the table; its column count stands for [`ROW_ID`].
@@ -191,6 +191,12 @@ impl ScanExec {
             Boundedness::Bounded,
         );
         ScanExec { table, projection, schema, statistics, properties: Arc::new(properties) }
+    }
+}
+
+impl fmt::Debug for ScanExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
     }
 }
 

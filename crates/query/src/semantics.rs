@@ -26,13 +26,13 @@ use datafusion::logical_expr::expr::{
     Alias, Between, Case, Cast, Exists, InList, InSubquery, Like, Placeholder, ScalarFunction,
     SetComparison, WindowFunction,
 };
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::expr_rewriter::{NamePreserver, coerce_plan_expr_for_schema};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, ScalarUDF,
-    Subquery, WindowFunctionDefinition,
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, RecursiveQuery,
+    ScalarUDF, Subquery, WindowFunctionDefinition,
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::optimizer::optimizer::OptimizerContext;
@@ -292,10 +292,9 @@ fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
         if matches!(node, LogicalPlan::Limit(_)) {
             return Ok(Transformed::no(node));
         }
-        let kept_types = match &node {
-            LogicalPlan::RecursiveQuery(query) => Some(Arc::clone(query.static_term.schema())),
-            _ => None,
-        };
+        if let LogicalPlan::RecursiveQuery(query) = node {
+            return Ok(Transformed::yes(recursion_with_its_types(query)?));
+        }
         let names = NamePreserver::new(&node);
         let rewritten = node.map_expressions(|expr| {
             let name = names.save(&expr);
@@ -311,11 +310,31 @@ fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
             })?;
             Ok(narrowed.update_data(|expr| name.restore(expr)))
         })?;
-        let _ = kept_types;
         // Inputs may have changed even if the node's own expressions did not.
         rewritten.map_data(renew).map(|node| Transformed::yes(node.data))
     })
     .data()
+}
+
+/// Casts both parts of a recursive query to the types that its work table was planned with.
+fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
+    let mut planned = None;
+    query.recursive_term.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && scan.table_name.table() == query.name
+        {
+            planned = Some(scan.source.schema());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if let Some(planned) = planned {
+        let schema = DFSchema::try_from(planned.as_ref().clone())?;
+        for term in [&mut query.static_term, &mut query.recursive_term] {
+            let plan = coerce_plan_expr_for_schema(term.as_ref().clone(), &schema)?;
+            *term = Arc::new(plan);
+        }
+    }
+    LogicalPlan::RecursiveQuery(query).recompute_schema()
 }
 
 fn widen_arguments(mut function: Box<WindowFunction>) -> Expr {
@@ -468,13 +487,16 @@ impl Parameters {
 
     /// The parameter as it is known, or as something of type `ty` from now on.
     fn typed(&mut self, placeholder: Placeholder, ty: &DataType) -> Expr {
+        let ty = sql_type_of_arrow(ty).unwrap_or(SqlType::Text);
+        self.typed_as(placeholder, &Arc::new(ty.field("", true)))
+    }
+
+    /// As [`Parameters::typed`], for the type that a field tells.
+    fn typed_as(&mut self, placeholder: Placeholder, otherwise: &FieldRef) -> Expr {
         let Placeholder { id, field } = placeholder;
         let known = self.known.get(&id).cloned();
         let own = known.or_else(|| field.filter(|field| !field.data_type().is_null()));
-        let field = own.unwrap_or_else(|| {
-            let ty = sql_type_of_arrow(ty).unwrap_or(SqlType::Text);
-            Arc::new(ty.field("", true))
-        });
+        let field = own.unwrap_or_else(|| Arc::clone(otherwise));
         self.known.entry(id.clone()).or_insert_with(|| Arc::clone(&field));
         Expr::Placeholder(Placeholder { id, field: Some(field) })
     }
@@ -547,7 +569,7 @@ fn adapt(expr: Expr, ty: &DataType, types: &mut Parameters) -> Result<Expr> {
     }
     match sql_type_of_arrow(ty) {
         Some(SqlType::Decimal { .. }) => number(text),
-        Some(ty) => constant(text, ty, &TimeZone::Utc),
+        Some(ty) => constant(text, ty, &TimeZone::UTC),
         None => Ok(expr),
     }
 }
@@ -564,7 +586,7 @@ fn number(text: &str) -> Result<Expr> {
         places.bytes().take_while(u8::is_ascii_digit).count()
     });
     let scale = if text.contains(['e', 'E']) { 10 } else { places.min(37) as i8 };
-    constant(text, SqlType::Decimal { precision: 38, scale }, &TimeZone::Utc)
+    constant(text, SqlType::Decimal { precision: 38, scale }, &TimeZone::UTC)
 }
 
 fn no_operator(left: &DataType, op: &str, right: &DataType) -> SqlError {
@@ -605,14 +627,13 @@ fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Tra
         }
         Expr::Case(case) => branches(case, schema, types)?,
         Expr::ScalarFunction(function) => call(function, schema, types)?,
-        Expr::Cast(Cast { expr, field }) => match (quoted(&expr), sql_type_of(&field), *expr) {
-            (_, _, Expr::Placeholder(placeholder)) => {
+        Expr::Cast(Cast { expr, field }) => match *expr {
+            Expr::Placeholder(placeholder) => {
                 let own = types.known.contains_key(&placeholder.id);
-                let ty = field.data_type().clone();
-                let typed = types.typed(placeholder, &ty);
+                let typed = types.typed_as(placeholder, &field);
                 if own { Expr::Cast(Cast { expr: Box::new(typed), field }) } else { typed }
             }
-            (_, _, expr) => Expr::Cast(Cast { expr: Box::new(expr), field }),
+            expr => Expr::Cast(Cast { expr: Box::new(expr), field }),
         },
         Expr::IsNull(expr) if untyped(&expr) => {
             Expr::IsNull(Box::new(adapt(*expr, &DataType::Utf8View, types)?))

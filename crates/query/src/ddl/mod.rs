@@ -70,7 +70,7 @@ pub struct DdlContext<'a> {
     /// How long to wait for locks.
     pub limits: WaitLimits<'a>,
     /// Functions and planners.
-    pub datafusion: &'a Arc<DataFusion>,
+    pub datafusion: &'a DataFusion,
     /// Takes notices for the client.
     pub notices: &'a mut Vec<SqlError>,
 }
@@ -169,12 +169,12 @@ fn first_words(statement: &Statement) -> String {
 impl DdlContext<'_> {
     /// A binder that sees the catalog as it is now, changes of this statement included.
     fn binder_now(&self, now: &Arc<Catalog>, run: impl FnOnce(&Binder<'_>) -> Result<()>) -> Result<()> {
-        run(&Binder { catalog: now, session: self.env.session, df: self.datafusion })
+        run(&Binder::new(now, self.env.session, self.datafusion))
     }
 
     /// A binder that sees the catalog as it was before the statement.
     fn binder(&self) -> Binder<'_> {
-        Binder { catalog: self.env.catalog, session: self.env.session, df: self.datafusion }
+        Binder::new(self.env.catalog, self.env.session, self.datafusion)
     }
 
     fn user(&self) -> &str {

@@ -492,7 +492,7 @@ fn create_as(
     let table = finish(cx, table, Vec::new());
     let handles = cx.lock(&table)?;
     let (env, df) = (cx.env, cx.datafusion);
-    let binder = Binder { catalog: env.catalog, session: env.session, df };
+    let binder = Binder::new(env.catalog, env.session, df);
     let rows = source.run_into(&binder, env, cx.tx, &cx.limits, &table, &handles)?;
     Ok(("SELECT", Some(rows)))
 }

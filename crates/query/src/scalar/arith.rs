@@ -115,7 +115,7 @@ const POWERS: [i128; 39] = {
 
 /// 10^`exponent`; None above 10^38.
 #[inline]
-pub(super) fn power_of_ten(exponent: u32) -> Option<i128> {
+pub(crate) fn power_of_ten(exponent: u32) -> Option<i128> {
     POWERS.get(exponent as usize).copied()
 }
 

@@ -38,12 +38,12 @@ kinds!(Bool = bool, Int = i64, Float = f64, Dec = i128, Text = &'a str, Bytes = 
 
 /// A compiled node; None is NULL.
 pub(super) type Fun<K> = Box<
-    dyn for<'a> Fn(&Frame<'a>) -> Result<Option<<K as Kind>::Of<'a>>> + Send + Sync,
+    dyn for<'s, 'a> Fn(&Frame<'s, 'a>) -> Result<Option<<K as Kind>::Of<'a>>> + Send + Sync,
 >;
 
 /// Boxes a closure; spelled so that its lifetimes are found.
 fn fun<K: Kind>(
-    f: impl for<'a> Fn(&Frame<'a>) -> Result<Option<K::Of<'a>>> + Send + Sync + 'static,
+    f: impl for<'s, 'a> Fn(&Frame<'s, 'a>) -> Result<Option<K::Of<'a>>> + Send + Sync + 'static,
 ) -> Fun<K> {
     Box::new(f)
 }
@@ -78,7 +78,7 @@ pub(super) enum Code {
 
 impl Code {
     #[inline]
-    pub(super) fn eval<'a>(&self, frame: &Frame<'a>) -> Result<ValueRef<'a>> {
+    pub(super) fn eval<'a>(&self, frame: &Frame<'_, 'a>) -> Result<ValueRef<'a>> {
         let value = match self {
             Code::Slot(slot) => Some(frame.row[*slot]),
             Code::Param(index) => Some(frame.env.params[*index].as_ref()),
@@ -96,7 +96,7 @@ impl Code {
     }
 
     #[inline]
-    pub(super) fn bool<'a>(&self, frame: &Frame<'a>) -> Result<Option<bool>> {
+    pub(super) fn bool<'a>(&self, frame: &Frame<'_, 'a>) -> Result<Option<bool>> {
         match self {
             Code::Bool(f) => f(frame),
             other => Ok(truth(other.eval(frame)?)),

@@ -68,7 +68,7 @@ impl Foreign {
     pub(super) fn eval<'a>(
         &self,
         inputs: impl Iterator<Item = Result<ValueRef<'a>>>,
-        frame: &Frame<'a>,
+        frame: &Frame<'_, 'a>,
     ) -> Result<ValueRef<'a>> {
         let fields = self.schema.fields().iter();
         let arrays = fields.zip(inputs).map(|(field, value)| {

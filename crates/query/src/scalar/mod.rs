@@ -39,6 +39,8 @@ use crate::exec::Env;
 
 pub use ir::{Compare, Ir, storage_type};
 pub use lower::{Columns, lower};
+pub(crate) use arith::power_of_ten;
+pub(crate) use time::DAY_US;
 
 pub(crate) use ir::{conjuncts, fit_type};
 pub(crate) use text::compare_values;
@@ -47,13 +49,13 @@ pub(crate) use text::compare_values;
 pub use bumpalo::Bump as Arena;
 
 /// What a program reads.
-pub struct Frame<'a> {
+pub(crate) struct Frame<'s, 'a> {
     /// The slots.
-    pub row: &'a [ValueRef<'a>],
+    row: &'s [ValueRef<'a>],
     /// Parameters, clock and session.
-    pub env: &'a Env<'a>,
+    env: &'a Env<'a>,
     /// Where text goes.
-    pub arena: &'a Arena,
+    arena: &'a Arena,
     /// Constants of the program that runs.
     consts: &'a [Value],
 }
@@ -93,7 +95,7 @@ impl Program {
     #[inline]
     pub fn eval<'a>(
         &'a self,
-        row: &'a [ValueRef<'a>],
+        row: &[ValueRef<'a>],
         env: &'a Env<'a>,
         arena: &'a Arena,
     ) -> Result<ValueRef<'a>> {
@@ -120,7 +122,29 @@ impl Program {
         }
     }
 
-    /// The type of the result. None for a NULL of no type.
+    /// A program that is a constant.
+    pub(crate) fn constant(value: Value) -> Program {
+        let shown = format!("{value:?}");
+        Program { code: code::Code::Const(0), consts: vec![value], makes_text: false, shown }
+    }
+
+    /// The parameter, counted from 0, if the program does no more than read one.
+    pub(crate) fn as_param(&self) -> Option<usize> {
+        match self.code {
+            code::Code::Param(index) => Some(index),
+            _ => None,
+        }
+    }
+
+    /// The value, if the program is a constant.
+    pub(crate) fn as_constant(&self) -> Option<&Value> {
+        match self.code {
+            code::Code::Const(index) => Some(&self.consts[index]),
+            _ => None,
+        }
+    }
+
+    /// The type of the result, if it is computed; None for what is read as it is.
     pub fn ty(&self) -> Option<Type> {
         self.code.ty()
     }

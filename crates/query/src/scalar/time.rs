@@ -8,7 +8,7 @@ use halcyon_store::Interval;
 
 use crate::error::{Result, SqlError};
 
-pub(super) const DAY_US: i64 = 86_400_000_000;
+pub(crate) const DAY_US: i64 = 86_400_000_000;
 
 /// A field of a date or timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
