@@ -677,7 +677,7 @@ fn wrong_loads_are_refused_with_the_reason_and_change_nothing() {
         assert_eq!(partition.row_count(), 2);
         partition.check();
     };
-    check(&[one.clone()], AppendError::ColumnCount { expected: 2, found: 1 });
+    check(std::slice::from_ref(&one), AppendError::ColumnCount { expected: 2, found: 1 });
     check(&[one.clone(), two.clone()], AppendError::Length { column: 1 });
     let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
     let (expected, found) = (DataType::Int32, DataType::Utf8);
