@@ -78,6 +78,7 @@ states! {
     CONNECTION_FAILURE = b"08006", "The connection broke.";
     PROTOCOL_VIOLATION = b"08P01", "A message breaks the wire protocol.";
     FEATURE_NOT_SUPPORTED = b"0A000", "Understood, and not offered.";
+    INVALID_GRANT_OPERATION = b"0LP01", "A privilege that the object does not know.";
     CARDINALITY_VIOLATION = b"21000", "More rows than the place allows.";
     DATA_EXCEPTION = b"22000", "A value is wrong in a way that has no code of its own.";
     STRING_DATA_RIGHT_TRUNCATION = b"22001", "A string is longer than its column.";
@@ -118,6 +119,7 @@ states! {
     READ_ONLY_SQL_TRANSACTION = b"25006", "The transaction may only read.";
     NO_ACTIVE_SQL_TRANSACTION = b"25P01", "Only inside a transaction.";
     IN_FAILED_SQL_TRANSACTION = b"25P02", "The transaction failed; only ROLLBACK helps.";
+    IDLE_IN_TRANSACTION_SESSION_TIMEOUT = b"25P03", "A transaction was idle for too long.";
     INVALID_SQL_STATEMENT_NAME = b"26000", "No prepared statement of this name.";
     INVALID_AUTHORIZATION_SPECIFICATION = b"28000", "The user may not log in.";
     INVALID_PASSWORD = b"28P01", "Wrong user or password.";

@@ -23,6 +23,7 @@
 mod copy;
 mod database;
 mod deadline;
+mod explain;
 mod live;
 mod outcome;
 mod params;
@@ -43,6 +44,8 @@ pub use halcyon_txn::Isolation;
 pub use outcome::{Outcome, Tag};
 pub use params::IntoValue;
 pub use rows::{FromValue, Row, Rows};
-pub use session::{CancelHandle, Session, SessionState, Source, Statement};
+pub use session::{
+    CancelHandle, Session, SessionState, Source, Statement, failed_transaction, split,
+};
 pub use settings::SERVER_VERSION;
 pub use transaction::{Access};

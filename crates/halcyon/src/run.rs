@@ -44,6 +44,17 @@ pub(crate) enum Ran {
     Other(Outcome),
 }
 
+impl Ran {
+    /// Rows given or written, as far as they are known.
+    fn rows(&self, out: &RowSet) -> u64 {
+        match self {
+            Ran::Set { written } => written.unwrap_or(out.len() as u64),
+            Ran::Other(Outcome::Done(tag)) => tag.rows.unwrap_or(0),
+            Ran::Stream(_) | Ran::Other(_) => 0,
+        }
+    }
+}
+
 impl Session {
     /// Runs a statement.
     ///
@@ -74,7 +85,7 @@ impl Session {
         let timeout = self.statement_timeout;
         let deadline =
             timeout.map(|timeout| self.shared.deadlines.set(timeout, self.cancel.clone()));
-        let watch = self.tallies.begin(&statement.text, &self.entry, &self.shared);
+        let watch = self.tallies.begin(statement, &self.entry, &self.shared);
         let caught = catch_unwind(AssertUnwindSafe(|| self.dispatch(statement, params, out)));
         let mut ran = caught.unwrap_or_else(|panic| Err(self.after_panic(panic.as_ref())));
         if deadline.is_some_and(|deadline| deadline.passed()) {
@@ -83,7 +94,8 @@ impl Session {
                 _ => error,
             });
         }
-        self.tallies.end(&watch, ran.is_ok(), &self.entry, &self.shared);
+        let rows = ran.as_ref().ok().map(|ran| ran.rows(out));
+        self.tallies.end(&watch, rows, &self.entry, &self.shared);
         ran
     }
 

@@ -22,7 +22,7 @@ use halcyon_txn::{CancelToken, Isolation};
 
 use crate::copy::Copying;
 use crate::database::Shared;
-use crate::live::{SessionEntry, Tallies};
+use crate::live::{SessionEntry, Tallies, View};
 use crate::outcome::{Outcome, Tag};
 use crate::rows::Rows;
 use crate::run::Ran;
@@ -243,6 +243,11 @@ impl Session {
         self.settings.reported().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
+    /// A setting that is a duration; `None` if it is switched off or no duration.
+    pub fn setting_duration(&self, name: &str) -> Option<Duration> {
+        self.settings.duration(name)
+    }
+
     /// Changes a setting, as SET does outside a transaction.
     ///
     /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 read only.
@@ -320,7 +325,7 @@ impl Session {
     /// Runs each statement of `text` in turn, until one fails.
     pub fn batch(&mut self, text: &str) -> Result<()> {
         let texts = split(text)?;
-        texts.iter().try_for_each(|text| self.execute(text.as_str(), &[]).map(|_| ()))
+        texts.into_iter().try_for_each(|text| self.execute(text, &[]).map(|_| ()))
     }
 
     /// Runs a prepared statement that returns few rows into `out`, whose memory is reused: the
@@ -356,6 +361,20 @@ impl Session {
         let read_only = Some(access == Access::ReadOnly);
         self.start(Modes { isolation: Some(isolation), read_only });
         Ok(())
+    }
+
+    /// Begins a transaction with the session's default modes, if there is none.
+    pub fn begin_default(&mut self) {
+        if self.active.is_none() {
+            self.start(Modes::default());
+        }
+    }
+
+    /// Marks the transaction block as failed, for an error that arose outside statements.
+    pub fn fail_transaction(&mut self) {
+        if let Some(active) = &mut self.active {
+            active.failed = true;
+        }
     }
 
     /// Commits the transaction.
@@ -442,7 +461,8 @@ impl Session {
         types: &[Option<SqlType>],
         catalog: &Arc<Catalog>,
     ) -> Result<Arc<Prepared>> {
-        let live: Arc<dyn Live> = self.shared.clone();
+        let live: Arc<dyn Live> =
+            Arc::new(View { shared: self.shared.clone(), settings: self.settings.clone() });
         let binder = Binder {
             catalog,
             session: &self.vars,
@@ -827,15 +847,18 @@ impl Drop for Session {
 }
 
 /// The statements of a text, each as a text of its own.
-pub(crate) fn split(text: &str) -> Result<Vec<String>> {
-    Ok(parse::parse(text)?.into_iter().map(|parsed| parsed.text.to_owned()).collect())
+///
+/// Errors: 42601 with the position if one of them is malformed.
+pub fn split(text: &str) -> Result<Vec<&str>> {
+    Ok(parse::parse(text)?.into_iter().map(|parsed| parsed.text).collect())
 }
 
 fn no_transaction() -> SqlError {
     SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress")
 }
 
-pub(crate) fn failed_transaction() -> SqlError {
+/// 25P02: what a failed transaction block answers until it ends.
+pub fn failed_transaction() -> SqlError {
     SqlError::new(
         SqlState::IN_FAILED_SQL_TRANSACTION,
         "current transaction is aborted, commands ignored until end of transaction block",
