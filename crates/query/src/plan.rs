@@ -77,6 +77,7 @@ impl Plan {
             Plan::Point(plan) => plan.tables(),
             Plan::Analytical(plan) => plan.tables(),
             Plan::Write(plan) => plan.tables(),
+            Plan::Copy(plan) => plan.tables(),
             _ => &[],
         }
     }
