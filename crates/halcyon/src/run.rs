@@ -29,7 +29,7 @@ use crate::session::{Session, Statement, failed_transaction};
 use crate::transaction::{Active, Snapshot};
 
 /// Roots by table of a plan and partition number.
-type TableRoots = Vec<Vec<triomphe::Arc<Partition>>>;
+pub(crate) type TableRoots = Vec<Vec<triomphe::Arc<Partition>>>;
 
 /// What a statement came to, before it is dressed for the caller.
 pub(crate) enum Ran {
@@ -46,7 +46,7 @@ pub(crate) enum Ran {
 
 impl Ran {
     /// Rows given or written, as far as they are known.
-    fn rows(&self, out: &RowSet) -> u64 {
+    pub(crate) fn rows(&self, out: &RowSet) -> u64 {
         match self {
             Ran::Set { written } => written.unwrap_or(out.len() as u64),
             Ran::Other(Outcome::Done(tag)) => tag.rows.unwrap_or(0),
@@ -255,7 +255,8 @@ impl Session {
             }
             return match &prepared.plan {
                 Plan::Explain { analyze, of } => {
-                    crate::explain::run(of, *analyze, &env, &mut active.tx, &self.locks, &mut self.scratch, out)
+                    let held = (&mut active.tx, &self.locks, self.needs.as_slice());
+                    crate::explain::under_locks(of, *analyze, &env, held, &mut self.scratch, out)
                 }
                 Plan::Copy(plan) => {
                     let (copying, outcome) =
@@ -318,8 +319,8 @@ fn execute_on_snapshot(
         }
         Plan::Analytical(plan) => plan.start(env, roots).map(Ran::Stream),
         Plan::Explain { analyze, of } if of.plan.reads_only() => {
-            let roots = Roots::Snapshot(&roots);
-            crate::explain::read(of, *analyze, env, roots, scratch, out)
+            let roots = snapshot.roots_of(of.plan.tables());
+            crate::explain::on_snapshot(of, *analyze, env, roots, scratch, out)
         }
         Plan::Copy(plan) if plan.reads_only() => {
             crate::copy::start_on_snapshot(plan, env, roots, scratch)

@@ -58,6 +58,15 @@ pub enum Plan {
 }
 
 impl Plan {
+    /// Whether it changes nothing and locks no row, so that a snapshot serves it.
+    pub fn reads_only(&self) -> bool {
+        match self {
+            Plan::Point(plan) => !plan.locks_rows(),
+            Plan::Analytical(plan) => !plan.locks_rows(),
+            _ => false,
+        }
+    }
+
     /// Which executor runs it, for the system views.
     pub fn executor(&self) -> &'static str {
         match self {
