@@ -75,11 +75,6 @@ impl PointPlan {
         &self.tables
     }
 
-    /// Number of columns of its rows.
-    pub fn width(&self) -> usize {
-        self.output.len()
-    }
-
     /// Adds the partitions that an execution with these parameters reads.
     pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
         run::needs(self, env, needs)
