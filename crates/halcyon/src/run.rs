@@ -40,6 +40,8 @@ pub(crate) enum Ran {
     },
     /// Rows come as they are read.
     Stream(BatchStream),
+    /// Data of COPY TO, to be fetched, or its end if it went to a file.
+    Copying(Option<crate::copy::Copying>, Outcome),
     /// Something else.
     Other(Outcome),
 }
@@ -50,7 +52,7 @@ impl Ran {
         match self {
             Ran::Set { written } => written.unwrap_or(out.len() as u64),
             Ran::Other(Outcome::Done(tag)) => tag.rows.unwrap_or(0),
-            Ran::Stream(_) | Ran::Other(_) => 0,
+            Ran::Stream(_) | Ran::Copying(..) | Ran::Other(_) => 0,
         }
     }
 }
@@ -71,6 +73,7 @@ impl Session {
                 Outcome::Rows { rows: Rows::from_stream(columns, batches), tag, written: None }
             }
             Ran::Other(outcome) => outcome,
+            Ran::Copying(_, outcome) => outcome,
         })
     }
 
@@ -100,7 +103,7 @@ impl Session {
     }
 
     /// A broken invariant took down a statement: its transaction goes with it.
-    fn after_panic(&mut self, panic: &(dyn std::any::Any + Send)) -> SqlError {
+    pub(crate) fn after_panic(&mut self, panic: &(dyn std::any::Any + Send)) -> SqlError {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown");
         tracing::error!(panic = text, "a statement broke an invariant");
@@ -161,7 +164,7 @@ impl Session {
             true => self.on_snapshot(&mut active, statement, params, out),
             false => self.under_locks(&mut active, statement, params, out, implicit),
         };
-        if self.copying.is_some() {
+        if self.copy_begins() {
             // COPY FROM STDIN goes on with the data; it has taken the transaction along.
             self.copy_continues(active, implicit);
             return ran;
@@ -190,7 +193,7 @@ impl Session {
         let start = active.tx.savepoint();
         let catalog = active.catalog.clone();
         let ran = self.locked(active, statement, params, out);
-        if self.copying.is_some() {
+        if self.copy_begins() {
             return ran;
         }
         if ran.is_err() && !implicit {
@@ -258,9 +261,9 @@ impl Session {
                     let held = (&mut active.tx, &self.locks, self.needs.as_slice());
                     crate::explain::under_locks(of, *analyze, &env, held, &mut self.scratch, out)
                 }
-                Plan::Copy(plan) => {
+                Plan::Copy(_) => {
                     let (copying, outcome) =
-                        crate::copy::start(plan, &env, &mut active.tx, &self.locks, &mut self.scratch)?;
+                        crate::copy::start(&prepared, &env, &mut active.tx, &self.locks, &mut self.scratch)?;
                     self.copying = copying;
                     Ok(Ran::Other(outcome))
                 }
@@ -323,7 +326,8 @@ fn execute_on_snapshot(
             crate::explain::on_snapshot(of, *analyze, env, roots, scratch, out)
         }
         Plan::Copy(plan) if plan.reads_only() => {
-            crate::copy::start_on_snapshot(plan, env, roots, scratch)
+            let (copying, outcome) = crate::copy::start_on_snapshot(plan, env, roots, scratch)?;
+            Ok(Ran::Copying(copying, outcome))
         }
         _ => Err(SqlError::new(
             SqlState::READ_ONLY_SQL_TRANSACTION,
@@ -472,7 +476,13 @@ impl Session {
         };
         let ran = execute_on_snapshot(&prepared, &env, &snapshot, &mut self.scratch, out);
         active.snapshot = Some(snapshot);
-        ran
+        match ran? {
+            Ran::Copying(copying, outcome) => {
+                self.copying = copying;
+                Ok(Ran::Other(outcome))
+            }
+            ran => Ok(ran),
+        }
     }
 
     /// Every partition of the database at one cut.

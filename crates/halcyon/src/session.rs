@@ -346,7 +346,7 @@ impl Session {
                 }
                 Ok(())
             }
-            Ran::Other(_) => Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows")),
+            Ran::Copying(..) | Ran::Other(_) => Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows")),
         }
     }
 
