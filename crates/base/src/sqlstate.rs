@@ -204,22 +204,13 @@ mod tests {
         let distinct: BTreeSet<_> = ALL.iter().collect();
         assert_eq!(distinct.len(), ALL.len());
         assert_eq!(SqlState::UNIQUE_VIOLATION.to_string(), "23505");
-        assert_eq!(
-            format!("{:?}", SqlState::DEADLOCK_DETECTED),
-            "SqlState(40P01)"
-        );
+        assert_eq!(format!("{:?}", SqlState::DEADLOCK_DETECTED), "SqlState(40P01)");
         assert_eq!(SqlState::UNIQUE_VIOLATION.class(), *b"23");
     }
 
     #[test]
     fn only_lost_races_are_retryable() {
         let retryable: Vec<_> = ALL.iter().filter(|state| state.is_retryable()).collect();
-        assert_eq!(
-            retryable,
-            [
-                &SqlState::SERIALIZATION_FAILURE,
-                &SqlState::DEADLOCK_DETECTED
-            ]
-        );
+        assert_eq!(retryable, [&SqlState::SERIALIZATION_FAILURE, &SqlState::DEADLOCK_DETECTED]);
     }
 }
