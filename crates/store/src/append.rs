@@ -1,6 +1,6 @@
 //! Bulk load: many rows at once from Arrow arrays, column by column.
 //!
-//! Rows go behind the last slot ever used, so their ids follow each other and whole vectors can be
+//! Rows go behind the last slot in use, so their ids follow each other and whole vectors can be
 //! copied. Index entries are encoded from the loaded rows, sorted, and merged into the trees.
 //! Cost: memory bandwidth for the columns; a sort per index unless the keys arrive sorted.
 
@@ -66,18 +66,11 @@ impl fmt::Display for AppendError {
                 write!(f, "{found} columns given, the table has {expected}")
             }
             AppendError::Length { column } => write!(f, "column {column} has another length"),
-            AppendError::Type {
-                column,
-                expected,
-                found,
-            } => {
+            AppendError::Type { column, expected, found } => {
                 write!(f, "column {column} is of type {expected}, not {found}")
             }
             AppendError::Null { column, row } => {
-                write!(
-                    f,
-                    "NULL in row {row} of column {column}, which is not nullable"
-                )
+                write!(f, "NULL in row {row} of column {column}, which is not nullable")
             }
             AppendError::Conflict(conflict) => {
                 write!(f, "a key of unique index {} repeats", conflict.index)
@@ -110,9 +103,7 @@ impl Partition {
                 load_column(def, target, heap, array, from, slot, count);
             }
         });
-        let ids: Vec<RowId> = (start..start + rows as u64)
-            .map(|id| RowId(id as u32))
-            .collect();
+        let ids: Vec<RowId> = (start..start + rows as u64).map(|id| RowId(id as u32)).collect();
         self.index_loaded(&ids)?;
         Ok(start as u32..(start + rows as u64) as u32)
     }
@@ -122,9 +113,7 @@ impl Partition {
         let mut indexes = std::mem::take(&mut self.indexes);
         let filled = indexes.iter_mut().try_fold(0, |filled, index| {
             let result = self.fill_index(index, ids);
-            result
-                .map(|()| filled + 1)
-                .map_err(|conflict| (filled, conflict))
+            result.map(|()| filled + 1).map_err(|conflict| (filled, conflict))
         });
         let result = filled.map(|_| ()).map_err(|(filled, conflict)| {
             let mut key = KeyBuf::new();
@@ -146,10 +135,7 @@ impl Partition {
     fn check_load(&self, columns: &[ArrayRef]) -> Result<usize, AppendError> {
         let expected = self.schema.columns.len();
         if columns.len() != expected {
-            return Err(AppendError::ColumnCount {
-                expected,
-                found: columns.len(),
-            });
+            return Err(AppendError::ColumnCount { expected, found: columns.len() });
         }
         let rows = columns.first().map_or(0, |array| array.len());
         for (column, (array, def)) in columns.iter().zip(&self.schema.columns).enumerate() {
@@ -158,22 +144,14 @@ impl Partition {
             }
             if !is_accepted(def.ty, array.data_type()) {
                 let (expected, found) = (def.ty.arrow(), array.data_type().clone());
-                return Err(AppendError::Type {
-                    column,
-                    expected,
-                    found,
-                });
+                return Err(AppendError::Type { column, expected, found });
             }
             if !def.nullable && array.null_count() > 0 {
                 let row = (0..rows).find(|&row| array.is_null(row)).unwrap_or(0);
                 return Err(AppendError::Null { column, row });
             }
         }
-        if rows as u64 > self.directory.load_room() {
-            Err(AppendError::Full)
-        } else {
-            Ok(rows)
-        }
+        if rows as u64 > self.directory.load_room() { Err(AppendError::Full) } else { Ok(rows) }
     }
 }
 
@@ -228,21 +206,13 @@ fn load_column(
             let values = &array.as_primitive::<IntervalMonthDayNanoType>().values()[from..];
             for (word, value) in words.w16_mut()[to].iter_mut().zip(values) {
                 let (months, days, nanos) = (value.months, value.days, value.nanoseconds);
-                *word = crate::value::Interval {
-                    months,
-                    days,
-                    nanos,
-                }
-                .to_word();
+                *word = crate::value::Interval { months, days, nanos }.to_word();
             }
         }
         Type::Uuid => {
             let values = array.as_fixed_size_binary();
             for (at, word) in words.w16_mut()[to].iter_mut().enumerate() {
-                let bytes = values
-                    .value(from + at)
-                    .try_into()
-                    .expect("UUIDs have 16 bytes");
+                let bytes = values.value(from + at).try_into().expect("UUIDs have 16 bytes");
                 *word = u128::from_le_bytes(bytes);
             }
         }
@@ -295,9 +265,7 @@ where
 {
     let count = views.len();
     let valid = |at: &usize| array.is_valid(from + at);
-    let lens = (0..count)
-        .filter(valid)
-        .map(|at| array.value(from + at).as_ref().len());
+    let lens = (0..count).filter(valid).map(|at| array.value(from + at).as_ref().len());
     heap.reserve_for_load(lens.filter(|&len| len > INLINE_BYTES_MAX).sum());
     for (at, view) in views.iter_mut().enumerate() {
         *view = match array.is_valid(from + at) {

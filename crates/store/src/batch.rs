@@ -40,11 +40,7 @@ pub struct Batch {
 
 impl<'a> SegmentRef<'a> {
     pub(crate) fn new(schema: &'a Schema, segment: &'a Segment, segment_idx: usize) -> Self {
-        SegmentRef {
-            schema,
-            segment,
-            segment_idx,
-        }
+        SegmentRef { schema, segment, segment_idx }
     }
 
     /// Its number in the partition.
@@ -74,10 +70,7 @@ impl<'a> SegmentRef<'a> {
             self.array(column, has_views.then(buffers))
         });
         let columns = columns.collect();
-        Batch {
-            row_count: self.row_count(),
-            columns,
-        }
+        Batch { row_count: self.row_count(), columns }
     }
 
     /// Ids of the rows of [`SegmentRef::batch`], as numbers.
@@ -91,22 +84,13 @@ impl<'a> SegmentRef<'a> {
         let column = &self.segment.columns()[column];
         let without_holes = count == self.segment.used();
         if without_holes {
-            let validity = column
-                .validity
-                .as_ref()
-                .map(|words| bits_buffer(words, count));
+            let validity = column.validity.as_ref().map(|words| bits_buffer(words, count));
             return array(ty, &column.words, count, nulls(validity), blocks);
         }
         let live = self.segment.live();
         let validity = column.validity.as_ref();
         let validity = validity.map(|words| bits_buffer(&gather_bits(words, live, count), count));
-        array(
-            ty,
-            &column.words.gather(live, count),
-            count,
-            nulls(validity),
-            blocks,
-        )
+        array(ty, &column.words.gather(live, count), count, nulls(validity), blocks)
     }
 }
 
@@ -118,9 +102,7 @@ impl Partition {
 }
 
 fn nulls(validity: Option<BooleanBuffer>) -> Option<NullBuffer> {
-    validity
-        .map(NullBuffer::new)
-        .filter(|nulls| nulls.null_count() > 0)
+    validity.map(NullBuffer::new).filter(|nulls| nulls.null_count() > 0)
 }
 
 fn primitive<T: ArrowPrimitiveType>(
@@ -143,10 +125,9 @@ fn array(
     let views = || ScalarBuffer::<u128>::new(words.buffer(), 0, count);
     let blocks = blocks.unwrap_or_default();
     match ty {
-        Type::Bool => Arc::new(BooleanArray::new(
-            BooleanBuffer::new(words.buffer(), 0, count),
-            nulls,
-        )),
+        Type::Bool => {
+            Arc::new(BooleanArray::new(BooleanBuffer::new(words.buffer(), 0, count), nulls))
+        }
         Type::Int16 => Arc::new(primitive::<Int16Type>(words, count, nulls)),
         Type::Int32 => Arc::new(primitive::<Int32Type>(words, count, nulls)),
         Type::Int64 => Arc::new(primitive::<Int64Type>(words, count, nulls)),

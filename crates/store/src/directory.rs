@@ -58,29 +58,19 @@ impl Directory {
             return None;
         }
         let chunk = Arc::make_mut(&mut self.chunks[segment_idx / CHUNK]);
-        chunk.segments[segment_idx % CHUNK]
-            .as_mut()
-            .map(Arc::make_mut)
+        chunk.segments[segment_idx % CHUNK].as_mut().map(Arc::make_mut)
     }
 
     pub(crate) fn segments(&self) -> impl Iterator<Item = (usize, &Segment)> {
-        let segments = self
-            .chunks
-            .iter()
-            .flat_map(|chunk| chunk.segments.iter().flatten());
+        let segments = self.chunks.iter().flat_map(|chunk| chunk.segments.iter().flatten());
         segments.map(|segment| &**segment).enumerate()
     }
 
     /// Adds an empty segment with room for `rows`.
     fn push(&mut self, schema: &Schema, rows: usize) {
-        assert!(
-            self.segment_count < SEGMENTS_MAX,
-            "a partition has at most 2^32 rows"
-        );
+        assert!(self.segment_count < SEGMENTS_MAX, "a partition has at most 2^32 rows");
         if self.segment_count.is_multiple_of(CHUNK) {
-            self.chunks.push(Arc::new(Chunk {
-                segments: [const { None }; CHUNK],
-            }));
+            self.chunks.push(Arc::new(Chunk { segments: [const { None }; CHUNK] }));
         }
         let chunk = self.chunks.last_mut().expect("just made sure of");
         Arc::make_mut(chunk).segments[self.segment_count % CHUNK] =
@@ -110,11 +100,7 @@ impl Directory {
             self.free_hint += 1;
         }
         // A first segment starts small; a table that has filled one will fill another.
-        let rows = if self.segment_count == 0 {
-            1
-        } else {
-            SEGMENT_ROWS
-        };
+        let rows = if self.segment_count == 0 { 1 } else { SEGMENT_ROWS };
         self.push(schema, rows);
         self.segment_count - 1
     }
@@ -123,12 +109,8 @@ impl Directory {
     #[inline]
     pub(crate) fn insert(&mut self, schema: &Schema, values: &[ValueRef<'_>]) -> RowId {
         let segment_idx = self.free_segment(schema);
-        let segment = self
-            .segment_mut(segment_idx)
-            .expect("a segment with a free slot exists");
-        let slot = segment
-            .free_slot()
-            .expect("the free bit says that there is one");
+        let segment = self.segment_mut(segment_idx).expect("a segment with a free slot exists");
+        let slot = segment.free_slot().expect("the free bit says that there is one");
         segment.insert(schema, slot, values);
         if segment.live_count() == SEGMENT_ROWS {
             self.note_free(segment_idx, false);
@@ -144,9 +126,7 @@ impl Directory {
         while self.segment_count <= row.segment_idx() {
             self.push(schema, 1);
         }
-        let segment = self
-            .segment_mut(row.segment_idx())
-            .expect("just made sure of");
+        let segment = self.segment_mut(row.segment_idx()).expect("just made sure of");
         segment.insert(schema, row.slot(), values);
         let is_full = segment.live_count() == SEGMENT_ROWS;
         self.note_free(row.segment_idx(), !is_full);
@@ -164,9 +144,7 @@ impl Directory {
         columns: &[u16],
         values: &[ValueRef<'_>],
     ) {
-        let segment = self
-            .segment_mut(row.segment_idx())
-            .expect("the row to update exists");
+        let segment = self.segment_mut(row.segment_idx()).expect("the row to update exists");
         for (&column, &value) in columns.iter().zip(values) {
             segment.update(schema, row.slot(), column as usize, value);
         }
@@ -176,20 +154,16 @@ impl Directory {
     ///
     /// Panics: if there is no such row.
     pub(crate) fn delete(&mut self, schema: &Schema, row: RowId) {
-        let segment = self
-            .segment_mut(row.segment_idx())
-            .expect("the row to delete exists");
+        let segment = self.segment_mut(row.segment_idx()).expect("the row to delete exists");
         segment.delete(schema, row.slot());
         self.note_free(row.segment_idx(), true);
         self.row_count -= 1;
     }
 
-    /// Where a bulk load begins: behind the last slot in use, or ever used in that segment.
+    /// Where a bulk load begins: behind the last slot in use.
     pub(crate) fn load_start(&self) -> u64 {
         let used = |segment_idx: &usize| self.segment(*segment_idx).map_or(0, Segment::used);
-        let last = (0..self.segment_count)
-            .rev()
-            .find(|segment_idx| used(segment_idx) > 0);
+        let last = (0..self.segment_count).rev().find(|segment_idx| used(segment_idx) > 0);
         last.map_or(0, |last| (last * SEGMENT_ROWS + used(&last)) as u64)
     }
 
@@ -211,7 +185,7 @@ impl Directory {
             let start = self.load_start();
             let segment_idx = start as usize / SEGMENT_ROWS;
             if segment_idx == self.segment_count {
-                self.push(schema, rows - done);
+                self.push(schema, (rows - done).min(SEGMENT_ROWS));
             }
             let segment = self.segment_mut(segment_idx).expect("just made sure of");
             let count = (SEGMENT_ROWS - segment.used()).min(rows - done);
@@ -245,21 +219,11 @@ impl Directory {
     pub(crate) fn check(&self, schema: &Schema) {
         assert_eq!(self.segments().count(), self.segment_count);
         assert_eq!(self.chunks.len(), self.segment_count.div_ceil(CHUNK));
-        let live: usize = self
-            .segments()
-            .map(|(_, segment)| segment.live_count())
-            .sum();
+        let live: usize = self.segments().map(|(_, segment)| segment.live_count()).sum();
         assert_eq!(live as u64, self.row_count);
-        assert!(
-            self.free[..self.free_hint.min(self.free.len())]
-                .iter()
-                .all(|&word| word == 0)
-        );
+        assert!(self.free[..self.free_hint.min(self.free.len())].iter().all(|&word| word == 0));
         for (segment_idx, segment) in self.segments() {
-            assert_eq!(
-                bit(&self.free, segment_idx),
-                segment.live_count() < SEGMENT_ROWS
-            );
+            assert_eq!(bit(&self.free, segment_idx), segment.live_count() < SEGMENT_ROWS);
             segment.check(schema);
         }
     }

@@ -88,20 +88,13 @@ fn narrow(number: u128) -> u64 {
 impl Index {
     /// An index without entries.
     pub(crate) fn new(def: IndexDef, schema: &Schema) -> Self {
-        let column_mask = def
-            .columns
-            .iter()
-            .fold(0, |mask, key| mask | column_bit(key.column));
+        let column_mask = def.columns.iter().fold(0, |mask, key| mask | column_bit(key.column));
         let tree = match key::kind(schema, &def.columns) {
             KeyKind::Narrow => AnyTree::Narrow(Tree::default()),
             KeyKind::Wide => AnyTree::Wide(Tree::default()),
             KeyKind::Bytes => AnyTree::Bytes(Tree::default()),
         };
-        Index {
-            def: Arc::new(def),
-            column_mask,
-            tree,
-        }
+        Index { def: Arc::new(def), column_mask, tree }
     }
 
     #[inline]
@@ -132,9 +125,7 @@ impl Index {
         value: impl Fn(usize) -> ValueRef<'v>,
     ) {
         let columns = &self.def.columns[..];
-        buf.encode(self.kind(), schema, columns, |at| {
-            value(columns[at].column as usize)
-        });
+        buf.encode(self.kind(), schema, columns, |at| value(columns[at].column as usize));
     }
 
     /// True if two rows of this key cannot be.
@@ -164,12 +155,7 @@ impl Index {
             None => self.get(key),
             Some(own) => self.prefix(key).find(|&row| row != own),
         };
-        other.map_or(Ok(()), |row| {
-            Err(Conflict {
-                index: self.def.id,
-                row,
-            })
-        })
+        other.map_or(Ok(()), |row| Err(Conflict { index: self.def.id, row }))
     }
 
     /// Adds an entry.
@@ -231,10 +217,7 @@ impl Index {
             AnyTree::Wide(tree) => run!(tree, |buf: &KeyBuf| WideKey::from_number(buf.number())),
             AnyTree::Bytes(tree) => run!(tree, |buf: &KeyBuf| BytesKey::new(buf.bytes())),
         };
-        result.map_err(|row| Conflict {
-            index: self.def.id,
-            row,
-        })
+        result.map_err(|row| Conflict { index: self.def.id, row })
     }
 
     /// The same definition without entries.
@@ -244,11 +227,7 @@ impl Index {
             AnyTree::Wide(_) => AnyTree::Wide(Tree::default()),
             AnyTree::Bytes(_) => AnyTree::Bytes(Tree::default()),
         };
-        Index {
-            def: Arc::clone(&self.def),
-            column_mask: self.column_mask,
-            tree,
-        }
+        Index { def: Arc::clone(&self.def), column_mask: self.column_mask, tree }
     }
 
     /// The same entries under a definition whose columns moved.
@@ -257,24 +236,13 @@ impl Index {
         for key in &mut def.columns {
             key.column = column(key.column);
         }
-        let column_mask = def
-            .columns
-            .iter()
-            .fold(0, |mask, key| mask | column_bit(key.column));
-        Index {
-            def: Arc::new(def),
-            column_mask,
-            tree: self.tree.clone(),
-        }
+        let column_mask = def.columns.iter().fold(0, |mask, key| mask | column_bit(key.column));
+        Index { def: Arc::new(def), column_mask, tree: self.tree.clone() }
     }
 
     /// Rows whose key starts with `prefix`.
     pub(crate) fn prefix(&self, prefix: &KeyBuf) -> Cursor<'_> {
-        self.range(
-            Bound::Included(prefix),
-            Bound::Included(prefix),
-            Direction::Forward,
-        )
+        self.range(Bound::Included(prefix), Bound::Included(prefix), Direction::Forward)
     }
 
     /// Rows between two prefixes; see [`IndexRef::range`].
@@ -378,9 +346,8 @@ fn insert_sorted<K: Key + Ord>(
 ) -> Result<(), RowId> {
     if let Some(may_repeat) = unique {
         let binding = |row: RowId| may_repeat.binary_search(&row).is_err();
-        if let Some(pair) = entries
-            .windows(2)
-            .find(|pair| pair[0].0 == pair[1].0 && binding(pair[1].1))
+        if let Some(pair) =
+            entries.windows(2).find(|pair| pair[0].0 == pair[1].0 && binding(pair[1].1))
         {
             return Err(pair[0].1);
         }

@@ -131,8 +131,7 @@ impl KeyBuf {
             self.number |= kept >> (8 * self.number_bytes);
             self.number_bytes += count;
         } else {
-            self.bytes
-                .extend_from_slice(&bits.to_be_bytes()[16 - count as usize..]);
+            self.bytes.extend_from_slice(&bits.to_be_bytes()[16 - count as usize..]);
         }
     }
 
@@ -151,9 +150,7 @@ impl KeyBuf {
         }
         self.bytes.extend_from_slice(&[0, 0]);
         if descending {
-            self.bytes[start..]
-                .iter_mut()
-                .for_each(|byte| *byte = !*byte);
+            self.bytes[start..].iter_mut().for_each(|byte| *byte = !*byte);
         }
     }
 }
@@ -205,10 +202,7 @@ fn fixed(ty: Type, value: ValueRef<'_>) -> Option<(u128, u32)> {
         (Type::Decimal { precision, .. }, ValueRef::Decimal(value)) => {
             if precision <= NARROW_DECIMAL_DIGITS {
                 // Stored values fit. A probe beyond them finds its place at the end.
-                (
-                    signed(value.clamp(i64::MIN as i128, i64::MAX as i128) as i64),
-                    8,
-                )
+                (signed(value.clamp(i64::MIN as i128, i64::MAX as i128) as i64), 8)
             } else {
                 (signed_wide(value), 16)
             }
@@ -230,31 +224,15 @@ fn signed_wide(value: i128) -> u128 {
 }
 
 fn float32(value: f32) -> u128 {
-    let value = if value.is_nan() {
-        f32::NAN.abs()
-    } else {
-        value + 0.0
-    };
+    let value = if value.is_nan() { f32::NAN.abs() } else { value + 0.0 };
     let bits = value.to_bits();
-    (if bits >> 31 == 0 {
-        bits | 1 << 31
-    } else {
-        !bits
-    }) as u128
+    (if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }) as u128
 }
 
 fn float64(value: f64) -> u128 {
-    let value = if value.is_nan() {
-        f64::NAN.abs()
-    } else {
-        value + 0.0
-    };
+    let value = if value.is_nan() { f64::NAN.abs() } else { value + 0.0 };
     let bits = value.to_bits();
-    (if bits >> 63 == 0 {
-        bits | 1 << 63
-    } else {
-        !bits
-    }) as u128
+    (if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }) as u128
 }
 
 #[cfg(test)]
@@ -263,17 +241,11 @@ mod tests {
     use crate::value::{ColumnDef, Interval};
 
     fn column(descending: bool, nulls_first: bool) -> KeyColumn {
-        KeyColumn {
-            column: 0,
-            descending,
-            nulls_first,
-        }
+        KeyColumn { column: 0, descending, nulls_first }
     }
 
     fn encode(ty: Type, key_column: KeyColumn, value: ValueRef<'_>) -> Vec<u8> {
-        let schema = Schema {
-            columns: vec![ColumnDef { ty, nullable: true }],
-        };
+        let schema = Schema { columns: vec![ColumnDef { ty, nullable: true }] };
         let mut buf = KeyBuf::new();
         buf.encode(KeyKind::Bytes, &schema, &[key_column], |_| value);
         assert_eq!(buf.has_null(), value.is_null());
@@ -297,100 +269,32 @@ mod tests {
     fn encodings_order_as_values_do() {
         use ValueRef::*;
         check(Type::Bool, &[Bool(false), Bool(true)]);
-        check(
-            Type::Int16,
-            &[Int16(i16::MIN), Int16(-1), Int16(0), Int16(i16::MAX)],
-        );
-        check(
-            Type::Int32,
-            &[Int32(i32::MIN), Int32(-1), Int32(0), Int32(i32::MAX)],
-        );
-        check(
-            Type::Int64,
-            &[Int64(i64::MIN), Int64(-1), Int64(0), Int64(i64::MAX)],
-        );
+        check(Type::Int16, &[Int16(i16::MIN), Int16(-1), Int16(0), Int16(i16::MAX)]);
+        check(Type::Int32, &[Int32(i32::MIN), Int32(-1), Int32(0), Int32(i32::MAX)]);
+        check(Type::Int64, &[Int64(i64::MIN), Int64(-1), Int64(0), Int64(i64::MAX)]);
         check(Type::Date, &[Date(-5), Date(5)]);
         check(Type::Time, &[Time(0), Time(5)]);
         check(Type::Timestamp, &[Timestamp(-5), Timestamp(5)]);
         check(Type::TimestampTz, &[TimestampTz(-5), TimestampTz(5)]);
-        let floats = [
-            f64::NEG_INFINITY,
-            -1.5,
-            -f64::MIN_POSITIVE,
-            0.0,
-            1e-300,
-            1.0,
-            f64::INFINITY,
-        ];
+        let floats = [f64::NEG_INFINITY, -1.5, -f64::MIN_POSITIVE, 0.0, 1e-300, 1.0, f64::INFINITY];
         check(
             Type::Float64,
-            &[&floats[..], &[f64::NAN]]
-                .concat()
-                .into_iter()
-                .map(Float64)
-                .collect::<Vec<_>>(),
+            &[&floats[..], &[f64::NAN]].concat().into_iter().map(Float64).collect::<Vec<_>>(),
         );
-        let floats = [
-            f32::NEG_INFINITY,
-            -1.5,
-            0.0,
-            1e-30,
-            1.0,
-            f32::INFINITY,
-            f32::NAN,
-        ];
+        let floats = [f32::NEG_INFINITY, -1.5, 0.0, 1e-30, 1.0, f32::INFINITY, f32::NAN];
         check(Type::Float32, &floats.map(Float32));
-        let decimals = [
-            Decimal(-(10i128.pow(17))),
-            Decimal(-1),
-            Decimal(0),
-            Decimal(10i128.pow(17)),
-        ];
-        check(
-            Type::Decimal {
-                precision: 18,
-                scale: 2,
-            },
-            &decimals,
-        );
-        check(
-            Type::Decimal {
-                precision: 38,
-                scale: 2,
-            },
-            &decimals,
-        );
-        check(
-            Type::Text,
-            &["", "\u{1}", "a", "a\u{1}", "ab", "b", "é"].map(Text),
-        );
-        let strings: [&[u8]; 8] = [
-            &[],
-            &[0],
-            &[0, 0],
-            &[0, 1],
-            &[0, 255],
-            &[1],
-            &[255],
-            &[255, 255],
-        ];
+        let decimals =
+            [Decimal(-(10i128.pow(17))), Decimal(-1), Decimal(0), Decimal(10i128.pow(17))];
+        check(Type::Decimal { precision: 18, scale: 2 }, &decimals);
+        check(Type::Decimal { precision: 38, scale: 2 }, &decimals);
+        check(Type::Text, &["", "\u{1}", "a", "a\u{1}", "ab", "b", "é"].map(Text));
+        let strings: [&[u8]; 8] =
+            [&[], &[0], &[0, 0], &[0, 1], &[0, 255], &[1], &[255], &[255, 255]];
         check(Type::Bytes, &strings.map(Bytes));
-        let span = |months, days, nanos| {
-            Interval(crate::value::Interval {
-                months,
-                days,
-                nanos,
-            })
-        };
+        let span = |months, days, nanos| Interval(crate::value::Interval { months, days, nanos });
         check(
             Type::Interval,
-            &[
-                span(i32::MIN, 0, 0),
-                span(0, -1, 0),
-                span(0, 0, 1),
-                span(0, 40, 0),
-                span(2, 0, 0),
-            ],
+            &[span(i32::MIN, 0, 0), span(0, -1, 0), span(0, 0, 1), span(0, 40, 0), span(2, 0, 0)],
         );
         check(Type::Uuid, &[Uuid([0; 16]), Uuid([1; 16]), Uuid([255; 16])]);
     }
@@ -399,52 +303,23 @@ mod tests {
     fn equal_values_have_one_encoding() {
         let up = |ty, value| encode(ty, column(false, false), value);
         let same = |ty, a, b| assert_eq!(up(ty, a), up(ty, b));
-        same(
-            Type::Float64,
-            ValueRef::Float64(0.0),
-            ValueRef::Float64(-0.0),
-        );
-        same(
-            Type::Float32,
-            ValueRef::Float32(f32::NAN),
-            ValueRef::Float32(-f32::NAN),
-        );
-        let month = Interval {
-            months: 1,
-            days: 0,
-            nanos: 0,
-        };
-        let days = Interval {
-            months: 0,
-            days: 30,
-            nanos: 0,
-        };
-        same(
-            Type::Interval,
-            ValueRef::Interval(month),
-            ValueRef::Interval(days),
-        );
+        same(Type::Float64, ValueRef::Float64(0.0), ValueRef::Float64(-0.0));
+        same(Type::Float32, ValueRef::Float32(f32::NAN), ValueRef::Float32(-f32::NAN));
+        let month = Interval { months: 1, days: 0, nanos: 0 };
+        let days = Interval { months: 0, days: 30, nanos: 0 };
+        same(Type::Interval, ValueRef::Interval(month), ValueRef::Interval(days));
     }
 
     #[test]
     fn number_and_bytes_are_the_same_key() {
         let schema = Schema {
             columns: vec![
-                ColumnDef {
-                    ty: Type::Int32,
-                    nullable: true,
-                },
-                ColumnDef {
-                    ty: Type::Int64,
-                    nullable: false,
-                },
+                ColumnDef { ty: Type::Int32, nullable: true },
+                ColumnDef { ty: Type::Int64, nullable: false },
             ],
         };
-        let columns = [0, 1].map(|column| KeyColumn {
-            column,
-            descending: column == 1,
-            nulls_first: true,
-        });
+        let columns =
+            [0, 1].map(|column| KeyColumn { column, descending: column == 1, nulls_first: true });
         assert_eq!(kind(&schema, &columns), KeyKind::Wide);
         assert_eq!(kind(&schema, &columns[..1]), KeyKind::Narrow);
         let values = [ValueRef::Int32(-3), ValueRef::Int64(77)];

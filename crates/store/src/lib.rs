@@ -26,6 +26,13 @@ mod tree;
 mod value;
 mod vector;
 
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+mod store_fuzz;
+#[cfg(test)]
+mod tree_fuzz;
+
 pub use append::AppendError;
 pub use batch::{Batch, SegmentRef};
 pub use index::{Conflict, Cursor, Direction, IndexDef, IndexRef, KeyColumn};

@@ -53,11 +53,7 @@ pub struct RowRef<'a> {
 impl<'a> RowRef<'a> {
     #[inline]
     pub(crate) fn new(schema: &'a Schema, segment: &'a Segment, id: RowId) -> Self {
-        RowRef {
-            schema,
-            segment,
-            id,
-        }
+        RowRef { schema, segment, id }
     }
 
     /// Where the row is.
@@ -71,8 +67,7 @@ impl<'a> RowRef<'a> {
     /// Panics: if there is no such column.
     #[inline]
     pub fn value(&self, column: usize) -> ValueRef<'a> {
-        self.segment
-            .value(self.schema.columns[column].ty, column, self.id.slot())
+        self.segment.value(self.schema.columns[column].ty, column, self.id.slot())
     }
 
     /// Number of columns.
@@ -92,12 +87,7 @@ impl Partition {
     /// A partition without rows and without indexes.
     pub fn new(schema: Arc<Schema>) -> Self {
         let directory = triomphe::Arc::new(Directory::default());
-        Partition {
-            schema,
-            directory,
-            indexes: vec![],
-            scratch: Scratch::default(),
-        }
+        Partition { schema, directory, indexes: vec![], scratch: Scratch::default() }
     }
 
     /// The columns.
@@ -120,20 +110,15 @@ impl Partition {
     #[inline]
     pub fn row(&self, id: RowId) -> Option<RowRef<'_>> {
         let segment = self.directory.segment(id.segment_idx())?;
-        segment
-            .is_live(id.slot())
-            .then(|| RowRef::new(&self.schema, segment, id))
+        segment.is_live(id.slot()).then(|| RowRef::new(&self.schema, segment, id))
     }
 
     /// All rows, by ascending id.
     pub fn rows(&self) -> impl Iterator<Item = RowRef<'_>> {
-        self.directory
-            .segments()
-            .flat_map(move |(segment_idx, segment)| {
-                set_bits(segment.live()).map(move |slot| {
-                    RowRef::new(&self.schema, segment, RowId::at(segment_idx, slot))
-                })
-            })
+        self.directory.segments().flat_map(move |(segment_idx, segment)| {
+            set_bits(segment.live())
+                .map(move |slot| RowRef::new(&self.schema, segment, RowId::at(segment_idx, slot)))
+        })
     }
 
     /// Segments that hold rows, by ascending row ids.
@@ -243,16 +228,11 @@ impl Partition {
     ) -> bool {
         let index = &self.indexes[index];
         let (schema, scratch) = (&self.schema, &mut self.scratch);
-        let segment = self
-            .directory
-            .segment(row.segment_idx())
-            .expect("the row to change exists");
+        let segment = self.directory.segment(row.segment_idx()).expect("the row to change exists");
         let old = RowRef::new(schema, segment, row);
         index.encode(schema, &mut scratch.old, |column| old.value(column));
         index.encode(schema, &mut scratch.new, |column| {
-            let place = columns
-                .iter()
-                .rposition(|&changed| changed as usize == column);
+            let place = columns.iter().rposition(|&changed| changed as usize == column);
             place.map_or_else(|| old.value(column), |place| values[place])
         });
         scratch.old != scratch.new
@@ -280,14 +260,9 @@ impl Partition {
             return false;
         }
         for index in &mut self.indexes {
-            let segment = self
-                .directory
-                .segment(row.segment_idx())
-                .expect("it holds the row");
+            let segment = self.directory.segment(row.segment_idx()).expect("it holds the row");
             let old = RowRef::new(&self.schema, segment, row);
-            index.encode(&self.schema, &mut self.scratch.old, |column| {
-                old.value(column)
-            });
+            index.encode(&self.schema, &mut self.scratch.old, |column| old.value(column));
             index.remove(&self.scratch.old, row);
         }
         triomphe::Arc::make_mut(&mut self.directory).delete(&self.schema, row);
@@ -338,10 +313,7 @@ impl Partition {
 
     /// All indexes, in the order in which they were added.
     pub fn indexes(&self) -> impl Iterator<Item = IndexRef<'_>> {
-        self.indexes.iter().map(|index| IndexRef {
-            index,
-            schema: &self.schema,
-        })
+        self.indexes.iter().map(|index| IndexRef { index, schema: &self.schema })
     }
 
     /// Adds a column at the end, with the same value in every row. O(rows).
@@ -350,9 +322,7 @@ impl Partition {
     pub fn add_column(&mut self, def: ColumnDef, value: ValueRef<'_>) {
         let mut schema = Schema::clone(&self.schema);
         schema.columns.push(def);
-        let directory = self
-            .directory
-            .map(|segment| segment.with_column(def, value));
+        let directory = self.directory.map(|segment| segment.with_column(def, value));
         self.directory = triomphe::Arc::new(directory);
         self.schema = Arc::new(schema);
     }
@@ -361,22 +331,12 @@ impl Partition {
     ///
     /// Panics: if an index has the column in its key.
     pub fn drop_column(&mut self, column: usize) {
-        let in_key = |index: &Index| {
-            index
-                .def()
-                .columns
-                .iter()
-                .any(|k| k.column as usize == column)
-        };
-        assert!(
-            !self.indexes.iter().any(in_key),
-            "column {column} is in the key of an index"
-        );
+        let in_key =
+            |index: &Index| index.def().columns.iter().any(|k| k.column as usize == column);
+        assert!(!self.indexes.iter().any(in_key), "column {column} is in the key of an index");
         let mut schema = Schema::clone(&self.schema);
         let def = schema.columns.remove(column);
-        let directory = self
-            .directory
-            .map(|segment| segment.without_column(def.ty, column));
+        let directory = self.directory.map(|segment| segment.without_column(def.ty, column));
         for index in &mut self.indexes {
             *index = index.with_columns(|k| if k as usize > column { k - 1 } else { k });
         }
@@ -401,8 +361,7 @@ impl Partition {
             if def.columns.iter().any(|key| key.column as usize == column) {
                 let mut index = Index::new(def.clone(), &self.schema);
                 let rows: Vec<RowId> = self.rows().map(|row| row.id()).collect();
-                self.fill_index(&mut index, &rows)
-                    .expect("no key changed its equals");
+                self.fill_index(&mut index, &rows).expect("no key changed its equals");
                 self.indexes[at] = index;
             }
         }
@@ -415,34 +374,20 @@ impl Partition {
         let mut key = KeyBuf::new();
         for index in &self.indexes {
             index.check();
-            assert_eq!(
-                index.len(),
-                self.row_count(),
-                "an index has one entry per row"
-            );
+            assert_eq!(index.len(), self.row_count(), "an index has one entry per row");
             for row in self.rows() {
                 index.encode(&self.schema, &mut key, |column| row.value(column));
                 let mut holders = index.prefix(&key);
-                assert!(
-                    holders.any(|holder| holder == row.id()),
-                    "{} is in its index",
-                    row.id()
-                );
+                assert!(holders.any(|holder| holder == row.id()), "{} is in its index", row.id());
             }
         }
         let rows = self.rows().map(|row| row.id());
-        assert_eq!(
-            self.check_unique(rows),
-            Ok(()),
-            "no key of a unique index repeats"
-        );
+        assert_eq!(self.check_unique(rows), Ok(()), "no key of a unique index repeats");
     }
 }
 
 /// A bit per column; see [`column_bit`].
 #[inline]
 fn mask_of(columns: &[u16]) -> u128 {
-    columns
-        .iter()
-        .fold(0, |mask, &column| mask | column_bit(column))
+    columns.iter().fold(0, |mask, &column| mask | column_bit(column))
 }

@@ -1,9 +1,10 @@
 //! A segment: up to 2,048 consecutive rows of a partition, one vector per column.
 //!
-//! Words: a *slot* is a row's place in the segment; it is *live* while a row is there. `used` is
-//! the high-water mark: no slot from there on was ever live since the segment was last empty.
+//! Words: a *slot* is a row's place in the segment; it is *live* while a row is there. The slots
+//! from `used` on are free, the one before it is live.
 //! Invariants, checked by [`Segment::check`]:
-//! 1. `live` has `live_count` bits set, all below `used`; `used <= capacity <= SEGMENT_ROWS`.
+//! 1. `live` has `live_count` bits set, the last of them at `used - 1`;
+//!    `used <= capacity <= SEGMENT_ROWS`.
 //! 2. Every vector has room for `capacity` rows, every validity bitmap for all that.
 //! 3. A NULL is a cleared bit of its column's validity, above a zero word. A column without
 //!    validity bitmap holds no NULL; a column that is not nullable has none.
@@ -14,7 +15,7 @@
 use crate::heap::Heap;
 use crate::text;
 use crate::value::{ColumnDef, Interval, Schema, Type, ValueRef};
-use crate::vector::{self, Vector, Width, bit, set_bit, set_bits};
+use crate::vector::{self, Vector, Width, bit, end_of_bits, set_bit, set_bits};
 use halcyon_base::ids::SEGMENT_ROWS;
 use triomphe::Arc;
 
@@ -59,17 +60,12 @@ fn all_valid(capacity: usize) -> Arc<[u64]> {
 
 impl Column {
     pub(crate) fn new(ty: Type, capacity: usize) -> Self {
-        Column {
-            words: Vector::new(width(ty), capacity),
-            validity: None,
-        }
+        Column { words: Vector::new(width(ty), capacity), validity: None }
     }
 
     #[inline]
     pub(crate) fn is_null(&self, slot: usize) -> bool {
-        self.validity
-            .as_ref()
-            .is_some_and(|validity| !bit(validity, slot))
+        self.validity.as_ref().is_some_and(|validity| !bit(validity, slot))
     }
 
     pub(crate) fn set_null(&mut self, slot: usize, null: bool) {
@@ -87,11 +83,8 @@ impl Column {
         self.words.grow(capacity);
         if let Some(validity) = &mut self.validity {
             let more = capacity.div_ceil(64) - validity.len();
-            *validity = validity
-                .iter()
-                .copied()
-                .chain(std::iter::repeat_n(u64::MAX, more))
-                .collect();
+            *validity =
+                validity.iter().copied().chain(std::iter::repeat_n(u64::MAX, more)).collect();
         }
     }
 }
@@ -100,10 +93,7 @@ impl Segment {
     /// An empty segment with room for at least `rows`.
     pub(crate) fn new(schema: &Schema, rows: usize) -> Self {
         let capacity = capacity_for(rows);
-        let columns = schema
-            .columns
-            .iter()
-            .map(|column| Column::new(column.ty, capacity));
+        let columns = schema.columns.iter().map(|column| Column::new(column.ty, capacity));
         Segment {
             live: [0; LIVE_WORDS],
             live_count: 0,
@@ -186,10 +176,7 @@ impl Segment {
         }
         let column = &mut self.columns[column_idx];
         if value.is_null() {
-            assert!(
-                def.nullable,
-                "NULL in column {column_idx}, which is not nullable"
-            );
+            assert!(def.nullable, "NULL in column {column_idx}, which is not nullable");
             column.set_null(slot, true);
         } else if column.validity.is_some() {
             column.set_null(slot, false);
@@ -231,8 +218,7 @@ impl Segment {
     #[inline]
     fn release_view(&mut self, column_idx: usize, slot: usize) {
         if self.is_live(slot) {
-            self.heap
-                .release(self.columns[column_idx].words.w16()[slot]);
+            self.heap.release(self.columns[column_idx].words.w16()[slot]);
         }
     }
 
@@ -251,11 +237,7 @@ impl Segment {
     #[inline]
     pub(crate) fn insert(&mut self, schema: &Schema, slot: usize, values: &[ValueRef<'_>]) {
         assert!(!self.is_live(slot), "slot {slot} holds a row");
-        assert_eq!(
-            values.len(),
-            schema.columns.len(),
-            "a row has a value per column"
-        );
+        assert_eq!(values.len(), schema.columns.len(), "a row has a value per column");
         if slot >= self.capacity as usize {
             self.grow(slot + 1);
         }
@@ -301,9 +283,12 @@ impl Segment {
         self.live_count -= 1;
         if self.live_count == 0 {
             self.start_over(schema);
-        } else {
-            self.compact_if_wasteful(schema);
+            return;
         }
+        if slot + 1 == self.used() {
+            self.used = end_of_bits(&self.live) as u32;
+        }
+        self.compact_if_wasteful(schema);
     }
 
     /// An empty segment gives its memory back; if it is small, it keeps its vectors.
@@ -410,12 +395,8 @@ impl Segment {
     pub(crate) fn check(&self, schema: &Schema) {
         let live: Vec<usize> = set_bits(&self.live).collect();
         assert_eq!(live.len(), self.live_count());
-        assert!(live.iter().all(|&slot| slot < self.used()));
+        assert_eq!(live.last().map_or(0, |slot| slot + 1), self.used());
         assert!(self.used <= self.capacity && self.capacity as usize <= SEGMENT_ROWS);
-        assert!(
-            self.used == 0 || self.live_count > 0,
-            "an empty segment starts over"
-        );
         assert_eq!(self.columns.len(), schema.columns.len());
         for (column, def) in self.columns.iter().zip(&schema.columns) {
             assert_eq!(column.words.width(), width(def.ty));
@@ -426,17 +407,10 @@ impl Segment {
             assert!(validity.len() * 64 >= self.capacity as usize);
             for &slot in live.iter().filter(|&&slot| column.is_null(slot)) {
                 assert!(def.nullable, "NULL in a column that is not nullable");
-                assert!(
-                    word_is_zero(&column.words, slot),
-                    "a NULL lies above a zero word"
-                );
+                assert!(word_is_zero(&column.words, slot), "a NULL lies above a zero word");
             }
         }
-        let views = self
-            .columns
-            .iter()
-            .zip(&schema.columns)
-            .filter(|(_, def)| def.ty.has_views());
+        let views = self.columns.iter().zip(&schema.columns).filter(|(_, def)| def.ty.has_views());
         self.heap
             .check(views.flat_map(|(column, _)| live.iter().map(|&slot| column.words.w16()[slot])));
     }
@@ -444,10 +418,7 @@ impl Segment {
     /// Where each column's words lie: an address differs exactly if its vector was copied.
     #[cfg(test)]
     pub(crate) fn addresses(&self) -> Vec<usize> {
-        self.columns
-            .iter()
-            .map(|column| column.words.address())
-            .collect()
+        self.columns.iter().map(|column| column.words.address()).collect()
     }
 }
 

@@ -62,10 +62,7 @@ pub(crate) struct Entry<K> {
 
 impl<K: Key> Entry<K> {
     fn filler() -> Self {
-        Entry {
-            key: K::filler(),
-            row: u32::MAX,
-        }
+        Entry { key: K::filler(), row: u32::MAX }
     }
 
     /// True if this is the entry of exactly that key and row.
@@ -92,14 +89,9 @@ fn count_by_blocks<K, const N: usize>(
         return N;
     }
     let start = blocks * BLOCK;
-    let block: &[Entry<K>; BLOCK] = entries[start..start + BLOCK]
-        .try_into()
-        .expect("a block has BLOCK entries");
-    start
-        + block
-            .iter()
-            .map(|entry| below(&entry.key) as usize)
-            .sum::<usize>()
+    let block: &[Entry<K>; BLOCK] =
+        entries[start..start + BLOCK].try_into().expect("a block has BLOCK entries");
+    start + block.iter().map(|entry| below(&entry.key) as usize).sum::<usize>()
 }
 
 impl Key for u64 {
@@ -135,10 +127,7 @@ pub(crate) struct WideKey {
 impl WideKey {
     #[inline]
     pub(crate) fn from_number(number: u128) -> Self {
-        WideKey {
-            high: (number >> 64) as u64,
-            low: number as u64,
-        }
+        WideKey { high: (number >> 64) as u64, low: number as u64 }
     }
 
     #[inline]
@@ -151,10 +140,7 @@ impl Key for WideKey {
     type Probe<'p> = WideKey;
 
     fn filler() -> Self {
-        WideKey {
-            high: u64::MAX,
-            low: u64::MAX,
-        }
+        WideKey { high: u64::MAX, low: u64::MAX }
     }
 
     #[inline]
@@ -230,9 +216,7 @@ impl PartialOrd for BytesKey {
 
 impl Ord for BytesKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.head
-            .cmp(&other.head)
-            .then_with(|| self.tail().cmp(other.tail()))
+        self.head.cmp(&other.head).then_with(|| self.tail().cmp(other.tail()))
     }
 }
 
@@ -250,22 +234,14 @@ impl<'p> BytesProbe<'p> {
     #[inline]
     pub(crate) fn exactly(prefix: &'p [u8]) -> Self {
         let tail = prefix.get(HEAD_BYTES..).unwrap_or(&[]);
-        BytesProbe {
-            head: head_of(prefix, 0),
-            tail,
-            after: false,
-        }
+        BytesProbe { head: head_of(prefix, 0), tail, after: false }
     }
 
     /// The place behind the last key that starts with `prefix`.
     #[inline]
     pub(crate) fn after(prefix: &'p [u8]) -> Self {
         let tail = prefix.get(HEAD_BYTES..).unwrap_or(&[]);
-        BytesProbe {
-            head: head_of(prefix, u8::MAX),
-            tail,
-            after: true,
-        }
+        BytesProbe { head: head_of(prefix, u8::MAX), tail, after: true }
     }
 }
 
@@ -273,19 +249,12 @@ impl Key for BytesKey {
     type Probe<'p> = BytesProbe<'p>;
 
     fn filler() -> Self {
-        BytesKey {
-            head: WideKey::filler(),
-            tail: None,
-        }
+        BytesKey { head: WideKey::filler(), tail: None }
     }
 
     #[inline]
     fn probe(&self) -> BytesProbe<'_> {
-        BytesProbe {
-            head: self.head,
-            tail: self.tail(),
-            after: false,
-        }
+        BytesProbe { head: self.head, tail: self.tail(), after: false }
     }
 
     #[inline]
@@ -389,10 +358,7 @@ trait Node<K: Key>: Clone {
 
 impl<K: Key> Leaf<K> {
     fn empty() -> Self {
-        Leaf {
-            len: 0,
-            entries: std::array::from_fn(|_| Entry::filler()),
-        }
+        Leaf { len: 0, entries: std::array::from_fn(|_| Entry::filler()) }
     }
 
     #[inline]
@@ -463,19 +429,12 @@ impl<K: Key> Node<K> for Leaf<K> {
 /// finds the right leaf at once.
 fn separator<K: Key>(left: &Entry<K>, right: &Entry<K>) -> Entry<K> {
     let same_key = left.key.compare(right.key.probe()) == Ordering::Equal;
-    Entry {
-        key: right.key.clone(),
-        row: if same_key { right.row } else { 0 },
-    }
+    Entry { key: right.key.clone(), row: if same_key { right.row } else { 0 } }
 }
 
 impl<K: Key> Inner<K> {
     fn empty(children: Children<K>) -> Self {
-        Inner {
-            len: 0,
-            separators: std::array::from_fn(|_| Entry::filler()),
-            children,
-        }
+        Inner { len: 0, separators: std::array::from_fn(|_| Entry::filler()), children }
     }
 
     /// Which child holds (probe, row), if any does.
@@ -559,12 +518,7 @@ impl<K: Key> Inner<K> {
             Children::Inners(slots) => remove_at(slots, self.len, at, None),
         }
         if self.len > 1 {
-            remove_at(
-                &mut self.separators,
-                self.len - 1,
-                separator_at,
-                Entry::filler(),
-            );
+            remove_at(&mut self.separators, self.len - 1, separator_at, Entry::filler());
         }
         self.len -= 1;
     }
@@ -671,10 +625,7 @@ pub(crate) struct Tree<K> {
 
 impl<K> Default for Tree<K> {
     fn default() -> Self {
-        Tree {
-            root: Root::Empty,
-            len: 0,
-        }
+        Tree { root: Root::Empty, len: 0 }
     }
 }
 
@@ -850,20 +801,10 @@ impl<K: Key> Tree<K> {
         }
         let end = to.and_then(|to| self.seek(to));
         match direction {
-            Direction::Forward => Range {
-                tree: self,
-                place: Some(first),
-                stop: end,
-                direction,
-            },
+            Direction::Forward => Range { tree: self, place: Some(first), stop: end, direction },
             Direction::Backward => {
                 let place = end.or_else(|| self.last_leaf().map(|leaf| (leaf, leaf.len)));
-                Range {
-                    tree: self,
-                    place,
-                    stop: Some(first),
-                    direction,
-                }
+                Range { tree: self, place, stop: Some(first), direction }
             }
         }
     }
@@ -900,10 +841,7 @@ impl<K: Key> Tree<K> {
             len += 1;
             if leaf.len == BUILT {
                 let full = std::mem::replace(&mut leaf, Leaf::empty());
-                leaves.push((
-                    first_separator.take().unwrap_or_else(Entry::filler),
-                    Arc::new(full),
-                ));
+                leaves.push((first_separator.take().unwrap_or_else(Entry::filler), Arc::new(full)));
             }
             if leaf.len == 0 {
                 first_separator = last.as_ref().map(|last| separator(last, &entry));
@@ -912,15 +850,9 @@ impl<K: Key> Tree<K> {
             leaf.insert_at(leaf.len, entry);
         }
         if leaf.len > 0 {
-            leaves.push((
-                first_separator.unwrap_or_else(Entry::filler),
-                Arc::new(leaf),
-            ));
+            leaves.push((first_separator.unwrap_or_else(Entry::filler), Arc::new(leaf)));
         }
-        Tree {
-            root: root_above(leaves),
-            len,
-        }
+        Tree { root: root_above(leaves), len }
     }
 
     /// Memory held, in bytes. What snapshots share is counted by each of them. O(entries) for keys
@@ -953,10 +885,7 @@ impl<K: Key> Tree<K> {
             found.insert(inner as *const _ as usize);
             match &inner.children {
                 Children::Leaves(slots) => {
-                    let leaves = slots
-                        .iter()
-                        .flatten()
-                        .map(|leaf| &**leaf as *const _ as usize);
+                    let leaves = slots.iter().flatten().map(|leaf| &**leaf as *const _ as usize);
                     found.extend(leaves);
                 }
                 Children::Inners(slots) => slots.iter().flatten().for_each(|c| walk(c, found)),
@@ -994,18 +923,13 @@ fn edge_leaf<K>(inner: &Inner<K>, at: usize, choose: impl Fn(&Inner<K>) -> usize
 /// Builds inner nodes level by level; each node comes with the separator to its left.
 fn root_above<K: Key>(leaves: Vec<(Entry<K>, Arc<Leaf<K>>)>) -> Root<K> {
     if leaves.len() <= 1 {
-        return leaves
-            .into_iter()
-            .next()
-            .map_or(Root::Empty, |(_, leaf)| Root::Leaf(leaf));
+        return leaves.into_iter().next().map_or(Root::Empty, |(_, leaf)| Root::Leaf(leaf));
     }
     let mut level = level_above(leaves, Children::Leaves);
     while level.len() > 1 {
         level = level_above(level, Children::Inners);
     }
-    level
-        .pop()
-        .map_or(Root::Empty, |(_, root)| Root::Inner(root))
+    level.pop().map_or(Root::Empty, |(_, root)| Root::Inner(root))
 }
 
 fn level_above<K: Key, N>(
@@ -1034,10 +958,8 @@ fn level_above<K: Key, N>(
 }
 
 fn leaf_bytes<K: Key>(leaf: &Leaf<K>) -> u64 {
-    let outside: usize = leaf.entries[..leaf.len]
-        .iter()
-        .map(|entry| entry.key.bytes_outside())
-        .sum();
+    let outside: usize =
+        leaf.entries[..leaf.len].iter().map(|entry| entry.key.bytes_outside()).sum();
     (size_of::<Leaf<K>>() + outside) as u64
 }
 
@@ -1050,10 +972,7 @@ fn inner_bytes<K: Key>(inner: &Inner<K>) -> u64 {
 }
 
 fn below<K: Key>(left: &Entry<K>, right: &Entry<K>) -> bool {
-    left.key
-        .compare(right.key.probe())
-        .then(left.row.cmp(&right.row))
-        == Ordering::Less
+    left.key.compare(right.key.probe()).then(left.row.cmp(&right.row)) == Ordering::Less
 }
 
 /// Checks that entries ascend, lie in `from..to` and are followed by fillers.
@@ -1064,10 +983,7 @@ fn check_entries<K: Key>(
     to: Option<&Entry<K>>,
 ) {
     let (used, unused) = entries.split_at(len);
-    assert!(
-        used.windows(2).all(|pair| below(&pair[0], &pair[1])),
-        "entries ascend"
-    );
+    assert!(used.windows(2).all(|pair| below(&pair[0], &pair[1])), "entries ascend");
     if let (Some(first), Some(from)) = (used.first(), from) {
         assert!(!below(first, from), "nothing is left of the left separator");
     }
@@ -1075,12 +991,7 @@ fn check_entries<K: Key>(
         assert!(below(last, to), "nothing is right of the right separator");
     }
     let filler = K::filler();
-    assert!(
-        unused
-            .iter()
-            .all(|entry| entry.is(filler.probe(), u32::MAX)),
-        "fillers follow"
-    );
+    assert!(unused.iter().all(|entry| entry.is(filler.probe(), u32::MAX)), "fillers follow");
 }
 
 fn check_leaf<K: Key>(leaf: &Leaf<K>, from: Option<&Entry<K>>, to: Option<&Entry<K>>) -> u64 {
@@ -1100,21 +1011,12 @@ fn check_inner<K: Key>(
     let mut entries = 0;
     let mut heights = vec![];
     for at in 0..FANOUT {
-        let from = at
-            .checked_sub(1)
-            .map(|left| &inner.separators[left])
-            .or(from);
-        let to = if at + 1 < inner.len {
-            Some(&inner.separators[at])
-        } else {
-            to
-        };
+        let from = at.checked_sub(1).map(|left| &inner.separators[left]).or(from);
+        let to = if at + 1 < inner.len { Some(&inner.separators[at]) } else { to };
         match &inner.children {
             Children::Leaves(slots) => {
                 assert_eq!(slots[at].is_some(), at < inner.len);
-                entries += slots[at]
-                    .as_ref()
-                    .map_or(0, |leaf| check_leaf(leaf, from, to));
+                entries += slots[at].as_ref().map_or(0, |leaf| check_leaf(leaf, from, to));
             }
             Children::Inners(slots) => {
                 assert_eq!(slots[at].is_some(), at < inner.len);
@@ -1126,10 +1028,7 @@ fn check_inner<K: Key>(
             }
         }
     }
-    assert!(
-        heights.windows(2).all(|pair| pair[0] == pair[1]),
-        "leaves have one depth"
-    );
+    assert!(heights.windows(2).all(|pair| pair[0] == pair[1]), "leaves have one depth");
     (entries, heights.first().map_or(1, |height| height + 1))
 }
 
@@ -1146,19 +1045,13 @@ pub(crate) struct Range<'a, K> {
 impl<'a, K: Key> Range<'a, K> {
     /// A range of nothing.
     pub(crate) fn empty(tree: &'a Tree<K>) -> Self {
-        Range {
-            tree,
-            place: None,
-            stop: None,
-            direction: Direction::Forward,
-        }
+        Range { tree, place: None, stop: None, direction: Direction::Forward }
     }
 
     /// True if the range ends at this place.
     #[inline]
     fn ends_at(&self, leaf: &Leaf<K>, at: usize) -> bool {
-        self.stop
-            .is_some_and(|(stop, stop_at)| at == stop_at && std::ptr::eq(leaf, stop))
+        self.stop.is_some_and(|(stop, stop_at)| at == stop_at && std::ptr::eq(leaf, stop))
     }
 
     #[inline]
@@ -1172,9 +1065,7 @@ impl<'a, K: Key> Range<'a, K> {
         self.place = if at + 1 < leaf.len {
             Some((leaf, at + 1))
         } else {
-            self.tree
-                .next_leaf(entry.key.probe(), entry.row)
-                .map(|leaf| (leaf, 0))
+            self.tree.next_leaf(entry.key.probe(), entry.row).map(|leaf| (leaf, 0))
         };
         Some(RowId(entry.row))
     }
@@ -1188,10 +1079,8 @@ impl<'a, K: Key> Range<'a, K> {
         }
         if at == 0 {
             let first = &leaf.entries[0];
-            self.place = self
-                .tree
-                .previous_leaf(first.key.probe(), first.row)
-                .map(|leaf| (leaf, leaf.len));
+            self.place =
+                self.tree.previous_leaf(first.key.probe(), first.row).map(|leaf| (leaf, leaf.len));
             return self.backward();
         }
         self.place = Some((leaf, at - 1));

@@ -132,11 +132,7 @@ impl Interval {
 
     /// The inverse of [`Interval::to_word`].
     pub(crate) fn from_word(word: u128) -> Self {
-        Interval {
-            months: word as i32,
-            days: (word >> 32) as i32,
-            nanos: (word >> 64) as i64,
-        }
+        Interval { months: word as i32, days: (word >> 32) as i32, nanos: (word >> 64) as i64 }
     }
 }
 
@@ -299,11 +295,7 @@ mod tests {
 
     #[test]
     fn owned_and_borrowed_values_convert_both_ways() {
-        let interval = Interval {
-            months: -1,
-            days: 2,
-            nanos: i64::MIN,
-        };
+        let interval = Interval { months: -1, days: 2, nanos: i64::MIN };
         let values = [
             ValueRef::Null,
             ValueRef::Bool(true),
@@ -331,20 +323,10 @@ mod tests {
 
     #[test]
     fn a_month_sorts_as_thirty_days() {
-        let month = Interval {
-            months: 1,
-            ..Interval::default()
-        };
-        let days = Interval {
-            days: 30,
-            ..Interval::default()
-        };
+        let month = Interval { months: 1, ..Interval::default() };
+        let days = Interval { days: 30, ..Interval::default() };
         assert_eq!(month.sort_key(), days.sort_key());
-        let smallest = Interval {
-            months: i32::MIN,
-            days: i32::MIN,
-            nanos: i64::MIN,
-        };
+        let smallest = Interval { months: i32::MIN, days: i32::MIN, nanos: i64::MIN };
         assert!(smallest.sort_key() < month.sort_key());
     }
 }

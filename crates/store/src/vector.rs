@@ -41,6 +41,12 @@ pub(crate) fn set_bit(words: &mut [u64], at: usize, value: bool) {
     *word = if value { *word | mask } else { *word & !mask };
 }
 
+/// The position behind the last bit that is set.
+pub(crate) fn end_of_bits(words: &[u64]) -> usize {
+    let last = words.iter().rposition(|&word| word != 0);
+    last.map_or(0, |last| last * 64 + 64 - words[last].leading_zeros() as usize)
+}
+
 /// Positions of the bits that are set.
 pub(crate) fn set_bits(words: &[u64]) -> impl Iterator<Item = usize> + '_ {
     words.iter().enumerate().flat_map(|(word_idx, &word)| {
@@ -129,11 +135,7 @@ fn zeroes<T: Pod>(count: usize) -> Arc<[T]> {
 
 fn grown<T: Pod>(words: &[T], count: usize) -> Arc<[T]> {
     let more = count.saturating_sub(words.len());
-    words
-        .iter()
-        .copied()
-        .chain(std::iter::repeat_n(T::zeroed(), more))
-        .collect()
+    words.iter().copied().chain(std::iter::repeat_n(T::zeroed(), more)).collect()
 }
 
 fn gathered<T: Copy>(words: &[T], keep: &[u64]) -> Arc<[T]> {
@@ -183,10 +185,7 @@ impl Vector {
 
     #[cold]
     fn wrong_width(&self) -> ! {
-        panic!(
-            "a vector of {:?} was asked for words of another width",
-            self.width()
-        )
+        panic!("a vector of {:?} was asked for words of another width", self.width())
     }
 
     /// How wide the words are.
@@ -246,7 +245,7 @@ impl Vector {
     /// Where the words lie: differs exactly if a copy was made.
     #[cfg(test)]
     pub(crate) fn address(&self) -> usize {
-        each_width!(self, words => words.as_ptr() as usize)
+        each_width!(self, words => words[..].as_ptr() as usize)
     }
 }
 
@@ -311,5 +310,6 @@ mod tests {
         let listed: Vec<_> = set_bits(&words).collect();
         assert_eq!(listed[..3], [0, 63, 128]);
         assert_eq!(listed.len(), 66);
+        assert_eq!((end_of_bits(&words), end_of_bits(&[0, 0])), (192, 0));
     }
 }
