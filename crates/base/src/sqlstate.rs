@@ -118,6 +118,7 @@ states! {
     READ_ONLY_SQL_TRANSACTION = b"25006", "The transaction may only read.";
     NO_ACTIVE_SQL_TRANSACTION = b"25P01", "Only inside a transaction.";
     IN_FAILED_SQL_TRANSACTION = b"25P02", "The transaction failed; only ROLLBACK helps.";
+    IDLE_IN_TRANSACTION_SESSION_TIMEOUT = b"25P03", "A transaction was idle for too long.";
     INVALID_SQL_STATEMENT_NAME = b"26000", "No prepared statement of this name.";
     INVALID_AUTHORIZATION_SPECIFICATION = b"28000", "The user may not log in.";
     INVALID_PASSWORD = b"28P01", "Wrong user or password.";

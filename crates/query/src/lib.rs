@@ -18,6 +18,7 @@ pub mod exec;
 pub mod plan;
 pub mod point;
 pub mod rows;
+pub mod system;
 pub mod types;
 pub mod utility;
 

@@ -101,8 +101,10 @@ impl Modes {
                 }
                 TransactionMode::IsolationLevel(level) => {
                     out.isolation = Some(match level {
-                        Level::ReadUncommitted | Level::ReadCommitted => Isolation::ReadCommitted,
-                        Level::RepeatableRead | Level::Serializable => Isolation::Serializable,
+                        Level::ReadUncommitted => Isolation::ReadUncommitted,
+                        Level::ReadCommitted => Isolation::ReadCommitted,
+                        Level::RepeatableRead => Isolation::RepeatableRead,
+                        Level::Serializable => Isolation::Serializable,
                         Level::Snapshot => {
                             return Err(SqlError::unsupported("isolation level SNAPSHOT")
                                 .hint("Use READ ONLY for a snapshot, or SERIALIZABLE."));
@@ -118,7 +120,9 @@ impl Modes {
 /// Isolation level as SQL spells it, for SHOW and SET.
 pub fn isolation_name(isolation: Isolation) -> &'static str {
     match isolation {
+        Isolation::ReadUncommitted => "read uncommitted",
         Isolation::ReadCommitted => "read committed",
+        Isolation::RepeatableRead => "repeatable read",
         Isolation::Serializable => "serializable",
     }
 }
@@ -126,8 +130,10 @@ pub fn isolation_name(isolation: Isolation) -> &'static str {
 /// Isolation level from SQL's spelling.
 pub fn parse_isolation(text: &str) -> Option<Isolation> {
     match text.to_ascii_lowercase().as_str() {
-        "read uncommitted" | "read committed" => Some(Isolation::ReadCommitted),
-        "repeatable read" | "serializable" => Some(Isolation::Serializable),
+        "read uncommitted" => Some(Isolation::ReadUncommitted),
+        "read committed" => Some(Isolation::ReadCommitted),
+        "repeatable read" => Some(Isolation::RepeatableRead),
+        "serializable" => Some(Isolation::Serializable),
         _ => None,
     }
 }
@@ -324,7 +330,7 @@ mod tests {
 
     #[test]
     fn transaction_control_is_bound() {
-        let modes = Modes { isolation: Some(Isolation::ReadCommitted), read_only: Some(true) };
+        let modes = Modes { isolation: Some(Isolation::ReadUncommitted), read_only: Some(true) };
         assert_eq!(
             bound("BEGIN ISOLATION LEVEL READ UNCOMMITTED READ ONLY"),
             Utility::Begin(modes)

@@ -163,7 +163,7 @@ impl Heap {
 
     /// Panics unless the invariants hold for `views`, those of all live rows. O(bytes).
     pub(crate) fn check(&self, views: impl Iterator<Item = u128>) {
-        assert_eq!(self.block_bytes, self.blocks.iter().map(|block| block.len() as u64).sum());
+        assert_eq!(self.block_bytes, self.blocks.iter().map(|block| block.len() as u64).sum::<u64>());
         assert!(self.filled as usize <= self.blocks.last().map_or(0, |block| block.len()));
         let mut live_bytes = 0;
         for view in views {

@@ -1,0 +1,97 @@
+//! Parameters: Rust values on their way to `$1`, `$2`, ….
+
+use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::{coerce, types::SqlType};
+use halcyon_store::Value;
+
+/// Values for the placeholders of a statement: `params![1, "text", None::<i32>]`.
+#[macro_export]
+macro_rules! params {
+    ($($value:expr),* $(,)?) => { &[$($crate::IntoValue::into_value($value)),*][..] };
+}
+
+/// A Rust value that SQL knows.
+pub trait IntoValue {
+    /// The value as SQL stores it.
+    fn into_value(self) -> Value;
+}
+
+macro_rules! into_value {
+    ($($rust:ty => $variant:ident),* $(,)?) => {
+        $(impl IntoValue for $rust {
+            fn into_value(self) -> Value { Value::$variant(self.into()) }
+        })*
+    };
+}
+
+into_value! {
+    bool => Bool,
+    i16 => Int16,
+    i32 => Int32,
+    i64 => Int64,
+    f32 => Float32,
+    f64 => Float64,
+    &str => Text,
+    String => Text,
+    &[u8] => Bytes,
+    Vec<u8> => Bytes,
+}
+
+impl IntoValue for Value {
+    fn into_value(self) -> Value {
+        self
+    }
+}
+
+impl<T: IntoValue> IntoValue for Option<T> {
+    fn into_value(self) -> Value {
+        self.map_or(Value::Null, IntoValue::into_value)
+    }
+}
+
+/// Whether `value` can be used for a parameter of type `ty` as it is.
+fn fits(value: &Value, ty: SqlType) -> bool {
+    matches!(
+        (value, ty),
+        (Value::Null, _)
+            | (Value::Bool(_), SqlType::Boolean)
+            | (Value::Int16(_), SqlType::SmallInt)
+            | (Value::Int32(_), SqlType::Integer)
+            | (Value::Int64(_), SqlType::BigInt)
+            | (Value::Float32(_), SqlType::Real)
+            | (Value::Float64(_), SqlType::Double)
+            | (Value::Text(_), SqlType::Text | SqlType::Varchar(None))
+            | (Value::Bytes(_), SqlType::Bytea)
+            | (Value::Date(_), SqlType::Date)
+            | (Value::Time(_), SqlType::Time)
+            | (Value::Timestamp(_), SqlType::Timestamp)
+            | (Value::TimestampTz(_), SqlType::TimestampTz)
+            | (Value::Interval(_), SqlType::Interval)
+            | (Value::Uuid(_), SqlType::Uuid)
+    )
+}
+
+/// Whether every value fits as it is, so that nothing needs to be copied.
+pub(crate) fn all_fit(values: &[Value], types: &[SqlType]) -> bool {
+    values.len() == types.len() && values.iter().zip(types).all(|(value, ty)| fits(value, *ty))
+}
+
+/// Converts the values to the types a statement declares.
+///
+/// Errors: 08P01 if their number is wrong, else those of an assignment cast.
+pub(crate) fn convert(values: &[Value], types: &[SqlType]) -> Result<Vec<Value>> {
+    if values.len() != types.len() {
+        return Err(SqlError::new(
+            SqlState::PROTOCOL_VIOLATION,
+            format!("the statement takes {} parameters, {} were given", types.len(), values.len()),
+        ));
+    }
+    let convert_one = |(position, (value, ty)): (usize, (&Value, &SqlType))| {
+        if fits(value, *ty) {
+            return Ok(value.clone());
+        }
+        coerce::parameter(value.as_ref(), *ty)
+            .map_err(|error| error.context(format!("parameter ${}", position + 1)))
+    };
+    values.iter().zip(types).enumerate().map(convert_one).collect()
+}

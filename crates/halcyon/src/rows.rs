@@ -1,0 +1,464 @@
+//! Results as a program reads them: row by row with typed columns, or as record batches.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Decimal128Builder,
+    FixedSizeBinaryBuilder, PrimitiveBuilder, RecordBatch, RecordBatchOptions, StringViewBuilder,
+};
+use arrow::compute::cast;
+use arrow::datatypes::*;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use halcyon_query::analytic::BatchStream;
+use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::rows::{ResultColumn, RowSet};
+use halcyon_query::types::SqlType;
+use halcyon_store::{Interval, Value, ValueRef};
+
+/// The rows a statement returns.
+///
+/// Small results are there already; large ones arrive as they are read, so that a slow reader
+/// slows the statement down instead of filling memory. Dropping it ends the statement.
+pub struct Rows {
+    columns: Arc<[ResultColumn]>,
+    source: Source,
+}
+
+enum Source {
+    Set { rows: RowSet, next: usize },
+    Stream { batches: Box<BatchStream>, current: Option<Batch> },
+}
+
+/// A batch whose columns are all of types that SQL has, and the row to be read next.
+struct Batch {
+    columns: Vec<ArrayRef>,
+    rows: usize,
+    next: usize,
+}
+
+/// One row; its values live until the next one is asked for.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    columns: &'a [ResultColumn],
+    place: Place<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Set(&'a RowSet, usize),
+    Batch(&'a [ArrayRef], usize),
+}
+
+impl Rows {
+    pub(crate) fn from_set(columns: Arc<[ResultColumn]>, rows: RowSet) -> Self {
+        Rows { columns, source: Source::Set { rows, next: 0 } }
+    }
+
+    pub(crate) fn from_stream(columns: Arc<[ResultColumn]>, batches: BatchStream) -> Self {
+        Rows { columns, source: Source::Stream { batches: Box::new(batches), current: None } }
+    }
+
+    /// The columns of the result.
+    pub fn columns(&self) -> &Arc<[ResultColumn]> {
+        &self.columns
+    }
+
+    /// The next row, or `None` after the last.
+    ///
+    /// Errors: whatever the statement fails at meanwhile.
+    #[allow(clippy::should_implement_trait)] // rows are lent, which `Iterator` cannot say
+    pub fn next(&mut self) -> Result<Option<Row<'_>>> {
+        if !self.advance()? {
+            return Ok(None);
+        }
+        let place = match &self.source {
+            Source::Set { rows, next } => Place::Set(rows, next - 1),
+            Source::Stream { current, .. } => {
+                let batch = current.as_ref().expect("advance found a row");
+                Place::Batch(&batch.columns, batch.next - 1)
+            }
+        };
+        Ok(Some(Row { columns: &self.columns, place }))
+    }
+
+    /// Steps to the next row; false after the last.
+    fn advance(&mut self) -> Result<bool> {
+        match &mut self.source {
+            Source::Set { rows, next } => {
+                let found = *next < rows.len();
+                *next += usize::from(found);
+                Ok(found)
+            }
+            Source::Stream { batches, current } => loop {
+                if let Some(batch) = current.as_mut().filter(|batch| batch.next < batch.rows) {
+                    batch.next += 1;
+                    return Ok(true);
+                }
+                match batches.next().transpose()? {
+                    Some(batch) => *current = Some(Batch::new(&batch, &self.columns)?),
+                    None => return Ok(false),
+                }
+            },
+        }
+    }
+
+    /// The rest as record batches of SQL's types, made as they are asked for.
+    pub fn batches(mut self) -> impl Iterator<Item = Result<RecordBatch>> {
+        std::iter::from_fn(move || self.next_batch().transpose())
+    }
+
+    /// Whether the rows arrive in batches while they are read, not one by one from a small set.
+    pub fn is_streamed(&self) -> bool {
+        matches!(self.source, Source::Stream { .. })
+    }
+
+    /// The next record batch (the rest of the one being read), or `None` after the last.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let schema = &schema(&self.columns);
+        match &mut self.source {
+            Source::Set { rows, next } => {
+                let range = *next..rows.len();
+                *next = rows.len();
+                if range.is_empty() {
+                    return Ok(None);
+                }
+                batch_of_set(schema, &self.columns, rows, range).map(Some)
+            }
+            Source::Stream { batches, current } => {
+                let batch = match current.take().filter(|batch| batch.next < batch.rows) {
+                    Some(batch) => batch,
+                    None => match batches.next().transpose()? {
+                        Some(batch) => Batch::new(&batch, &self.columns)?,
+                        None => return Ok(None),
+                    },
+                };
+                let rest = batch.rows - batch.next;
+                let slice = |column: &ArrayRef| column.slice(batch.next, rest);
+                let columns = batch.columns.iter().map(slice).collect();
+                record_batch(schema, columns, rest).map(Some)
+            }
+        }
+    }
+
+    /// Every row left, owned.
+    pub fn collect(mut self) -> Result<Vec<Vec<Value>>> {
+        let mut out = Vec::new();
+        while let Some(row) = self.next()? {
+            out.push((0..row.len()).map(|column| row.value(column).to_owned()).collect());
+        }
+        Ok(out)
+    }
+}
+
+impl<'a> Row<'a> {
+    /// Number of columns.
+    pub fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether the row has no column.
+    pub fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+
+    /// The value of a column as it is. Panics if there is no such column.
+    pub fn value(&self, column: usize) -> ValueRef<'a> {
+        match self.place {
+            Place::Set(rows, row) => rows.value(row, column),
+            Place::Batch(columns, row) => value_at(columns[column].as_ref(), row),
+        }
+    }
+
+    /// The value of a column as a Rust type.
+    ///
+    /// Errors: 42703 if there is no such column, 42804 if its type is another, 22002 if it is
+    /// NULL and `T` is not an `Option`.
+    pub fn get<T: FromValue<'a>>(&self, column: usize) -> Result<T> {
+        let Some(described) = self.columns.get(column) else {
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("the row has {} columns, not {}", self.len(), column + 1),
+            ));
+        };
+        T::from_value(self.value(column)).map_err(|error| error.column(described.name.clone()))
+    }
+}
+
+/// A Rust type that a column can be read as.
+pub trait FromValue<'a>: Sized {
+    /// Converts without loss. Errors: 42804, or 22002 for NULL.
+    fn from_value(value: ValueRef<'a>) -> Result<Self>;
+}
+
+fn mismatch<T>(value: ValueRef<'_>) -> SqlError {
+    let wanted = std::any::type_name::<T>();
+    if matches!(value, ValueRef::Null) {
+        return SqlError::new(
+            SqlState::NULL_VALUE_NO_INDICATOR_PARAMETER,
+            format!("the value is NULL, which {wanted} cannot hold"),
+        )
+        .hint("Read it as an Option.");
+    }
+    SqlError::new(SqlState::DATATYPE_MISMATCH, format!("{value:?} cannot be read as {wanted}"))
+}
+
+macro_rules! from_value {
+    ($($rust:ty { $($pattern:pat => $value:expr),* $(,)? })*) => {
+        $(impl<'a> FromValue<'a> for $rust {
+            fn from_value(value: ValueRef<'a>) -> Result<Self> {
+                match value {
+                    $($pattern => Ok($value),)*
+                    other => Err(mismatch::<$rust>(other)),
+                }
+            }
+        })*
+    };
+}
+
+from_value! {
+    bool { ValueRef::Bool(v) => v }
+    i16 { ValueRef::Int16(v) => v }
+    i32 { ValueRef::Int16(v) => v.into(), ValueRef::Int32(v) | ValueRef::Date(v) => v }
+    i64 {
+        ValueRef::Int16(v) => v.into(), ValueRef::Int32(v) => v.into(), ValueRef::Int64(v) => v,
+        ValueRef::Time(v) | ValueRef::Timestamp(v) | ValueRef::TimestampTz(v) => v,
+    }
+    i128 {
+        ValueRef::Int16(v) => v.into(), ValueRef::Int32(v) => v.into(),
+        ValueRef::Int64(v) => v.into(), ValueRef::Decimal(v) => v,
+    }
+    f32 { ValueRef::Float32(v) => v }
+    f64 {
+        ValueRef::Float32(v) => v.into(), ValueRef::Float64(v) => v,
+        ValueRef::Int16(v) => v.into(), ValueRef::Int32(v) => v.into(),
+    }
+    &'a str { ValueRef::Text(v) => v }
+    String { ValueRef::Text(v) => v.to_owned() }
+    &'a [u8] { ValueRef::Bytes(v) => v }
+    Vec<u8> { ValueRef::Bytes(v) => v.to_owned() }
+    [u8; 16] { ValueRef::Uuid(v) => v }
+    Interval { ValueRef::Interval(v) => v }
+}
+
+impl<'a, T: FromValue<'a>> FromValue<'a> for Option<T> {
+    fn from_value(value: ValueRef<'a>) -> Result<Self> {
+        match value {
+            ValueRef::Null => Ok(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+}
+
+impl<'a> FromValue<'a> for ValueRef<'a> {
+    fn from_value(value: ValueRef<'a>) -> Result<Self> {
+        Ok(value)
+    }
+}
+
+impl Batch {
+    fn new(batch: &RecordBatch, columns: &[ResultColumn]) -> Result<Self> {
+        let convert = |(array, column): (&ArrayRef, &ResultColumn)| to_sql_type(array, column);
+        let arrays = batch.columns().iter().zip(columns).map(convert).collect::<Result<_>>()?;
+        Ok(Batch { columns: arrays, rows: batch.num_rows(), next: 0 })
+    }
+}
+
+/// The schema of a result in SQL's types.
+pub(crate) fn schema(columns: &[ResultColumn]) -> SchemaRef {
+    let field = |column: &ResultColumn| {
+        column.ty.unwrap_or(SqlType::Text).field(&column.name, column.field.is_nullable())
+    };
+    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+/// Brings an array to the Arrow type of its SQL type; what SQL has no type for becomes text.
+fn to_sql_type(array: &ArrayRef, column: &ResultColumn) -> Result<ArrayRef> {
+    let arrow_error = |error: arrow::error::ArrowError| {
+        SqlError::new(SqlState::DATATYPE_MISMATCH, error.to_string()).column(column.name.clone())
+    };
+    match column.ty {
+        Some(ty) if *array.data_type() == ty.arrow() => Ok(array.clone()),
+        Some(ty) => cast(array, &ty.arrow()).map_err(arrow_error),
+        None => as_text(array).map_err(arrow_error),
+    }
+}
+
+/// Any array as text; lists in PostgreSQL's notation.
+fn as_text(array: &ArrayRef) -> Result<ArrayRef, arrow::error::ArrowError> {
+    let options = FormatOptions::default().with_null("NULL");
+    let mut builder = StringViewBuilder::with_capacity(array.len());
+    if let DataType::List(_) = array.data_type() {
+        let lists = array.as_list::<i32>();
+        let values = ArrayFormatter::try_new(lists.values(), &options)?;
+        for (row, ends) in lists.offsets().windows(2).enumerate() {
+            if lists.is_null(row) {
+                builder.append_null();
+                continue;
+            }
+            let items = (ends[0]..ends[1]).map(|at| quote_item(values.value(at as usize)));
+            builder.append_value(format!("{{{}}}", items.collect::<Vec<_>>().join(",")));
+        }
+    } else {
+        let values = ArrayFormatter::try_new(array, &options)?;
+        for row in 0..array.len() {
+            builder.append_option((!array.is_null(row)).then(|| values.value(row).to_string()));
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// An item of an array literal, quoted where PostgreSQL quotes it.
+fn quote_item(item: impl std::fmt::Display) -> String {
+    let text = item.to_string();
+    let special = |c: char| c.is_whitespace() || "{}\",\\".contains(c);
+    if !text.is_empty() && !text.contains(special) {
+        return text;
+    }
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A value of an array in one of SQL's Arrow types.
+fn value_at(array: &dyn Array, row: usize) -> ValueRef<'_> {
+    if array.is_null(row) {
+        return ValueRef::Null;
+    }
+    match array.data_type() {
+        DataType::Boolean => ValueRef::Bool(array.as_boolean().value(row)),
+        DataType::Int16 => ValueRef::Int16(array.as_primitive::<Int16Type>().value(row)),
+        DataType::Int32 => ValueRef::Int32(array.as_primitive::<Int32Type>().value(row)),
+        DataType::Int64 => ValueRef::Int64(array.as_primitive::<Int64Type>().value(row)),
+        DataType::Float32 => ValueRef::Float32(array.as_primitive::<Float32Type>().value(row)),
+        DataType::Float64 => ValueRef::Float64(array.as_primitive::<Float64Type>().value(row)),
+        DataType::Decimal128(..) => {
+            ValueRef::Decimal(array.as_primitive::<Decimal128Type>().value(row))
+        }
+        DataType::Utf8View => ValueRef::Text(array.as_string_view().value(row)),
+        DataType::BinaryView => ValueRef::Bytes(array.as_binary_view().value(row)),
+        DataType::Date32 => ValueRef::Date(array.as_primitive::<Date32Type>().value(row)),
+        DataType::Time64(_) => {
+            ValueRef::Time(array.as_primitive::<Time64MicrosecondType>().value(row))
+        }
+        DataType::Timestamp(_, None) => {
+            ValueRef::Timestamp(array.as_primitive::<TimestampMicrosecondType>().value(row))
+        }
+        DataType::Timestamp(_, Some(_)) => {
+            ValueRef::TimestampTz(array.as_primitive::<TimestampMicrosecondType>().value(row))
+        }
+        DataType::Interval(_) => {
+            let value = array.as_primitive::<IntervalMonthDayNanoType>().value(row);
+            ValueRef::Interval(Interval {
+                months: value.months,
+                days: value.days,
+                nanos: value.nanoseconds,
+            })
+        }
+        DataType::FixedSizeBinary(16) => {
+            let bytes = array.as_fixed_size_binary().value(row);
+            ValueRef::Uuid(bytes.try_into().expect("sixteen bytes"))
+        }
+        DataType::Null => ValueRef::Null,
+        other => unreachable!("{other} was brought to a type of SQL's"),
+    }
+}
+
+fn record_batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+        .map_err(|error| SqlError::new(SqlState::INTERNAL_ERROR, error.to_string()))
+}
+
+/// Rows of a set as a batch.
+fn batch_of_set(
+    schema: &SchemaRef,
+    columns: &[ResultColumn],
+    rows: &RowSet,
+    range: std::ops::Range<usize>,
+) -> Result<RecordBatch> {
+    let build = |(at, column): (usize, &ResultColumn)| {
+        let values = range.clone().map(|row| rows.value(row, at));
+        array_of(column.ty.unwrap_or(SqlType::Text), values)
+    };
+    record_batch(schema, columns.iter().enumerate().map(build).collect(), range.len())
+}
+
+macro_rules! primitive {
+    ($arrow:ty, $values:expr, $($pattern:pat => $value:expr),+) => {{
+        let mut builder = PrimitiveBuilder::<$arrow>::new();
+        for value in $values {
+            builder.append_option(match value { $($pattern => Some($value),)+ _ => None });
+        }
+        Arc::new(builder.finish()) as ArrayRef
+    }};
+}
+
+/// An array of `ty` from values of that type.
+fn array_of<'a>(ty: SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> ArrayRef {
+    match ty {
+        SqlType::Boolean => {
+            let mut builder = BooleanBuilder::new();
+            for value in values {
+                builder.append_option(match value {
+                    ValueRef::Bool(v) => Some(v),
+                    _ => None,
+                });
+            }
+            Arc::new(builder.finish())
+        }
+        SqlType::SmallInt => primitive!(Int16Type, values, ValueRef::Int16(v) => v),
+        SqlType::Integer => primitive!(Int32Type, values, ValueRef::Int32(v) => v),
+        SqlType::BigInt => primitive!(Int64Type, values, ValueRef::Int64(v) => v),
+        SqlType::Real => primitive!(Float32Type, values, ValueRef::Float32(v) => v),
+        SqlType::Double => primitive!(Float64Type, values, ValueRef::Float64(v) => v),
+        SqlType::Decimal { .. } => {
+            let mut builder = Decimal128Builder::new().with_data_type(ty.arrow());
+            for value in values {
+                builder.append_option(match value {
+                    ValueRef::Decimal(v) => Some(v),
+                    _ => None,
+                });
+            }
+            Arc::new(builder.finish())
+        }
+        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text => {
+            let mut builder = StringViewBuilder::new();
+            for value in values {
+                builder.append_option(match value {
+                    ValueRef::Text(v) => Some(v),
+                    _ => None,
+                });
+            }
+            Arc::new(builder.finish())
+        }
+        SqlType::Bytea => {
+            let mut builder = BinaryViewBuilder::new();
+            for value in values {
+                builder.append_option(match value {
+                    ValueRef::Bytes(v) => Some(v),
+                    _ => None,
+                });
+            }
+            Arc::new(builder.finish())
+        }
+        SqlType::Date => primitive!(Date32Type, values, ValueRef::Date(v) => v),
+        SqlType::Time => primitive!(Time64MicrosecondType, values, ValueRef::Time(v) => v),
+        SqlType::Timestamp => {
+            primitive!(TimestampMicrosecondType, values, ValueRef::Timestamp(v) => v)
+        }
+        SqlType::TimestampTz => {
+            let array = primitive!(TimestampMicrosecondType, values, ValueRef::TimestampTz(v) => v);
+            Arc::new(array.as_primitive::<TimestampMicrosecondType>().clone().with_timezone("+00:00"))
+        }
+        SqlType::Interval => primitive!(IntervalMonthDayNanoType, values,
+            ValueRef::Interval(v) => IntervalMonthDayNano::new(v.months, v.days, v.nanos)),
+        SqlType::Uuid => {
+            let mut builder = FixedSizeBinaryBuilder::new(16);
+            for value in values {
+                match value {
+                    ValueRef::Uuid(v) => builder.append_value(v).expect("sixteen bytes"),
+                    _ => builder.append_null(),
+                }
+            }
+            Arc::new(builder.finish())
+        }
+    }
+}

@@ -1,0 +1,864 @@
+//! A session: who asks, with which settings, in which transaction.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use halcyon_base::ids::SessionId;
+use halcyon_query::bind::Binder;
+use halcyon_query::catalog::Catalog;
+use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::exec::{Locks, Need, SessionVars};
+use halcyon_query::parse;
+use halcyon_query::plan::{Plan, Prepared};
+use halcyon_query::point::Scratch;
+use halcyon_query::rows::{ResultColumn, RowSet};
+use halcyon_query::system::Live;
+use halcyon_query::types::SqlType;
+use halcyon_query::utility::{Modes, Utility, isolation_name};
+use halcyon_store::Value;
+use halcyon_txn::{CancelToken, Isolation};
+
+use crate::copy::Copying;
+use crate::database::Shared;
+use crate::live::{SessionEntry, Tallies};
+use crate::outcome::{Outcome, Tag};
+use crate::rows::Rows;
+use crate::run::Ran;
+use crate::settings::{self, Settings};
+use crate::transaction::{Access, Active};
+
+/// One user's conversation with the database. It may move between threads, not be shared.
+///
+/// Dropping it rolls back its transaction.
+pub struct Session {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: u32,
+    /// The published catalog as this session saw it last.
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) vars: SessionVars,
+    pub(crate) settings: Settings,
+    pub(crate) active: Option<Active>,
+    pub(crate) copying: Option<Copying>,
+    pub(crate) named: HashMap<String, Statement>,
+    pub(crate) scratch: Scratch,
+    pub(crate) locks: Locks,
+    pub(crate) needs: Vec<Need>,
+    pub(crate) cancel: CancelToken,
+    pub(crate) entry: Arc<SessionEntry>,
+    pub(crate) tallies: Tallies,
+    /// From the settings, read once when they change.
+    pub(crate) lock_timeout: Option<Duration>,
+    pub(crate) statement_timeout: Option<Duration>,
+    pub(crate) default_modes: Modes,
+    notices: Vec<SqlError>,
+    changes: Vec<(String, String)>,
+    jitter: u64,
+}
+
+/// A prepared statement: planned once, planned again only when the catalog has changed.
+///
+/// It belongs to the database, not to a session; one per session keeps cores apart.
+pub struct Statement {
+    /// Its own copy, so that noting what runs touches no count that others share.
+    pub(crate) text: Arc<str>,
+    types: Vec<Option<SqlType>>,
+    pub(crate) prepared: RefCell<Arc<Prepared>>,
+}
+
+/// Where a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// No transaction.
+    Idle,
+    /// In a transaction.
+    InTransaction,
+    /// In a transaction that can only be rolled back.
+    Failed,
+}
+
+/// Ends the running statement of a session from another thread.
+#[derive(Clone)]
+pub struct CancelHandle(CancelToken);
+
+impl CancelHandle {
+    /// The statement running now ends with 57014; if none runs, nothing happens.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+}
+
+/// What can be run: a prepared [`Statement`], or a text that is looked up in the cache.
+pub trait Source {
+    /// Calls `run` with the statement.
+    fn with<T>(
+        self,
+        session: &mut Session,
+        run: impl FnOnce(&mut Session, &Statement) -> Result<T>,
+    ) -> Result<T>;
+}
+
+impl Source for &Statement {
+    fn with<T>(
+        self,
+        session: &mut Session,
+        run: impl FnOnce(&mut Session, &Statement) -> Result<T>,
+    ) -> Result<T> {
+        run(session, self)
+    }
+}
+
+impl Source for &str {
+    fn with<T>(
+        self,
+        session: &mut Session,
+        run: impl FnOnce(&mut Session, &Statement) -> Result<T>,
+    ) -> Result<T> {
+        let statement = session.prepare(self)?;
+        run(session, &statement)
+    }
+}
+
+impl Statement {
+    /// The text it was made from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Types of `$1`, `$2`, ….
+    pub fn params(&self) -> Vec<SqlType> {
+        self.prepared.borrow().params.clone()
+    }
+
+    /// Columns of the result; empty if there is none.
+    pub fn columns(&self) -> Arc<[ResultColumn]> {
+        self.prepared.borrow().columns.clone()
+    }
+
+    /// First words of the command tag.
+    pub fn tag(&self) -> &'static str {
+        self.prepared.borrow().tag
+    }
+
+    /// Whether it is an empty text.
+    pub fn is_empty(&self) -> bool {
+        matches!(self.prepared.borrow().plan, Plan::Empty)
+    }
+
+    /// Whether it ends a transaction, so that a failed one accepts it.
+    pub fn ends_transaction(&self) -> bool {
+        ends_transaction(&self.prepared.borrow().plan)
+    }
+}
+
+/// COMMIT and ROLLBACK in all forms: what a failed transaction still takes.
+fn ends_transaction(plan: &Plan) -> bool {
+    use Utility::{Commit, Rollback, RollbackTo};
+    matches!(plan, Plan::Utility(Commit { .. } | Rollback { .. } | RollbackTo(_)))
+}
+
+impl Session {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        catalog: Arc<Catalog>,
+        id: u32,
+        role: &str,
+        superuser: bool,
+    ) -> Self {
+        let cancel = CancelToken::new();
+        let entry = Arc::new(SessionEntry::new(id, role, cancel.clone()));
+        shared.sessions.lock().insert(id, entry.clone());
+        let mut settings = Settings::default();
+        settings.tell("session_authorization", role);
+        settings.tell("is_superuser", if superuser { "on" } else { "off" });
+        let vars = SessionVars {
+            user: role.to_owned(),
+            session_user: role.to_owned(),
+            database: shared.options.name.clone(),
+            search_path: Vec::new(),
+            time_zone: String::new(),
+            threads: 0,
+            memory_bytes: 0,
+            session_id: id,
+            sequence_values: Arc::default(),
+        };
+        let mut session = Session {
+            shared,
+            id,
+            catalog,
+            vars,
+            settings,
+            active: None,
+            copying: None,
+            named: HashMap::new(),
+            scratch: Scratch::default(),
+            locks: Locks::default(),
+            needs: Vec::new(),
+            cancel,
+            entry,
+            tallies: Tallies::new(),
+            lock_timeout: None,
+            statement_timeout: None,
+            default_modes: Modes::default(),
+            notices: Vec::new(),
+            changes: Vec::new(),
+            jitter: 0x9E37_79B9_7F4A_7C15 ^ u64::from(id),
+        };
+        session.apply_settings();
+        session
+    }
+
+    /// Number of the session, shown by `pg_backend_pid()` and `halcyon.sessions`.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Where the session stands.
+    pub fn state(&self) -> SessionState {
+        match &self.active {
+            None => SessionState::Idle,
+            Some(active) if active.failed => SessionState::Failed,
+            Some(_) => SessionState::InTransaction,
+        }
+    }
+
+    /// A handle that ends this session's running statement from another thread.
+    pub fn canceller(&self) -> CancelHandle {
+        CancelHandle(self.cancel.clone())
+    }
+
+    /// Notices and warnings since the last call.
+    pub fn take_notices(&mut self) -> Vec<SqlError> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Settings that clients are to be told of, changed since the last call: (name, value).
+    pub fn take_changes(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Settings that clients are told on connecting: (name, value).
+    pub fn reported_settings(&self) -> Vec<(String, String)> {
+        self.settings.reported().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    /// Changes a setting, as SET does outside a transaction.
+    ///
+    /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 read only.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        self.change_setting(name, Some(value))
+    }
+
+    /// The value of a setting, as SHOW prints it.
+    pub fn setting(&self, name: &str) -> Result<String> {
+        let name = name.to_ascii_lowercase();
+        match (name.as_str(), &self.active) {
+            ("transaction_isolation", Some(active)) => {
+                Ok(isolation_name(active.isolation()).into())
+            }
+            ("transaction_read_only", Some(active)) => {
+                Ok(if active.read_only() { "on" } else { "off" }.into())
+            }
+            ("transaction_isolation", None) => {
+                self.settings.get("default_transaction_isolation").map(Into::into)
+            }
+            ("role", _) if self.vars.user == self.vars.session_user => Ok("none".into()),
+            ("role", _) => Ok(self.vars.user.clone()),
+            (name, _) => self.settings.get(name).map(Into::into),
+        }
+    }
+
+    /// Plans `text`, which holds one statement.
+    pub fn prepare(&mut self, text: &str) -> Result<Statement> {
+        self.prepare_typed(text, &[])
+    }
+
+    /// Plans `text` with parameter types given where they are `Some`, inferred elsewhere.
+    ///
+    /// Errors: 25P02 in a failed transaction, unless the statement ends it.
+    pub fn prepare_typed(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Statement> {
+        let prepared = self.plan(text, types)?;
+        self.refuse_if_failed(&prepared.plan)?;
+        Ok(Statement {
+            text: Arc::from(&*prepared.text),
+            types: types.to_vec(),
+            prepared: RefCell::new(prepared),
+        })
+    }
+
+    /// Runs a statement that returns rows.
+    ///
+    /// Errors: 02000 if it returns none, else those of the statement.
+    pub fn query(&mut self, source: impl Source, params: &[Value]) -> Result<Rows> {
+        match source.with(self, |session, statement| session.run(statement, params))? {
+            Outcome::Rows { rows, .. } => Ok(rows),
+            _ => Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows")
+                .hint("Use execute.")),
+        }
+    }
+
+    /// Runs a statement and says how many rows it concerned; rows it returns are read and counted.
+    pub fn execute(&mut self, source: impl Source, params: &[Value]) -> Result<u64> {
+        match source.with(self, |session, statement| session.run(statement, params))? {
+            Outcome::Rows { mut rows, written, .. } => {
+                let mut count = 0;
+                while rows.next()?.is_some() {
+                    count += 1;
+                }
+                Ok(written.unwrap_or(count))
+            }
+            Outcome::Done(tag) => Ok(tag.rows.unwrap_or(0)),
+            Outcome::CopyIn { .. } | Outcome::CopyOut { .. } => {
+                self.copy_abandon();
+                Err(SqlError::unsupported("COPY FROM STDIN or TO STDOUT in execute")
+                    .hint("Use run, then copy_data and copy_end, or copy_out."))
+            }
+        }
+    }
+
+    /// Runs each statement of `text` in turn, until one fails.
+    pub fn batch(&mut self, text: &str) -> Result<()> {
+        let texts = split(text)?;
+        texts.into_iter().try_for_each(|text| self.execute(text, &[]).map(|_| ()))
+    }
+
+    /// Runs a prepared statement that returns few rows into `out`, whose memory is reused: the
+    /// way of a point query that allocates nothing.
+    pub fn query_into(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<()> {
+        match self.run_statement(statement, params, out)? {
+            Ran::Set { .. } => Ok(()),
+            Ran::Stream(batches) => {
+                let mut rows = Rows::from_stream(statement.columns(), batches);
+                out.reset(rows.columns().len());
+                while let Some(row) = rows.next()? {
+                    out.push_row((0..row.len()).map(|column| row.value(column)));
+                }
+                Ok(())
+            }
+            Ran::Other(_) => Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows")),
+        }
+    }
+
+    /// Begins a transaction. Errors: 25001 if there is one.
+    pub fn begin(&mut self, isolation: Isolation, access: Access) -> Result<()> {
+        if self.active.is_some() {
+            return Err(SqlError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "there is already a transaction in progress",
+            ));
+        }
+        let read_only = Some(access == Access::ReadOnly);
+        self.start(Modes { isolation: Some(isolation), read_only });
+        Ok(())
+    }
+
+    /// Begins a transaction with the session's default modes, unless there is one already.
+    pub fn begin_default(&mut self) {
+        if self.active.is_none() {
+            self.start(self.default_modes);
+        }
+    }
+
+    /// Fails the transaction in progress, if there is one: for errors that arise while its rows
+    /// are read. Only a rollback helps afterwards.
+    pub fn fail_transaction(&mut self) {
+        if let Some(active) = &mut self.active {
+            active.failed = true;
+        }
+    }
+
+    /// The value of a setting that is a duration; `None` if it is switched off.
+    pub fn setting_duration(&self, name: &str) -> Option<std::time::Duration> {
+        self.settings.duration(name)
+    }
+
+    /// Commits the transaction.
+    ///
+    /// Errors: 25P01 if there is none, 25P02 if it had failed; it is rolled back then.
+    pub fn commit(&mut self) -> Result<()> {
+        match self.state() {
+            SessionState::Idle => Err(no_transaction()),
+            SessionState::Failed => {
+                self.rollback_if_active();
+                Err(failed_transaction())
+            }
+            SessionState::InTransaction => self.finish_commit(),
+        }
+    }
+
+    /// Undoes the transaction. Errors: 25P01 if there is none.
+    pub fn rollback(&mut self) -> Result<()> {
+        if self.active.is_none() {
+            return Err(no_transaction());
+        }
+        self.rollback_if_active();
+        Ok(())
+    }
+
+    pub(crate) fn notice(&mut self, notice: SqlError) {
+        self.notices.push(notice);
+    }
+
+    /// A pause of up to twice `mean_us` microseconds.
+    pub(crate) fn jitter(&mut self, mean_us: u64) -> u64 {
+        self.jitter ^= self.jitter << 13;
+        self.jitter ^= self.jitter >> 7;
+        self.jitter ^= self.jitter << 17;
+        self.jitter % (2 * mean_us).max(1)
+    }
+
+    pub(crate) fn slot(&self) -> SessionId {
+        SessionId(self.id)
+    }
+
+    /// The catalog that statements of this session are bound against.
+    pub(crate) fn current_catalog(&mut self) -> Arc<Catalog> {
+        if let Some(active) = &self.active {
+            if let Some(own) = &active.catalog {
+                return own.clone();
+            }
+            if let Some(snapshot) = &active.snapshot {
+                return snapshot.catalog.clone();
+            }
+        }
+        self.refresh_catalog();
+        self.catalog.clone()
+    }
+
+    pub(crate) fn refresh_catalog(&mut self) {
+        if self.catalog.version != self.shared.version() {
+            self.catalog = self.shared.catalog();
+        }
+    }
+
+    /// Version of the catalog that statements of this session are bound against.
+    pub(crate) fn catalog_version(&self) -> u64 {
+        match &self.active {
+            Some(Active { catalog: Some(own), .. }) => own.version,
+            Some(Active { snapshot: Some(snapshot), .. }) => snapshot.catalog.version,
+            _ => self.shared.version(),
+        }
+    }
+
+    /// The plan of `text`, from the cache if it is there.
+    pub(crate) fn plan(
+        &mut self,
+        text: &str,
+        types: &[Option<SqlType>],
+    ) -> Result<Arc<Prepared>> {
+        let catalog = self.current_catalog();
+        self.plan_with(text, types, &catalog)
+    }
+
+    fn plan_with(
+        &self,
+        text: &str,
+        types: &[Option<SqlType>],
+        catalog: &Arc<Catalog>,
+    ) -> Result<Arc<Prepared>> {
+        let live: Arc<dyn Live> = self.shared.clone();
+        let binder = Binder {
+            catalog,
+            session: &self.vars,
+            df: &self.shared.datafusion,
+            live: &live,
+            point_plans: self.settings.bool("halcyon.point_plans"),
+        };
+        self.shared.cache.get_or_bind(text, types, &binder)
+    }
+
+    /// Plans the statement again.
+    pub(crate) fn replan(&mut self, statement: &Statement) -> Result<()> {
+        let prepared = self.plan(&statement.text, &statement.types)?;
+        *statement.prepared.borrow_mut() = prepared;
+        Ok(())
+    }
+
+    /// Plans the statement for a catalog of the past.
+    pub(crate) fn plan_for(
+        &self,
+        statement: &Statement,
+        catalog: &Arc<Catalog>,
+    ) -> Result<Arc<Prepared>> {
+        self.plan_with(&statement.text, &statement.types, catalog)
+    }
+
+    pub(crate) fn refuse_if_failed(&self, plan: &Plan) -> Result<()> {
+        let failed = self.active.as_ref().is_some_and(|active| active.failed);
+        match failed && !ends_transaction(plan) && !matches!(plan, Plan::Empty) {
+            true => Err(failed_transaction()),
+            false => Ok(()),
+        }
+    }
+
+    /// Changes a setting and what depends on it.
+    pub(crate) fn change_setting(&mut self, name: &str, value: Option<&str>) -> Result<()> {
+        let reported = self.settings.set(name, value)?;
+        self.apply_settings();
+        if reported {
+            self.report(name);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn report(&mut self, name: &str) {
+        let found = self.settings.reported().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        if let Some((name, value)) = found.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        {
+            self.changes.push((name, value));
+        }
+    }
+
+    /// Brings what is derived from settings up to date.
+    pub(crate) fn apply_settings(&mut self) {
+        let path = self.settings.get("search_path").unwrap_or_default();
+        self.vars.search_path = settings::search_path(path, &self.vars.user);
+        self.vars.time_zone = self.settings.get("timezone").unwrap_or("UTC").to_owned();
+        let threads = self.settings.integer("halcyon.threads") as usize;
+        let default = self.shared.options.threads;
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.vars.threads = [threads, default].into_iter().find(|n| *n > 0).unwrap_or_else(cores);
+        self.lock_timeout = self.settings.duration("lock_timeout");
+        self.statement_timeout = self.settings.duration("statement_timeout");
+        self.default_modes = self.modes_from_settings();
+        self.vars.memory_bytes = self.settings.bytes("halcyon.memory") as usize;
+        self.entry.set_application(self.settings.get("application_name").unwrap_or_default());
+    }
+
+    /// Carries out what concerns the session itself.
+    pub(crate) fn utility(&mut self, utility: &Utility, tag: &'static str) -> Result<Outcome> {
+        let done = |name| Ok(Outcome::Done(Tag::plain(name)));
+        match utility {
+            Utility::Begin(modes) => {
+                match self.active {
+                    Some(_) => self.notice(SqlError::new(
+                        SqlState::ACTIVE_SQL_TRANSACTION,
+                        "there is already a transaction in progress",
+                    )),
+                    None => self.start(*modes),
+                }
+                done(tag)
+            }
+            Utility::Commit { chain } => self.end(true, *chain),
+            Utility::Rollback { chain } => self.end(false, *chain),
+            Utility::Savepoint(name) => {
+                self.in_block("SAVEPOINT")?.savepoint(name);
+                done(tag)
+            }
+            Utility::Release(name) => {
+                self.in_block("RELEASE SAVEPOINT")?.release(name)?;
+                done(tag)
+            }
+            Utility::RollbackTo(name) => {
+                self.in_block("ROLLBACK TO SAVEPOINT")?.rollback_to(name)?;
+                done(tag)
+            }
+            Utility::SetTransaction(modes) => {
+                self.set_transaction(*modes)?;
+                done(tag)
+            }
+            Utility::SetSessionTransaction(modes) => {
+                self.set_session_transaction(*modes)?;
+                done(tag)
+            }
+            Utility::Set { name, value, local } => {
+                self.set_in_transaction(name, value.as_deref(), *local)?;
+                done(tag)
+            }
+            Utility::Reset(Some(name)) => {
+                self.set_in_transaction(name, None, false)?;
+                done(tag)
+            }
+            Utility::Reset(None) => {
+                self.settings.reset_all();
+                self.apply_settings();
+                done(tag)
+            }
+            Utility::Show(name) => self.show(name.as_deref()),
+            Utility::SetRole(role) => {
+                self.set_role(role.as_deref())?;
+                done(tag)
+            }
+            Utility::Prepare { name, types, text } => {
+                self.prepare_named(name, types, text)?;
+                done(tag)
+            }
+            Utility::Execute { name, arguments } => self.execute_named(name, arguments),
+            Utility::Deallocate(name) => {
+                self.deallocate(name.as_deref())?;
+                done(tag)
+            }
+            Utility::Discard => {
+                self.discard()?;
+                done(tag)
+            }
+            Utility::Lock { tables, exclusive } => {
+                self.lock_tables(tables, *exclusive)?;
+                done(tag)
+            }
+            Utility::Nothing(tag) => done(tag),
+        }
+    }
+
+    /// The transaction block in progress. Errors: 25P01.
+    fn in_block(&mut self, what: &str) -> Result<&mut Active> {
+        self.active.as_mut().ok_or_else(|| {
+            SqlError::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                format!("{what} can only be used in transaction blocks"),
+            )
+        })
+    }
+
+    fn end(&mut self, commit: bool, chain: bool) -> Result<Outcome> {
+        let Some(active) = &self.active else {
+            let (state, what) = (SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+            if chain {
+                return Err(SqlError::new(state, what));
+            }
+            self.notice(SqlError::new(state, what));
+            return Ok(Outcome::Done(Tag::plain(if commit { "COMMIT" } else { "ROLLBACK" })));
+        };
+        let (modes, failed) = (active.modes, active.failed);
+        let tag = match commit && !failed {
+            true => {
+                self.finish_commit()?;
+                "COMMIT"
+            }
+            false => {
+                self.rollback_if_active();
+                "ROLLBACK"
+            }
+        };
+        if chain {
+            self.start(modes);
+        }
+        Ok(Outcome::Done(Tag::plain(tag)))
+    }
+
+    fn set_transaction(&mut self, modes: Modes) -> Result<()> {
+        let Some(active) = &mut self.active else {
+            self.notice(SqlError::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                "SET TRANSACTION can only be used in transaction blocks",
+            ));
+            return Ok(());
+        };
+        let changes = modes.isolation.is_some_and(|new| new != active.isolation())
+            || modes.read_only.is_some_and(|new| new != active.read_only());
+        if active.used && changes {
+            return Err(SqlError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "the modes of a transaction must be set before any query",
+            ));
+        }
+        if changes {
+            let modes = Modes {
+                isolation: modes.isolation.or(active.modes.isolation),
+                read_only: modes.read_only.or(active.modes.read_only),
+            };
+            self.rollback_if_active();
+            self.start(modes);
+        }
+        Ok(())
+    }
+
+    fn set_session_transaction(&mut self, modes: Modes) -> Result<()> {
+        if let Some(isolation) = modes.isolation {
+            let name = isolation_name(isolation);
+            self.change_setting("default_transaction_isolation", Some(name))?;
+        }
+        if let Some(read_only) = modes.read_only {
+            let value = if read_only { "on" } else { "off" };
+            self.change_setting("default_transaction_read_only", Some(value))?;
+        }
+        Ok(())
+    }
+
+    fn set_in_transaction(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
+        match (name, value) {
+            ("transaction_isolation", Some(value)) => {
+                let isolation = halcyon_query::utility::parse_isolation(value);
+                let modes = Modes { isolation, read_only: None };
+                return self.set_transaction(modes);
+            }
+            ("transaction_read_only", Some(value)) => {
+                let read_only = Some(["on", "true", "1"].contains(&value));
+                return self.set_transaction(Modes { isolation: None, read_only });
+            }
+            _ => {}
+        }
+        if local && self.active.is_none() {
+            self.notice(SqlError::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                "SET LOCAL can only be used in transaction blocks",
+            ));
+            return Ok(());
+        }
+        let before = self.settings.clone();
+        self.change_setting(name, value)?;
+        if let Some(active) = &mut self.active {
+            if local {
+                let old = before.changed(name).map(ToOwned::to_owned);
+                active.local.push((name.to_owned(), old));
+            }
+            active.settings_before.get_or_insert(before);
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, name: Option<&str>) -> Result<Outcome> {
+        let text = |name: &str| ResultColumn {
+            name: name.into(),
+            field: Arc::new(SqlType::Text.field(name, true)),
+            ty: Some(SqlType::Text),
+            origin: None,
+        };
+        let mut sink = RowSet::new(1);
+        use halcyon_query::rows::RowSink;
+        use halcyon_store::ValueRef::Text;
+        let columns: Arc<[ResultColumn]> = match name {
+            Some(name) => {
+                sink.row(&[Text(&self.setting(name)?)])?;
+                [text(name)].into()
+            }
+            None => {
+                sink.reset(3);
+                for (name, value, what) in self.settings.all() {
+                    sink.row(&[Text(name), Text(value), Text(what)])?;
+                }
+                ["name", "setting", "description"].map(text).into()
+            }
+        };
+        Ok(Outcome::Rows { rows: Rows::from_set(columns, sink), tag: "SHOW", written: None })
+    }
+
+    fn set_role(&mut self, role: Option<&str>) -> Result<()> {
+        let role = role.unwrap_or(&self.vars.session_user).to_owned();
+        let catalog = self.current_catalog();
+        if !catalog.roles.contains_key(&role) {
+            return Err(SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("role \"{role}\" does not exist"),
+            ));
+        }
+        if !catalog.is_member(&self.vars.session_user, &role) {
+            return Err(SqlError::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!("permission denied to set role \"{role}\""),
+            ));
+        }
+        self.vars.user = role;
+        self.apply_settings();
+        Ok(())
+    }
+
+    fn prepare_named(
+        &mut self,
+        name: &str,
+        types: &[halcyon_query::parse::ast::DataType],
+        text: &str,
+    ) -> Result<()> {
+        if self.named.contains_key(name) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_PREPARED_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        let types: Vec<_> =
+            types.iter().map(|ty| SqlType::from_ast(ty).map(Some)).collect::<Result<_>>()?;
+        let statement = self.prepare_typed(text, &types)?;
+        self.named.insert(name.to_owned(), statement);
+        Ok(())
+    }
+
+    fn execute_named(
+        &mut self,
+        name: &str,
+        arguments: &[halcyon_query::parse::ast::Expr],
+    ) -> Result<Outcome> {
+        let statement = self.named.remove(name).ok_or_else(|| {
+            SqlError::new(
+                SqlState::INVALID_SQL_STATEMENT_NAME,
+                format!("prepared statement \"{name}\" does not exist"),
+            )
+        })?;
+        let outcome = self
+            .constants(arguments)
+            .and_then(|params| self.run(&statement, &params));
+        self.named.insert(name.to_owned(), statement);
+        outcome
+    }
+
+    /// Values of constant expressions.
+    fn constants(&mut self, expressions: &[halcyon_query::parse::ast::Expr]) -> Result<Vec<Value>> {
+        if expressions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let list: Vec<String> = expressions.iter().map(ToString::to_string).collect();
+        let mut rows = self.query(format!("SELECT {}", list.join(", ")).as_str(), &[])?;
+        let row = rows.next()?.expect("a SELECT without FROM has one row");
+        Ok((0..row.len()).map(|column| row.value(column).to_owned()).collect())
+    }
+
+    fn deallocate(&mut self, name: Option<&str>) -> Result<()> {
+        match name {
+            None => self.named.clear(),
+            Some(name) => {
+                self.named.remove(name).ok_or_else(|| {
+                    SqlError::new(
+                        SqlState::INVALID_SQL_STATEMENT_NAME,
+                        format!("prepared statement \"{name}\" does not exist"),
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn discard(&mut self) -> Result<()> {
+        if self.active.is_some() {
+            return Err(SqlError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "DISCARD ALL cannot run inside a transaction block",
+            ));
+        }
+        self.named.clear();
+        self.vars.user.clone_from(&self.vars.session_user);
+        self.settings.reset_all();
+        self.vars.sequence_values.lock().clear();
+        self.apply_settings();
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.rollback_if_active();
+        self.tallies.flush(&self.shared);
+        self.shared.sessions.lock().remove(&self.id);
+    }
+}
+
+/// The statements of a text, each a part of it. Errors: 42601.
+pub fn split(text: &str) -> Result<Vec<&str>> {
+    Ok(parse::parse(text)?.into_iter().map(|parsed| parsed.text).collect())
+}
+
+fn no_transaction() -> SqlError {
+    SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress")
+}
+
+/// 25P02: what a failed transaction answers everything but its end with.
+pub fn failed_transaction() -> SqlError {
+    SqlError::new(
+        SqlState::IN_FAILED_SQL_TRANSACTION,
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+}

@@ -1,0 +1,119 @@
+//! Several sessions at once: waiting, deadlock, timeouts, cancellation, snapshots beside writers.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use halcyon::{SqlState, params};
+
+use crate::{items, one, state};
+
+const TOTAL: &str = "SELECT sum(stock)::bigint FROM item";
+
+#[test]
+fn a_lock_timeout_ends_the_wait() {
+    let db = items(1);
+    let (mut holder, mut waiter) = (db.session(), db.session());
+    holder.batch("BEGIN; UPDATE item SET stock = 1").unwrap();
+    waiter.batch("SET lock_timeout = 20").unwrap();
+    let late = waiter.batch("UPDATE item SET stock = 2");
+    assert_eq!(state(late), SqlState::LOCK_NOT_AVAILABLE);
+    holder.batch("COMMIT").unwrap();
+    waiter.batch("UPDATE item SET stock = stock + 2").unwrap();
+    assert_eq!(one(&mut waiter, TOTAL), "3");
+}
+
+#[test]
+fn a_waiting_statement_is_cancelled_from_outside() {
+    let db = items(1);
+    let (mut holder, mut waiter) = (db.session(), db.session());
+    holder.batch("BEGIN; UPDATE item SET stock = 1").unwrap();
+    let cancel = waiter.canceller();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| state(waiter.batch("UPDATE item SET stock = 2")));
+        while !waiting.is_finished() {
+            cancel.cancel();
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(waiting.join().unwrap(), SqlState::QUERY_CANCELED);
+    });
+    holder.batch("ROLLBACK").unwrap();
+    assert_eq!(one(&mut waiter, TOTAL), "10");
+}
+
+#[test]
+fn a_long_statement_ends_at_its_timeout() {
+    let db = items(3000);
+    let mut session = db.session();
+    session.batch("SET statement_timeout = 50").unwrap();
+    let long = session.batch(
+        "SELECT count(*) FROM item a, item b, item c WHERE a.stock + b.stock < c.stock + c.id",
+    );
+    assert_eq!(state(long), SqlState::QUERY_CANCELED);
+    session.batch("RESET statement_timeout").unwrap();
+    assert_eq!(one(&mut session, TOTAL), "30000");
+}
+
+#[test]
+fn of_two_that_wait_for_each_other_one_is_undone() {
+    let db = items(1);
+    db.session().batch("CREATE TABLE other (id INTEGER PRIMARY KEY); INSERT INTO other VALUES (0)").unwrap();
+    let barrier = Barrier::new(2);
+    let run = |first: &str, second: &str| {
+        let mut session = db.session();
+        session.batch(&format!("BEGIN; {first}")).unwrap();
+        barrier.wait();
+        let ended = session.batch(second).map_err(|error| error.state());
+        session.batch(if ended.is_ok() { "COMMIT" } else { "ROLLBACK" }).unwrap();
+        ended
+    };
+    let (one_update, other_update) = ("UPDATE item SET stock = 1", "UPDATE other SET id = 1");
+    let ends = thread::scope(|scope| {
+        let a = scope.spawn(|| run(one_update, other_update));
+        let b = scope.spawn(|| run(other_update, one_update));
+        [a.join().unwrap(), b.join().unwrap()]
+    });
+    let victims = ends.iter().filter(|end| **end == Err(SqlState::DEADLOCK_DETECTED)).count();
+    assert_eq!((victims, ends.iter().filter(|end| end.is_ok()).count()), (1, 1), "{ends:?}");
+}
+
+#[test]
+fn transfers_conserve_the_total_in_every_snapshot() {
+    let db = items(64);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let transfer = |seed: u64| {
+            let mut session = db.session();
+            let take = session.prepare("UPDATE item SET stock = stock - $2 WHERE id = $1").unwrap();
+            let give = session.prepare("UPDATE item SET stock = stock + $2 WHERE id = $1").unwrap();
+            let mut random = seed;
+            for round in 0..400 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let (from, to) = ((random >> 33) as i32 % 64, (random >> 43) as i32 % 64);
+                session
+                    .transaction(|tx| {
+                        tx.execute(&take, params![from, 1_i64])?;
+                        tx.execute(&give, params![to, 1_i64])?;
+                        Ok(())
+                    })
+                    .unwrap();
+                if round % 7 == 0 {
+                    session.batch("BEGIN; UPDATE item SET stock = stock + 1; ROLLBACK").unwrap();
+                }
+            }
+        };
+        let writers = [scope.spawn(move || transfer(1)), scope.spawn(move || transfer(2))];
+        let reader = scope.spawn(|| {
+            let mut session = db.session();
+            let mut seen = 0;
+            while !done.load(Ordering::Relaxed) || seen < 20 {
+                assert_eq!(one(&mut session, TOTAL), "640");
+                seen += 1;
+            }
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+}

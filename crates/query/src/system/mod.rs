@@ -1,0 +1,192 @@
+//! The system catalogs: `pg_catalog` and `information_schema` as PostgreSQL's tools read them, and
+//! schema `halcyon`, which tells what the engine does.
+//!
+//! The way of a query over them: [`rewrite`] puts the statement into a form that DataFusion can
+//! plan; [`provider`] and [`function`] answer the names in it; rows are written when the plan
+//! runs. Types, functions and operators are fixed tables of `datafusion-pg-catalog`; everything
+//! that changes is written from the [`Catalog`] or asked of the engine through [`Live`].
+//!
+//! **Invariant:** a plan that uses anything from here holds for one session and one catalog
+//! version; [`is_bound_to_session`] tells the statement cache.
+
+mod describe;
+mod functions;
+mod halcyon_views;
+mod information_schema;
+mod live;
+mod memory;
+mod objects;
+mod pg_catalog;
+mod rewrite;
+mod statics;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+use crate::catalog::{Catalog, Grant, Privilege, Sequence};
+use crate::exec::SessionVars;
+
+pub use functions::{function, functions};
+pub use live::{
+    Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
+};
+pub use rewrite::rewrite;
+
+use objects::{Object, Objects, System};
+
+/// Schemas whose tables are answered here.
+pub const SCHEMAS: &[&str] = &["pg_catalog", "information_schema", "halcyon"];
+
+/// What a query over the system catalogs depends on.
+pub struct Context {
+    /// The catalog it was bound to.
+    pub catalog: Arc<Catalog>,
+    /// The session that asks.
+    pub session: SessionVars,
+    /// The engine.
+    pub live: Arc<dyn Live>,
+    objects: OnceLock<Objects>,
+}
+
+impl Context {
+    /// A context; cheap until something is asked of it.
+    pub fn new(catalog: Arc<Catalog>, session: SessionVars, live: Arc<dyn Live>) -> Arc<Self> {
+        Arc::new(Context { catalog, session, live, objects: OnceLock::new() })
+    }
+
+    fn objects(&self) -> &Objects {
+        self.objects.get_or_init(|| Objects::of(&self.catalog))
+    }
+
+    /// The relation that `name` (one or two parts) means to the session.
+    fn resolve(&self, parts: &[String]) -> Option<&Object> {
+        match parts {
+            [name] => {
+                let path = self.session.search_path.iter().map(String::as_str);
+                let mut path = std::iter::once("pg_catalog").chain(path);
+                path.find_map(|schema| self.objects().named(schema, name))
+            }
+            [schema, name] => self.objects().named(schema, name),
+            _ => None,
+        }
+    }
+
+    /// Whether the relation can be named without its schema.
+    fn is_visible(&self, object: &Object) -> bool {
+        let found = self.resolve(std::slice::from_ref(&object.name));
+        found.is_some_and(|found| found.oid == object.oid)
+    }
+
+    /// The role that owns what nobody made: the first superuser.
+    fn bootstrap_name(&self) -> String {
+        let mut roles = self.catalog.roles.values().filter(|role| role.superuser);
+        let first = roles.by_ref().min_by_key(|role| role.oid);
+        first.map_or_else(|| self.session.user.clone(), |role| role.name.clone())
+    }
+
+    fn owner_name(&self, object: &Object) -> String {
+        object.owner.clone().unwrap_or_else(|| self.bootstrap_name())
+    }
+
+    fn owner_oid(&self, object: &Object) -> u32 {
+        objects::role_oid(&self.catalog, &self.owner_name(object))
+    }
+
+    fn acl(&self, object: &Object) -> Option<Vec<String>> {
+        let all = if object.kind() == "S" { "rwU" } else { "arwdDxt" };
+        describe::acl(&self.owner_name(object), object.grants(), all)
+    }
+
+    fn is_superuser(&self) -> bool {
+        self.catalog.roles.get(&self.session.user).is_none_or(|role| role.superuser)
+    }
+
+    /// Whether `role` is `group` or a member of it, directly or not.
+    fn is_member(&self, role: &str, group: &str) -> bool {
+        let mut seen = vec![role];
+        let mut at = 0;
+        while let Some(name) = seen.get(at).copied() {
+            if name == group {
+                return true;
+            }
+            if let Some(role) = self.catalog.roles.get(name) {
+                let new = role.member_of.iter().filter(|group| !seen.contains(&group.as_str()));
+                let new: Vec<&str> = new.map(String::as_str).collect();
+                seen.extend(new);
+            }
+            at += 1;
+        }
+        false
+    }
+
+    /// Whether `role` may do something with a relation: as superuser, owner, or by a grant to it,
+    /// to a role it is a member of, or to everybody.
+    fn may(&self, role: &str, object: &Object, privilege: Privilege, with_grant: bool) -> bool {
+        let superuser = |name: &str| self.catalog.roles.get(name).is_none_or(|r| r.superuser);
+        let given = |grant: &Grant| {
+            grant.privilege == privilege
+                && (grant.grantable || !with_grant)
+                && (grant.grantee == "public" || self.is_member(role, &grant.grantee))
+        };
+        superuser(role)
+            || self.is_member(role, &self.owner_name(object))
+            || object.grants().iter().any(given)
+            || (object.owner.is_none() && privilege == Privilege::Select && !with_grant)
+    }
+
+    /// The last value a sequence gave out; `None` before the first.
+    fn last_value(&self, sequence: &Sequence) -> Option<i64> {
+        let last = sequence.last.load(Ordering::Relaxed);
+        let before = sequence.options.start.checked_sub(sequence.options.increment);
+        (Some(last) != before).then_some(last)
+    }
+}
+
+/// The table `name` of a system schema; `None` if there is no such table.
+pub fn provider(
+    schema: &str,
+    name: &str,
+    context: &Arc<Context>,
+) -> Option<Arc<dyn TableProvider>> {
+    let tables = objects::system_tables();
+    let at = tables.binary_search_by_key(&(schema, name), |(schema, name, ..)| (*schema, *name));
+    match &tables[at.ok()?].3 {
+        System::Written(def) => Some(table::provider(def, context)),
+        System::Fixed(table) => Some(table.try_into_memtable().expect("batches have the schema")),
+    }
+}
+
+/// Names of the tables of a system schema, in order.
+pub fn table_names(schema: &str) -> Vec<&'static str> {
+    let all = objects::system_tables().iter();
+    all.filter(|(of, ..)| *of == schema).map(|(_, name, ..)| *name).collect()
+}
+
+/// Whether a plan reads a system table or calls a function of a [`Context`], so that it holds for
+/// the session it was bound in and must not be shared.
+pub fn is_bound_to_session(plan: &LogicalPlan) -> bool {
+    let mut bound = false;
+    let walked = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            bound |= scan.table_name.schema().is_some_and(|schema| SCHEMAS.contains(&schema));
+        }
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarFunction(call) = expr {
+                    bound |= functions::is_ours(&call.func);
+                }
+                Ok(if bound { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })?;
+        Ok(if bound { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    walked.expect("the closures do not fail");
+    bound
+}

@@ -1,0 +1,22 @@
+//! `pg_catalog`: the tables that PostgreSQL's tools read, from Halcyon's catalog.
+
+mod activity;
+mod columns;
+mod empty;
+mod relations;
+mod roles;
+
+use super::table::Def;
+
+pub(crate) use activity::table_of;
+pub(crate) use relations::unique_index;
+
+/// The tables by topic.
+pub(crate) fn tables() -> [&'static [Def]; 4] {
+    [relations::TABLES, roles::TABLES, activity::TABLES, empty::TABLES]
+}
+
+/// Whether a table of `pg_catalog` never has rows.
+pub(crate) fn is_always_empty(name: &str) -> bool {
+    empty::TABLES.iter().any(|def| def.name == name)
+}

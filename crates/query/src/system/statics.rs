@@ -1,0 +1,141 @@
+//! Tables that are the same in every database: types, functions, operators, …, as exported from
+//! PostgreSQL by `datafusion-pg-catalog`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int32Type};
+use datafusion_pg_catalog::pg_catalog::{ArrowTable, PgCatalogStaticTables};
+
+fn all() -> &'static PgCatalogStaticTables {
+    static ALL: OnceLock<PgCatalogStaticTables> = OnceLock::new();
+    ALL.get_or_init(|| PgCatalogStaticTables::try_new().expect("the tables ship with the crate"))
+}
+
+/// The fixed tables by name.
+pub(crate) fn tables() -> Vec<(&'static str, Arc<ArrowTable>)> {
+    let all = all();
+    vec![
+        ("pg_aggregate", Arc::clone(&all.pg_aggregate)),
+        ("pg_am", Arc::clone(&all.pg_am)),
+        ("pg_amop", Arc::clone(&all.pg_amop)),
+        ("pg_amproc", Arc::clone(&all.pg_amproc)),
+        ("pg_cast", Arc::clone(&all.pg_cast)),
+        ("pg_collation", Arc::clone(&all.pg_collation)),
+        ("pg_conversion", Arc::clone(&all.pg_conversion)),
+        ("pg_get_keywords", Arc::clone(&all.pg_get_keywords)),
+        ("pg_language", Arc::clone(&all.pg_language)),
+        ("pg_opclass", Arc::clone(&all.pg_opclass)),
+        ("pg_operator", Arc::clone(&all.pg_operator)),
+        ("pg_opfamily", Arc::clone(&all.pg_opfamily)),
+        ("pg_proc", Arc::clone(&all.pg_proc)),
+        ("pg_range", Arc::clone(&all.pg_range)),
+        ("pg_ts_config", Arc::clone(&all.pg_ts_config)),
+        ("pg_ts_dict", Arc::clone(&all.pg_ts_dict)),
+        ("pg_ts_parser", Arc::clone(&all.pg_ts_parser)),
+        ("pg_ts_template", Arc::clone(&all.pg_ts_template)),
+        ("pg_type", Arc::clone(&all.pg_type)),
+    ]
+}
+
+/// A row of `pg_type`, as far as names need it.
+pub(crate) struct TypeRow {
+    pub(crate) oid: u32,
+    pub(crate) name: String,
+    /// The element's type, of arrays.
+    pub(crate) element: Option<u32>,
+}
+
+fn types() -> &'static HashMap<u32, TypeRow> {
+    static TYPES: OnceLock<HashMap<u32, TypeRow>> = OnceLock::new();
+    TYPES.get_or_init(|| {
+        let mut types = HashMap::new();
+        for batch in all().pg_type.data() {
+            let (oids, elements) = (integers(batch, "oid"), integers(batch, "typelem"));
+            for (at, name) in texts(batch, "typname").into_iter().enumerate() {
+                let element = Some(elements[at]).filter(|e| *e != 0);
+                types.insert(oids[at], TypeRow { oid: oids[at], name, element });
+            }
+        }
+        types
+    })
+}
+
+/// A type by id.
+pub(crate) fn type_by_oid(oid: u32) -> Option<&'static TypeRow> {
+    types().get(&oid)
+}
+
+/// A type by the name in `pg_type`.
+pub(crate) fn type_by_name(name: &str) -> Option<&'static TypeRow> {
+    types().values().find(|ty| ty.name == name)
+}
+
+/// A function of `pg_proc`, as far as descriptions need it.
+pub(crate) struct Function {
+    pub(crate) name: String,
+    pub(crate) result: u32,
+    pub(crate) returns_set: bool,
+    pub(crate) arguments: Vec<u32>,
+}
+
+/// A function by id.
+pub(crate) fn function(oid: u32) -> Option<&'static Function> {
+    static FUNCTIONS: OnceLock<HashMap<u32, Function>> = OnceLock::new();
+    FUNCTIONS.get_or_init(read_functions).get(&oid)
+}
+
+fn read_functions() -> HashMap<u32, Function> {
+    let mut functions = HashMap::new();
+    for batch in all().pg_proc.data() {
+        let (oids, results) = (integers(batch, "oid"), integers(batch, "prorettype"));
+        let sets = column(batch, "proretset", &DataType::Boolean);
+        let arguments = batch.column_by_name("proargtypes");
+        for (at, name) in texts(batch, "proname").into_iter().enumerate() {
+            let returns_set = sets.as_ref().is_some_and(|sets| sets.as_boolean().value(at));
+            let arguments = arguments.map(|a| oid_vector(a, at)).unwrap_or_default();
+            let function = Function { name, result: results[at], returns_set, arguments };
+            functions.insert(oids[at], function);
+        }
+    }
+    functions
+}
+
+/// An `oidvector`, exported as a list or as text with blanks.
+fn oid_vector(array: &arrow::array::ArrayRef, at: usize) -> Vec<u32> {
+    if let Some(list) = array.as_list_opt::<i32>() {
+        let values = cast(&list.value(at), &DataType::Int32).expect("ids are integers");
+        return values.as_primitive::<Int32Type>().values().iter().map(|v| *v as u32).collect();
+    }
+    let text = cast(&array.slice(at, 1), &DataType::Utf8).expect("anything is text");
+    let text = text.as_string::<i32>().value(0).to_owned();
+    text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+}
+
+/// Functions of a name, for `'name'::regproc`.
+pub(crate) fn function_oid(name: &str) -> Option<u32> {
+    for batch in all().pg_proc.data() {
+        let at = texts(batch, "proname").iter().position(|n| n == name);
+        if let Some(at) = at {
+            return Some(integers(batch, "oid")[at]);
+        }
+    }
+    None
+}
+
+fn column(batch: &RecordBatch, name: &str, ty: &DataType) -> Option<arrow::array::ArrayRef> {
+    cast(batch.column_by_name(name)?, ty).ok()
+}
+
+fn integers(batch: &RecordBatch, name: &str) -> Vec<u32> {
+    let array = column(batch, name, &DataType::Int32).expect("the export has the column");
+    let array = array.as_primitive::<Int32Type>();
+    (0..array.len()).map(|at| if array.is_null(at) { 0 } else { array.value(at) as u32 }).collect()
+}
+
+fn texts(batch: &RecordBatch, name: &str) -> Vec<String> {
+    let array = column(batch, name, &DataType::Utf8).expect("the export has the column");
+    array.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_owned()).collect()
+}

@@ -1,0 +1,137 @@
+//! How a server is set up, and when it refuses to start.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use crate::tls::{TlsError, TlsFiles};
+
+/// How a server is set up. The default serves this machine only and asks for no password.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Address to listen at; port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// Certificate and key; without them TLS is not offered.
+    pub tls: Option<TlsFiles>,
+    /// Password given to the first superuser before the first connection.
+    pub password: Option<String>,
+    /// Connections at once; one more is refused with 53300.
+    pub connections_max: usize,
+    /// Longest message with data (queries, parameters, COPY data).
+    pub message_bytes_max: u32,
+    /// Time to log in.
+    pub login_timeout: Duration,
+    /// Time that running statements are given when the server is shut down.
+    pub shutdown_grace: Duration,
+    /// Threads that serve the network; 0: one per core, at least two.
+    pub threads: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        ServerConfig {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 5433)),
+            tls: None,
+            password: None,
+            connections_max: 2_000,
+            message_bytes_max: 0x3fff_ffff,
+            login_timeout: Duration::from_secs(60),
+            shutdown_grace: Duration::from_secs(10),
+            threads: 0,
+        }
+    }
+}
+
+/// Why a server did not start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The address can be reached from other machines, which needs TLS and a password.
+    Exposed {
+        /// The address.
+        listen: SocketAddr,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// Certificate or key is of no use.
+    Tls(TlsError),
+    /// The password was refused.
+    Password(halcyon::SqlError),
+    /// The address cannot be listened at.
+    Listen {
+        /// The address.
+        listen: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// No threads could be made.
+    Threads(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Exposed { listen, missing } => write!(
+                f,
+                "refusing to listen at {listen}, which other machines can reach, without \
+                 {missing}: give a certificate (--tls-cert, --tls-key) and a password, or listen \
+                 at 127.0.0.1"
+            ),
+            StartError::Tls(error) => write!(f, "TLS: {error}"),
+            StartError::Password(error) => write!(f, "password: {}", error.message()),
+            StartError::Listen { listen, error } => write!(f, "cannot listen at {listen}: {error}"),
+            StartError::Threads(error) => write!(f, "cannot make threads: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl ServerConfig {
+    /// Refuses what would let other machines in without TLS or without a password.
+    ///
+    /// `any_password` says whether a role of the database has one.
+    pub(crate) fn check_exposure(&self, any_password: bool) -> Result<(), StartError> {
+        if is_loopback(self.listen.ip()) {
+            return Ok(());
+        }
+        let missing = match (self.tls.is_some(), any_password) {
+            (true, true) => return Ok(()),
+            (false, false) => "TLS and a password",
+            (false, true) => "TLS",
+            (true, false) => "a password",
+        };
+        Err(StartError::Exposed { listen: self.listen, missing })
+    }
+}
+
+/// Whether only this machine can be behind the address.
+pub(crate) fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_needs_neither_tls_nor_password() {
+        let config = |listen: &str, tls: bool| ServerConfig {
+            listen: listen.parse().unwrap(),
+            tls: tls.then(|| TlsFiles { certificate: "c".into(), key: "k".into() }),
+            ..ServerConfig::default()
+        };
+        let missing = |listen, tls, password| match config(listen, tls).check_exposure(password) {
+            Err(StartError::Exposed { missing, .. }) => missing,
+            _ => "nothing",
+        };
+        assert_eq!(missing("127.0.0.1:0", false, false), "nothing");
+        assert_eq!(missing("[::1]:0", false, false), "nothing");
+        assert_eq!(missing("[::ffff:127.0.0.1]:0", false, false), "nothing");
+        assert_eq!(missing("0.0.0.0:0", false, false), "TLS and a password");
+        assert_eq!(missing("[::]:0", true, false), "a password");
+        assert_eq!(missing("192.168.1.2:0", false, true), "TLS");
+        assert_eq!(missing("0.0.0.0:0", true, true), "nothing");
+    }
+}

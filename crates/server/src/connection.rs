@@ -1,0 +1,352 @@
+//! A connection after login: reads messages, runs statements, answers.
+//!
+//! Words: the *implicit transaction* spans what PostgreSQL makes one transaction without BEGIN:
+//! the statements of one Query message, or those between two Syncs. A lone statement runs in a
+//! transaction of its own instead, so that it can read a snapshot without locks.
+//! Invariants:
+//! 1. After an error in the extended protocol nothing runs until Sync (`skipping`).
+//! 2. `implicit` implies that the session is in a transaction, or was and it failed.
+//! 3. At most [`FLUSH_BYTES`] of a result, one row and one batch are held: a client that does not
+//!    read stops its own statement, and holds no thread while it does.
+//! Threads: everything that runs SQL does so under `block_in_place`; see [`crate::serve`].
+
+mod copy;
+mod extended;
+mod simple;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use halcyon::coerce::TimeZone;
+use halcyon::{Session, SessionState, SqlError, SqlState, Statement};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use crate::server::Shared;
+use crate::socket::Stream;
+use crate::startup::{Client, Place, violation};
+use crate::rows::{FLUSH_BYTES, Paused, RowStream};
+use crate::wire::backend::{Output, Severity};
+use crate::wire::frontend::{Message, ProtocolError};
+use crate::wire::input::{Input, InputError};
+
+use extended::Portal;
+
+/// Time that a client is given to read why its connection ends.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A statement under a name of the protocol; portals keep it alive after Close.
+type SharedStatement = Arc<Mutex<Statement>>;
+
+/// A client's connection.
+pub(crate) struct Connection<S> {
+    shared: Arc<Shared>,
+    stream: Stream<S>,
+    input: Input,
+    output: Output,
+    session: Session,
+    statements: HashMap<String, SharedStatement>,
+    portals: HashMap<String, Portal>,
+    skipping: bool,
+    implicit: bool,
+    zone: TimeZone,
+    _place: Place,
+}
+
+/// Why a connection ends.
+enum End {
+    /// The client said so, or is gone.
+    Quiet,
+    /// The client is told why.
+    Fatal(SqlError),
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        End::Quiet
+    }
+}
+
+impl From<ProtocolError> for End {
+    fn from(error: ProtocolError) -> Self {
+        End::Fatal(violation(&error))
+    }
+}
+
+impl From<InputError> for End {
+    fn from(error: InputError) -> Self {
+        match error {
+            InputError::Io(error) => error.into(),
+            InputError::Protocol(error) => error.into(),
+        }
+    }
+}
+
+/// Why the answer to a message stopped: the statement failed, or the connection is over.
+enum Failure {
+    Sql(SqlError),
+    End(End),
+}
+
+impl From<SqlError> for Failure {
+    fn from(error: SqlError) -> Self {
+        Failure::Sql(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::End(error.into())
+    }
+}
+
+impl From<End> for Failure {
+    fn from(end: End) -> Self {
+        Failure::End(end)
+    }
+}
+
+/// Runs what may wait for locks or compute for long.
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub(crate) fn new(shared: Arc<Shared>, client: Client<S>) -> Self {
+        let mut connection = Connection {
+            shared,
+            stream: client.stream,
+            input: client.input,
+            output: Output::default(),
+            session: client.session,
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            skipping: false,
+            implicit: false,
+            zone: TimeZone::UTC,
+            _place: client.place,
+        };
+        connection.read_zone();
+        connection
+    }
+
+    /// Serves the client until it goes or has to.
+    pub(crate) async fn run(mut self) {
+        if let Err(End::Fatal(error)) = self.serve().await {
+            self.portals.clear();
+            // Locks go before the farewell, which may take its time.
+            blocking(|| {
+                let _ = self.session.rollback();
+            });
+            fatal(&mut self.stream, &mut self.output, &error).await;
+        }
+        blocking(move || drop(self));
+    }
+
+    async fn serve(&mut self) -> Result<(), End> {
+        loop {
+            let message = self.receive().await?;
+            if self.skipping && !matches!(message, Message::Sync | Message::Terminate) {
+                continue;
+            }
+            if matches!(message, Message::Terminate) {
+                return Ok(());
+            }
+            self.answer(message).await?;
+            if self.output.buffer.len() >= FLUSH_BYTES {
+                self.flush().await?;
+            }
+        }
+    }
+
+    async fn answer(&mut self, message: Message) -> Result<(), End> {
+        let answered = match message {
+            Message::Query(text) => return self.query(&text).await,
+            Message::Parse { name, query, types } => self.parse(name, &query, &types),
+            Message::Bind(bind) => self.bind(bind),
+            Message::Describe(target) => self.describe(&target),
+            Message::Close(target) => {
+                self.close(&target);
+                Ok(())
+            }
+            Message::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
+            Message::Flush => return Ok(self.flush().await?),
+            Message::Sync => return self.sync().await,
+            // Left over from a COPY that failed meanwhile.
+            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
+            Message::FunctionCall => {
+                self.report(&SqlError::unsupported("the fast-path function call"));
+                return self.ready().await;
+            }
+            Message::Password(_) => {
+                return Err(ProtocolError::Unexpected("a password after login").into());
+            }
+            Message::Terminate => return Ok(()),
+        };
+        match answered {
+            Ok(()) => Ok(()),
+            Err(Failure::End(end)) => Err(end),
+            Err(Failure::Sql(error)) => {
+                self.report(&error);
+                self.skipping = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// The next message. While waiting, the server's end and the session's timeouts are heeded.
+    async fn receive(&mut self) -> Result<Message, End> {
+        let large = self.shared.config.message_bytes_max;
+        if let Some(message) = self.input.take(large)? {
+            return Ok(message);
+        }
+        let (idle_max, timed_out) = self.idle_limit();
+        let mut stopping = self.shared.stopping.subscribe();
+        let message = tokio::select! {
+            biased;
+            message = self.input.next(&mut self.stream, large) => message?,
+            _ = stopping.wait_for(|stopping| *stopping) => {
+                return Err(End::Fatal(SqlError::new(
+                    SqlState::ADMIN_SHUTDOWN,
+                    "terminating connection due to administrator command",
+                )));
+            }
+            () = sleep(idle_max) => return Err(End::Fatal(timed_out)),
+        };
+        message.ok_or(End::Quiet)
+    }
+
+    /// How long the client may be silent now, and what it is told then.
+    fn idle_limit(&self) -> (Option<Duration>, SqlError) {
+        match self.session.state() {
+            SessionState::Idle => (
+                self.session.setting_duration("idle_session_timeout"),
+                SqlError::new(
+                    SqlState::IDLE_SESSION_TIMEOUT,
+                    "terminating connection due to idle-session timeout",
+                ),
+            ),
+            SessionState::InTransaction | SessionState::Failed => (
+                self.session.setting_duration("idle_in_transaction_session_timeout"),
+                SqlError::new(
+                    SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+                    "terminating connection due to idle-in-transaction timeout",
+                ),
+            ),
+        }
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        if !self.output.buffer.is_empty() {
+            self.stream.write_all(&self.output.buffer).await?;
+            self.output.buffer.clear();
+        }
+        self.stream.flush().await
+    }
+
+    /// Ends the answer to a Query or a pipeline.
+    async fn ready(&mut self) -> Result<(), End> {
+        self.tell_changes();
+        self.output.ready(self.session.state());
+        Ok(self.flush().await?)
+    }
+
+    /// Sends notices and changed settings.
+    fn tell_changes(&mut self) {
+        for notice in self.session.take_notices() {
+            let severity = match notice.state().class() == *b"00" {
+                true => Severity::Notice,
+                false => Severity::Warning,
+            };
+            self.output.notice(severity, &notice);
+        }
+        let changes = self.session.take_changes();
+        for (name, value) in &changes {
+            self.output.parameter_status(name, value);
+        }
+        if changes.iter().any(|(name, _)| name == "TimeZone") {
+            self.read_zone();
+        }
+    }
+
+    fn read_zone(&mut self) {
+        let zone = self.session.setting("TimeZone").and_then(|zone| TimeZone::parse(&zone));
+        self.zone = zone.unwrap_or(TimeZone::UTC);
+    }
+
+    fn report(&mut self, error: &SqlError) {
+        self.tell_changes();
+        self.output.error(Severity::Error, error);
+    }
+
+    /// Begins the implicit transaction, if the session is in none.
+    fn begin_implicit(&mut self) {
+        if self.session.state() == SessionState::Idle {
+            self.session.begin_default();
+            self.implicit = true;
+        }
+    }
+
+    /// Ends the implicit transaction, if there is one: commits it, or rolls it back if it failed.
+    fn end_implicit(&mut self, failed: bool) -> Result<(), SqlError> {
+        if !std::mem::take(&mut self.implicit) || self.session.state() == SessionState::Idle {
+            return Ok(());
+        }
+        self.portals.clear();
+        blocking(|| match failed || self.session.state() == SessionState::Failed {
+            true => self.session.rollback(),
+            false => self.session.commit(),
+        })
+    }
+
+    /// Sends rows of a result, up to `limit`, and says whether it ended and how many there were.
+    ///
+    /// Errors: the statement's; a transaction block it ran in is failed then.
+    async fn send_rows(
+        &mut self,
+        rows: &mut RowStream,
+        limit: u64,
+    ) -> Result<(Paused, u64), Failure> {
+        let mut sent = 0;
+        loop {
+            let out = &mut self.output.buffer;
+            match blocking(|| rows.encode(out, &mut sent, limit)) {
+                Ok(Paused::Full) => self.flush().await?,
+                Ok(paused) => return Ok((paused, sent)),
+                Err(error) => {
+                    self.session.fail_transaction();
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+}
+
+async fn sleep(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => tokio::time::sleep(duration).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Tells the client why its connection ends, and waits a little for it to close its end: closing
+/// ours with its data unread would take the message away again.
+pub(crate) async fn fatal<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut Stream<S>,
+    output: &mut Output,
+    error: &SqlError,
+) {
+    tracing::debug!(%error, "connection refused or ended");
+    output.error(Severity::Fatal, error);
+    let farewell = async {
+        stream.write_all(&output.buffer).await?;
+        stream.shutdown().await?;
+        let mut rest = Input::default();
+        while rest.fill(stream).await? {
+            rest = Input::default();
+        }
+        io::Result::Ok(())
+    };
+    let _ = tokio::time::timeout(FAREWELL, farewell).await;
+}

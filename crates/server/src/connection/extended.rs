@@ -1,0 +1,310 @@
+//! The extended protocol: named statements and portals, pipelines, row limits.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use halcyon::{Outcome, SessionState, SqlError, SqlState, Statement, Value};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::simple::{concerns_transaction, rows_tag};
+use super::{Connection, End, Failure, SharedStatement, blocking};
+use crate::format::Format;
+use crate::format::parameter::{self, utf8};
+use crate::rows::{Paused, RowStream};
+use crate::wire::frontend::{Bind, Target};
+
+/// A statement with its parameter values, ready to run or running.
+pub(super) struct Portal {
+    statement: SharedStatement,
+    params: Vec<Value>,
+    formats: Vec<Format>,
+    progress: Progress,
+}
+
+enum Progress {
+    /// It has not run yet.
+    Bound,
+    /// Rows are left.
+    Suspended(Box<RowStream>),
+    /// It ran to its end.
+    Done(String),
+}
+
+fn lock(statement: &Mutex<Statement>) -> std::sync::MutexGuard<'_, Statement> {
+    // A statement that panicked was rolled back; what is cached in it is replaced as a whole.
+    statement.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Parse: plans a statement and keeps it under a name.
+    pub(super) fn parse(
+        &mut self,
+        name: String,
+        text: &Bytes,
+        types: &[u32],
+    ) -> Result<(), Failure> {
+        let text = utf8(text)?;
+        if !name.is_empty() && self.statements.contains_key(&name) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_PREPARED_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            )
+            .into());
+        }
+        self.statements.remove("");
+        let types: Vec<_> = types.iter().map(|oid| parameter::type_of(*oid)).collect();
+        let statement = blocking(|| self.session.prepare_typed(text, &types))?;
+        self.statements.insert(name, Arc::new(Mutex::new(statement)));
+        self.output.put_empty(b'1');
+        Ok(())
+    }
+
+    /// Bind: makes a portal.
+    pub(super) fn bind(&mut self, bind: Bind) -> Result<(), Failure> {
+        let statement = self.statement(&bind.statement)?;
+        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_CURSOR,
+                format!("cursor \"{}\" already exists", bind.portal),
+            )
+            .into());
+        }
+        let (params, formats) = {
+            let statement = lock(&statement);
+            let failed = self.session.state() == SessionState::Failed;
+            if failed && !statement.ends_transaction() && !statement.is_empty() {
+                return Err(halcyon::failed_transaction().into());
+            }
+            (params(&bind, &statement)?, formats(&bind, statement.columns().len())?)
+        };
+        let portal = Portal { statement, params, formats, progress: Progress::Bound };
+        self.portals.insert(bind.portal, portal);
+        self.output.put_empty(b'2');
+        Ok(())
+    }
+
+    fn statement(&self, name: &str) -> Result<SharedStatement, SqlError> {
+        self.statements.get(name).cloned().ok_or_else(|| {
+            let message = match name {
+                "" => "unnamed prepared statement does not exist".to_owned(),
+                name => format!("prepared statement \"{name}\" does not exist"),
+            };
+            SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+        })
+    }
+
+    /// Describe: types of parameters and columns.
+    pub(super) fn describe(&mut self, target: &Target) -> Result<(), Failure> {
+        let formats;
+        let columns = match target {
+            Target::Statement(name) => {
+                let statement = self.statement(name)?;
+                let statement = lock(&statement);
+                self.output.parameter_description(&statement.params());
+                formats = Vec::new();
+                statement.columns()
+            }
+            Target::Portal(name) => {
+                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
+                formats = portal.formats.clone();
+                lock(&portal.statement).columns()
+            }
+        };
+        match columns.is_empty() {
+            true => self.output.put_empty(b'n'),
+            false => self.output.row_description(&columns, &formats),
+        }
+        Ok(())
+    }
+
+    /// Close: what is not there is closed already.
+    pub(super) fn close(&mut self, target: &Target) {
+        match target {
+            Target::Statement(name) => drop(self.statements.remove(name)),
+            Target::Portal(name) => drop(self.portals.remove(name)),
+        }
+        self.output.put_empty(b'3');
+    }
+
+    /// Execute: runs a portal, or goes on with it.
+    pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<(), Failure> {
+        // Out of the table while it runs: a COMMIT it may be clears the others.
+        let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        let executed = self.execute_portal(&mut portal, rows_max).await;
+        if !concerns_transaction(&lock(&portal.statement)) {
+            self.portals.insert(name.to_owned(), portal);
+        }
+        executed
+    }
+
+    async fn execute_portal(&mut self, portal: &mut Portal, rows_max: i32) -> Result<(), Failure> {
+        let limit = u64::try_from(rows_max).ok().filter(|limit| *limit > 0).unwrap_or(u64::MAX);
+        let tag = lock(&portal.statement).tag();
+        if let Progress::Bound = portal.progress {
+            match self.start(portal)? {
+                Some(Outcome::Rows { rows, written, .. }) => {
+                    let rows = RowStream::new(rows, &portal.formats, self.zone.clone());
+                    if let Some(written) = written {
+                        return self.finish_written(portal, rows, rows_tag(tag, written)).await;
+                    }
+                    portal.progress = Progress::Suspended(Box::new(rows));
+                }
+                Some(Outcome::Done(tag)) => {
+                    self.tell_changes();
+                    let tag = tag.to_string();
+                    self.output.command_complete(&tag);
+                    portal.progress = Progress::Done(tag);
+                    return Ok(());
+                }
+                Some(Outcome::CopyIn { columns, binary }) => {
+                    portal.progress = Progress::Done(String::new());
+                    return self.copy_in(columns, binary).await;
+                }
+                Some(Outcome::CopyOut { columns, binary }) => {
+                    portal.progress = Progress::Done(String::new());
+                    return self.copy_out(columns, binary).await;
+                }
+                None => return Ok(()),
+            }
+        }
+        match &mut portal.progress {
+            Progress::Suspended(rows) => {
+                let (paused, sent) = self.send_rows(rows, limit).await?;
+                if paused == Paused::Limit {
+                    self.output.put_empty(b's');
+                    return Ok(());
+                }
+                let tag = rows_tag(tag, sent);
+                self.tell_changes();
+                self.output.command_complete(&tag);
+                portal.progress = Progress::Done(rows_tag_of_none(&tag));
+            }
+            Progress::Done(tag) if tag.is_empty() => {
+                return Err(SqlError::new(
+                    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "portal cannot be run again",
+                )
+                .into());
+            }
+            Progress::Done(tag) => self.output.command_complete(tag),
+            Progress::Bound => unreachable!("it was started above"),
+        }
+        Ok(())
+    }
+
+    /// Sends the rows that a writing statement returns. Its effects are there already, so a row
+    /// limit would only be in the way; it is heeded by none of the drivers for such statements.
+    async fn finish_written(
+        &mut self,
+        portal: &mut Portal,
+        mut rows: RowStream,
+        tag: String,
+    ) -> Result<(), Failure> {
+        self.send_rows(&mut rows, u64::MAX).await?;
+        self.tell_changes();
+        self.output.command_complete(&tag);
+        portal.progress = Progress::Done(tag);
+        Ok(())
+    }
+
+    /// Runs a portal's statement; `None` if there is nothing to run.
+    fn start(&mut self, portal: &mut Portal) -> Result<Option<Outcome>, Failure> {
+        let statement = lock(&portal.statement);
+        if statement.is_empty() {
+            self.output.put_empty(b'I');
+            portal.progress = Progress::Done("SELECT 0".into());
+            return Ok(None);
+        }
+        if self.implicit && statement.tag() == "BEGIN" {
+            self.implicit = false;
+            self.output.command_complete("BEGIN");
+            portal.progress = Progress::Done("BEGIN".into());
+            return Ok(None);
+        }
+        if self.drops_own(&statement) {
+            self.output.command_complete(statement.tag());
+            portal.progress = Progress::Done(statement.tag().into());
+            return Ok(None);
+        }
+        // A lone statement, with its Sync here already, needs no transaction around it.
+        if !concerns_transaction(&statement) && self.input.peek() != Some(b'S') {
+            self.begin_implicit();
+        }
+        let outcome = blocking(|| self.session.run(&statement, &portal.params))?;
+        if self.session.state() == SessionState::Idle {
+            self.implicit = false;
+            if concerns_transaction(&statement) {
+                self.portals.clear();
+            }
+        }
+        Ok(Some(outcome))
+    }
+
+    /// Sync: ends the pipeline and its implicit transaction.
+    pub(super) async fn sync(&mut self) -> Result<(), End> {
+        let failed = std::mem::take(&mut self.skipping);
+        if let Err(error) = self.end_implicit(failed) {
+            self.report(&error);
+        }
+        if self.session.state() == SessionState::Idle {
+            self.portals.clear();
+        }
+        self.ready().await
+    }
+}
+
+/// The tag of running a portal to its end once more: no rows are left.
+fn rows_tag_of_none(tag: &str) -> String {
+    match tag.rsplit_once(' ') {
+        Some((name, count)) if count.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{name} 0")
+        }
+        _ => tag.to_owned(),
+    }
+}
+
+fn no_portal(name: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
+}
+
+/// Parameter values as the statement's types ask for them.
+///
+/// Errors: 08P01 if numbers do not fit, those of decoding.
+fn params(bind: &Bind, statement: &Statement) -> Result<Vec<Value>, SqlError> {
+    let types = statement.params();
+    let formats = Format::from_codes(&bind.parameter_formats)?;
+    let given = bind.parameters.len();
+    if formats.len() > 1 && formats.len() != given {
+        return Err(SqlError::new(
+            SqlState::PROTOCOL_VIOLATION,
+            format!("bind message has {} parameter formats but {given} parameters", formats.len()),
+        ));
+    }
+    if given != types.len() {
+        return Err(SqlError::new(
+            SqlState::PROTOCOL_VIOLATION,
+            format!(
+                "bind message supplies {given} parameters, but prepared statement \"{}\" requires {}",
+                bind.statement,
+                types.len()
+            ),
+        ));
+    }
+    let value = |(at, bytes): (usize, &Option<Bytes>)| match bytes {
+        Some(bytes) => parameter::decode(bytes, Format::of(&formats, at), types[at], at + 1),
+        None => Ok(Value::Null),
+    };
+    bind.parameters.iter().enumerate().map(value).collect()
+}
+
+/// Formats of the result's columns. Errors: 08P01 if numbers do not fit.
+fn formats(bind: &Bind, columns: usize) -> Result<Vec<Format>, SqlError> {
+    let formats = Format::from_codes(&bind.result_formats)?;
+    if formats.len() > 1 && formats.len() != columns {
+        return Err(SqlError::new(
+            SqlState::PROTOCOL_VIOLATION,
+            format!("bind message has {} result formats but query has {columns} columns", formats.len()),
+        ));
+    }
+    Ok(formats)
+}

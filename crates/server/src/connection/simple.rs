@@ -1,0 +1,170 @@
+//! The simple protocol: one message, any number of statements, all results in text.
+
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use halcyon::{Outcome, SessionState, SqlError, Statement, Tag};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{Connection, End, Failure, blocking};
+use crate::format::parameter::utf8;
+use crate::rows::RowStream;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Answers a Query message: the statements in turn, until one fails.
+    pub(super) async fn query(&mut self, text: &Bytes) -> Result<(), End> {
+        // The unnamed statement and portal do not outlive a Query.
+        self.statements.remove("");
+        self.portals.remove("");
+        let done = match utf8(text) {
+            Ok(text) => self.run_all(text).await,
+            Err(error) => Err(error.into()),
+        };
+        let failed = done.is_err();
+        let done = match (done, self.end_implicit(failed)) {
+            (Ok(()), Err(error)) => Err(error.into()),
+            (done, _) => done,
+        };
+        match done {
+            Ok(()) => {}
+            Err(Failure::Sql(error)) => self.report(&error),
+            Err(Failure::End(end)) => return Err(end),
+        }
+        if self.session.state() == SessionState::Idle {
+            self.portals.clear();
+        }
+        self.ready().await
+    }
+
+    async fn run_all(&mut self, text: &str) -> Result<(), Failure> {
+        let statements = blocking(|| split(text))?;
+        if statements.is_empty() {
+            self.output.put_empty(b'I');
+        }
+        let many = statements.len() > 1;
+        for statement in statements {
+            let offset = statement.as_ptr() as usize - text.as_ptr() as usize;
+            let before = &text[..offset];
+            let shift = |failure| match failure {
+                Failure::Sql(error) => Failure::Sql(shifted(error, before)),
+                end => end,
+            };
+            self.run_one(statement, many).await.map_err(shift)?;
+        }
+        Ok(())
+    }
+
+    async fn run_one(&mut self, text: &str, many: bool) -> Result<(), Failure> {
+        let statement = blocking(|| self.session.prepare(text))?;
+        if statement.is_empty() {
+            self.output.put_empty(b'I');
+            return Ok(());
+        }
+        if self.implicit && statement.tag() == "BEGIN" {
+            // What ran before in this message becomes part of the block, as in PostgreSQL.
+            self.implicit = false;
+            self.output.command_complete("BEGIN");
+            return Ok(());
+        }
+        if many && !concerns_transaction(&statement) {
+            self.begin_implicit();
+        }
+        if self.drops_own(&statement) {
+            self.output.command_complete(statement.tag());
+            return Ok(());
+        }
+        // The session lends statements by cell; a lock around it lets the task change threads.
+        let statement = Mutex::new(statement);
+        let outcome = blocking(|| {
+            let statement = statement.lock().expect("no holder panics");
+            self.session.run(&statement, &[])
+        })?;
+        if self.session.state() == SessionState::Idle {
+            self.implicit = false;
+        }
+        self.send_outcome(outcome).await
+    }
+
+    async fn send_outcome(&mut self, outcome: Outcome) -> Result<(), Failure> {
+        match outcome {
+            Outcome::Rows { rows, tag, written } => {
+                self.output.row_description(rows.columns(), &[]);
+                let mut rows = RowStream::new(rows, &[], self.zone.clone());
+                let (_, sent) = self.send_rows(&mut rows, u64::MAX).await?;
+                let tag = rows_tag(tag, written.unwrap_or(sent));
+                self.tell_changes();
+                self.output.command_complete(&tag);
+            }
+            Outcome::Done(tag) => {
+                self.tell_changes();
+                self.output.command_complete(&tag.to_string());
+            }
+            Outcome::CopyIn { columns, binary } => self.copy_in(columns, binary).await?,
+            Outcome::CopyOut { columns, binary } => self.copy_out(columns, binary).await?,
+        }
+        Ok(())
+    }
+
+    /// DEALLOCATE of a statement that Parse made, and what of DISCARD concerns them.
+    ///
+    /// True if the session has nothing to do with it.
+    pub(super) fn drops_own(&mut self, statement: &Statement) -> bool {
+        match statement.tag() {
+            "DEALLOCATE" | "DEALLOCATE ALL" => {
+                let words: Vec<_> = statement.text().split_whitespace().collect();
+                let name = words.last().map(|name| name.trim_end_matches(';')).unwrap_or_default();
+                if words.len() <= 3 && name.eq_ignore_ascii_case("all") {
+                    self.statements.clear();
+                    return false;
+                }
+                let name = match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+                    Some(quoted) => quoted.replace("\"\"", "\""),
+                    None => name.to_lowercase(),
+                };
+                self.statements.remove(&name).is_some()
+            }
+            "DISCARD ALL" => {
+                self.statements.clear();
+                self.portals.clear();
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The command tag of a statement that returned `rows` rows, or wrote them.
+pub(super) fn rows_tag(name: &'static str, rows: u64) -> String {
+    match name {
+        "SELECT" | "FETCH" | "MOVE" | "INSERT" | "UPDATE" | "DELETE" | "MERGE" => {
+            Tag::counted(name, rows).to_string()
+        }
+        _ => name.to_owned(),
+    }
+}
+
+/// Whether a statement begins or ends transactions itself.
+pub(super) fn concerns_transaction(statement: &Statement) -> bool {
+    matches!(
+        statement.tag(),
+        "BEGIN" | "START TRANSACTION" | "COMMIT" | "ROLLBACK" | "DISCARD ALL"
+    )
+}
+
+/// The statements of a text. One statement, the usual case, is not parsed for it.
+fn split(text: &str) -> Result<Vec<&str>, SqlError> {
+    let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == ';');
+    match trimmed {
+        "" => Ok(Vec::new()),
+        one if !one.contains(';') => Ok(vec![one]),
+        _ => halcyon::split(text),
+    }
+}
+
+/// An error of a statement that begins after `before`: its position counts from the text's start.
+fn shifted(error: SqlError, before: &str) -> SqlError {
+    match error.fields().position {
+        Some(position) => error.position(position + before.chars().count() as u32),
+        None => error,
+    }
+}

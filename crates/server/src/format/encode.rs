@@ -1,0 +1,127 @@
+//! Encodes rows, one DataRow message each.
+
+use bytes::{BufMut, BytesMut};
+use halcyon::coerce::{self, TimeZone};
+use halcyon::{Interval, ResultColumn, SqlType, ValueRef};
+
+use super::{EPOCH_DAYS, EPOCH_US, Format, numeric};
+
+/// What is known of a result before its first row.
+pub struct RowEncoder {
+    columns: Vec<Column>,
+    zone: TimeZone,
+    text: String,
+}
+
+/// How one column is written.
+#[derive(Clone, Copy)]
+struct Column {
+    ty: SqlType,
+    format: Format,
+}
+
+impl RowEncoder {
+    /// An encoder for rows of `columns`; `zone` is that of timestamps as text.
+    pub fn new(columns: &[ResultColumn], formats: &[Format], zone: TimeZone) -> Self {
+        let column = |(at, column): (usize, &ResultColumn)| Column {
+            ty: column.ty.unwrap_or(SqlType::Text),
+            format: Format::of(formats, at),
+        };
+        let columns = columns.iter().enumerate().map(column).collect();
+        RowEncoder { columns, zone, text: String::new() }
+    }
+
+    /// Appends one row.
+    pub fn row<'a>(&mut self, out: &mut BytesMut, value: impl Fn(usize) -> ValueRef<'a>) {
+        out.put_u8(b'D');
+        let start = out.len();
+        out.put_u32(0);
+        out.put_u16(self.columns.len() as u16);
+        for at in 0..self.columns.len() {
+            self.value(out, self.columns[at], value(at));
+        }
+        let length = (out.len() - start) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// Appends length and bytes of a value; -1 stands for NULL.
+    fn value(&mut self, out: &mut BytesMut, column: Column, value: ValueRef<'_>) {
+        if matches!(value, ValueRef::Null) {
+            return out.put_i32(-1);
+        }
+        let start = out.len();
+        out.put_u32(0);
+        match column.format {
+            Format::Text => self.text(out, column.ty, value),
+            Format::Binary => binary(out, column.ty, value),
+        }
+        let length = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    fn text(&mut self, out: &mut BytesMut, ty: SqlType, value: ValueRef<'_>) {
+        match value {
+            ValueRef::Text(text) => put_text(out, ty, text),
+            ValueRef::Bool(value) => out.put_u8(if value { b't' } else { b'f' }),
+            ValueRef::Bytes(bytes) => put_hex(out, bytes),
+            ValueRef::Null => {}
+            other => {
+                self.text.clear();
+                coerce::write(other, ty, &self.zone, &mut self.text);
+                out.put_slice(self.text.as_bytes());
+            }
+        }
+    }
+}
+
+/// Text; CHARACTER(n) is stored without its trailing blanks and shown with them.
+fn put_text(out: &mut BytesMut, ty: SqlType, text: &str) {
+    out.put_slice(text.as_bytes());
+    if let SqlType::Char(length) = ty {
+        let missing = (length.unwrap_or(1) as usize).saturating_sub(text.chars().count());
+        out.put_bytes(b' ', missing);
+    }
+}
+
+fn put_hex(out: &mut BytesMut, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.reserve(2 + 2 * bytes.len());
+    out.put_slice(b"\\x");
+    for byte in bytes {
+        out.put_u8(DIGITS[usize::from(byte >> 4)]);
+        out.put_u8(DIGITS[usize::from(byte & 15)]);
+    }
+}
+
+fn binary(out: &mut BytesMut, ty: SqlType, value: ValueRef<'_>) {
+    match value {
+        ValueRef::Null => {}
+        ValueRef::Bool(value) => out.put_u8(value.into()),
+        ValueRef::Int16(value) => out.put_i16(value),
+        ValueRef::Int32(value) => out.put_i32(value),
+        ValueRef::Int64(value) => out.put_i64(value),
+        ValueRef::Float32(value) => out.put_f32(value),
+        ValueRef::Float64(value) => out.put_f64(value),
+        ValueRef::Decimal(value) => numeric::write(value, scale(ty), out),
+        ValueRef::Text(text) => put_text(out, ty, text),
+        ValueRef::Bytes(bytes) => out.put_slice(bytes),
+        ValueRef::Date(days) => out.put_i32(days.saturating_sub(EPOCH_DAYS)),
+        ValueRef::Time(us) => out.put_i64(us),
+        ValueRef::Timestamp(us) | ValueRef::TimestampTz(us) => {
+            out.put_i64(us.saturating_sub(EPOCH_US));
+        }
+        ValueRef::Interval(Interval { months, days, nanos }) => {
+            out.put_i64(nanos / 1_000);
+            out.put_i32(days);
+            out.put_i32(months);
+        }
+        ValueRef::Uuid(bytes) => out.put_slice(&bytes),
+    }
+}
+
+fn scale(ty: SqlType) -> i8 {
+    match ty {
+        SqlType::Decimal { scale, .. } => scale,
+        _ => 0,
+    }
+}

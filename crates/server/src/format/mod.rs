@@ -1,0 +1,55 @@
+//! Values on the wire: text or binary, out ([`encode`], [`batch`]) and in ([`parameter`]).
+
+pub mod batch;
+pub mod encode;
+pub mod numeric;
+pub mod parameter;
+
+use halcyon::{SqlError, SqlState};
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// As PostgreSQL prints it.
+    Text,
+    /// As `typsend` of PostgreSQL gives it.
+    Binary,
+}
+
+/// Days from 1970-01-01 to 2000-01-01, from which the wire counts.
+pub const EPOCH_DAYS: i32 = 10_957;
+
+/// Microseconds from 1970-01-01 to 2000-01-01.
+pub const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
+
+impl Format {
+    /// The wire's code.
+    pub fn code(self) -> i16 {
+        match self {
+            Format::Text => 0,
+            Format::Binary => 1,
+        }
+    }
+
+    /// Formats by code. Errors: 22023 if a code is neither 0 nor 1.
+    pub fn from_codes(codes: &[i16]) -> Result<Vec<Format>, SqlError> {
+        let format = |code: &i16| match code {
+            0 => Ok(Format::Text),
+            1 => Ok(Format::Binary),
+            other => Err(SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("unsupported format code: {other}"),
+            )),
+        };
+        codes.iter().map(format).collect()
+    }
+
+    /// The format of column `at`, where `formats` names none (all text), one for all, or each.
+    pub fn of(formats: &[Format], at: usize) -> Format {
+        match formats {
+            [] => Format::Text,
+            [all] => *all,
+            each => each[at],
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Rows on their way from a statement to the client.
+
+use arrow::array::RecordBatch;
+use bytes::BytesMut;
+use halcyon::coerce::TimeZone;
+use halcyon::{Result, Rows};
+
+use crate::format::Format;
+use crate::format::encode::RowEncoder;
+
+/// Bytes after which the buffer goes to the client, before more rows are asked for: all that is
+/// ever held of a result, but for one row and one batch.
+pub(crate) const FLUSH_BYTES: usize = 64 * 1024;
+
+/// A result that is being sent, perhaps in pieces (portals with a row limit).
+pub(crate) struct RowStream {
+    rows: Rows,
+    encoder: RowEncoder,
+    /// The batch being sent and its next row; only results that stream have one.
+    batch: Option<(RecordBatch, usize)>,
+}
+
+/// Why encoding paused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Paused {
+    /// The buffer is full.
+    Full,
+    /// As many rows as were asked for are encoded.
+    Limit,
+    /// There are no more rows.
+    End,
+}
+
+impl RowStream {
+    pub(crate) fn new(rows: Rows, formats: &[Format], zone: TimeZone) -> Self {
+        let encoder = RowEncoder::new(rows.columns(), formats, zone);
+        RowStream { rows, encoder, batch: None }
+    }
+
+    /// Encodes rows until `sent` has reached `limit`, the buffer is full or the result ends.
+    ///
+    /// Blocks while the statement computes. Errors: the statement's.
+    pub(crate) fn encode(
+        &mut self,
+        out: &mut BytesMut,
+        sent: &mut u64,
+        limit: u64,
+    ) -> Result<Paused> {
+        match self.rows.is_streamed() {
+            true => self.encode_batches(out, sent, limit),
+            false => self.encode_rows(out, sent, limit),
+        }
+    }
+
+    fn encode_rows(&mut self, out: &mut BytesMut, sent: &mut u64, limit: u64) -> Result<Paused> {
+        while *sent < limit {
+            if out.len() >= FLUSH_BYTES {
+                return Ok(Paused::Full);
+            }
+            let Some(row) = self.rows.next()? else { return Ok(Paused::End) };
+            self.encoder.row(out, |column| row.value(column));
+            *sent += 1;
+        }
+        Ok(Paused::Limit)
+    }
+
+    fn encode_batches(
+        &mut self,
+        out: &mut BytesMut,
+        sent: &mut u64,
+        limit: u64,
+    ) -> Result<Paused> {
+        while *sent < limit {
+            if out.len() >= FLUSH_BYTES {
+                return Ok(Paused::Full);
+            }
+            match &mut self.batch {
+                Some((batch, next)) if *next < batch.num_rows() => {
+                    let wanted = usize::try_from(limit - *sent).unwrap_or(usize::MAX);
+                    let count = self.encoder.batch(out, batch, *next, wanted, FLUSH_BYTES);
+                    *next += count;
+                    *sent += count as u64;
+                }
+                _ => match self.rows.next_batch()? {
+                    Some(batch) => self.batch = Some((batch, 0)),
+                    None => return Ok(Paused::End),
+                },
+            }
+        }
+        Ok(Paused::Limit)
+    }
+}

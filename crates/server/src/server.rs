@@ -1,0 +1,224 @@
+//! The listener: takes connections, counts them, ends them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use halcyon::Database;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, watch};
+
+use crate::cancel::CancelKeys;
+use crate::config::{ServerConfig, StartError, is_loopback};
+use crate::connection::Connection;
+use crate::socket::Socket;
+use crate::startup;
+use crate::tls::Tls;
+
+/// Connections beyond the limit that may wait to be told so, or to cancel a statement.
+const SURPLUS_MAX: usize = 256;
+/// First byte of a TLS handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub db: Database,
+    pub config: ServerConfig,
+    pub tls: Option<Tls>,
+    pub keys: CancelKeys,
+    pub permits: Arc<Semaphore>,
+    /// From which salts are made for roles that do not exist.
+    pub scram_secret: [u8; 32],
+    /// Turns true once: connections end when they are idle.
+    pub stopping: watch::Sender<bool>,
+    sockets: AtomicUsize,
+}
+
+impl Shared {
+    pub(crate) fn new(db: Database, config: ServerConfig, tls: Option<Tls>) -> Arc<Self> {
+        let mut scram_secret = [0; 32];
+        SystemRandom::new().fill(&mut scram_secret).expect("the system has random numbers");
+        Arc::new(Shared {
+            db,
+            permits: Arc::new(Semaphore::new(config.connections_max)),
+            config,
+            tls,
+            keys: CancelKeys::default(),
+            scram_secret,
+            stopping: watch::Sender::new(false),
+            sockets: AtomicUsize::new(0),
+        })
+    }
+}
+
+/// A running server. Dropping it ends it as [`Server::shutdown`] does.
+pub struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    runtime: Option<Runtime>,
+}
+
+/// Serves `db` as `config` says, on threads of its own.
+///
+/// Threads: statements run on the connection's own task with `block_in_place`, so each waiting
+/// statement holds one thread of the pool and none of those that serve the network; the pool has
+/// room for every connection.
+pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
+    if let Some(password) = &config.password {
+        set_password(&db, password).map_err(StartError::Password)?;
+    }
+    let any_password = db.catalog().roles.values().any(|role| role.verifier.is_some());
+    config.check_exposure(any_password)?;
+    let tls = config.tls.as_ref().map(Tls::load).transpose().map_err(StartError::Tls)?;
+    let cores = || std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let threads = if config.threads == 0 { cores() } else { config.threads };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .max_blocking_threads(config.connections_max + SURPLUS_MAX + threads)
+        .thread_name("halcyon-server")
+        .thread_stack_size(4 << 20)
+        .enable_all()
+        .build()
+        .map_err(StartError::Threads)?;
+    let listen = config.listen;
+    let refused = |error| StartError::Listen { listen, error };
+    let listener = runtime.block_on(TcpListener::bind(listen)).map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    let shared = Shared::new(db, config, tls);
+    runtime.spawn(accept(shared.clone(), listener));
+    tracing::info!(%address, tls = shared.tls.is_some(), "listening");
+    Ok(Server { address, shared, runtime: Some(runtime) })
+}
+
+/// Gives the first superuser a password; the statement keeps its verifier only.
+fn set_password(db: &Database, password: &str) -> halcyon::Result<()> {
+    let mut session = db.session();
+    let role = session.setting("session_authorization")?.replace('"', "\"\"");
+    let password = password.replace('\'', "''");
+    session.execute(format!("ALTER ROLE \"{role}\" PASSWORD '{password}'").as_str(), &[])?;
+    Ok(())
+}
+
+impl Server {
+    /// The address bound.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Connections that have logged in.
+    pub fn connections(&self) -> usize {
+        self.shared.config.connections_max - self.shared.permits.available_permits()
+    }
+
+    /// Takes no more connections, ends idle ones with 57P01, gives running statements the grace
+    /// of the configuration, then cancels them. Open transactions are rolled back.
+    pub fn shutdown(mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        self.shared.stopping.send_replace(true);
+        let grace = self.shared.config.shutdown_grace;
+        runtime.block_on(async {
+            if !self.all_gone(grace).await {
+                self.shared.keys.cancel_all();
+                self.all_gone(Duration::from_secs(1)).await;
+            }
+        });
+        runtime.shutdown_timeout(Duration::from_secs(1));
+    }
+
+    /// Waits until no connection is left; false if `limit` passes before.
+    async fn all_gone(&self, limit: Duration) -> bool {
+        let gone = async {
+            while self.shared.sockets.load(Ordering::Acquire) > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(limit, gone).await.is_ok()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Counts a socket as long as it is open.
+struct Counted(Arc<Shared>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        // Pairs with the load in `all_gone`.
+        self.0.sockets.fetch_sub(1, Ordering::Release);
+    }
+}
+
+async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    let mut stopping = shared.stopping.subscribe();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let before = shared.sockets.fetch_add(1, Ordering::Relaxed);
+                let counted = Counted(shared.clone());
+                if before < shared.config.connections_max + SURPLUS_MAX {
+                    tokio::spawn(handle(counted, stream, peer));
+                }
+            }
+            Err(error) => {
+                // Out of file descriptors, most likely: others must close theirs first.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn handle(counted: Counted, stream: TcpStream, peer: SocketAddr) {
+    let shared = &counted.0;
+    let _ = stream.set_nodelay(true);
+    let local = is_loopback(peer.ip());
+    let socket = Socket::new(stream);
+    let watch = socket.watch();
+    let login = async {
+        match socket.peek().await {
+            Ok(Some(TLS_HANDSHAKE)) => startup::login_tls(shared, socket, local).await,
+            Ok(Some(_)) => startup::login(shared, socket, local).await,
+            Ok(None) | Err(_) => None,
+        }
+    };
+    let mut stopping = shared.stopping.subscribe();
+    let client = tokio::select! {
+        client = tokio::time::timeout(shared.config.login_timeout, login) => client,
+        _ = stopping.wait_for(|stopping| *stopping) => return,
+    };
+    let Ok(Some(client)) = client else { return };
+    let canceller = client.session.canceller();
+    let _watcher = AbortOnDrop(tokio::spawn(async move {
+        watch.gone().await;
+        // Again and again: a statement that begins later, from messages sent before, ends too.
+        loop {
+            canceller.cancel();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }));
+    Connection::new(shared.clone(), client).run().await;
+}
+
+/// A task that ends with its owner, however that ends.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,164 @@
+//! The stream to a client, plain or under TLS, and how its end is seen while nobody reads.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use pgwire::tokio::tokio_rustls::server::TlsStream;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+/// A TCP stream whose reading side a watcher can share.
+pub struct Socket {
+    read: Arc<OwnedReadHalf>,
+    write: OwnedWriteHalf,
+}
+
+/// Sees the client go, even while the connection executes a statement and does not read.
+#[derive(Clone)]
+pub struct Watch(Arc<OwnedReadHalf>);
+
+impl Socket {
+    /// Takes over an accepted stream.
+    pub fn new(stream: TcpStream) -> Self {
+        let (read, write) = stream.into_split();
+        Socket { read: Arc::new(read), write }
+    }
+
+    /// A handle that sees the client go.
+    pub fn watch(&self) -> Watch {
+        Watch(self.read.clone())
+    }
+
+    fn stream(&self) -> &TcpStream {
+        (*self.read).as_ref()
+    }
+
+    /// The first byte that the client sends, left where it is; `None` if it goes instead.
+    pub async fn peek(&self) -> io::Result<Option<u8>> {
+        let mut byte = [0];
+        Ok((self.stream().peek(&mut byte).await? > 0).then_some(byte[0]))
+    }
+}
+
+impl Watch {
+    /// Waits until the client has closed its end, or the connection broke.
+    ///
+    /// Data that was sent before and is not read yet does not hide it: the kernel reports the
+    /// end as an event of its own, which tokio hands to those who wait for priority data.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub async fn gone(&self) {
+        loop {
+            match self.0.ready(Interest::PRIORITY | Interest::ERROR).await {
+                Ok(ready) if !ready.is_read_closed() && !ready.is_error() => {
+                    // Urgent data, which nobody sends: look again later.
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Waits until the client has closed its end; only noticed once its data are read.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub async fn gone(&self) {
+        let mut byte = [0];
+        while !matches!(self.0.peek(&mut byte).await, Ok(0) | Err(_)) {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.stream().poll_read_ready(context))?;
+            match self.stream().try_read(buffer.initialize_unfilled()) {
+                Ok(count) => {
+                    buffer.advance(count);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.write).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.write).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.write).poll_shutdown(context)
+    }
+}
+
+/// A stream to a client after the negotiation of TLS.
+pub enum Stream<S> {
+    /// As it is.
+    Plain(S),
+    /// Under TLS.
+    Tls(Box<TlsStream<S>>),
+    /// The handshake of TLS failed: nothing goes through any more.
+    Closed,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Stream<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Closed => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Closed => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Closed => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Closed => Poll::Ready(Ok(())),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Reads frames from the client's stream.
+//!
+//! Invariant: memory grows with bytes that have arrived, never with a length that was announced.
+
+use std::io;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::frontend::{self, Message, ProtocolError, SMALL_BYTES_MAX};
+
+/// Bytes asked of the socket at a time.
+const READ_BYTES: usize = 16 * 1024;
+
+/// Why there is no next message.
+#[derive(Debug)]
+pub enum InputError {
+    /// The stream broke.
+    Io(io::Error),
+    /// What arrived is not the protocol.
+    Protocol(ProtocolError),
+}
+
+impl From<ProtocolError> for InputError {
+    fn from(error: ProtocolError) -> Self {
+        InputError::Protocol(error)
+    }
+}
+
+impl From<io::Error> for InputError {
+    fn from(error: io::Error) -> Self {
+        InputError::Io(error)
+    }
+}
+
+/// Bytes that arrived and are not yet taken as messages.
+#[derive(Default)]
+pub struct Input {
+    buffer: BytesMut,
+}
+
+impl Input {
+    /// Whether nothing is buffered. (A client that sends data before TLS has begun is refused.)
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Type of the next message, if its first byte is here already.
+    pub fn peek(&self) -> Option<u8> {
+        self.buffer.first().copied()
+    }
+
+    /// The next message, if all of it is here. Data messages may have up to `large` bytes.
+    pub fn take(&mut self, large: u32) -> Result<Option<Message>, ProtocolError> {
+        let Some(&kind) = self.buffer.first() else { return Ok(None) };
+        let max = frontend::bytes_max(kind, large)?;
+        let Some(length) = self.length_at(1, max)? else { return Ok(None) };
+        if self.buffer.len() < 1 + length {
+            return Ok(None);
+        }
+        let mut frame = self.buffer.split_to(1 + length).freeze();
+        frame.advance(5);
+        frontend::decode(kind, frame).map(Some)
+    }
+
+    /// The body of the next startup packet, if all of it is here: such packets have no type.
+    pub fn take_startup(&mut self) -> Result<Option<Bytes>, ProtocolError> {
+        let Some(length) = self.length_at(0, SMALL_BYTES_MAX)? else { return Ok(None) };
+        if self.buffer.len() < length {
+            return Ok(None);
+        }
+        let mut frame = self.buffer.split_to(length).freeze();
+        frame.advance(4);
+        Ok(Some(frame))
+    }
+
+    /// The length field at `offset`, which counts itself, if it is here and within bounds.
+    fn length_at(&self, offset: usize, max: u32) -> Result<Option<usize>, ProtocolError> {
+        let Some(mut field) = self.buffer.get(offset..offset + 4) else { return Ok(None) };
+        let bytes = field.get_u32();
+        if !(4..=max).contains(&bytes) {
+            return Err(ProtocolError::Length { bytes, max });
+        }
+        Ok(Some(bytes as usize))
+    }
+
+    /// Reads what the client has sent; `false` at the end of the stream. May be cancelled.
+    pub async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<bool> {
+        self.buffer.reserve(READ_BYTES);
+        Ok(stream.read_buf(&mut self.buffer).await? > 0)
+    }
+
+    /// Waits for the next message; `None` at the end of the stream. May be cancelled.
+    pub async fn next(
+        &mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+        large: u32,
+    ) -> Result<Option<Message>, InputError> {
+        loop {
+            if let Some(message) = self.take(large)? {
+                return Ok(Some(message));
+            }
+            if !self.fill(stream).await? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_cut_where_they_end_however_they_arrive() {
+        let stream = b"Q\0\0\0\x06a\0S\0\0\0\x04X\0\0\0\x04";
+        let mut input = Input::default();
+        let mut seen = Vec::new();
+        for byte in stream {
+            input.buffer.extend_from_slice(&[*byte]);
+            seen.extend(input.take(1000).expect("well-formed"));
+        }
+        let query = Message::Query(Bytes::from_static(b"a"));
+        assert_eq!(seen, [query, Message::Sync, Message::Terminate]);
+        assert!(input.is_empty());
+    }
+
+    #[test]
+    fn lengths_are_refused_before_their_bytes_arrive() {
+        for (frame, bytes, max) in [
+            (&b"Q\x7f\xff\xff\xff"[..], 0x7fff_ffff, 1000),
+            (&b"S\0\0\xff\xff"[..], 0xffff, 1000),
+            (&b"Q\0\0\0\x03"[..], 3, 1000),
+            (&b"Q\xff\xff\xff\xff"[..], u32::MAX, 1000),
+        ] {
+            let mut input = Input::default();
+            input.buffer.extend_from_slice(frame);
+            assert_eq!(input.take(1000), Err(ProtocolError::Length { bytes, max }));
+        }
+    }
+}
