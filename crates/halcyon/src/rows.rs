@@ -9,6 +9,7 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use crate::deadline::Deadline;
 use halcyon_query::analytic::BatchStream;
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::rows::{ResultColumn, RowSet};
@@ -27,7 +28,7 @@ pub struct Rows {
 
 enum Source {
     Set { rows: RowSet, next: usize },
-    Stream { batches: Box<BatchStream>, current: Option<Batch> },
+    Stream { batches: Box<BatchStream>, current: Option<Batch>, deadline: Option<Deadline> },
 }
 
 /// A batch whose columns are all of types that SQL has, and the row to be read next.
@@ -55,8 +56,12 @@ impl Rows {
         Rows { columns, schema: None, source: Source::Set { rows, next: 0 } }
     }
 
-    pub(crate) fn from_stream(columns: Arc<[ResultColumn]>, batches: BatchStream) -> Self {
-        let source = Source::Stream { batches: Box::new(batches), current: None };
+    pub(crate) fn from_stream(
+        columns: Arc<[ResultColumn]>,
+        batches: BatchStream,
+        deadline: Option<Deadline>,
+    ) -> Self {
+        let source = Source::Stream { batches: Box::new(batches), current: None, deadline };
         Rows { columns, schema: None, source }
     }
 
@@ -91,12 +96,12 @@ impl Rows {
                 *next += usize::from(found);
                 Ok(found)
             }
-            Source::Stream { batches, current } => loop {
+            Source::Stream { batches, current, deadline } => loop {
                 if let Some(batch) = current.as_mut().filter(|batch| batch.next < batch.rows) {
                     batch.next += 1;
                     return Ok(true);
                 }
-                match batches.next().transpose()? {
+                match next_of(batches, deadline)? {
                     Some(batch) => *current = Some(Batch::new(&batch, &self.columns)?),
                     None => return Ok(false),
                 }
@@ -126,10 +131,10 @@ impl Rows {
                 }
                 batch_of_set(&schema, &self.columns, rows, range).map(Some)
             }
-            Source::Stream { batches, current } => {
+            Source::Stream { batches, current, deadline } => {
                 let batch = match current.take().filter(|batch| batch.next < batch.rows) {
                     Some(batch) => batch,
-                    None => match batches.next().transpose()? {
+                    None => match next_of(batches, deadline)? {
                         Some(batch) => Batch::new(&batch, &self.columns)?,
                         None => return Ok(None),
                     },
@@ -255,6 +260,17 @@ impl<'a> FromValue<'a> for ValueRef<'a> {
     fn from_value(value: ValueRef<'a>) -> Result<Self> {
         Ok(value)
     }
+}
+
+/// The next batch; an error names the deadline if that was the cause.
+fn next_of(
+    batches: &mut BatchStream,
+    deadline: &Option<Deadline>,
+) -> Result<Option<RecordBatch>> {
+    batches.next().transpose().map_err(|error| match deadline {
+        Some(deadline) if deadline.passed() => Deadline::name(error),
+        _ => error,
+    })
 }
 
 impl Batch {

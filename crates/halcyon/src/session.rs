@@ -283,7 +283,8 @@ impl Session {
     ///
     /// Errors: 25P02 in a failed transaction, unless the statement ends it.
     pub fn prepare_typed(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Statement> {
-        let prepared = self.plan(text, types)?;
+        let prepared = self.plan(text, types).inspect_err(|_| self.fail_transaction());
+        let prepared = prepared?;
         self.refuse_if_failed(&prepared.plan)?;
         Ok(Statement {
             text: Arc::from(&*prepared.text),
@@ -338,8 +339,8 @@ impl Session {
     ) -> Result<()> {
         match self.run_statement(statement, params, out)? {
             Ran::Set { .. } => Ok(()),
-            Ran::Stream(batches) => {
-                let mut rows = Rows::from_stream(statement.columns(), batches);
+            Ran::Stream(batches, deadline) => {
+                let mut rows = Rows::from_stream(statement.columns(), batches, deadline);
                 out.reset(rows.columns().len());
                 while let Some(row) = rows.next()? {
                     out.push_row((0..row.len()).map(|column| row.value(column)));

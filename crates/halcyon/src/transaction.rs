@@ -108,7 +108,9 @@ impl Active {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
         let savepoint = &self.savepoints[at];
+        self.tx.begin_statement();
         self.tx.rollback_to(savepoint.at);
+        self.tx.end_statement();
         self.catalog = savepoint.catalog.clone();
         self.failed = false;
         Ok(())
