@@ -75,11 +75,6 @@ impl PointPlan {
         &self.tables
     }
 
-    /// Number of columns of its rows.
-    pub fn width(&self) -> usize {
-        self.output.len()
-    }
-
     /// Adds the partitions that an execution with these parameters reads.
     pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
         run::needs(self, env, needs)
@@ -104,6 +99,11 @@ impl PointPlan {
     /// The plan with the rows that each node gave in the last execution with this scratch.
     pub fn explain_analyzed(&self, scratch: &Scratch) -> String {
         explain::explain(self, Some(scratch))
+    }
+
+    /// Number of columns of a row.
+    pub fn width(&self) -> usize {
+        self.output.len()
     }
 
     /// Whether it is one unique lookup without conditions: the shortest way there is.

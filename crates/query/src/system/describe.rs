@@ -278,6 +278,7 @@ pub(crate) fn privilege_name(privilege: Privilege) -> &'static str {
         Privilege::Truncate => "TRUNCATE",
         Privilege::References => "REFERENCES",
         Privilege::Usage => "USAGE",
+        Privilege::Create => "CREATE",
     }
 }
 
