@@ -8,7 +8,9 @@ use arrow::array::{ArrayRef, AsArray, Decimal128Array, Int64Array, StringArray};
 use arrow::datatypes::Int64Type;
 use halcyon_base::rng::Rng;
 use halcyon_base::{IndexId, RowId, clock};
-use halcyon_store::{ColumnDef, IndexDef, KeyBuf, KeyColumn, Partition, Schema, Type, ValueRef};
+use halcyon_store::{
+    ColumnDef, IndexDef, KeyBuf, KeyColumn, Partition, RowRef, Schema, Type, ValueRef,
+};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -51,7 +53,7 @@ fn measure(arm: &str, operations: usize, expected: i64, run: impl FnOnce() -> i6
     let ns = (cpu_ns() - start) as f64 / operations as f64;
     let check = if sum == expected { "ok".into() } else { format!("sum {sum}, not {expected}") };
     println!(
-        r#"{{"experiment": "store-point", "arm": "{arm}", "ns": {ns:.1}, "check": "{check}"}}"#
+        r#"{{"experiment": "store-point", "arm": "{arm}", "ns": {ns:.2}, "check": "{check}"}}"#
     );
     assert_eq!(sum, expected, "{arm}");
 }
@@ -216,6 +218,14 @@ fn append(rows: i64) {
     println!(
         r#"{{"experiment": "store-point", "arm": "append", "bytes_per_row": {bytes:.1}, "check": "ok"}}"#
     );
+    let len = |row: RowRef<'_>| match row.value(4) {
+        ValueRef::Text(text) => text.len() as i64,
+        _ => unreachable!("types of the columns"),
+    };
+    let lens = (0..rows).map(|id| 25 + id.to_string().len() as i64).sum();
+    measure("read a text column row by row", rows as usize, lens, || {
+        partition.rows().map(len).sum()
+    });
     measure("hand over 5 columns to Arrow", rows as usize, rows, || {
         partition.scan(&[0, 1, 2, 3, 4]).map(|batch| batch.row_count as i64).sum()
     });

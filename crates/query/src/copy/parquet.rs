@@ -41,7 +41,7 @@ pub(super) fn read(
     let total = reader.metadata().file_metadata().num_rows().max(1) as u64;
     let reader =
         reader.with_batch_size(BATCH_ROWS).build().map_err(|error| broken(path, error))?;
-    let mut cx = WriteContext::new(env, tx, locks, &plan.tables);
+    let mut cx = WriteContext::new(env, tx, locks);
     let handles: Vec<_> = (0..from.writer.table().cells.len() as u32)
         .map(|partition| cx.lock(from.at, partition))
         .collect();
