@@ -9,7 +9,7 @@ use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use datafusion::parquet::errors::ParquetError;
 use halcyon_txn::Transaction;
 
-use super::{CopyOut, CopyPlan, From, Progress, file_error};
+use super::{CopyOut, From, Progress, file_error};
 use crate::bulk::{Late, as_storage, cell_of};
 use crate::coerce::{self, Arena, TimeZone};
 use crate::dml::WriteContext;
@@ -26,7 +26,6 @@ fn broken(path: &str, error: ParquetError) -> SqlError {
 
 /// COPY FROM a Parquet file: its columns are found by name, or by position if no name fits.
 pub(super) fn read(
-    plan: &CopyPlan,
     from: &From,
     path: &str,
     env: &Env<'_>,
