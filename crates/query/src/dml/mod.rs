@@ -24,8 +24,6 @@ mod query;
 mod returning;
 mod source;
 mod target;
-#[cfg(test)]
-mod tests;
 mod update;
 
 use std::sync::Arc;
