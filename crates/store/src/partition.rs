@@ -45,6 +45,12 @@ pub struct Partition {
     scratch: Scratch,
 }
 
+// Snapshots go to other threads.
+const _: () = {
+    const fn can_be_shared<T: Send + Sync>() {}
+    can_be_shared::<Partition>();
+};
+
 /// A row of a partition.
 #[derive(Clone, Copy)]
 pub struct RowRef<'a> {
@@ -398,8 +404,7 @@ impl Partition {
             assert_eq!(index.len(), self.row_count(), "an index has one entry per row");
             for row in self.rows() {
                 index.encode(&self.schema, &mut key, |column| row.value(column));
-                let mut holders = index.prefix(&key);
-                assert!(holders.any(|holder| holder == row.id()), "{} is in its index", row.id());
+                assert!(index.contains(&key, row.id()), "row {} is in its index", row.id());
             }
         }
         let rows = self.rows().map(|row| row.id());
