@@ -42,7 +42,7 @@ impl Embedded {
 
     fn zone(&self) -> TimeZone {
         let name = self.session.setting("TimeZone").unwrap_or_default();
-        TimeZone::parse(&name).unwrap_or_else(|_| TimeZone::utc())
+        TimeZone::parse(&name).unwrap_or_else(|_| TimeZone::UTC)
     }
 
     /// What a statement outside COPY's own ways answers to its data.
