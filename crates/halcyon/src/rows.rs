@@ -1,6 +1,7 @@
 //! Results as a program reads them: row by row with typed columns, or as record batches.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Decimal128Builder,
@@ -28,7 +29,7 @@ pub struct Rows {
 
 enum Source {
     Set { rows: RowSet, next: usize },
-    Stream { batches: Box<BatchStream>, current: Option<Batch>, deadline: Option<Deadline> },
+    Stream { batches: Box<Watched>, current: Option<Batch> },
 }
 
 /// A batch whose columns are all of types that SQL has, and the row to be read next.
@@ -60,8 +61,10 @@ impl Rows {
         columns: Arc<[ResultColumn]>,
         batches: BatchStream,
         deadline: Option<Deadline>,
+        failed: Option<Arc<AtomicBool>>,
     ) -> Self {
-        let source = Source::Stream { batches: Box::new(batches), current: None, deadline };
+        let batches = Box::new(Watched { batches, deadline, failed });
+        let source = Source::Stream { batches, current: None };
         Rows { columns, schema: None, source }
     }
 
@@ -96,12 +99,12 @@ impl Rows {
                 *next += usize::from(found);
                 Ok(found)
             }
-            Source::Stream { batches, current, deadline } => loop {
+            Source::Stream { batches, current } => loop {
                 if let Some(batch) = current.as_mut().filter(|batch| batch.next < batch.rows) {
                     batch.next += 1;
                     return Ok(true);
                 }
-                match next_of(batches, deadline)? {
+                match batches.next()? {
                     Some(batch) => *current = Some(Batch::new(&batch, &self.columns)?),
                     None => return Ok(false),
                 }
@@ -131,10 +134,10 @@ impl Rows {
                 }
                 batch_of_set(&schema, &self.columns, rows, range).map(Some)
             }
-            Source::Stream { batches, current, deadline } => {
+            Source::Stream { batches, current } => {
                 let batch = match current.take().filter(|batch| batch.next < batch.rows) {
                     Some(batch) => batch,
-                    None => match next_of(batches, deadline)? {
+                    None => match batches.next()? {
                         Some(batch) => Batch::new(&batch, &self.columns)?,
                         None => return Ok(None),
                     },
@@ -262,15 +265,26 @@ impl<'a> FromValue<'a> for ValueRef<'a> {
     }
 }
 
-/// The next batch; an error names the deadline if that was the cause.
-fn next_of(
-    batches: &mut BatchStream,
-    deadline: &Option<Deadline>,
-) -> Result<Option<RecordBatch>> {
-    batches.next().transpose().map_err(|error| match deadline {
-        Some(deadline) if deadline.passed() => Deadline::name(error),
-        _ => error,
-    })
+/// Batches with whom to tell if they end in an error.
+struct Watched {
+    batches: BatchStream,
+    deadline: Option<Deadline>,
+    failed: Option<Arc<AtomicBool>>,
+}
+
+impl Watched {
+    /// The next batch; an error names the deadline if that was the cause.
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        self.batches.next().transpose().map_err(|error| {
+            if let Some(failed) = &self.failed {
+                failed.store(true, Ordering::Relaxed);
+            }
+            match &self.deadline {
+                Some(deadline) if deadline.passed() => Deadline::name(error),
+                _ => error,
+            }
+        })
+    }
 }
 
 impl Batch {

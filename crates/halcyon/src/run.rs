@@ -71,7 +71,7 @@ impl Session {
                 Outcome::Rows { rows: Rows::from_set(columns, out), tag, written }
             }
             Ran::Stream(batches, deadline) => {
-                let rows = Rows::from_stream(columns, batches, deadline);
+                let rows = Rows::from_stream(columns, batches, deadline, self.rows_failed());
                 Outcome::Rows { rows, tag, written: None }
             }
             Ran::Other(outcome) => outcome,
@@ -581,7 +581,7 @@ impl Session {
     /// Commits the transaction block.
     pub(crate) fn finish_commit(&mut self) -> Result<()> {
         let mut active = self.active.take().expect("a transaction in progress");
-        if active.failed {
+        if active.is_failed() {
             drop(active);
             return Err(failed_transaction());
         }

@@ -305,7 +305,8 @@ impl AnalyticalPlan {
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
             let planner = DefaultPhysicalPlanner::default();
-            block_on(planner.create_physical_plan(&checked, &state))
+            block_on(planner.create_physical_plan(&checked, &state), || false)
+                .expect("planning is not given up")
         })
         .map_err(|error| sql_error(error, ""))
     }
@@ -341,7 +342,8 @@ impl AnalyticalPlan {
             }
         });
         let schema = Arc::clone(&self.schema);
-        Ok(BatchStream { schema, receiver, task: Some(task), plan: measured })
+        let cancel = env.cancel.clone();
+        Ok(BatchStream { schema, receiver, task: Some(task), plan: measured, cancel })
     }
 }
 
@@ -402,6 +404,7 @@ pub struct BatchStream {
     receiver: mpsc::Receiver<Result<RecordBatch>>,
     task: Option<tokio::task::JoinHandle<()>>,
     plan: Arc<dyn ExecutionPlan>,
+    cancel: CancelToken,
 }
 
 impl BatchStream {
@@ -433,12 +436,18 @@ impl Iterator for BatchStream {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        block_on(self.next_batch())
+        let cancel = self.cancel.clone();
+        block_on(self.next_batch(), || cancel.is_cancelled()).unwrap_or_else(|| {
+            // Operators look only between batches: the reader does not wait for them.
+            self.task.take().inspect(|task| task.abort());
+            Some(Err(cancelled()))
+        })
     }
 }
 
-/// Waits for a future on the caller's thread, which may itself stand inside any executor.
-fn block_on<F: Future>(future: F) -> F::Output {
+/// Waits for a future on the caller's thread, which may itself stand inside any executor; `None`
+/// once `given_up`, which is asked now and then.
+fn block_on<F: Future>(future: F, given_up: impl Fn() -> bool) -> Option<F::Output> {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
@@ -450,8 +459,9 @@ fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     loop {
         match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
+            Poll::Ready(output) => return Some(output),
+            Poll::Pending if given_up() => return None,
+            Poll::Pending => std::thread::park_timeout(CANCEL_POLL),
         }
     }
 }
