@@ -147,7 +147,8 @@ impl WaitGraph {
 /// The graph's edges, sorted for lookup; alive for one search.
 struct Search<'a> {
     waiting: &'a [Waiting],
-    /// Waiters in the order of [`Waiting::place`].
+    /// Waiters in the order of [`Waiting::place`]. Without those who have their lock already: an
+    /// upgrade that came later stands before them there, and is not to be hidden by them.
     queues: Vec<usize>,
     /// What the waiters hold, sorted.
     held: Vec<(PartitionId, Mode, usize)>,
@@ -155,7 +156,8 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(waiting: &'a [Waiting]) -> Self {
-        let mut queues: Vec<usize> = (0..waiting.len()).collect();
+        let mut queues: Vec<usize> =
+            (0..waiting.len()).filter(|&idx| waiting[idx].still_waits()).collect();
         queues.sort_unstable_by_key(|&idx| waiting[idx].place());
         let mut held = Vec::new();
         for (idx, waiter) in waiting.iter().enumerate() {
@@ -187,7 +189,8 @@ impl<'a> Search<'a> {
 
     /// A path from `start` back to it, or `None`. Depth first, each waiter visited once.
     fn cycle_through(&self, start: usize) -> Option<Vec<usize>> {
-        let mut visited: Vec<bool> = self.waiting.iter().map(|w| !w.still_waits()).collect();
+        let mut visited = vec![true; self.waiting.len()];
+        self.queues.iter().for_each(|&idx| visited[idx] = false);
         if visited[start] {
             return None;
         }

@@ -593,3 +593,45 @@ fn own_snapshot_sees_own_changes_and_stays() {
     assert_eq!(int(own.row(RowId(0)).expect("it is there").value(AMOUNT)), BALANCE + 1);
     transaction.commit();
 }
+
+#[test]
+fn deadlock_through_an_upgrade_that_overtook_is_found_in_every_order() {
+    for first in 0..3 {
+        let bank = Arc::new(Bank::new(3, 1));
+        let mut reader = bank.begin(0);
+        lock(&mut reader, &bank.cells[0], Mode::Shared);
+        lock(&mut reader, &bank.cells[1], Mode::Shared);
+        let mut upgrader = bank.begin(1);
+        lock(&mut upgrader, &bank.cells[0], Mode::Shared);
+        let mut writer = bank.begin(2);
+        lock(&mut writer, &bank.cells[2], Mode::Exclusive);
+        // The upgrade waits for the reader, the writer for the upgrade, the reader for the writer.
+        let waits =
+            [(upgrader, 0, Mode::Exclusive), (writer, 0, Mode::Shared), (reader, 2, Mode::Shared)];
+        let mut waits: Vec<_> = waits.into_iter().collect();
+        let last = waits.remove((first + 2) % 3);
+        if first == 1 {
+            waits.reverse();
+        }
+        let mut threads = Vec::new();
+        for (position, (mut transaction, cell, mode)) in waits.into_iter().enumerate() {
+            let cells = bank.cells.clone();
+            threads.push(thread::spawn(move || {
+                let _ = patiently(|limits| transaction.lock(&cells[cell], mode, limits));
+            }));
+            while bank.manager.locks(&bank.cells).iter().filter(|l| l.waiting.is_some()).count()
+                <= position
+            {
+                thread::yield_now();
+            }
+        }
+        let (mut transaction, cell, mode) = last;
+        let cancel = CancelToken::new();
+        let limits = WaitLimits { timeout: Some(Duration::from_secs(3)), cancel: &cancel };
+        let error = transaction.lock(&bank.cells[cell], mode, &limits).unwrap_err();
+        assert!(matches!(error, LockError::Deadlock(_)), "order {first}: {error}");
+        drop(transaction);
+        threads.into_iter().for_each(|thread| thread.join().expect("the others go on"));
+        bank.check_quiet();
+    }
+}
