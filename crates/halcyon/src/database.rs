@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     pub sessions: Mutex<BTreeMap<u32, Arc<SessionEntry>>>,
     pub statements: Mutex<HashMap<Arc<str>, StatementEntry>>,
     next_session: AtomicU32,
+    /// Microseconds since 1970.
+    pub started_us: i64,
 }
 
 impl Database {
@@ -85,6 +87,7 @@ impl Database {
             sessions: Mutex::default(),
             statements: Mutex::default(),
             next_session: AtomicU32::new(1),
+            started_us: halcyon_base::clock::wall_us(),
             options,
         };
         Database { shared: Arc::new(shared) }
@@ -117,6 +120,11 @@ impl Database {
     /// The catalog as last published.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.shared.catalog()
+    }
+
+    /// How many statements were planned since the start; a cached one is not planned again.
+    pub fn statements_planned(&self) -> u64 {
+        self.shared.cache.hits_and_misses().1
     }
 }
 

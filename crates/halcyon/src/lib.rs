@@ -23,6 +23,7 @@
 mod copy;
 mod database;
 mod deadline;
+mod explain;
 mod live;
 mod outcome;
 mod params;

@@ -5,13 +5,21 @@
 //! [`TIMED_ONE_IN`] executions; its total is projected from those.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use halcyon_txn::CancelToken;
+use halcyon_query::catalog::Table;
+use halcyon_query::system::{
+    Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
+};
+use halcyon_query::utility::isolation_name;
+use halcyon_store::Partition;
+use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
 use parking_lot::Mutex;
 
 use crate::database::Shared;
+use crate::session::Statement;
+use crate::settings::{SERVER_VERSION, Settings};
 
 /// Statements a session keeps counts of at a time.
 const TALLIES: usize = 64;
@@ -19,6 +27,8 @@ const TALLIES: usize = 64;
 const TIMED_ONE_IN: u64 = 16;
 /// Every how many executions of one statement the shared table is brought up to date.
 const FLUSHED_ONE_IN: u64 = 4096;
+/// How long the view of memory waits for a running write before it leaves a table out.
+const ROOTS_WAIT_MAX: Duration = Duration::from_millis(200);
 
 /// What others may see of a session.
 pub(crate) struct SessionEntry {
@@ -30,14 +40,14 @@ pub(crate) struct SessionEntry {
     running: AtomicBool,
     current: AtomicU32,
     texts: Box<[Mutex<Arc<str>>]>,
-    /// Transactions and statements ended, by this session alone.
-    pub statements: AtomicU64,
 }
 
 /// Counts of one statement text over all sessions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StatementEntry {
+    pub executor: &'static str,
     pub calls: u64,
+    pub rows: u64,
     pub errors: u64,
     pub total_ns: u64,
     pub max_ns: u64,
@@ -47,6 +57,8 @@ pub(crate) struct StatementEntry {
 #[derive(Default)]
 struct Tally {
     text: Option<Arc<str>>,
+    executor: &'static str,
+    rows: u64,
     executions: u64,
     calls: u64,
     errors: u64,
@@ -76,7 +88,6 @@ impl SessionEntry {
             running: AtomicBool::new(false),
             current: AtomicU32::new(0),
             texts: (0..TALLIES).map(|_| Mutex::new(nothing.clone())).collect(),
-            statements: AtomicU64::new(0),
         }
     }
 
@@ -100,13 +111,15 @@ impl Tallies {
     }
 
     /// Notes that `text` begins to run.
-    pub fn begin(&mut self, text: &Arc<str>, entry: &SessionEntry, shared: &Shared) -> Watch {
+    pub fn begin(&mut self, statement: &Statement, entry: &SessionEntry, shared: &Shared) -> Watch {
+        let text = &statement.text;
         let address = Arc::as_ptr(text).cast::<u8>() as usize;
         let slot = (address >> 4 ^ address >> 10) % TALLIES;
         let tally = &mut self.0[slot];
         if !tally.text.as_ref().is_some_and(|known| Arc::ptr_eq(known, text)) {
             tally.flush(shared);
-            *tally = Tally { text: Some(text.clone()), ..Tally::default() };
+            let executor = statement.prepared.borrow().plan.executor();
+            *tally = Tally { text: Some(text.clone()), executor, ..Tally::default() };
             *entry.texts[slot].lock() = text.clone();
         }
         entry.current.store(slot as u32, Ordering::Relaxed);
@@ -117,11 +130,20 @@ impl Tallies {
     }
 
     /// Notes that it ended.
-    pub fn end(&mut self, watch: &Watch, ok: bool, entry: &SessionEntry, shared: &Shared) {
+    ///
+    /// `rows` is `None` if it failed; rows that come as they are read are not counted.
+    pub fn end(
+        &mut self,
+        watch: &Watch,
+        rows: Option<u64>,
+        entry: &SessionEntry,
+        shared: &Shared,
+    ) {
         entry.running.store(false, Ordering::Relaxed);
         let tally = &mut self.0[watch.slot];
         tally.calls += 1;
-        tally.errors += u64::from(!ok);
+        tally.errors += u64::from(rows.is_none());
+        tally.rows += rows.unwrap_or(0);
         if let Some(began) = watch.began {
             let ns = began.elapsed().as_nanos() as u64;
             tally.timed += 1;
@@ -148,11 +170,109 @@ impl Tally {
             statements.clear();
         }
         let entry = statements.entry(text.clone()).or_default();
+        entry.executor = self.executor;
+        entry.rows += self.rows;
         entry.calls += self.calls;
         entry.errors += self.errors;
         entry.total_ns += (self.timed_ns as u128 * self.calls as u128
             / u128::from(self.timed.max(1))) as u64;
         entry.max_ns = entry.max_ns.max(self.max_ns);
-        (self.calls, self.errors, self.timed, self.timed_ns) = (0, 0, 0, 0);
+        (self.calls, self.errors, self.rows) = (0, 0, 0);
+        (self.timed, self.timed_ns) = (0, 0);
+    }
+}
+
+/// The engine as the system views of one session see it.
+pub(crate) struct View {
+    pub shared: Arc<Shared>,
+    pub settings: Settings,
+}
+
+impl Live for View {
+    fn version(&self) -> String {
+        format!("PostgreSQL {SERVER_VERSION}, an in-memory database")
+    }
+
+    fn started_us(&self) -> i64 {
+        self.shared.started_us
+    }
+
+    fn sessions(&self) -> Vec<SessionRow> {
+        let transactions = self.shared.manager.transactions();
+        let now = halcyon_base::clock::wall_us();
+        let row = |entry: &Arc<SessionEntry>| {
+            let (text, running) = entry.statement();
+            let own = transactions.iter().find(|info| info.session.0 == entry.id);
+            let state = match (own.map(|info| info.state), running) {
+                (Some(TransactionState::Waiting), _) => SessionState::Waiting,
+                (_, true) => SessionState::Active,
+                (Some(_), false) => SessionState::IdleInTransaction,
+                (None, false) => SessionState::Idle,
+            };
+            SessionRow {
+                id: entry.id,
+                user: entry.role.clone(),
+                application: entry.application.lock().clone(),
+                client: None,
+                state,
+                statement: Some(text.to_string()).filter(|text| !text.is_empty()),
+                started_us: entry.began_us,
+                transaction_us: own.map(|info| now - info.age.as_micros() as i64),
+                statement_us: None,
+                transaction: own.map(|info| info.id.0),
+            }
+        };
+        self.shared.sessions.lock().values().map(row).collect()
+    }
+
+    fn statements(&self) -> Vec<StatementRow> {
+        let statements = self.shared.statements.lock();
+        let row = |(text, entry): (&Arc<str>, &StatementEntry)| StatementRow {
+            text: text.to_string(),
+            executor: entry.executor,
+            calls: entry.calls,
+            total_ns: entry.total_ns,
+            max_ns: entry.max_ns,
+            rows: entry.rows,
+            errors: entry.errors,
+        };
+        statements.iter().map(row).collect()
+    }
+
+    fn locks(&self) -> Vec<LockRow> {
+        let catalog = self.shared.catalog();
+        let cells = catalog.tables.values().flat_map(|table| table.cells.iter());
+        let row = |info: halcyon_txn::LockInfo| LockRow {
+            partition: info.partition.0,
+            transaction: info.txn.0,
+            session: info.session.0,
+            exclusive: info.mode == Mode::Exclusive,
+            granted: info.waiting.is_none(),
+        };
+        self.shared.manager.locks(cells).into_iter().map(row).collect()
+    }
+
+    fn transactions(&self) -> Vec<TransactionRow> {
+        let now = halcyon_base::clock::wall_us();
+        let row = |info: halcyon_txn::TransactionInfo| TransactionRow {
+            id: info.id.0,
+            session: info.session.0,
+            isolation: isolation_name(info.isolation),
+            read_only: false,
+            started_us: now - info.age.as_micros() as i64,
+            undo_records: 0,
+            locks: info.lock_count as u64,
+        };
+        self.shared.manager.transactions().into_iter().map(row).collect()
+    }
+
+    fn settings(&self) -> Vec<SettingRow> {
+        self.settings.rows()
+    }
+
+    fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>> {
+        let cancel = CancelToken::new();
+        let limits = WaitLimits { timeout: Some(ROOTS_WAIT_MAX), cancel: &cancel };
+        cut(&self.shared.manager, &table.cells, &limits).unwrap_or_default()
     }
 }

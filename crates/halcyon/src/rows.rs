@@ -21,6 +21,7 @@ use halcyon_store::{Interval, Value, ValueRef};
 /// slows the statement down instead of filling memory. Dropping it ends the statement.
 pub struct Rows {
     columns: Arc<[ResultColumn]>,
+    schema: Option<SchemaRef>,
     source: Source,
 }
 
@@ -51,11 +52,12 @@ enum Place<'a> {
 
 impl Rows {
     pub(crate) fn from_set(columns: Arc<[ResultColumn]>, rows: RowSet) -> Self {
-        Rows { columns, source: Source::Set { rows, next: 0 } }
+        Rows { columns, schema: None, source: Source::Set { rows, next: 0 } }
     }
 
     pub(crate) fn from_stream(columns: Arc<[ResultColumn]>, batches: BatchStream) -> Self {
-        Rows { columns, source: Source::Stream { batches: Box::new(batches), current: None } }
+        let source = Source::Stream { batches: Box::new(batches), current: None };
+        Rows { columns, schema: None, source }
     }
 
     /// The columns of the result.
@@ -102,19 +104,19 @@ impl Rows {
         }
     }
 
+    /// Whether rows arrive as they are read, in batches; else they are all there.
+    pub fn is_streamed(&self) -> bool {
+        matches!(self.source, Source::Stream { .. })
+    }
+
     /// The rest as record batches of SQL's types, made as they are asked for.
     pub fn batches(mut self) -> impl Iterator<Item = Result<RecordBatch>> {
         std::iter::from_fn(move || self.next_batch().transpose())
     }
 
-    /// Whether the rows arrive in batches while they are read, not one by one from a small set.
-    pub fn is_streamed(&self) -> bool {
-        matches!(self.source, Source::Stream { .. })
-    }
-
     /// The next record batch (the rest of the one being read), or `None` after the last.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let schema = &schema(&self.columns);
+        let schema = self.schema.get_or_insert_with(|| schema(&self.columns)).clone();
         match &mut self.source {
             Source::Set { rows, next } => {
                 let range = *next..rows.len();
@@ -122,7 +124,7 @@ impl Rows {
                 if range.is_empty() {
                     return Ok(None);
                 }
-                batch_of_set(schema, &self.columns, rows, range).map(Some)
+                batch_of_set(&schema, &self.columns, rows, range).map(Some)
             }
             Source::Stream { batches, current } => {
                 let batch = match current.take().filter(|batch| batch.next < batch.rows) {
@@ -135,7 +137,7 @@ impl Rows {
                 let rest = batch.rows - batch.next;
                 let slice = |column: &ArrayRef| column.slice(batch.next, rest);
                 let columns = batch.columns.iter().map(slice).collect();
-                record_batch(schema, columns, rest).map(Some)
+                record_batch(&schema, columns, rest).map(Some)
             }
         }
     }

@@ -22,7 +22,7 @@ use halcyon_txn::{CancelToken, Isolation};
 
 use crate::copy::Copying;
 use crate::database::Shared;
-use crate::live::{SessionEntry, Tallies};
+use crate::live::{SessionEntry, Tallies, View};
 use crate::outcome::{Outcome, Tag};
 use crate::rows::Rows;
 use crate::run::Ran;
@@ -243,6 +243,11 @@ impl Session {
         self.settings.reported().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
+    /// A setting that is a duration; `None` if it is switched off or no duration.
+    pub fn setting_duration(&self, name: &str) -> Option<Duration> {
+        self.settings.duration(name)
+    }
+
     /// Changes a setting, as SET does outside a transaction.
     ///
     /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 read only.
@@ -341,7 +346,7 @@ impl Session {
                 }
                 Ok(())
             }
-            Ran::Other(_) => Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows")),
+            Ran::Copying(..) | Ran::Other(_) => Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows")),
         }
     }
 
@@ -358,24 +363,18 @@ impl Session {
         Ok(())
     }
 
-    /// Begins a transaction with the session's default modes, unless there is one already.
+    /// Begins a transaction with the session's default modes, if there is none.
     pub fn begin_default(&mut self) {
         if self.active.is_none() {
-            self.start(self.default_modes);
+            self.start(Modes::default());
         }
     }
 
-    /// Fails the transaction in progress, if there is one: for errors that arise while its rows
-    /// are read. Only a rollback helps afterwards.
+    /// Marks the transaction block as failed, for an error that arose outside statements.
     pub fn fail_transaction(&mut self) {
         if let Some(active) = &mut self.active {
             active.failed = true;
         }
-    }
-
-    /// The value of a setting that is a duration; `None` if it is switched off.
-    pub fn setting_duration(&self, name: &str) -> Option<std::time::Duration> {
-        self.settings.duration(name)
     }
 
     /// Commits the transaction.
@@ -462,7 +461,8 @@ impl Session {
         types: &[Option<SqlType>],
         catalog: &Arc<Catalog>,
     ) -> Result<Arc<Prepared>> {
-        let live: Arc<dyn Live> = self.shared.clone();
+        let live: Arc<dyn Live> =
+            Arc::new(View { shared: self.shared.clone(), settings: self.settings.clone() });
         let binder = Binder {
             catalog,
             session: &self.vars,
@@ -748,7 +748,7 @@ impl Session {
                 format!("role \"{role}\" does not exist"),
             ));
         }
-        if !catalog.is_member(&self.vars.session_user, &role) {
+        if !catalog.acts_for(&self.vars.session_user, &role) {
             return Err(SqlError::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
                 format!("permission denied to set role \"{role}\""),
@@ -772,7 +772,7 @@ impl Session {
             ));
         }
         let types: Vec<_> =
-            types.iter().map(|ty| SqlType::from_ast(ty).map(Some)).collect::<Result<_>>()?;
+            types.iter().map(|ty| halcyon_query::semantics::sql_type(ty).map(Some)).collect::<Result<_>>()?;
         let statement = self.prepare_typed(text, &types)?;
         self.named.insert(name.to_owned(), statement);
         Ok(())
@@ -846,7 +846,9 @@ impl Drop for Session {
     }
 }
 
-/// The statements of a text, each a part of it. Errors: 42601.
+/// The statements of a text, each as a text of its own.
+///
+/// Errors: 42601 with the position if one of them is malformed.
 pub fn split(text: &str) -> Result<Vec<&str>> {
     Ok(parse::parse(text)?.into_iter().map(|parsed| parsed.text).collect())
 }
@@ -855,7 +857,7 @@ fn no_transaction() -> SqlError {
     SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress")
 }
 
-/// 25P02: what a failed transaction answers everything but its end with.
+/// 25P02: what a failed transaction block answers until it ends.
 pub fn failed_transaction() -> SqlError {
     SqlError::new(
         SqlState::IN_FAILED_SQL_TRANSACTION,

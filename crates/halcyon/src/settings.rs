@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::system::SettingRow;
 use halcyon_query::utility::parse_isolation;
 
 /// A setting that exists without being made by the application.
@@ -35,6 +36,27 @@ enum Kind {
     Fixed,
     /// Told, never set.
     ReadOnly,
+}
+
+impl Kind {
+    /// As `pg_settings.vartype` has it.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Text | Kind::Fixed | Kind::ReadOnly => "string",
+            Kind::Bool => "bool",
+            Kind::Duration | Kind::Integer(..) | Kind::Bytes => "integer",
+            Kind::Isolation => "enum",
+        }
+    }
+
+    /// Unit of a bare number.
+    fn unit(self) -> Option<&'static str> {
+        match self {
+            Kind::Duration => Some("ms"),
+            Kind::Bytes => Some("kB"),
+            _ => None,
+        }
+    }
 }
 
 const fn known(
@@ -85,6 +107,7 @@ const KNOWN: &[Known] = &[
         false,
         "How long a transaction may idle",
     ),
+    known("idle_session_timeout", "0", Kind::Duration, false, "How long a session may idle"),
     known("idle_session_timeout", "0", Kind::Duration, false, "How long a session may idle"),
     known("in_hot_standby", "off", Kind::ReadOnly, true, "Never"),
     known("integer_datetimes", "on", Kind::ReadOnly, true, "Times are integers on the wire"),
@@ -189,6 +212,19 @@ impl Settings {
         known.chain(own.map(|(name, value)| (name.as_str(), value.as_str(), "")))
     }
 
+    /// Every setting as the system view lists it.
+    pub fn rows(&self) -> Vec<SettingRow> {
+        let row = |known: &Known| SettingRow {
+            name: known.name,
+            value: self.changed.get(known.name).map_or(known.default, String::as_str).to_owned(),
+            unit: known.kind.unit(),
+            description: known.what,
+            kind: known.kind.name(),
+            default: known.default.to_owned(),
+        };
+        KNOWN.iter().map(row).collect()
+    }
+
     /// Names and values that clients are told on connecting.
     pub fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let reported = KNOWN.iter().filter(|known| known.reported);
@@ -288,7 +324,7 @@ impl Known {
                 .hint("Dates are read and written as ISO 8601."));
         }
         if self.name == "timezone" {
-            halcyon_query::coerce::check_time_zone(value)?;
+            halcyon_query::coerce::TimeZone::parse(value)?;
         }
         Ok(value.to_owned())
     }

@@ -8,18 +8,35 @@
 //! **Invariant:** nothing here knows sockets; partitions are reached through `txn` alone.
 #![forbid(unsafe_code)]
 
+pub mod aggregates;
 pub mod analytic;
+pub mod arithmetic;
+pub mod bind;
+mod bulk;
+pub mod cache;
 pub mod catalog;
+pub mod coerce;
+pub mod constraints;
 pub mod copy;
 pub mod ddl;
+pub mod diagnose;
+pub mod dialect;
 pub mod dml;
 pub mod error;
 pub mod exec;
+pub mod functions;
+pub mod parse;
+pub mod pg_functions;
 pub mod plan;
 pub mod point;
+pub mod provider;
 pub mod rows;
+pub mod scalar;
+pub mod semantics;
+pub mod sequence;
 pub mod system;
 pub mod types;
 pub mod utility;
+pub mod values;
 
 pub use error::{Result, SqlError};

@@ -26,6 +26,10 @@ pub struct Prepared {
     pub columns: Arc<[ResultColumn]>,
     /// First word(s) of the command tag: `SELECT`, `INSERT`, `CREATE TABLE`, ….
     pub tag: &'static str,
+    /// Whether other sessions may run it: it shows nothing of the session that bound it.
+    pub shareable: bool,
+    /// SELECT … FOR UPDATE: what it reads is locked exclusively.
+    pub locks_rows: bool,
 }
 
 /// What runs.
@@ -54,12 +58,31 @@ pub enum Plan {
 }
 
 impl Plan {
+    /// Whether it changes nothing, so that a snapshot serves it unless rows are to be locked.
+    pub fn reads_only(&self) -> bool {
+        matches!(self, Plan::Point(_) | Plan::Analytical(_))
+    }
+
+    /// Which executor runs it, for the system views.
+    pub fn executor(&self) -> &'static str {
+        match self {
+            Plan::Point(_) => "point",
+            Plan::Analytical(_) => "analytical",
+            Plan::Write(_) => "write",
+            Plan::Ddl(_) => "ddl",
+            Plan::Copy(_) => "copy",
+            Plan::Explain { of, .. } => of.plan.executor(),
+            Plan::Utility(_) | Plan::Empty => "session",
+        }
+    }
+
     /// The tables whose partitions it locks or reads, in the order its needs refer to.
     pub fn tables(&self) -> &[Arc<Table>] {
         match self {
             Plan::Point(plan) => plan.tables(),
             Plan::Analytical(plan) => plan.tables(),
             Plan::Write(plan) => plan.tables(),
+            Plan::Copy(plan) => plan.tables(),
             _ => &[],
         }
     }

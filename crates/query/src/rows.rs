@@ -86,6 +86,13 @@ impl RowSet {
         }
     }
 
+    /// Adds a row of as many values as there are columns.
+    pub fn push_row<'a>(&mut self, values: impl Iterator<Item = ValueRef<'a>>) {
+        values.for_each(|value| self.push(value));
+        self.rows += 1;
+        debug_assert_eq!(self.cells.len(), self.rows * self.width);
+    }
+
     fn push(&mut self, value: ValueRef<'_>) {
         let start = self.bytes.len() as u32;
         let cell = match value {
@@ -97,7 +104,7 @@ impl RowSet {
                 self.bytes.extend_from_slice(bytes);
                 Cell::Bytes { start, len: bytes.len() as u32 }
             }
-            fixed => Cell::Fixed(fixed.fixed().expect("neither text nor bytes")),
+            other => Cell::Fixed(fixed(other).expect("neither text nor bytes")),
         };
         self.cells.push(cell);
     }
@@ -110,4 +117,26 @@ impl RowSink for RowSet {
         self.rows += 1;
         Ok(true)
     }
+}
+
+/// The value without its lifetime, if it lends nothing.
+#[inline]
+pub(crate) fn fixed(value: ValueRef<'_>) -> Option<ValueRef<'static>> {
+    Some(match value {
+        ValueRef::Null => ValueRef::Null,
+        ValueRef::Bool(value) => ValueRef::Bool(value),
+        ValueRef::Int16(value) => ValueRef::Int16(value),
+        ValueRef::Int32(value) => ValueRef::Int32(value),
+        ValueRef::Int64(value) => ValueRef::Int64(value),
+        ValueRef::Float32(value) => ValueRef::Float32(value),
+        ValueRef::Float64(value) => ValueRef::Float64(value),
+        ValueRef::Decimal(value) => ValueRef::Decimal(value),
+        ValueRef::Date(value) => ValueRef::Date(value),
+        ValueRef::Time(value) => ValueRef::Time(value),
+        ValueRef::Timestamp(value) => ValueRef::Timestamp(value),
+        ValueRef::TimestampTz(value) => ValueRef::TimestampTz(value),
+        ValueRef::Interval(value) => ValueRef::Interval(value),
+        ValueRef::Uuid(value) => ValueRef::Uuid(value),
+        ValueRef::Text(_) | ValueRef::Bytes(_) => return None,
+    })
 }

@@ -1,0 +1,390 @@
+//! Arithmetic that refuses overflow and division by zero, and division of decimals.
+//!
+//! [`Checked`] stands for `+ - * /` and unary minus where Arrow's kernels, as DataFusion calls
+//! them, would wrap (integers), go to infinity (floats) or beyond 38 digits (decimals). Integer
+//! division and remainder are exact in Arrow already and stay operators.
+//!
+//! Cost: integers as Arrow's checked kernels; floats and decimals at the edge of their precision
+//! pay one more pass over the result.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array, PrimitiveArray, Scalar};
+use arrow::compute::kernels::numeric;
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type};
+use arrow_buffer::i256;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+
+use crate::coerce::number::{check_decimal, power_of_ten};
+use crate::diagnose::{division_by_zero, external, out_of_range};
+use crate::semantics::digits_of;
+
+/// Which operation is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum CheckedOp {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Negate,
+}
+
+/// A checked operation on two values (one for [`CheckedOp::Negate`]) of one type.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Checked {
+    op: CheckedOp,
+    /// The type that the plain operator would have.
+    result: DataType,
+    signature: Signature,
+}
+
+/// Puts the checked form of an operator where its operands need one.
+pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (op, args) = match &expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let checked = match op {
+                Operator::Plus => CheckedOp::Add,
+                Operator::Minus => CheckedOp::Subtract,
+                Operator::Multiply => CheckedOp::Multiply,
+                Operator::Divide => CheckedOp::Divide,
+                _ => return Ok(Transformed::no(expr)),
+            };
+            let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+            let result = expr.get_type(schema)?;
+            if !needs_check(checked, &lt, &rt, &result) {
+                return Ok(Transformed::no(expr));
+            }
+            (Checked::new(checked, result), vec![left.as_ref().clone(), right.as_ref().clone()])
+        }
+        Expr::Negative(inner) => {
+            let ty = inner.get_type(schema)?;
+            if !ty.is_signed_integer() || matches!(inner.as_ref(), Expr::Literal(..)) {
+                return Ok(Transformed::no(expr));
+            }
+            (Checked::new(CheckedOp::Negate, ty), vec![inner.as_ref().clone()])
+        }
+        _ => return Ok(Transformed::no(expr)),
+    };
+    let function = Arc::new(ScalarUDF::new_from_impl(op));
+    Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
+}
+
+fn needs_check(op: CheckedOp, left: &DataType, right: &DataType, result: &DataType) -> bool {
+    match (left, right) {
+        (left, right) if left != right && !left.is_decimal() => false,
+        (DataType::Float32 | DataType::Float64, _) => true,
+        (left, _) if left.is_integer() => op != CheckedOp::Divide,
+        (DataType::Decimal128(..), DataType::Decimal128(..)) => {
+            op != CheckedOp::Divide && matches!(result, DataType::Decimal128(38, _))
+        }
+        _ => false,
+    }
+}
+
+/// Undoes [`check`].
+pub fn uncheck(expr: Expr) -> Transformed<Expr> {
+    let Some(op) = crate::semantics::checked(&expr).map(|checked| checked.op) else {
+        return Transformed::no(expr);
+    };
+    let Expr::ScalarFunction(ScalarFunction { mut args, .. }) = expr else {
+        unreachable!("found as a function")
+    };
+    let last = args.pop().expect("an operand");
+    let op = match op {
+        CheckedOp::Add => Operator::Plus,
+        CheckedOp::Subtract => Operator::Minus,
+        CheckedOp::Multiply => Operator::Multiply,
+        CheckedOp::Divide => Operator::Divide,
+        CheckedOp::Negate => return Transformed::yes(Expr::Negative(Box::new(last))),
+    };
+    let first = args.pop().expect("two operands");
+    Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(Box::new(first), op, Box::new(last))))
+}
+
+impl Checked {
+    fn new(op: CheckedOp, result: DataType) -> Self {
+        let arguments = if op == CheckedOp::Negate { 1 } else { 2 };
+        Checked { op, result, signature: Signature::any(arguments, Volatility::Immutable) }
+    }
+
+    /// Which operation.
+    pub fn op(&self) -> CheckedOp {
+        self.op
+    }
+}
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        match self.op {
+            CheckedOp::Add => "checked_add",
+            CheckedOp::Subtract => "checked_subtract",
+            CheckedOp::Multiply => "checked_multiply",
+            CheckedOp::Divide => "checked_divide",
+            CheckedOp::Negate => "checked_negate",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.result.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let all_scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let left = datum(&args.args[0])?;
+        let array = if self.op == CheckedOp::Negate {
+            numeric::neg(left.get().0)?
+        } else {
+            let right = datum(&args.args[1])?;
+            self.calculate(left.as_ref(), right.as_ref())?
+        };
+        if all_scalars {
+            return ScalarValue::try_from_array(&array, 0).map(ColumnarValue::Scalar);
+        }
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+fn datum(value: &ColumnarValue) -> Result<Box<dyn Datum>> {
+    Ok(match value {
+        ColumnarValue::Array(array) => Box::new(Arc::clone(array)),
+        ColumnarValue::Scalar(scalar) => Box::new(Scalar::new(scalar.to_array()?)),
+    })
+}
+
+impl Checked {
+    fn calculate(&self, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef> {
+        if self.op == CheckedOp::Divide && has_zero(right) {
+            return Err(external(division_by_zero()));
+        }
+        let result = match self.op {
+            CheckedOp::Add => numeric::add(left, right),
+            CheckedOp::Subtract => numeric::sub(left, right),
+            CheckedOp::Multiply => numeric::mul(left, right),
+            CheckedOp::Divide => numeric::div(left, right),
+            CheckedOp::Negate => unreachable!("has one operand"),
+        };
+        let result = result.map_err(|error| match error {
+            arrow::error::ArrowError::ArithmeticOverflow(_) => external(self.overflow()),
+            other => other.into(),
+        })?;
+        if self.went_too_far(&result, left, right) {
+            return Err(external(self.overflow()));
+        }
+        Ok(result)
+    }
+
+    fn overflow(&self) -> crate::error::SqlError {
+        out_of_range(match &self.result {
+            DataType::Int8 | DataType::Int16 => "smallint",
+            DataType::Int32 => "integer",
+            DataType::Int64 => "bigint",
+            DataType::Float32 | DataType::Float64 => {
+                return crate::error::SqlError::new(
+                    crate::error::SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+                    "value out of range: overflow",
+                );
+            }
+            _ => "numeric",
+        })
+    }
+
+    /// Whether floats became infinite from finite ones, or decimals have more than 38 digits.
+    fn went_too_far(&self, result: &ArrayRef, left: &dyn Datum, right: &dyn Datum) -> bool {
+        match result.data_type() {
+            DataType::Float64 => {
+                let values = result.as_primitive::<Float64Type>();
+                let infinite = |v: f64| v.is_infinite();
+                any(values, infinite)
+                    && !any(left.get().0.as_primitive::<Float64Type>(), infinite)
+                    && !any(right.get().0.as_primitive::<Float64Type>(), infinite)
+            }
+            DataType::Float32 => {
+                let values = result.as_primitive::<Float32Type>();
+                let infinite = |v: f32| v.is_infinite();
+                any(values, infinite)
+                    && !any(left.get().0.as_primitive::<Float32Type>(), infinite)
+                    && !any(right.get().0.as_primitive::<Float32Type>(), infinite)
+            }
+            DataType::Decimal128(38, _) => {
+                const LIMIT: i128 = 10i128.pow(38);
+                any(result.as_primitive::<Decimal128Type>(), |v| !(-LIMIT < v && v < LIMIT))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn any<T: arrow::datatypes::ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+    is: impl Fn(T::Native) -> bool,
+) -> bool {
+    // Branch-free over the values first; NULLs may hold anything, so a find is looked at again.
+    array.values().iter().fold(false, |found, value| found | is(*value))
+        && array.iter().flatten().any(is)
+}
+
+fn has_zero(divisor: &dyn Datum) -> bool {
+    let array = divisor.get().0;
+    match array.data_type() {
+        DataType::Float64 => any(array.as_primitive::<Float64Type>(), |v| v == 0.0),
+        DataType::Float32 => any(array.as_primitive::<Float32Type>(), |v| v == 0.0),
+        _ => false,
+    }
+}
+
+/// NUMERIC `/` NUMERIC with at least sixteen places, rounded half away from zero.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct NumericDivision {
+    /// Places of the result.
+    scale: i8,
+    signature: Signature,
+}
+
+/// Places that a quotient has at least, as PostgreSQL's has significant digits.
+const QUOTIENT_PLACES: i8 = 16;
+
+impl NumericDivision {
+    /// `left / right` of decimals or integers, at least one of them decimal.
+    pub fn call(left: Expr, left_type: &DataType, right: Expr, right_type: &DataType) -> Expr {
+        let (left, left_scale) = as_decimal(left, left_type);
+        let (right, right_scale) = as_decimal(right, right_type);
+        let scale = QUOTIENT_PLACES.max(left_scale).max(right_scale).min(30);
+        let function = NumericDivision { scale, signature: Signature::any(2, Volatility::Immutable) };
+        ScalarUDF::new_from_impl(function).call(vec![left, right])
+    }
+
+    /// Places of the result.
+    pub fn scale(&self) -> i8 {
+        self.scale
+    }
+
+    /// The quotient of unscaled values. Errors: 22012, 22003.
+    pub fn divide(
+        &self,
+        left: i128,
+        left_scale: i8,
+        right: i128,
+        right_scale: i8,
+    ) -> crate::error::Result<i128> {
+        if right == 0 {
+            return Err(division_by_zero());
+        }
+        let shift = i32::from(self.scale) - i32::from(left_scale) + i32::from(right_scale);
+        let factor = power_of_ten(shift.max(0) as u32).ok_or_else(|| out_of_range("numeric"))?;
+        let quotient = match left.checked_mul(factor) {
+            Some(scaled) => rounded(scaled, right),
+            None => {
+                let scaled = i256::from_i128(left).checked_mul(i256::from_i128(factor));
+                let scaled = scaled.ok_or_else(|| out_of_range("numeric"))?;
+                let doubled = scaled.wrapping_mul(i256::from_i128(2));
+                let divisor = i256::from_i128(right);
+                let twice = doubled.wrapping_div(divisor);
+                let away = i256::from_i128(if (left < 0) == (right < 0) { 1 } else { -1 });
+                let half = twice.wrapping_add(away).wrapping_div(i256::from_i128(2));
+                half.to_i128().ok_or_else(|| out_of_range("numeric"))?
+            }
+        };
+        check_decimal(quotient, 38, self.scale).map_err(|_| out_of_range("numeric"))
+    }
+}
+
+/// Quotient rounded half away from zero.
+fn rounded(dividend: i128, divisor: i128) -> i128 {
+    let (quotient, remainder) = (dividend / divisor, dividend % divisor);
+    let twice = remainder.unsigned_abs() * 2;
+    if twice >= divisor.unsigned_abs() {
+        quotient + if (dividend < 0) == (divisor < 0) { 1 } else { -1 }
+    } else {
+        quotient
+    }
+}
+
+fn as_decimal(expr: Expr, ty: &DataType) -> (Expr, i8) {
+    match (ty, digits_of(ty)) {
+        (DataType::Decimal128(_, scale), _) => (expr, *scale),
+        (_, digits) => {
+            let target = DataType::Decimal128(digits.unwrap_or(38), 0);
+            let cast = datafusion::logical_expr::Cast::new(Box::new(expr), target);
+            (Expr::Cast(cast), 0)
+        }
+    }
+}
+
+impl ScalarUDFImpl for NumericDivision {
+    fn name(&self) -> &str {
+        "numeric_division"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Decimal128(38, self.scale))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let all_scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let scales: Vec<i8> = arrays
+            .iter()
+            .map(|array| match array.data_type() {
+                DataType::Decimal128(_, scale) => *scale,
+                _ => 0,
+            })
+            .collect();
+        let lefts = arrays[0].as_primitive::<Decimal128Type>();
+        let rights = arrays[1].as_primitive::<Decimal128Type>();
+        let quotients = lefts.iter().zip(rights).map(|pair| match pair {
+            (Some(left), Some(right)) => {
+                self.divide(left, scales[0], right, scales[1]).map(Some).map_err(external)
+            }
+            _ => Ok(None),
+        });
+        let array: Decimal128Array = quotients.collect::<Result<_>>()?;
+        let array: ArrayRef = Arc::new(array.with_precision_and_scale(38, self.scale)?);
+        if all_scalars {
+            return ScalarValue::try_from_array(&array, 0).map(ColumnarValue::Scalar);
+        }
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn division(scale: i8) -> NumericDivision {
+        NumericDivision { scale, signature: Signature::any(2, Volatility::Immutable) }
+    }
+
+    #[test]
+    fn quotients_round_half_away_from_zero() {
+        let divide = |l, ls, r, rs| division(2).divide(l, ls, r, rs).map_err(|e| e.state());
+        assert_eq!(divide(1, 0, 3, 0), Ok(33));
+        assert_eq!(divide(2, 0, 3, 0), Ok(67));
+        assert_eq!(divide(-1, 0, 8, 0), Ok(-13));
+        assert_eq!(divide(1005, 3, 1, 0), Ok(101));
+        assert_eq!(divide(1, 0, 0, 3), Err(crate::error::SqlState::DIVISION_BY_ZERO));
+        let large = 10i128.pow(37);
+        assert_eq!(
+            division(16).divide(large, 0, 10i128.pow(36), 0).map_err(|e| e.state()),
+            Ok(10 * 10i128.pow(16))
+        );
+        assert_eq!(
+            division(16).divide(large, 0, 3, 0).map_err(|e| e.state()),
+            Err(crate::error::SqlState::NUMERIC_VALUE_OUT_OF_RANGE)
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! TRUNCATE.
+
+use std::collections::BTreeSet;
+
+use datafusion::sql::sqlparser::ast::{CascadeOption, Truncate, TruncateIdentityOption};
+use halcyon_base::ids::TableId;
+
+use super::{DdlContext, parts, sequence};
+use crate::catalog::Privilege;
+use crate::error::{Result, SqlError, SqlState};
+
+/// TRUNCATE [RESTART IDENTITY] [CASCADE].
+pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<()> {
+    if truncate.partitions.is_some() {
+        return Err(SqlError::unsupported("TRUNCATE … PARTITION"));
+    }
+    let mut all: BTreeSet<TableId> = BTreeSet::new();
+    for target in &truncate.table_names {
+        let name = parts(&target.name)?;
+        if truncate.if_exists && cx.catalog.resolve(&name, cx.search_path()).is_none() {
+            continue;
+        }
+        let table = cx.catalog.find_table(&name, cx.search_path())?;
+        cx.catalog.require_on_table(cx.user(), &table, Privilege::Truncate)?;
+        all.insert(table.id);
+    }
+    let mut open: Vec<TableId> = all.iter().copied().collect();
+    while let Some(id) = open.pop() {
+        let table = cx.catalog.table(id).clone();
+        for (referrer, key) in &table.referenced_by {
+            if all.contains(referrer) {
+                continue;
+            }
+            let other = cx.catalog.table(*referrer).clone();
+            if truncate.cascade != Some(CascadeOption::Cascade) {
+                return Err(SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "cannot truncate a table referenced in a foreign key constraint",
+                )
+                .detail(format!(
+                    "Table \"{}\" references \"{}\" by constraint \"{key}\".",
+                    other.name, table.name
+                ))
+                .hint(format!(
+                    "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
+                    other.name
+                )));
+            }
+            cx.catalog.require_on_table(cx.user(), &other, Privilege::Truncate)?;
+            let notice = format!("truncate cascades to table \"{}\"", other.name);
+            cx.notice(SqlState::SUCCESSFUL_COMPLETION, notice);
+            all.insert(*referrer);
+            open.push(*referrer);
+        }
+    }
+    for id in all {
+        let table = cx.catalog.table(id).clone();
+        cx.alter_all(&table, |root| {
+            root.truncate();
+            Ok(())
+        })?;
+        if truncate.identity == Some(TruncateIdentityOption::Restart) {
+            sequence::restart_of_table(cx, &table);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,505 @@
+//! From relations to nodes: an index for every table, an order for every join.
+
+use datafusion::logical_expr::LogicalPlan;
+
+use super::PointPlan;
+use super::access::{self, Access, Choice, Path, RANK_UNIQUE, Wanted};
+use super::aggregate::{Function, Rule};
+use super::rel::{Builder, JoinKind, JoinRel, Rel, Scan, SortKey};
+use super::run::UniqueLookup;
+use crate::error::Result;
+use crate::scalar::{Ir, Program};
+
+/// A step of a plan. `id` counts its rows.
+pub(super) struct Node {
+    pub(super) id: usize,
+    pub(super) kind: Kind,
+}
+
+pub(super) enum Kind {
+    Rows { rows: Vec<Vec<Program>>, slots: Vec<usize> },
+    Scan(ScanNode),
+    Filter { input: Box<Node>, conditions: Vec<Program> },
+    Project { input: Box<Node>, defs: Vec<(usize, Program)> },
+    /// For every row of the outer side those of the inner side.
+    Loop { kind: JoinKind, outer: Box<Node>, inner: Box<Node>, inner_slots: Vec<usize> },
+    Aggregate(AggregateNode),
+    Sort { input: Box<Node>, keys: Vec<(usize, SortKey)>, fetch: Option<usize>, carry: Vec<usize>, state: usize },
+    Limit { input: Box<Node>, skip: Option<Program>, fetch: Option<Program> },
+    Distinct { input: Box<Node>, slots: Vec<usize>, state: usize },
+    Union { inputs: Vec<(Node, Vec<usize>)>, slots: Vec<usize> },
+}
+
+/// Reads a table.
+pub(super) struct ScanNode {
+    pub(super) table: usize,
+    pub(super) access: Access,
+    /// Columns that conditions read.
+    pub(super) early: Vec<(u16, usize)>,
+    pub(super) conditions: Vec<Program>,
+    /// Columns that are read of rows which pass.
+    pub(super) late: Vec<(u16, usize)>,
+    pub(super) row_id: Option<usize>,
+}
+
+/// Folds its input into groups.
+pub(super) struct AggregateNode {
+    pub(super) input: Box<Node>,
+    pub(super) groups: Vec<usize>,
+    pub(super) aggregates: Vec<AggregateStep>,
+    /// The input comes in the order of MIN's or MAX's argument: its first row decides.
+    pub(super) first_only: bool,
+    pub(super) state: usize,
+}
+
+pub(super) struct AggregateStep {
+    pub(super) rule: Rule,
+    pub(super) arg: Option<Program>,
+    pub(super) filter: Option<Program>,
+    pub(super) distinct: bool,
+    pub(super) slot: usize,
+}
+
+/// Slots whose values are there already.
+#[derive(Clone, Default)]
+pub(super) struct Bound(Vec<bool>);
+
+impl Bound {
+    pub(super) fn contains(&self, slot: usize) -> bool {
+        self.0.get(slot).copied().unwrap_or(false)
+    }
+
+    fn add(&mut self, slot: usize) {
+        if self.0.len() <= slot {
+            self.0.resize(slot + 1, false);
+        }
+        self.0[slot] = true;
+    }
+
+    fn with(&self, slots: &[usize]) -> Bound {
+        let mut bound = self.clone();
+        slots.iter().for_each(|slot| bound.add(*slot));
+        bound
+    }
+}
+
+/// Compiles a plan; None if a table would have to be read as a whole. Errors: 0A000 if a part of it
+/// is not for this executor.
+pub(super) fn compile(plan: &LogicalPlan) -> Result<Option<PointPlan>> {
+    let mut builder = Builder::default();
+    let (rel, output) = builder.rel(plan)?;
+    let subqueries = std::mem::take(&mut builder.subqueries);
+    let mut planner = Planner { builder: &builder, node_count: 0, state_count: 0 };
+    let mut bound = Bound::default();
+    let none = Wanted { keys: &[], limited: false };
+    let mut steps = vec![];
+    for (rel, value, slot) in &subqueries {
+        let Some(planned) = planner.plan(rel, vec![], &bound, none) else { return Ok(None) };
+        steps.push((planned.node, *value, *slot));
+        bound.add(*slot);
+    }
+    let Some(planned) = planner.plan(&rel, vec![], &bound, none) else { return Ok(None) };
+    let (node_count, state_count) = (planner.node_count, planner.state_count);
+    let fast = UniqueLookup::of(&planned.node, &output, steps.is_empty(), &builder.tables);
+    Ok(Some(PointPlan {
+        slot_count: builder.slots.len(),
+        tables: builder.tables,
+        subqueries: steps,
+        root: planned.node,
+        output,
+        node_count,
+        state_count,
+        fast,
+    }))
+}
+
+struct Planner<'b> {
+    builder: &'b Builder,
+    node_count: usize,
+    state_count: usize,
+}
+
+struct Planned {
+    node: Node,
+    /// The rows come in the wanted order.
+    ordered: bool,
+    /// There is at most one row.
+    single: bool,
+    rank: u32,
+}
+
+impl Planner<'_> {
+    fn node(&mut self, kind: Kind) -> Node {
+        self.node_count += 1;
+        Node { id: self.node_count - 1, kind }
+    }
+
+    fn state(&mut self) -> usize {
+        self.state_count += 1;
+        self.state_count - 1
+    }
+
+    /// Plans a relation such that all `conditions` hold, with `bound` slots known.
+    fn plan(
+        &mut self,
+        rel: &Rel,
+        conditions: Vec<Ir>,
+        bound: &Bound,
+        wanted: Wanted<'_>,
+    ) -> Option<Planned> {
+        match rel {
+            Rel::Scan(scan) => self.scan(scan, conditions, bound, wanted),
+            Rel::Filter { input, conditions: own } => {
+                let all = own.iter().cloned().chain(conditions).collect();
+                self.plan(input, all, bound, wanted)
+            }
+            Rel::Project { input, defs } => self.project(input, defs, conditions, bound, wanted),
+            Rel::Join(join) if join.kind == JoinKind::Inner => {
+                self.inner(rel, conditions, bound, wanted)
+            }
+            Rel::Join(join) => self.outer(join, conditions, bound, wanted),
+            Rel::Rows { rows, slots } => {
+                let compile = |row: &Vec<Ir>| row.iter().map(Program::from_ir).collect();
+                let rows: Vec<Vec<Program>> = rows.iter().map(compile).collect();
+                let (single, slots) = (rows.len() <= 1, slots.clone());
+                let node = self.node(Kind::Rows { rows, slots });
+                let ordered = single || wanted.keys.is_empty();
+                let planned = Planned { node, ordered, single, rank: RANK_UNIQUE };
+                Some(self.filtered(planned, conditions))
+            }
+            Rel::Aggregate { .. } => self.aggregate(rel, conditions, bound),
+            Rel::Sort { input, keys, fetch, carry } => {
+                let limited = fetch.is_some() || wanted.limited;
+                let below = Wanted { keys, limited };
+                // What LIMIT counts must not be filtered before.
+                let (inside, above) = if fetch.is_some() { (vec![], conditions) } else { (conditions, vec![]) };
+                let planned = self.sort(input, keys, *fetch, carry, inside, bound, below)?;
+                let ordered = wanted.keys.is_empty() || keys.starts_with(wanted.keys);
+                Some(self.filtered(Planned { ordered, ..planned }, above))
+            }
+            Rel::Limit { input, skip, fetch } => {
+                let limited = fetch.is_some() || wanted.limited;
+                let planned = self.plan(input, vec![], bound, Wanted { keys: wanted.keys, limited })?;
+                let program = |ir: &Option<Ir>| ir.as_ref().map(Program::from_ir);
+                let (skip, fetch) = (program(skip), program(fetch));
+                let node = self.node(Kind::Limit { input: planned.node.into(), skip, fetch });
+                // Which rows a LIMIT takes must not depend on an order wanted above it.
+                let ordered = planned.ordered && wanted.keys.is_empty() || planned.single;
+                Some(self.filtered(Planned { node, ordered, ..planned }, conditions))
+            }
+            Rel::Distinct { input, slots } => {
+                let planned = self.plan(input, conditions, bound, Wanted { limited: false, ..wanted })?;
+                let kind = Kind::Distinct {
+                    input: planned.node.into(),
+                    slots: slots.clone(),
+                    state: self.state(),
+                };
+                Some(Planned { node: self.node(kind), ..planned })
+            }
+            Rel::Union { inputs, slots } => {
+                let mut nodes = vec![];
+                let none = Wanted { keys: &[], limited: wanted.limited && wanted.keys.is_empty() };
+                for (input, layout) in inputs {
+                    let planned = self.plan(input, vec![], bound, none)?;
+                    nodes.push((planned.node, layout.clone()));
+                }
+                let node = self.node(Kind::Union { inputs: nodes, slots: slots.clone() });
+                let ordered = wanted.keys.is_empty();
+                let planned = Planned { node, ordered, single: false, rank: 20 };
+                Some(self.filtered(planned, conditions))
+            }
+        }
+    }
+
+    fn filtered(&mut self, planned: Planned, conditions: Vec<Ir>) -> Planned {
+        if conditions.is_empty() {
+            return planned;
+        }
+        let conditions = conditions.iter().map(Program::from_ir).collect();
+        let node = self.node(Kind::Filter { input: planned.node.into(), conditions });
+        Planned { node, ..planned }
+    }
+
+    fn scan(
+        &mut self,
+        scan: &Scan,
+        conditions: Vec<Ir>,
+        bound: &Bound,
+        wanted: Wanted<'_>,
+    ) -> Option<Planned> {
+        let all: Vec<Ir> = scan.conditions.iter().cloned().chain(conditions).collect();
+        let table = &self.builder.tables[scan.table];
+        let Choice { access, residual, ordered, single, rank } =
+            access::choose(table, scan, &all, bound, wanted)?;
+        let mut read = Bound::default();
+        residual.iter().for_each(|at| all[*at].for_each_slot(&mut |slot| read.add(slot)));
+        let (early, late) = scan.columns.iter().copied().partition(|(_, slot)| read.contains(*slot));
+        let conditions = residual.iter().map(|at| Program::from_ir(&all[*at])).collect();
+        let (table, row_id) = (scan.table, scan.row_id);
+        let scan = ScanNode { table, access, early, conditions, late, row_id };
+        Some(Planned { node: self.node(Kind::Scan(scan)), ordered, single, rank })
+    }
+
+    fn project(
+        &mut self,
+        input: &Rel,
+        defs: &[(usize, Ir)],
+        conditions: Vec<Ir>,
+        bound: &Bound,
+        wanted: Wanted<'_>,
+    ) -> Option<Planned> {
+        let computed = |slot: usize| defs.iter().any(|(other, _)| *other == slot);
+        let (below, above): (Vec<Ir>, Vec<Ir>) =
+            conditions.into_iter().partition(|ir| ir.reads_only(&|slot| !computed(slot)));
+        let on_computed = wanted.keys.iter().any(|key| computed(key.slot));
+        let inner = match on_computed || !above.is_empty() {
+            true => Wanted { keys: if on_computed { &[] } else { wanted.keys }, limited: false },
+            false => wanted,
+        };
+        let planned = self.plan(input, below, bound, inner)?;
+        let ordered = planned.ordered && !on_computed || planned.single;
+        let defs = defs.iter().map(|(slot, ir)| (*slot, Program::from_ir(ir))).collect();
+        let node = self.node(Kind::Project { input: planned.node.into(), defs });
+        Some(self.filtered(Planned { node, ordered, ..planned }, above))
+    }
+
+    /// Inner joins: the member that is found best comes next, given what is known by then.
+    fn inner(
+        &mut self,
+        rel: &Rel,
+        mut conditions: Vec<Ir>,
+        bound: &Bound,
+        wanted: Wanted<'_>,
+    ) -> Option<Planned> {
+        let mut members = vec![];
+        flatten(rel, &mut members, &mut conditions);
+        let mut bound = bound.clone();
+        let mut so_far: Option<Planned> = None;
+        while !members.is_empty() {
+            let first = so_far.is_none();
+            // A join may reject what a LIMIT counts.
+            let wanted = Wanted { keys: if first { wanted.keys } else { &[] }, limited: false };
+            let mut best: Option<(usize, Planned)> = None;
+            for (at, member) in members.iter().enumerate() {
+                let known = bound.with(&provided(member));
+                let applicable = |ir: &&Ir| ir.reads_only(&|slot| known.contains(slot));
+                let usable: Vec<Ir> = conditions.iter().filter(applicable).cloned().collect();
+                let Some(planned) = self.plan(member, usable, &bound, wanted) else { continue };
+                if best.as_ref().is_none_or(|(_, best)| planned.rank < best.rank) {
+                    best = Some((at, planned));
+                }
+            }
+            let (at, planned) = best?;
+            let member = members.remove(at);
+            bound = bound.with(&provided(member));
+            conditions.retain(|ir| !ir.reads_only(&|slot| bound.contains(slot)));
+            so_far = Some(match so_far {
+                None => planned,
+                Some(outer) => self.joined(JoinKind::Inner, outer, planned, vec![]),
+            });
+        }
+        so_far
+    }
+
+    fn joined(
+        &mut self,
+        kind: JoinKind,
+        outer: Planned,
+        inner: Planned,
+        inner_slots: Vec<usize>,
+    ) -> Planned {
+        let single = outer.single && (inner.single || kind != JoinKind::Inner && kind != JoinKind::Left);
+        let ordered = outer.ordered && (!outer.single || single) || single;
+        let rank = outer.rank.max(inner.rank);
+        let (outer, inner) = (outer.node.into(), inner.node.into());
+        let node = self.node(Kind::Loop { kind, outer, inner, inner_slots });
+        Planned { node, ordered, single, rank }
+    }
+
+    /// Left, semi, anti and mark joins: the left side drives.
+    fn outer(
+        &mut self,
+        join: &JoinRel,
+        conditions: Vec<Ir>,
+        bound: &Bound,
+        wanted: Wanted<'_>,
+    ) -> Option<Planned> {
+        let left = provided(&join.left);
+        let known = bound.with(&left);
+        let (below, above): (Vec<Ir>, Vec<Ir>) =
+            conditions.into_iter().partition(|ir| ir.reads_only(&|slot| known.contains(slot)));
+        let rejects = !matches!(join.kind, JoinKind::Left | JoinKind::Mark(_)) || !above.is_empty();
+        let outer_wanted = Wanted { limited: wanted.limited && !rejects, ..wanted };
+        let outer = self.plan(&join.left, below, bound, outer_wanted)?;
+        let none = Wanted { keys: &[], limited: false };
+        let inner = self.plan(&join.right, join.conditions.clone(), &known, none)?;
+        let planned = self.joined(join.kind, outer, inner, join.right_slots.clone());
+        Some(self.filtered(planned, above))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn sort(
+        &mut self,
+        input: &Rel,
+        keys: &[SortKey],
+        fetch: Option<usize>,
+        carry: &[usize],
+        conditions: Vec<Ir>,
+        bound: &Bound,
+        wanted: Wanted<'_>,
+    ) -> Option<Planned> {
+        let planned = self.plan(input, conditions, bound, wanted)?;
+        if planned.ordered {
+            let Some(fetch) = fetch else { return Some(planned) };
+            let fetch = Some(Program::constant(halcyon_store::Value::Int64(fetch as i64)));
+            let node = self.node(Kind::Limit { input: planned.node.into(), skip: None, fetch });
+            return Some(Planned { node, ..planned });
+        }
+        let place = |slot: usize| carry.iter().position(|other| *other == slot);
+        let keys = keys.iter().map(|key| Some((place(key.slot)?, *key))).collect::<Option<_>>()?;
+        let (carry, state) = (carry.to_vec(), self.state());
+        let node = self.node(Kind::Sort { input: planned.node.into(), keys, fetch, carry, state });
+        Some(Planned { node, ordered: true, ..planned })
+    }
+
+    fn aggregate(&mut self, rel: &Rel, conditions: Vec<Ir>, bound: &Bound) -> Option<Planned> {
+        let Rel::Aggregate { input, groups, aggregates } = rel else { unreachable!("asked so") };
+        let on_groups = |slot: usize| groups.contains(&slot) || bound.contains(slot);
+        let (below, above): (Vec<Ir>, Vec<Ir>) = conditions
+            .into_iter()
+            .partition(|ir| !groups.is_empty() && ir.reads_only(&on_groups));
+        let (planned, first_only) = match self.extreme(rel, bound) {
+            Some(planned) => (planned, true),
+            None => {
+                let none = Wanted { keys: &[], limited: false };
+                (self.plan(input, below, bound, none)?, false)
+            }
+        };
+        let steps = aggregates.iter().map(|aggregate| AggregateStep {
+            rule: Rule::new(aggregate),
+            arg: aggregate.arg.as_ref().map(Program::from_ir),
+            filter: aggregate.filter.as_ref().map(Program::from_ir),
+            distinct: aggregate.distinct,
+            slot: aggregate.slot,
+        });
+        let kind = Kind::Aggregate(AggregateNode {
+            input: planned.node.into(),
+            groups: groups.clone(),
+            aggregates: steps.collect(),
+            first_only,
+            state: self.state(),
+        });
+        let single = groups.is_empty();
+        let planned = Planned { node: self.node(kind), ordered: single, single, rank: planned.rank };
+        Some(self.filtered(planned, above))
+    }
+
+    /// MIN or MAX alone, over an index that has its argument in order.
+    fn extreme(&mut self, rel: &Rel, bound: &Bound) -> Option<Planned> {
+        let Rel::Aggregate { input, groups, aggregates } = rel else { return None };
+        let ([], [aggregate]) = (&groups[..], &aggregates[..]) else { return None };
+        let (Some(Ir::Slot(slot, ty)), None) = (&aggregate.arg, &aggregate.filter) else {
+            return None;
+        };
+        let descending = match aggregate.function {
+            Function::Min => false,
+            Function::Max => true,
+            _ => return None,
+        };
+        let not_null = Ir::IsNull { of: Ir::Slot(*slot, *ty).into(), negated: true };
+        let keys = [SortKey { slot: *slot, descending, nulls_first: false }];
+        let wanted = Wanted { keys: &keys, limited: true };
+        let planned = self.plan(input, vec![not_null], bound, wanted)?;
+        (planned.ordered && !planned.single).then_some(planned)
+    }
+}
+
+/// Takes inner joins apart.
+fn flatten<'r>(rel: &'r Rel, members: &mut Vec<&'r Rel>, conditions: &mut Vec<Ir>) {
+    match rel {
+        Rel::Join(join) if join.kind == JoinKind::Inner => {
+            conditions.extend(join.conditions.iter().cloned());
+            flatten(&join.left, members, conditions);
+            flatten(&join.right, members, conditions);
+        }
+        Rel::Filter { input, conditions: own } if is_inner(input) => {
+            conditions.extend(own.iter().cloned());
+            flatten(input, members, conditions);
+        }
+        other => members.push(other),
+    }
+}
+
+fn is_inner(rel: &Rel) -> bool {
+    match rel {
+        Rel::Join(join) => join.kind == JoinKind::Inner,
+        Rel::Filter { input, .. } => is_inner(input),
+        _ => false,
+    }
+}
+
+/// Every slot that gets its value within a relation.
+fn provided(rel: &Rel) -> Vec<usize> {
+    let mut slots = vec![];
+    collect(rel, &mut slots);
+    slots
+}
+
+fn collect(rel: &Rel, slots: &mut Vec<usize>) {
+    match rel {
+        Rel::Rows { slots: own, .. } => slots.extend(own),
+        Rel::Scan(scan) => {
+            slots.extend(scan.columns.iter().map(|(_, slot)| *slot));
+            slots.extend(scan.row_id);
+        }
+        Rel::Filter { input, .. }
+        | Rel::Sort { input, .. }
+        | Rel::Limit { input, .. }
+        | Rel::Distinct { input, .. } => collect(input, slots),
+        Rel::Project { input, defs } => {
+            slots.extend(defs.iter().map(|(slot, _)| *slot));
+            collect(input, slots);
+        }
+        Rel::Join(join) => {
+            collect(&join.left, slots);
+            collect(&join.right, slots);
+            if let JoinKind::Mark(slot) = join.kind {
+                slots.push(slot);
+            }
+        }
+        Rel::Aggregate { input, aggregates, .. } => {
+            slots.extend(aggregates.iter().map(|aggregate| aggregate.slot));
+            collect(input, slots);
+        }
+        Rel::Union { inputs, slots: own } => {
+            slots.extend(own);
+            inputs.iter().for_each(|(input, _)| collect(input, slots));
+        }
+    }
+}
+
+impl Kind {
+    /// The nodes that this one reads.
+    pub(super) fn inputs(&self) -> Vec<&Node> {
+        match self {
+            Kind::Rows { .. } | Kind::Scan(_) => vec![],
+            Kind::Filter { input, .. }
+            | Kind::Project { input, .. }
+            | Kind::Sort { input, .. }
+            | Kind::Limit { input, .. }
+            | Kind::Distinct { input, .. } => vec![input],
+            Kind::Aggregate(aggregate) => vec![&aggregate.input],
+            Kind::Loop { outer, inner, .. } => vec![outer, inner],
+            Kind::Union { inputs, .. } => inputs.iter().map(|(input, _)| input).collect(),
+        }
+    }
+}
+
+impl ScanNode {
+    /// Whether it is one lookup in a unique index, without further conditions.
+    pub(super) fn is_plain_lookup(&self) -> bool {
+        let Path::Index(path) = &self.access.path else { return false };
+        let one = |part: &access::Part| matches!(part, access::Part::One(_));
+        path.unique && path.prefix.iter().all(one) && self.conditions.is_empty()
+    }
+}

@@ -1,0 +1,968 @@
+//! Execution: every node pushes its rows to the next by calling it.
+//!
+//! A call returns whether more rows are welcome. A node that has enough (LIMIT, the inner side of a
+//! semi join) tells only its input so.
+
+use halcyon_base::{RowId, SqlState};
+use halcyon_store::{Cursor, Direction, KeyBuf, Partition, RowRef, ValueRef};
+use halcyon_txn::Mode;
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::PointPlan;
+use super::access::{Fit, IndexPath, Part, Path, Probe, Range};
+use super::planner::{AggregateNode, Kind, Node, ScanNode};
+use super::rel::{JoinKind, SortKey};
+use super::state::{Accumulator, Scratch, State, recycle};
+use crate::catalog::{Table, partition_of};
+use crate::error::{Result, SqlError};
+use crate::exec::{Env, Need, Roots};
+use crate::rows::RowSink;
+use crate::scalar::{Arena, Program, compare_values};
+
+/// Rows between two looks at whether the statement is cancelled.
+const POLL_ROWS: u32 = 1_024;
+
+/// What a running plan works with.
+pub(super) struct Cx<'a> {
+    pub(super) env: &'a Env<'a>,
+    pub(super) arena: &'a Arena,
+    pub(super) slots: Vec<ValueRef<'a>>,
+    tables: &'a [Arc<Table>],
+    roots: Roots<'a>,
+    temp: Arena,
+    keys: [KeyBuf; 2],
+    /// Values of lists, and of the key being encoded; a stack.
+    values: Vec<ValueRef<'a>>,
+    /// The row given to the sink.
+    row: Vec<ValueRef<'a>>,
+    states: Vec<State<'a>>,
+    counts: Vec<u64>,
+    polled: u32,
+}
+
+type Next<'n, 'a> = &'n mut dyn FnMut(&mut Cx<'a>) -> Result<bool>;
+
+/// Adds what an execution locks.
+pub(super) fn needs(plan: &PointPlan, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
+    let mut add = |need: Need| {
+        let covered = needs.iter().any(|other| {
+            other.table == need.table
+                && other.mode == need.mode
+                && (other.partition.is_none() || other.partition == need.partition)
+        });
+        if !covered {
+            needs.push(need);
+        }
+    };
+    if let Some(fast) = &plan.fast {
+        return fast.needs(&plan.tables, env, &mut add);
+    }
+    for (node, _, _) in &plan.subqueries {
+        node_needs(node, &plan.tables, env, &mut add)?;
+    }
+    node_needs(&plan.root, &plan.tables, env, &mut add)
+}
+
+fn node_needs(
+    node: &Node,
+    tables: &[Arc<Table>],
+    env: &Env<'_>,
+    add: &mut dyn FnMut(Need),
+) -> Result<()> {
+    if let Kind::Scan(scan) = &node.kind {
+        return scan_needs(scan, tables, env, add);
+    }
+    node.kind.inputs().into_iter().try_for_each(|input| node_needs(input, tables, env, add))
+}
+
+fn scan_needs(
+    scan: &ScanNode,
+    tables: &[Arc<Table>],
+    env: &Env<'_>,
+    add: &mut dyn FnMut(Need),
+) -> Result<()> {
+    let mut need = |partition| add(Need { table: scan.table, partition, mode: Mode::Shared });
+    let count = tables[scan.table].cells.len() as u32;
+    if count == 1 {
+        need(Some(0));
+        return Ok(());
+    }
+    match &scan.access.pin {
+        Some(pin) if pin.known => {
+            let arena = Arena::new();
+            if let Some(value) = pin.exact_in(&[], env, &arena)? {
+                need(Some(partition_of(value, count)));
+            }
+        }
+        _ => need(None),
+    }
+    Ok(())
+}
+
+/// See [`PointPlan::run`].
+pub(super) fn run(
+    plan: &PointPlan,
+    env: &Env<'_>,
+    roots: Roots<'_>,
+    sink: &mut dyn RowSink,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    scratch.arena.reset();
+    let Scratch { arena, temp, slots, key_values, row, keys, states, counts, .. } = scratch;
+    if let Some(fast) = &plan.fast {
+        counts.clear();
+        counts.resize(plan.node_count, 0);
+        let values = recycle(std::mem::take(slots));
+        let (result, values) = fast.run(&plan.tables, env, roots, arena, keys, values, sink, counts);
+        *slots = recycle(values);
+        return result;
+    }
+    counts.clear();
+    counts.resize(plan.node_count, 0);
+    states.resize_with(plan.state_count.max(states.len()), State::default);
+    let mut cx = Cx {
+        env,
+        arena,
+        slots: recycle(std::mem::take(slots)),
+        tables: &plan.tables,
+        roots,
+        temp: std::mem::take(temp),
+        keys: std::mem::take(keys),
+        values: recycle(std::mem::take(key_values)),
+        row: recycle(std::mem::take(row)),
+        states: recycle_states(std::mem::take(states)),
+        counts: std::mem::take(counts),
+        polled: 0,
+    };
+    cx.slots.resize(plan.slot_count, ValueRef::Null);
+    let result = cx.run(plan, sink);
+    *slots = recycle(cx.slots);
+    *temp = cx.temp;
+    *keys = cx.keys;
+    *key_values = recycle(cx.values);
+    *row = recycle(cx.row);
+    *states = recycle_states(cx.states);
+    *counts = cx.counts;
+    result
+}
+
+/// States for another execution, in the same memory.
+fn recycle_states<'b>(states: Vec<State<'_>>) -> Vec<State<'b>> {
+    states.into_iter().map(State::recycled).collect()
+}
+
+impl<'a> Cx<'a> {
+    fn run(&mut self, plan: &'a PointPlan, sink: &mut dyn RowSink) -> Result<()> {
+        for (node, value, slot) in &plan.subqueries {
+            self.subquery(node, *value, *slot)?;
+        }
+        let output = &plan.output[..];
+        let first = output.first().copied().unwrap_or(0);
+        let in_a_row = output.iter().enumerate().all(|(at, slot)| *slot == first + at);
+        if in_a_row {
+            let range = first..first + output.len();
+            self.node(&plan.root, &mut |cx| sink.row(&cx.slots[range.clone()]))?;
+            return Ok(());
+        }
+        let mut row = std::mem::take(&mut self.row);
+        let result = self.node(&plan.root, &mut |cx| {
+            row.clear();
+            row.extend(output.iter().map(|slot| cx.slots[*slot]));
+            sink.row(&row)
+        });
+        self.row = row;
+        result.map(|_| ())
+    }
+
+    fn subquery(&mut self, node: &'a Node, value: usize, slot: usize) -> Result<()> {
+        let mut found = None;
+        self.node(node, &mut |cx| match found.replace(cx.slots[value]) {
+            None => Ok(true),
+            Some(_) => Err(SqlError::new(
+                SqlState::CARDINALITY_VIOLATION,
+                "more than one row returned by a subquery used as an expression",
+            )),
+        })?;
+        self.slots[slot] = found.unwrap_or(ValueRef::Null);
+        Ok(())
+    }
+
+    #[inline]
+    fn eval(&self, program: &'a Program) -> Result<ValueRef<'a>> {
+        program.eval(&self.slots, self.env, self.arena)
+    }
+
+    /// Whether a row passes; text made on the way is thrown away.
+    #[inline]
+    fn passes(&mut self, program: &Program) -> Result<bool> {
+        if !program.makes_text() {
+            return program.passes(&self.slots, self.env, &self.temp);
+        }
+        let passes = program.passes(&self.slots, self.env, &self.temp);
+        self.temp.reset();
+        passes
+    }
+
+    #[inline]
+    fn all_pass(&mut self, programs: &[Program]) -> Result<bool> {
+        for program in programs {
+            if !self.passes(program)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Result<()> {
+        self.polled += 1;
+        if self.polled % POLL_ROWS == 0 && self.env.cancel.is_cancelled() {
+            return Err(SqlError::new(
+                SqlState::QUERY_CANCELED,
+                "canceling statement due to user request",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Gives a row to the next node.
+    #[inline]
+    fn emit(&mut self, id: usize, next: Next<'_, 'a>) -> Result<bool> {
+        self.counts[id] += 1;
+        next(self)
+    }
+
+    fn node(&mut self, node: &'a Node, next: Next<'_, 'a>) -> Result<bool> {
+        let id = node.id;
+        match &node.kind {
+            Kind::Scan(scan) => self.scan(scan, id, next),
+            Kind::Rows { rows, slots } => {
+                for row in rows {
+                    for (slot, program) in slots.iter().zip(row) {
+                        self.slots[*slot] = self.eval(program)?;
+                    }
+                    if !self.emit(id, next)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Kind::Filter { input, conditions } => self.node(input, &mut |cx| {
+                if cx.all_pass(conditions)? { cx.emit(id, next) } else { Ok(true) }
+            }),
+            Kind::Project { input, defs } => self.node(input, &mut |cx| {
+                for (slot, program) in defs {
+                    cx.slots[*slot] = cx.eval(program)?;
+                }
+                cx.emit(id, next)
+            }),
+            Kind::Loop { kind, outer, inner, inner_slots } => {
+                self.join(*kind, outer, inner, inner_slots, id, next)
+            }
+            Kind::Aggregate(aggregate) => self.aggregate(aggregate, id, next),
+            Kind::Sort { input, keys, fetch, carry, state } => {
+                self.sort(input, keys, *fetch, carry, *state, id, next)
+            }
+            Kind::Limit { input, skip, fetch } => {
+                self.limit(input, skip.as_ref(), fetch.as_ref(), id, next)
+            }
+            Kind::Distinct { input, slots, state } => {
+                self.states[*state].clear();
+                self.node(input, &mut |cx| {
+                    let key = slots.iter().map(|slot| cx.slots[*slot]);
+                    let (_, new) = cx.states[*state].keys.insert(slots.len(), key);
+                    if new { cx.emit(id, next) } else { Ok(true) }
+                })
+            }
+            Kind::Union { inputs, slots } => {
+                for (input, layout) in inputs {
+                    let more = self.node(input, &mut |cx| {
+                        for (to, from) in slots.iter().zip(layout) {
+                            cx.slots[*to] = cx.slots[*from];
+                        }
+                        cx.emit(id, next)
+                    })?;
+                    if !more {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    fn join(
+        &mut self,
+        kind: JoinKind,
+        outer: &'a Node,
+        inner: &'a Node,
+        inner_slots: &'a [usize],
+        id: usize,
+        next: Next<'_, 'a>,
+    ) -> Result<bool> {
+        self.node(outer, &mut |cx| match kind {
+            JoinKind::Inner => cx.node(inner, &mut |cx| cx.emit(id, next)),
+            JoinKind::Left => {
+                let mut matched = false;
+                let more = cx.node(inner, &mut |cx| {
+                    matched = true;
+                    cx.emit(id, next)
+                })?;
+                if matched {
+                    return Ok(more);
+                }
+                inner_slots.iter().for_each(|slot| cx.slots[*slot] = ValueRef::Null);
+                cx.emit(id, next)
+            }
+            JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_) => {
+                let mut matched = false;
+                cx.node(inner, &mut |_| {
+                    matched = true;
+                    Ok(false)
+                })?;
+                match kind {
+                    JoinKind::Mark(slot) => cx.slots[slot] = ValueRef::Bool(matched),
+                    JoinKind::Semi if !matched => return Ok(true),
+                    JoinKind::Anti if matched => return Ok(true),
+                    _ => {}
+                }
+                cx.emit(id, next)
+            }
+        })
+    }
+
+    fn limit(
+        &mut self,
+        input: &'a Node,
+        skip: Option<&'a Program>,
+        fetch: Option<&'a Program>,
+        id: usize,
+        next: Next<'_, 'a>,
+    ) -> Result<bool> {
+        let skip_state = SqlState::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE;
+        let mut to_skip = self.row_count(skip, "OFFSET", skip_state)?.unwrap_or(0);
+        let fetch_state = SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE;
+        let mut to_fetch = self.row_count(fetch, "LIMIT", fetch_state)?.unwrap_or(u64::MAX);
+        if to_fetch == 0 {
+            return Ok(true);
+        }
+        let mut more = true;
+        self.node(input, &mut |cx| {
+            if to_skip > 0 {
+                to_skip -= 1;
+                return Ok(true);
+            }
+            to_fetch -= 1;
+            more = cx.emit(id, next)?;
+            Ok(more && to_fetch > 0)
+        })?;
+        Ok(more)
+    }
+
+    /// The value of LIMIT or OFFSET; None if there is none, or it is NULL.
+    fn row_count(
+        &mut self,
+        program: Option<&'a Program>,
+        word: &str,
+        state: SqlState,
+    ) -> Result<Option<u64>> {
+        let Some(program) = program else { return Ok(None) };
+        let count = match self.eval(program)? {
+            ValueRef::Int16(count) => count as i64,
+            ValueRef::Int32(count) => count as i64,
+            ValueRef::Int64(count) => count,
+            _ => return Ok(None),
+        };
+        match u64::try_from(count) {
+            Ok(count) => Ok(Some(count)),
+            Err(_) => Err(SqlError::new(state, format!("{word} must not be negative"))),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn sort(
+        &mut self,
+        input: &'a Node,
+        keys: &'a [(usize, SortKey)],
+        fetch: Option<usize>,
+        carry: &'a [usize],
+        state: usize,
+        id: usize,
+        next: Next<'_, 'a>,
+    ) -> Result<bool> {
+        self.states[state].clear();
+        self.node(input, &mut |cx| {
+            let Cx { states, slots, .. } = cx;
+            states[state].rows.extend(carry.iter().map(|slot| slots[*slot]));
+            let number = states[state].order.len() as u32;
+            states[state].order.push(number);
+            Ok(true)
+        })?;
+        let mut own = std::mem::take(&mut self.states[state]);
+        let width = carry.len();
+        let rows = &own.rows;
+        own.order.sort_unstable_by(|a, b| {
+            let row = |number: u32| &rows[number as usize * width..][..width];
+            let (left, right) = (row(*a), row(*b));
+            let by_keys = keys.iter().map(|(place, key)| {
+                compare(left[*place], right[*place], key.descending, key.nulls_first)
+            });
+            by_keys.fold(Ordering::Equal, Ordering::then).then(a.cmp(b))
+        });
+        let mut more = true;
+        for number in own.order.iter().take(fetch.unwrap_or(usize::MAX)) {
+            let row = &own.rows[*number as usize * width..][..width];
+            for (slot, value) in carry.iter().zip(row) {
+                self.slots[*slot] = *value;
+            }
+            more = self.emit(id, next)?;
+            if !more {
+                break;
+            }
+        }
+        self.states[state] = own;
+        Ok(more)
+    }
+
+    fn aggregate(&mut self, of: &'a AggregateNode, id: usize, next: Next<'_, 'a>) -> Result<bool> {
+        let state = of.state;
+        self.states[state].clear();
+        if of.groups.is_empty() {
+            self.states[state].accumulators.resize(of.aggregates.len(), Accumulator::EMPTY);
+        }
+        self.node(&of.input, &mut |cx| {
+            cx.take_in(of)?;
+            Ok(!of.first_only)
+        })?;
+        let own = std::mem::take(&mut self.states[state]);
+        let groups = if of.groups.is_empty() { 1 } else { own.keys.len() };
+        let mut more = true;
+        for group in 0..groups {
+            if !of.groups.is_empty() {
+                for (slot, value) in of.groups.iter().zip(own.keys.key(group)) {
+                    self.slots[*slot] = *value;
+                }
+            }
+            let first = group * of.aggregates.len();
+            for (at, step) in of.aggregates.iter().enumerate() {
+                self.slots[step.slot] = step.rule.finish(&own.accumulators[first + at])?;
+            }
+            more = self.emit(id, next)?;
+            if !more {
+                break;
+            }
+        }
+        self.states[state] = own;
+        Ok(more)
+    }
+
+    /// Adds the row in the slots to its group.
+    fn take_in(&mut self, of: &'a AggregateNode) -> Result<()> {
+        let width = of.aggregates.len();
+        let mut group = 0;
+        if !of.groups.is_empty() {
+            let Cx { states, slots, .. } = self;
+            let state = &mut states[of.state];
+            let key = of.groups.iter().map(|slot| slots[*slot]);
+            let (number, new) = state.keys.insert(of.groups.len(), key);
+            if new {
+                let count = state.accumulators.len() + width;
+                state.accumulators.resize(count, Accumulator::EMPTY);
+            }
+            group = number;
+        }
+        for (at, step) in of.aggregates.iter().enumerate() {
+            if let Some(filter) = &step.filter
+                && !self.passes(filter)?
+            {
+                continue;
+            }
+            let value = match &step.arg {
+                None => ValueRef::Bool(true),
+                Some(arg) => self.eval(arg)?,
+            };
+            if value.is_null() {
+                continue;
+            }
+            let place = group * width + at;
+            let state = &mut self.states[of.state];
+            if step.distinct {
+                let key = [ValueRef::Int64(place as i64), value];
+                if !state.seen.insert(2, key.into_iter()).1 {
+                    continue;
+                }
+            }
+            step.rule.add(&mut state.accumulators[place], value)?;
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, scan: &'a ScanNode, id: usize, next: Next<'_, 'a>) -> Result<bool> {
+        let count = self.tables[scan.table].cells.len() as u32;
+        let partitions = match &scan.access.pin {
+            Some(pin) => match pin.exact(self)? {
+                Some(value) => {
+                    let partition = partition_of(value, count);
+                    partition..partition + 1
+                }
+                None => return Ok(true),
+            },
+            None => 0..count,
+        };
+        match &scan.access.path {
+            Path::Full => {
+                for partition in partitions {
+                    for row in self.partition(scan, partition).rows() {
+                        if !self.visit(scan, partition, row, id, next)? {
+                            return Ok(false);
+                        }
+                    }
+                }
+                Ok(true)
+            }
+            Path::Index(path) => {
+                let base = self.values.len();
+                let more = self.prefix(scan, path, 0, base, partitions, id, next);
+                self.values.truncate(base);
+                more
+            }
+        }
+    }
+
+    #[inline]
+    fn partition(&self, scan: &ScanNode, partition: u32) -> &'a Partition {
+        self.roots.partition(scan.table, partition)
+    }
+
+    /// Pushes the value of prefix column `at` and goes on with the next; lists one value at a time.
+    #[allow(clippy::too_many_arguments)]
+    fn prefix(
+        &mut self,
+        scan: &'a ScanNode,
+        path: &'a IndexPath,
+        at: usize,
+        base: usize,
+        partitions: std::ops::Range<u32>,
+        id: usize,
+        next: Next<'_, 'a>,
+    ) -> Result<bool> {
+        match path.prefix.get(at) {
+            None if path.unique => self.lookup(scan, path, base, partitions, id, next),
+            None => self.range(scan, path, base, partitions, id, next),
+            Some(Part::One(probe)) => match probe.exact(self)? {
+                None => Ok(true),
+                Some(value) => {
+                    self.values.push(value);
+                    let more = self.prefix(scan, path, at + 1, base, partitions, id, next);
+                    self.values.truncate(base + at);
+                    more
+                }
+            },
+            Some(Part::Many(probes)) => {
+                for (position, probe) in probes.iter().enumerate() {
+                    let Some(value) = probe.exact(self)? else { continue };
+                    if self.repeats(&probes[..position], value)? {
+                        continue;
+                    }
+                    self.values.push(value);
+                    let more = self.prefix(scan, path, at + 1, base, partitions.clone(), id, next);
+                    self.values.truncate(base + at);
+                    if !more? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Whether a value of a list stands in it before. Lists are short, or their values constant.
+    fn repeats(&mut self, before: &'a [Probe], value: ValueRef<'a>) -> Result<bool> {
+        for probe in before {
+            if let Some(other) = probe.exact(self)?
+                && compare_values(other, value).is_eq()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn lookup(
+        &mut self,
+        scan: &'a ScanNode,
+        path: &'a IndexPath,
+        base: usize,
+        partitions: std::ops::Range<u32>,
+        id: usize,
+        next: Next<'_, 'a>,
+    ) -> Result<bool> {
+        for number in partitions {
+            let partition = self.partition(scan, number);
+            let index = partition.index(path.index).expect("the catalog's indexes exist");
+            index.encode(&self.values[base..], &mut self.keys[0]);
+            if let Some(row) = index.get(&self.keys[0]) {
+                let row = partition.row(row).expect("an index names rows that exist");
+                if !self.visit(scan, number, row, id, next)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn range(
+        &mut self,
+        scan: &'a ScanNode,
+        path: &'a IndexPath,
+        base: usize,
+        partitions: std::ops::Range<u32>,
+        id: usize,
+        next: Next<'_, 'a>,
+    ) -> Result<bool> {
+        let Some(ends) = self.ends(path.range.as_ref())? else { return Ok(true) };
+        if partitions.len() > 1 && !scan.access.merge.is_empty() {
+            return self.merge(scan, path, ends, base, partitions, id, next);
+        }
+        for number in partitions {
+            let partition = self.partition(scan, number);
+            for row in self.cursor(partition, path, ends, base) {
+                let row = partition.row(row).expect("an index names rows that exist");
+                if !self.visit(scan, number, row, id, next)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Rows of several partitions in the index's order.
+    #[allow(clippy::too_many_arguments)]
+    fn merge(
+        &mut self,
+        scan: &'a ScanNode,
+        path: &'a IndexPath,
+        ends: Ends<'a>,
+        base: usize,
+        partitions: std::ops::Range<u32>,
+        id: usize,
+        next: Next<'_, 'a>,
+    ) -> Result<bool> {
+        // One allocation per execution, of one entry per partition.
+        let mut heads: Vec<Head<'a>> = Vec::with_capacity(partitions.len());
+        for number in partitions {
+            let partition = self.partition(scan, number);
+            let mut cursor = self.cursor(partition, path, ends, base);
+            if let Some(row) = next_row(partition, &mut cursor) {
+                heads.push(Head { partition, number, cursor, row });
+            }
+        }
+        let order = |a: &Head<'a>, b: &Head<'a>| {
+            let keys = scan.access.merge.iter().map(|(column, descending, nulls_first)| {
+                let column = *column as usize;
+                compare(a.row.value(column), b.row.value(column), *descending, *nulls_first)
+            });
+            keys.fold(Ordering::Equal, Ordering::then).then(a.number.cmp(&b.number))
+        };
+        loop {
+            let Some(first) = (0..heads.len()).min_by(|a, b| order(&heads[*a], &heads[*b])) else {
+                return Ok(true);
+            };
+            let head = &mut heads[first];
+            let (number, row) = (head.number, head.row);
+            match next_row(head.partition, &mut head.cursor) {
+                Some(row) => head.row = row,
+                None => drop(heads.swap_remove(first)),
+            }
+            if !self.visit(scan, number, row, id, next)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The ends of a range as values of the key column, in its order; None if nothing can match.
+    fn ends(&self, range: Option<&'a Range>) -> Result<Option<Ends<'a>>> {
+        let Some(range) = range else { return Ok(Some(Ends::default())) };
+        let mut ends = Ends::default();
+        if let Some(low) = &range.low {
+            match low.probe.fit(self)? {
+                Fit::Null | Fit::Above => return Ok(None),
+                Fit::Below => {}
+                Fit::At(value, exact) => ends.lower = Some((value, exact && low.inclusive)),
+            }
+        }
+        if let Some(high) = &range.high {
+            match high.probe.fit(self)? {
+                Fit::Null | Fit::Below => return Ok(None),
+                Fit::Above => {}
+                Fit::At(value, exact) => ends.upper = Some((value, !exact || high.inclusive)),
+            }
+        }
+        if range.column.descending {
+            std::mem::swap(&mut ends.lower, &mut ends.upper);
+        }
+        if range.skip_nulls {
+            let end =
+                if range.column.nulls_first { &mut ends.lower } else { &mut ends.upper };
+            end.get_or_insert((ValueRef::Null, false));
+        }
+        Ok(Some(ends))
+    }
+
+    fn cursor(
+        &mut self,
+        partition: &'a Partition,
+        path: &IndexPath,
+        ends: Ends<'a>,
+        base: usize,
+    ) -> Cursor<'a> {
+        let index = partition.index(path.index).expect("the catalog's indexes exist");
+        let [lower_key, upper_key] = &mut self.keys;
+        let values = &mut self.values;
+        let has_prefix = values.len() > base;
+        let mut bound = |end: Option<(ValueRef<'a>, bool)>, key: &mut KeyBuf| {
+            if let Some((value, _)) = end {
+                values.push(value);
+            }
+            index.encode(&values[base..], key);
+            if end.is_some() {
+                values.pop();
+            }
+        };
+        bound(ends.lower, lower_key);
+        bound(ends.upper, upper_key);
+        let lower = as_bound(ends.lower, has_prefix, lower_key);
+        let upper = as_bound(ends.upper, has_prefix, upper_key);
+        index.range(lower, upper, path.direction)
+    }
+
+    /// A row found: checked, read and given on.
+    #[inline]
+    fn visit(
+        &mut self,
+        scan: &'a ScanNode,
+        partition: u32,
+        row: RowRef<'a>,
+        id: usize,
+        next: Next<'_, 'a>,
+    ) -> Result<bool> {
+        self.poll()?;
+        if let Some(slot) = scan.row_id {
+            self.slots[slot] = row_id(partition, row.id());
+        }
+        for (column, slot) in &scan.early {
+            self.slots[*slot] = row.value(*column as usize);
+        }
+        if !self.all_pass(&scan.conditions)? {
+            return Ok(true);
+        }
+        for (column, slot) in &scan.late {
+            self.slots[*slot] = row.value(*column as usize);
+        }
+        self.emit(id, next)
+    }
+}
+
+/// The hidden column: partition number in the upper half, row in the lower.
+#[inline]
+fn row_id(partition: u32, row: RowId) -> ValueRef<'static> {
+    ValueRef::Int64((partition as i64) << 32 | row.0 as i64)
+}
+
+/// The ends of a range in the index's order, and whether they belong to it.
+#[derive(Clone, Copy, Default)]
+struct Ends<'a> {
+    lower: Option<(ValueRef<'a>, bool)>,
+    upper: Option<(ValueRef<'a>, bool)>,
+}
+
+fn as_bound<'k>(
+    end: Option<(ValueRef<'_>, bool)>,
+    has_prefix: bool,
+    key: &'k KeyBuf,
+) -> Bound<&'k KeyBuf> {
+    match end {
+        Some((_, true)) => Bound::Included(key),
+        Some((_, false)) => Bound::Excluded(key),
+        None if has_prefix => Bound::Included(key),
+        None => Bound::Unbounded,
+    }
+}
+
+/// The next row of one partition, while several are merged.
+struct Head<'a> {
+    partition: &'a Partition,
+    number: u32,
+    cursor: Cursor<'a>,
+    row: RowRef<'a>,
+}
+
+fn next_row<'a>(partition: &'a Partition, cursor: &mut Cursor<'a>) -> Option<RowRef<'a>> {
+    let row = cursor.next()?;
+    Some(partition.row(row).expect("an index names rows that exist"))
+}
+
+/// The order of two values, NULLs included.
+fn compare(left: ValueRef<'_>, right: ValueRef<'_>, descending: bool, nulls_first: bool) -> Ordering {
+    match (left.is_null(), right.is_null()) {
+        (true, true) => Ordering::Equal,
+        (true, false) if nulls_first => Ordering::Less,
+        (true, false) => Ordering::Greater,
+        (false, true) if nulls_first => Ordering::Greater,
+        (false, true) => Ordering::Less,
+        (false, false) if descending => compare_values(right, left),
+        (false, false) => compare_values(left, right),
+    }
+}
+
+/// One row by the whole key of a unique index, columns given as they are.
+///
+/// What it saves over the general way: slots, closures, states, and the second copy of each value
+/// (figures in docs, lab `point`).
+pub(super) struct UniqueLookup {
+    table: usize,
+    index: halcyon_base::IndexId,
+    pin: Option<usize>,
+    node: usize,
+    columns: Vec<u16>,
+    key: Vec<KeyPart>,
+}
+
+/// A value of the key, from where it is found soonest.
+enum KeyPart {
+    /// A parameter of the column's type.
+    Param(usize),
+    /// Anything else, as a scan would take it.
+    Probe(Probe),
+}
+
+impl UniqueLookup {
+    /// Recognises the plan.
+    pub(super) fn of(
+        node: &Node,
+        output: &[usize],
+        alone: bool,
+        tables: &[Arc<Table>],
+    ) -> Option<UniqueLookup> {
+        let Kind::Scan(scan) = &node.kind else { return None };
+        let Path::Index(path) = &scan.access.path else { return None };
+        if !alone || !scan.is_plain_lookup() {
+            return None;
+        }
+        let table = &tables[scan.table];
+        let columns = output.iter().map(|slot| {
+            let found = scan.late.iter().find(|(_, other)| other == slot);
+            found.map(|(column, _)| *column)
+        });
+        let columns = columns.collect::<Option<Vec<u16>>>()?;
+        let index = table.indexes.iter().find(|index| index.id == path.index)?;
+        let pin = match table.partition_column().filter(|_| table.cells.len() > 1) {
+            None => None,
+            Some(column) => Some(index.columns.iter().position(|key| key.column == column)?),
+        };
+        let key = path.prefix.iter().map(|part| match part {
+            Part::One(probe) if probe.known => Some(match probe.as_param() {
+                Some(param) => KeyPart::Param(param),
+                None => KeyPart::Probe(probe.clone()),
+            }),
+            _ => None,
+        });
+        let key = key.collect::<Option<Vec<KeyPart>>>()?;
+        Some(UniqueLookup { table: scan.table, index: path.index, pin, node: node.id, columns, key })
+    }
+
+    /// The value of a key column; None if nothing can equal it.
+    #[inline]
+    fn value<'a>(
+        &'a self,
+        at: usize,
+        env: &'a Env<'a>,
+        arena: &'a Arena,
+    ) -> Result<Option<ValueRef<'a>>> {
+        match &self.key[at] {
+            KeyPart::Param(param) => {
+                Ok(Some(env.params[*param].as_ref()).filter(|value| !value.is_null()))
+            }
+            KeyPart::Probe(probe) => probe.exact_in(&[], env, arena),
+        }
+    }
+
+    fn needs(
+        &self,
+        tables: &[Arc<Table>],
+        env: &Env<'_>,
+        add: &mut dyn FnMut(Need),
+    ) -> Result<()> {
+        let partition = match self.pin {
+            None => Some(0),
+            Some(pin) => {
+                let (arena, count) = (Arena::new(), tables[self.table].cells.len() as u32);
+                self.value(pin, env, &arena)?.map(|value| partition_of(value, count))
+            }
+        };
+        if partition.is_some() {
+            add(Need { table: self.table, partition, mode: Mode::Shared });
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn run<'a>(
+        &'a self,
+        tables: &[Arc<Table>],
+        env: &'a Env<'a>,
+        roots: Roots<'a>,
+        arena: &'a Arena,
+        keys: &mut [KeyBuf; 2],
+        mut values: Vec<ValueRef<'a>>,
+        sink: &mut dyn RowSink,
+        counts: &mut [u64],
+    ) -> (Result<()>, Vec<ValueRef<'a>>) {
+        let result = self.find(tables, env, roots, arena, keys, &mut values);
+        let result = match result {
+            Ok(Some(row)) => {
+                values.clear();
+                values.extend(self.columns.iter().map(|column| row.value(*column as usize)));
+                counts[self.node] = 1;
+                sink.row(&values).map(|_| ())
+            }
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        (result, values)
+    }
+
+    #[inline]
+    fn find<'a>(
+        &'a self,
+        tables: &[Arc<Table>],
+        env: &'a Env<'a>,
+        roots: Roots<'a>,
+        arena: &'a Arena,
+        keys: &mut [KeyBuf; 2],
+        values: &mut Vec<ValueRef<'a>>,
+    ) -> Result<Option<RowRef<'a>>> {
+        for at in 0..self.key.len() {
+            match self.value(at, env, arena)? {
+                Some(value) => values.push(value),
+                None => return Ok(None),
+            }
+        }
+        let partition = match self.pin {
+            None => 0,
+            Some(pin) => partition_of(values[pin], tables[self.table].cells.len() as u32),
+        };
+        let partition = roots.partition(self.table, partition);
+        let index = partition.index(self.index).expect("the catalog's indexes exist");
+        index.encode(values, &mut keys[0]);
+        let row = index.get(&keys[0]);
+        Ok(row.map(|row| partition.row(row).expect("an index names rows that exist")))
+    }
+}
+
+/// The direction as EXPLAIN says it.
+pub(super) fn backward(path: &IndexPath) -> bool {
+    path.direction == Direction::Backward
+}

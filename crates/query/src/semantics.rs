@@ -1,0 +1,981 @@
+//! What PostgreSQL means where DataFusion means something else.
+//!
+//! Between planner and optimizer a plan passes through, in this order:
+//! 1. [`literals`]: integer constants are INTEGER if they fit, then BIGINT, then NUMERIC.
+//! 2. [`outer_references`]: columns of outer queries get the types they have by now.
+//! 3. [`operators`]: constants in quotes take the type of what they meet; division of decimals,
+//!    arithmetic of dates, concatenation; types of parameters.
+//! 4. DataFusion's type coercion.
+//! 5. [`casts`]: conversions that Arrow does in another way become functions of ours.
+//! 6. [`with_checked_arithmetic`]: `+ - * /` and unary minus become functions that refuse overflow
+//!    and division by zero, so that the optimizer never folds a constant the wrong way.
+//!
+//! After the optimizer, [`with_plain_arithmetic`] puts the operators back: executors of rows read
+//! plain expressions and check by themselves; the analytical executor puts the checks in again.
+//!
+//! Deviations, on purpose: EXTRACT of whole fields gives an integer, not a numeric; NUMERIC
+//! without precision keeps 38 digits; a recursive query has the types of its first part.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef, IntervalUnit, TimeUnit};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{
+    Alias, Between, Case, Cast, Exists, InList, InSubquery, Like, Placeholder, ScalarFunction,
+    SetComparison, WindowFunction,
+};
+use datafusion::logical_expr::expr_rewriter::{NamePreserver, coerce_plan_expr_for_schema};
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, RecursiveQuery,
+    ScalarUDF, Subquery, WindowFunctionDefinition,
+};
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
+use datafusion::optimizer::optimizer::OptimizerContext;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::optimizer::{Analyzer, Optimizer};
+use datafusion::sql::sqlparser::ast;
+
+use crate::analytic::{DataFusion, parameter};
+use crate::arithmetic::{self, Checked, NumericDivision};
+use crate::coerce;
+use crate::coerce::zone::TimeZone;
+use crate::diagnose::external;
+use crate::error::{SqlError, SqlState};
+use crate::exec::Env;
+use crate::functions::{self, PgCast};
+use crate::types::SqlType;
+use crate::values::{sql_type_of, sql_type_of_arrow, to_scalar};
+
+/// NUMERIC without precision.
+pub const UNCONSTRAINED: SqlType = SqlType::Decimal { precision: 38, scale: 10 };
+
+/// SQL type names as PostgreSQL reads them.
+///
+/// Errors: 42704 for unknown names, 0A000 for arrays and the like, 22023 for bad lengths.
+pub fn sql_type(ty: &ast::DataType) -> crate::error::Result<SqlType> {
+    use ast::DataType as T;
+    let length = |length: &Option<ast::CharacterLength>| match length {
+        Some(ast::CharacterLength::IntegerLength { length, .. }) => Some(*length as u32),
+        _ => None,
+    };
+    Ok(match ty {
+        T::Boolean | T::Bool => SqlType::Boolean,
+        T::SmallInt(_) | T::Int2(_) => SqlType::SmallInt,
+        T::Int(_) | T::Integer(_) | T::Int4(_) | T::MediumInt(_) => SqlType::Integer,
+        T::BigInt(_) | T::Int8(_) => SqlType::BigInt,
+        T::Real | T::Float4 => SqlType::Real,
+        T::Float(ast::ExactNumberInfo::Precision(bits)) if *bits <= 24 => SqlType::Real,
+        T::Double(_) | T::DoublePrecision | T::Float8 | T::Float(_) => SqlType::Double,
+        T::Numeric(info) | T::Decimal(info) | T::Dec(info) => decimal(info)?,
+        T::Character(n) | T::Char(n) => SqlType::Char(Some(length(n).unwrap_or(1))),
+        T::CharacterVarying(n) | T::CharVarying(n) | T::Varchar(n) | T::Nvarchar(n) => {
+            SqlType::Varchar(length(n))
+        }
+        T::Text | T::String(_) => SqlType::Text,
+        T::Bytea | T::Blob(_) | T::Binary(_) | T::Varbinary(_) => SqlType::Bytea,
+        T::Date => SqlType::Date,
+        T::Time(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone) => SqlType::Time,
+        T::Timestamp(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone)
+        | T::TimestampNtz(_) => SqlType::Timestamp,
+        T::Timestamp(_, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz) => {
+            SqlType::TimestampTz
+        }
+        T::Interval { .. } => SqlType::Interval,
+        T::Uuid => SqlType::Uuid,
+        T::Custom(name, arguments) => return custom_type(name, arguments),
+        other => {
+            return Err(SqlError::unsupported(format!("type {}", other.to_string().to_lowercase())));
+        }
+    })
+}
+
+fn decimal(info: &ast::ExactNumberInfo) -> crate::error::Result<SqlType> {
+    let (precision, scale) = match info {
+        ast::ExactNumberInfo::None => return Ok(UNCONSTRAINED),
+        ast::ExactNumberInfo::Precision(precision) => (*precision, 0),
+        ast::ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
+    };
+    if !(1..=38).contains(&precision) {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("NUMERIC precision {precision} must be between 1 and 38"),
+        ));
+    }
+    if scale < 0 || scale as u64 > precision {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("NUMERIC scale {scale} must be between 0 and precision {precision}"),
+        ));
+    }
+    Ok(SqlType::Decimal { precision: precision as u8, scale: scale as i8 })
+}
+
+/// Types whose names the parser does not know: PostgreSQL's internal ones.
+fn custom_type(name: &ast::ObjectName, arguments: &[String]) -> crate::error::Result<SqlType> {
+    let last = name.0.last().and_then(ast::ObjectNamePart::as_ident);
+    let word = last.map(crate::dialect::normal).unwrap_or_default();
+    let length = arguments.first().and_then(|length| length.parse().ok());
+    Ok(match word.as_str() {
+        "bpchar" => SqlType::Char(length),
+        "name" | "cstring" | "json" | "jsonb" => SqlType::Text,
+        "serial" | "serial4" => SqlType::Integer,
+        "bigserial" | "serial8" => SqlType::BigInt,
+        "smallserial" | "serial2" => SqlType::SmallInt,
+        "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" | "regrole" | "xid"
+        | "cid" => SqlType::Integer,
+        "int2" => SqlType::SmallInt,
+        "int4" => SqlType::Integer,
+        "int8" => SqlType::BigInt,
+        "float4" => SqlType::Real,
+        "float8" => SqlType::Double,
+        "bool" => SqlType::Boolean,
+        "timestamptz" => SqlType::TimestampTz,
+        _ => {
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("type \"{name}\" does not exist"),
+            ));
+        }
+    })
+}
+
+/// A type's name in `pg_type`.
+pub fn pg_type_name(ty: SqlType) -> &'static str {
+    match ty {
+        SqlType::Boolean => "bool",
+        SqlType::SmallInt => "int2",
+        SqlType::Integer => "int4",
+        SqlType::BigInt => "int8",
+        SqlType::Real => "float4",
+        SqlType::Double => "float8",
+        SqlType::Decimal { .. } => "numeric",
+        SqlType::Char(_) => "bpchar",
+        SqlType::Varchar(_) => "varchar",
+        SqlType::Text => "text",
+        SqlType::Bytea => "bytea",
+        SqlType::Date => "date",
+        SqlType::Time => "time",
+        SqlType::Timestamp => "timestamp",
+        SqlType::TimestampTz => "timestamptz",
+        SqlType::Interval => "interval",
+        SqlType::Uuid => "uuid",
+    }
+}
+
+/// Tells DataFusion's planner our types.
+#[derive(Debug)]
+pub struct Types;
+
+impl TypePlanner for Types {
+    fn plan_type_field(&self, ty: &ast::DataType) -> Result<Option<FieldRef>> {
+        if matches!(ty, ast::DataType::Array(_)) {
+            return Ok(None);
+        }
+        let ty = sql_type(ty).map_err(external)?;
+        Ok(Some(Arc::new(ty.field("", true))))
+    }
+}
+
+/// The highest `$n` in a query.
+pub fn placeholder_count(query: &ast::Query) -> usize {
+    struct Highest(usize);
+    impl ast::Visitor for Highest {
+        type Break = ();
+        fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> std::ops::ControlFlow<()> {
+            if let ast::Value::Placeholder(name) = &value.value
+                && let Some(number) = name.strip_prefix('$').and_then(|n| n.parse().ok())
+            {
+                self.0 = self.0.max(number);
+            }
+            std::ops::ControlFlow::Continue(())
+        }
+    }
+    let mut highest = Highest(0);
+    let _ = ast::Visit::visit(query, &mut highest);
+    highest.0
+}
+
+/// Passes 1 to 6; also the types of the parameters.
+pub fn analyze(
+    plan: LogicalPlan,
+    given: &[Option<SqlType>],
+    df: &DataFusion,
+    zone: &str,
+) -> Result<(LogicalPlan, Vec<SqlType>)> {
+    let plan = literals(plan)?;
+    let plan = outer_references(plan)?;
+    let mut types = Parameters::new(given);
+    let plan = operators(plan, &mut types)?;
+    let plan = types.settle(plan)?;
+    let plan = Analyzer::new().execute_and_check(plan, df.options(), |_, _| {})?;
+    let plan = casts(plan, zone)?;
+    Ok((with_checked_arithmetic(plan)?, types.into_types()))
+}
+
+/// DataFusion's optimizer, after which arithmetic is plain again.
+pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
+    let context = OptimizerContext::new_with_config_options(Arc::clone(df.options()))
+        .without_query_execution_start_time();
+    let plan = Optimizer::new().optimize(plan, &context, |_, _| {})?;
+    with_plain_arithmetic(plan)
+}
+
+/// The passes for one scalar expression over `schema`.
+pub fn analyze_expr(
+    expr: Expr,
+    schema: &DFSchema,
+    df: &DataFusion,
+    zone: &str,
+) -> Result<Expr> {
+    let expr = expr.transform_up(|e| Ok(narrow(e))).data()?;
+    let mut types = Parameters::new(&[]);
+    let expr = expr.transform_up(|e| operator(e, schema, &mut types)).data()?;
+    let expr = expr.transform_up(|e| types.settle_expr(e)).data()?;
+    let expr = expr.rewrite(&mut TypeCoercionRewriter::new(schema)).data()?;
+    let expr = expr.transform_up(|e| cast(e, schema, zone)).data()?;
+    let expr = expr.transform_up(|e| arithmetic::check(e, schema)).data()?;
+    let context = SimplifyContext::builder()
+        .with_schema(Arc::new(schema.clone()))
+        .with_config_options(Arc::clone(df.options()))
+        .build();
+    let expr = ExprSimplifier::new(context).simplify(expr)?;
+    expr.transform_up(|e| Ok(arithmetic::uncheck(e))).data()
+}
+
+/// Applies `rewrite` to every expression of every node, innermost first, and recomputes schemas.
+fn rewrite_expressions(
+    plan: LogicalPlan,
+    mut rewrite: impl FnMut(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let schema = input_schema(&node)?;
+        let names = NamePreserver::new(&node);
+        let rewritten = node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| rewrite(expr, &schema))?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })?;
+        if rewritten.transformed { rewritten.map_data(renew) } else { Ok(rewritten) }
+    })
+    .data()
+}
+
+/// Columns that the expressions of a node may name.
+fn input_schema(node: &LogicalPlan) -> Result<DFSchema> {
+    let mut schema = merge_schema(&node.inputs());
+    if let LogicalPlan::TableScan(scan) = node {
+        let source = DFSchema::try_from_qualified_schema(
+            scan.table_name.clone(),
+            &scan.source.schema(),
+        )?;
+        schema.merge(&source);
+    }
+    Ok(schema)
+}
+
+/// A node whose inputs or expressions changed their types.
+fn renew(node: LogicalPlan) -> Result<LogicalPlan> {
+    match node {
+        LogicalPlan::Values(values) => LogicalPlanBuilder::values(values.values)?.build(),
+        node => node.recompute_schema(),
+    }
+}
+
+/// Pass 1. LIMIT and the arguments of window functions stay BIGINT: nobody sees their type.
+fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        if matches!(node, LogicalPlan::Limit(_)) {
+            return Ok(Transformed::no(node));
+        }
+        if let LogicalPlan::RecursiveQuery(query) = node {
+            return Ok(Transformed::yes(recursion_with_its_types(query)?));
+        }
+        let names = NamePreserver::new(&node);
+        let rewritten = node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let narrowed = expr.transform_up(|expr| {
+                Ok(match expr {
+                    Expr::WindowFunction(function)
+                        if matches!(function.fun, WindowFunctionDefinition::WindowUDF(_)) =>
+                    {
+                        Transformed::no(widen_arguments(function))
+                    }
+                    expr => narrow(expr),
+                })
+            })?;
+            Ok(narrowed.update_data(|expr| name.restore(expr)))
+        })?;
+        // Inputs may have changed even if the node's own expressions did not.
+        rewritten.map_data(renew).map(|node| Transformed::yes(node.data))
+    })
+    .data()
+}
+
+/// Casts both parts of a recursive query to the types that its work table was planned with.
+fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
+    let mut planned = None;
+    query.recursive_term.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && scan.table_name.table() == query.name
+        {
+            planned = Some(scan.source.schema());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if let Some(planned) = planned {
+        let schema = DFSchema::try_from(planned.as_ref().clone())?;
+        for term in [&mut query.static_term, &mut query.recursive_term] {
+            let plan = coerce_plan_expr_for_schema(term.as_ref().clone(), &schema)?;
+            *term = Arc::new(plan);
+        }
+    }
+    LogicalPlan::RecursiveQuery(query).recompute_schema()
+}
+
+fn widen_arguments(mut function: Box<WindowFunction>) -> Expr {
+    for argument in function.params.args.iter_mut() {
+        if let Expr::Literal(ScalarValue::Int32(Some(value)), metadata) = argument {
+            *argument = Expr::Literal(ScalarValue::Int64(Some(i64::from(*value))), metadata.take());
+        }
+    }
+    Expr::WindowFunction(function)
+}
+
+fn narrow(expr: Expr) -> Transformed<Expr> {
+    match expr {
+        Expr::Literal(ScalarValue::Int64(Some(value)), metadata)
+            if i32::try_from(value).is_ok() =>
+        {
+            Transformed::yes(Expr::Literal(ScalarValue::Int32(Some(value as i32)), metadata))
+        }
+        Expr::Literal(ScalarValue::UInt64(Some(value)), metadata) => Transformed::yes(
+            Expr::Literal(ScalarValue::Decimal128(Some(i128::from(value)), 20, 0), metadata),
+        ),
+        Expr::Literal(ScalarValue::Decimal128(Some(value), precision, scale), metadata)
+            if scale < 0 =>
+        {
+            let digits = (precision as i8 - scale).clamp(1, 38) as u8;
+            let whole = coerce::number::rescale(value, scale, 0).unwrap_or(i128::MAX);
+            Transformed::yes(Expr::Literal(
+                ScalarValue::Decimal128(Some(whole), digits, 0),
+                metadata,
+            ))
+        }
+        Expr::Literal(ScalarValue::Utf8(text), metadata) => {
+            Transformed::yes(Expr::Literal(ScalarValue::Utf8View(text), metadata))
+        }
+        other => Transformed::no(other),
+    }
+}
+
+/// Pass 2.
+fn outer_references(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        if !has_subquery(&node) {
+            return Ok(Transformed::no(node));
+        }
+        let schema = input_schema(&node)?;
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| renew_subquery(expr, &schema))?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })?
+        .map_data(renew)
+    })
+    .data()
+}
+
+fn has_subquery(node: &LogicalPlan) -> bool {
+    let mut found = false;
+    let _ = node.apply_subqueries(|_| {
+        found = true;
+        Ok(TreeNodeRecursion::Stop)
+    });
+    found
+}
+
+fn renew_subquery(expr: Expr, outer: &DFSchema) -> Result<Transformed<Expr>> {
+    let renewed = |subquery: Subquery| -> Result<Subquery> {
+        let plan = Arc::unwrap_or_clone(subquery.subquery);
+        let plan = rewrite_all(plan, &|expr| match expr {
+            Expr::OuterReferenceColumn(field, column) => {
+                let field = match outer.qualified_field_from_column(&column) {
+                    Ok((_, now)) => Arc::clone(now),
+                    Err(_) => field,
+                };
+                Transformed::yes(Expr::OuterReferenceColumn(field, column))
+            }
+            other => Transformed::no(other),
+        })?;
+        Ok(Subquery { subquery: Arc::new(plan), ..subquery })
+    };
+    Ok(match expr {
+        Expr::ScalarSubquery(subquery) => Transformed::yes(Expr::ScalarSubquery(renewed(subquery)?)),
+        Expr::Exists(Exists { subquery, negated }) => {
+            Transformed::yes(Expr::Exists(Exists { subquery: renewed(subquery)?, negated }))
+        }
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => Transformed::yes(
+            Expr::InSubquery(InSubquery { expr, subquery: renewed(subquery)?, negated }),
+        ),
+        Expr::SetComparison(comparison) => {
+            let subquery = renewed(comparison.subquery)?;
+            Transformed::yes(Expr::SetComparison(SetComparison { subquery, ..comparison }))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// As [`rewrite_expressions`] for a rewrite that needs no types.
+fn rewrite_all(
+    plan: LogicalPlan,
+    rewrite: &dyn Fn(Expr) -> Transformed<Expr>,
+) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| Ok(rewrite(expr)))?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })?
+        .map_data(renew)
+        .map(|node| Transformed::yes(node.data))
+    })
+    .data()
+}
+
+/// Pass 3.
+fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let schema = input_schema(&node)?;
+        let names = NamePreserver::new(&node);
+        let is_limit = matches!(node, LogicalPlan::Limit(_));
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| match expr {
+                Expr::Placeholder(placeholder) if is_limit => {
+                    Ok(Transformed::yes(types.typed(placeholder, &DataType::Int64)))
+                }
+                expr => operator(expr, &schema, types),
+            })?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })?
+        .map_data(renew)
+        .map(|node| Transformed::yes(node.data))
+    })
+    .data()
+}
+
+/// What is known of the parameters' types.
+struct Parameters {
+    known: HashMap<String, FieldRef>,
+    count: usize,
+}
+
+impl Parameters {
+    fn new(given: &[Option<SqlType>]) -> Self {
+        let known = given.iter().enumerate().filter_map(|(at, ty)| {
+            ty.map(|ty| (format!("${}", at + 1), Arc::new(ty.field("", true))))
+        });
+        Parameters { known: known.collect(), count: given.len() }
+    }
+
+    /// The parameter as it is known, or as something of type `ty` from now on.
+    fn typed(&mut self, placeholder: Placeholder, ty: &DataType) -> Expr {
+        let ty = sql_type_of_arrow(ty).unwrap_or(SqlType::Text);
+        self.typed_as(placeholder, &Arc::new(ty.field("", true)))
+    }
+
+    /// As [`Parameters::typed`], for the type that a field tells.
+    fn typed_as(&mut self, placeholder: Placeholder, otherwise: &FieldRef) -> Expr {
+        let Placeholder { id, field } = placeholder;
+        let known = self.known.get(&id).cloned();
+        let own = known.or_else(|| field.filter(|field| !field.data_type().is_null()));
+        let field = own.unwrap_or_else(|| Arc::clone(otherwise));
+        self.known.entry(id.clone()).or_insert_with(|| Arc::clone(&field));
+        Expr::Placeholder(Placeholder { id, field: Some(field) })
+    }
+
+    /// Gives every parameter of the plan its type; text if none was found.
+    fn settle(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        if self.count == 0 {
+            return Ok(plan);
+        }
+        plan.transform_up_with_subqueries(|node| {
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let new = expr.transform_up(|expr| self.settle_expr(expr))?;
+                Ok(new.update_data(|expr| name.restore(expr)))
+            })?
+            .map_data(renew)
+            .map(|node| Transformed::yes(node.data))
+        })
+        .data()
+    }
+
+    fn settle_expr(&mut self, expr: Expr) -> Result<Transformed<Expr>> {
+        Ok(match expr {
+            Expr::Placeholder(placeholder) => {
+                Transformed::yes(self.typed(placeholder, &DataType::Utf8View))
+            }
+            other => Transformed::no(other),
+        })
+    }
+
+    fn into_types(self) -> Vec<SqlType> {
+        (1..=self.count)
+            .map(|number| {
+                let field = self.known.get(&format!("${number}"));
+                field.and_then(|field| sql_type_of(field)).unwrap_or(SqlType::Text)
+            })
+            .collect()
+    }
+}
+
+/// A constant in quotes, whose type is decided by what it meets.
+fn quoted(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8View(Some(text)) | ScalarValue::Utf8(Some(text)), _) => {
+            Some(text)
+        }
+        Expr::Alias(Alias { expr, .. }) => quoted(expr),
+        _ => None,
+    }
+}
+
+fn untyped(expr: &Expr) -> bool {
+    matches!(expr, Expr::Placeholder(Placeholder { field, .. })
+        if field.as_ref().is_none_or(|field| field.data_type().is_null()))
+}
+
+fn is_text(ty: &DataType) -> bool {
+    matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Brings a quoted constant or an untyped parameter to the type of its partner.
+fn adapt(expr: Expr, ty: &DataType, types: &mut Parameters) -> Result<Expr> {
+    if let Expr::Placeholder(placeholder) = expr {
+        return Ok(types.typed(placeholder, ty));
+    }
+    let Some(text) = quoted(&expr) else { return Ok(expr) };
+    if is_text(ty) || ty.is_null() {
+        return Ok(expr);
+    }
+    match sql_type_of_arrow(ty) {
+        Some(SqlType::Decimal { .. }) => number(text),
+        Some(ty) => constant(text, ty, &TimeZone::UTC),
+        None => Ok(expr),
+    }
+}
+
+/// A constant of type `ty` from its text.
+fn constant(text: &str, ty: SqlType, zone: &TimeZone) -> Result<Expr> {
+    let value = coerce::parse_owned(text, ty, zone).map_err(external)?;
+    Ok(Expr::Literal(to_scalar(value.as_ref(), ty), None))
+}
+
+/// A NUMERIC constant with the digits it is written with.
+fn number(text: &str) -> Result<Expr> {
+    let places = text.trim().split_once('.').map_or(0, |(_, places)| {
+        places.bytes().take_while(u8::is_ascii_digit).count()
+    });
+    let scale = if text.contains(['e', 'E']) { 10 } else { places.min(37) as i8 };
+    constant(text, SqlType::Decimal { precision: 38, scale }, &TimeZone::UTC)
+}
+
+fn no_operator(left: &DataType, op: &str, right: &DataType) -> SqlError {
+    let shown = |ty: &DataType| match sql_type_of_arrow(ty) {
+        Some(SqlType::Decimal { .. }) => "numeric".to_owned(),
+        Some(ty) => ty.to_string(),
+        None => ty.to_string().to_lowercase(),
+    };
+    SqlError::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("operator does not exist: {} {op} {}", shown(left), shown(right)),
+    )
+    .hint("No operator of this name takes these types. You might need explicit casts.")
+}
+
+/// One expression whose parts are done.
+fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Transformed<Expr>> {
+    Ok(Transformed::yes(match expr {
+        Expr::BinaryExpr(binary) => binary_operator(binary, schema, types)?,
+        Expr::InList(InList { expr, list, negated }) => {
+            let ty = meeting_type(std::iter::once(expr.as_ref()).chain(&list), schema);
+            let expr = adapt(*expr, &ty, types)?;
+            let list = list.into_iter().map(|e| adapt(e, &ty, types)).collect::<Result<_>>()?;
+            Expr::InList(InList { expr: Box::new(expr), list, negated })
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let ty = meeting_type([expr.as_ref(), &low, &high].into_iter(), schema);
+            let mut fit = |expr: Box<Expr>| adapt(*expr, &ty, types).map(Box::new);
+            let (expr, low, high) = (fit(expr)?, fit(low)?, fit(high)?);
+            Expr::Between(Between { expr, negated, low, high })
+        }
+        Expr::Like(like) => {
+            let text = |expr: Box<Expr>, types: &mut Parameters| {
+                adapt(*expr, &DataType::Utf8View, types).map(Box::new)
+            };
+            let (expr, pattern) = (text(like.expr, types)?, text(like.pattern, types)?);
+            Expr::Like(Like { expr, pattern, ..like })
+        }
+        Expr::Case(case) => branches(case, schema, types)?,
+        Expr::ScalarFunction(function) => call(function, schema, types)?,
+        Expr::Cast(Cast { expr, field }) => match *expr {
+            Expr::Placeholder(placeholder) => {
+                let own = types.known.contains_key(&placeholder.id);
+                let typed = types.typed_as(placeholder, &field);
+                if own { Expr::Cast(Cast { expr: Box::new(typed), field }) } else { typed }
+            }
+            expr => Expr::Cast(Cast { expr: Box::new(expr), field }),
+        },
+        Expr::IsNull(expr) if untyped(&expr) => {
+            Expr::IsNull(Box::new(adapt(*expr, &DataType::Utf8View, types)?))
+        }
+        Expr::IsNotNull(expr) if untyped(&expr) => {
+            Expr::IsNotNull(Box::new(adapt(*expr, &DataType::Utf8View, types)?))
+        }
+        other => return Ok(Transformed::no(other)),
+    }))
+}
+
+/// The type that quoted constants and parameters among `exprs` take: that of the first other.
+fn meeting_type<'a>(exprs: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> DataType {
+    exprs
+        .filter(|expr| quoted(expr).is_none() && !untyped(expr))
+        .filter_map(|expr| expr.get_type(schema).ok())
+        .find(|ty| !ty.is_null())
+        .unwrap_or(DataType::Utf8View)
+}
+
+fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
+    let results = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
+    let ty = meeting_type(results.chain(case.else_expr.as_deref()), schema);
+    let operand = case.expr.as_deref().into_iter();
+    let tested = meeting_type(operand.chain(case.when_then_expr.iter().map(|(w, _)| w.as_ref())), schema);
+    let has_operand = case.expr.is_some();
+    let expr = match case.expr {
+        Some(expr) => Some(Box::new(adapt(*expr, &tested, types)?)),
+        None => None,
+    };
+    let mut when_then_expr = Vec::with_capacity(case.when_then_expr.len());
+    for (when, then) in case.when_then_expr {
+        let when = if has_operand { Box::new(adapt(*when, &tested, types)?) } else { when };
+        when_then_expr.push((when, Box::new(adapt(*then, &ty, types)?)));
+    }
+    let else_expr = match case.else_expr {
+        Some(expr) => Some(Box::new(adapt(*expr, &ty, types)?)),
+        None => None,
+    };
+    Ok(Expr::Case(Case { expr, when_then_expr, else_expr }))
+}
+
+fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
+    let ScalarFunction { func, args } = function;
+    let name = func.name();
+    let args = match name {
+        "coalesce" | "nullif" | "greatest" | "least" | "nvl" => {
+            let ty = meeting_type(args.iter(), schema);
+            args.into_iter().map(|arg| adapt(arg, &ty, types)).collect::<Result<Vec<_>>>()?
+        }
+        "power" | "pow" => args
+            .into_iter()
+            .map(|arg| {
+                let arg = adapt(arg, &DataType::Float64, types)?;
+                arg.cast_to(&DataType::Float64, schema)
+            })
+            .collect::<Result<Vec<_>>>()?,
+        // Text in any type: what is not text yet is written as PostgreSQL writes it.
+        "concat" | "concat_ws" => {
+            args.into_iter().map(|arg| as_text(arg, schema)).collect::<Result<Vec<_>>>()?
+        }
+        _ => args,
+    };
+    functions::adjust(func, args, schema)
+}
+
+fn as_text(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    match expr.get_type(schema)? {
+        ty if is_text(&ty) || ty.is_null() => Ok(expr),
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => Ok(expr),
+        _ => Ok(Expr::Cast(Cast::new(Box::new(expr), DataType::Utf8View))),
+    }
+}
+
+fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
+    use Operator::*;
+    let BinaryExpr { left, op, right } = binary;
+    let (mut left, mut right) = (*left, *right);
+    if matches!(op, And | Or) {
+        left = adapt(left, &DataType::Boolean, types)?;
+        right = adapt(right, &DataType::Boolean, types)?;
+        return Ok(whole(left, op, right));
+    }
+    if op == StringConcat {
+        return concatenation(left, right, schema, types);
+    }
+    let ty = meeting_type([&left, &right].into_iter(), schema);
+    let partner = match (op, &ty) {
+        (Plus, DataType::Date32 | DataType::Timestamp(..)) => {
+            DataType::Interval(IntervalUnit::MonthDayNano)
+        }
+        (Multiply | Divide, DataType::Interval(_)) => DataType::Float64,
+        _ => ty,
+    };
+    left = adapt(left, &partner, types)?;
+    right = adapt(right, &partner, types)?;
+    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    match op {
+        Plus | Minus | Multiply | Divide | Modulo => calculation(left, lt, op, right, rt),
+        Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom => {
+            if comparable(&lt, &rt) {
+                Ok(whole(left, op, right))
+            } else {
+                Err(external(no_operator(&lt, &op.to_string(), &rt)))
+            }
+        }
+        _ => Ok(whole(left, op, right)),
+    }
+}
+
+fn whole(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
+fn comparable(left: &DataType, right: &DataType) -> bool {
+    let class = |ty: &DataType| match ty {
+        DataType::Null => 0,
+        DataType::Boolean => 1,
+        ty if ty.is_numeric() => 2,
+        ty if is_text(ty) => 3,
+        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => 4,
+        DataType::Time32(_) | DataType::Time64(_) => 5,
+        DataType::Interval(_) | DataType::Duration(_) => 6,
+        DataType::FixedSizeBinary(_) => 7,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => 8,
+        _ => 0,
+    };
+    let (left, right) = (class(left), class(right));
+    left == 0 || right == 0 || left == right
+}
+
+/// `||` of texts; one side may be anything, which is written as text.
+fn concatenation(
+    left: Expr,
+    right: Expr,
+    schema: &DFSchema,
+    types: &mut Parameters,
+) -> Result<Expr> {
+    let left = adapt(left, &DataType::Utf8View, types)?;
+    let right = adapt(right, &DataType::Utf8View, types)?;
+    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    let takes = |ty: &DataType| is_text(ty) || ty.is_null() || ty.is_nested() || ty.is_binary();
+    if !takes(&lt) && !takes(&rt) {
+        return Err(external(no_operator(&lt, "||", &rt)));
+    }
+    if lt.is_nested() || rt.is_nested() || (lt.is_binary() && rt.is_binary()) {
+        return Ok(whole(left, Operator::StringConcat, right));
+    }
+    Ok(whole(as_text(left, schema)?, Operator::StringConcat, as_text(right, schema)?))
+}
+
+fn interval() -> DataType {
+    DataType::Interval(IntervalUnit::MonthDayNano)
+}
+
+fn timestamp() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, None)
+}
+
+fn to(expr: Expr, ty: DataType) -> Expr {
+    Expr::Cast(Cast::new(Box::new(expr), ty))
+}
+
+/// `+ - * / %` by PostgreSQL's rules for what is neither integer nor float on both sides.
+fn calculation(
+    left: Expr,
+    lt: DataType,
+    op: Operator,
+    right: Expr,
+    rt: DataType,
+) -> Result<Expr> {
+    use DataType::{Date32, Interval, Time64, Timestamp};
+    use Operator::{Divide, Minus, Multiply, Plus};
+    let sum = |left, right| whole(left, op, right);
+    Ok(match (&lt, op, &rt) {
+        (Date32, Plus | Minus, ty) if ty.is_integer() => {
+            to(sum(to(left, DataType::Int32), to(right, DataType::Int32)), Date32)
+        }
+        (ty, Plus, Date32) if ty.is_integer() => {
+            to(sum(to(left, DataType::Int32), to(right, DataType::Int32)), Date32)
+        }
+        (Date32, Minus, Date32) => sum(to(left, DataType::Int32), to(right, DataType::Int32)),
+        (Date32, Plus | Minus, Interval(_)) => sum(to(left, timestamp()), right),
+        (Interval(_), Plus, Date32) => sum(to(right, timestamp()), left),
+        (Interval(_), Plus, Timestamp(..) | Time64(_)) => sum(right, left),
+        (Date32, Plus, Time64(_)) => sum(to(left, timestamp()), to(right, interval())),
+        (Time64(_), Plus, Date32) => sum(to(right, timestamp()), to(left, interval())),
+        (Timestamp(..) | Date32, Minus, Timestamp(..) | Date32) => {
+            functions::timestamp_difference(to_moment(left, &lt), to_moment(right, &rt))
+        }
+        (Time64(_), Minus, Time64(_)) => functions::time_difference(left, right),
+        (Interval(_), Multiply | Divide, ty) if ty.is_numeric() => {
+            functions::scale_interval(left, to(right, DataType::Float64), op == Divide)
+        }
+        (ty, Multiply, Interval(_)) if ty.is_numeric() => {
+            functions::scale_interval(right, to(left, DataType::Float64), false)
+        }
+        (left_ty, Divide, right_ty) if is_exact(left_ty) && is_exact(right_ty) => {
+            if left_ty.is_integer() && right_ty.is_integer() {
+                return Ok(sum(left, right));
+            }
+            NumericDivision::call(left, &lt, right, &rt)
+        }
+        (left_ty, _, right_ty)
+            if is_text(left_ty) || is_text(right_ty) || *left_ty == DataType::Boolean
+                || *right_ty == DataType::Boolean =>
+        {
+            return Err(external(no_operator(&lt, &op.to_string(), &rt)));
+        }
+        _ => sum(left, right),
+    })
+}
+
+fn to_moment(expr: Expr, ty: &DataType) -> Expr {
+    match ty {
+        DataType::Date32 => to(expr, timestamp()),
+        _ => expr,
+    }
+}
+
+fn is_exact(ty: &DataType) -> bool {
+    ty.is_integer() || matches!(ty, DataType::Decimal128(..))
+}
+
+/// Pass 5.
+fn casts(plan: LogicalPlan, zone: &str) -> Result<LogicalPlan> {
+    rewrite_expressions(plan, |expr, schema| cast(expr, schema, zone))
+}
+
+/// A conversion that Arrow does differently becomes ours.
+fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> {
+    let Expr::Cast(Cast { expr: inner, field }) = expr else { return Ok(Transformed::no(expr)) };
+    let from_field = inner.to_field(schema)?.1;
+    let (Some(from), Some(to)) = (sql_type_of(&from_field), sql_type_of(&field)) else {
+        return Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })));
+    };
+    if let Some(text) = quoted(&inner) {
+        let exact = to == UNCONSTRAINED;
+        let zone = TimeZone::parse(zone).map_err(external)?;
+        let folded = if exact { number(text)? } else { explicit(text, to, &zone)? };
+        return Ok(Transformed::yes(folded));
+    }
+    // NUMERIC without precision takes any decimal as it is, and integers without places.
+    if to == UNCONSTRAINED {
+        if let SqlType::Decimal { .. } = from {
+            return Ok(Transformed::yes(*inner));
+        }
+        if let Some(digits) = digits_of(from_field.data_type()) {
+            let exact = Cast::new(inner, DataType::Decimal128(digits, 0));
+            return Ok(Transformed::yes(Expr::Cast(exact)));
+        }
+    }
+    if from_field.data_type().is_null() || !PgCast::differs(from, to) {
+        return Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })));
+    }
+    if !coerce::castable(from, to) {
+        return Err(external(SqlError::new(
+            SqlState::CANNOT_COERCE,
+            format!("cannot cast type {from} to {to}"),
+        )));
+    }
+    let cast = ScalarUDF::new_from_impl(PgCast::new(from, to, zone));
+    Ok(Transformed::yes(cast.call(vec![*inner])))
+}
+
+fn explicit(text: &str, to: SqlType, zone: &TimeZone) -> Result<Expr> {
+    let value = halcyon_store::ValueRef::Text(text);
+    let arena = coerce::Arena::new();
+    let value = coerce::cast(value, SqlType::Text, to, zone, &arena).map_err(external)?;
+    Ok(Expr::Literal(to_scalar(value, to), None))
+}
+
+/// Decimal digits that an integer type needs.
+pub fn digits_of(ty: &DataType) -> Option<u8> {
+    Some(match ty {
+        DataType::Int8 | DataType::UInt8 => 3,
+        DataType::Int16 | DataType::UInt16 => 5,
+        DataType::Int32 | DataType::UInt32 => 10,
+        DataType::Int64 => 19,
+        DataType::UInt64 => 20,
+        _ => return None,
+    })
+}
+
+/// Pass 6.
+pub fn with_checked_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewrite_expressions(plan, arithmetic::check)
+}
+
+/// Undoes pass 6.
+pub fn with_plain_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| Ok(arithmetic::uncheck(expr)))?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })
+    })
+    .data()
+}
+
+/// Puts in what belongs to one execution: parameters, the clock, the session, sequences.
+pub fn bind_late(plan: LogicalPlan, env: &Env<'_>) -> crate::error::Result<LogicalPlan> {
+    let bound = plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| bind_late_expr(expr, env))?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })
+    });
+    bound.data().map_err(|error| crate::diagnose::sql_error(error, ""))
+}
+
+/// As [`bind_late`], for one node of an expression.
+pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::Placeholder(placeholder) => {
+            let ty = placeholder.field.as_deref().and_then(sql_type_of).unwrap_or(SqlType::Text);
+            match parameter(env, &placeholder.id, ty) {
+                Some(value) => Ok(Transformed::yes(Expr::Literal(value, None))),
+                None => Err(external(SqlError::new(
+                    SqlState::UNDEFINED_PARAMETER,
+                    format!("there is no parameter {}", placeholder.id),
+                ))),
+            }
+        }
+        Expr::ScalarFunction(call) if functions::belongs_to_execution(call.name()) => {
+            functions::bind_call(call, env).map(Transformed::yes).map_err(external)
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// The operator behind a checked function, for readers of optimised expressions.
+pub fn checked(expr: &Expr) -> Option<&Checked> {
+    match expr {
+        Expr::ScalarFunction(call) => {
+            let inner: &dyn std::any::Any = call.func.inner().as_ref();
+            inner.downcast_ref::<Checked>()
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,206 @@
+//! Sequences: numbers handed out without waiting for other transactions.
+//!
+//! Invariant: between `last` and the next value lies one increment; a value is handed out once per
+//! round of the sequence, whatever becomes of the transaction. Cost: one compare-and-swap.
+
+use std::sync::atomic::Ordering;
+
+use crate::catalog::{Sequence, SequenceOptions};
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::SessionVars;
+
+impl SequenceOptions {
+    /// The value of `last` before the first has been handed out.
+    pub fn before_first(&self) -> i64 {
+        self.start.wrapping_sub(self.increment)
+    }
+
+    /// The value after `last`; `None` at the end of a sequence that does not cycle.
+    fn after(&self, last: i64) -> Option<i64> {
+        if last == self.before_first() {
+            return Some(self.start);
+        }
+        let next = last.checked_add(self.increment);
+        match next.filter(|next| (self.min..=self.max).contains(next)) {
+            None if self.cycle => Some(if self.increment > 0 { self.min } else { self.max }),
+            next => next,
+        }
+    }
+}
+
+impl Sequence {
+    /// The next value. Errors: 2200H.
+    pub fn next(&self) -> Result<i64> {
+        let step = |last| self.options.after(last);
+        match self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step) {
+            Ok(last) => Ok(self.options.after(last).expect("the same step again")),
+            Err(_) => Err(self.exhausted()),
+        }
+    }
+
+    fn exhausted(&self) -> SqlError {
+        let (end, value) = match self.options.increment > 0 {
+            true => ("maximum", self.options.max),
+            false => ("minimum", self.options.min),
+        };
+        SqlError::new(
+            SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+            format!("nextval: reached {end} value of sequence \"{}\" ({value})", self.name),
+        )
+    }
+
+    /// Whether a value has been handed out since the start or the last restart.
+    pub fn is_called(&self) -> bool {
+        self.last.load(Ordering::Relaxed) != self.options.before_first()
+    }
+
+    /// Sets the value last handed out, or with `called` false the next one. Errors: 22003.
+    pub fn set(&self, value: i64, called: bool) -> Result<()> {
+        let SequenceOptions { min, max, .. } = self.options;
+        if !(min..=max).contains(&value) {
+            return Err(SqlError::new(
+                SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+                format!(
+                    "setval: value {value} is out of bounds for sequence \"{}\" ({min}..{max})",
+                    self.name
+                ),
+            ));
+        }
+        let last = match called {
+            true => value,
+            false => value.wrapping_sub(self.options.increment),
+        };
+        self.last.store(last, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The next value, without remembering it for a session. Errors: 2200H.
+pub fn next(sequence: &Sequence) -> Result<i64> {
+    sequence.next()
+}
+
+/// Puts it at `value`; `called` says whether that value counts as given out. Errors: 22003.
+pub fn set(sequence: &Sequence, value: i64, called: bool) -> Result<()> {
+    sequence.set(value, called)
+}
+
+/// The value last given out, or the first to be given, and whether any was.
+pub fn position(sequence: &Sequence) -> (i64, bool) {
+    match sequence.is_called() {
+        true => (sequence.last.load(Ordering::Relaxed), true),
+        false => (sequence.options.start, false),
+    }
+}
+
+/// `nextval`: the next value, remembered for `currval`. Errors: 2200H.
+pub fn next_value(sequence: &Sequence, session: &SessionVars) -> Result<i64> {
+    let value = sequence.next()?;
+    let mut known = session.sequence_values.lock();
+    known.retain(|(oid, _)| *oid != sequence.oid);
+    known.push((sequence.oid, value));
+    Ok(value)
+}
+
+/// `currval`. Errors: 55000 if this session has not asked for a value yet.
+pub fn current_value(sequence: &Sequence, session: &SessionVars) -> Result<i64> {
+    let known = session.sequence_values.lock();
+    let found = known.iter().find(|(oid, _)| *oid == sequence.oid);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        SqlError::new(
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("currval of sequence \"{}\" is not yet defined in this session", sequence.name),
+        )
+    })
+}
+
+/// `lastval`. Errors: 55000 if this session has not asked any sequence yet.
+pub fn last_value(session: &SessionVars) -> Result<i64> {
+    session.sequence_values.lock().last().map(|(_, value)| *value).ok_or_else(|| {
+        SqlError::new(
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "lastval is not yet defined in this session",
+        )
+    })
+}
+
+/// `setval`. Errors: 22003.
+pub fn set_value(
+    sequence: &Sequence,
+    value: i64,
+    called: bool,
+    session: &SessionVars,
+) -> Result<i64> {
+    sequence.set(value, called)?;
+    if called {
+        let mut known = session.sequence_values.lock();
+        known.retain(|(oid, _)| *oid != sequence.oid);
+        known.push((sequence.oid, value));
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicI64;
+
+    fn sequence(options: SequenceOptions) -> Sequence {
+        Sequence {
+            oid: 7,
+            schema: "public".to_owned(),
+            name: "s".to_owned(),
+            options,
+            last: Arc::new(AtomicI64::new(options.before_first())),
+            owned_by: None,
+            owner: "halcyon".to_owned(),
+            grants: Vec::new(),
+            comment: None,
+        }
+    }
+
+    fn values(sequence: &Sequence, count: usize) -> Vec<Result<i64, SqlState>> {
+        (0..count).map(|_| sequence.next().map_err(|error| error.state())).collect()
+    }
+
+    const UP: SequenceOptions =
+        SequenceOptions { start: 2, increment: 2, min: 1, max: 5, cycle: false };
+    const END: Result<i64, SqlState> = Err(SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED);
+
+    #[test]
+    fn values_step_to_the_end_and_stop_or_cycle() {
+        let up = sequence(UP);
+        assert!(!up.is_called());
+        assert_eq!(values(&up, 4), [Ok(2), Ok(4), END, END]);
+        assert!(up.is_called());
+        assert_eq!(
+            up.next().unwrap_err().message(),
+            "nextval: reached maximum value of sequence \"s\" (5)"
+        );
+        let cycle = sequence(SequenceOptions { cycle: true, ..UP });
+        assert_eq!(values(&cycle, 4), [Ok(2), Ok(4), Ok(1), Ok(3)]);
+        let down = sequence(SequenceOptions { start: -1, increment: -1, min: -2, max: -1, cycle: false });
+        assert_eq!(values(&down, 3), [Ok(-1), Ok(-2), END]);
+        let edge = SequenceOptions {
+            start: i64::MAX - 1,
+            increment: 1,
+            min: 1,
+            max: i64::MAX,
+            cycle: false,
+        };
+        assert_eq!(values(&sequence(edge), 3), [Ok(i64::MAX - 1), Ok(i64::MAX), END]);
+        let lowest = SequenceOptions { start: i64::MIN, min: i64::MIN, ..edge };
+        assert_eq!(values(&sequence(lowest), 2), [Ok(i64::MIN), Ok(i64::MIN + 1)]);
+    }
+
+    #[test]
+    fn setval_moves_and_refuses_what_is_out_of_bounds() {
+        let up = sequence(UP);
+        up.set(3, true).expect("in bounds");
+        assert_eq!(values(&up, 2), [Ok(5), END]);
+        up.set(3, false).expect("in bounds");
+        assert_eq!(values(&up, 1), [Ok(3)]);
+        assert_eq!(up.set(6, true).unwrap_err().state(), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+    }
+}
