@@ -349,7 +349,11 @@ impl Graph {
         for component in self.components(kinds) {
             let start = component[0];
             let path = self.path(start, start, kinds, &component);
-            self.report(kind, path.expect("a component has a cycle through each of its own"), found);
+            self.report(
+                kind,
+                path.expect("a component has a cycle through each of its own"),
+                found,
+            );
         }
     }
 
@@ -358,7 +362,8 @@ impl Graph {
     fn cycles_with_rw(&self, found: &mut Vec<Anomaly>) {
         for component in self.components(WW | WR | RW) {
             let members: BTreeSet<usize> = component.iter().copied().collect();
-            let from_member = |&from: &usize| self.edges[from].iter().map(move |edge| (from, *edge));
+            let from_member =
+                |&from: &usize| self.edges[from].iter().map(move |edge| (from, *edge));
             let inner = component.iter().flat_map(from_member);
             let rw: Vec<_> =
                 inner.filter(|(_, (to, kind, _))| *kind == RW && members.contains(to)).collect();

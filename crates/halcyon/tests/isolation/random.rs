@@ -221,9 +221,9 @@ fn repeatable_read_histories_have_no_cycle() {
 #[test]
 fn read_committed_shows_what_it_may_and_nothing_else() {
     let anomalies = check(&history(Isolation::ReadCommitted));
-    let (allowed, forbidden): (Vec<_>, Vec<_>) = anomalies.into_iter().partition(|anomaly| {
-        matches!(anomaly.kind, Kind::Internal | Kind::GSingle | Kind::G2Item)
-    });
+    let (allowed, forbidden): (Vec<_>, Vec<_>) = anomalies
+        .into_iter()
+        .partition(|anomaly| matches!(anomaly.kind, Kind::Internal | Kind::GSingle | Kind::G2Item));
     show(&forbidden);
     let cycles = allowed.iter().filter(|anomaly| anomaly.kind != Kind::Internal).count();
     assert!(cycles > 0, "canary: without kept read locks there must be cycles to see");
