@@ -202,7 +202,7 @@ struct Sarg<'c> {
 
 enum Test<'c> {
     Compare(Compare, &'c Ir, Type),
-    In(&'c [Ir], Type),
+    In(Vec<&'c Ir>, Type),
     NotNull,
 }
 
@@ -356,9 +356,9 @@ fn prefix(
             _ => None,
         });
         let found = equal.or_else(|| {
-            of_column().filter(|_| !has_list).find_map(|sarg| match sarg.test {
+            of_column().filter(|_| !has_list).find_map(|sarg| match &sarg.test {
                 Test::In(list, ty) => {
-                    let probes = list.iter().map(|ir| Probe::new(ir, ty, to)).collect();
+                    let probes = list.iter().map(|ir| Probe::new(ir, *ty, to)).collect();
                     Some((sarg.condition, Part::Many(probes)))
                 }
                 _ => None,
@@ -506,6 +506,11 @@ fn sargs<'c>(scan: &Scan, conditions: &'c [Ir], bound: &Bound) -> Vec<Sarg<'c>> 
             Ir::InList { of, list, negated: false } => {
                 let known = list.iter().all(|ir| ir.reads_only(&|slot| bound.contains(slot)));
                 if let (Some((column, ty)), true) = (key_column(scan, of), known) {
+                    push(column, Test::In(list.iter().collect(), ty));
+                }
+            }
+            Ir::Or(parts) => {
+                if let Some((column, ty, list)) = alternatives(scan, parts, bound) {
                     push(column, Test::In(list, ty));
                 }
             }
@@ -518,6 +523,34 @@ fn sargs<'c>(scan: &Scan, conditions: &'c [Ir], bound: &Bound) -> Vec<Sarg<'c>> 
         }
     }
     found
+}
+
+/// `a = 1 OR a = 2 OR a IN (3, 4)`: the column and its values.
+fn alternatives<'c>(
+    scan: &Scan,
+    parts: &'c [Ir],
+    bound: &Bound,
+) -> Option<(u16, Type, Vec<&'c Ir>)> {
+    let known = |ir: &Ir| ir.reads_only(&|slot| bound.contains(slot));
+    let mut found: Option<(u16, Type)> = None;
+    let mut values = vec![];
+    for part in parts {
+        let (of, list) = match part {
+            Ir::Compare { op: Compare::Eq, left, right } if key_column(scan, left).is_some() => {
+                (left, std::slice::from_ref(&**right))
+            }
+            Ir::Compare { op: Compare::Eq, left, right } => (right, std::slice::from_ref(&**left)),
+            Ir::InList { of, list, negated: false } => (of, &list[..]),
+            _ => return None,
+        };
+        let key = key_column(scan, of)?;
+        if found.is_some_and(|found| found != key) || !list.iter().all(known) {
+            return None;
+        }
+        found = Some(key);
+        values.extend(list);
+    }
+    found.map(|(column, ty)| (column, ty, values))
 }
 
 /// The column that an expression is, perhaps widened without loss, and the type it is compared in.
