@@ -45,6 +45,12 @@ pub struct Partition {
     scratch: Scratch,
 }
 
+// Snapshots go to other threads.
+const _: () = {
+    const fn can_be_shared<T: Send + Sync>() {}
+    can_be_shared::<Partition>();
+};
+
 /// A row of a partition.
 #[derive(Clone, Copy)]
 pub struct RowRef<'a> {
