@@ -29,6 +29,7 @@ pub struct CopyOut {
     begun: bool,
     ended: bool,
     rows: u64,
+    row_ends: Vec<usize>,
     text: String,
 }
 
@@ -75,6 +76,7 @@ impl CopyOut {
             begun: false,
             ended: false,
             rows: 0,
+            row_ends: Vec::new(),
             text: String::new(),
         })
     }
@@ -84,16 +86,26 @@ impl CopyOut {
         self.rows
     }
 
+    /// Where the messages of the last chunk end: one per row, the binary header with the first
+    /// row, a line of names and the binary trailer by themselves. Drivers read a row per message.
+    pub fn row_ends(&self) -> &[usize] {
+        &self.row_ends
+    }
+
     /// The next piece of data, whole rows; `None` at the end.
     pub fn next_chunk(&mut self) -> Result<Option<Vec<u8>>> {
         if self.ended {
             return Ok(None);
         }
         let mut out = Vec::new();
+        self.row_ends.clear();
         if !std::mem::replace(&mut self.begun, true) {
             match self.options.format {
                 Format::Binary => binary::write_header(&mut out),
-                _ if self.options.header => self.write_names(&mut out),
+                _ if self.options.header => {
+                    self.write_names(&mut out);
+                    self.row_ends.push(out.len());
+                }
                 _ => {}
             }
         }
@@ -102,10 +114,12 @@ impl CopyOut {
                 self.ended = true;
                 if self.options.format == Format::Binary {
                     binary::write_end(&mut out);
+                    self.row_ends.push(out.len());
                 }
                 break;
             }
             self.rows += 1;
+            self.row_ends.push(out.len());
         }
         Ok((!out.is_empty()).then_some(out))
     }

@@ -18,11 +18,7 @@ pub fn server() -> Server {
 /// A server set up as `config` says, but on a free port.
 pub fn server_with(config: ServerConfig) -> Server {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    let config = ServerConfig {
-        listen,
-        shutdown_grace: Duration::from_millis(300),
-        ..config
-    };
+    let config = ServerConfig { listen, shutdown_grace: Duration::from_millis(300), ..config };
     serve(Database::in_memory(), config).expect("a server on loopback starts")
 }
 
@@ -163,10 +159,7 @@ pub fn bind(portal: &str, statement: &str, params: &[&str]) -> Vec<u8> {
         values.extend((param.len() as u32).to_be_bytes());
         values.extend(param.as_bytes());
     }
-    message(
-        b'B',
-        &[portal.as_bytes(), b"\0", statement.as_bytes(), b"\0\0\0", &values, b"\0\0"],
-    )
+    message(b'B', &[portal.as_bytes(), b"\0", statement.as_bytes(), b"\0\0\0", &values, b"\0\0"])
 }
 
 pub fn execute(portal: &str, rows_max: u32) -> Vec<u8> {

@@ -46,8 +46,17 @@ fn values_of_every_type_go_in_and_come_out_in_binary() {
             .execute(
                 &insert,
                 &[
-                    &true, &-2i16, &3i32, &(1i64 << 40), &1.5f32, &-0.1f64, &"tä", &"c",
-                    &&[0u8, 255][..], &time, &time,
+                    &true,
+                    &-2i16,
+                    &3i32,
+                    &(1i64 << 40),
+                    &1.5f32,
+                    &-0.1f64,
+                    &"tä",
+                    &"c",
+                    &&[0u8, 255][..],
+                    &time,
+                    &time,
                 ],
             )
             .await

@@ -47,7 +47,8 @@ fn a_pipeline_answers_in_order_and_skips_to_sync_after_an_error() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     raw.send(
-        &[parse("s", "SELECT $1::int"), describe(b'S', "s"), bind("", "s", &["7"]), sync()].concat(),
+        &[parse("s", "SELECT $1::int"), describe(b'S', "s"), bind("", "s", &["7"]), sync()]
+            .concat(),
     );
     assert_eq!(kinds(&raw.until(b'Z')), "1tT2Z");
     let pipeline = [
@@ -93,7 +94,9 @@ fn a_portal_is_suspended_at_its_row_limit_and_goes_on() {
     raw.ok("CREATE TABLE t (id INTEGER PRIMARY KEY)");
     raw.ok("INSERT INTO t VALUES (1), (2), (3), (4), (5)");
     raw.ok("BEGIN");
-    raw.send(&[parse("", "SELECT id FROM t"), bind("p", "", &[]), execute("p", 2), sync()].concat());
+    raw.send(
+        &[parse("", "SELECT id FROM t"), bind("p", "", &[]), execute("p", 2), sync()].concat(),
+    );
     assert_eq!(kinds(&raw.until(b'Z')), "12DDsZ");
     raw.send(&[execute("p", 2), execute("p", 2), execute("p", 2), sync()].concat());
     let rest = raw.until(b'Z');
@@ -129,10 +132,7 @@ fn wrong_numbers_of_parameters_and_formats_are_errors_of_the_statement() {
     raw.until(b'Z');
     raw.send(&[bind("", "s", &["1", "2"]), sync()].concat());
     assert_eq!(raw.until(b'Z')[0].field(b'C'), Some("08P01"));
-    let three_formats = message(
-        b'B',
-        &[b"\0s\0\0\0\0\x01\0\0\0\x011\0\x03\0\0\0\0\0\0"],
-    );
+    let three_formats = message(b'B', &[b"\0s\0\0\0\0\x01\0\0\0\x011\0\x03\0\0\0\0\0\0"]);
     raw.send(&[three_formats, sync()].concat());
     assert_eq!(raw.until(b'Z')[0].field(b'C'), Some("08P01"));
     assert_eq!(kinds(&raw.ok("SELECT 1")), "TDCZ", "the connection lives on");

@@ -111,7 +111,13 @@ fn certificate(name: &str) -> TlsFiles {
 }
 
 /// Runs psql over TLS; gives what it prints, or what it complains of.
-fn psql(port: u16, options: &str, root: &Path, password: &str, sql: &str) -> Result<String, String> {
+fn psql(
+    port: u16,
+    options: &str,
+    root: &Path,
+    password: &str,
+    sql: &str,
+) -> Result<String, String> {
     let output = Command::new("psql")
         .arg(format!(
             "host=localhost hostaddr=127.0.0.1 port={port} user={} dbname=halcyon {options}",
@@ -153,8 +159,7 @@ fn tls_is_verified_and_bound_to_the_password() {
 
 #[test]
 fn plain_bytes_after_a_request_for_tls_are_not_taken_for_encrypted() {
-    let config =
-        ServerConfig { tls: Some(certificate("injected")), ..ServerConfig::default() };
+    let config = ServerConfig { tls: Some(certificate("injected")), ..ServerConfig::default() };
     let server = server_with(config);
     let mut raw = Raw::silent(server.address());
     let request = [8u32.to_be_bytes(), 80_877_103u32.to_be_bytes()].concat();
