@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
-use datafusion_pg_catalog::pg_catalog::ArrowTable;
 
+use super::statics::Fixed;
 use super::table::Def;
 use super::{halcyon_views, information_schema, pg_catalog, statics};
 use crate::catalog::{
@@ -48,14 +48,14 @@ pub(crate) enum What {
 #[derive(Clone)]
 pub(crate) enum System {
     Written(&'static Def),
-    Fixed(Arc<ArrowTable>),
+    Fixed(Fixed),
 }
 
 impl System {
     pub(crate) fn schema(&self) -> SchemaRef {
         match self {
             System::Written(def) => def.schema(),
-            System::Fixed(table) => table.schema(),
+            System::Fixed(table) => Arc::clone(&table.schema),
         }
     }
 }

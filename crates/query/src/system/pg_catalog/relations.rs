@@ -6,7 +6,7 @@ use crate::catalog::{Column, Table};
 use crate::system::describe;
 use crate::system::objects::{self, Object, What};
 use crate::system::table::{Cell, Def, Rows, row, type_oid};
-use crate::system::{Context, memory};
+use crate::system::{Context, memory, statics};
 
 use super::columns;
 
@@ -152,7 +152,7 @@ impl<'a> Attribute<'a> {
 
     fn push(self, rows: &mut Rows) {
         let length = describe::type_length(self.ty);
-        let array = super::super::statics::type_by_oid(self.ty)
+        let array = statics::type_by_oid(self.ty)
             .is_some_and(|ty| ty.element.is_some() && ty.name.starts_with('_'));
         let align = match length {
             1 => "c",
@@ -384,6 +384,14 @@ fn description(context: &Context, rows: &mut Rows) {
         if let Some(comment) = &schema.comment {
             row!(rows; objects::schema_oid(schema), PG_NAMESPACE, 0, comment);
         }
+    }
+    fixed_descriptions(rows);
+}
+
+/// See [`statics::descriptions`]; Halcyon's objects come first.
+fn fixed_descriptions(rows: &mut Rows) {
+    for (object, catalog, text) in statics::descriptions() {
+        row!(rows; *object, *catalog, 0, text);
     }
 }
 
