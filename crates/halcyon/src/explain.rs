@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use halcyon_query::analytic::AnalyticalPlan;
 use halcyon_query::error::Result;
 use halcyon_query::exec::{Env, Locks, Need, Roots};
 use halcyon_query::plan::{Plan, Prepared};
@@ -10,7 +11,7 @@ use halcyon_query::rows::{RowSet, RowSink};
 use halcyon_store::ValueRef;
 use halcyon_txn::{Mode, Transaction};
 
-use crate::run::{Ran, execute};
+use crate::run::{Ran, TableRoots, execute, locked_roots};
 
 /// Explains `of` under locks; with `analyze` it runs and its effects stay, as in PostgreSQL.
 pub(crate) fn under_locks(
@@ -23,16 +24,19 @@ pub(crate) fn under_locks(
 ) -> Result<Ran> {
     let mut lines = vec![format!("Executor: {}", executor(&of.plan))];
     lines.extend(needs.iter().map(|need| lock_line(of, need)));
-    let ran = match analyze {
-        true => {
-            let began = Instant::now();
+    let began = Instant::now();
+    let (operators, seen) = match &of.plan {
+        Plan::Analytical(plan) => {
+            analytical(plan, analyze, env, locked_roots(tx, locks, plan.tables()))?
+        }
+        _ if analyze => {
             let mut rows = RowSet::default();
             let ran = execute(of, env, tx, locks, scratch, &mut rows)?;
-            Some(count(ran, &rows, began)?)
+            (operators(of, Some(scratch)), Some(ran.rows(&rows)))
         }
-        false => None,
+        _ => (operators(of, None), None),
     };
-    finish(of, lines, ran, scratch, out)
+    finish(lines, &operators, seen, began, out)
 }
 
 /// Explains `of` on a snapshot.
@@ -40,35 +44,58 @@ pub(crate) fn on_snapshot(
     of: &Prepared,
     analyze: bool,
     env: &Env<'_>,
-    roots: &[Vec<triomphe::Arc<halcyon_store::Partition>>],
+    roots: TableRoots,
     scratch: &mut Scratch,
     out: &mut RowSet,
 ) -> Result<Ran> {
     let mut lines = vec![format!("Executor: {}", executor(&of.plan))];
-    lines.push("Snapshot: of the transaction, no locks".to_owned());
-    let ran = match (analyze, &of.plan) {
-        (true, Plan::Point(plan)) => {
-            let began = Instant::now();
+    lines.push("Snapshot: no locks".to_owned());
+    let began = Instant::now();
+    let (operators, seen) = match &of.plan {
+        Plan::Analytical(plan) => analytical(plan, analyze, env, roots)?,
+        Plan::Point(plan) if analyze => {
             let mut rows = RowSet::new(of.columns.len());
-            plan.run(env, Roots::Snapshot(roots), &mut rows, scratch)?;
-            Some(count(Ran::Set { written: None }, &rows, began)?)
+            plan.run(env, Roots::Snapshot(&roots), &mut rows, scratch)?;
+            (operators(of, Some(scratch)), Some(rows.len() as u64))
         }
-        (true, Plan::Analytical(plan)) => {
-            let began = Instant::now();
-            let ran = Ran::Stream(plan.start(env, roots.to_vec())?);
-            Some(count(ran, &RowSet::default(), began)?)
-        }
-        _ => None,
+        _ => (operators(of, None), None),
     };
-    finish(of, lines, ran, scratch, out)
+    finish(lines, &operators, seen, began, out)
+}
+
+/// Text of an analytical plan's operators and, if it ran, its number of rows.
+fn analytical(
+    plan: &AnalyticalPlan,
+    analyze: bool,
+    env: &Env<'_>,
+    roots: TableRoots,
+) -> Result<(String, Option<u64>)> {
+    if !analyze {
+        return Ok((plan.explain()?, None));
+    }
+    let batches = plan.start(env, roots)?;
+    let mut rows = 0;
+    for batch in batches {
+        rows += batch?.num_rows() as u64;
+    }
+    Ok((plan.explain()?, Some(rows)))
+}
+
+/// Text of the operators of plans that run row at a time; with what ran last, if it did.
+fn operators(of: &Prepared, ran: Option<&Scratch>) -> String {
+    match (&of.plan, ran) {
+        (Plan::Point(plan), Some(scratch)) => plan.explain_analyzed(scratch),
+        (Plan::Point(plan), None) => plan.explain(),
+        (Plan::Write(plan), _) => plan.explain().join("\n"),
+        _ => of.tag.to_owned(),
+    }
 }
 
 fn executor(plan: &Plan) -> &'static str {
     match plan {
         Plan::Point(_) => "point (row at a time over bounded index lookups)",
         Plan::Analytical(_) => "analytical (vectorised over a snapshot)",
-        Plan::Write(plan) => plan.executor(),
-        _ => "utility",
+        other => other.executor(),
     }
 }
 
@@ -83,50 +110,17 @@ fn lock_line(of: &Prepared, need: &Need) -> String {
     format!("Lock: {}.{} partition {partition} of {count}, {mode}", table.schema, table.name)
 }
 
-/// What ANALYZE saw.
-struct Seen {
-    rows: u64,
-    ms: f64,
-    operators: Option<String>,
-}
-
-fn count(ran: Ran, rows: &RowSet, began: Instant) -> Result<Seen> {
-    let mut operators = None;
-    let rows = match ran {
-        Ran::Set { written } => written.unwrap_or(rows.len() as u64),
-        Ran::Stream(mut batches) => {
-            let mut rows = 0;
-            for batch in batches.by_ref() {
-                rows += batch?.num_rows() as u64;
-            }
-            operators = batches.metrics();
-            rows
-        }
-        Ran::Other(crate::Outcome::Done(tag)) => tag.rows.unwrap_or(0),
-        Ran::Other(_) => 0,
-    };
-    Ok(Seen { rows, ms: began.elapsed().as_secs_f64() * 1e3, operators })
-}
-
 fn finish(
-    of: &Prepared,
     mut lines: Vec<String>,
-    ran: Option<Seen>,
-    scratch: &Scratch,
+    operators: &str,
+    rows: Option<u64>,
+    began: Instant,
     out: &mut RowSet,
 ) -> Result<Ran> {
-    let operators = match (&of.plan, &ran) {
-        (_, Some(Seen { operators: Some(operators), .. })) => operators.clone(),
-        (Plan::Point(plan), Some(_)) => plan.explain_analyzed(scratch),
-        (Plan::Point(plan), None) => plan.explain(),
-        (Plan::Analytical(plan), _) => plan.explain()?,
-        (Plan::Write(plan), _) => plan.explain(),
-        _ => of.tag.to_owned(),
-    };
     lines.extend(operators.lines().map(ToOwned::to_owned));
-    if let Some(seen) = ran {
-        lines.push(format!("Rows: {}", seen.rows));
-        lines.push(format!("Execution time: {:.3} ms", seen.ms));
+    if let Some(rows) = rows {
+        lines.push(format!("Rows: {rows}"));
+        lines.push(format!("Execution time: {:.3} ms", began.elapsed().as_secs_f64() * 1e3));
     }
     out.reset(1);
     for line in &lines {

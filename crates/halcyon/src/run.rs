@@ -29,7 +29,7 @@ use crate::session::{Session, Statement, failed_transaction};
 use crate::transaction::{Active, Snapshot};
 
 /// Roots by table of a plan and partition number.
-type TableRoots = Vec<Vec<triomphe::Arc<Partition>>>;
+pub(crate) type TableRoots = Vec<Vec<triomphe::Arc<Partition>>>;
 
 /// What a statement came to, before it is dressed for the caller.
 pub(crate) enum Ran {
@@ -40,17 +40,19 @@ pub(crate) enum Ran {
     },
     /// Rows come as they are read.
     Stream(BatchStream),
+    /// Data of COPY TO, to be fetched, or its end if it went to a file.
+    Copying(Option<crate::copy::Copying>, Outcome),
     /// Something else.
     Other(Outcome),
 }
 
 impl Ran {
     /// Rows given or written, as far as they are known.
-    fn rows(&self, out: &RowSet) -> u64 {
+    pub(crate) fn rows(&self, out: &RowSet) -> u64 {
         match self {
             Ran::Set { written } => written.unwrap_or(out.len() as u64),
             Ran::Other(Outcome::Done(tag)) => tag.rows.unwrap_or(0),
-            Ran::Stream(_) | Ran::Other(_) => 0,
+            Ran::Stream(_) | Ran::Copying(..) | Ran::Other(_) => 0,
         }
     }
 }
@@ -71,6 +73,7 @@ impl Session {
                 Outcome::Rows { rows: Rows::from_stream(columns, batches), tag, written: None }
             }
             Ran::Other(outcome) => outcome,
+            Ran::Copying(_, outcome) => outcome,
         })
     }
 
@@ -100,7 +103,7 @@ impl Session {
     }
 
     /// A broken invariant took down a statement: its transaction goes with it.
-    fn after_panic(&mut self, panic: &(dyn std::any::Any + Send)) -> SqlError {
+    pub(crate) fn after_panic(&mut self, panic: &(dyn std::any::Any + Send)) -> SqlError {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown");
         tracing::error!(panic = text, "a statement broke an invariant");
@@ -136,7 +139,7 @@ impl Session {
                 &converted
             }
         };
-        let reads_only = matches!(&prepared.plan, Plan::Analytical(plan) if !plan.locks_rows());
+        let reads_only = matches!(prepared.plan, Plan::Analytical(_)) && !prepared.locks_rows;
         drop(prepared);
         if self.active.is_none() && reads_only {
             return self.on_own_snapshot(statement, params);
@@ -161,7 +164,7 @@ impl Session {
             true => self.on_snapshot(&mut active, statement, params, out),
             false => self.under_locks(&mut active, statement, params, out, implicit),
         };
-        if self.copying.is_some() {
+        if self.copy_begins() {
             // COPY FROM STDIN goes on with the data; it has taken the transaction along.
             self.copy_continues(active, implicit);
             return ran;
@@ -190,7 +193,7 @@ impl Session {
         let start = active.tx.savepoint();
         let catalog = active.catalog.clone();
         let ran = self.locked(active, statement, params, out);
-        if self.copying.is_some() {
+        if self.copy_begins() {
             return ran;
         }
         if ran.is_err() && !implicit {
@@ -212,7 +215,7 @@ impl Session {
         loop {
             let prepared = statement.prepared.borrow();
             let of = match &prepared.plan {
-                Plan::Explain { of, .. } => of,
+                Plan::Explain { of, .. } => &**of,
                 _ => &*prepared,
             };
             if let Plan::Ddl(ddl) = &of.plan {
@@ -240,6 +243,9 @@ impl Session {
                 Plan::Copy(plan) => plan.needs(&env, &mut self.needs)?,
                 _ => {}
             }
+            if of.locks_rows {
+                self.needs.iter_mut().for_each(|need| need.mode = Mode::Exclusive);
+            }
             let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
             let tables = of.plan.tables();
             self.locks.reset(tables);
@@ -255,11 +261,12 @@ impl Session {
             }
             return match &prepared.plan {
                 Plan::Explain { analyze, of } => {
-                    crate::explain::run(of, *analyze, &env, &mut active.tx, &self.locks, &mut self.scratch, out)
+                    let held = (&mut active.tx, &self.locks, self.needs.as_slice());
+                    crate::explain::under_locks(of, *analyze, &env, held, &mut self.scratch, out)
                 }
-                Plan::Copy(plan) => {
+                Plan::Copy(_) => {
                     let (copying, outcome) =
-                        crate::copy::start(plan, &env, &mut active.tx, &self.locks, &mut self.scratch)?;
+                        crate::copy::start(&prepared, &env, &mut active.tx, &self.locks, &mut self.scratch)?;
                     self.copying = copying;
                     Ok(Ran::Other(outcome))
                 }
@@ -318,11 +325,12 @@ fn execute_on_snapshot(
         }
         Plan::Analytical(plan) => plan.start(env, roots).map(Ran::Stream),
         Plan::Explain { analyze, of } if of.plan.reads_only() => {
-            let roots = Roots::Snapshot(&roots);
-            crate::explain::read(of, *analyze, env, roots, scratch, out)
+            let roots = snapshot.roots_of(of.plan.tables());
+            crate::explain::on_snapshot(of, *analyze, env, roots, scratch, out)
         }
         Plan::Copy(plan) if plan.reads_only() => {
-            crate::copy::start_on_snapshot(plan, env, roots, scratch)
+            let (copying, outcome) = crate::copy::start_on_snapshot(plan, env, roots, scratch)?;
+            Ok(Ran::Copying(copying, outcome))
         }
         _ => Err(SqlError::new(
             SqlState::READ_ONLY_SQL_TRANSACTION,
@@ -353,7 +361,7 @@ fn lock_needs(
 ) -> Result<()> {
     let at = |need: &Need| {
         let partition = need.partition.expect("spread out") as usize;
-        (tables[need.table].cells[partition].id(), need.mode == Mode::Shared)
+        (tables[need.table].cells[partition].id, need.mode == Mode::Shared)
     };
     if needs.iter().any(|need| need.partition.is_none()) {
         spread(tables, needs);
@@ -471,7 +479,13 @@ impl Session {
         };
         let ran = execute_on_snapshot(&prepared, &env, &snapshot, &mut self.scratch, out);
         active.snapshot = Some(snapshot);
-        ran
+        match ran? {
+            Ran::Copying(copying, outcome) => {
+                self.copying = copying;
+                Ok(Ran::Other(outcome))
+            }
+            ran => Ok(ran),
+        }
     }
 
     /// Every partition of the database at one cut.
@@ -481,11 +495,11 @@ impl Session {
             let catalog = self.catalog.clone();
             let mut cells: Vec<Arc<PartitionCell>> =
                 catalog.tables.values().flat_map(|table| table.cells.iter().cloned()).collect();
-            cells.sort_unstable_by_key(|cell| cell.id());
+            cells.sort_unstable_by_key(|cell| cell.id);
             let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
             let roots = cut(&self.shared.manager, &cells, &limits).map_err(cut_error)?;
             if self.shared.version() == catalog.version {
-                let roots = cells.iter().map(|cell| cell.id()).zip(roots).collect();
+                let roots = cells.iter().map(|cell| cell.id).zip(roots).collect();
                 return Ok(Snapshot { catalog, roots });
             }
         }
@@ -533,11 +547,11 @@ impl Session {
             datafusion: &self.shared.datafusion,
             notices: &mut notices,
         };
-        let tag = ddl.run(&mut cx)?;
+        let (name, rows) = ddl.run(&mut cx)?;
         after.version = self.shared.fresh_version();
         active.catalog = Some(Arc::new(after));
         notices.into_iter().for_each(|notice| self.notice(notice));
-        Ok(Outcome::Done(tag))
+        Ok(Outcome::Done(Tag { name, rows }))
     }
 
     /// Modes of a new transaction, from the settings.

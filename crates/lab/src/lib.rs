@@ -1,2 +1,95 @@
-//! Experiments: measured arms beside rivals, every answer checked.
+//! Experiments: Halcyon beside rivals, on the same work, in the same process and run.
+//!
+//! Words: an *experiment* measures *arms*; an arm is one engine at one piece of work. *bare* is
+//! the same work written by hand against plain data structures: its distance is what an engine
+//! costs. Arms take turns in rounds, and every figure carries its spread between rounds: what
+//! differs by less than that is no difference.
+//!
+//! Every answer is checked while it is measured. A wrong one is a failed arm, however fast.
+//!
+//! **Invariant:** Halcyon is entered by its public door only (`cargo xtask check layers`).
 #![forbid(unsafe_code)]
+
+mod measure;
+pub mod point;
+mod report;
+pub mod snapshot;
+pub mod tpch;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+pub use report::{Arm, Reporter};
+
+/// An experiment that cannot go on: which arm, and why.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Why an arm failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The engine answered what it should not.
+    WrongAnswer(String),
+    /// The engine refused the work.
+    Engine(String),
+    /// Files could not be read or written.
+    Io(String),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::WrongAnswer(what) => write!(f, "wrong answer: {what}"),
+            Failure::Engine(what) => write!(f, "engine: {what}"),
+            Failure::Io(what) => write!(f, "file: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<halcyon::SqlError> for Failure {
+    fn from(error: halcyon::SqlError) -> Self {
+        Failure::Engine(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Failure::Io(error.to_string())
+    }
+}
+
+/// What every experiment understands.
+#[derive(Args, Debug, Clone, Copy, Default)]
+pub struct Common {
+    /// Print one JSON object per arm instead of a table
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// `halcyon lab EXPERIMENT`.
+#[derive(Subcommand, Debug)]
+pub enum Experiment {
+    /// Prepared single-row SELECT, UPDATE and INSERT by primary key
+    Point(point::Options),
+    /// Updates while another thread takes snapshots and sums a column
+    Snapshot(snapshot::Options),
+    /// The 22 queries of TPC-H
+    Tpch(tpch::Options),
+}
+
+/// Runs an experiment and prints its arms; failure if any answer was wrong.
+pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
+    let mut reporter = Reporter::new(common.json);
+    let done = match experiment {
+        Experiment::Point(options) => point::run(options, &mut reporter),
+        Experiment::Snapshot(options) => snapshot::run(options, &mut reporter),
+        Experiment::Tpch(options) => tpch::run(options, &mut reporter),
+    };
+    if let Err(failure) = done {
+        eprintln!("error: {failure}");
+        return ExitCode::FAILURE;
+    }
+    if reporter.all_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

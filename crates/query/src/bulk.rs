@@ -314,7 +314,7 @@ impl Source {
                 table.cells.iter().enumerate().map(move |(number, cell)| (cell, at, number as u32))
             })
             .collect();
-        cells.sort_by_key(|(cell, ..)| cell.id());
+        cells.sort_by_key(|(cell, ..)| cell.id);
         for (cell, at, number) in cells {
             let handle = tx.lock(cell, Mode::Shared, limits).map_err(crate::ddl::lock_error)?;
             locks.set(at, number, handle);

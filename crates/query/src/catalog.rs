@@ -400,6 +400,13 @@ impl Relation {
     }
 }
 
+impl std::fmt::Debug for Table {
+    /// The name: all else is long, and found in the catalog.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Table({}.{})", self.schema, self.name)
+    }
+}
+
 impl Table {
     /// Position of the column of this name.
     pub fn column(&self, name: &str) -> Option<u16> {

@@ -12,6 +12,7 @@ pub mod aggregates;
 pub mod analytic;
 pub mod arithmetic;
 pub mod bind;
+mod bulk;
 pub mod cache;
 pub mod catalog;
 pub mod coerce;

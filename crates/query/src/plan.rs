@@ -58,6 +58,11 @@ pub enum Plan {
 }
 
 impl Plan {
+    /// Whether it changes nothing, so that a snapshot serves it unless rows are to be locked.
+    pub fn reads_only(&self) -> bool {
+        matches!(self, Plan::Point(_) | Plan::Analytical(_))
+    }
+
     /// Which executor runs it, for the system views.
     pub fn executor(&self) -> &'static str {
         match self {
@@ -77,6 +82,7 @@ impl Plan {
             Plan::Point(plan) => plan.tables(),
             Plan::Analytical(plan) => plan.tables(),
             Plan::Write(plan) => plan.tables(),
+            Plan::Copy(plan) => plan.tables(),
             _ => &[],
         }
     }

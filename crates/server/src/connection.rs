@@ -23,10 +23,10 @@ use halcyon::coerce::TimeZone;
 use halcyon::{Session, SessionState, SqlError, SqlState, Statement};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
+use crate::rows::{FLUSH_BYTES, Paused, RowStream};
 use crate::server::Shared;
 use crate::socket::Stream;
 use crate::startup::{Client, Place, violation};
-use crate::rows::{FLUSH_BYTES, Paused, RowStream};
 use crate::wire::backend::{Output, Severity};
 use crate::wire::frontend::{Message, ProtocolError};
 use crate::wire::input::{Input, InputError};

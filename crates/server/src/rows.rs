@@ -64,12 +64,7 @@ impl RowStream {
         Ok(Paused::Limit)
     }
 
-    fn encode_batches(
-        &mut self,
-        out: &mut BytesMut,
-        sent: &mut u64,
-        limit: u64,
-    ) -> Result<Paused> {
+    fn encode_batches(&mut self, out: &mut BytesMut, sent: &mut u64, limit: u64) -> Result<Paused> {
         while *sent < limit {
             if out.len() >= FLUSH_BYTES {
                 return Ok(Paused::Full);

@@ -98,9 +98,7 @@ impl Exchange {
         certificate_hash: Option<&[u8]>,
     ) -> Result<(Self, String), ScramError> {
         let mut random = [0; 18];
-        ring::rand::SystemRandom::new()
-            .fill(&mut random)
-            .expect("the system has random numbers");
+        ring::rand::SystemRandom::new().fill(&mut random).expect("the system has random numbers");
         Self::begin_with(message, verifier, certificate_hash, &BASE64.encode(random))
     }
 
@@ -243,8 +241,7 @@ mod tests {
 
     fn begun(verifier: Verifier) -> Exchange {
         let first = initial(MECHANISM, &format!("n,,n=user,r={CLIENT_NONCE}"));
-        let (exchange, answer) =
-            Exchange::begin_with(first, verifier, None, SERVER_NONCE).unwrap();
+        let (exchange, answer) = Exchange::begin_with(first, verifier, None, SERVER_NONCE).unwrap();
         assert!(answer.starts_with(&format!("r={CLIENT_NONCE}{SERVER_NONCE},s=")));
         exchange
     }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use halcyon::{Session, SqlError, SqlState};
-use pgwire::messages::startup::{Authentication, BackendKeyData, NegotiateProtocolVersion, SecretKey};
+use pgwire::messages::startup::{
+    Authentication, BackendKeyData, NegotiateProtocolVersion, SecretKey,
+};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -335,8 +337,8 @@ where
     let verifier = genuine.unwrap_or_else(|| Verifier::made_up(user, &shared.scram_secret));
     let tls = shared.tls.as_ref().filter(|_| secure);
     let binding = tls.and_then(|tls| tls.certificate_hash.clone());
-    exchange(stream, input, output, verifier, binding.as_deref()).await.map_err(
-        |refusal| match refusal {
+    exchange(stream, input, output, verifier, binding.as_deref()).await.map_err(|refusal| {
+        match refusal {
             Err(ScramError::Refused) => SqlError::new(
                 SqlState::INVALID_PASSWORD,
                 format!("password authentication failed for user \"{user}\""),
@@ -344,8 +346,8 @@ where
             .into(),
             Err(ScramError::Protocol(error)) => error.into(),
             Ok(refusal) => refusal,
-        },
-    )
+        }
+    })
 }
 
 /// The messages of SCRAM. An error is ours (`Ok`) or SCRAM's (`Err`).

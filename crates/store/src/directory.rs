@@ -8,6 +8,7 @@
 //! 2. `row_count` is the sum of the segments' live rows.
 //! 3. The bit of a segment in `free` is set exactly if it has a free slot; words of `free` before
 //!    `free_hint` are 0.
+//!
 //! Cost: a row is found in three dependent loads; a free slot in O(1) amortised.
 
 use crate::segment::Segment;
@@ -167,9 +168,9 @@ impl Directory {
         last.map_or(0, |last| (last * SEGMENT_ROWS + used(&last)) as u64)
     }
 
-    /// How many rows may still be loaded.
+    /// How many rows may still be loaded. The last id stays free, so that a range of ids has an end.
     pub(crate) fn load_room(&self) -> u64 {
-        (1 << 32) - self.load_start()
+        u32::MAX as u64 - self.load_start()
     }
 
     /// Loads `rows` rows from [`Directory::load_start`] on; `fill` fills a segment with rows

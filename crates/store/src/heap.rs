@@ -10,6 +10,7 @@
 //! 2. A view's prefix is the string's first 4 bytes; bytes of a short view beyond its length are 0.
 //! 3. `live_bytes` is the summed length of the long strings of live rows.
 //! 4. The bytes of a block below the filled mark never change.
+//!
 //! Cost: `store` copies the string once, and compaction (see [`Heap::wants_compaction`]) again
 //! whenever as much became garbage as is alive: O(1) per byte, amortised.
 
@@ -163,7 +164,10 @@ impl Heap {
 
     /// Panics unless the invariants hold for `views`, those of all live rows. O(bytes).
     pub(crate) fn check(&self, views: impl Iterator<Item = u128>) {
-        assert_eq!(self.block_bytes, self.blocks.iter().map(|block| block.len() as u64).sum::<u64>());
+        assert_eq!(
+            self.block_bytes,
+            self.blocks.iter().map(|block| block.len() as u64).sum::<u64>()
+        );
         assert!(self.filled as usize <= self.blocks.last().map_or(0, |block| block.len()));
         let mut live_bytes = 0;
         for view in views {

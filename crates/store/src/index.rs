@@ -67,6 +67,8 @@ enum AnyTree {
 /// An index with its tree. Clone shares the tree.
 #[derive(Clone)]
 pub(crate) struct Index {
+    /// That of `def`, at hand for finding the index.
+    id: IndexId,
     def: Arc<IndexDef>,
     /// Bit per table column: in the key. Columns from 127 on share the last bit.
     column_mask: u128,
@@ -94,7 +96,12 @@ impl Index {
             KeyKind::Wide => AnyTree::Wide(Tree::default()),
             KeyKind::Bytes => AnyTree::Bytes(Tree::default()),
         };
-        Index { def: Arc::new(def), column_mask, tree }
+        Index { id: def.id, def: Arc::new(def), column_mask, tree }
+    }
+
+    #[inline]
+    pub(crate) fn id(&self) -> IndexId {
+        self.id
     }
 
     #[inline]
@@ -141,6 +148,15 @@ impl Index {
             AnyTree::Narrow(tree) => tree.get(narrow(key.number())),
             AnyTree::Wide(tree) => tree.get(WideKey::from_number(key.number())),
             AnyTree::Bytes(tree) => tree.get(BytesProbe::exactly(key.bytes())),
+        }
+    }
+
+    /// True if the row is there under this key.
+    pub(crate) fn contains(&self, key: &KeyBuf, row: RowId) -> bool {
+        match &self.tree {
+            AnyTree::Narrow(tree) => tree.contains(narrow(key.number()), row),
+            AnyTree::Wide(tree) => tree.contains(WideKey::from_number(key.number()), row),
+            AnyTree::Bytes(tree) => tree.contains(BytesProbe::exactly(key.bytes()), row),
         }
     }
 
@@ -227,7 +243,7 @@ impl Index {
             AnyTree::Wide(_) => AnyTree::Wide(Tree::default()),
             AnyTree::Bytes(_) => AnyTree::Bytes(Tree::default()),
         };
-        Index { def: Arc::clone(&self.def), column_mask: self.column_mask, tree }
+        Index { id: self.id, def: Arc::clone(&self.def), column_mask: self.column_mask, tree }
     }
 
     /// The same entries under a definition whose columns moved.
@@ -237,7 +253,7 @@ impl Index {
             key.column = column(key.column);
         }
         let column_mask = def.columns.iter().fold(0, |mask, key| mask | column_bit(key.column));
-        Index { def: Arc::new(def), column_mask, tree: self.tree.clone() }
+        Index { id: self.id, def: Arc::new(def), column_mask, tree: self.tree.clone() }
     }
 
     /// Rows whose key starts with `prefix`.
@@ -351,7 +367,9 @@ fn insert_sorted<K: Key + Ord>(
         {
             return Err(pair[0].1);
         }
-        if tree.len() > 0 {
+        // Serial keys come behind all that are there: one search instead of one per row.
+        let overlaps = entries.first().is_some_and(|first| tree.has_from(first.0.probe()));
+        if overlaps {
             let taken = entries.iter().filter(|entry| binding(entry.1));
             if let Some(row) = taken.filter_map(|entry| tree.get(entry.0.probe())).next() {
                 return Err(row);

@@ -5,7 +5,7 @@
 //!   bytes, depending on where NULLs go;
 //! - integers, dates and times: big-endian, sign bit flipped; decimals likewise, in 8 bytes up to
 //!   18 digits; floats by their bits, negative ones inverted, with -0 as 0 and one NaN above all;
-//!   intervals by [`Interval::sort_key`]; UUIDs as they are;
+//!   intervals by [`crate::Interval::sort_key`]; UUIDs as they are;
 //! - text and bytes: as they are, with 0 as 0 255, ended by 0 0;
 //! - all bytes of a descending column but the marker are inverted.
 //!

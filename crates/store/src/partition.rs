@@ -23,6 +23,9 @@ use std::sync::Arc;
 /// Key buffers that writes use again and again. A clone starts with empty ones.
 #[derive(Default)]
 struct Scratch {
+    /// A row's keys, one per index.
+    keys: Vec<KeyBuf>,
+    /// One key before and after an update.
     old: KeyBuf,
     new: KeyBuf,
 }
@@ -41,6 +44,12 @@ pub struct Partition {
     pub(crate) indexes: Vec<Index>,
     scratch: Scratch,
 }
+
+// Snapshots go to other threads.
+const _: () = {
+    const fn can_be_shared<T: Send + Sync>() {}
+    can_be_shared::<Partition>();
+};
 
 /// A row of a partition.
 #[derive(Clone, Copy)]
@@ -147,35 +156,52 @@ impl Partition {
     /// Panics: if a value is missing or of another type than its column, on NULL in a column that
     /// is not nullable, and beyond 2^32 rows.
     pub fn insert(&mut self, values: &[ValueRef<'_>]) -> Result<RowId, Conflict> {
-        for index in self.indexes.iter().filter(|index| index.def().unique) {
-            index.encode(&self.schema, &mut self.scratch.new, |column| values[column]);
-            index.conflict(&self.scratch.new, None)?;
+        self.encode_keys(values);
+        for (index, key) in self.indexes.iter().zip(&self.scratch.keys) {
+            index.conflict(key, None)?;
         }
-        Ok(self.insert_unchecked(values))
+        Ok(self.insert_encoded(values))
     }
 
     /// As [`Partition::insert`], but lets keys repeat; [`Partition::check_unique`] must follow
     /// before anybody relies on a unique index.
     pub fn insert_unchecked(&mut self, values: &[ValueRef<'_>]) -> RowId {
-        let directory = triomphe::Arc::make_mut(&mut self.directory);
-        let row = directory.insert(&self.schema, values);
-        self.index_row(row, values);
-        row
+        self.encode_keys(values);
+        self.insert_encoded(values)
     }
 
     /// Puts a row back where one was deleted: for undo and recovery, so uniqueness is not checked.
     ///
     /// Panics: if a row is there.
     pub fn insert_at(&mut self, row: RowId, values: &[ValueRef<'_>]) {
+        self.encode_keys(values);
         let directory = triomphe::Arc::make_mut(&mut self.directory);
         directory.insert_at(&self.schema, row, values);
-        self.index_row(row, values);
+        self.insert_keys(row);
     }
 
-    fn index_row(&mut self, row: RowId, values: &[ValueRef<'_>]) {
-        for index in &mut self.indexes {
-            index.encode(&self.schema, &mut self.scratch.new, |column| values[column]);
-            index.insert(&self.scratch.new, row);
+    /// Encodes a row's keys, one per index.
+    #[inline]
+    fn encode_keys(&mut self, values: &[ValueRef<'_>]) {
+        self.scratch.keys.resize_with(self.indexes.len(), KeyBuf::new);
+        for (index, key) in self.indexes.iter().zip(&mut self.scratch.keys) {
+            index.encode(&self.schema, key, |column| values[column]);
+        }
+    }
+
+    /// Stores a row whose keys were encoded.
+    #[inline]
+    fn insert_encoded(&mut self, values: &[ValueRef<'_>]) -> RowId {
+        let directory = triomphe::Arc::make_mut(&mut self.directory);
+        let row = directory.insert(&self.schema, values);
+        self.insert_keys(row);
+        row
+    }
+
+    #[inline]
+    fn insert_keys(&mut self, row: RowId) {
+        for (index, key) in self.indexes.iter_mut().zip(&self.scratch.keys) {
+            index.insert(key, row);
         }
     }
 
@@ -308,7 +334,8 @@ impl Partition {
     /// An index by id.
     #[inline]
     pub fn index(&self, id: IndexId) -> Option<IndexRef<'_>> {
-        self.indexes().find(|index| index.def().id == id)
+        let index = self.indexes.iter().find(|index| index.id() == id)?;
+        Some(IndexRef { index, schema: &self.schema })
     }
 
     /// All indexes, in the order in which they were added.
@@ -377,8 +404,7 @@ impl Partition {
             assert_eq!(index.len(), self.row_count(), "an index has one entry per row");
             for row in self.rows() {
                 index.encode(&self.schema, &mut key, |column| row.value(column));
-                let mut holders = index.prefix(&key);
-                assert!(holders.any(|holder| holder == row.id()), "{} is in its index", row.id());
+                assert!(index.contains(&key, row.id()), "row {} is in its index", row.id());
             }
         }
         let rows = self.rows().map(|row| row.id());

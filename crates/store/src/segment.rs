@@ -9,6 +9,7 @@
 //! 3. A NULL is a cleared bit of its column's validity, above a zero word. A column without
 //!    validity bitmap holds no NULL; a column that is not nullable has none.
 //! 4. The heap's invariants hold over the views of live rows. Views in dead slots mean nothing.
+//!
 //! Cost: reading a value is four dependent loads from the segment on, all but the last in cache on
 //! a hot table; writing one is that, and three uniqueness checks.
 

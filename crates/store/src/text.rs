@@ -5,8 +5,10 @@
 //! [`crate::heap`]; views live in vectors that only [`crate::segment`] writes). So the bytes of a
 //! live row's view are UTF-8.
 //!
-//! Gain: see `MEASURED` below. Safe twins: [`checked_str`], [`checked_array`]; every test and every
-//! build with debug assertions compares the two.
+//! Gain (2026-11-21, Xeon 2.8 GHz, `--example point`): reading 31-byte texts row by row takes 4.0 ns
+//! each, checked 13.8; handing two text columns to Arrow below 0.01 ns per row, checked 32.
+//! Safe twins: [`checked_str`], [`checked_array`]; builds with debug assertions, so all tests, use
+//! these or compare with them.
 
 #![allow(unsafe_code)]
 

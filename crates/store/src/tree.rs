@@ -9,6 +9,7 @@
 //! 3. All leaves have the same depth; no node is empty but the whole tree's.
 //! 4. Places of a node beyond its entries hold [`Key::filler`], which sorts behind every key.
 //! 5. A node that somebody else holds does not change: it is copied first, with its path.
+//!
 //! Cost: `get`, `insert`, `remove` O(log n). Keys lie in the node itself; a search in a node looks
 //! at one key per cache line first, so that the lines come from memory at the same time.
 //! Deletion merges neighbours only when both are rather empty, so a tree that shrinks and grows
@@ -23,13 +24,16 @@ use crate::index::Direction;
 /// Entries of a leaf.
 const LEAF: usize = 32;
 /// Children of an inner node.
-const FANOUT: usize = 32;
+const FANOUT: usize = 64;
 /// A node with fewer entries or children looks for a neighbour to merge with.
 const SPARSE: usize = 8;
 /// Two neighbours are merged if they have no more than this together.
 const MERGED_MAX: usize = 24;
-/// How many entries or children a node built in bulk gets: room for a few to come.
-const BUILT: usize = 28;
+
+/// How many of a node's `places` are filled when it is built in bulk: room for a few to come.
+const fn built(places: usize) -> usize {
+    places - places / 8
+}
 
 /// What a tree can be searched by.
 pub(crate) trait Key: Clone {
@@ -325,6 +329,10 @@ struct Inner<K> {
 
 type Slots<N> = [Option<Arc<N>>; FANOUT];
 
+fn no_slots<N>() -> Slots<N> {
+    [const { None }; FANOUT]
+}
+
 #[derive(Clone)]
 enum Children<K> {
     Leaves(Slots<Leaf<K>>),
@@ -448,8 +456,8 @@ impl<K: Key> Inner<K> {
     /// The same kind of children, none.
     fn no_children(&self) -> Children<K> {
         match self.children {
-            Children::Leaves(_) => Children::Leaves(Default::default()),
-            Children::Inners(_) => Children::Inners(Default::default()),
+            Children::Leaves(_) => Children::Leaves(no_slots()),
+            Children::Inners(_) => Children::Inners(no_slots()),
         }
     }
 
@@ -649,6 +657,14 @@ impl<K: Key> Tree<K> {
         (entry.key.compare(probe) == Ordering::Equal).then_some(RowId(entry.row))
     }
 
+    /// True if the entry is there.
+    pub(crate) fn contains(&self, probe: K::Probe<'_>, row: RowId) -> bool {
+        self.leaf_of(probe, row.0).is_some_and(|leaf| {
+            let at = leaf.lower(probe, row.0);
+            at < leaf.len && leaf.entries[at].is(probe, row.0)
+        })
+    }
+
     /// Adds an entry that is not there yet.
     #[inline]
     pub(crate) fn insert(&mut self, key: K, row: RowId) {
@@ -785,6 +801,11 @@ impl<K: Key> Tree<K> {
         self.next_leaf(probe, 0).map(|leaf| (leaf, 0))
     }
 
+    /// True if there is an entry that is not below the probe.
+    pub(crate) fn has_from(&self, probe: K::Probe<'_>) -> bool {
+        self.seek(probe).is_some()
+    }
+
     /// Rows of the entries from `from` (included) to `to` (excluded), in either direction.
     pub(crate) fn range(
         &self,
@@ -839,7 +860,7 @@ impl<K: Key> Tree<K> {
         for (key, row) in entries {
             let entry = Entry { key, row: row.0 };
             len += 1;
-            if leaf.len == BUILT {
+            if leaf.len == built(LEAF) {
                 let full = std::mem::replace(&mut leaf, Leaf::empty());
                 leaves.push((first_separator.take().unwrap_or_else(Entry::filler), Arc::new(full)));
             }
@@ -902,7 +923,7 @@ impl<K: Key> Tree<K> {
 }
 
 fn pair<N>(left: Arc<N>, right: Arc<N>) -> Slots<N> {
-    let mut slots: Slots<N> = Default::default();
+    let mut slots: Slots<N> = no_slots();
     slots[0] = Some(left);
     slots[1] = Some(right);
     slots
@@ -936,12 +957,12 @@ fn level_above<K: Key, N>(
     nodes: Vec<(Entry<K>, Arc<N>)>,
     children: impl Fn(Slots<N>) -> Children<K>,
 ) -> Vec<(Entry<K>, Arc<Inner<K>>)> {
-    let mut level = Vec::with_capacity(nodes.len().div_ceil(BUILT));
+    let mut level = Vec::with_capacity(nodes.len().div_ceil(built(FANOUT)));
     let mut nodes = nodes.into_iter().peekable();
     while nodes.peek().is_some() {
-        let mut slots: Slots<N> = Default::default();
+        let mut slots: Slots<N> = no_slots();
         let mut separators: Vec<Entry<K>> = vec![];
-        for ((separator, node), slot) in nodes.by_ref().take(BUILT).zip(&mut slots) {
+        for ((separator, node), slot) in nodes.by_ref().take(built(FANOUT)).zip(&mut slots) {
             separators.push(separator);
             *slot = Some(node);
         }

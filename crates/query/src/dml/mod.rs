@@ -48,7 +48,6 @@ use crate::point::Scratch;
 use crate::rows::{ResultColumn, RowSet, RowSink};
 use crate::types::SqlType;
 
-pub(crate) use insert::target_columns;
 pub(crate) use query::QuerySource;
 pub(crate) use source::{Cell, Convert, default as default_cell};
 pub(crate) use target::Target;
@@ -115,7 +114,7 @@ pub fn bind(
 }
 
 /// What binding a write gathers: tables, locks, parameter types.
-struct Scope<'a> {
+pub(crate) struct Scope<'a> {
     binder: Binder<'a>,
     text: &'a str,
     tables: Vec<Arc<Table>>,
@@ -124,7 +123,7 @@ struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    fn new(binder: &Binder<'a>, parsed: &Parsed<'a>, given: &[Option<SqlType>]) -> Self {
+    pub fn new(binder: &Binder<'a>, parsed: &Parsed<'a>, given: &[Option<SqlType>]) -> Self {
         let mut params = given.to_vec();
         params.resize(params.len().max(highest_parameter(&parsed.statement)), None);
         Scope {
@@ -148,11 +147,16 @@ impl<'a> Scope<'a> {
     }
 
     /// Asks for a lock on every partition of a table; the stronger wish wins.
-    fn need_whole(&mut self, table: usize, mode: Mode) {
+    pub fn need_whole(&mut self, table: usize, mode: Mode) {
         match self.whole.iter_mut().find(|(known, _)| *known == table) {
             Some((_, known)) => *known = (*known).max(mode),
             None => self.whole.push((table, mode)),
         }
+    }
+
+    /// The tables in the order of needs, and those that are locked as a whole.
+    pub fn into_locks(self) -> (Vec<Arc<Table>>, Vec<(usize, Mode)>) {
+        (self.tables, self.whole)
     }
 
     /// Position of a parameter `$n` whose place has the given type.
@@ -319,7 +323,7 @@ fn assigned_twice(table: &Table, column: u16) -> SqlError {
 }
 
 /// The table that a statement writes. Errors: 42P01, 42809 with what was wanted.
-fn find_target(binder: &Binder<'_>, name: &ast::ObjectName, doing: &str) -> Result<Arc<Table>> {
+pub(crate) fn find_target(binder: &Binder<'_>, name: &ast::ObjectName, doing: &str) -> Result<Arc<Table>> {
     let name = crate::ddl::parts(name)?;
     let reference = match name.as_slice() {
         [table] => TableReference::bare(table.as_str()),

@@ -224,13 +224,12 @@ pub(super) fn is_default(expr: &Expr) -> bool {
         Expr::Identifier(name) => {
             name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default")
         }
-        Expr::Default => true,
         _ => false,
     }
 }
 
 /// The cell of a column that a statement does not mention.
-pub(super) fn default(binder: &Binder<'_>, table: &Table, column: u16) -> Result<Cell> {
+pub(crate) fn default(binder: &Binder<'_>, table: &Table, column: u16) -> Result<Cell> {
     let definition = &table.columns[column as usize];
     if let Some(identity) = &definition.identity {
         let sequence = binder.catalog.sequence(&table.schema, &identity.sequence);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{self, SelectItem, UpdateTableFromKind};
 use halcyon_base::ids::RowId;
 use halcyon_store::{KeyBuf, ValueRef};
-use halcyon_txn::Mode;
 
 use super::effects::{Changed, Effects};
 use super::insert::assignments;

@@ -101,6 +101,11 @@ impl PointPlan {
         explain::explain(self, Some(scratch))
     }
 
+    /// Number of columns of a row.
+    pub fn width(&self) -> usize {
+        self.output.len()
+    }
+
     /// Whether it is one unique lookup without conditions: the shortest way there is.
     pub fn is_unique_lookup(&self) -> bool {
         self.fast.is_some()

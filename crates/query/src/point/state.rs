@@ -19,6 +19,8 @@ pub struct Scratch {
     pub(super) keys: [KeyBuf; 2],
     pub(super) states: Vec<State<'static>>,
     pub(super) counts: Vec<u64>,
+    /// What writes keep; see [`crate::dml`].
+    pub(crate) write: crate::dml::WriteScratch,
 }
 
 /// The same vector, empty, for values that live otherwise. Keeps its memory: collecting in place

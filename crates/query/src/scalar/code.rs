@@ -199,17 +199,17 @@ fn any_fun(ir: &Ir, pool: &mut Pool) -> Fun<Any> {
             fun::<Any>(move |frame| Ok(Some(frame.consts[index].as_ref()).filter(|v| !v.is_null())))
         }
         Ir::Case { branches, otherwise, ty } if class(*ty) == Class::Any => {
-            case(branches, otherwise, any_fun, pool)
+            case::<Any>(branches, otherwise, any_fun, pool)
         }
         Ir::Call { function: Function::Coalesce, args, ty } if class(*ty) == Class::Any => {
-            coalesce(args.iter().map(|arg| any_fun(arg, pool)).collect())
+            coalesce::<Any>(args.iter().map(|arg| any_fun(arg, pool)).collect())
         }
         Ir::Call { function, args, ty }
             if class(*ty) == Class::Any
                 && matches!(function, Function::Greatest | Function::Least) =>
         {
             let args = args.iter().map(|arg| any_fun(arg, pool)).collect();
-            extreme(args, *function == Function::Greatest, |a, b| compare_values(*a, *b))
+            extreme::<Any>(args, *function == Function::Greatest, |a, b| compare_values(*a, *b))
         }
         Ir::Foreign(foreign) => {
             let foreign = foreign.clone();
@@ -329,7 +329,7 @@ fn untagged<K: Kind>(
 }
 
 fn int_fun(ir: &Ir, pool: &mut Pool) -> Fun<Int> {
-    if let Some(done) = common(ir, int_fun, |a, b| a.cmp(b), pool) {
+    if let Some(done) = common::<Int>(ir, int_fun, |a, b| a.cmp(b), pool) {
         return done;
     }
     match ir {
@@ -348,7 +348,7 @@ fn int_fun(ir: &Ir, pool: &mut Pool) -> Fun<Int> {
         Ir::Shift { of, by, subtract, ty } => shift(of, by, *subtract, *ty, pool),
         Ir::Cast { of, ty } => int_cast(of, *ty, pool),
         Ir::Call { function, args, ty } => int_call(*function, args, *ty, pool),
-        other => untagged(other, integer, pool),
+        other => untagged::<Int>(other, integer, pool),
     }
 }
 
@@ -458,7 +458,7 @@ fn float_of(value: ValueRef<'_>) -> Option<f64> {
 }
 
 fn float_fun(ir: &Ir, pool: &mut Pool) -> Fun<Float> {
-    if let Some(done) = common(ir, float_fun, |a, b| compare_floats(*a, *b), pool) {
+    if let Some(done) = common::<Float>(ir, float_fun, |a, b| compare_floats(*a, *b), pool) {
         return done;
     }
     match ir {
@@ -476,7 +476,7 @@ fn float_fun(ir: &Ir, pool: &mut Pool) -> Fun<Float> {
         }
         Ir::Cast { of, ty } => float_cast(of, *ty, pool),
         Ir::Call { function, args, .. } => float_call(*function, args, pool),
-        other => untagged(other, float_of, pool),
+        other => untagged::<Float>(other, float_of, pool),
     }
 }
 
@@ -530,7 +530,7 @@ fn dec_of(value: ValueRef<'_>) -> Option<i128> {
 }
 
 fn dec_fun(ir: &Ir, pool: &mut Pool) -> Fun<Dec> {
-    if let Some(done) = common(ir, dec_fun, |a, b| a.cmp(b), pool) {
+    if let Some(done) = common::<Dec>(ir, dec_fun, |a, b| a.cmp(b), pool) {
         return done;
     }
     match ir {
@@ -563,7 +563,7 @@ fn dec_fun(ir: &Ir, pool: &mut Pool) -> Fun<Dec> {
             let of = dec_fun(&args[0], pool);
             fun::<Dec>(move |frame| Ok(of(frame)?.map(i128::abs)))
         }
-        other => untagged(other, dec_of, pool),
+        other => untagged::<Dec>(other, dec_of, pool),
     }
 }
 
@@ -575,7 +575,7 @@ fn text_of(value: ValueRef<'_>) -> Option<&str> {
 }
 
 fn text_fun(ir: &Ir, pool: &mut Pool) -> Fun<Text> {
-    if let Some(done) = common(ir, text_fun, |a, b| a.cmp(b), pool) {
+    if let Some(done) = common::<Text>(ir, text_fun, |a, b| a.cmp(b), pool) {
         return done;
     }
     match ir {
@@ -591,7 +591,7 @@ fn text_fun(ir: &Ir, pool: &mut Pool) -> Fun<Text> {
                 Ok(Some(made.into_bump_str()))
             })
         }
-        other => untagged(other, text_of, pool),
+        other => untagged::<Text>(other, text_of, pool),
     }
 }
 
@@ -693,11 +693,11 @@ fn bytes_of(value: ValueRef<'_>) -> Option<&[u8]> {
 }
 
 fn bytes_fun(ir: &Ir, pool: &mut Pool) -> Fun<Bytes> {
-    common(ir, bytes_fun, |a, b| a.cmp(b), pool).unwrap_or_else(|| untagged(ir, bytes_of, pool))
+    common::<Bytes>(ir, bytes_fun, |a, b| a.cmp(b), pool).unwrap_or_else(|| untagged::<Bytes>(ir, bytes_of, pool))
 }
 
 fn bool_fun(ir: &Ir, pool: &mut Pool) -> Fun<Bool> {
-    if let Some(done) = common(ir, bool_fun, |a, b| a.cmp(b), pool) {
+    if let Some(done) = common::<Bool>(ir, bool_fun, |a, b| a.cmp(b), pool) {
         return done;
     }
     match ir {
@@ -736,7 +736,7 @@ fn bool_fun(ir: &Ir, pool: &mut Pool) -> Fun<Bool> {
                 Ok(of(frame)?.zip(part(frame)?).map(|(of, part)| of.starts_with(part)))
             })
         }
-        other => untagged(other, truth, pool),
+        other => untagged::<Bool>(other, truth, pool),
     }
 }
 
@@ -765,21 +765,21 @@ fn compare(op: Compare, left: &Ir, right: &Ir, pool: &mut Pool) -> Fun<Bool> {
         Class::Int => compare_ints(op, left, right, pool),
         Class::Float => {
             let sides = (float_fun(left, pool), float_fun(right, pool));
-            compare_with(op, sides, |a, b| compare_floats(*a, *b))
+            compare_with::<Float>(op, sides, |a, b| compare_floats(*a, *b))
         }
-        Class::Dec => compare_with(op, (dec_fun(left, pool), dec_fun(right, pool)), |a, b| a.cmp(b)),
+        Class::Dec => compare_with::<Dec>(op, (dec_fun(left, pool), dec_fun(right, pool)), |a, b| a.cmp(b)),
         Class::Text => {
-            compare_with(op, (text_fun(left, pool), text_fun(right, pool)), |a, b| a.cmp(b))
+            compare_with::<Text>(op, (text_fun(left, pool), text_fun(right, pool)), |a, b| a.cmp(b))
         }
         Class::Bytes => {
-            compare_with(op, (bytes_fun(left, pool), bytes_fun(right, pool)), |a, b| a.cmp(b))
+            compare_with::<Bytes>(op, (bytes_fun(left, pool), bytes_fun(right, pool)), |a, b| a.cmp(b))
         }
         Class::Bool => {
-            compare_with(op, (bool_fun(left, pool), bool_fun(right, pool)), |a, b| a.cmp(b))
+            compare_with::<Bool>(op, (bool_fun(left, pool), bool_fun(right, pool)), |a, b| a.cmp(b))
         }
         Class::Any => {
             let sides = (any_fun(left, pool), any_fun(right, pool));
-            compare_with(op, sides, |a, b| compare_values(*a, *b))
+            compare_with::<Any>(op, sides, |a, b| compare_values(*a, *b))
         }
     }
 }
@@ -794,7 +794,7 @@ fn compare_ints(op: Compare, left: &Ir, right: &Ir, pool: &mut Pool) -> Fun<Bool
             Ok(integer(frame.row[slot]).map(|left| op.accepts(left.cmp(&value))))
         });
     }
-    compare_with(op, (int_fun(left, pool), int_fun(right, pool)), |a, b| a.cmp(b))
+    compare_with::<Int>(op, (int_fun(left, pool), int_fun(right, pool)), |a, b| a.cmp(b))
 }
 
 fn compare_with<K: Kind>(

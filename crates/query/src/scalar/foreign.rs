@@ -14,7 +14,7 @@ use datafusion::common::{Column, DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::{ColumnarValue, Expr, ExprSchemable, Operator};
 use datafusion::physical_expr::expressions::BinaryExpr;
-use datafusion::physical_expr::planner::PhysicalPlanningContext;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use halcyon_base::SqlState;
 use halcyon_store::{Interval, Type, Value, ValueRef};

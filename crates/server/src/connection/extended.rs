@@ -303,7 +303,10 @@ fn formats(bind: &Bind, columns: usize) -> Result<Vec<Format>, SqlError> {
     if formats.len() > 1 && formats.len() != columns {
         return Err(SqlError::new(
             SqlState::PROTOCOL_VIOLATION,
-            format!("bind message has {} result formats but query has {columns} columns", formats.len()),
+            format!(
+                "bind message has {} result formats but query has {columns} columns",
+                formats.len()
+            ),
         ));
     }
     Ok(formats)

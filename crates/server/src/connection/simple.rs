@@ -145,10 +145,7 @@ pub(super) fn rows_tag(name: &'static str, rows: u64) -> String {
 
 /// Whether a statement begins or ends transactions itself.
 pub(super) fn concerns_transaction(statement: &Statement) -> bool {
-    matches!(
-        statement.tag(),
-        "BEGIN" | "START TRANSACTION" | "COMMIT" | "ROLLBACK" | "DISCARD ALL"
-    )
+    matches!(statement.tag(), "BEGIN" | "START TRANSACTION" | "COMMIT" | "ROLLBACK" | "DISCARD ALL")
 }
 
 /// The statements of a text. One statement, the usual case, is not parsed for it.

@@ -207,19 +207,30 @@ mod tests {
 
     #[test]
     fn errors_carry_every_field_and_stay_bounded() {
-        let error = SqlError::new(SqlState::UNIQUE_VIOLATION, "a\0b".to_owned() + &"x".repeat(1 << 20))
-            .detail("d")
-            .hint("h")
-            .position(7)
-            .table("public", "t")
-            .constraint("t_pkey");
+        let error =
+            SqlError::new(SqlState::UNIQUE_VIOLATION, "a\0b".to_owned() + &"x".repeat(1 << 20))
+                .detail("d")
+                .hint("h")
+                .position(7)
+                .table("public", "t")
+                .constraint("t_pkey");
         let mut output = Output::default();
         output.error(Severity::Error, &error);
         assert!(output.buffer.len() < 2 * FIELD_BYTES_MAX);
         let length = u32::from_be_bytes(output.buffer[1..5].try_into().unwrap()) as usize;
         assert_eq!(length + 1, output.buffer.len());
         let text = String::from_utf8_lossy(&output.buffer).into_owned();
-        for field in ["SERROR\0", "C23505\0", "Ma\u{fffd}bx", "Dd\0", "Hh\0", "P7\0", "spublic\0", "tt\0", "nt_pkey\0"] {
+        for field in [
+            "SERROR\0",
+            "C23505\0",
+            "Ma\u{fffd}bx",
+            "Dd\0",
+            "Hh\0",
+            "P7\0",
+            "spublic\0",
+            "tt\0",
+            "nt_pkey\0",
+        ] {
             assert!(text.contains(field), "{field:?}");
         }
     }

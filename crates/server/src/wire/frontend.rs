@@ -328,7 +328,8 @@ mod tests {
 
     #[test]
     fn no_prefix_of_a_message_panics() {
-        let body = b"portal\0statement\0\0\x02\0\x01\0\0\0\x02\0\0\0\x02hi\xff\xff\xff\xff\0\x01\0\x01";
+        let body =
+            b"portal\0statement\0\0\x02\0\x01\0\0\0\x02\0\0\0\x02hi\xff\xff\xff\xff\0\x01\0\x01";
         for kind in 0..=255u8 {
             for end in 0..body.len() {
                 let _ = decoded(kind, &body[..end]);

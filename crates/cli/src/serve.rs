@@ -1,0 +1,165 @@
+//! `halcyon serve`: a database behind the PostgreSQL wire, until a signal ends it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use halcyon::Database;
+use halcyon_server::{ServerConfig, TlsFiles, serve};
+
+use crate::demo::Demo;
+
+/// Options of `halcyon serve`.
+#[derive(Args, Debug, Clone)]
+pub struct Options {
+    /// Keep the database in DIR
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Address and port to listen at
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5433")]
+    pub listen: SocketAddr,
+    /// Address and port of the dashboard
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<SocketAddr>,
+    /// Fill the database with TPC-H and a shop, and let transactions run against the shop
+    #[arg(long)]
+    pub demo: bool,
+    /// Scale factor of the demo's TPC-H data
+    #[arg(long, value_name = "SF", default_value_t = 0.1, requires = "demo")]
+    pub demo_sf: f64,
+    /// Certificate chain, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// File whose first line becomes the first superuser's password
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Connections at once
+    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    pub connections: usize,
+}
+
+/// Serves until SIGINT or SIGTERM.
+pub fn run(options: &Options) -> ExitCode {
+    if options.http.is_some() {
+        eprintln!("error: this version has no dashboard; leave --http out");
+        return ExitCode::from(2);
+    }
+    match start(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(options: &Options) -> Result<(), String> {
+    let begin = Instant::now();
+    let database = Database::in_memory();
+    let config = config(options)?;
+    let demo = match options.demo {
+        true => Some(Demo::load(&database, options.demo_sf).map_err(|error| error.to_string())?),
+        false => None,
+    };
+    let signals = Signals::new().map_err(|error| format!("signals cannot be heard: {error}"))?;
+    let server = serve(database, config).map_err(|error| error.to_string())?;
+    let traffic = demo.map(Demo::start);
+    println!("ready after {:.1} s at {}", begin.elapsed().as_secs_f64(), server.address());
+    println!("{}", invitation(server.address(), options.demo));
+    signals.wait();
+    eprintln!("ending");
+    drop(traffic);
+    server.shutdown();
+    Ok(())
+}
+
+fn config(options: &Options) -> Result<ServerConfig, String> {
+    let tls = match (&options.tls_cert, &options.tls_key) {
+        (Some(certificate), Some(key)) => {
+            Some(TlsFiles { certificate: certificate.clone(), key: key.clone() })
+        }
+        _ => None,
+    };
+    let password = match &options.password_file {
+        None => None,
+        Some(file) => {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+            let first = text.lines().next().unwrap_or("").to_owned();
+            if first.is_empty() {
+                return Err(format!("{}: the first line is empty", file.display()));
+            }
+            Some(first)
+        }
+    };
+    Ok(ServerConfig {
+        listen: options.listen,
+        tls,
+        password,
+        connections_max: options.connections,
+        ..ServerConfig::default()
+    })
+}
+
+/// How to connect, and for the demo what to ask.
+fn invitation(address: SocketAddr, demo: bool) -> String {
+    let host = match address.ip() {
+        ip if ip.is_unspecified() => "127.0.0.1".to_owned(),
+        ip => ip.to_string(),
+    };
+    let url = format!("postgresql://halcyon@{host}:{}/halcyon", address.port());
+    let mut text = format!("\nconnect with\n  psql {url}\n  halcyon shell --connect {url}\n");
+    if demo {
+        text.push_str("\nworth running\n");
+        for query in crate::demo::QUERIES {
+            text.push_str(&format!("  {query}\n"));
+        }
+    }
+    text.push_str("\nCtrl-C ends it.");
+    text
+}
+
+/// SIGINT and SIGTERM, heard from the moment this exists.
+struct Signals {
+    runtime: tokio::runtime::Runtime,
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let _entered = runtime.enter();
+        let terminate = signal(SignalKind::terminate())?;
+        let interrupt = signal(SignalKind::interrupt())?;
+        drop(_entered);
+        Ok(Signals { runtime, terminate, interrupt })
+    }
+
+    fn wait(mut self) {
+        self.runtime.block_on(async {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_invitation_names_an_address_that_can_be_connected_to() {
+        let text = invitation("0.0.0.0:6000".parse().unwrap(), true);
+        assert!(text.contains("psql postgresql://halcyon@127.0.0.1:6000/halcyon"), "{text}");
+        assert_eq!(text.matches("SELECT").count(), 3, "{text}");
+    }
+}

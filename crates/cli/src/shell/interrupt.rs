@@ -1,0 +1,73 @@
+//! Ctrl-C: ends the statement that runs, not the shell.
+//!
+//! While a line is being edited the terminal gives Ctrl-C as a key, so a signal arrives only while
+//! a statement runs or nobody is at a terminal; with no statement running it ends the process.
+
+use std::sync::{Arc, Mutex};
+
+type Canceller = Arc<dyn Fn() + Send + Sync>;
+
+/// What a signal does now.
+#[derive(Clone, Default)]
+pub struct Interrupt {
+    running: Arc<Mutex<Option<Canceller>>>,
+}
+
+/// A statement runs while this lives.
+pub struct Running(Interrupt);
+
+impl Interrupt {
+    /// Begins to listen, on a thread of its own.
+    pub fn listen() -> std::io::Result<Self> {
+        let interrupt = Interrupt::default();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let heard = interrupt.clone();
+        std::thread::Builder::new().name("interrupt".into()).spawn(move || {
+            runtime.block_on(async {
+                while tokio::signal::ctrl_c().await.is_ok() {
+                    heard.raise();
+                }
+            });
+        })?;
+        Ok(interrupt)
+    }
+
+    /// From now until the guard is dropped, a signal calls `cancel`.
+    pub fn running(&self, cancel: Canceller) -> Running {
+        *self.running.lock().expect("nobody panics with it") = Some(cancel);
+        Running(self.clone())
+    }
+
+    fn raise(&self) {
+        let running = self.running.lock().expect("nobody panics with it").clone();
+        match running {
+            Some(cancel) => cancel(),
+            None => std::process::exit(130),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        *self.0.running.lock().expect("nobody panics with it") = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn a_signal_cancels_the_statement_that_runs() {
+        let interrupt = Interrupt::default();
+        let cancelled = Arc::new(AtomicU32::new(0));
+        let counter = cancelled.clone();
+        let cancel = Arc::new(move || drop(counter.fetch_add(1, Ordering::Relaxed)));
+        let running = interrupt.running(cancel);
+        interrupt.raise();
+        assert_eq!(cancelled.load(Ordering::Relaxed), 1);
+        drop(running);
+        assert!(interrupt.running.lock().unwrap().is_none());
+    }
+}

@@ -1,0 +1,257 @@
+//! TPC-H: the 22 queries, Halcyon beside DataFusion on its own in-memory tables.
+//!
+//! Data come from `tpchgen`, in this process, the same batches for both. Halcyon loads them into
+//! tables with primary keys, through its door. DataFusion gets them as a `MemTable`, split over
+//! its target partitions: it is the engine that Halcyon's analytical plans are made of, so the
+//! difference is what our storage and our session cost. Each query runs `--repeat` times per arm,
+//! arms taking turns, and its best time counts.
+//!
+//! Checked: both arms' rows are compared, query by query (see `compare`). DuckDB's answers are
+//! compared by `lab/duckdb_tpch.py`, from the files of `--export` and `--write-results`.
+
+mod compare;
+mod data;
+mod datafusion;
+mod load;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::datatypes::Schema;
+use clap::{Args, ValueEnum};
+use halcyon::{Database, Session};
+use serde_json::json;
+
+use crate::measure::Rounds;
+use crate::point::positive;
+use crate::report::{Arm, Reporter};
+use crate::{Failure, Result};
+
+use compare::Answer;
+pub use data::{SCHEMA, TABLES, Table, query};
+pub use load::load;
+
+/// Options of `halcyon lab tpch`.
+#[derive(Args, Debug, Clone)]
+pub struct Options {
+    /// Scale factor
+    #[arg(long, default_value_t = 1.0, value_parser = positive)]
+    pub sf: f64,
+    /// Times each query runs per arm
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+    /// Only these queries, as in 1,6,21
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=22))]
+    pub queries: Vec<u8>,
+    /// Only these arms
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub arms: Vec<Engine>,
+    /// Threads that a query may use; 0 means all cores
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+    /// Write Halcyon's answers to DIR, as q01.csv to q22.csv
+    #[arg(long, value_name = "DIR")]
+    pub write_results: Option<PathBuf>,
+    /// Write the data to DIR, as one Parquet file per table
+    #[arg(long, value_name = "DIR")]
+    pub export: Option<PathBuf>,
+}
+
+/// The engines of this experiment.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// Halcyon, embedded
+    Halcyon,
+    /// DataFusion over its own in-memory tables
+    Datafusion,
+}
+
+/// An engine with the data in it.
+trait Subject {
+    fn run(&mut self, text: &str) -> Result<Answer>;
+}
+
+impl Subject for Session {
+    fn run(&mut self, text: &str) -> Result<Answer> {
+        let rows = self.query(text, &[])?;
+        let fields: Vec<_> = rows.columns().iter().map(|column| column.field.clone()).collect();
+        let batches = rows.batches().collect::<Result<Vec<_>, _>>()?;
+        Ok(Answer { schema: Arc::new(Schema::new(fields)), batches })
+    }
+}
+
+/// An arm in the making.
+struct Measured {
+    engine: Engine,
+    subject: Box<dyn Subject>,
+    /// Per query chosen: times in milliseconds, and what went wrong.
+    times: Vec<Rounds>,
+    answers: Vec<Option<Answer>>,
+    failures: Vec<Option<Failure>>,
+}
+
+/// Runs the experiment.
+pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
+    if let Some(folder) = &options.export {
+        reporter.progress(format_args!("writing data to {}", folder.display()));
+        load::export(folder, options.sf)?;
+    }
+    let numbers: Vec<usize> = match options.queries.as_slice() {
+        [] => (1..=22).collect(),
+        chosen => chosen.iter().map(|number| usize::from(*number)).collect(),
+    };
+    let engines = match options.arms.as_slice() {
+        [] => Engine::value_variants(),
+        chosen => chosen,
+    };
+    let mut arms = Vec::new();
+    for &engine in engines {
+        reporter.progress(format_args!("{engine:?}: loading scale factor {}", options.sf));
+        arms.push(Measured::load(engine, options, numbers.len())?);
+    }
+    for (place, &number) in numbers.iter().enumerate() {
+        reporter.progress(format_args!("query {number}"));
+        for round in 0..options.repeat as usize {
+            for turn in 0..arms.len() {
+                let count = arms.len();
+                arms[(turn + round) % count].time(place, query(number));
+            }
+        }
+    }
+    compare_arms(&mut arms);
+    if let (Some(folder), Some(arm)) = (&options.write_results, arms.first()) {
+        arm.write_results(folder, &numbers)?;
+    }
+    for arm in &arms {
+        arm.report(options, &numbers, reporter);
+    }
+    Ok(())
+}
+
+/// Puts what differs between the first arm's answers and another's into the other's failures.
+fn compare_arms(arms: &mut [Measured]) {
+    let Some((first, others)) = arms.split_first_mut() else { return };
+    for other in others {
+        for place in 0..first.answers.len() {
+            let (Some(left), Some(right)) = (&first.answers[place], &other.answers[place]) else {
+                continue;
+            };
+            if let Err(difference) = compare::same(left, right) {
+                // Which arm is wrong is not known here, so neither counts as right.
+                let failure = Failure::WrongAnswer(format!("the arms differ: {difference}"));
+                first.failures[place] = Some(failure.clone());
+                other.failures[place] = Some(failure);
+            }
+        }
+    }
+}
+
+impl Measured {
+    fn load(engine: Engine, options: &Options, queries: usize) -> Result<Self> {
+        let subject: Box<dyn Subject> = match engine {
+            Engine::Halcyon => {
+                let mut session = Database::in_memory().session();
+                load(&mut session, options.sf, &mut |_, _| {})?;
+                if options.threads > 0 {
+                    session.set("halcyon.threads", &options.threads.to_string())?;
+                }
+                Box::new(session)
+            }
+            Engine::Datafusion => {
+                Box::new(datafusion::DataFusion::load(options.sf, options.threads)?)
+            }
+        };
+        Ok(Measured {
+            engine,
+            subject,
+            times: vec![Rounds::default(); queries],
+            answers: (0..queries).map(|_| None).collect(),
+            failures: vec![None; queries],
+        })
+    }
+
+    /// Runs a query once; nothing more once it has failed.
+    fn time(&mut self, place: usize, text: &str) {
+        if self.failures[place].is_some() {
+            return;
+        }
+        let start = Instant::now();
+        let answer = self.subject.run(text);
+        self.times[place].push(start.elapsed().as_secs_f64() * 1000.0);
+        match answer {
+            Ok(answer) => self.answers[place] = Some(answer),
+            Err(failure) => self.failures[place] = Some(failure),
+        }
+    }
+
+    fn write_results(&self, folder: &Path, numbers: &[usize]) -> Result<()> {
+        fs::create_dir_all(folder)?;
+        for (answer, number) in self.answers.iter().zip(numbers) {
+            if let Some(answer) = answer {
+                fs::write(folder.join(format!("q{number:02}.csv")), answer.csv()?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One object per query, then one for the total.
+    fn report(&self, options: &Options, numbers: &[usize], reporter: &mut Reporter) {
+        let engine = format!("{:?}", self.engine).to_lowercase();
+        let params = json!({
+            "sf": options.sf, "repeat": options.repeat, "threads": options.threads,
+        });
+        let mut total_ms = 0.0;
+        let mut wrong = Vec::new();
+        for (place, number) in numbers.iter().enumerate() {
+            let times = &self.times[place];
+            let mut arm = Arm::new("tpch", &engine, params.clone());
+            arm.figure("query", *number);
+            arm.rounded("best_ms", times.best());
+            arm.rounded("spread", times.spread());
+            arm.figure("rows", self.answers[place].as_ref().map_or(0, Answer::row_count));
+            if let Some(failure) = &self.failures[place] {
+                arm.check = failure.to_string();
+                wrong.push(number.to_string());
+            }
+            total_ms += times.best();
+            reporter.arm(arm);
+        }
+        let mut arm = Arm::new("tpch", &engine, params);
+        arm.figure("queries", numbers.len());
+        arm.rounded("total_ms", total_ms);
+        if !wrong.is_empty() {
+            arm.check = format!("queries {} failed", wrong.join(", "));
+        }
+        reporter.arm(arm);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_queries_agree_between_the_arms_at_a_tiny_scale() {
+        let folder = std::env::temp_dir().join(format!("halcyon-tpch-{}", std::process::id()));
+        let options = Options {
+            sf: 0.01,
+            repeat: 1,
+            queries: Vec::new(),
+            arms: Vec::new(),
+            threads: 2,
+            write_results: Some(folder.join("results")),
+            export: Some(folder.join("data")),
+        };
+        let mut reporter = Reporter::new(true);
+        run(&options, &mut reporter).unwrap();
+        let wrong: Vec<_> = reporter.arms().iter().filter(|arm| arm.check != "ok").collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert_eq!(reporter.arms().len(), 2 * (22 + 1));
+        let answer = fs::read_to_string(folder.join("results/q04.csv")).unwrap();
+        assert!(answer.starts_with("o_orderpriority,order_count\n1-URGENT,"), "{answer}");
+        assert!(fs::metadata(folder.join("data/lineitem.parquet")).unwrap().len() > 100_000);
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

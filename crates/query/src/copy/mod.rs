@@ -1,0 +1,345 @@
+//! COPY FROM and TO: text, CSV, binary and Parquet.
+//!
+//! Rows come in as bytes in pieces of any size ([`CopyIn::push`]) and go out in chunks
+//! ([`CopyOut`]); in between they are vectors. A COPY is one statement: whatever it stored is
+//! undone by its caller when a later line is refused.
+//!
+//! Cost: a batch of rows costs one append per partition; nothing is kept of rows that are stored.
+
+mod binary;
+mod format;
+mod input;
+mod output;
+mod parquet;
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, SelectItem, Statement};
+use halcyon_store::Partition;
+use halcyon_txn::{Mode, Transaction};
+
+use crate::bind::{Binder, result_columns};
+use crate::bulk::Writer;
+use crate::catalog::{Privilege, Table};
+use crate::ddl::{fold, parts};
+use crate::dml::{Cell, QuerySource, Scope, Target, default_cell};
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::{Env, Locks, Need, Roots};
+use crate::parse::Parsed;
+use crate::point::Scratch;
+use crate::rows::ResultColumn;
+use crate::types::SqlType;
+
+pub use format::{Format, Options};
+pub use input::CopyIn;
+pub use output::CopyOut;
+
+/// Where the bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// With the client: STDIN or STDOUT.
+    Client,
+    /// In a file that the engine can reach.
+    File(String),
+}
+
+/// A bound COPY.
+pub struct CopyPlan {
+    tables: Vec<Arc<Table>>,
+    options: Options,
+    place: Place,
+    kind: Kind,
+}
+
+enum Kind {
+    From(Box<From>),
+    To { source: QuerySource, columns: Vec<ResultColumn> },
+}
+
+/// COPY FROM: what becomes of a line.
+struct From {
+    writer: Writer,
+    whole: Vec<(usize, Mode)>,
+    at: usize,
+    /// Positions of the columns that the data has.
+    columns: Vec<u16>,
+    /// What the other columns get.
+    defaults: Vec<Option<Cell>>,
+}
+
+/// A plan and the columns of its data.
+pub struct BoundCopy {
+    /// The plan.
+    pub plan: CopyPlan,
+    /// Columns of the data, for the protocol's description.
+    pub columns: Arc<[ResultColumn]>,
+}
+
+/// Told now and then how far a COPY is: rows, bytes.
+pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
+
+/// Binds COPY; `None` if it is another statement.
+pub fn bind(
+    binder: &Binder<'_>,
+    parsed: &Parsed<'_>,
+    param_types: &[Option<SqlType>],
+) -> Result<Option<BoundCopy>> {
+    let Statement::Copy { source, to, target, options, legacy_options, .. } = &parsed.statement
+    else {
+        return Ok(None);
+    };
+    let options = Options::from_ast(options, legacy_options, *to)?;
+    let place = match target {
+        CopyTarget::Stdin | CopyTarget::Stdout => Place::Client,
+        CopyTarget::File { filename } => {
+            if !binder.catalog.is_superuser(&binder.session.user) {
+                return Err(SqlError::new(
+                    SqlState::INSUFFICIENT_PRIVILEGE,
+                    "permission denied to COPY to or from a file",
+                )
+                .hint("Anyone can COPY to stdout or from stdin."));
+            }
+            Place::File(filename.clone())
+        }
+        CopyTarget::Program { .. } => return Err(SqlError::unsupported("COPY … PROGRAM")),
+    };
+    if options.format == Format::Parquet && place == Place::Client {
+        return Err(SqlError::unsupported("Parquet from stdin or to stdout").hint("Name a file."));
+    }
+    let bound = match to {
+        false => bind_from(binder, parsed, param_types, source, options, place)?,
+        true => bind_to(binder, source, options, place)?,
+    };
+    Ok(Some(bound))
+}
+
+fn bind_from(
+    binder: &Binder<'_>,
+    parsed: &Parsed<'_>,
+    param_types: &[Option<SqlType>],
+    source: &CopySource,
+    options: Options,
+    place: Place,
+) -> Result<BoundCopy> {
+    let CopySource::Table { table_name, columns: names } = source else {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"));
+    };
+    let table = crate::dml::find_target(binder, table_name, "copy to")?;
+    binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Insert)?;
+    let mut columns = Vec::new();
+    for name in names {
+        let column = table.require_column(&fold(name))?;
+        if columns.contains(&column) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{}\" specified more than once", fold(name)),
+            ));
+        }
+        columns.push(column);
+    }
+    if names.is_empty() {
+        columns = (0..table.columns.len() as u16).collect();
+    }
+    let mut defaults = Vec::new();
+    for column in 0..table.columns.len() as u16 {
+        defaults.push(match columns.contains(&column) {
+            true => None,
+            false => Some(default_cell(binder, &table, column)?),
+        });
+    }
+    let mut scope = Scope::new(binder, parsed, param_types);
+    let target = Target::bind(&mut scope, &table, None)?;
+    let at = target.at;
+    scope.need_whole(at, Mode::Exclusive);
+    let shown = columns.iter().map(|column| result_column(&table, *column)).collect();
+    let (tables, whole) = scope.into_locks();
+    let from = From { writer: Writer::for_table(target), whole, at, columns, defaults };
+    let plan = CopyPlan { tables, options, place, kind: Kind::From(Box::new(from)) };
+    Ok(BoundCopy { plan, columns: shown })
+}
+
+fn result_column(table: &Table, column: u16) -> ResultColumn {
+    let definition = &table.columns[column as usize];
+    ResultColumn {
+        name: definition.name.clone(),
+        field: table.arrow.fields()[column as usize].clone(),
+        ty: Some(definition.ty),
+        origin: Some((table.id.0, column + 1)),
+    }
+}
+
+fn bind_to(
+    binder: &Binder<'_>,
+    source: &CopySource,
+    options: Options,
+    place: Place,
+) -> Result<BoundCopy> {
+    let query = match source {
+        CopySource::Query(query) => (**query).clone(),
+        CopySource::Table { table_name, columns } => {
+            parts(table_name)?;
+            let mut query = crate::parse::parse_query(&format!("SELECT * FROM {table_name}"))?;
+            if let datafusion::sql::sqlparser::ast::SetExpr::Select(select) = query.body.as_mut()
+                && !columns.is_empty()
+            {
+                let item = |name: &datafusion::sql::sqlparser::ast::Ident| {
+                    SelectItem::UnnamedExpr(datafusion::sql::sqlparser::ast::Expr::Identifier(
+                        name.clone(),
+                    ))
+                };
+                select.projection = columns.iter().map(item).collect();
+            }
+            query
+        }
+    };
+    let plan = binder.query(&query, None)?;
+    let columns = result_columns(&plan);
+    let source = QuerySource::new(plan, binder);
+    let plan = CopyPlan {
+        tables: source.tables().to_vec(),
+        options,
+        place,
+        kind: Kind::To { source, columns: columns.to_vec() },
+    };
+    Ok(BoundCopy { plan, columns })
+}
+
+impl CopyPlan {
+    /// The tables it reads or writes, in the order its needs refer to.
+    pub fn tables(&self) -> &[Arc<Table>] {
+        &self.tables
+    }
+
+    /// What it locks.
+    pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
+        match &self.kind {
+            Kind::To { source, .. } => source.needs(env, needs),
+            Kind::From(from) => {
+                needs.extend(from.whole.iter().map(|(table, mode)| Need {
+                    table: *table,
+                    partition: None,
+                    mode: *mode,
+                }));
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether it is COPY TO.
+    pub fn reads_only(&self) -> bool {
+        matches!(self.kind, Kind::To { .. })
+    }
+
+    /// Where the bytes are.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Whether the data is binary.
+    pub fn is_binary(&self) -> bool {
+        self.options.format == Format::Binary
+    }
+
+    /// Columns of the data.
+    pub fn column_count(&self) -> usize {
+        match &self.kind {
+            Kind::From(from) => from.columns.len(),
+            Kind::To { columns, .. } => columns.len(),
+        }
+    }
+
+    /// Begins COPY FROM STDIN. Panics: if it is COPY TO.
+    pub fn begin_input(&self) -> CopyIn {
+        let Kind::From(from) = &self.kind else { panic!("COPY TO takes no data") };
+        CopyIn::new(from, &self.options)
+    }
+
+    /// Runs COPY FROM a file. Returns the rows stored. Panics: if it is COPY TO.
+    pub fn run_from_file(
+        &self,
+        env: &Env<'_>,
+        tx: &mut Transaction,
+        locks: &Locks,
+        progress: &mut Progress<'_>,
+    ) -> Result<u64> {
+        let (Kind::From(from), Place::File(path)) = (&self.kind, &self.place) else {
+            panic!("this COPY does not read a file")
+        };
+        if self.options.format == Format::Parquet {
+            return parquet::read(self, from, path, env, tx, locks, progress);
+        }
+        let mut file = std::fs::File::open(path).map_err(|error| file_error(path, &error))?;
+        let mut input = self.begin_input();
+        let mut buffer = vec![0; 1 << 18];
+        let mut bytes = 0;
+        loop {
+            let read = std::io::Read::read(&mut file, &mut buffer)
+                .map_err(|error| file_error(path, &error))?;
+            if read == 0 {
+                break;
+            }
+            input.push(self, &buffer[..read], env, tx, locks)?;
+            bytes += read as u64;
+            progress(input.rows(), bytes);
+        }
+        input.finish(self, env, tx, locks)
+    }
+
+    /// Begins COPY TO over roots by table of the plan. Panics: if it is COPY FROM.
+    pub fn begin_output(
+        &self,
+        env: &Env<'_>,
+        roots: Roots<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<CopyOut> {
+        let Kind::To { source, columns } = &self.kind else { panic!("COPY FROM gives no data") };
+        CopyOut::new(source, columns, &self.options, env, roots, scratch)
+    }
+
+    /// Runs COPY TO a file. Returns the rows written. Panics: if it is COPY FROM.
+    pub fn run_to_file(
+        &self,
+        env: &Env<'_>,
+        roots: Roots<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<u64> {
+        let Place::File(path) = &self.place else { panic!("this COPY does not write a file") };
+        let output = self.begin_output(env, roots, scratch)?;
+        if self.options.format == Format::Parquet {
+            return parquet::write(output, path);
+        }
+        let fail = |error: std::io::Error| file_error(path, &error);
+        let mut file = std::fs::File::create(path).map_err(fail)?;
+        let mut output = output;
+        while let Some(chunk) = output.next_chunk()? {
+            std::io::Write::write_all(&mut file, &chunk).map_err(fail)?;
+        }
+        Ok(output.rows())
+    }
+}
+
+/// Owned roots of what a COPY TO reads.
+fn roots_of(source: &QuerySource, roots: Roots<'_>) -> Vec<Vec<triomphe::Arc<Partition>>> {
+    match roots {
+        Roots::Snapshot(roots) => roots.to_vec(),
+        Roots::Locked(tx, locks) => {
+            let root = |table: usize, partition: u32| {
+                tx.root(locks.get(table, partition).expect("the plan declared this need"))
+            };
+            let tables = source.tables().iter().enumerate();
+            tables
+                .map(|(at, table)| (0..table.cells.len() as u32).map(|p| root(at, p)).collect())
+                .collect()
+        }
+    }
+}
+
+/// 58P01, 42501 or 58030.
+fn file_error(path: &str, error: &std::io::Error) -> SqlError {
+    let state = match error.kind() {
+        std::io::ErrorKind::NotFound => SqlState::UNDEFINED_FILE,
+        std::io::ErrorKind::PermissionDenied => SqlState::INSUFFICIENT_PRIVILEGE,
+        _ => SqlState::IO_ERROR,
+    };
+    SqlError::new(state, format!("could not open file \"{path}\": {error}"))
+}

@@ -1,0 +1,164 @@
+//! Parquet files: columns by name, in the batches they are stored in.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use datafusion::parquet::errors::ParquetError;
+use halcyon_txn::Transaction;
+
+use super::{CopyOut, CopyPlan, From, Progress, file_error};
+use crate::bulk::{Late, as_storage, cell_of};
+use crate::coerce::{self, Arena, TimeZone};
+use crate::dml::WriteContext;
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::{Env, Locks};
+use crate::types::SqlType;
+use crate::values::{ArrayWriter, sql_type_of};
+
+const BATCH_ROWS: usize = 8192;
+
+fn broken(path: &str, error: ParquetError) -> SqlError {
+    SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, format!("file \"{path}\" is no Parquet: {error}"))
+}
+
+/// COPY FROM a Parquet file: its columns are found by name, or by position if no name fits.
+pub(super) fn read(
+    plan: &CopyPlan,
+    from: &From,
+    path: &str,
+    env: &Env<'_>,
+    tx: &mut Transaction,
+    locks: &Locks,
+    progress: &mut Progress<'_>,
+) -> Result<u64> {
+    let file = File::open(path).map_err(|error| file_error(path, &error))?;
+    let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+        .map_err(|error| broken(path, error))?;
+    let total = reader.metadata().file_metadata().num_rows().max(1) as u64;
+    let reader =
+        reader.with_batch_size(BATCH_ROWS).build().map_err(|error| broken(path, error))?;
+    let mut cx = WriteContext::new(env, tx, locks, &plan.tables);
+    let handles: Vec<_> = (0..from.writer.table().cells.len() as u32)
+        .map(|partition| cx.lock(from.at, partition))
+        .collect();
+    let zone = TimeZone::parse(&env.session.time_zone).unwrap_or_default();
+    let (mut late, mut rows) = (Late::new(), 0);
+    for batch in reader {
+        if env.cancel.is_cancelled() {
+            return Err(SqlError::new(
+                SqlState::QUERY_CANCELED,
+                "canceling statement due to user request",
+            ));
+        }
+        let batch = batch.map_err(|error| broken(path, error.into()))?;
+        let columns = arrange(from, &batch, &mut cx, &zone)?;
+        rows += from.writer.append(&mut cx, &handles, columns, &mut late)?;
+        progress(rows, bytes * rows.min(total) / total);
+    }
+    from.writer.finish(&cx, late)?;
+    Ok(rows)
+}
+
+/// The batch's columns as those of the table.
+fn arrange(
+    from: &From,
+    batch: &RecordBatch,
+    cx: &mut WriteContext<'_>,
+    zone: &TimeZone,
+) -> Result<Vec<arrow::array::ArrayRef>> {
+    let table = from.writer.table().clone();
+    let schema = batch.schema();
+    let by_name = from
+        .columns
+        .iter()
+        .any(|column| schema.index_of(&table.columns[*column as usize].name).is_ok());
+    let mut arrays = Vec::new();
+    let arena = Arena::new();
+    for (at, column) in table.columns.iter().enumerate() {
+        if let Some(cell) = &from.defaults[at] {
+            let mut writer = ArrayWriter::new(column.ty, batch.num_rows());
+            for _ in 0..batch.num_rows() {
+                let none = |_| unreachable!("a default has no source row");
+                let env = cx.env;
+                writer.push(cell.value(env, cx.zone_cell(), none, &[], column.ty, &arena)?)?;
+            }
+            arrays.push(writer.finish());
+            continue;
+        }
+        let position = match by_name {
+            true => schema.index_of(&column.name).ok(),
+            false => from.columns.iter().position(|own| *own as usize == at),
+        };
+        let position = position.filter(|at| *at < batch.num_columns()).ok_or_else(|| {
+            SqlError::new(
+                SqlState::BAD_COPY_FILE_FORMAT,
+                format!("missing data for column \"{}\"", column.name),
+            )
+        })?;
+        let array = batch.column(position);
+        let field = schema.field(position);
+        let found = sql_type_of(field).ok_or_else(|| {
+            SqlError::unsupported(format!("a Parquet column of type {}", field.data_type()))
+        })?;
+        arrays.push(convert(array, found, column.ty, &column.name, zone)?);
+    }
+    Ok(arrays)
+}
+
+fn convert(
+    array: &arrow::array::ArrayRef,
+    found: SqlType,
+    wanted: SqlType,
+    name: &str,
+    zone: &TimeZone,
+) -> Result<arrow::array::ArrayRef> {
+    let bounded = matches!(wanted, SqlType::Char(_) | SqlType::Varchar(Some(_)));
+    if found.storage() == wanted.storage() && !bounded {
+        return as_storage(array, wanted);
+    }
+    if !coerce::assignable(found, wanted) {
+        return Err(crate::constraints::mismatch(name, wanted, &found.to_string()));
+    }
+    let array = as_storage(array, found)?;
+    let mut writer = ArrayWriter::new(wanted, array.len());
+    let arena = Arena::new();
+    for row in 0..array.len() {
+        let value = cell_of(&array, row)?;
+        writer.push(coerce::assign(value, found, wanted, zone, &arena)?)?;
+    }
+    Ok(writer.finish())
+}
+
+/// COPY TO a Parquet file. Returns the rows written.
+pub(super) fn write(mut output: CopyOut, path: &str) -> Result<u64> {
+    let file = File::create(path).map_err(|error| file_error(path, &error))?;
+    let fields: Vec<_> = output
+        .columns
+        .iter()
+        .map(|column| column.field.as_ref().clone().with_name(&column.name).with_nullable(true))
+        .collect();
+    let schema = Arc::new(arrow::datatypes::Schema::new(fields));
+    let fail = |error: ParquetError| {
+        SqlError::new(SqlState::IO_ERROR, format!("could not write file \"{path}\": {error}"))
+    };
+    let mut writer = ArrowWriter::try_new(file, schema.clone(), None).map_err(fail)?;
+    while let Some(batch) = output.next_batch()? {
+        let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
+            if field.data_type() == column.data_type() {
+                return Ok(column.clone());
+            }
+            arrow::compute::cast(column, field.data_type())
+        });
+        let batch = columns
+            .collect::<Result<Vec<_>, _>>()
+            .and_then(|columns| RecordBatch::try_new(schema.clone(), columns))
+            .map_err(|error| crate::diagnose::sql_error(error.into(), ""))?;
+        writer.write(&batch).map_err(fail)?;
+    }
+    writer.close().map_err(fail)?;
+    Ok(output.rows())
+}

@@ -1,0 +1,511 @@
+//! Row-at-a-time plans against the analytical executor: the same rows, whatever the access path.
+//!
+//! Strategy: a world of small tables with indexes of every kind (unique or not, descending, with
+//! NULLs, over one and four partitions); fixed cases that name the access path, and seeded random
+//! queries. A failing random query is printed with its seed and text.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use halcyon_base::ids::{IndexId, PartitionId, TableId};
+use halcyon_base::rng::Rng;
+use halcyon_query::Result;
+use halcyon_query::analytic::{AnalyticalPlan, DataFusion};
+use halcyon_query::bind::{Binder, BoundQuery};
+use halcyon_query::catalog::{
+    Catalog, Column, Index, IndexColumn, Partitioning, Relation, Table,
+};
+use halcyon_query::coerce::{self, zone::TimeZone};
+use halcyon_query::exec::{Clock, Env, Roots, SessionVars};
+use halcyon_query::parse::{self, ast::Statement};
+use halcyon_query::point::{PointPlan, Scratch};
+use halcyon_query::rows::{RowSet, RowSink};
+use halcyon_query::types::SqlType;
+use halcyon_query::values::value_at;
+use halcyon_store::{IndexDef, KeyColumn, Partition, Value, ValueRef};
+use halcyon_txn::{CancelToken, PartitionCell};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps `alloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps `dealloc`'s contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Tables whose roots are kept by hand.
+struct World {
+    catalog: Arc<Catalog>,
+    session: SessionVars,
+    df: DataFusion,
+    roots: HashMap<TableId, Vec<triomphe::Arc<Partition>>>,
+    next_index: u32,
+}
+
+/// A column: name, type, NOT NULL.
+type Def<'a> = (&'a str, SqlType, bool);
+
+impl World {
+    fn new() -> Self {
+        let mut session = SessionVars {
+            user: "halcyon".into(),
+            session_user: "halcyon".into(),
+            database: "halcyon".into(),
+            search_path: vec!["public".into()],
+            time_zone: "UTC".into(),
+            threads: 2,
+            memory_bytes: 1 << 30,
+            session_id: 7,
+            sequence_values: Arc::default(),
+        };
+        let catalog = Arc::new(Catalog::initial());
+        session.user = catalog.roles.keys().next().expect("a superuser").clone();
+        World { catalog, session, df: DataFusion::new(), roots: HashMap::new(), next_index: 1 << 20 }
+    }
+
+    /// Adds a table. An index is written as `u:a,b-` : unique, over a and b, b descending; `n:` is
+    /// not unique. Partitioned by the first column if `partitions` is above one.
+    fn table(
+        &mut self,
+        name: &str,
+        columns: &[Def<'_>],
+        indexes: &[&str],
+        partitions: u32,
+        rows: &[Vec<Value>],
+    ) {
+        let id = TableId(self.catalog.ids.oid());
+        let columns: Vec<Column> = columns
+            .iter()
+            .map(|(name, ty, not_null)| Column {
+                name: (*name).into(),
+                ty: *ty,
+                not_null: *not_null,
+                default: None,
+                identity: None,
+                comment: None,
+            })
+            .collect();
+        let fields: Vec<_> = columns.iter().map(|c| c.ty.field(&c.name, !c.not_null)).collect();
+        let indexes: Vec<Index> = indexes.iter().map(|text| self.index(text, &columns)).collect();
+        let mut table = Table {
+            id,
+            schema: "public".into(),
+            name: name.into(),
+            arrow: Arc::new(arrow::datatypes::Schema::new(fields)),
+            columns,
+            partitioning: match partitions {
+                1 => Partitioning::Single,
+                _ => Partitioning::Column { column: 0 },
+            },
+            cells: Vec::new(),
+            indexes,
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            referenced_by: Vec::new(),
+            owner: "halcyon".into(),
+            grants: Vec::new(),
+            comment: None,
+        };
+        let mut roots: Vec<Partition> =
+            (0..partitions).map(|_| Partition::new(table.store_schema())).collect();
+        for root in &mut roots {
+            for index in &table.indexes {
+                let columns = index.columns.iter().map(|key| KeyColumn {
+                    column: key.column,
+                    descending: key.descending,
+                    nulls_first: key.nulls_first,
+                });
+                let (id, columns) = (index.id, columns.collect());
+                let def = IndexDef { id, columns, unique: index.unique, nulls_distinct: true };
+                root.add_index(def).expect("no rows yet");
+            }
+        }
+        for row in rows {
+            let values: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
+            let partition = halcyon_query::catalog::partition_of(values[0], partitions);
+            // Random rows may repeat a unique key; they are left out.
+            let _ = roots[partition as usize].insert(&values);
+        }
+        for (at, root) in roots.iter().enumerate() {
+            let partition = PartitionId(id.0 * 100 + at as u32);
+            table.cells.push(Arc::new(PartitionCell::new(partition, root.clone())));
+        }
+        self.roots.insert(id, roots.into_iter().map(triomphe::Arc::new).collect());
+        let mut catalog = (*self.catalog).clone();
+        catalog.put("public", name, Relation::Table(Arc::new(table)));
+        self.catalog = Arc::new(catalog);
+    }
+
+    fn index(&mut self, text: &str, columns: &[Column]) -> Index {
+        self.next_index += 1;
+        let (kind, list) = text.split_once(':').expect("kind and columns");
+        let keys = list.split(',').map(|name| {
+            let descending = name.ends_with('-');
+            let name = name.trim_end_matches('-');
+            let column = columns.iter().position(|column| column.name == name).expect(name);
+            IndexColumn { column: column as u16, descending, nulls_first: descending }
+        });
+        Index {
+            id: IndexId(self.next_index),
+            name: format!("by_{}", list.replace([',', '-'], "_")),
+            columns: keys.collect(),
+            unique: kind == "u",
+            constraint: None,
+            comment: None,
+        }
+    }
+
+    fn binder(&self) -> Binder<'_> {
+        Binder::new(&self.catalog, &self.session, &self.df)
+    }
+
+    fn bind(&self, text: &str) -> Result<BoundQuery> {
+        let parsed = parse::parse(text)?.remove(0);
+        let Statement::Query(query) = parsed.statement else { panic!("{text} is no query") };
+        self.binder().query_with(&query, None, &[], text)
+    }
+
+    fn env<'a>(&'a self, params: &'a [Value], cancel: &'a CancelToken) -> Env<'a> {
+        let clock = Clock::since(1_700_000_000_000_000);
+        Env { catalog: &self.catalog, params, session: &self.session, clock, cancel }
+    }
+
+    fn snapshot(&self, tables: &[Arc<Table>]) -> Vec<Vec<triomphe::Arc<Partition>>> {
+        tables.iter().map(|table| self.roots[&table.id].clone()).collect()
+    }
+
+    fn point(&self, plan: &PointPlan, params: &[Value]) -> Result<Vec<String>> {
+        let cancel = CancelToken::new();
+        let (env, roots) = (self.env(params, &cancel), self.snapshot(plan.tables()));
+        let mut needs = vec![];
+        plan.needs(&env, &mut needs)?;
+        let mut rows = RowSet::new(plan.width());
+        plan.run(&env, Roots::Snapshot(&roots), &mut rows, &mut Scratch::default())?;
+        Ok((0..rows.len())
+            .map(|row| {
+                let values = (0..rows.width()).map(|column| show(rows.value(row, column)));
+                values.collect::<Vec<_>>().join("|")
+            })
+            .collect())
+    }
+
+    fn analytical(&self, bound: &BoundQuery, params: &[Value]) -> Result<Vec<String>> {
+        let cancel = CancelToken::new();
+        let plan = AnalyticalPlan::new(bound.plan.clone(), &self.df);
+        let roots = self.snapshot(plan.tables());
+        let mut rows = vec![];
+        for batch in plan.start(&self.env(params, &cancel), roots)? {
+            let batch = batch?;
+            for row in 0..batch.num_rows() {
+                let values = batch.columns().iter().map(|column| {
+                    show(value_at(column.as_ref(), row).expect("a type of ours"))
+                });
+                rows.push(values.collect::<Vec<_>>().join("|"));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Runs a query in both executors and compares. Returns the plan's text.
+    fn same(&self, text: &str, params: &[Value]) -> Option<String> {
+        let bound = self.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let plan = PointPlan::compile(&bound.plan, &self.binder())?;
+        let (point, slow) = (self.point(&plan, params), self.analytical(&bound, params));
+        let explained = plan.explain();
+        match (point, slow) {
+            (Ok(mut point), Ok(mut slow)) => {
+                if !text.contains("ORDER BY") {
+                    point.sort();
+                    slow.sort();
+                }
+                assert_eq!(point, slow, "{text}\n{params:?}\n{explained}");
+            }
+            (Err(point), Err(slow)) => {
+                assert_eq!(point.state(), slow.state(), "{text}: {point} / {slow}");
+            }
+            (point, slow) => panic!("{text}\n{explained}\npoint: {point:?}\nslow: {slow:?}"),
+        }
+        Some(explained)
+    }
+
+    /// The query is a point plan whose text contains `expected`, and gives the right rows.
+    fn check(&self, text: &str, params: &[Value], expected: &str) {
+        let Some(explained) = self.same(text, params) else {
+            let bound = self.bind(text).expect("bound before");
+            panic!("no point plan for {text}:\n{}", bound.plan.display_indent());
+        };
+        assert!(explained.contains(expected), "{text} is not by {expected}:\n{explained}");
+    }
+
+    fn is_point(&self, text: &str) -> bool {
+        let bound = self.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        PointPlan::compile(&bound.plan, &self.binder()).is_some()
+    }
+}
+
+fn show(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => "NULL".into(),
+        // Sums of floats may be added in another order.
+        ValueRef::Float64(value) => format!("{value:.6}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn int(value: i32) -> Value {
+    Value::Int32(value)
+}
+
+/// Items with every kind of index, in one table and in one of four partitions.
+fn items() -> World {
+    use SqlType::{BigInt, Date, Double, Integer, Text};
+    let money = SqlType::Decimal { precision: 9, scale: 2 };
+    let columns: [Def<'_>; 7] = [
+        ("id", Integer, true),
+        ("grp", Integer, false),
+        ("big", BigInt, false),
+        ("name", Text, false),
+        ("price", money, false),
+        ("day", Date, false),
+        ("score", Double, false),
+    ];
+    let mut rng = Rng::new(42);
+    let mut below = |bound: u64| rng.next_u64() % bound;
+    let rows: Vec<Vec<Value>> = (0..400)
+        .map(|id| {
+            let mut maybe = |value: Value| if below(8) == 0 { Value::Null } else { value };
+            let (a, b) = (id * 7 % 13, id * 11 % 29);
+            vec![
+                int(id),
+                maybe(int(a)),
+                maybe(Value::Int64(b as i64 * 1_000_000_000)),
+                maybe(Value::Text(format!("item {}", id % 37))),
+                maybe(Value::Decimal(b as i128 * 25)),
+                maybe(Value::Date(18_000 + a)),
+                maybe(Value::Float64(b as f64 / 4.0)),
+            ]
+        })
+        .collect();
+    let mut world = World::new();
+    let indexes = ["u:id", "n:grp,day-", "n:name,id", "n:big", "n:price-,id"];
+    world.table("item", &columns, &indexes, 1, &rows);
+    world.table("spread", &columns, &indexes, 4, &rows);
+    world
+}
+
+#[test]
+fn keys_prefixes_ranges_and_lists_give_the_rows_of_a_scan() {
+    let world = items();
+    for table in ["item", "spread"] {
+        let check = |text: &str, params: &[Value], expected: &str| {
+            world.check(&text.replace("item", table), params, &expected.replace("item", table));
+        };
+        check("SELECT id, name, price FROM item WHERE id = $1", &[int(7)], "Lookup in item by by_id");
+        check("SELECT id, name, price FROM item WHERE id = $1", &[Value::Null], "Lookup");
+        check("SELECT * FROM item WHERE id = 399", &[], "Lookup");
+        check("SELECT id FROM item WHERE id IN (3, 5, 5, 900, $1)", &[int(3)], "id IN");
+        check("SELECT id FROM item WHERE id = 3 OR id = 5", &[], "id IN");
+        check("SELECT id FROM item WHERE grp = $1", &[int(4)], "grp = $1");
+        check("SELECT id FROM item WHERE grp = 4 AND day > DATE '2019-04-18'", &[], "day >");
+        check("SELECT id FROM item WHERE grp = 4 AND day <= DATE '2019-04-18'", &[], "day <=");
+        check("SELECT id FROM item WHERE id BETWEEN 10 AND 20", &[], "id >= 10");
+        check("SELECT id FROM item WHERE id > $1 AND id < $2", &[int(5), int(9)], "id >");
+        check("SELECT id FROM item WHERE big = $1", &[Value::Int64(3_000_000_000)], "big = $1");
+        check("SELECT id FROM item WHERE name = 'item 7' AND id > 100", &[], "by_name_id");
+        check("SELECT id, grp FROM item WHERE grp = 4 AND score > 3", &[], "filter");
+        check("SELECT upper(name) || '!' FROM item WHERE id = 9", &[], "Lookup");
+        check("SELECT id FROM item WHERE id = 9 AND name LIKE 'item%'", &[], "Lookup");
+    }
+}
+
+#[test]
+fn values_that_the_key_cannot_have_match_nothing() {
+    let world = items();
+    let big = [Value::Int64(1 << 40)];
+    world.check("SELECT id FROM item WHERE id = $1::bigint", &big, "Lookup");
+    world.check("SELECT id FROM item WHERE id = 5.5", &[], "");
+    world.check("SELECT id FROM item WHERE id = 5.0", &[], "");
+    world.check("SELECT id FROM item WHERE id > 5.5 AND id < 8.5", &[], "");
+    world.check("SELECT id FROM item WHERE price = 1.255", &[], "");
+    world.check("SELECT id FROM item WHERE price = 1.25", &[], "");
+}
+
+#[test]
+fn orders_limits_and_extremes_come_from_the_index() {
+    let world = items();
+    for table in ["item", "spread"] {
+        let check = |text: &str, expected: &str| {
+            world.check(&text.replace("item", table), &[], &expected.replace("item", table));
+        };
+        check("SELECT min(id) FROM item", "first row decides");
+        check("SELECT max(id) FROM item", "backwards");
+        check("SELECT max(day) FROM item WHERE grp = 3", "first row decides");
+        check("SELECT id FROM item ORDER BY id LIMIT 5", "Limit");
+        check("SELECT id FROM item ORDER BY id DESC LIMIT 5", "backwards");
+        check("SELECT id, price FROM item WHERE grp = 2 ORDER BY price, id", "Sort");
+        check("SELECT name, id FROM item WHERE name = 'item 3' ORDER BY id DESC LIMIT 2", "backwards");
+        check("SELECT big FROM item WHERE big > 5000000000 ORDER BY big LIMIT 7", "by_big");
+    }
+    assert!(!world.is_point("SELECT id FROM item"));
+    assert!(!world.is_point("SELECT id FROM item WHERE id > 5"));
+    assert!(!world.is_point("SELECT id FROM item WHERE score = 1"));
+    assert!(!world.is_point("SELECT id FROM item WHERE score = 1 ORDER BY id LIMIT 1"));
+}
+
+#[test]
+fn joins_aggregates_and_subqueries_agree_with_the_analytical_executor() {
+    let world = items();
+    let check = |text: &str, expected: &str| world.check(text, &[], expected);
+    check("SELECT a.id, b.id FROM item a JOIN spread b ON b.id = a.grp WHERE a.id = 6", "Nested");
+    check("SELECT a.id, b.name FROM item a LEFT JOIN spread b ON b.id = a.grp WHERE a.grp = 3 OR a.grp = 5", "left");
+    check("SELECT a.id FROM item a WHERE a.grp = 3 AND EXISTS (SELECT 1 FROM spread b WHERE b.id = a.id AND b.score > 2)", "first match");
+    check("SELECT a.id FROM item a WHERE a.grp = 3 AND NOT EXISTS (SELECT 1 FROM spread b WHERE b.id = a.id AND b.score > 2)", "no match");
+    check("SELECT count(*), count(price), sum(price), avg(price), min(name), sum(grp), sum(big) FROM item WHERE grp = 3", "Aggregate");
+    check("SELECT count(*), sum(price), max(day) FROM item WHERE grp = 99", "Aggregate");
+    check("SELECT name, count(*), sum(score) FROM item WHERE grp IN (1, 2) GROUP BY name", "by #");
+    check("SELECT count(DISTINCT name) FROM item WHERE grp = 5", "");
+    check("SELECT DISTINCT name FROM item WHERE grp = 5", "");
+    check("SELECT name, count(*) FROM item WHERE grp = 5 GROUP BY name HAVING count(*) > 1", "Filter");
+    check("SELECT id FROM item WHERE id = (SELECT max(id) FROM spread)", "");
+    check("SELECT id FROM item WHERE id = 1 UNION ALL SELECT id FROM spread WHERE id = 2", "Union");
+    check("SELECT 1 + 1, 'x'", "Row");
+    check("SELECT * FROM (VALUES (1, 'a'), (2, NULL)) AS v(x, y)", "Rows");
+    check("SELECT id, CASE WHEN grp > 5 THEN 'high' ELSE 'low' END FROM item WHERE id = 5", "Lookup");
+    check("SELECT a.id FROM item a, spread b WHERE a.id = b.id AND b.grp = 2 AND a.price > 1 ORDER BY a.id DESC LIMIT 3", "Nested");
+}
+
+#[test]
+fn locks_are_asked_for_one_partition_if_its_column_is_fixed() {
+    let world = items();
+    let needs = |text: &str, params: &[Value]| {
+        let bound = world.bind(text).expect(text);
+        let plan = PointPlan::compile(&bound.plan, &world.binder()).expect(text);
+        let cancel = CancelToken::new();
+        let mut needs = vec![];
+        plan.needs(&world.env(params, &cancel), &mut needs).expect("no error");
+        needs.iter().map(|need| need.partition).collect::<Vec<_>>()
+    };
+    assert_eq!(needs("SELECT name FROM spread WHERE id = $1", &[int(6)]), [Some(2)]);
+    assert_eq!(needs("SELECT name FROM spread WHERE id = $1", &[Value::Null]), []);
+    assert_eq!(needs("SELECT name FROM spread WHERE id = 7 AND grp = 1", &[]), [Some(3)]);
+    assert_eq!(needs("SELECT name FROM spread WHERE grp = 1", &[]), [None]);
+    assert_eq!(needs("SELECT name FROM item WHERE id = 1", &[]), [Some(0)]);
+}
+
+/// Counts rows and looks at nothing.
+struct Count(usize);
+
+impl RowSink for Count {
+    fn row(&mut self, _: &[ValueRef<'_>]) -> Result<bool> {
+        self.0 += 1;
+        Ok(true)
+    }
+}
+
+#[test]
+fn executions_allocate_nothing_once_warm() {
+    let world = items();
+    for text in [
+        "SELECT id, name, price FROM item WHERE id = $1",
+        "SELECT id, name FROM spread WHERE id = $1 AND name LIKE 'item%'",
+        "SELECT id, name FROM item WHERE grp = $1 ORDER BY name, id",
+        "SELECT count(*), sum(price) FROM item WHERE grp = $1",
+        "SELECT name, count(*) FROM item WHERE grp = $1 GROUP BY name",
+        "SELECT a.id, upper(b.name) FROM item a JOIN spread b ON b.id = a.id WHERE a.grp = $1",
+    ] {
+        let bound = world.bind(text).expect(text);
+        let plan = PointPlan::compile(&bound.plan, &world.binder()).expect(text);
+        let (cancel, roots) = (CancelToken::new(), world.snapshot(plan.tables()));
+        let params = [int(7)];
+        let env = world.env(&params, &cancel);
+        let (mut scratch, mut sink) = (Scratch::default(), Count(0));
+        let mut needs = Vec::with_capacity(8);
+        let mut run = || {
+            let before = ALLOCATIONS.get();
+            needs.clear();
+            plan.needs(&env, &mut needs).expect("no error");
+            plan.run(&env, Roots::Snapshot(&roots), &mut sink, &mut scratch).expect("no error");
+            ALLOCATIONS.get() - before
+        };
+        run();
+        run();
+        assert_eq!(run(), 0, "{text} allocates");
+        assert!(sink.0 > 0);
+    }
+}
+
+#[test]
+fn random_queries_agree_with_the_analytical_executor() {
+    let world = items();
+    let seed = std::env::var("HALCYON_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut rng = Rng::new(seed);
+    let mut points = 0;
+    for round in 0..150 {
+        let text = random_query(&mut |bound| (rng.next_u64() % bound as u64) as usize);
+        eprintln!("HALCYON_SEED={seed} round {round}: {text}");
+        points += world.same(&text, &[]).is_some() as usize;
+    }
+    assert!(points > 60, "only {points} queries were point plans");
+}
+
+fn random_query(below: &mut dyn FnMut(usize) -> usize) -> String {
+    let table = ["item", "spread"][below(2)];
+    let condition = |below: &mut dyn FnMut(usize) -> usize, alias: &str| {
+        let op = ["=", "<", "<=", ">", ">=", "<>"][below(6)];
+        match below(9) {
+            0 => format!("{alias}.id = {}", below(420)),
+            1 => format!("{alias}.grp = {}", below(14)),
+            2 => format!("{alias}.grp {op} {}", below(14)),
+            3 => format!("{alias}.name = 'item {}'", below(40)),
+            4 => format!("{alias}.day {op} DATE '2019-04-{:02}'", 10 + below(16)),
+            5 => format!("{alias}.price {op} {}.{:02}", below(8), below(100)),
+            6 => format!("{alias}.grp IN ({}, {}, {})", below(14), below(14), below(14)),
+            7 => format!("{alias}.price IS {}NULL", ["", "NOT "][below(2)]),
+            _ => format!("{alias}.id BETWEEN {} AND {}", below(200), 200 + below(200)),
+        }
+    };
+    let mut conditions: Vec<String> = vec![];
+    for _ in 0..1 + below(3) {
+        let next = condition(below, "a");
+        conditions.push(if below(6) == 0 {
+            format!("({next} OR {})", condition(below, "a"))
+        } else {
+            next
+        });
+    }
+    let mut from = format!("{table} a");
+    if below(4) == 0 {
+        let key = ["a.grp", "a.id"][below(2)];
+        let kind = ["JOIN", "LEFT JOIN"][below(2)];
+        from = format!("{from} {kind} item b ON b.id = {key}");
+    }
+    let filter = conditions.join(" AND ");
+    match below(5) {
+        0 => format!("SELECT count(*), sum(a.price), min(a.day), max(a.name) FROM {from} WHERE {filter}"),
+        1 => format!("SELECT a.grp, count(*), sum(a.big) FROM {from} WHERE {filter} GROUP BY a.grp"),
+        2 => {
+            let key = ["a.price", "a.name DESC", "a.day", "a.grp DESC, a.day"][below(4)];
+            format!("SELECT a.id, a.price FROM {from} WHERE {filter} ORDER BY {key}, a.id LIMIT {}", 1 + below(9))
+        }
+        3 => format!("SELECT DISTINCT a.name, a.grp FROM {from} WHERE {filter}"),
+        _ => format!("SELECT a.id, a.name, a.price * 2, a.grp + 1 FROM {from} WHERE {filter}"),
+    }
+}

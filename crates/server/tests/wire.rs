@@ -1,0 +1,16 @@
+//! The server as its clients see it: raw bytes, and the driver tokio-postgres.
+
+#[path = "wire/common.rs"]
+mod common;
+#[path = "wire/driver.rs"]
+mod driver;
+#[path = "wire/fuzz.rs"]
+mod fuzz;
+#[path = "wire/load.rs"]
+mod load;
+#[path = "wire/protocol.rs"]
+mod protocol;
+#[path = "wire/security.rs"]
+mod security;
+#[path = "wire/vanishing.rs"]
+mod vanishing;

@@ -1,0 +1,233 @@
+//! tokio-postgres: prepared statements, pipelines, portals, COPY, binary values of every type.
+
+use std::time::{Duration, SystemTime};
+
+use futures::{SinkExt as _, StreamExt as _, TryStreamExt as _};
+use halcyon_server::Server;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, NoTls};
+
+use super::common::*;
+
+async fn connect(server: &Server) -> Client {
+    let config = format!("host=127.0.0.1 port={} user={}", server.address().port(), superuser());
+    let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("a login");
+    tokio::spawn(connection);
+    client
+}
+
+/// Runs a test with a client of its own server.
+fn with_client<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F) {
+    let server = server();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = connect(&server).await;
+        tokio::time::timeout(PATIENCE, test(client)).await.expect("no hang");
+    });
+}
+
+#[test]
+fn values_of_every_type_go_in_and_come_out_in_binary() {
+    with_client(|client| async move {
+        client
+            .batch_execute(
+                "CREATE TABLE v (b BOOLEAN, s SMALLINT, i INTEGER, l BIGINT, r REAL,
+                 d DOUBLE PRECISION, t TEXT, c VARCHAR(10), y BYTEA, m TIMESTAMP, z TIMESTAMPTZ)",
+            )
+            .await
+            .unwrap();
+        let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456);
+        let insert = client
+            .prepare("INSERT INTO v VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+            .await
+            .unwrap();
+        let count = client
+            .execute(
+                &insert,
+                &[
+                    &true,
+                    &-2i16,
+                    &3i32,
+                    &(1i64 << 40),
+                    &1.5f32,
+                    &-0.1f64,
+                    &"tä",
+                    &"c",
+                    &&[0u8, 255][..],
+                    &time,
+                    &time,
+                ],
+            )
+            .await
+            .unwrap();
+        assert_eq!(count, 1);
+        let row = client.query_one("SELECT * FROM v", &[]).await.unwrap();
+        assert!(row.get::<_, bool>(0));
+        assert_eq!(row.get::<_, i16>(1), -2);
+        assert_eq!(row.get::<_, i32>(2), 3);
+        assert_eq!(row.get::<_, i64>(3), 1 << 40);
+        assert_eq!(row.get::<_, f32>(4), 1.5);
+        assert_eq!(row.get::<_, f64>(5), -0.1);
+        assert_eq!(row.get::<_, &str>(6), "tä");
+        assert_eq!(row.get::<_, &str>(7), "c");
+        assert_eq!(row.get::<_, &[u8]>(8), [0, 255]);
+        assert_eq!(row.get::<_, SystemTime>(9), time);
+        assert_eq!(row.get::<_, SystemTime>(10), time);
+        let none: Option<i32> = None;
+        let row = client.query_one("SELECT $1::int AS n", &[&none]).await.unwrap();
+        assert_eq!(row.columns()[0].name(), "n");
+        assert_eq!(row.columns()[0].type_(), &Type::INT4);
+        assert_eq!(row.get::<_, Option<i32>>(0), None);
+    });
+}
+
+#[test]
+fn pipelined_statements_are_answered_in_order() {
+    with_client(|client| async move {
+        client.batch_execute("CREATE TABLE t (id INTEGER PRIMARY KEY)").await.unwrap();
+        let insert = client.prepare("INSERT INTO t VALUES ($1)").await.unwrap();
+        let select = client.prepare("SELECT id FROM t WHERE id = $1").await.unwrap();
+        let work = (0..100).map(|id| {
+            let (client, insert, select) = (&client, &insert, &select);
+            async move {
+                client.execute(insert, &[&id]).await.unwrap();
+                client.query_one(select, &[&id]).await.unwrap().get::<_, i32>(0)
+            }
+        });
+        let seen = futures::future::join_all(work).await;
+        assert_eq!(seen, (0..100).collect::<Vec<i32>>());
+    });
+}
+
+#[test]
+fn a_failed_transaction_takes_only_its_end() {
+    with_client(|mut client| async move {
+        client.batch_execute("CREATE TABLE t (id INTEGER PRIMARY KEY)").await.unwrap();
+        let tx = client.transaction().await.unwrap();
+        tx.execute("INSERT INTO t VALUES (1)", &[]).await.unwrap();
+        let error = tx.execute("INSERT INTO t VALUES (1)", &[]).await.unwrap_err();
+        let error = error.as_db_error().unwrap();
+        assert_eq!(error.code(), &SqlState::UNIQUE_VIOLATION);
+        assert_eq!(error.table(), Some("t"));
+        assert_eq!(error.constraint(), Some("t_pkey"));
+        let refused = tx.query("SELECT 1", &[]).await.unwrap_err();
+        assert_eq!(refused.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
+        drop(tx);
+        let row = client.query_one("SELECT count(*) FROM t", &[]).await.unwrap();
+        assert_eq!(row.get::<_, i64>(0), 0);
+    });
+}
+
+#[test]
+fn portals_hand_out_rows_in_portions() {
+    with_client(|mut client| async move {
+        client.batch_execute("CREATE TABLE t (id INTEGER PRIMARY KEY)").await.unwrap();
+        let values: Vec<_> = (0..25).map(|id| format!("({id})")).collect();
+        let insert = format!("INSERT INTO t VALUES {}", values.join(","));
+        client.batch_execute(&insert).await.unwrap();
+        let tx = client.transaction().await.unwrap();
+        let portal = tx.bind("SELECT id FROM t ORDER BY id", &[]).await.unwrap();
+        let mut seen = Vec::new();
+        loop {
+            let rows = tx.query_portal(&portal, 10).await.unwrap();
+            if rows.is_empty() {
+                break;
+            }
+            seen.extend(rows.iter().map(|row| row.get::<_, i32>(0)));
+        }
+        assert_eq!(seen, (0..25).collect::<Vec<_>>());
+        tx.commit().await.unwrap();
+    });
+}
+
+#[test]
+fn copy_goes_both_ways_and_a_bad_line_leaves_nothing() {
+    with_client(|client| async move {
+        client.batch_execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n TEXT)").await.unwrap();
+        let sink = client.copy_in("COPY t FROM STDIN (FORMAT csv)").await.unwrap();
+        futures::pin_mut!(sink);
+        let pieces = ["1,one\n2,\"t,w", "o\"\n", "3,\n"];
+        for piece in pieces {
+            sink.send(bytes::Bytes::from_static(piece.as_bytes())).await.unwrap();
+        }
+        assert_eq!(sink.finish().await.unwrap(), 3);
+        let out = client.copy_out("COPY t TO STDOUT (FORMAT csv)").await.unwrap();
+        let bytes: Vec<bytes::Bytes> = out.try_collect().await.unwrap();
+        assert_eq!(bytes.concat(), b"1,one\n2,\"t,wo\"\n3,\n");
+        assert_eq!(bytes.len(), 3, "a message for each row");
+        let sink = client.copy_in("COPY t FROM STDIN (FORMAT csv)").await.unwrap();
+        futures::pin_mut!(sink);
+        sink.send(bytes::Bytes::from_static(b"4,four\nno number,x\n")).await.unwrap();
+        let error = sink.finish().await.unwrap_err();
+        let error = error.as_db_error().unwrap();
+        assert_eq!(error.code(), &SqlState::INVALID_TEXT_REPRESENTATION);
+        assert!(error.where_().is_some_and(|place| place.contains("line 2")), "{error:?}");
+        let row = client.query_one("SELECT count(*) FROM t", &[]).await.unwrap();
+        assert_eq!(row.get::<_, i64>(0), 3);
+    });
+}
+
+#[test]
+fn a_copy_that_the_client_gives_up_leaves_nothing() {
+    with_client(|client| async move {
+        client.batch_execute("CREATE TABLE t (id INTEGER PRIMARY KEY)").await.unwrap();
+        {
+            let sink = client.copy_in("COPY t FROM STDIN").await.unwrap();
+            futures::pin_mut!(sink);
+            sink.send(bytes::Bytes::from_static(b"1\n2\n")).await.unwrap();
+        }
+        let row = client.query_one("SELECT count(*) FROM t", &[]).await.unwrap();
+        assert_eq!(row.get::<_, i64>(0), 0);
+    });
+}
+
+#[test]
+fn a_cancelled_query_fails_and_the_client_goes_on() {
+    with_client(|client| async move {
+        let mut values: Vec<_> = (0..1000).map(|id| format!("({id})")).collect();
+        client.batch_execute("CREATE TABLE k (id INTEGER PRIMARY KEY)").await.unwrap();
+        values[0] = "(0)".into();
+        let insert = format!("INSERT INTO k VALUES {}", values.join(","));
+        client.batch_execute(&insert).await.unwrap();
+        let token = client.cancel_token();
+        let cancel = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            token.cancel_query(NoTls).await.unwrap();
+        };
+        let text = "SELECT count(*) FROM k a, k b, k c WHERE a.id + b.id + c.id = -1";
+        let (answer, ()) = tokio::join!(client.query(text, &[]), cancel);
+        assert_eq!(answer.unwrap_err().code(), Some(&SqlState::QUERY_CANCELED));
+        client.query_one("SELECT 1", &[]).await.unwrap();
+    });
+}
+
+#[test]
+fn rows_arrive_as_they_are_read() {
+    with_client(|client| async move {
+        let values: Vec<_> = (0..300).map(|id| format!("({id})")).collect();
+        client.batch_execute("CREATE TABLE k (id INTEGER PRIMARY KEY)").await.unwrap();
+        let insert = format!("INSERT INTO k VALUES {}", values.join(","));
+        client.batch_execute(&insert).await.unwrap();
+        let params: [i32; 0] = [];
+        let rows = client.query_raw("SELECT a.id + b.id FROM k a, k b", params).await.unwrap();
+        let count = rows.map(|row| row.unwrap().get::<_, i32>(0)).count().await;
+        assert_eq!(count, 90_000);
+    });
+}
+
+#[test]
+fn ten_thousand_parameters_and_a_megabyte_of_text_are_taken() {
+    with_client(|client| async move {
+        client.batch_execute("CREATE TABLE t (id INTEGER PRIMARY KEY)").await.unwrap();
+        let places: Vec<_> = (1..=10_000).map(|n| format!("(${n})")).collect();
+        let insert = format!("INSERT INTO t VALUES {}", places.join(","));
+        let ids: Vec<i32> = (0..10_000).collect();
+        let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
+            ids.iter().map(|id| id as _).collect();
+        assert_eq!(client.execute(&insert, &params).await.unwrap(), 10_000);
+        let text = format!("SELECT length('{}')", "x".repeat(1 << 20));
+        let rows = client.simple_query(&text).await.unwrap();
+        assert!(rows.len() >= 2);
+    });
+}

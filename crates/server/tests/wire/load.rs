@@ -1,0 +1,95 @@
+//! Many clients, and clients that are slower than their results.
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use halcyon_server::ServerConfig;
+
+use super::common::*;
+use super::vanishing::thousand_rows;
+
+/// Resident memory of this process, in bytes.
+#[cfg(target_os = "linux")]
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line of memory");
+    let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib * 1024
+}
+
+/// The result has a million rows, about 60 MB on the wire.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_client_that_does_not_read_holds_no_result() {
+    const ROWS: usize = 1_000_000;
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    thousand_rows(&mut raw);
+    raw.ok("SELECT count(*) FROM k a, k b");
+    let before = resident_bytes();
+    raw.send(&query("SELECT a.id, b.id, a.name, b.name FROM k a, k b"));
+    let mut most = 0;
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(50));
+        most = most.max(resident_bytes().saturating_sub(before));
+    }
+    assert!(most < 40 << 20, "{most} bytes were taken while the client did not read");
+    let mut other = Raw::connect(server.address());
+    other.ok("SELECT count(*) FROM k");
+    let (mut rows, mut tag) = (0, Vec::new());
+    raw.stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut stream = std::io::BufReader::with_capacity(1 << 16, &raw.stream);
+    loop {
+        let mut head = [0; 5];
+        stream.read_exact(&mut head).expect("the rest of the result");
+        let mut body = vec![0; u32::from_be_bytes(head[1..].try_into().unwrap()) as usize - 4];
+        stream.read_exact(&mut body).expect("a whole message");
+        match head[0] {
+            b'D' => rows += 1,
+            b'C' => tag = body,
+            b'Z' => break,
+            _ => {}
+        }
+    }
+    assert_eq!(rows, ROWS);
+    assert_eq!(tag, b"SELECT 1000000\0");
+}
+
+#[test]
+fn a_thousand_clients_wait_for_one_lock_and_all_get_it() {
+    const CLIENTS: usize = 1_000;
+    let server = server();
+    let address = server.address();
+    let mut holder = Raw::connect(address);
+    holder.ok("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)");
+    holder.ok("INSERT INTO t VALUES (1, 0)");
+    holder.ok("BEGIN");
+    holder.ok("UPDATE t SET n = n + 1 WHERE id = 1");
+    let mut waiters: Vec<Raw> = (0..CLIENTS).map(|_| Raw::connect(address)).collect();
+    for waiter in &mut waiters {
+        waiter.send(&query("UPDATE t SET n = n + 1 WHERE id = 1"));
+    }
+    // All of them wait; a newcomer is served nevertheless.
+    let mut newcomer = Raw::connect(address);
+    newcomer.ok("SELECT 1");
+    assert_eq!(server.connections(), CLIENTS + 2);
+    holder.ok("COMMIT");
+    for waiter in &mut waiters {
+        let answer = waiter.until(b'Z');
+        assert_eq!(kinds(&answer), "CZ", "{answer:?}");
+    }
+    let rows = newcomer.ok("SELECT n FROM t");
+    assert_eq!(rows[1].body, b"\0\x01\0\0\0\x041001");
+}
+
+#[test]
+fn one_connection_too_many_is_told_so() {
+    let server = server_with(ServerConfig { connections_max: 3, ..ServerConfig::default() });
+    let mut clients: Vec<Raw> = (0..3).map(|_| Raw::connect(server.address())).collect();
+    let mut surplus = Raw::silent(server.address());
+    surplus.send(&startup(&superuser()));
+    assert_eq!(surplus.until(b'Z')[0].field(b'C'), Some("53300"));
+    clients.pop();
+    eventually("room for another", || server.connections() == 2);
+    Raw::connect(server.address()).ok("SELECT 1");
+}
