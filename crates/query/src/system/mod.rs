@@ -34,9 +34,7 @@ use crate::catalog::{Catalog, Grant, Privilege, Sequence};
 use crate::exec::SessionVars;
 
 pub use functions::{function, functions};
-pub use live::{
-    Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
-};
+pub use live::{Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow};
 pub use rewrite::rewrite;
 
 use objects::{Object, Objects, System};

@@ -96,6 +96,7 @@ impl Object {
 
 /// Names of `pg_catalog` that are views in PostgreSQL.
 fn is_pg_view(name: &str) -> bool {
+    #[rustfmt::skip]
     const VIEWS: &[&str] = &[
         "pg_roles", "pg_user", "pg_group", "pg_shadow", "pg_tables", "pg_views", "pg_indexes",
         "pg_sequences", "pg_settings", "pg_locks", "pg_matviews", "pg_policies", "pg_rules",
@@ -187,7 +188,9 @@ pub(crate) fn system_tables() -> &'static [SystemTable] {
                 .into_iter()
                 .map(|(name, table)| ("pg_catalog", name, System::Fixed(table))),
         );
-        tables.extend(written("information_schema", information_schema::TABLES));
+        for defs in information_schema::tables() {
+            tables.extend(written("information_schema", defs));
+        }
         tables.extend(written("halcyon", halcyon_views::TABLES));
         tables.sort_by_key(|(schema, name, _)| (*schema, *name));
         let base = |schema: &str| match schema {

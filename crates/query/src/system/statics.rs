@@ -64,10 +64,11 @@ impl Fixed {
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let convert = |batch: &RecordBatch| {
             let columns = batch.columns().iter().zip(schema.fields());
-            let columns = columns.map(|(column, field)| match field.data_type() == column.data_type() {
-                true => Arc::clone(column),
-                false => new_null_array(field.data_type(), column.len()),
-            });
+            let columns =
+                columns.map(|(column, field)| match field.data_type() == column.data_type() {
+                    true => Arc::clone(column),
+                    false => new_null_array(field.data_type(), column.len()),
+                });
             RecordBatch::try_new(Arc::clone(&schema), columns.collect())
                 .expect("columns have the fields' types")
         };

@@ -300,8 +300,7 @@ fn serial_sequence(context: &Context, args: &[Arg<'_>]) -> Outcome {
     };
     let Some(name) = args[1].text() else { return Ok(ScalarValue::Null) };
     let Some(at) = table.columns.iter().position(|column| column.name == name) else {
-        let message =
-            format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+        let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
         return Err(error(SqlState::UNDEFINED_COLUMN, message));
     };
     let feeds = |object: &&Object| match &object.what {

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Select, Statement,
-    TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Select,
+    Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use super::{arguments, folded, function_name, number, parts};
@@ -125,7 +125,8 @@ pub(super) fn table_ids(select: &mut Select) {
         let table = parts(name)?.pop()?;
         let alias = alias.as_ref().map_or_else(|| table.clone(), |alias| folded(&alias.name));
         let tables = system_tables();
-        let found = tables.iter().find(|(schema, name, ..)| *schema == "pg_catalog" && *name == table);
+        let found =
+            tables.iter().find(|(schema, name, ..)| *schema == "pg_catalog" && *name == table);
         Some((alias, found?.2))
     });
     let ids: Vec<(String, u32)> = ids.collect();

@@ -130,11 +130,9 @@ impl VisitorMut for Inner<'_> {
 fn and(left: Option<Expr>, right: Expr) -> Expr {
     match left {
         None => right,
-        Some(left) => Expr::BinaryOp {
-            left: Box::new(left),
-            op: BinaryOperator::And,
-            right: Box::new(right),
-        },
+        Some(left) => {
+            Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) }
+        }
     }
 }
 
@@ -207,7 +205,9 @@ fn prefix_each(query: &Query) -> Option<Expr> {
     let select = plain_select(query)?;
     let [from] = select.from.as_slice() else { return None };
     let (alias, list) = match &from.relation {
-        TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } => (alias, array_exprs.first()?),
+        TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } => {
+            (alias, array_exprs.first()?)
+        }
         TableFactor::Table { name, args: Some(args), alias: Some(alias), .. }
             if parts(name)?.last()? == "unnest" =>
         {
@@ -226,8 +226,10 @@ fn prefix_each(query: &Query) -> Option<Expr> {
     let Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } = item else {
         return None;
     };
-    let prefix = matches!(left.as_ref(),
-        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }));
+    let prefix = matches!(
+        left.as_ref(),
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. })
+    );
     let element = matches!(right.as_ref(), Expr::Identifier(i) if i.value == alias.name.value);
     (prefix && element).then(|| call("pg_prefix_each", vec![(**left).clone(), list.clone()]))
 }
@@ -255,6 +257,7 @@ fn is_aggregate(expr: &Expr) -> bool {
         type Break = ();
 
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            #[rustfmt::skip]
             const NAMES: &[&str] = &[
                 "count", "sum", "min", "max", "avg", "array_agg", "string_agg", "bool_and",
                 "bool_or", "every", "json_agg", "jsonb_agg", "first_value", "unnest",
