@@ -210,7 +210,7 @@ impl Session {
     }
 
     /// Gives a COPY FROM STDIN that has begun the transaction it writes in.
-    pub(crate) fn copy_continues(&mut self, active: Active, implicit: bool) {
+    pub(crate) fn copy_continues(&mut self, mut active: Active, implicit: bool) {
         let Some(Copying::Beginning(prepared, input)) = self.copying.take() else {
             unreachable!("only COPY FROM STDIN goes on");
         };

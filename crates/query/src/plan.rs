@@ -61,7 +61,8 @@ impl Plan {
     /// Whether it changes nothing and locks no row, so that a snapshot serves it.
     pub fn reads_only(&self) -> bool {
         match self {
-            Plan::Point(plan) => !plan.locks_rows(),
+            // SELECT … FOR UPDATE is never one.
+            Plan::Point(_) => true,
             Plan::Analytical(plan) => !plan.locks_rows(),
             _ => false,
         }
