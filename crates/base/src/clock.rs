@@ -14,10 +14,7 @@ pub struct Moment(pub u64);
 impl Moment {
     /// The moment `after` later, or the last one there is.
     pub fn plus(self, after: Duration) -> Moment {
-        Moment(
-            self.0
-                .saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)),
-        )
+        Moment(self.0.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     /// Time since `earlier`; zero if that is later.
@@ -76,14 +73,8 @@ mod tests {
     fn moments_never_go_back() {
         let (first, second) = (now(), now());
         assert!(first <= second);
-        assert_eq!(
-            first.since(second.plus(Duration::from_secs(1))),
-            Duration::ZERO
-        );
-        assert_eq!(
-            first.plus(Duration::from_nanos(5)) - first,
-            Duration::from_nanos(5)
-        );
+        assert_eq!(first.since(second.plus(Duration::from_secs(1))), Duration::ZERO);
+        assert_eq!(first.plus(Duration::from_nanos(5)) - first, Duration::from_nanos(5));
         assert_eq!(first.plus(Duration::MAX), Moment(u64::MAX));
     }
 

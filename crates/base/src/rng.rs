@@ -26,9 +26,7 @@ impl Rng {
     /// A generator whose whole future follows from `seed`.
     pub fn new(seed: u64) -> Self {
         let mut mixer = seed;
-        Rng {
-            state: std::array::from_fn(|_| splitmix64(&mut mixer)),
-        }
+        Rng { state: std::array::from_fn(|_| splitmix64(&mut mixer)) }
     }
 
     /// The next 64 bits.

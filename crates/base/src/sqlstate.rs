@@ -83,6 +83,7 @@ states! {
     DATA_EXCEPTION = b"22000", "A value is wrong in a way that has no code of its own.";
     STRING_DATA_RIGHT_TRUNCATION = b"22001", "A string is longer than its column.";
     NUMERIC_VALUE_OUT_OF_RANGE = b"22003", "A number does not fit its type.";
+    NULL_VALUE_NO_INDICATOR_PARAMETER = b"22002", "A NULL was read into something that cannot hold it.";
     NULL_VALUE_NOT_ALLOWED = b"22004", "NULL where a value is needed.";
     INVALID_DATETIME_FORMAT = b"22007", "Not a date or time.";
     DATETIME_FIELD_OVERFLOW = b"22008", "A date or time outside what can be kept.";
@@ -204,22 +205,13 @@ mod tests {
         let distinct: BTreeSet<_> = ALL.iter().collect();
         assert_eq!(distinct.len(), ALL.len());
         assert_eq!(SqlState::UNIQUE_VIOLATION.to_string(), "23505");
-        assert_eq!(
-            format!("{:?}", SqlState::DEADLOCK_DETECTED),
-            "SqlState(40P01)"
-        );
+        assert_eq!(format!("{:?}", SqlState::DEADLOCK_DETECTED), "SqlState(40P01)");
         assert_eq!(SqlState::UNIQUE_VIOLATION.class(), *b"23");
     }
 
     #[test]
     fn only_lost_races_are_retryable() {
         let retryable: Vec<_> = ALL.iter().filter(|state| state.is_retryable()).collect();
-        assert_eq!(
-            retryable,
-            [
-                &SqlState::SERIALIZATION_FAILURE,
-                &SqlState::DEADLOCK_DETECTED
-            ]
-        );
+        assert_eq!(retryable, [&SqlState::SERIALIZATION_FAILURE, &SqlState::DEADLOCK_DETECTED]);
     }
 }

@@ -195,12 +195,7 @@ mod tests {
         }
         drop(value);
         writer.join().expect("the writer does not panic");
-        assert!(
-            shared
-                .1
-                .wait_for(&mut shared.0.lock(), Duration::from_millis(1))
-                .timed_out()
-        );
+        assert!(shared.1.wait_for(&mut shared.0.lock(), Duration::from_millis(1)).timed_out());
     }
 }
 

@@ -37,10 +37,8 @@ fn every_format_prints_the_same_rows() {
         ("json", "[{\"a\": 1, \"b\": \"x\"},\n {\"a\": 2, \"b\": null}]\n"),
     ];
     for (format, expected) in cases {
-        let output = shell(
-            &["-c", TABLE, "-c", "SELECT * FROM t ORDER BY a", "--format", format],
-            "",
-        );
+        let output =
+            shell(&["-c", TABLE, "-c", "SELECT * FROM t ORDER BY a", "--format", format], "");
         assert!(output.status.success(), "{output:?}");
         let printed = text(&output.stdout);
         let expected = match format {
@@ -118,7 +116,11 @@ fn a_table_is_described() {
 
 #[test]
 fn what_this_version_lacks_is_refused() {
-    for arguments in [&["shell", "--data", "x"][..], &["serve", "--data", "x"], &["serve", "--http", "127.0.0.1:0"]] {
+    for arguments in [
+        &["shell", "--data", "x"][..],
+        &["serve", "--data", "x"],
+        &["serve", "--http", "127.0.0.1:0"],
+    ] {
         let output = Command::new(HALCYON).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).starts_with("error: "), "{output:?}");
@@ -203,7 +205,8 @@ fn a_statement_may_span_lines_and_ctrl_d_leaves() {
 #[test]
 fn ctrl_c_cancels_the_statement_and_not_the_shell() {
     let mut terminal = Terminal::open();
-    let endless = "SELECT count(*) FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b;\r";
+    let endless =
+        "SELECT count(*) FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b;\r";
     terminal.type_keys(endless);
     std::thread::sleep(Duration::from_millis(1500));
     terminal.type_keys("\x03");

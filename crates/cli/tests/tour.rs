@@ -19,8 +19,11 @@ fn blocks(document: &str) -> Vec<(&str, String)> {
     let mut lines = document.lines();
     while let Some(line) = lines.next() {
         if let Some(language) = line.strip_prefix("```") {
-            let body: String =
-                lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
+            let body: String = lines
+                .by_ref()
+                .take_while(|line| *line != "```")
+                .map(|line| format!("{line}\n"))
+                .collect();
             found.push((language, body));
         }
     }

@@ -124,7 +124,7 @@ impl Database {
 
     /// How many statements were planned since the start; a cached one is not planned again.
     pub fn statements_planned(&self) -> u64 {
-        self.shared.cache.planned()
+        self.shared.cache.hits_and_misses().1
     }
 }
 

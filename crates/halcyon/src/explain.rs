@@ -71,14 +71,14 @@ fn analytical(
     roots: TableRoots,
 ) -> Result<(String, Option<u64>)> {
     if !analyze {
-        return Ok((plan.explain(env, roots)?, None));
+        return Ok((plan.explain()?, None));
     }
-    let (batches, measured) = plan.start_analyzed(env, roots)?;
+    let batches = plan.start(env, roots)?;
     let mut rows = 0;
     for batch in batches {
         rows += batch?.num_rows() as u64;
     }
-    Ok((measured.text(), Some(rows)))
+    Ok((plan.explain()?, Some(rows)))
 }
 
 /// Text of the operators of plans that run row at a time; with what ran last, if it did.

@@ -1,7 +1,8 @@
 //! Parameters: Rust values on their way to `$1`, `$2`, ….
 
 use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::{coerce, types::SqlType};
+use halcyon_query::coerce::{self, TimeZone};
+use halcyon_query::types::SqlType;
 use halcyon_store::Value;
 
 /// Values for the placeholders of a statement: `params![1, "text", None::<i32>]`.
@@ -60,6 +61,7 @@ fn fits(value: &Value, ty: SqlType) -> bool {
             | (Value::Int64(_), SqlType::BigInt)
             | (Value::Float32(_), SqlType::Real)
             | (Value::Float64(_), SqlType::Double)
+            | (Value::Decimal(_), SqlType::Decimal { .. })
             | (Value::Text(_), SqlType::Text | SqlType::Varchar(None))
             | (Value::Bytes(_), SqlType::Bytea)
             | (Value::Date(_), SqlType::Date)
@@ -76,7 +78,29 @@ pub(crate) fn all_fit(values: &[Value], types: &[SqlType]) -> bool {
     values.len() == types.len() && values.iter().zip(types).all(|(value, ty)| fits(value, *ty))
 }
 
-/// Converts the values to the types a statement declares.
+/// The type a value has by itself.
+fn natural_type(value: &Value) -> SqlType {
+    match value {
+        Value::Bool(_) => SqlType::Boolean,
+        Value::Int16(_) => SqlType::SmallInt,
+        Value::Int32(_) => SqlType::Integer,
+        Value::Int64(_) => SqlType::BigInt,
+        Value::Float32(_) => SqlType::Real,
+        Value::Float64(_) => SqlType::Double,
+        Value::Decimal(_) => SqlType::Decimal { precision: 38, scale: 0 },
+        Value::Null | Value::Text(_) => SqlType::Text,
+        Value::Bytes(_) => SqlType::Bytea,
+        Value::Date(_) => SqlType::Date,
+        Value::Time(_) => SqlType::Time,
+        Value::Timestamp(_) => SqlType::Timestamp,
+        Value::TimestampTz(_) => SqlType::TimestampTz,
+        Value::Interval(_) => SqlType::Interval,
+        Value::Uuid(_) => SqlType::Uuid,
+    }
+}
+
+/// Converts the values to the types a statement declares. A decimal for a decimal parameter is
+/// taken as unscaled, in the parameter's scale; texts are read as UTC where they are times.
 ///
 /// Errors: 08P01 if their number is wrong, else those of an assignment cast.
 pub(crate) fn convert(values: &[Value], types: &[SqlType]) -> Result<Vec<Value>> {
@@ -86,11 +110,20 @@ pub(crate) fn convert(values: &[Value], types: &[SqlType]) -> Result<Vec<Value>>
             format!("the statement takes {} parameters, {} were given", types.len(), values.len()),
         ));
     }
+    let zone = TimeZone::UTC;
+    let convert_one_value = |value: &Value, ty: SqlType| {
+        if let Value::Text(text) = value {
+            return coerce::parse_owned(text, ty, &zone);
+        }
+        let arena = coerce::Arena::new();
+        coerce::assign(value.as_ref(), natural_type(value), ty, &zone, &arena)
+            .map(|value| value.to_owned())
+    };
     let convert_one = |(position, (value, ty)): (usize, (&Value, &SqlType))| {
         if fits(value, *ty) {
             return Ok(value.clone());
         }
-        coerce::parameter(value.as_ref(), *ty)
+        convert_one_value(value, *ty)
             .map_err(|error| error.context(format!("parameter ${}", position + 1)))
     };
     values.iter().zip(types).enumerate().map(convert_one).collect()

@@ -139,7 +139,7 @@ impl Session {
                 &converted
             }
         };
-        let reads_only = matches!(&prepared.plan, Plan::Analytical(plan) if !plan.locks_rows());
+        let reads_only = matches!(prepared.plan, Plan::Analytical(_)) && !prepared.locks_rows;
         drop(prepared);
         if self.active.is_none() && reads_only {
             return self.on_own_snapshot(statement, params);
@@ -215,7 +215,7 @@ impl Session {
         loop {
             let prepared = statement.prepared.borrow();
             let of = match &prepared.plan {
-                Plan::Explain { of, .. } => of,
+                Plan::Explain { of, .. } => &**of,
                 _ => &*prepared,
             };
             if let Plan::Ddl(ddl) = &of.plan {
@@ -242,6 +242,9 @@ impl Session {
                 Plan::Write(plan) => plan.needs(&env, &mut self.needs)?,
                 Plan::Copy(plan) => plan.needs(&env, &mut self.needs)?,
                 _ => {}
+            }
+            if of.locks_rows {
+                self.needs.iter_mut().for_each(|need| need.mode = Mode::Exclusive);
             }
             let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
             let tables = of.plan.tables();
@@ -358,7 +361,7 @@ fn lock_needs(
 ) -> Result<()> {
     let at = |need: &Need| {
         let partition = need.partition.expect("spread out") as usize;
-        (tables[need.table].cells[partition].id(), need.mode == Mode::Shared)
+        (tables[need.table].cells[partition].id, need.mode == Mode::Shared)
     };
     if needs.iter().any(|need| need.partition.is_none()) {
         spread(tables, needs);
@@ -492,11 +495,11 @@ impl Session {
             let catalog = self.catalog.clone();
             let mut cells: Vec<Arc<PartitionCell>> =
                 catalog.tables.values().flat_map(|table| table.cells.iter().cloned()).collect();
-            cells.sort_unstable_by_key(|cell| cell.id());
+            cells.sort_unstable_by_key(|cell| cell.id);
             let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
             let roots = cut(&self.shared.manager, &cells, &limits).map_err(cut_error)?;
             if self.shared.version() == catalog.version {
-                let roots = cells.iter().map(|cell| cell.id()).zip(roots).collect();
+                let roots = cells.iter().map(|cell| cell.id).zip(roots).collect();
                 return Ok(Snapshot { catalog, roots });
             }
         }
@@ -544,11 +547,11 @@ impl Session {
             datafusion: &self.shared.datafusion,
             notices: &mut notices,
         };
-        let tag = ddl.run(&mut cx)?;
+        let (name, rows) = ddl.run(&mut cx)?;
         after.version = self.shared.fresh_version();
         active.catalog = Some(Arc::new(after));
         notices.into_iter().for_each(|notice| self.notice(notice));
-        Ok(Outcome::Done(tag))
+        Ok(Outcome::Done(Tag { name, rows }))
     }
 
     /// Modes of a new transaction, from the settings.

@@ -748,7 +748,7 @@ impl Session {
                 format!("role \"{role}\" does not exist"),
             ));
         }
-        if !catalog.is_member(&self.vars.session_user, &role) {
+        if !catalog.acts_for(&self.vars.session_user, &role) {
             return Err(SqlError::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
                 format!("permission denied to set role \"{role}\""),
@@ -772,7 +772,7 @@ impl Session {
             ));
         }
         let types: Vec<_> =
-            types.iter().map(|ty| SqlType::from_ast(ty).map(Some)).collect::<Result<_>>()?;
+            types.iter().map(|ty| halcyon_query::semantics::sql_type(ty).map(Some)).collect::<Result<_>>()?;
         let statement = self.prepare_typed(text, &types)?;
         self.named.insert(name.to_owned(), statement);
         Ok(())

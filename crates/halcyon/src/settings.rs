@@ -324,7 +324,7 @@ impl Known {
                 .hint("Dates are read and written as ISO 8601."));
         }
         if self.name == "timezone" {
-            halcyon_query::coerce::check_time_zone(value)?;
+            halcyon_query::coerce::TimeZone::parse(value)?;
         }
         Ok(value.to_owned())
     }

@@ -346,14 +346,8 @@ mod tests {
     use super::*;
 
     fn tiny(threads: u32) -> Vec<Arm> {
-        let options = Options {
-            rows: 3_000,
-            threads,
-            seconds: 0.06,
-            rounds: 2,
-            arms: Vec::new(),
-            seed: 7,
-        };
+        let options =
+            Options { rows: 3_000, threads, seconds: 0.06, rounds: 2, arms: Vec::new(), seed: 7 };
         let mut reporter = Reporter::new(true);
         run(&options, &mut reporter).unwrap();
         reporter.arms().to_vec()

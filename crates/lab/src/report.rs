@@ -25,7 +25,13 @@ impl Arm {
             Value::Object(params) => params,
             other => panic!("params are an object, not {other}"),
         };
-        Arm { experiment, engine: engine.to_owned(), params, figures: Map::new(), check: "ok".into() }
+        Arm {
+            experiment,
+            engine: engine.to_owned(),
+            params,
+            figures: Map::new(),
+            check: "ok".into(),
+        }
     }
 
     /// Adds a figure.

@@ -14,6 +14,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -303,7 +305,7 @@ impl AnalyticalPlan {
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
             let planner = DefaultPhysicalPlanner::default();
-            futures::executor::block_on(planner.create_physical_plan(&checked, &state))
+            block_on(planner.create_physical_plan(&checked, &state))
         })
         .map_err(|error| sql_error(error, ""))
     }
@@ -431,7 +433,26 @@ impl Iterator for BatchStream {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        futures::executor::block_on(self.next_batch())
+        block_on(self.next_batch())
+    }
+}
+
+/// Waits for a future on the caller's thread, which may itself stand inside any executor.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
     }
 }
 

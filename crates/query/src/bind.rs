@@ -30,7 +30,7 @@ use halcyon_base::ids::TableId;
 use halcyon_store::Partition;
 
 use crate::analytic::{AnalyticalPlan, DataFusion};
-use crate::catalog::{Catalog, Relation, Table, View};
+use crate::catalog::{Catalog, Privilege, Relation, Table, View};
 use crate::copy;
 use crate::diagnose::{external, nearest, sql_error};
 use crate::ddl;
@@ -293,6 +293,7 @@ impl Binder<'_> {
             expose_row_ids,
             type_planner: Arc::new(semantics::Types),
             view_depth: Cell::new(0),
+            acting: RefCell::new(self.session.user.clone()),
             views: RefCell::new(HashMap::new()),
             system: OnceCell::new(),
         }
@@ -373,6 +374,8 @@ struct Context<'a> {
     expose_row_ids: Option<TableId>,
     type_planner: Arc<semantics::Types>,
     view_depth: Cell<usize>,
+    /// Whose rights count: the user's, or a view's owner's inside the view.
+    acting: RefCell<String>,
     views: RefCell<HashMap<u32, Arc<ViewSource>>>,
     /// Made when a system table or function is first asked for.
     system: OnceCell<Arc<system::Context>>,
@@ -398,7 +401,10 @@ impl Context<'_> {
             ));
         }
         self.view_depth.set(depth + 1);
+        // A view reads with the rights of its owner.
+        let asking = self.acting.replace(view.owner.clone());
         let planned = self.view_plan(view);
+        *self.acting.borrow_mut() = asking;
         self.view_depth.set(depth);
         let source = Arc::new(ViewSource::new(planned?));
         self.views.borrow_mut().insert(view.oid, Arc::clone(&source));
@@ -424,11 +430,26 @@ impl Context<'_> {
         let binder = self.binder;
         match binder.find_relation(name)? {
             Some((Relation::Table(table), _)) => {
+                // Who may write a table but not read it is checked by what writes.
+                if self.expose_row_ids != Some(table.id) {
+                    let acting = self.acting.borrow();
+                    binder.catalog.require_on_table(&acting, table, Privilege::Select)?;
+                }
                 let with_row_ids = self.expose_row_ids == Some(table.id);
                 let table = HalcyonTable::new(Arc::clone(table), with_row_ids);
                 Ok(provider_as_source(Arc::new(table)))
             }
-            Some((Relation::View(view), _)) => self.view(view),
+            Some((Relation::View(view), _)) => {
+                let catalog = binder.catalog;
+                let acting = self.acting.borrow().clone();
+                if !catalog.permits(&acting, &view.owner, &view.grants, Privilege::Select) {
+                    return Err(SqlError::new(
+                        SqlState::INSUFFICIENT_PRIVILEGE,
+                        format!("permission denied for view {}", view.name),
+                    ));
+                }
+                self.view(view)
+            }
             Some((Relation::Sequence(sequence), _)) => {
                 Ok(provider_as_source(crate::functions::sequence_table(sequence)?))
             }

@@ -247,6 +247,7 @@ fn operator(expr: &mut Expr) -> Result<()> {
         | Expr::Extract { .. }
         | Expr::BinaryOp { .. }
         | Expr::Collate { .. }
+        | Expr::Function(_)
         | Expr::InList { .. } => std::mem::replace(expr, number("0")),
         _ => return Ok(()),
     };
@@ -287,9 +288,58 @@ fn operator(expr: &mut Expr) -> Result<()> {
         Expr::Collate { expr, collation } => collate(*expr, &collation)?,
         Expr::InList { expr, list, negated } => in_list(*expr, list, negated),
         Expr::BinaryOp { left, op, right } => binary_operator(*left, op, *right)?,
+        Expr::Function(function) => renamed(function),
         other => other,
     };
     Ok(())
+}
+
+/// Functions that are an operator, or have another name, in DataFusion.
+fn renamed(mut function: Function) -> Expr {
+    let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(normal);
+    let arguments = match &function.args {
+        FunctionArguments::List(list) => list.args.len(),
+        _ => 0,
+    };
+    match (name.as_deref(), arguments) {
+        (Some("mod"), 2) => {
+            let mut operands = operands(function).into_iter();
+            let (a, b) = (operands.next(), operands.next());
+            let operand = |expr: Option<Expr>| nested(expr.unwrap_or_else(null));
+            nested(binary(operand(a), BinaryOperator::Modulo, operand(b)))
+        }
+        (Some("gen_random_uuid"), 0) => Expr::Cast {
+            kind: ast::CastKind::DoubleColon,
+            expr: Box::new(call("uuid", Vec::new())),
+            data_type: DataType::Uuid,
+            array: false,
+            format: None,
+        },
+        (Some("sign"), 1) => {
+            function.name = ObjectName::from(vec![quoted("signum".to_owned())]);
+            Expr::Function(function)
+        }
+        (Some("every"), 1) => {
+            function.name = ObjectName::from(vec![quoted("bool_and".to_owned())]);
+            Expr::Function(function)
+        }
+        _ => Expr::Function(function),
+    }
+}
+
+fn operands(function: Function) -> Vec<Expr> {
+    let FunctionArguments::List(list) = function.args else { return Vec::new() };
+    list.args
+        .into_iter()
+        .filter_map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+            _ => None,
+        })
+        .collect()
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.with_empty_span())
 }
 
 fn binary_operator(left: Expr, op: BinaryOperator, right: Expr) -> Result<Expr> {
@@ -312,10 +362,13 @@ fn binary_operator(left: Expr, op: BinaryOperator, right: Expr) -> Result<Expr> 
 fn extract(field: DateTimeField, syntax: ast::ExtractSyntax, expr: Box<Expr>) -> Expr {
     let name = field.to_string().to_lowercase();
     match name.trim_matches(['\'', '"']) {
-        "second" | "seconds" | "millisecond" | "milliseconds" | "microsecond" | "microseconds"
-        | "epoch" | "century" | "decade" | "millennium" | "isoyear" | "isodow" | "dow"
-        | "timezone" | "timezone_hour" | "timezone_minute" | "julian" => {
-            call("extract", vec![string(name.trim_matches(['\'', '"'])), *expr])
+        field @ ("second" | "seconds" | "millisecond" | "milliseconds" | "microsecond"
+        | "microseconds" | "epoch" | "julian") => {
+            call("extract_fraction", vec![string(field), *expr])
+        }
+        field @ ("century" | "decade" | "millennium" | "isoyear" | "isodow" | "dow" | "doy"
+        | "timezone" | "timezone_hour" | "timezone_minute") => {
+            call("extract_whole", vec![string(field), *expr])
         }
         _ => Expr::Extract { field, syntax, expr },
     }

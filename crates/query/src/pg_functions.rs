@@ -1,10 +1,421 @@
 //! PostgreSQL's functions of strings, numbers and dates that DataFusion lacks.
+//!
+//! They work value by value: none of them stands in the inner loop of a benchmark. NULL in any
+//! argument gives NULL.
 
 use std::sync::Arc;
 
-use datafusion::logical_expr::ScalarUDF;
+use arrow::array::Array;
+use arrow::datatypes::DataType;
+use datafusion::common::{Result as DfResult, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use halcyon_store::ValueRef;
+
+use crate::coerce::datetime::{civil_from_days, days_from_civil};
+use crate::coerce::zone::TimeZone;
+use crate::diagnose::external;
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::SqlType;
+use crate::values::{ArrayWriter, value_at};
 
 /// All of them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
-    Vec::new()
+    DEFINITIONS
+        .iter()
+        .map(|definition| Arc::new(ScalarUDF::new_from_impl(PgFunction::new(definition))))
+        .collect()
+}
+
+/// What an argument is brought to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Takes {
+    Text,
+    BigInt,
+    /// DATE, TIME, TIMESTAMP, TIMESTAMPTZ or INTERVAL, as it is.
+    Moment,
+}
+
+/// The type of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Gives {
+    Fixed(SqlType),
+    /// TIMESTAMPTZ for TIMESTAMP as second argument, and the other way round.
+    OtherZone,
+}
+
+type Eval = fn(&[ValueRef<'_>], &mut ArrayWriter) -> Result<()>;
+
+#[derive(Debug)]
+struct Definition {
+    name: &'static str,
+    takes: &'static [Takes],
+    /// Arguments that may be left out.
+    optional: usize,
+    gives: Gives,
+    eval: Eval,
+}
+
+const FRACTION: SqlType = SqlType::Decimal { precision: 24, scale: 6 };
+
+const DEFINITIONS: &[Definition] = &[
+    Definition {
+        name: "like_escape",
+        takes: &[Takes::Text, Takes::Text],
+        optional: 0,
+        gives: Gives::Fixed(SqlType::Text),
+        eval: like_escape,
+    },
+    Definition {
+        name: "similar_to_escape",
+        takes: &[Takes::Text, Takes::Text],
+        optional: 1,
+        gives: Gives::Fixed(SqlType::Text),
+        eval: similar_to_escape,
+    },
+    Definition {
+        name: "extract_fraction",
+        takes: &[Takes::Text, Takes::Moment],
+        optional: 0,
+        gives: Gives::Fixed(FRACTION),
+        eval: extract_fraction,
+    },
+    Definition {
+        name: "extract_whole",
+        takes: &[Takes::Text, Takes::Moment],
+        optional: 0,
+        gives: Gives::Fixed(SqlType::Integer),
+        eval: extract_whole,
+    },
+    Definition {
+        name: "timezone",
+        takes: &[Takes::Text, Takes::Moment],
+        optional: 0,
+        gives: Gives::OtherZone,
+        eval: timezone,
+    },
+    Definition {
+        name: "bitwise_not",
+        takes: &[Takes::BigInt],
+        optional: 0,
+        gives: Gives::Fixed(SqlType::BigInt),
+        eval: bitwise_not,
+    },
+];
+
+#[derive(Debug)]
+struct PgFunction {
+    definition: &'static Definition,
+    signature: Signature,
+}
+
+impl PartialEq for PgFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.definition.name == other.definition.name
+    }
+}
+
+impl Eq for PgFunction {}
+
+impl std::hash::Hash for PgFunction {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.definition.name.hash(state);
+    }
+}
+
+impl PgFunction {
+    fn new(definition: &'static Definition) -> Self {
+        PgFunction { definition, signature: Signature::user_defined(Volatility::Immutable) }
+    }
+
+    fn does_not_exist(&self, args: &[DataType]) -> SqlError {
+        let shown = |ty: &DataType| {
+            crate::values::sql_type_of_arrow(ty).map_or_else(|| ty.to_string(), |ty| ty.to_string())
+        };
+        let args: Vec<String> = args.iter().map(shown).collect();
+        SqlError::new(
+            SqlState::UNDEFINED_FUNCTION,
+            format!("function {}({}) does not exist", self.definition.name, args.join(", ")),
+        )
+    }
+}
+
+impl ScalarUDFImpl for PgFunction {
+    fn name(&self) -> &str {
+        self.definition.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, args: &[DataType]) -> DfResult<Vec<DataType>> {
+        let takes = self.definition.takes;
+        if args.len() > takes.len() || args.len() + self.definition.optional < takes.len() {
+            return Err(external(self.does_not_exist(args)));
+        }
+        args.iter()
+            .zip(takes)
+            .map(|(ty, takes)| match takes {
+                Takes::Text if ty.is_string() || ty.is_null() => Ok(DataType::Utf8View),
+                Takes::BigInt if ty.is_integer() || ty.is_null() => Ok(DataType::Int64),
+                Takes::Moment if ty.is_temporal() => Ok(ty.clone()),
+                Takes::Moment if ty.is_null() => Ok(SqlType::Timestamp.arrow()),
+                _ => Err(external(self.does_not_exist(args))),
+            })
+            .collect()
+    }
+
+    fn return_type(&self, args: &[DataType]) -> DfResult<DataType> {
+        Ok(self.result(args).arrow())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let rows = arrays.first().map_or(args.number_rows, |array| array.len());
+        let types: Vec<DataType> = arrays.iter().map(|array| array.data_type().clone()).collect();
+        let mut writer = ArrayWriter::new(self.result(&types), rows);
+        for row in 0..rows {
+            let cells: Option<Vec<ValueRef<'_>>> = arrays
+                .iter()
+                .map(|array| value_at(array.as_ref(), row).filter(|cell| !cell.is_null()))
+                .collect();
+            match cells {
+                Some(cells) => (self.definition.eval)(&cells, &mut writer),
+                None => writer.push(ValueRef::Null),
+            }
+            .map_err(external)?;
+        }
+        let array = writer.finish();
+        if is_scalar {
+            return ScalarValue::try_from_array(&array, 0).map(ColumnarValue::Scalar);
+        }
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+impl PgFunction {
+    fn result(&self, args: &[DataType]) -> SqlType {
+        match (self.definition.gives, args.get(1)) {
+            (Gives::Fixed(ty), _) => ty,
+            (Gives::OtherZone, Some(DataType::Timestamp(_, Some(_)))) => SqlType::Timestamp,
+            (Gives::OtherZone, _) => SqlType::TimestampTz,
+        }
+    }
+}
+
+fn escape_of(cell: Option<&ValueRef<'_>>) -> Result<Option<char>> {
+    let Some(ValueRef::Text(text)) = cell else { return Ok(Some('\\')) };
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        (escape, None) => Ok(escape),
+        _ => Err(SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
+            .hint("Escape string must be empty or one character.")),
+    }
+}
+
+/// The pattern with backslash in place of another escape character.
+fn like_escape(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()> {
+    let ValueRef::Text(pattern) = cells[0] else { return out.push(ValueRef::Null) };
+    let escape = escape_of(cells.get(1))?;
+    let mut text = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if Some(c) == escape {
+            text.push('\\');
+            text.extend(chars.next());
+        } else {
+            if c == '\\' {
+                text.push('\\');
+            }
+            text.push(c);
+        }
+    }
+    out.push(ValueRef::Text(&text))
+}
+
+/// A regular expression for a pattern of SIMILAR TO.
+fn similar_to_escape(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()> {
+    let ValueRef::Text(pattern) = cells[0] else { return out.push(ValueRef::Null) };
+    let escape = escape_of(cells.get(1))?;
+    let mut text = String::from("^(?:");
+    let mut in_class = false;
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            c if Some(c) == escape => {
+                text.push('\\');
+                text.extend(chars.next());
+            }
+            '[' if !in_class => {
+                in_class = true;
+                text.push(c);
+            }
+            ']' if in_class => {
+                in_class = false;
+                text.push(c);
+            }
+            c if in_class => text.push(c),
+            '%' => text.push_str("(?s:.*)"),
+            '_' => text.push_str("(?s:.)"),
+            '.' | '^' | '$' | '\\' => text.extend(['\\', c]),
+            c => text.push(c),
+        }
+    }
+    text.push_str(")$");
+    out.push(ValueRef::Text(&text))
+}
+
+const DAY_US: i64 = 86_400_000_000;
+
+/// Microseconds since 1970 and within the day, of anything that has a date or a time.
+fn split(value: ValueRef<'_>) -> Option<(i64, i64)> {
+    let us = match value {
+        ValueRef::Date(days) => i64::from(days) * DAY_US,
+        ValueRef::Timestamp(us) | ValueRef::TimestampTz(us) => us,
+        ValueRef::Time(us) => us,
+        ValueRef::Interval(interval) => interval.nanos / 1_000,
+        _ => return None,
+    };
+    let within = match value {
+        ValueRef::Interval(_) => us,
+        _ => us.rem_euclid(DAY_US),
+    };
+    Some((us, within))
+}
+
+fn no_unit(field: &str) -> SqlError {
+    SqlError::new(
+        SqlState::INVALID_PARAMETER_VALUE,
+        format!("unit \"{field}\" not recognized or not possible for this type"),
+    )
+}
+
+/// Seconds, their parts, and the epoch, in millionths.
+fn extract_fraction(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()> {
+    let (ValueRef::Text(field), Some((us, within))) = (cells[0], split(cells[1])) else {
+        return out.push(ValueRef::Null);
+    };
+    let within_minute = within % 60_000_000;
+    let value = match field {
+        "second" | "seconds" => i128::from(within_minute),
+        "millisecond" | "milliseconds" => i128::from(within_minute) * 1_000,
+        "microsecond" | "microseconds" => i128::from(within_minute) * 1_000_000,
+        "epoch" => match cells[1] {
+            ValueRef::Interval(interval) => {
+                // Years of 365.25 days, months of 30, as in PostgreSQL.
+                let (years, months) = (interval.months / 12, interval.months % 12);
+                let days = i128::from(years) * 1461 * 6 + i128::from(months) * 30 * 24
+                    + i128::from(interval.days) * 24;
+                days * 3_600_000_000 + i128::from(us)
+            }
+            _ => i128::from(us),
+        },
+        "julian" => {
+            let days = i128::from(us.div_euclid(DAY_US) + 2_440_588);
+            days * 1_000_000 + i128::from(us.rem_euclid(DAY_US)) * 1_000_000 / i128::from(DAY_US)
+        }
+        _ => return Err(no_unit(field)),
+    };
+    out.push(ValueRef::Decimal(value))
+}
+
+fn extract_whole(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()> {
+    let (ValueRef::Text(field), Some((us, _))) = (cells[0], split(cells[1])) else {
+        return out.push(ValueRef::Null);
+    };
+    if let ValueRef::Interval(interval) = cells[1] {
+        let years = interval.months / 12;
+        let value = match field {
+            "decade" => years / 10,
+            "century" => years / 100,
+            "millennium" => years / 1000,
+            _ => return Err(no_unit(field)),
+        };
+        return out.push(ValueRef::Int32(value));
+    }
+    let days = us.div_euclid(DAY_US);
+    let (year, ..) = civil_from_days(days);
+    let weekday = (days + 4).rem_euclid(7);
+    let value = match field {
+        "dow" => weekday,
+        "isodow" => (weekday + 6) % 7 + 1,
+        "decade" => year.div_euclid(10),
+        "century" => (year + 99).div_euclid(100),
+        "millennium" => (year + 999).div_euclid(1000),
+        "isoyear" => {
+            let thursday = days - (weekday + 6) % 7 + 3;
+            civil_from_days(thursday).0
+        }
+        "doy" => days - days_from_civil(year, 1, 1) + 1,
+        "timezone" | "timezone_hour" | "timezone_minute" => 0,
+        _ => return Err(no_unit(field)),
+    };
+    out.push(ValueRef::Int32(value as i32))
+}
+
+/// `timestamp AT TIME ZONE zone`.
+fn timezone(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()> {
+    let ValueRef::Text(zone) = cells[0] else { return out.push(ValueRef::Null) };
+    let zone = TimeZone::parse(zone)?;
+    let far = || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range");
+    let value = match cells[1] {
+        ValueRef::TimestampTz(us) => ValueRef::Timestamp(zone.to_local(us).ok_or_else(far)?),
+        ValueRef::Timestamp(us) => ValueRef::TimestampTz(zone.to_utc(us).ok_or_else(far)?),
+        ValueRef::Date(days) => {
+            ValueRef::TimestampTz(zone.to_utc(i64::from(days) * DAY_US).ok_or_else(far)?)
+        }
+        _ => return Err(no_unit("timezone")),
+    };
+    out.push(value)
+}
+
+fn bitwise_not(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()> {
+    match cells[0] {
+        ValueRef::Int64(value) => out.push(ValueRef::Int64(!value)),
+        _ => out.push(ValueRef::Null),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(eval: Eval, cells: &[ValueRef<'_>]) -> Result<String> {
+        let mut out = ArrayWriter::new(SqlType::Text, 1);
+        eval(cells, &mut out)?;
+        let array = out.finish();
+        match value_at(array.as_ref(), 0) {
+            Some(ValueRef::Text(text)) => Ok(text.to_owned()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn patterns_are_translated() {
+        let two = |a, b| text(like_escape, &[ValueRef::Text(a), ValueRef::Text(b)]);
+        assert_eq!(two("a!%\\", "!").expect("one character"), "a\\%\\\\");
+        assert_eq!(two("a%", "").expect("no escape"), "a%");
+        assert!(two("a", "xy").is_err());
+        let similar = |a| text(similar_to_escape, &[ValueRef::Text(a)]).expect("a pattern");
+        assert_eq!(similar("(a|b)%_.[^.]\\%"), "^(?:(a|b)(?s:.*)(?s:.)\\.[^.]\\%)$");
+    }
+
+    #[test]
+    fn fields_of_moments() {
+        let whole = |field, days| {
+            let mut out = ArrayWriter::new(SqlType::Integer, 1);
+            extract_whole(&[ValueRef::Text(field), ValueRef::Date(days)], &mut out).expect(field);
+            match value_at(out.finish().as_ref(), 0) {
+                Some(ValueRef::Int32(value)) => value,
+                other => panic!("{other:?}"),
+            }
+        };
+        // 1970-01-01 was a Thursday.
+        assert_eq!((whole("dow", 0), whole("isodow", 3), whole("isoyear", -1)), (4, 7, 1970));
+        assert_eq!((whole("century", 0), whole("decade", 0), whole("millennium", 0)), (20, 197, 2));
+        assert_eq!(whole("doy", 31), 32);
+    }
 }

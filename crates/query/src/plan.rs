@@ -58,14 +58,9 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// Whether it changes nothing and locks no row, so that a snapshot serves it.
+    /// Whether it changes nothing, so that a snapshot serves it unless rows are to be locked.
     pub fn reads_only(&self) -> bool {
-        match self {
-            // SELECT … FOR UPDATE is never one.
-            Plan::Point(_) => true,
-            Plan::Analytical(plan) => !plan.locks_rows(),
-            _ => false,
-        }
+        matches!(self, Plan::Point(_) | Plan::Analytical(_))
     }
 
     /// Which executor runs it, for the system views.

@@ -86,6 +86,13 @@ impl RowSet {
         }
     }
 
+    /// Adds a row of as many values as there are columns.
+    pub fn push_row<'a>(&mut self, values: impl Iterator<Item = ValueRef<'a>>) {
+        values.for_each(|value| self.push(value));
+        self.rows += 1;
+        debug_assert_eq!(self.cells.len(), self.rows * self.width);
+    }
+
     fn push(&mut self, value: ValueRef<'_>) {
         let start = self.bytes.len() as u32;
         let cell = match value {

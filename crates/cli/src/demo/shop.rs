@@ -20,7 +20,8 @@ const KINDS: [&str; 10] =
 pub fn create(session: &mut Session) -> Result<(), SqlError> {
     session.batch(include_str!("shop.sql"))?;
     session.transaction(|session| {
-        let customer = session.prepare("INSERT INTO shop.customers (name, city) VALUES ($1, $2)")?;
+        let customer =
+            session.prepare("INSERT INTO shop.customers (name, city) VALUES ($1, $2)")?;
         for number in 0..CUSTOMERS {
             let city = CITIES[number as usize % CITIES.len()];
             session.execute(&customer, params![format!("Customer {number:04}"), city])?;
@@ -93,9 +94,7 @@ impl Statements {
         let mut prepare = |text: &str| session.prepare(text);
         Ok(Statements {
             order: prepare("INSERT INTO shop.orders (customer_id) VALUES ($1) RETURNING id")?,
-            take: prepare(
-                "UPDATE shop.stock SET quantity = quantity - $2 WHERE product_id = $1",
-            )?,
+            take: prepare("UPDATE shop.stock SET quantity = quantity - $2 WHERE product_id = $1")?,
             item: prepare(
                 "INSERT INTO shop.order_items SELECT $1, $2, id, $4, price FROM shop.products \
                  WHERE id = $3",

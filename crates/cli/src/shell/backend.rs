@@ -162,7 +162,10 @@ mod tests {
     fn the_line_with_the_error_is_pointed_at() {
         assert_eq!(pointer("SELECT x", 8), "LINE 1: SELECT x\n               ^\n");
         assert_eq!(pointer("SELECT\n  x\nFROM t", 10), "LINE 2:   x\n          ^\n");
-        assert_eq!(pointer("SELECT '茶', x", 13), "LINE 1: SELECT '茶', x\n                     ^\n");
+        assert_eq!(
+            pointer("SELECT '茶', x", 13),
+            "LINE 1: SELECT '茶', x\n                     ^\n"
+        );
         assert_eq!(pointer("SELECT", 99), "LINE 1: SELECT\n              ^\n");
     }
 

@@ -35,7 +35,8 @@ pub fn client_side(rest: &str) -> Result<Copy, String> {
 /// which is not read from front to back.
 pub fn from_file(text: &str) -> Option<Copy> {
     let text = super::scan::statements(text).first()?.1.trim_end_matches(';');
-    let rest = text.get(..4).filter(|word| word.eq_ignore_ascii_case("copy")).map(|_| &text[4..])?;
+    let rest =
+        text.get(..4).filter(|word| word.eq_ignore_ascii_case("copy")).map(|_| &text[4..])?;
     if !rest.starts_with(char::is_whitespace) {
         return None;
     }

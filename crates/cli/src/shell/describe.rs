@@ -87,8 +87,7 @@ impl Shell {
             "S" => "Sequence",
             _ => "Relation",
         };
-        let mut shown =
-            format!("{kind} \"{}.{}\"\n", text(relation, 1), text(relation, 2));
+        let mut shown = format!("{kind} \"{}.{}\"\n", text(relation, 1), text(relation, 2));
         let columns = self.ask(&meta::columns_query(oid))?;
         shown.push_str(&table(&["Column", "Type", "Nullable", "Default"], columns));
         match kind {
@@ -184,6 +183,9 @@ mod tests {
     #[test]
     fn a_table_within_a_description_has_no_count() {
         let rows = vec![vec![Some("id".to_owned()), Some("integer".to_owned())]];
-        assert_eq!(table(&["Column", "Type"], rows), " Column |  Type   \n--------+---------\n id     | integer\n");
+        assert_eq!(
+            table(&["Column", "Type"], rows),
+            " Column |  Type   \n--------+---------\n id     | integer\n"
+        );
     }
 }

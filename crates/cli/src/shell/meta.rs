@@ -259,18 +259,33 @@ pub fn view_query(oid: &str) -> String {
 
 /// Shapes of statements, for `\h`.
 pub const SQL_HELP: &[(&str, &str)] = &[
-    ("SELECT", "[WITH …] SELECT expr [AS name], … FROM table [JOIN …] WHERE … GROUP BY … HAVING … ORDER BY … LIMIT n OFFSET n [FOR UPDATE]"),
-    ("INSERT", "INSERT INTO table [(column, …)] VALUES (…), … | SELECT … [ON CONFLICT (…) DO NOTHING | DO UPDATE SET …] [RETURNING …]"),
+    (
+        "SELECT",
+        "[WITH …] SELECT expr [AS name], … FROM table [JOIN …] WHERE … GROUP BY … HAVING … ORDER BY … LIMIT n OFFSET n [FOR UPDATE]",
+    ),
+    (
+        "INSERT",
+        "INSERT INTO table [(column, …)] VALUES (…), … | SELECT … [ON CONFLICT (…) DO NOTHING | DO UPDATE SET …] [RETURNING …]",
+    ),
     ("UPDATE", "UPDATE table SET column = expr, … [FROM …] [WHERE …] [RETURNING …]"),
     ("DELETE", "DELETE FROM table [USING …] [WHERE …] [RETURNING …]"),
-    ("COPY", "COPY table [(column, …)] | (query) FROM | TO 'file' | STDIN | STDOUT [WITH (FORMAT csv | parquet, HEADER, DELIMITER ',', NULL '…')]"),
-    ("CREATE TABLE", "CREATE TABLE name (column type [NOT NULL] [DEFAULT expr] [PRIMARY KEY | UNIQUE | CHECK (…) | REFERENCES table], …) [WITH (partition_by = 'column', partitions = n)]"),
+    (
+        "COPY",
+        "COPY table [(column, …)] | (query) FROM | TO 'file' | STDIN | STDOUT [WITH (FORMAT csv | parquet, HEADER, DELIMITER ',', NULL '…')]",
+    ),
+    (
+        "CREATE TABLE",
+        "CREATE TABLE name (column type [NOT NULL] [DEFAULT expr] [PRIMARY KEY | UNIQUE | CHECK (…) | REFERENCES table], …) [WITH (partition_by = 'column', partitions = n)]",
+    ),
     ("CREATE INDEX", "CREATE [UNIQUE] INDEX [name] ON table (column [DESC], …)"),
     ("CREATE VIEW", "CREATE [OR REPLACE] VIEW name AS SELECT …"),
     ("CREATE SEQUENCE", "CREATE SEQUENCE name [START n] [INCREMENT n]"),
     ("CREATE SCHEMA", "CREATE SCHEMA name"),
     ("CREATE ROLE", "CREATE ROLE name [LOGIN] [PASSWORD '…']"),
-    ("ALTER TABLE", "ALTER TABLE name ADD COLUMN … | DROP COLUMN … | ALTER COLUMN … | RENAME … | ADD CONSTRAINT …"),
+    (
+        "ALTER TABLE",
+        "ALTER TABLE name ADD COLUMN … | DROP COLUMN … | ALTER COLUMN … | RENAME … | ADD CONSTRAINT …",
+    ),
     ("GRANT", "GRANT SELECT | INSERT | UPDATE | DELETE | ALL ON table TO role"),
     ("BEGIN", "BEGIN [ISOLATION LEVEL SERIALIZABLE | READ COMMITTED] [READ ONLY]"),
     ("COMMIT", "COMMIT"),
@@ -314,10 +329,7 @@ mod tests {
 
     #[test]
     fn patterns_become_like() {
-        assert_eq!(
-            condition("shop.o*_?"),
-            "n.nspname LIKE 'shop' AND c.relname LIKE 'o%\\__'"
-        );
+        assert_eq!(condition("shop.o*_?"), "n.nspname LIKE 'shop' AND c.relname LIKE 'o%\\__'");
         assert!(condition("It's").ends_with("c.relname LIKE 'it''s'"));
         assert!(condition("\"It\"").ends_with("c.relname LIKE 'It'"));
     }

@@ -127,7 +127,12 @@ pub struct Shell {
 
 impl Shell {
     /// A shell that prints to `out`, and errors to stderr.
-    pub fn new(backend: Box<dyn Backend>, local: bool, format: Format, out: Box<dyn Write>) -> Self {
+    pub fn new(
+        backend: Box<dyn Backend>,
+        local: bool,
+        format: Format,
+        out: Box<dyn Write>,
+    ) -> Self {
         Shell {
             backend,
             local,

@@ -294,7 +294,8 @@ mod tests {
     #[test]
     fn csv_tells_null_from_empty_and_quotes() {
         let style = Style { format: Format::Csv, ..Style::default() };
-        let text = print(&style, &[[None, Some(""), Some("t")], [Some("2"), Some("a,\"b\""), None]]);
+        let text =
+            print(&style, &[[None, Some(""), Some("t")], [Some("2"), Some("a,\"b\""), None]]);
         assert_eq!(text, "id,name,ok\n,\"\",t\n2,\"a,\"\"b\"\"\",\n");
     }
 

@@ -38,10 +38,8 @@ impl Remote {
         if config.get_application_name().is_none() {
             config.application_name("halcyon shell");
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let notices = Arc::new(Mutex::new(VecDeque::new()));
         let (client, mut connection) = runtime.block_on(config.connect(NoTls)).map_err(failed)?;
         let received = notices.clone();

@@ -81,9 +81,10 @@ fn select(connection: &Connection, ids: &[u32]) -> Result<()> {
         let Some(row) = rows.next()? else {
             return Err(Failure::WrongAnswer(format!("row {id} is missing")));
         };
-        let name = row.get_ref(0)?.as_bytes().map_err(|error| {
-            Failure::WrongAnswer(format!("name of row {id}: {error}"))
-        })?;
+        let name = row
+            .get_ref(0)?
+            .as_bytes()
+            .map_err(|error| Failure::WrongAnswer(format!("name of row {id}: {error}")))?;
         check_row(id, name, row.get(1)?, row.get(2)?)?;
     }
     Ok(())

@@ -105,7 +105,8 @@ pub fn same(left: &Answer, right: &Answer) -> Result<(), String> {
 fn sort_key(row: &[String], numeric: &[bool]) -> (Vec<String>, Vec<i64>) {
     let cells = || row.iter().zip(numeric);
     let texts = cells().filter(|(_, numeric)| !**numeric).map(|(cell, _)| cell.clone()).collect();
-    let rounded = |cell: &String| cell.parse::<f64>().map_or(i64::MIN, |value| value.round() as i64);
+    let rounded =
+        |cell: &String| cell.parse::<f64>().map_or(i64::MIN, |value| value.round() as i64);
     let numbers = cells().filter(|(_, numeric)| **numeric).map(|(cell, _)| rounded(cell)).collect();
     (texts, numbers)
 }

@@ -38,7 +38,11 @@ impl Table {
 
     /// About how many rows there are: exact but for lineitem.
     pub fn rows(&self, sf: f64) -> u64 {
-        if self.rows_at_sf1 < 100.0 { self.rows_at_sf1 as u64 } else { (self.rows_at_sf1 * sf) as u64 }
+        if self.rows_at_sf1 < 100.0 {
+            self.rows_at_sf1 as u64
+        } else {
+            (self.rows_at_sf1 * sf) as u64
+        }
     }
 }
 

@@ -37,7 +37,7 @@ fn is_reserved(name: &str) -> bool {
 
 /// `name` as the session would have to write it: with its schema if the search path lacks it.
 pub(crate) fn qualified(session: &SessionVars, schema: &str, name: &str) -> String {
-    if schema == "pg_catalog" || session.search_path.iter().any(|s| s == schema) {
+    if schema == "pg_catalog" || session.search_path.iter().any(|s| s == schema || (s == "$user" && session.user == schema)) {
         quote_ident(name)
     } else {
         format!("{}.{}", quote_ident(schema), quote_ident(name))
@@ -266,21 +266,8 @@ const LETTERS: &[(Privilege, char)] = &[
     (Privilege::Truncate, 'D'),
     (Privilege::References, 'x'),
     (Privilege::Usage, 'U'),
+    (Privilege::Create, 'C'),
 ];
-
-/// A privilege in words.
-pub(crate) fn privilege_name(privilege: Privilege) -> &'static str {
-    match privilege {
-        Privilege::Select => "SELECT",
-        Privilege::Insert => "INSERT",
-        Privilege::Update => "UPDATE",
-        Privilege::Delete => "DELETE",
-        Privilege::Truncate => "TRUNCATE",
-        Privilege::References => "REFERENCES",
-        Privilege::Usage => "USAGE",
-        Privilege::Create => "CREATE",
-    }
-}
 
 /// A column's default as clients read it. Identity columns show none: `attidentity` tells.
 pub(crate) fn default(column: &Column) -> Option<&String> {

@@ -667,7 +667,7 @@ fn each_grant(
     mut each: impl FnMut(&str, &str, &Object, Privilege, bool),
 ) {
     let user = &context.session.user;
-    let mine = |name: &str| context.is_superuser() || context.is_member(user, name);
+    let mine = |name: &str| context.catalog.acts_for(user, name);
     for object in context.objects().relations.values() {
         if !matches!(object.what, What::Table(_) | What::View(_)) {
             continue;
@@ -695,7 +695,7 @@ fn privilege_rows(context: &Context, with_public: bool, rows: &mut Rows) {
     each_grant(context, with_public, |grantor, grantee, object, privilege, grantable| {
         row!(rows;
             grantor.to_owned(), grantee.to_owned(), database, &object.schema, &object.name,
-            describe::privilege_name(privilege), yes(grantable),
+            privilege.name(), yes(grantable),
             yes(privilege == Privilege::Select));
     });
 }
@@ -722,14 +722,14 @@ fn column_privileges(context: &Context, rows: &mut Rows) {
         for name in names {
             row!(rows;
                 grantor.to_owned(), grantee.to_owned(), database, &object.schema, &object.name,
-                name, describe::privilege_name(privilege), yes(grantable));
+                name, privilege.name(), yes(grantable));
         }
     });
 }
 
 fn applicable_roles(context: &Context, rows: &mut Rows) {
     for role in context.catalog.roles.values() {
-        if context.is_member(&context.session.user, &role.name) {
+        if context.catalog.acts_for(&context.session.user, &role.name) {
             for group in &role.member_of {
                 row!(rows; &role.name, group, "NO");
             }
@@ -739,7 +739,7 @@ fn applicable_roles(context: &Context, rows: &mut Rows) {
 
 fn enabled_roles(context: &Context, rows: &mut Rows) {
     for role in context.catalog.roles.values() {
-        if context.is_superuser() || context.is_member(&context.session.user, &role.name) {
+        if context.catalog.acts_for(&context.session.user, &role.name) {
             row!(rows; &role.name);
         }
     }

@@ -65,12 +65,19 @@ impl Context {
         self.objects.get_or_init(|| Objects::of(&self.catalog))
     }
 
+    /// Existing schemas in which unqualified names are looked up, `pg_catalog` left out.
+    fn search_path(&self) -> impl Iterator<Item = &str> {
+        let user = self.session.user.as_str();
+        let path = self.session.search_path.iter().map(String::as_str);
+        let path = path.map(move |schema| if schema == "$user" { user } else { schema });
+        path.filter(|schema| self.catalog.schemas.contains_key(*schema))
+    }
+
     /// The relation that `name` (one or two parts) means to the session.
     fn resolve(&self, parts: &[String]) -> Option<&Object> {
         match parts {
             [name] => {
-                let path = self.session.search_path.iter().map(String::as_str);
-                let mut path = std::iter::once("pg_catalog").chain(path);
+                let mut path = std::iter::once("pg_catalog").chain(self.search_path());
                 path.find_map(|schema| self.objects().named(schema, name))
             }
             [schema, name] => self.objects().named(schema, name),
@@ -105,39 +112,30 @@ impl Context {
     }
 
     fn is_superuser(&self) -> bool {
-        self.catalog.roles.get(&self.session.user).is_none_or(|role| role.superuser)
+        self.catalog.is_superuser(&self.session.user)
     }
 
-    /// Whether `role` is `group` or a member of it, directly or not.
-    fn is_member(&self, role: &str, group: &str) -> bool {
-        let mut seen = vec![role];
-        let mut at = 0;
-        while let Some(name) = seen.get(at).copied() {
-            if name == group {
-                return true;
-            }
-            if let Some(role) = self.catalog.roles.get(name) {
-                let new = role.member_of.iter().filter(|group| !seen.contains(&group.as_str()));
-                let new: Vec<&str> = new.map(String::as_str).collect();
-                seen.extend(new);
-            }
-            at += 1;
-        }
-        false
-    }
-
-    /// Whether `role` may do something with a relation: as superuser, owner, or by a grant to it,
-    /// to a role it is a member of, or to everybody.
-    fn may(&self, role: &str, object: &Object, privilege: Privilege, with_grant: bool) -> bool {
-        let superuser = |name: &str| self.catalog.roles.get(name).is_none_or(|r| r.superuser);
+    /// Whether `role` may do something, by ownership or by a grant that, if `with_grant`, it may
+    /// pass on.
+    fn permits(
+        &self,
+        role: &str,
+        owner: &str,
+        grants: &[Grant],
+        privilege: Privilege,
+        with_grant: bool,
+    ) -> bool {
         let given = |grant: &Grant| {
             grant.privilege == privilege
                 && (grant.grantable || !with_grant)
-                && (grant.grantee == "public" || self.is_member(role, &grant.grantee))
+                && self.catalog.acts_for(role, &grant.grantee)
         };
-        superuser(role)
-            || self.is_member(role, &self.owner_name(object))
-            || object.grants().iter().any(given)
+        self.catalog.acts_for(role, owner) || grants.iter().any(given)
+    }
+
+    /// Whether `role` may do something with a relation. Everybody may read system tables.
+    fn may(&self, role: &str, object: &Object, privilege: Privilege, with_grant: bool) -> bool {
+        self.permits(role, &self.owner_name(object), object.grants(), privilege, with_grant)
             || (object.owner.is_none() && privilege == Privilege::Select && !with_grant)
     }
 

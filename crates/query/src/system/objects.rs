@@ -88,7 +88,8 @@ impl Object {
             What::Table(table) => table.comment.as_ref(),
             What::View(view) => view.comment.as_ref(),
             What::Index(_, index) => index.comment.as_ref(),
-            What::Sequence(_) | What::System(_) => None,
+            What::Sequence(sequence) => sequence.comment.as_ref(),
+            What::System(_) => None,
         }
     }
 }

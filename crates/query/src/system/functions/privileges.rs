@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::catalog::Privilege;
-use crate::system::objects::Object;
+use crate::system::SCHEMAS;
+use crate::system::objects::{self, Object};
 
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[
@@ -67,8 +68,9 @@ fn parse(text: &str) -> Result<Vec<(Option<Privilege>, bool)>> {
             "TRUNCATE" => Some(Privilege::Truncate),
             "REFERENCES" => Some(Privilege::References),
             "USAGE" => Some(Privilege::Usage),
+            "CREATE" => Some(Privilege::Create),
             // Halcyon has no triggers; nobody but the owner may what nobody can grant.
-            "TRIGGER" | "RULE" | "CREATE" | "CONNECT" | "TEMP" | "TEMPORARY" | "EXECUTE"
+            "TRIGGER" | "RULE" | "CONNECT" | "TEMP" | "TEMPORARY" | "EXECUTE"
             | "MEMBER" | "SET" | "MAINTAIN" => None,
             other => {
                 let message = format!("unrecognized privilege type: \"{other}\"");
@@ -97,11 +99,9 @@ fn on_relation(context: &Context, args: &[Arg<'_>]) -> Outcome {
 }
 
 fn owns(context: &Context, role: &str, object: &Object) -> bool {
-    context.catalog.roles.get(role).is_none_or(|role| role.superuser)
-        || context.is_member(role, &context.owner_name(object))
+    context.catalog.acts_for(role, &context.owner_name(object))
 }
 
-/// Everybody may look into schemas; creating in one takes its owner or a superuser.
 fn on_schema(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let Some((role, schema, privileges)) = split(context, args)? else {
         return Ok(ScalarValue::Null);
@@ -113,24 +113,25 @@ fn on_schema(context: &Context, args: &[Arg<'_>]) -> Outcome {
             let message = format!("schema \"{name}\" does not exist");
             return Err(error(SqlState::INVALID_SCHEMA_NAME, message));
         }
-        (_, oid) => {
-            schemas.values().find(|s| Some(crate::system::objects::schema_oid(s)) == oid)
-        }
+        (_, oid) => schemas.values().find(|s| Some(objects::schema_oid(s)) == oid),
     };
     let Some(schema) = schema else { return Ok(ScalarValue::Null) };
-    let owner = context.catalog.roles.get(&role).is_none_or(|role| role.superuser)
-        || context.is_member(&role, &schema.owner);
-    let usage = |(privilege, with_grant): &(Option<Privilege>, bool)| {
-        owner || (*privilege == Some(Privilege::Usage) && !with_grant)
+    let may = |(privilege, with_grant): &(Option<Privilege>, bool)| match privilege {
+        // The system's schemas are open to everybody's eyes.
+        Some(Privilege::Usage) if SCHEMAS.contains(&schema.name.as_str()) => !with_grant,
+        Some(privilege) => {
+            context.permits(&role, &schema.owner, &schema.grants, *privilege, *with_grant)
+        }
+        None => false,
     };
-    Ok(truth(parse(privileges)?.iter().any(usage)))
+    Ok(truth(parse(privileges)?.iter().any(may)))
 }
 
 /// Who is logged in may connect; creating schemas takes a superuser.
 fn on_database(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let Some((role, _, privileges)) = split(context, args)? else { return Ok(ScalarValue::Null) };
     parse(privileges)?;
-    let superuser = context.catalog.roles.get(&role).is_none_or(|role| role.superuser);
+    let superuser = context.catalog.is_superuser(&role);
     let only_create = privileges.split(',').all(|p| p.trim().eq_ignore_ascii_case("create"));
     Ok(truth(superuser || !only_create))
 }
@@ -144,6 +145,5 @@ fn everybody(context: &Context, args: &[Arg<'_>]) -> Outcome {
 fn has_role(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let Some((role, group, _)) = split(context, args)? else { return Ok(ScalarValue::Null) };
     let Some(group) = role_name(context, group)? else { return Ok(ScalarValue::Null) };
-    let superuser = context.catalog.roles.get(&role).is_some_and(|role| role.superuser);
-    Ok(truth(superuser || context.is_member(&role, &group)))
+    Ok(truth(context.catalog.acts_for(&role, &group)))
 }

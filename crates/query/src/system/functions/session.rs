@@ -16,8 +16,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(text(c.session.session_user.clone()))
     }),
     define("current_schema", (0, 0), Gives::Text, BOUND, |c, _| {
-        let mut path = c.session.search_path.iter();
-        Ok(text_or_null(path.find(|s| c.catalog.schemas.contains_key(*s)).cloned()))
+        Ok(text_or_null(c.search_path().next().map(str::to_owned)))
     }),
     define("current_schemas", (1, 1), Gives::Texts, BOUND, current_schemas),
     define("current_setting", (1, 2), Gives::Text, LIVE, current_setting),
@@ -76,9 +75,8 @@ fn user(context: &Context, _: &[Arg<'_>]) -> Outcome {
 
 fn current_schemas(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let implicit = args[0].bool().unwrap_or(false).then_some("pg_catalog");
-    let path = context.session.search_path.iter().map(String::as_str);
-    let path = path.filter(|schema| context.catalog.schemas.contains_key(*schema));
-    let values: Vec<ScalarValue> = implicit.into_iter().chain(path).map(text).collect();
+    let path = implicit.into_iter().chain(context.search_path());
+    let values: Vec<ScalarValue> = path.map(text).collect();
     Ok(ScalarValue::List(ScalarValue::new_list(&values, &DataType::Utf8, true)))
 }
 

@@ -1,8 +1,8 @@
 //! Who and where: roles, memberships, the database, schemas.
 
 use crate::catalog::Role;
-use crate::system::Context;
 use crate::system::objects;
+use crate::system::{Context, describe};
 use crate::system::table::{Def, Rows, row};
 
 use super::columns;
@@ -31,7 +31,8 @@ const HIDDEN: &str = "********";
 fn namespace(context: &Context, rows: &mut Rows) {
     for schema in context.catalog.schemas.values() {
         let owner = objects::role_oid(&context.catalog, &schema.owner);
-        row!(rows; objects::schema_oid(schema), &schema.name, owner, ());
+        let acl = describe::acl(&schema.owner, &schema.grants, "UC");
+        row!(rows; objects::schema_oid(schema), &schema.name, owner, acl);
     }
 }
 
@@ -39,7 +40,7 @@ fn roles(context: &Context, rows: &mut Rows) {
     for role in context.catalog.roles.values() {
         let all = role.superuser;
         row!(rows;
-            &role.name, all, true, all, all, role.login, all, -1, HIDDEN, (), all, (), role.oid);
+            &role.name, all, true, role.create_role, role.create_db, role.login, all, -1, HIDDEN, (), all, (), role.oid);
     }
 }
 
@@ -53,7 +54,7 @@ fn authid(context: &Context, rows: &mut Rows) {
     for role in context.catalog.roles.values() {
         let all = role.superuser;
         row!(rows;
-            role.oid, &role.name, all, true, all, all, role.login, all, all, -1,
+            role.oid, &role.name, all, true, role.create_role, role.create_db, role.login, all, all, -1,
             secret(context, role), ());
     }
 }
@@ -70,14 +71,14 @@ fn auth_members(context: &Context, rows: &mut Rows) {
 fn user(context: &Context, rows: &mut Rows) {
     for role in context.catalog.roles.values().filter(|role| role.login) {
         let all = role.superuser;
-        row!(rows; &role.name, role.oid, all, all, all, all, HIDDEN, (), ());
+        row!(rows; &role.name, role.oid, role.create_db, all, all, all, HIDDEN, (), ());
     }
 }
 
 fn shadow(context: &Context, rows: &mut Rows) {
     for role in context.catalog.roles.values().filter(|role| role.login) {
         let all = role.superuser;
-        row!(rows; &role.name, role.oid, all, all, all, all, secret(context, role), (), ());
+        row!(rows; &role.name, role.oid, role.create_db, all, all, all, secret(context, role), (), ());
     }
 }
 

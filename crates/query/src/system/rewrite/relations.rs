@@ -91,8 +91,7 @@ fn bound(expr: &Expr, context: &Context) -> Option<i64> {
         return None;
     }
     let implicit = arguments(inner).first()?.to_string().eq_ignore_ascii_case("true");
-    let path = context.session.search_path.iter();
-    let count = path.filter(|schema| context.catalog.schemas.contains_key(*schema)).count();
+    let count = context.search_path().count();
     match name.as_str() {
         "array_upper" => Some(count as i64 + i64::from(implicit)),
         "array_lower" => Some(1),
