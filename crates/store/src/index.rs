@@ -151,6 +151,15 @@ impl Index {
         }
     }
 
+    /// True if the row is there under this key.
+    pub(crate) fn contains(&self, key: &KeyBuf, row: RowId) -> bool {
+        match &self.tree {
+            AnyTree::Narrow(tree) => tree.contains(narrow(key.number()), row),
+            AnyTree::Wide(tree) => tree.contains(WideKey::from_number(key.number()), row),
+            AnyTree::Bytes(tree) => tree.contains(BytesProbe::exactly(key.bytes()), row),
+        }
+    }
+
     /// The conflict that a row of this key would be in; `own` is the row itself if it is there
     /// already.
     #[inline]

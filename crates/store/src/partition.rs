@@ -404,8 +404,7 @@ impl Partition {
             assert_eq!(index.len(), self.row_count(), "an index has one entry per row");
             for row in self.rows() {
                 index.encode(&self.schema, &mut key, |column| row.value(column));
-                let mut holders = index.prefix(&key);
-                assert!(holders.any(|holder| holder == row.id()), "{} is in its index", row.id());
+                assert!(index.contains(&key, row.id()), "row {} is in its index", row.id());
             }
         }
         let rows = self.rows().map(|row| row.id());

@@ -657,6 +657,14 @@ impl<K: Key> Tree<K> {
         (entry.key.compare(probe) == Ordering::Equal).then_some(RowId(entry.row))
     }
 
+    /// True if the entry is there.
+    pub(crate) fn contains(&self, probe: K::Probe<'_>, row: RowId) -> bool {
+        self.leaf_of(probe, row.0).is_some_and(|leaf| {
+            let at = leaf.lower(probe, row.0);
+            at < leaf.len && leaf.entries[at].is(probe, row.0)
+        })
+    }
+
     /// Adds an entry that is not there yet.
     #[inline]
     pub(crate) fn insert(&mut self, key: K, row: RowId) {
