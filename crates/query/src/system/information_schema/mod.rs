@@ -22,7 +22,7 @@ pub(crate) fn tables() -> [&'static [Def]; 2] {
 }
 
 const TABLES: &[Def] = &[
-    Def { name: "tables", columns: columns::TABLE_COLUMNS, fill: tables },
+    Def { name: "tables", columns: columns::TABLE_COLUMNS, fill: table_rows },
     Def { name: "columns", columns: columns::COLUMNS, fill: column_rows },
     Def { name: "schemata", columns: columns::SCHEMATA, fill: schemata },
     Def { name: "views", columns: columns::VIEWS, fill: views },
@@ -93,7 +93,7 @@ fn own_tables(context: &Context) -> impl Iterator<Item = (&Object, &Table)> {
     })
 }
 
-fn tables(context: &Context, rows: &mut Rows) {
+fn table_rows(context: &Context, rows: &mut Rows) {
     for object in relations(context) {
         let kind = if object.kind() == "v" { "VIEW" } else { "BASE TABLE" };
         let insertable = yes(matches!(object.what, What::Table(_)));
