@@ -325,7 +325,7 @@ impl Source {
         let mut written = 0;
         if matches!(self.source, QuerySource::Analytical(_)) {
             let batches = self.source.stream(env, tx, &locks)?;
-            let mut cx = WriteContext::new(env, tx, &locks, &tables);
+            let mut cx = WriteContext::new(env, tx, &locks);
             for batch in batches {
                 let columns = writer.arrange(&batch?, env, zone)?;
                 written += writer.append(&mut cx, handles, columns, &mut late)?;
@@ -334,7 +334,7 @@ impl Source {
         }
         let mut rows = RowSet::new(self.columns.len());
         self.source.collect(env, tx, &locks, &mut Scratch::default(), &mut rows)?;
-        let mut cx = WriteContext::new(env, tx, &locks, &tables);
+        let mut cx = WriteContext::new(env, tx, &locks);
         for start in (0..rows.len()).step_by(BATCH_ROWS) {
             let range = start..rows.len().min(start + BATCH_ROWS);
             let columns = arrays(&rows, range, table)?;

@@ -12,7 +12,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     AggregateUDF, ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    TypeSignature, Volatility,
 };
 use halcyon_store::ValueRef;
 
@@ -86,12 +86,17 @@ struct Unbound {
     signature: Signature,
 }
 
+/// None, one or many, of any type.
+fn any_arguments(volatility: Volatility) -> Signature {
+    Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], volatility)
+}
+
 impl Unbound {
     fn new(name: &'static str, ty: SqlType, volatile: bool) -> Self {
         // Stable functions may be pushed down; that they fail while planning keeps the optimizer
         // from folding them.
         let volatility = if volatile { Volatility::Volatile } else { Volatility::Stable };
-        Unbound { name, ty, signature: Signature::variadic_any(volatility) }
+        Unbound { name, ty, signature: any_arguments(volatility) }
     }
 }
 
@@ -193,7 +198,7 @@ fn sequence_call(call: ScalarFunction, env: &Env<'_>) -> crate::error::Result<Ex
         catalog: Arc::clone(env.catalog),
         search_path: env.session.search_path.clone(),
         values: Arc::clone(&env.session.sequence_values),
-        signature: Signature::variadic_any(Volatility::Volatile),
+        signature: any_arguments(Volatility::Volatile),
     };
     Ok(ScalarUDF::new_from_impl(function).call(call.args))
 }

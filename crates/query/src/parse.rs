@@ -105,7 +105,15 @@ fn parse_one(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
         let mut parser = Parser::new(&PostgreSqlDialect {})
             .with_recursion_limit(8 * NESTING_MAX)
             .with_tokens_with_locations(own);
-        let mut statement = parser.parse_statement().map_err(|e| from_parser(e, text))?;
+        let mut statement = match parser.parse_statement() {
+            Ok(statement) if matches!(parser.peek_token().token, Token::SemiColon | Token::EOF) => {
+                statement
+            }
+            other => match crate::ddl::carrier(text) {
+                Some(carrier) => return Ok(carrier),
+                None => other.map_err(|e| from_parser(e, text))?,
+            },
+        };
         let next = parser.peek_token();
         if !matches!(next.token, Token::SemiColon | Token::EOF) {
             return Err(near(&next.token, "end of statement", Some(next.span.start), text));

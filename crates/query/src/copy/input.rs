@@ -79,7 +79,7 @@ impl CopyIn {
     ) -> Result<()> {
         let Kind::From(from) = &plan.kind else { panic!("COPY TO takes no data") };
         self.pending.extend_from_slice(bytes);
-        let mut cx = WriteContext::new(env, tx, locks, &plan.tables);
+        let mut cx = WriteContext::new(env, tx, locks);
         match plan.options.format {
             Format::Binary => self.take_tuples(from, &mut cx),
             _ => self.take_lines(from, &plan.options, &mut cx, false),
@@ -95,7 +95,7 @@ impl CopyIn {
         locks: &Locks,
     ) -> Result<u64> {
         let Kind::From(from) = &plan.kind else { panic!("COPY TO takes no data") };
-        let mut cx = WriteContext::new(env, tx, locks, &plan.tables);
+        let mut cx = WriteContext::new(env, tx, locks);
         if plan.options.format == Format::Binary {
             self.take_tuples(from, &mut cx)?;
             if !self.ended {

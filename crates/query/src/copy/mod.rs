@@ -266,7 +266,7 @@ impl CopyPlan {
             panic!("this COPY does not read a file")
         };
         if self.options.format == Format::Parquet {
-            return parquet::read(self, from, path, env, tx, locks, progress);
+            return parquet::read(from, path, env, tx, locks, progress);
         }
         let mut file = std::fs::File::open(path).map_err(|error| file_error(path, &error))?;
         let mut input = self.begin_input();

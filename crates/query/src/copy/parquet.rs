@@ -9,7 +9,7 @@ use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use datafusion::parquet::errors::ParquetError;
 use halcyon_txn::Transaction;
 
-use super::{CopyOut, CopyPlan, From, Progress, file_error};
+use super::{CopyOut, From, Progress, file_error};
 use crate::bulk::{Late, as_storage, cell_of};
 use crate::coerce::{self, Arena, TimeZone};
 use crate::dml::WriteContext;
@@ -26,7 +26,6 @@ fn broken(path: &str, error: ParquetError) -> SqlError {
 
 /// COPY FROM a Parquet file: its columns are found by name, or by position if no name fits.
 pub(super) fn read(
-    plan: &CopyPlan,
     from: &From,
     path: &str,
     env: &Env<'_>,
@@ -41,7 +40,7 @@ pub(super) fn read(
     let total = reader.metadata().file_metadata().num_rows().max(1) as u64;
     let reader =
         reader.with_batch_size(BATCH_ROWS).build().map_err(|error| broken(path, error))?;
-    let mut cx = WriteContext::new(env, tx, locks, &plan.tables);
+    let mut cx = WriteContext::new(env, tx, locks);
     let handles: Vec<_> = (0..from.writer.table().cells.len() as u32)
         .map(|partition| cx.lock(from.at, partition))
         .collect();

@@ -257,12 +257,12 @@ pub(super) fn alter(
 }
 
 fn rename(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Result<()> {
-    let mut role = fresh(cx, to)?;
+    fresh(cx, to)?;
     if from == cx.env.session.session_user {
         return Err(SqlError::unsupported("renaming the session's own role"));
     }
     let old = cx.catalog.roles.remove(from).expect("the caller has found it");
-    role = Role { name: to.to_owned(), ..(*old).clone() };
+    let role = Role { name: to.to_owned(), ..(*old).clone() };
     cx.catalog.roles.insert(to.to_owned(), Arc::new(role));
     let change = |name: &mut String| {
         if name == from {

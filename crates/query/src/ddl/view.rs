@@ -295,12 +295,3 @@ fn same_names(view: &View, found: &[crate::rows::ResultColumn]) -> bool {
     let any_same = view.columns.iter().zip(found).any(|((name, _), found)| *name == found.name);
     !renamed || !any_same
 }
-
-/// ALTER VIEW … RENAME, OWNER and SET SCHEMA go the way of tables; this gives the view out.
-pub(super) fn owned(cx: &DdlContext<'_>, name: &[String]) -> Result<(String, Arc<View>)> {
-    let found = cx.owned(name)?;
-    match found.relation {
-        Relation::View(view) => Ok((found.schema.name.clone(), view.clone())),
-        _ => Err(crate::catalog::wrong_kind(found.name, "view")),
-    }
-}

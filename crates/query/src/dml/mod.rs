@@ -24,8 +24,6 @@ mod query;
 mod returning;
 mod source;
 mod target;
-#[cfg(test)]
-mod tests;
 mod update;
 
 use std::sync::Arc;
@@ -239,7 +237,7 @@ impl WritePlan {
         returning: Option<&mut dyn RowSink>,
     ) -> Result<u64> {
         let mut own = std::mem::take(&mut scratch.write);
-        let mut cx = WriteContext::new(env, tx, locks, &self.tables);
+        let mut cx = WriteContext::new(env, tx, locks);
         let written = match &self.kind {
             Kind::Insert(insert) => insert.run(&mut cx, scratch, &mut own, returning),
             Kind::Update(update) => update.run(&mut cx, scratch, &mut own, returning),
@@ -270,20 +268,18 @@ pub(crate) struct WriteContext<'a> {
     pub env: &'a Env<'a>,
     pub tx: &'a mut Transaction,
     pub locks: &'a Locks,
-    pub tables: &'a [Arc<Table>],
     /// The session's time zone, read when first needed.
     pub zone: Option<TimeZone>,
 }
 
 impl<'a> WriteContext<'a> {
-    /// What a statement that writes `tables` sees.
+    /// What a write under `locks` sees.
     pub fn new(
         env: &'a Env<'a>,
         tx: &'a mut Transaction,
         locks: &'a Locks,
-        tables: &'a [Arc<Table>],
     ) -> Self {
-        WriteContext { env, tx, locks, tables, zone: None }
+        WriteContext { env, tx, locks, zone: None }
     }
 
     /// The session's time zone.

@@ -19,7 +19,7 @@ pub struct Scratch {
     pub(super) keys: [KeyBuf; 2],
     pub(super) states: Vec<State<'static>>,
     pub(super) counts: Vec<u64>,
-    /// What writes keep; see [`crate::dml`].
+    /// Memory of writes, which run plans of this executor for their rows.
     pub(crate) write: crate::dml::WriteScratch,
 }
 

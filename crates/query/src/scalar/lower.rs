@@ -124,7 +124,13 @@ fn typed(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
         }
         Expr::InList(list) => in_list(list, columns)?,
         Expr::Like(like) => like_expr(like, columns)?,
-        Expr::ScalarFunction(call) => functions::lower(call, expr, columns)?,
+        Expr::ScalarFunction(call) => match functions::lower(call, expr, columns)? {
+            // DataFusion is given such functions as constants of the execution, before it plans.
+            None if crate::functions::belongs_to_execution(call.name()) => {
+                return Err(not_ours(call.name()));
+            }
+            lowered => lowered,
+        },
         Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) => {
             return Err(not_ours("a subquery"));
         }
