@@ -59,6 +59,10 @@ impl Fixed {
                 let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
                 Arc::new(Field::new(field.name(), DataType::List(item), true))
             }
+            // Renamed by PostgreSQL 17; clients go by the version that the server tells them.
+            _ if field.name() == "colllocale" => {
+                Arc::new(Field::new("colliculocale", DataType::Utf8, true))
+            }
             _ => Arc::clone(field),
         });
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
