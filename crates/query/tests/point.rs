@@ -28,7 +28,6 @@ use halcyon_store::{IndexDef, KeyColumn, Partition, Value, ValueRef};
 use halcyon_txn::{CancelToken, PartitionCell};
 
 thread_local! {
-    static TRAP: Cell<bool> = const { Cell::new(false) };
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -39,8 +38,6 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        let trap = TRAP.try_with(|t| t.replace(false)).unwrap_or(false);
-        if trap { eprintln!("{}", std::backtrace::Backtrace::force_capture()); }
         // SAFETY: the caller keeps `alloc`'s contract.
         unsafe { System.alloc(layout) }
     }
@@ -451,7 +448,6 @@ fn executions_allocate_nothing_once_warm() {
         };
         run();
         run();
-        TRAP.set(true);
         failed.extend((run() > 0).then_some(text));
         assert!(sink.0 > 0);
     }

@@ -3,7 +3,7 @@
 use datafusion::logical_expr::LogicalPlan;
 
 use super::PointPlan;
-use super::access::{self, Access, Choice, Path, RANK_UNIQUE, Wanted};
+use super::access::{self, Access, Choice, Path, Probe, RANK_UNIQUE, Wanted};
 use super::aggregate::{Function, Rule};
 use super::rel::{Builder, JoinKind, JoinRel, Rel, Scan, SortKey};
 use super::run::UniqueLookup;
@@ -101,6 +101,9 @@ pub(super) fn compile(plan: &LogicalPlan) -> Result<Option<PointPlan>> {
     let Some(planned) = planner.plan(&rel, vec![], &bound, none) else { return Ok(None) };
     let (node_count, state_count) = (planner.node_count, planner.state_count);
     let fast = UniqueLookup::of(&planned.node, &output, steps.is_empty(), &builder.tables);
+    let mut locks = vec![];
+    steps.iter().for_each(|(node, _, _)| collect_locks(node, &mut locks));
+    collect_locks(&planned.node, &mut locks);
     Ok(Some(PointPlan {
         slot_count: builder.slots.len(),
         tables: builder.tables,
@@ -109,8 +112,18 @@ pub(super) fn compile(plan: &LogicalPlan) -> Result<Option<PointPlan>> {
         output,
         node_count,
         state_count,
+        locks,
         fast,
     }))
+}
+
+/// Notes the table of every scan, and what fixes its partition before the plan runs.
+fn collect_locks(node: &Node, locks: &mut Vec<(usize, Option<Probe>)>) {
+    if let Kind::Scan(scan) = &node.kind {
+        let pin = scan.access.pin.clone().filter(|pin| pin.known);
+        locks.push((scan.table, pin));
+    }
+    node.kind.inputs().into_iter().for_each(|input| collect_locks(input, locks));
 }
 
 struct Planner<'b> {

@@ -13,8 +13,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::{ColumnarValue, Expr, ExprSchemable, Operator, ScalarUDF};
-use datafusion::physical_expr::expressions::BinaryExpr;
+use datafusion::logical_expr::{ColumnarValue, Expr, ExprSchemable, ScalarUDF};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use halcyon_store::{Interval, Type, Value, ValueRef};
@@ -22,6 +21,7 @@ use halcyon_store::{Interval, Type, Value, ValueRef};
 use super::ir::{Ir, storage_type};
 use super::lower::{Columns, not_ours, try_lower, value_of};
 use super::{Arena, Frame};
+use crate::arithmetic::check;
 use crate::error::{Result, SqlError};
 
 /// How a foreign node gets its value.
@@ -56,9 +56,11 @@ impl Foreign {
         let schema = Arc::new(Schema::new(inputs.fields));
         let df_schema = DFSchema::try_from(Arc::clone(&schema)).map_err(not_ours)?;
         let (props, context) = (ExecutionProps::new(), PhysicalPlanningContext::default());
+        // Arithmetic that fails where it would wrap, as in the analytical executor.
+        let checked = body.clone().transform_up(|expr| check(expr, &df_schema));
+        let checked = checked.map_err(not_ours)?.data;
         let physical =
-            create_physical_expr(&body, &df_schema, &props, &context).map_err(not_ours)?;
-        let physical = physical.transform_up(checked).map_err(not_ours)?.data;
+            create_physical_expr(&checked, &df_schema, &props, &context).map_err(not_ours)?;
         let shown = expr.to_string();
         let evaluate = Evaluate::Physical(physical);
         Ok(Foreign { evaluate, body, schema, inputs: inputs.irs, ty, shown })
@@ -216,22 +218,6 @@ fn evaluate_alone(expr: &Expr) -> Result<ScalarValue> {
         ColumnarValue::Scalar(scalar) => Ok(scalar),
         ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).map_err(error_of),
     }
-}
-
-/// Makes arithmetic fail where it would wrap.
-fn checked(
-    expr: Arc<dyn PhysicalExpr>,
-) -> datafusion::common::Result<Transformed<Arc<dyn PhysicalExpr>>> {
-    let Some(binary) = expr.downcast_ref::<BinaryExpr>() else {
-        return Ok(Transformed::no(expr));
-    };
-    let arithmetic = [Operator::Plus, Operator::Minus, Operator::Multiply];
-    if !arithmetic.contains(binary.op()) {
-        return Ok(Transformed::no(expr));
-    }
-    let (left, right) = (Arc::clone(binary.left()), Arc::clone(binary.right()));
-    let checked = BinaryExpr::new(left, *binary.op(), right).with_fail_on_overflow(true);
-    Ok(Transformed::yes(Arc::new(checked)))
 }
 
 /// A value as a scalar of this Arrow type.
