@@ -21,7 +21,12 @@ fn file(name: &str, content: &[u8]) -> PathBuf {
     path
 }
 
-fn copy_in(session: &mut Session, columns: &str, options: &str, data: &[u8]) -> Result<(), SqlError> {
+fn copy_in(
+    session: &mut Session,
+    columns: &str,
+    options: &str,
+    data: &[u8],
+) -> Result<(), SqlError> {
     let path = file(&format!("in-{:x}", data.len()), data);
     let text = format!("COPY t {columns} FROM '{}' {options}", path.display());
     let ran = session.batch(&text);
@@ -45,9 +50,7 @@ fn every_format_reads_what_it_wrote() {
             )
             .expect("three rows");
         let path = file(&format.replace(|c: char| !c.is_ascii_alphabetic(), "-"), b"");
-        session
-            .batch(&format!("COPY t TO '{}' (FORMAT {format})", path.display()))
-            .expect(format);
+        session.batch(&format!("COPY t TO '{}' (FORMAT {format})", path.display())).expect(format);
         session
             .batch(&format!(
                 "CREATE TABLE before AS SELECT * FROM t; DELETE FROM t;
@@ -112,9 +115,6 @@ fn options_of_csv_and_escapes_of_text_are_understood() {
             _ => None,
         })
         .collect();
-    assert_eq!(
-        names,
-        [None, Some("a;'b"), Some("nil"), None, Some("a\tbAA\\"), Some("")],
-    );
+    assert_eq!(names, [None, Some("a;'b"), Some("nil"), None, Some("a\tbAA\\"), Some("")],);
     assert!(rows.iter().all(|row| row[2] == halcyon::Value::Int32(7)));
 }

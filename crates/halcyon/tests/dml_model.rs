@@ -102,15 +102,13 @@ fn statement(rng: &mut Rng, model: &mut Model) -> (String, bool) {
             let by = if n > 3 { 1 } else { -1 };
             let text = format!("UPDATE m SET id = id + {by} WHERE w = {w} AND id >= {id}");
             let of = model.rows.iter().filter(|((own, key), _)| *own == w && *key >= id);
-            let changed =
-                of.map(|((w, id), row)| ((*w, *id), (*w, *id + by), *row)).collect();
+            let changed = of.map(|((w, id), row)| ((*w, *id), (*w, *id + by), *row)).collect();
             (text, model.take(changed))
         }
         5 => {
             let text = format!("UPDATE m SET w = (w + 1) % 3 WHERE id = {id}");
             let of = model.rows.iter().filter(|((_, key), _)| *key == id);
-            let changed =
-                of.map(|((w, id), row)| ((*w, *id), ((*w + 1) % 3, *id), *row)).collect();
+            let changed = of.map(|((w, id), row)| ((*w, *id), ((*w + 1) % 3, *id), *row)).collect();
             (text, model.take(changed))
         }
         6 => {
