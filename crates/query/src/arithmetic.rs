@@ -282,6 +282,9 @@ impl NumericDivision {
         }
         let shift = i32::from(self.scale) - i32::from(left_scale) + i32::from(right_scale);
         let factor = power_of_ten(shift.max(0) as u32).ok_or_else(|| out_of_range("numeric"))?;
+        // More places on the left than the result has: the divisor takes them away.
+        let divisor = power_of_ten((-shift).max(0) as u32).and_then(|by| right.checked_mul(by));
+        let right = divisor.ok_or_else(|| out_of_range("numeric"))?;
         let quotient = match left.checked_mul(factor) {
             Some(scaled) => rounded(scaled, right),
             None => {

@@ -160,7 +160,8 @@ fn programs_agree_with_their_slow_twins() {
     for round in 0..600 {
         let kind = *rng.pick(&['i', 'd', 'n', 't', 'b', 'a']);
         let text = random(&mut rng, kind, 3);
-        let parsed = parse::parse(&format!("SELECT {text}")).expect("well formed").remove(0);
+        let query = format!("SELECT {text}");
+        let parsed = parse::parse(&query).expect("well formed").remove(0);
         let ast::Statement::Query(query) = parsed.statement else { panic!("a query") };
         let ast::SetExpr::Select(select) = *query.body else { panic!("a SELECT") };
         let ast::SelectItem::UnnamedExpr(tree) = &select.projection[0] else { panic!("one item") };
