@@ -187,6 +187,7 @@ fn check_depth(tokens: &[TokenWithSpan]) -> Result<()> {
                 after_operand = false;
             }
             Token::Word(word) if word.quote_style.is_none() => match word.keyword {
+                Keyword::SELECT => after_operand = false,
                 Keyword::CASE => nesting += 1,
                 Keyword::END => {
                     nesting = nesting.saturating_sub(1);
