@@ -225,8 +225,7 @@ fn judge(tally: Tally, known: &BTreeMap<String, String>) {
         unexpected.len(),
         unexpected.iter().take(40).cloned().collect::<Vec<_>>().join("\n")
     );
-    let repaired: Vec<&String> =
-        known.keys().filter(|place| !failed.contains(*place)).collect();
+    let repaired: Vec<&String> = known.keys().filter(|place| !failed.contains(*place)).collect();
     let whole = std::env::var_os("HALCYON_SLT_ONLY").is_none();
     assert!(repaired.is_empty() || !whole, "these pass now; take them off the list: {repaired:?}");
     assert!(known.len() * 100 <= tally.records.max(1), "the list is longer than one in a hundred");

@@ -260,7 +260,8 @@ impl NumericDivision {
         let (left, left_scale) = as_decimal(left, left_type);
         let (right, right_scale) = as_decimal(right, right_type);
         let scale = QUOTIENT_PLACES.max(left_scale).max(right_scale).min(30);
-        let function = NumericDivision { scale, signature: Signature::any(2, Volatility::Immutable) };
+        let function =
+            NumericDivision { scale, signature: Signature::any(2, Volatility::Immutable) };
         ScalarUDF::new_from_impl(function).call(vec![left, right])
     }
 
