@@ -200,6 +200,7 @@ const RULES: &[(&str, SqlState)] = &[
     ("division by zero", SqlState::DIVISION_BY_ZERO),
     ("overflow", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
     ("too large to store in a decimal", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
+    ("too small to store in a decimal", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
     ("out of range", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
     ("can't cast value", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
     ("cannot cast string", SqlState::INVALID_TEXT_REPRESENTATION),
