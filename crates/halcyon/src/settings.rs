@@ -253,9 +253,12 @@ impl Settings {
     }
 }
 
-/// The schemas of a search path; `"$user"` stands for the schema named like the role.
+/// The schemas of a search path; `"$user"` stands for the schema named like the role, which a role
+/// called like a system schema does not have.
 pub(crate) fn search_path(text: &str, user: &str) -> Vec<String> {
+    let own = !halcyon_query::system::SCHEMAS.contains(&user);
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let names = names.filter(|name| own || !matches!(*name, "$user" | "\"$user\""));
     let unquote = |name: &str| match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
         Some("$user") => user.to_owned(),
         Some(quoted) => quoted.replace("\"\"", "\""),

@@ -28,6 +28,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateDefaults, TaskContext};
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::displayable;
@@ -153,12 +154,14 @@ fn states() -> (SessionState, SessionState) {
         .build();
     let mut scalars = SessionStateDefaults::default_scalar_functions();
     scalars.extend(functions::scalar_functions());
+    let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(semantics::Operators)];
+    planners.extend(SessionStateDefaults::default_expr_planners());
     let mut aggregates = SessionStateDefaults::default_aggregate_functions();
     aggregates.extend(functions::aggregate_functions());
     let state = SessionStateBuilder::new()
         .with_config(config())
         .with_runtime_env(runtime)
-        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_expr_planners(planners)
         .with_scalar_functions(scalars)
         .with_aggregate_functions(aggregates)
         .with_window_functions(SessionStateDefaults::default_window_functions())
@@ -305,8 +308,7 @@ impl AnalyticalPlan {
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
             let planner = DefaultPhysicalPlanner::default();
-            block_on(planner.create_physical_plan(&checked, &state), || false)
-                .expect("planning is not given up")
+            block_on(planner.create_physical_plan(&checked, &state))
         })
         .map_err(|error| sql_error(error, ""))
     }
@@ -331,6 +333,7 @@ impl AnalyticalPlan {
         ));
         let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
         let cancel = env.cancel.clone();
+        let watched = cancel.clone();
         let measured = Arc::clone(&plan);
         let task = self.df.runtime().spawn(async move {
             // The stream is made here: operators may spawn as soon as they are executed.
@@ -342,8 +345,7 @@ impl AnalyticalPlan {
             }
         });
         let schema = Arc::clone(&self.schema);
-        let cancel = env.cancel.clone();
-        Ok(BatchStream { schema, receiver, task: Some(task), plan: measured, cancel })
+        Ok(BatchStream { schema, receiver, task: Some(task), plan: measured, cancel: watched })
     }
 }
 
@@ -435,19 +437,21 @@ impl BatchStream {
 impl Iterator for BatchStream {
     type Item = Result<RecordBatch>;
 
+    /// Operators may be busy for long without looking up, so the reader watches the token too.
     fn next(&mut self) -> Option<Self::Item> {
         let cancel = self.cancel.clone();
-        block_on(self.next_batch(), || cancel.is_cancelled()).unwrap_or_else(|| {
-            // Operators look only between batches: the reader does not wait for them.
-            self.task.take().inspect(|task| task.abort());
-            Some(Err(cancelled()))
-        })
+        let next = wait_for(self.next_batch(), || cancel.is_cancelled());
+        next.unwrap_or_else(|| Some(Err(cancelled())))
     }
 }
 
-/// Waits for a future on the caller's thread, which may itself stand inside any executor; `None`
-/// once `given_up`, which is asked now and then.
-fn block_on<F: Future>(future: F, given_up: impl Fn() -> bool) -> Option<F::Output> {
+fn block_on<F: Future>(future: F) -> F::Output {
+    wait_for(future, || false).expect("never given up")
+}
+
+/// Waits for a future on the caller's thread, which may itself stand inside any executor, until
+/// the future is done or `given_up` says so.
+fn wait_for<F: Future>(future: F, given_up: impl Fn() -> bool) -> Option<F::Output> {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

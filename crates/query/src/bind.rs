@@ -545,6 +545,8 @@ impl ContextProvider for Context<'_> {
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let name = own_name(name);
         let known = self.binder.df.state().scalar_functions().get(name).cloned();
+        // DataFusion's `version()` tells DataFusion's.
+        let known = known.filter(|_| name != "version");
         known.or_else(|| self.system_function(name))
     }
 

@@ -664,7 +664,11 @@ impl Catalog {
     ) -> Result<(String, String)> {
         let (schema, relation) = match name {
             [relation] => {
-                let first = search_path.iter().find(|schema| self.schemas.contains_key(*schema));
+                // The system's own schemas may stand in the path (one is called like the superuser);
+                // nothing is created there.
+                let first = search_path.iter().find(|schema| {
+                    self.schemas.contains_key(*schema) && !SCHEMAS[1..].contains(&schema.as_str())
+                });
                 let schema = first.ok_or_else(|| {
                     SqlError::new(
                         SqlState::INVALID_SCHEMA_NAME,

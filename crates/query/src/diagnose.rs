@@ -169,7 +169,8 @@ fn no_column(field: &Column, valid: &[Column]) -> SqlError {
 
 /// The candidate that differs least from `name`, if it differs by a third at most.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = (name.chars().count() / 3).max(1);
+    let length = name.chars().count();
+    let allowed = (length / 3).max(if length >= 4 { 2 } else { 1 });
     candidates
         .map(|candidate| (distance(name, candidate), candidate))
         .filter(|(distance, _)| *distance <= allowed)
@@ -207,15 +208,19 @@ const RULES: &[(&str, SqlState)] = &[
     ("cannot cast to decimal", SqlState::INVALID_TEXT_REPRESENTATION),
     ("regex", SqlState::INVALID_REGULAR_EXPRESSION),
     ("regular expression", SqlState::INVALID_REGULAR_EXPRESSION),
-    ("invalid function", SqlState::UNDEFINED_FUNCTION),
-    ("function", SqlState::UNDEFINED_FUNCTION),
-    ("call to", SqlState::UNDEFINED_FUNCTION),
+    ("outerreferencecolumn", SqlState::FEATURE_NOT_SUPPORTED),
+    ("order by column out of bounds", SqlState::INVALID_COLUMN_REFERENCE),
+    ("cannot find column with position", SqlState::INVALID_COLUMN_REFERENCE),
     ("must be in the group by", SqlState::GROUPING_ERROR),
     ("must appear in the group by", SqlState::GROUPING_ERROR),
     ("could not be resolved from available columns", SqlState::GROUPING_ERROR),
     ("references non-aggregate values", SqlState::GROUPING_ERROR),
     ("aggregate functions are not allowed", SqlState::GROUPING_ERROR),
     ("nested aggregate", SqlState::GROUPING_ERROR),
+    ("aggregate function calls cannot", SqlState::GROUPING_ERROR),
+    ("invalid function", SqlState::UNDEFINED_FUNCTION),
+    ("function", SqlState::UNDEFINED_FUNCTION),
+    ("call to", SqlState::UNDEFINED_FUNCTION),
     ("scalar subquery returned more than one row", SqlState::CARDINALITY_VIOLATION),
     ("more than one row", SqlState::CARDINALITY_VIOLATION),
     ("too many columns", SqlState::SYNTAX_ERROR),
@@ -239,6 +244,7 @@ const RULES: &[(&str, SqlState)] = &[
     ("placeholder", SqlState::INDETERMINATE_DATATYPE),
     ("not found", SqlState::UNDEFINED_COLUMN),
     ("recursive", SqlState::INVALID_RECURSION),
+    ("offset must be", SqlState::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE),
     ("limit", SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE),
     ("window", SqlState::WINDOWING_ERROR),
 ];
@@ -254,6 +260,9 @@ fn from_text(message: &str, otherwise: SqlState) -> SqlError {
         }
         Some(SqlState::UNDEFINED_FUNCTION) => undefined_function(&line),
         Some(SqlState::INVALID_TEXT_REPRESENTATION) => invalid_text(&line),
+        Some(SqlState::FEATURE_NOT_SUPPORTED) => {
+            SqlError::unsupported("a subquery that refers to its outer query in this way")
+        }
         Some(state) => SqlError::new(state, lower_first(&line)),
         None => SqlError::new(otherwise, lower_first(&line)),
     }

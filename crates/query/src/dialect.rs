@@ -248,6 +248,7 @@ fn operator(expr: &mut Expr) -> Result<()> {
         | Expr::BinaryOp { .. }
         | Expr::Collate { .. }
         | Expr::Function(_)
+        | Expr::Value(_)
         | Expr::InList { .. } => std::mem::replace(expr, number("0")),
         _ => return Ok(()),
     };
@@ -289,9 +290,30 @@ fn operator(expr: &mut Expr) -> Result<()> {
         Expr::InList { expr, list, negated } => in_list(*expr, list, negated),
         Expr::BinaryOp { left, op, right } => binary_operator(*left, op, *right)?,
         Expr::Function(function) => renamed(function),
+        Expr::Value(value) => constant(value),
         other => other,
     };
     Ok(())
+}
+
+/// Numbers with more digits than NUMERIC has are DOUBLE PRECISION.
+fn constant(value: ast::ValueWithSpan) -> Expr {
+    let Value::Number(digits, _) = &value.value else { return Expr::Value(value) };
+    let (mantissa, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
+    let (whole, places) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let exponent: i64 = exponent.parse().unwrap_or(i64::MAX / 2);
+    let before = whole.trim_start_matches('0').len() as i64 + exponent.max(0);
+    let after = (places.len() as i64 - exponent).max(0);
+    if before.max(0) + after <= 38 {
+        return Expr::Value(value);
+    }
+    Expr::Cast {
+        kind: ast::CastKind::DoubleColon,
+        expr: Box::new(string(digits)),
+        data_type: DataType::DoublePrecision,
+        array: false,
+        format: None,
+    }
 }
 
 /// Functions that are an operator, or have another name, in DataFusion.

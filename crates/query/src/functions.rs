@@ -11,8 +11,8 @@ use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    AggregateUDF, ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    AggregateUDF, Cast, ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
 };
 use halcyon_store::ValueRef;
 
@@ -39,9 +39,24 @@ pub fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
     crate::aggregates::all()
 }
 
-/// Adapts a call to what DataFusion's function of that name expects.
-pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, _schema: &DFSchema) -> Result<Expr> {
-    Ok(Expr::ScalarFunction(ScalarFunction { func, args }))
+/// Adapts a call to what DataFusion's function of that name expects, or its result to PostgreSQL's.
+pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
+    // Whole decimals have no places.
+    let whole = match (func.name(), args.as_slice()) {
+        ("ceil" | "floor" | "trunc" | "round", [arg]) => match arg.get_type(schema)? {
+            DataType::Decimal128(precision, scale) if scale > 0 => {
+                let digits = (i16::from(precision) - i16::from(scale) + 1).clamp(1, 38);
+                Some(DataType::Decimal128(digits as u8, 0))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let call = Expr::ScalarFunction(ScalarFunction { func, args });
+    Ok(match whole {
+        Some(ty) => Expr::Cast(Cast::new(Box::new(call), ty)),
+        None => call,
+    })
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -86,12 +101,17 @@ struct Unbound {
     signature: Signature,
 }
 
+/// None, one or many, of any type.
+fn any_arguments(volatility: Volatility) -> Signature {
+    Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], volatility)
+}
+
 impl Unbound {
     fn new(name: &'static str, ty: SqlType, volatile: bool) -> Self {
         // Stable functions may be pushed down; that they fail while planning keeps the optimizer
         // from folding them.
         let volatility = if volatile { Volatility::Volatile } else { Volatility::Stable };
-        Unbound { name, ty, signature: Signature::variadic_any(volatility) }
+        Unbound { name, ty, signature: any_arguments(volatility) }
     }
 }
 
@@ -193,7 +213,7 @@ fn sequence_call(call: ScalarFunction, env: &Env<'_>) -> crate::error::Result<Ex
         catalog: Arc::clone(env.catalog),
         search_path: env.session.search_path.clone(),
         values: Arc::clone(&env.session.sequence_values),
-        signature: Signature::variadic_any(Volatility::Volatile),
+        signature: any_arguments(Volatility::Volatile),
     };
     Ok(ScalarUDF::new_from_impl(function).call(call.args))
 }

@@ -27,7 +27,7 @@ use datafusion::logical_expr::expr::{
     SetComparison, WindowFunction,
 };
 use datafusion::logical_expr::expr_rewriter::{NamePreserver, coerce_plan_expr_for_schema};
-use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -35,7 +35,6 @@ use datafusion::logical_expr::{
     ScalarUDF, Subquery, WindowFunctionDefinition,
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
-use datafusion::optimizer::optimizer::OptimizerContext;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{Analyzer, Optimizer};
 use datafusion::sql::sqlparser::ast;
@@ -48,7 +47,7 @@ use crate::diagnose::external;
 use crate::error::{SqlError, SqlState};
 use crate::exec::Env;
 use crate::functions::{self, PgCast};
-use crate::types::SqlType;
+use crate::types::{SqlType, TYPE_KEY};
 use crate::values::{sql_type_of, sql_type_of_arrow, to_scalar};
 
 /// NUMERIC without precision.
@@ -181,6 +180,46 @@ impl TypePlanner for Types {
     }
 }
 
+/// Operators that DataFusion's planner would refuse, or mistake, before our passes see them.
+#[derive(Debug)]
+pub struct Operators;
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        use ast::BinaryOperator as Op;
+        if !matches!(expr.op, Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo) {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let types = (expr.left.get_type(schema), expr.right.get_type(schema));
+        let (Ok(lt), Ok(rt)) = types else { return Ok(PlannerResult::Original(expr)) };
+        let scales = matches!(expr.op, Op::Multiply | Op::Divide);
+        match (&lt, &rt) {
+            (DataType::Interval(_), by) if scales && by.is_numeric() => {
+                let by = to(expr.right, DataType::Float64);
+                let divide = matches!(expr.op, Op::Divide);
+                Ok(PlannerResult::Planned(functions::scale_interval(expr.left, by, divide)))
+            }
+            (by, DataType::Interval(_)) if matches!(expr.op, Op::Multiply) && by.is_numeric() => {
+                let by = to(expr.left, DataType::Float64);
+                Ok(PlannerResult::Planned(functions::scale_interval(expr.right, by, false)))
+            }
+            _ => {
+                let words = |expr: &Expr, ty: &DataType| {
+                    (is_text(ty) && quoted(expr).is_none()) || *ty == DataType::Boolean
+                };
+                if words(&expr.left, &lt) || words(&expr.right, &rt) {
+                    return Err(external(no_operator(&lt, &expr.op.to_string(), &rt)));
+                }
+                Ok(PlannerResult::Original(expr))
+            }
+        }
+    }
+}
+
 /// The highest `$n` in a query.
 pub fn placeholder_count(query: &ast::Query) -> usize {
     struct Highest(usize);
@@ -219,9 +258,9 @@ pub fn analyze(
 
 /// DataFusion's optimizer, after which arithmetic is plain again.
 pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
-    let context = OptimizerContext::new_with_config_options(Arc::clone(df.options()))
-        .without_query_execution_start_time();
-    let plan = Optimizer::new().optimize(plan, &context, |_, _| {})?;
+    // The state stands for the configuration because it knows functions; it has no clock, so
+    // nothing of the execution is folded.
+    let plan = Optimizer::new().optimize(plan, df.state(), |_, _| {})?;
     with_plain_arithmetic(plan)
 }
 
@@ -568,10 +607,24 @@ fn adapt(expr: Expr, ty: &DataType, types: &mut Parameters) -> Result<Expr> {
         return Ok(expr);
     }
     match sql_type_of_arrow(ty) {
+        // A constant of the column's own type keeps the column bare, so that indexes serve.
+        Some(ty @ SqlType::Decimal { scale, .. }) if places(text) <= scale => {
+            constant(text, ty, &TimeZone::UTC).or_else(|_| number(text))
+        }
         Some(SqlType::Decimal { .. }) => number(text),
         Some(ty) => constant(text, ty, &TimeZone::UTC),
         None => Ok(expr),
     }
+}
+
+/// Digits after the point; many, if there is an exponent.
+fn places(text: &str) -> i8 {
+    if text.contains(['e', 'E']) {
+        return i8::MAX;
+    }
+    text.trim().split_once('.').map_or(0, |(_, places)| {
+        places.bytes().take_while(u8::is_ascii_digit).count().min(100) as i8
+    })
 }
 
 /// A constant of type `ty` from its text.
@@ -582,10 +635,10 @@ fn constant(text: &str, ty: SqlType, zone: &TimeZone) -> Result<Expr> {
 
 /// A NUMERIC constant with the digits it is written with.
 fn number(text: &str) -> Result<Expr> {
-    let places = text.trim().split_once('.').map_or(0, |(_, places)| {
-        places.bytes().take_while(u8::is_ascii_digit).count()
-    });
-    let scale = if text.contains(['e', 'E']) { 10 } else { places.min(37) as i8 };
+    let scale = match places(text) {
+        i8::MAX => 10,
+        places => places.min(37),
+    };
     constant(text, SqlType::Decimal { precision: 38, scale }, &TimeZone::UTC)
 }
 
@@ -730,7 +783,10 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
     };
     left = adapt(left, &partner, types)?;
     right = adapt(right, &partner, types)?;
-    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    let (mut lt, mut rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
+        (left, right) = same_moments(left, &mut lt, right, &mut rt);
+    }
     match op {
         Plus | Minus | Multiply | Divide | Modulo => calculation(left, lt, op, right, rt),
         Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom => {
@@ -741,6 +797,22 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
             }
         }
         _ => Ok(whole(left, op, right)),
+    }
+}
+
+/// Dates meet timestamps as timestamps, and these meet TIMESTAMPTZ as such, in microseconds.
+fn same_moments(left: Expr, lt: &mut DataType, right: Expr, rt: &mut DataType) -> (Expr, Expr) {
+    use DataType::{Date32, Timestamp};
+    match (&*lt, &*rt) {
+        (Date32, Timestamp(..)) | (Timestamp(_, None), Timestamp(_, Some(_))) => {
+            lt.clone_from(rt);
+            (to(left, rt.clone()), right)
+        }
+        (Timestamp(..), Date32) | (Timestamp(_, Some(_)), Timestamp(_, None)) => {
+            rt.clone_from(lt);
+            (left, to(right, lt.clone()))
+        }
+        _ => (left, right),
     }
 }
 
@@ -886,7 +958,13 @@ fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> 
             return Ok(Transformed::yes(Expr::Cast(exact)));
         }
     }
-    if from_field.data_type().is_null() || !PgCast::differs(from, to) {
+    // A cast that the planner put in between days and dates is not one that SQL has.
+    let is_ours = !field.metadata().contains_key(TYPE_KEY);
+    if from_field.data_type().is_null()
+        || !PgCast::differs(from, to)
+        || *field.data_type() != to.arrow()
+        || (is_ours && !coerce::castable(from, to))
+    {
         return Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })));
     }
     if !coerce::castable(from, to) {

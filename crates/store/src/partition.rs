@@ -115,6 +115,11 @@ impl Partition {
         self.directory.bytes() + self.indexes.iter().map(Index::bytes).sum::<u64>()
     }
 
+    /// Memory held by the rows alone, in bytes. O(segments).
+    pub fn row_bytes(&self) -> u64 {
+        self.directory.bytes()
+    }
+
     /// The row, if there is one.
     #[inline]
     pub fn row(&self, id: RowId) -> Option<RowRef<'_>> {

@@ -56,13 +56,22 @@ impl Event {
 
     /// Lets it happen, and wakes the waiter if it sleeps.
     pub(crate) fn set(&self) {
-        if self.state.swap(SET, Ordering::AcqRel) == AWAITED {
+        if self.mark() {
             self.nudge();
         }
     }
 
-    /// Makes the waiter look at its limits again.
-    fn nudge(&self) {
+    /// Lets it happen. True if the waiter may sleep and must be [nudged](Event::nudge).
+    ///
+    /// What happened belongs to one wait, a nudge to none: whoever decides under a latch marks
+    /// under it too, or the mark might reach the waiter's next wait.
+    #[must_use = "a waiter may sleep"]
+    pub(crate) fn mark(&self) -> bool {
+        self.state.swap(SET, Ordering::AcqRel) == AWAITED
+    }
+
+    /// Makes the waiter look again, if it sleeps.
+    pub(crate) fn nudge(&self) {
         // Holding the mutex means that the waiter has not looked yet, or sleeps already.
         drop(self.sleeping.lock());
         self.wake.notify_all();

@@ -96,7 +96,7 @@ pub(crate) struct Waiter {
     granted: Arc<Event>,
 }
 
-/// Waiters whose lock was granted, to be woken once the latch is free again.
+/// Waiters whose lock was granted and who sleep, to be woken once the latch is free again.
 #[must_use = "a granted waiter sleeps until it is woken"]
 #[derive(Default)]
 pub(crate) struct Granted(Vec<Arc<Event>>);
@@ -108,7 +108,10 @@ impl Granted {
 
     pub(crate) fn wake(self) {
         for event in self.0 {
-            event.set();
+            if planted::is(planted::LATE_MARK) {
+                event.set();
+            }
+            event.nudge();
         }
     }
 }
@@ -249,7 +252,9 @@ impl Latch<'_> {
                 break;
             }
             let waiter = self.state.queue.pop_front().expect("the queue has a head");
-            granted.0.push(waiter.granted);
+            if waiter.granted.mark() || planted::is(planted::LATE_MARK) {
+                granted.0.push(waiter.granted);
+            }
         }
         self.unbar_if_quiet();
         granted

@@ -259,7 +259,7 @@ fn unpacked(lock: u64) -> Option<(PartitionId, Mode)> {
 }
 
 impl Participant {
-    fn new(id: ParticipantId, slot: usize) -> Self {
+    pub(crate) fn new(id: ParticipantId, slot: usize) -> Self {
         Participant {
             id,
             slot,

@@ -9,6 +9,9 @@ pub const NO_SECOND_LOOK: u8 = 1;
 pub const TORN_COMMIT: u8 = 2;
 /// A pending cut gets the root as it is, without the owner's changes being undone.
 pub const CUT_WITHOUT_UNDO: u8 = 3;
+/// A grant is marked again after the latch was given back, when its waiter may have gone on to
+/// wait for something else.
+pub const LATE_MARK: u8 = 4;
 
 #[cfg(shuttle)]
 mod imp {

@@ -185,38 +185,49 @@ fn upgrade_waits_for_other_readers_and_two_upgrades_are_a_deadlock() {
     });
 }
 
+/// A waiter that is cancelled while its lock may be granted, and that waits again at once.
+fn cancelled_waiters() {
+    let bank = Arc::new(Bank::new(1, 1));
+    let cancel = CancelToken::new();
+    let mut owner = bank.begin(0);
+    lock(&mut owner, &bank, 0, Mode::Exclusive).expect("the lock is free");
+    let cancelled = {
+        let (bank, cancel) = (Arc::clone(&bank), cancel.clone());
+        Box::new(move || {
+            let mut transaction = bank.begin(1);
+            let limits = WaitLimits { timeout: None, cancel: &cancel };
+            match transaction.lock(&bank.cells[0], Mode::Exclusive, &limits) {
+                Ok(handle) => add(&mut transaction, handle, RowId(0), 1),
+                Err(error) => assert_eq!(error, LockError::Cancelled),
+            }
+            transaction.commit();
+            let mut transaction = bank.begin(1);
+            lock(&mut transaction, &bank, 0, Mode::Exclusive).expect("no deadlock");
+            transaction.commit();
+        }) as Box<dyn FnOnce() + Send>
+    };
+    let beside = || {
+        let bank = Arc::clone(&bank);
+        Box::new(move || {
+            let mut transaction = bank.begin(0);
+            lock(&mut transaction, &bank, 0, Mode::Shared).expect("no deadlock");
+            transaction.commit();
+        }) as Box<dyn FnOnce() + Send>
+    };
+    let canceller = Box::new(move || cancel.cancel()) as Box<dyn FnOnce() + Send>;
+    let end = Box::new(move || owner.commit()) as Box<dyn FnOnce() + Send>;
+    spawn_all(vec![cancelled, beside(), beside(), canceller, end]);
+    bank.check_quiet();
+}
+
 #[test]
 fn cancelled_waiter_leaves_the_queue_or_has_the_lock() {
-    check(|| {
-        let bank = Arc::new(Bank::new(1, 1));
-        let cancel = CancelToken::new();
-        let mut owner = bank.begin(0);
-        lock(&mut owner, &bank, 0, Mode::Exclusive).expect("the lock is free");
-        let cancelled = {
-            let (bank, cancel) = (Arc::clone(&bank), cancel.clone());
-            Box::new(move || {
-                let mut transaction = bank.begin(1);
-                let limits = WaitLimits { timeout: None, cancel: &cancel };
-                match transaction.lock(&bank.cells[0], Mode::Exclusive, &limits) {
-                    Ok(handle) => add(&mut transaction, handle, RowId(0), 1),
-                    Err(error) => assert_eq!(error, LockError::Cancelled),
-                }
-                transaction.commit();
-            }) as Box<dyn FnOnce() + Send>
-        };
-        let behind = {
-            let bank = Arc::clone(&bank);
-            Box::new(move || {
-                let mut transaction = bank.begin(0);
-                lock(&mut transaction, &bank, 0, Mode::Shared).expect("no deadlock");
-                transaction.commit();
-            }) as Box<dyn FnOnce() + Send>
-        };
-        let canceller = Box::new(move || cancel.cancel()) as Box<dyn FnOnce() + Send>;
-        let end = Box::new(move || owner.commit()) as Box<dyn FnOnce() + Send>;
-        spawn_all(vec![cancelled, behind, canceller, end]);
-        bank.check_quiet();
-    });
+    check(cancelled_waiters);
+}
+
+#[test]
+fn canary_grant_that_reaches_the_next_wait_is_caught() {
+    check_canary(planted::LATE_MARK, cancelled_waiters);
 }
 
 /// Locks partitions in random modes, in the given order; a victim begins again.

@@ -97,6 +97,12 @@ fn money_is_conserved_in_every_cut_and_audit() {
         cancel.reset();
     }
     stop.store(true, Ordering::Relaxed);
+    let patience = Instant::now() + Duration::from_secs(20);
+    while workers.iter().any(|worker| !worker.is_finished()) {
+        let locks = || bank.manager.locks(&bank.cells);
+        assert!(Instant::now() < patience, "somebody waits for ever: {:#?}", locks());
+        thread::sleep(Duration::from_millis(1));
+    }
     workers.into_iter().for_each(|worker| worker.join().expect("no worker panics"));
     let receipts = bank.check_cut() as u64;
     assert_eq!(receipts, seen.committed.load(Ordering::Relaxed));

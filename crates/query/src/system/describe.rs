@@ -12,13 +12,16 @@ use crate::types::SqlType;
 /// `name` as an identifier of SQL, in quotes where they are needed.
 pub(crate) fn quote_ident(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$')
         && !is_reserved(name);
     if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 /// Words that cannot stand as a column's name without quotes.
 fn is_reserved(name: &str) -> bool {
+    #[rustfmt::skip]
     const WORDS: &[&str] = &[
         "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "between",
         "both", "case", "cast", "check", "collate", "column", "constraint", "create", "cross",
@@ -37,7 +40,12 @@ fn is_reserved(name: &str) -> bool {
 
 /// `name` as the session would have to write it: with its schema if the search path lacks it.
 pub(crate) fn qualified(session: &SessionVars, schema: &str, name: &str) -> String {
-    if schema == "pg_catalog" || session.search_path.iter().any(|s| s == schema || (s == "$user" && session.user == schema)) {
+    if schema == "pg_catalog"
+        || session
+            .search_path
+            .iter()
+            .any(|s| s == schema || (s == "$user" && session.user == schema))
+    {
         quote_ident(name)
     } else {
         format!("{}.{}", quote_ident(schema), quote_ident(name))
@@ -276,9 +284,9 @@ pub(crate) fn default(column: &Column) -> Option<&String> {
 
 /// The type of a sequence as `pg_sequence` has it: that of the column it feeds, else BIGINT.
 pub(crate) fn sequence_type(catalog: &Catalog, sequence: &Sequence) -> u32 {
-    let column = sequence.owned_by.and_then(|(table, column)| {
-        catalog.tables.get(&table)?.columns.get(column as usize)
-    });
+    let column = sequence
+        .owned_by
+        .and_then(|(table, column)| catalog.tables.get(&table)?.columns.get(column as usize));
     match column.map(|column| column.ty) {
         Some(SqlType::SmallInt) => 21,
         Some(SqlType::Integer) => 23,

@@ -9,7 +9,8 @@ use super::pg_catalog::table_of;
 use super::table::Kind::*;
 use super::table::{Def, Rows, row};
 
-/// The views.
+/// The views; columns stand several to a line.
+#[rustfmt::skip]
 pub(crate) const TABLES: &[Def] = &[
     Def {
         name: "sessions",
@@ -97,9 +98,8 @@ fn locks(context: &Context, rows: &mut Rows) {
     for lock in context.live.locks() {
         let table = table_of(context, lock.partition);
         let table = table.and_then(|id| context.catalog.tables.get(&id));
-        let number = table.and_then(|table| {
-            table.cells.iter().position(|cell| cell.id.0 == lock.partition)
-        });
+        let number =
+            table.and_then(|table| table.cells.iter().position(|cell| cell.id.0 == lock.partition));
         let mode = if lock.exclusive { "exclusive" } else { "shared" };
         row!(rows;
             table.map(|table| &table.schema), table.map(|table| &table.name), number,

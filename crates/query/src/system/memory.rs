@@ -21,6 +21,20 @@ pub(crate) struct IndexSize {
     pub(crate) bytes: u64,
 }
 
+/// The size of a table's rows alone: rows, segments, slots, bytes. O(segments).
+pub(crate) fn of_rows(roots: &[triomphe::Arc<Partition>]) -> TableSize {
+    roots.iter().fold(TableSize::default(), |size, root| {
+        let segments = root.segment_count() as u64;
+        TableSize {
+            rows: size.rows + root.row_count(),
+            segments: size.segments + segments,
+            slots: size.slots + segments * SEGMENT_ROWS as u64,
+            row_bytes: size.row_bytes + root.row_bytes(),
+            index_bytes: 0,
+        }
+    })
+}
+
 /// The size of one partition. O(segments), and O(rows) per index of long keys.
 pub(crate) fn of_partition(root: &Partition) -> TableSize {
     let segments = root.segment_count() as u64;
@@ -29,7 +43,7 @@ pub(crate) fn of_partition(root: &Partition) -> TableSize {
         rows: root.row_count(),
         segments,
         slots: segments * SEGMENT_ROWS as u64,
-        row_bytes: root.bytes().saturating_sub(index_bytes),
+        row_bytes: root.row_bytes(),
         index_bytes,
     }
 }

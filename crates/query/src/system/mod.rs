@@ -34,9 +34,7 @@ use crate::catalog::{Catalog, Grant, Privilege, Sequence};
 use crate::exec::SessionVars;
 
 pub use functions::{function, functions};
-pub use live::{
-    Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
-};
+pub use live::{Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow};
 pub use rewrite::rewrite;
 
 use objects::{Object, Objects, System};
@@ -69,6 +67,8 @@ impl Context {
     fn search_path(&self) -> impl Iterator<Item = &str> {
         let user = self.session.user.as_str();
         let path = self.session.search_path.iter().map(String::as_str);
+        // A role called like a system schema has no schema of its own.
+        let path = path.filter(move |s| *s != "$user" || !SCHEMAS.contains(&user));
         let path = path.map(move |schema| if schema == "$user" { user } else { schema });
         path.filter(|schema| self.catalog.schemas.contains_key(*schema))
     }
@@ -157,7 +157,7 @@ pub fn provider(
     let at = tables.binary_search_by_key(&(schema, name), |(schema, name, ..)| (*schema, *name));
     match &tables[at.ok()?].3 {
         System::Written(def) => Some(table::provider(def, context)),
-        System::Fixed(table) => Some(table.try_into_memtable().expect("batches have the schema")),
+        System::Fixed(table) => Some(table.provider()),
     }
 }
 

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
-use datafusion_pg_catalog::pg_catalog::ArrowTable;
 
+use super::statics::Fixed;
 use super::table::Def;
 use super::{halcyon_views, information_schema, pg_catalog, statics};
 use crate::catalog::{
@@ -48,14 +48,14 @@ pub(crate) enum What {
 #[derive(Clone)]
 pub(crate) enum System {
     Written(&'static Def),
-    Fixed(Arc<ArrowTable>),
+    Fixed(Fixed),
 }
 
 impl System {
     pub(crate) fn schema(&self) -> SchemaRef {
         match self {
             System::Written(def) => def.schema(),
-            System::Fixed(table) => table.schema(),
+            System::Fixed(table) => Arc::clone(&table.schema),
         }
     }
 }
@@ -96,6 +96,7 @@ impl Object {
 
 /// Names of `pg_catalog` that are views in PostgreSQL.
 fn is_pg_view(name: &str) -> bool {
+    #[rustfmt::skip]
     const VIEWS: &[&str] = &[
         "pg_roles", "pg_user", "pg_group", "pg_shadow", "pg_tables", "pg_views", "pg_indexes",
         "pg_sequences", "pg_settings", "pg_locks", "pg_matviews", "pg_policies", "pg_rules",
@@ -187,7 +188,9 @@ pub(crate) fn system_tables() -> &'static [SystemTable] {
                 .into_iter()
                 .map(|(name, table)| ("pg_catalog", name, System::Fixed(table))),
         );
-        tables.extend(written("information_schema", information_schema::TABLES));
+        for defs in information_schema::tables() {
+            tables.extend(written("information_schema", defs));
+        }
         tables.extend(written("halcyon", halcyon_views::TABLES));
         tables.sort_by_key(|(schema, name, _)| (*schema, *name));
         let base = |schema: &str| match schema {

@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, AsArray, RecordBatch, new_null_array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int32Type};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
 use datafusion_pg_catalog::pg_catalog::{ArrowTable, PgCatalogStaticTables};
 
 fn all() -> &'static PgCatalogStaticTables {
@@ -15,9 +17,9 @@ fn all() -> &'static PgCatalogStaticTables {
 }
 
 /// The fixed tables by name.
-pub(crate) fn tables() -> Vec<(&'static str, Arc<ArrowTable>)> {
+pub(crate) fn tables() -> Vec<(&'static str, Fixed)> {
     let all = all();
-    vec![
+    let tables = vec![
         ("pg_aggregate", Arc::clone(&all.pg_aggregate)),
         ("pg_am", Arc::clone(&all.pg_am)),
         ("pg_amop", Arc::clone(&all.pg_amop)),
@@ -37,7 +39,71 @@ pub(crate) fn tables() -> Vec<(&'static str, Arc<ArrowTable>)> {
         ("pg_ts_parser", Arc::clone(&all.pg_ts_parser)),
         ("pg_ts_template", Arc::clone(&all.pg_ts_template)),
         ("pg_type", Arc::clone(&all.pg_type)),
-    ]
+    ];
+    tables.into_iter().map(|(name, table)| (name, Fixed::of(&table))).collect()
+}
+
+/// A table that never changes.
+#[derive(Clone)]
+pub(crate) struct Fixed {
+    pub(crate) schema: SchemaRef,
+    pub(crate) rows: Arc<Vec<RecordBatch>>,
+}
+
+impl Fixed {
+    /// As exported, but for rights, which came as text: they are lists, and nobody was given any.
+    fn of(table: &ArrowTable) -> Fixed {
+        let exported = table.schema();
+        let fields = exported.fields().iter().map(|field| match field.data_type() {
+            DataType::Utf8 if field.name().ends_with("acl") => {
+                let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
+                Arc::new(Field::new(field.name(), DataType::List(item), true))
+            }
+            // Renamed by PostgreSQL 17; clients go by the version that the server tells them.
+            _ if field.name() == "colllocale" => {
+                Arc::new(Field::new("colliculocale", DataType::Utf8, true))
+            }
+            _ => Arc::clone(field),
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let convert = |batch: &RecordBatch| {
+            let columns = batch.columns().iter().zip(schema.fields());
+            let columns =
+                columns.map(|(column, field)| match field.data_type() == column.data_type() {
+                    true => Arc::clone(column),
+                    false => new_null_array(field.data_type(), column.len()),
+                });
+            RecordBatch::try_new(Arc::clone(&schema), columns.collect())
+                .expect("columns have the fields' types")
+        };
+        let rows = Arc::new(table.data().iter().map(convert).collect());
+        Fixed { schema, rows }
+    }
+
+    /// The table as DataFusion reads it.
+    pub(crate) fn provider(&self) -> Arc<dyn TableProvider> {
+        let rows = vec![self.rows.to_vec()];
+        let table = MemTable::try_new(Arc::clone(&self.schema), rows);
+        Arc::new(table.expect("batches have the schema"))
+    }
+}
+
+/// Descriptions of built-in objects: (object, catalog, text).
+pub(crate) fn descriptions() -> &'static [(u32, u32, String)] {
+    static ALL: OnceLock<Vec<(u32, u32, String)>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut rows = Vec::new();
+        for batch in all().pg_description.data() {
+            let (objects, classes) = (integers(batch, "objoid"), integers(batch, "classoid"));
+            for (at, text) in texts(batch, "description").into_iter().enumerate() {
+                // Tables and schemas are Halcyon's own.
+                if !matches!(classes[at], 1259 | 2615) {
+                    rows.push((objects[at], classes[at], text));
+                }
+            }
+        }
+        rows
+    })
 }
 
 /// A row of `pg_type`, as far as names need it.

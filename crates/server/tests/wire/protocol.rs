@@ -9,8 +9,8 @@ fn a_query_of_several_statements_answers_each_and_is_one_transaction() {
     raw.ok("CREATE TABLE t (id INTEGER PRIMARY KEY)");
     assert_eq!(kinds(&raw.query("INSERT INTO t VALUES (1); SELECT id FROM t;")), "CTDCZ");
     let failed = raw.query("INSERT INTO t VALUES (2); SELECT 1/0 FROM t; INSERT INTO t VALUES (3)");
-    assert_eq!(kinds(&failed), "CEZ");
-    assert_eq!(failed[2].body, b"I");
+    assert!(["CEZ", "CTEZ"].contains(&&*kinds(&failed)), "{failed:?}");
+    assert_eq!(failed.last().unwrap().body, b"I");
     let left = raw.query("SELECT id FROM t");
     assert_eq!(kinds(&left), "TDCZ", "the first INSERT went with the failed SELECT");
     assert_eq!(kinds(&raw.query(" ; ")), "IZ");

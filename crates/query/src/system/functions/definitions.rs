@@ -110,7 +110,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
     define("pg_regproc_name", (1, 1), Gives::Text, BOUND, |_, args| {
         if let Some(name) = args[0].text().filter(|name| name.parse::<u32>().is_err()) {
-            return Ok(text(name));
+            return Ok(text(name.strip_prefix("pg_catalog.").unwrap_or(name)));
         }
         let Some(oid) = args[0].oid() else { return Ok(ScalarValue::Null) };
         let known = statics::function(oid).map(|function| function.name.clone());
@@ -300,8 +300,7 @@ fn serial_sequence(context: &Context, args: &[Arg<'_>]) -> Outcome {
     };
     let Some(name) = args[1].text() else { return Ok(ScalarValue::Null) };
     let Some(at) = table.columns.iter().position(|column| column.name == name) else {
-        let message =
-            format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+        let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
         return Err(error(SqlState::UNDEFINED_COLUMN, message));
     };
     let feeds = |object: &&Object| match &object.what {
@@ -330,7 +329,26 @@ fn description(context: &Context, oid: u32, catalog: &str) -> Option<String> {
             let mut schemas = context.catalog.schemas.values();
             schemas.find(|schema| objects::schema_oid(schema) == oid)?.comment.clone()
         }
-        _ => None,
+        _ => {
+            let class = match catalog {
+                "pg_proc" => 1255,
+                "pg_type" => 1247,
+                "pg_operator" => 2617,
+                "pg_language" => 2612,
+                "pg_am" => 2601,
+                "pg_opclass" => 2616,
+                "pg_cast" => 2605,
+                "pg_collation" => 3456,
+                "pg_ts_config" => 3602,
+                "pg_ts_dict" => 3600,
+                "pg_ts_parser" => 3601,
+                "pg_ts_template" => 3764,
+                _ => return None,
+            };
+            let known = statics::descriptions().iter();
+            let mut known = known.filter(|(object, of, _)| *object == oid && *of == class);
+            known.next().map(|(.., text)| text.clone())
+        }
     }
 }
 

@@ -70,8 +70,8 @@ fn parse(text: &str) -> Result<Vec<(Option<Privilege>, bool)>> {
             "USAGE" => Some(Privilege::Usage),
             "CREATE" => Some(Privilege::Create),
             // Halcyon has no triggers; nobody but the owner may what nobody can grant.
-            "TRIGGER" | "RULE" | "CONNECT" | "TEMP" | "TEMPORARY" | "EXECUTE"
-            | "MEMBER" | "SET" | "MAINTAIN" => None,
+            "TRIGGER" | "RULE" | "CONNECT" | "TEMP" | "TEMPORARY" | "EXECUTE" | "MEMBER"
+            | "SET" | "MAINTAIN" => None,
             other => {
                 let message = format!("unrecognized privilege type: \"{other}\"");
                 return Err(error(SqlState::INVALID_PARAMETER_VALUE, message));

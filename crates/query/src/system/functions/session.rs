@@ -35,6 +35,8 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     define("txid_current_if_assigned", (0, 0), Gives::Int8, LIVE, transaction),
     define("pg_current_xact_id_if_assigned", (0, 0), Gives::Int8, LIVE, transaction),
     define("pg_current_xact_id", (0, 0), Gives::Int8, LIVE, transaction),
+    define("getdatabaseencoding", (0, 0), Gives::Text, PURE, |_, _| Ok(text("UTF8"))),
+    define("pg_client_encoding", (0, 0), Gives::Text, PURE, |_, _| Ok(text("UTF8"))),
     define("inet_server_addr", (0, 0), Gives::Text, PURE, |_, _| Ok(ScalarValue::Null)),
     define("inet_server_port", (0, 0), Gives::Int4, PURE, |_, _| Ok(ScalarValue::Null)),
     define("inet_client_addr", (0, 0), Gives::Text, LIVE, |c, _| {

@@ -88,7 +88,7 @@ fn locks(context: &Context, rows: &mut Rows) {
 fn table_statistics(context: &Context, rows: &mut Rows) {
     for object in context.objects().relations.values() {
         let What::Table(table) = &object.what else { continue };
-        let size = memory::of_table(&context.live.roots(table));
+        let size = memory::of_rows(&context.live.roots(table));
         let zero = 0_i64;
         row!(rows;
             object.oid, &object.schema, &object.name, zero, zero, zero, zero, zero, zero, zero,

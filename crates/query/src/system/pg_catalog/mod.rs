@@ -1,7 +1,10 @@
 //! `pg_catalog`: the tables that PostgreSQL's tools read, from Halcyon's catalog.
 
 mod activity;
+// Lists of columns, several to a line.
+#[rustfmt::skip]
 mod columns;
+#[rustfmt::skip]
 mod empty;
 mod relations;
 mod roles;

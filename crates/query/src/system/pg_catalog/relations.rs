@@ -6,7 +6,7 @@ use crate::catalog::{Column, Table};
 use crate::system::describe;
 use crate::system::objects::{self, Object, What};
 use crate::system::table::{Cell, Def, Rows, row, type_oid};
-use crate::system::{Context, memory};
+use crate::system::{Context, memory, statics};
 
 use super::columns;
 
@@ -33,6 +33,8 @@ const BTREE: u32 = 403;
 /// Ids of tables that others refer to.
 const PG_CLASS: u32 = 1259;
 const PG_NAMESPACE: u32 = 2615;
+/// Bytes of an index entry, about.
+const ENTRY_BYTES: u64 = 16;
 /// Bytes of a page, in which clients count sizes.
 const PAGE: u64 = 8192;
 
@@ -55,7 +57,7 @@ fn class_row(context: &Context, object: &Object, rows: &mut Rows) {
     let owner = context.owner_oid(object);
     let (width, checks, indexed, triggers, access, count, bytes, options) = match &object.what {
         What::Table(table) => {
-            let size = memory::of_table(&context.live.roots(table));
+            let size = memory::of_rows(&context.live.roots(table));
             let keys = !table.foreign_keys.is_empty() || !table.referenced_by.is_empty();
             let options = describe::options(table);
             let (width, checks) = (table.columns.len(), table.checks.len());
@@ -63,8 +65,10 @@ fn class_row(context: &Context, object: &Object, rows: &mut Rows) {
             (width, checks, indexed, keys, HEAP, size.rows as f64, size.row_bytes, options)
         }
         What::Index(table, index) => {
-            let size = memory::of_index(&context.live.roots(table), index.id);
-            (index.columns.len(), 0, false, false, BTREE, size.entries as f64, size.bytes, None)
+            // Counting the bytes of long keys takes a walk over the tree; clients want an estimate.
+            let entries = memory::of_rows(&context.live.roots(table)).rows;
+            let bytes = entries * ENTRY_BYTES;
+            (index.columns.len(), 0, false, false, BTREE, entries as f64, bytes, None)
         }
         What::View(view) => (view.columns.len(), 0, false, false, 0, -1.0, 0, None),
         What::Sequence(_) => (SEQUENCE_COLUMNS.len(), 0, false, false, 0, 1.0, PAGE, None),
@@ -137,7 +141,16 @@ struct Attribute<'a> {
 impl<'a> Attribute<'a> {
     fn new(relation: u32, at: usize, name: &'a str, ty: u32) -> Self {
         let (number, modifier) = (at + 1, -1);
-        Attribute { relation, number, name, ty, modifier, not_null: false, default: false, identity: "" }
+        Attribute {
+            relation,
+            number,
+            name,
+            ty,
+            modifier,
+            not_null: false,
+            default: false,
+            identity: "",
+        }
     }
 
     fn of_column(relation: u32, at: usize, column: &'a Column) -> Self {
@@ -152,7 +165,7 @@ impl<'a> Attribute<'a> {
 
     fn push(self, rows: &mut Rows) {
         let length = describe::type_length(self.ty);
-        let array = super::super::statics::type_by_oid(self.ty)
+        let array = statics::type_by_oid(self.ty)
             .is_some_and(|ty| ty.element.is_some() && ty.name.starts_with('_'));
         let align = match length {
             1 => "c",
@@ -384,6 +397,14 @@ fn description(context: &Context, rows: &mut Rows) {
         if let Some(comment) = &schema.comment {
             row!(rows; objects::schema_oid(schema), PG_NAMESPACE, 0, comment);
         }
+    }
+    fixed_descriptions(rows);
+}
+
+/// See [`statics::descriptions`]; Halcyon's objects come first.
+fn fixed_descriptions(rows: &mut Rows) {
+    for (object, catalog, text) in statics::descriptions() {
+        row!(rows; *object, *catalog, 0, text);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::catalog::Role;
 use crate::system::objects;
-use crate::system::{Context, describe};
 use crate::system::table::{Def, Rows, row};
+use crate::system::{Context, describe};
 
 use super::columns;
 

@@ -123,12 +123,23 @@ fn reg_type(ty: &DataType) -> Option<&'static str> {
 
 fn cast(inner: &Expr, ty: &DataType) -> Option<Expr> {
     if let Some(reg) = reg_type(ty) {
+        if reg == "regproc" {
+            // Columns of this type hold names.
+            return Some(call("pg_regproc_name", vec![inner.clone()]));
+        }
         return Some(call(&format!("pg_{reg}_oid"), vec![inner.clone()]));
     }
     if let DataType::Array(element) = ty {
         return array_literal(inner, element);
     }
     let ty = builtin_type(ty)?;
+    if matches!(ty, DataType::Integer(_))
+        && let Expr::Function(function) = inner
+        && function_name(function).as_deref() == Some("pg_regproc_name")
+        && let [argument] = super::arguments(function)[..]
+    {
+        return Some(call("pg_regproc_oid", vec![argument.clone()]));
+    }
     if matches!(ty, DataType::Text) {
         let mut shown = inner.clone();
         if show_name(&mut shown) {

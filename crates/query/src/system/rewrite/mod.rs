@@ -8,8 +8,9 @@
 //! 3. `pg_catalog` is searched first for unqualified tables, and set-returning functions in FROM
 //!    become what DataFusion has ([`relations`]).
 //! 4. Expressions: qualified functions and operators, `regclass` and its like, `= ANY (array)`,
-//!    array literals, fields of rows, `ARRAY(SELECT …)`, and scalar subqueries, which DataFusion
-//!    wants aggregated ([`exprs`], [`subqueries`]).
+//!    array literals, fields of rows, `ARRAY(SELECT …)`, scalar subqueries, which DataFusion
+//!    wants aggregated, and EXISTS in the output, which it wants counted ([`exprs`],
+//!    [`subqueries`]).
 
 mod empty;
 mod exprs;
@@ -59,6 +60,8 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         names::name_outputs(select);
         empty::simplify(select);
+        relations::table_ids(select);
+        subqueries::exists_as_count(select);
         ControlFlow::Continue(())
     }
 

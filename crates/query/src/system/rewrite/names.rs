@@ -20,7 +20,8 @@ pub(super) fn name_outputs(select: &mut Select) {
         if let SelectItem::UnnamedExpr(expr) = item
             && (repeats > 0 || !matches!(expr, Expr::Identifier(_)))
         {
-            let shown = if repeats > 0 { format!("{name}_{repeats}") } else { name.clone() };
+            // What stands behind U+0001 is not shown (see `dialect::shown_name`).
+            let shown = if repeats > 0 { format!("{name}\u{1}{repeats}") } else { name.clone() };
             let alias = Ident::with_quote('"', shown);
             *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
         }

@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Statement,
-    TableFactor, Visit, Visitor,
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Select,
+    Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-use super::{arguments, function_name, number, parts};
+use super::{arguments, folded, function_name, number, parts};
+use crate::system::objects::system_tables;
 use crate::system::{Context, table_names};
 
 /// Names that WITH gives; they hide system tables.
@@ -43,7 +44,7 @@ pub(super) fn qualify(relation: &mut ObjectName, ctes: &[String]) {
 /// `SELECT … FROM pg_get_keywords()` reads a table here.
 pub(super) fn keyword_table(query: &mut Query) {
     struct Keywords;
-    impl datafusion::sql::sqlparser::ast::VisitorMut for Keywords {
+    impl VisitorMut for Keywords {
         type Break = ();
 
         fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
@@ -55,7 +56,7 @@ pub(super) fn keyword_table(query: &mut Query) {
             ControlFlow::Continue(())
         }
     }
-    let _ = datafusion::sql::sqlparser::ast::VisitMut::visit(query, &mut Keywords);
+    let _ = VisitMut::visit(query, &mut Keywords);
 }
 
 /// Table functions lose their schema; bounds of `generate_series`, which DataFusion wants to know
@@ -96,5 +97,40 @@ fn bound(expr: &Expr, context: &Context) -> Option<i64> {
         "array_upper" => Some(count as i64 + i64::from(implicit)),
         "array_lower" => Some(1),
         _ => None,
+    }
+}
+
+/// `alias.tableoid` of a system table is that table's id.
+pub(super) fn table_ids(select: &mut Select) {
+    struct Ids(Vec<(String, u32)>);
+    impl VisitorMut for Ids {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::CompoundIdentifier(path) = expr
+                && let [alias, column] = path.as_slice()
+                && column.value == "tableoid"
+                && let Some((_, oid)) = self.0.iter().find(|(name, _)| *name == folded(alias))
+            {
+                *expr = number(i64::from(*oid));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let joined = select.from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    let ids = joined.filter_map(|relation| {
+        let TableFactor::Table { name, alias, args: None, .. } = relation else { return None };
+        let table = parts(name)?.pop()?;
+        let alias = alias.as_ref().map_or_else(|| table.clone(), |alias| folded(&alias.name));
+        let tables = system_tables();
+        let found =
+            tables.iter().find(|(schema, name, ..)| *schema == "pg_catalog" && *name == table);
+        Some((alias, found?.2))
+    });
+    let ids: Vec<(String, u32)> = ids.collect();
+    if !ids.is_empty() {
+        let _ = VisitMut::visit(select, &mut Ids(ids));
     }
 }

@@ -3,13 +3,14 @@
 
 use std::ops::ControlFlow;
 
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArgumentClause, FunctionArguments, GroupByExpr, OrderByExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, ValueWithSpan, Visit,
-    Visitor,
+    BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, GroupByExpr, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
+    TableFactor, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-use super::{call, empty, function_name, parts};
+use super::{call, empty, folded, function_name, number, parts};
 use crate::system::SCHEMAS;
 
 /// Rewrites one expression whose operands are done.
@@ -29,10 +30,159 @@ pub(super) fn rewrite(expr: &mut Expr) {
                 })
                 && !select.from.is_empty()
             {
-                aggregate(query, "first_value");
+                *expr = single(query);
             }
         }
         _ => {}
+    }
+}
+
+/// EXISTS in the output of a SELECT, as a count that is not 0.
+pub(super) fn exists_as_count(select: &mut Select) {
+    struct Count;
+    impl VisitorMut for Count {
+        type Break = ();
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Exists { subquery, negated } = expr
+                && plain_select(subquery).is_some()
+                && let SetExpr::Select(select) = subquery.body.as_mut()
+            {
+                select.projection = vec![SelectItem::UnnamedExpr(call("count", vec![number(1)]))];
+                *expr = Expr::BinaryOp {
+                    left: Box::new(Expr::Subquery(subquery.clone())),
+                    op: if *negated { BinaryOperator::Eq } else { BinaryOperator::Gt },
+                    right: Box::new(number(0)),
+                };
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            let _ = VisitMut::visit(expr, &mut Count);
+        }
+    }
+}
+
+/// A scalar subquery as an aggregate. It has one row at most, so the aggregate is that row's value.
+///
+/// DataFusion takes the rows of outer and inner query together by equalities only. Conditions of
+/// another kind that mention the outer query are lifted out of the subquery: those of the outer
+/// query alone as they are, mixed ones with the inner columns as subqueries of their own.
+fn single(query: &Query) -> Expr {
+    let mut query = Box::new(query.clone());
+    let mut lifted = Vec::new();
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        let inner = aliases(select);
+        let mut kept = None;
+        for condition in select.selection.take().map(conjuncts).unwrap_or_default() {
+            match stays(&condition, &inner) {
+                true => kept = Some(and(kept, condition)),
+                false => lifted.push(condition),
+            }
+        }
+        select.selection = kept;
+        let whole = query.clone();
+        for condition in &mut lifted {
+            let _ = VisitMut::visit(condition, &mut Inner { aliases: &inner, query: &whole });
+        }
+    }
+    aggregate(&mut query, "first_value");
+    let value = Expr::Subquery(query);
+    match lifted.into_iter().reduce(|all, condition| and(Some(all), condition)) {
+        None => value,
+        Some(condition) => Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions: vec![CaseWhen { condition, result: value }],
+            else_result: None,
+        },
+    }
+}
+
+/// Replaces columns of the subquery by subqueries that give them.
+struct Inner<'a> {
+    aliases: &'a [String],
+    query: &'a Query,
+}
+
+impl VisitorMut for Inner<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::CompoundIdentifier(path) = expr
+            && self.aliases.contains(&folded(&path[0]))
+        {
+            let mut query = Box::new(self.query.clone());
+            if let SetExpr::Select(select) = query.body.as_mut() {
+                select.projection = vec![SelectItem::UnnamedExpr(expr.clone())];
+            }
+            query.order_by = None;
+            aggregate(&mut query, "first_value");
+            *expr = Expr::Subquery(query);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn and(left: Option<Expr>, right: Expr) -> Expr {
+    match left {
+        None => right,
+        Some(left) => {
+            Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) }
+        }
+    }
+}
+
+fn conjuncts(condition: Expr) -> Vec<Expr> {
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            let mut all = conjuncts(*left);
+            all.extend(conjuncts(*right));
+            all
+        }
+        other => vec![other],
+    }
+}
+
+/// Names by which the SELECT's own tables are called.
+fn aliases(select: &Select) -> Vec<String> {
+    let relations = select.from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    let name = |relation: &TableFactor| match relation {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. } => Some(folded(&alias.name)),
+        TableFactor::Table { name, .. } => parts(name)?.pop(),
+        _ => None,
+    };
+    relations.filter_map(name).collect()
+}
+
+/// Whether a condition may stay in the subquery: it mentions no outer column, or it is an equality
+/// of an inner and an outer one.
+fn stays(condition: &Expr, inner: &[String]) -> bool {
+    struct Outer<'a>(&'a [String]);
+    impl Visitor for Outer<'_> {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::CompoundIdentifier(path) if !self.0.contains(&folded(&path[0])) => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    let mentions_outer = |expr: &Expr| expr.visit(&mut Outer(inner)).is_break();
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            !(mentions_outer(left) && mentions_outer(right))
+        }
+        other => !mentions_outer(other),
     }
 }
 
@@ -55,14 +205,14 @@ fn prefix_each(query: &Query) -> Option<Expr> {
     let select = plain_select(query)?;
     let [from] = select.from.as_slice() else { return None };
     let (alias, list) = match &from.relation {
-        TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } => (alias, array_exprs.first()?),
+        TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } => {
+            (alias, array_exprs.first()?)
+        }
         TableFactor::Table { name, args: Some(args), alias: Some(alias), .. }
             if parts(name)?.last()? == "unnest" =>
         {
             match args.args.first()? {
-                datafusion::sql::sqlparser::ast::FunctionArg::Unnamed(
-                    datafusion::sql::sqlparser::ast::FunctionArgExpr::Expr(expr),
-                ) => (alias, expr),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => (alias, expr),
                 _ => return None,
             }
         }
@@ -76,8 +226,10 @@ fn prefix_each(query: &Query) -> Option<Expr> {
     let Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } = item else {
         return None;
     };
-    let prefix = matches!(left.as_ref(),
-        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }));
+    let prefix = matches!(
+        left.as_ref(),
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. })
+    );
     let element = matches!(right.as_ref(), Expr::Identifier(i) if i.value == alias.name.value);
     (prefix && element).then(|| call("pg_prefix_each", vec![(**left).clone(), list.clone()]))
 }
@@ -105,6 +257,7 @@ fn is_aggregate(expr: &Expr) -> bool {
         type Break = ();
 
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            #[rustfmt::skip]
             const NAMES: &[&str] = &[
                 "count", "sum", "min", "max", "avg", "array_agg", "string_agg", "bool_and",
                 "bool_or", "every", "json_agg", "jsonb_agg", "first_value", "unnest",

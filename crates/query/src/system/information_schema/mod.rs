@@ -2,331 +2,61 @@
 //!
 //! As in PostgreSQL, relations that the asking role has no right on are left out.
 
+// Lists of columns, several to a line.
+#[rustfmt::skip]
+mod columns;
+#[rustfmt::skip]
+mod empty;
+
 use crate::catalog::{Column, IndexConstraint, Privilege, Table};
 use crate::types::SqlType;
 
 use super::objects::{Object, What};
 use super::pg_catalog::unique_index;
-use super::table::Kind::{self, *};
 use super::table::{Def, Rows, nothing, row, type_oid};
 use super::{Context, describe, statics};
 
-/// The tables.
-pub(crate) const TABLES: &[Def] = &[
-    Def { name: "tables", columns: TABLE_COLUMNS, fill: tables },
-    Def { name: "columns", columns: COLUMNS, fill: columns },
-    Def { name: "schemata", columns: SCHEMATA, fill: schemata },
-    Def { name: "views", columns: VIEWS, fill: views },
-    Def { name: "sequences", columns: SEQUENCES, fill: sequences },
-    Def { name: "table_constraints", columns: TABLE_CONSTRAINTS, fill: table_constraints },
-    Def { name: "key_column_usage", columns: KEY_COLUMN_USAGE, fill: key_column_usage },
+/// The views, by whether they ever have rows.
+pub(crate) fn tables() -> [&'static [Def]; 2] {
+    [TABLES, empty::TABLES]
+}
+
+const TABLES: &[Def] = &[
+    Def { name: "tables", columns: columns::TABLE_COLUMNS, fill: table_rows },
+    Def { name: "columns", columns: columns::COLUMNS, fill: column_rows },
+    Def { name: "schemata", columns: columns::SCHEMATA, fill: schemata },
+    Def { name: "views", columns: columns::VIEWS, fill: views },
+    Def { name: "sequences", columns: columns::SEQUENCES, fill: sequences },
+    Def { name: "table_constraints", columns: columns::TABLE_CONSTRAINTS, fill: table_constraints },
+    Def { name: "key_column_usage", columns: columns::KEY_COLUMN_USAGE, fill: key_column_usage },
     Def {
         name: "referential_constraints",
-        columns: REFERENTIAL_CONSTRAINTS,
+        columns: columns::REFERENTIAL_CONSTRAINTS,
         fill: referential_constraints,
     },
     Def {
         name: "constraint_column_usage",
-        columns: CONSTRAINT_COLUMN_USAGE,
+        columns: columns::CONSTRAINT_COLUMN_USAGE,
         fill: constraint_column_usage,
     },
     Def {
         name: "constraint_table_usage",
-        columns: CONSTRAINT_TABLE_USAGE,
+        columns: columns::CONSTRAINT_TABLE_USAGE,
         fill: constraint_table_usage,
     },
-    Def { name: "check_constraints", columns: CHECK_CONSTRAINTS, fill: check_constraints },
-    Def { name: "table_privileges", columns: TABLE_PRIVILEGES, fill: table_privileges },
-    Def { name: "role_table_grants", columns: ROLE_TABLE_GRANTS, fill: role_table_grants },
-    Def { name: "column_privileges", columns: COLUMN_PRIVILEGES, fill: column_privileges },
-    Def { name: "usage_privileges", columns: USAGE_PRIVILEGES, fill: nothing },
-    Def { name: "applicable_roles", columns: APPLICABLE_ROLES, fill: applicable_roles },
-    Def { name: "enabled_roles", columns: ENABLED_ROLES, fill: enabled_roles },
+    Def { name: "check_constraints", columns: columns::CHECK_CONSTRAINTS, fill: check_constraints },
+    Def { name: "table_privileges", columns: columns::TABLE_PRIVILEGES, fill: table_privileges },
+    Def { name: "role_table_grants", columns: columns::ROLE_TABLE_GRANTS, fill: role_table_grants },
+    Def { name: "column_privileges", columns: columns::COLUMN_PRIVILEGES, fill: column_privileges },
+    Def { name: "usage_privileges", columns: columns::USAGE_PRIVILEGES, fill: nothing },
+    Def { name: "applicable_roles", columns: columns::APPLICABLE_ROLES, fill: applicable_roles },
+    Def { name: "enabled_roles", columns: columns::ENABLED_ROLES, fill: enabled_roles },
     Def {
         name: "information_schema_catalog_name",
-        columns: INFORMATION_SCHEMA_CATALOG_NAME,
+        columns: columns::INFORMATION_SCHEMA_CATALOG_NAME,
         fill: catalog_name,
     },
-    Def { name: "character_sets", columns: CHARACTER_SETS, fill: character_sets },
-    Def {
-        name: "routines",
-        columns: &[
-            ("specific_catalog", Name), ("specific_schema", Name), ("specific_name", Name),
-            ("routine_catalog", Name), ("routine_schema", Name), ("routine_name", Name),
-            ("routine_type", Text), ("module_catalog", Name), ("module_schema", Name),
-            ("module_name", Name), ("udt_catalog", Name), ("udt_schema", Name),
-            ("udt_name", Name), ("data_type", Text), ("character_maximum_length", Int4),
-            ("character_octet_length", Int4), ("character_set_catalog", Name),
-            ("character_set_schema", Name), ("character_set_name", Name),
-            ("collation_catalog", Name), ("collation_schema", Name), ("collation_name", Name),
-            ("numeric_precision", Int4), ("numeric_precision_radix", Int4),
-            ("numeric_scale", Int4), ("datetime_precision", Int4), ("interval_type", Text),
-            ("interval_precision", Int4), ("type_udt_catalog", Name), ("type_udt_schema", Name),
-            ("type_udt_name", Name), ("scope_catalog", Name), ("scope_schema", Name),
-            ("scope_name", Name), ("maximum_cardinality", Int4), ("dtd_identifier", Name),
-            ("routine_body", Text), ("routine_definition", Text), ("external_name", Text),
-            ("external_language", Text), ("parameter_style", Text), ("is_deterministic", Text),
-            ("sql_data_access", Text), ("is_null_call", Text), ("sql_path", Text),
-            ("schema_level_routine", Text), ("max_dynamic_result_sets", Int4),
-            ("is_user_defined_cast", Text), ("is_implicitly_invocable", Text),
-            ("security_type", Text), ("to_sql_specific_catalog", Name),
-            ("to_sql_specific_schema", Name), ("to_sql_specific_name", Name),
-            ("as_locator", Text), ("created", Time), ("last_altered", Time),
-            ("new_savepoint_level", Text), ("is_udt_dependent", Text),
-            ("result_cast_from_data_type", Text), ("result_cast_as_locator", Text),
-            ("result_cast_char_max_length", Int4), ("result_cast_char_octet_length", Int4),
-            ("result_cast_char_set_catalog", Name), ("result_cast_char_set_schema", Name),
-            ("result_cast_char_set_name", Name), ("result_cast_collation_catalog", Name),
-            ("result_cast_collation_schema", Name), ("result_cast_collation_name", Name),
-            ("result_cast_numeric_precision", Int4),
-            ("result_cast_numeric_precision_radix", Int4), ("result_cast_numeric_scale", Int4),
-            ("result_cast_datetime_precision", Int4), ("result_cast_interval_type", Text),
-            ("result_cast_interval_precision", Int4), ("result_cast_type_udt_catalog", Name),
-            ("result_cast_type_udt_schema", Name), ("result_cast_type_udt_name", Name),
-            ("result_cast_scope_catalog", Name), ("result_cast_scope_schema", Name),
-            ("result_cast_scope_name", Name), ("result_cast_maximum_cardinality", Int4),
-            ("result_cast_dtd_identifier", Name),
-        ],
-        fill: nothing,
-    },
-    Def {
-        name: "parameters",
-        columns: &[
-            ("specific_catalog", Name), ("specific_schema", Name), ("specific_name", Name),
-            ("ordinal_position", Int4), ("parameter_mode", Text), ("is_result", Text),
-            ("as_locator", Text), ("parameter_name", Name), ("data_type", Text),
-            ("character_maximum_length", Int4), ("character_octet_length", Int4),
-            ("character_set_catalog", Name), ("character_set_schema", Name),
-            ("character_set_name", Name), ("collation_catalog", Name),
-            ("collation_schema", Name), ("collation_name", Name), ("numeric_precision", Int4),
-            ("numeric_precision_radix", Int4), ("numeric_scale", Int4),
-            ("datetime_precision", Int4), ("interval_type", Text), ("interval_precision", Int4),
-            ("udt_catalog", Name), ("udt_schema", Name), ("udt_name", Name),
-            ("scope_catalog", Name), ("scope_schema", Name), ("scope_name", Name),
-            ("maximum_cardinality", Int4), ("dtd_identifier", Name),
-            ("parameter_default", Text),
-        ],
-        fill: nothing,
-    },
-    Def {
-        name: "triggers",
-        columns: &[
-            ("trigger_catalog", Name), ("trigger_schema", Name), ("trigger_name", Name),
-            ("event_manipulation", Text), ("event_object_catalog", Name),
-            ("event_object_schema", Name), ("event_object_table", Name), ("action_order", Int4),
-            ("action_condition", Text), ("action_statement", Text),
-            ("action_orientation", Text), ("action_timing", Text),
-            ("action_reference_old_table", Name), ("action_reference_new_table", Name),
-            ("action_reference_old_row", Name), ("action_reference_new_row", Name),
-            ("created", Time),
-        ],
-        fill: nothing,
-    },
-    Def {
-        name: "domains",
-        columns: &[
-            ("domain_catalog", Name), ("domain_schema", Name), ("domain_name", Name),
-            ("data_type", Text), ("character_maximum_length", Int4),
-            ("character_octet_length", Int4), ("character_set_catalog", Name),
-            ("character_set_schema", Name), ("character_set_name", Name),
-            ("collation_catalog", Name), ("collation_schema", Name), ("collation_name", Name),
-            ("numeric_precision", Int4), ("numeric_precision_radix", Int4),
-            ("numeric_scale", Int4), ("datetime_precision", Int4), ("interval_type", Text),
-            ("interval_precision", Int4), ("domain_default", Text), ("udt_catalog", Name),
-            ("udt_schema", Name), ("udt_name", Name), ("scope_catalog", Name),
-            ("scope_schema", Name), ("scope_name", Name), ("maximum_cardinality", Int4),
-            ("dtd_identifier", Name),
-        ],
-        fill: nothing,
-    },
-    Def {
-        name: "element_types",
-        columns: &[
-            ("object_catalog", Name), ("object_schema", Name), ("object_name", Name),
-            ("object_type", Text), ("collection_type_identifier", Name), ("data_type", Text),
-            ("character_maximum_length", Int4), ("character_octet_length", Int4),
-            ("character_set_catalog", Name), ("character_set_schema", Name),
-            ("character_set_name", Name), ("collation_catalog", Name),
-            ("collation_schema", Name), ("collation_name", Name), ("numeric_precision", Int4),
-            ("numeric_precision_radix", Int4), ("numeric_scale", Int4),
-            ("datetime_precision", Int4), ("interval_type", Text), ("interval_precision", Int4),
-            ("domain_default", Text), ("udt_catalog", Name), ("udt_schema", Name),
-            ("udt_name", Name), ("scope_catalog", Name), ("scope_schema", Name),
-            ("scope_name", Name), ("maximum_cardinality", Int4), ("dtd_identifier", Name),
-        ],
-        fill: nothing,
-    },
-    Def {
-        name: "user_defined_types",
-        columns: &[
-            ("user_defined_type_catalog", Name), ("user_defined_type_schema", Name),
-            ("user_defined_type_name", Name), ("user_defined_type_category", Text),
-            ("is_instantiable", Text), ("is_final", Text), ("ordering_form", Text),
-            ("ordering_category", Text), ("ordering_routine_catalog", Name),
-            ("ordering_routine_schema", Name), ("ordering_routine_name", Name),
-            ("reference_type", Text), ("data_type", Text), ("character_maximum_length", Int4),
-            ("character_octet_length", Int4), ("character_set_catalog", Name),
-            ("character_set_schema", Name), ("character_set_name", Name),
-            ("collation_catalog", Name), ("collation_schema", Name), ("collation_name", Name),
-            ("numeric_precision", Int4), ("numeric_precision_radix", Int4),
-            ("numeric_scale", Int4), ("datetime_precision", Int4), ("interval_type", Text),
-            ("interval_precision", Int4), ("source_dtd_identifier", Name),
-            ("ref_dtd_identifier", Name),
-        ],
-        fill: nothing,
-    },
-    Def {
-        name: "view_table_usage",
-        columns: &[
-            ("view_catalog", Name), ("view_schema", Name), ("view_name", Name),
-            ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-        ],
-        fill: nothing,
-    },
-    Def {
-        name: "routine_privileges",
-        columns: &[
-            ("grantor", Name), ("grantee", Name), ("specific_catalog", Name),
-            ("specific_schema", Name), ("specific_name", Name), ("routine_catalog", Name),
-            ("routine_schema", Name), ("routine_name", Name), ("privilege_type", Text),
-            ("is_grantable", Text),
-        ],
-        fill: nothing,
-    },
-    Def {
-        name: "domain_constraints",
-        columns: &[
-            ("constraint_catalog", Name), ("constraint_schema", Name),
-            ("constraint_name", Name), ("domain_catalog", Name), ("domain_schema", Name),
-            ("domain_name", Name), ("is_deferrable", Text), ("initially_deferred", Text),
-        ],
-        fill: nothing,
-    },
-];
-
-const TABLE_COLUMNS: &[(&str, Kind)] = &[
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name), ("table_type", Text),
-    ("self_referencing_column_name", Name), ("reference_generation", Text),
-    ("user_defined_type_catalog", Name), ("user_defined_type_schema", Name),
-    ("user_defined_type_name", Name), ("is_insertable_into", Text), ("is_typed", Text),
-    ("commit_action", Text),
-];
-
-const COLUMNS: &[(&str, Kind)] = &[
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("column_name", Name), ("ordinal_position", Int4), ("column_default", Text),
-    ("is_nullable", Text), ("data_type", Text), ("character_maximum_length", Int4),
-    ("character_octet_length", Int4), ("numeric_precision", Int4),
-    ("numeric_precision_radix", Int4), ("numeric_scale", Int4), ("datetime_precision", Int4),
-    ("interval_type", Text), ("interval_precision", Int4), ("character_set_catalog", Name),
-    ("character_set_schema", Name), ("character_set_name", Name), ("collation_catalog", Name),
-    ("collation_schema", Name), ("collation_name", Name), ("domain_catalog", Name),
-    ("domain_schema", Name), ("domain_name", Name), ("udt_catalog", Name), ("udt_schema", Name),
-    ("udt_name", Name), ("scope_catalog", Name), ("scope_schema", Name), ("scope_name", Name),
-    ("maximum_cardinality", Int4), ("dtd_identifier", Name), ("is_self_referencing", Text),
-    ("is_identity", Text), ("identity_generation", Text), ("identity_start", Text),
-    ("identity_increment", Text), ("identity_maximum", Text), ("identity_minimum", Text),
-    ("identity_cycle", Text), ("is_generated", Text), ("generation_expression", Text),
-    ("is_updatable", Text),
-];
-
-const SCHEMATA: &[(&str, Kind)] = &[
-    ("catalog_name", Name), ("schema_name", Name), ("schema_owner", Name),
-    ("default_character_set_catalog", Name), ("default_character_set_schema", Name),
-    ("default_character_set_name", Name), ("sql_path", Text),
-];
-
-const VIEWS: &[(&str, Kind)] = &[
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("view_definition", Text), ("check_option", Text), ("is_updatable", Text),
-    ("is_insertable_into", Text), ("is_trigger_updatable", Text),
-    ("is_trigger_deletable", Text), ("is_trigger_insertable_into", Text),
-];
-
-const SEQUENCES: &[(&str, Kind)] = &[
-    ("sequence_catalog", Name), ("sequence_schema", Name), ("sequence_name", Name),
-    ("data_type", Text), ("numeric_precision", Int4), ("numeric_precision_radix", Int4),
-    ("numeric_scale", Int4), ("start_value", Text), ("minimum_value", Text),
-    ("maximum_value", Text), ("increment", Text), ("cycle_option", Text),
-];
-
-const TABLE_CONSTRAINTS: &[(&str, Kind)] = &[
-    ("constraint_catalog", Name), ("constraint_schema", Name), ("constraint_name", Name),
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("constraint_type", Text), ("is_deferrable", Text), ("initially_deferred", Text),
-    ("enforced", Text), ("nulls_distinct", Text),
-];
-
-const KEY_COLUMN_USAGE: &[(&str, Kind)] = &[
-    ("constraint_catalog", Name), ("constraint_schema", Name), ("constraint_name", Name),
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("column_name", Name), ("ordinal_position", Int4), ("position_in_unique_constraint", Int4),
-];
-
-const REFERENTIAL_CONSTRAINTS: &[(&str, Kind)] = &[
-    ("constraint_catalog", Name), ("constraint_schema", Name), ("constraint_name", Name),
-    ("unique_constraint_catalog", Name), ("unique_constraint_schema", Name),
-    ("unique_constraint_name", Name), ("match_option", Text), ("update_rule", Text),
-    ("delete_rule", Text),
-];
-
-const CONSTRAINT_COLUMN_USAGE: &[(&str, Kind)] = &[
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("column_name", Name), ("constraint_catalog", Name), ("constraint_schema", Name),
-    ("constraint_name", Name),
-];
-
-const CHECK_CONSTRAINTS: &[(&str, Kind)] = &[
-    ("constraint_catalog", Name), ("constraint_schema", Name), ("constraint_name", Name),
-    ("check_clause", Text),
-];
-
-const TABLE_PRIVILEGES: &[(&str, Kind)] = &[
-    ("grantor", Name), ("grantee", Name), ("table_catalog", Name), ("table_schema", Name),
-    ("table_name", Name), ("privilege_type", Text), ("is_grantable", Text),
-    ("with_hierarchy", Text),
-];
-
-const ROLE_TABLE_GRANTS: &[(&str, Kind)] = &[
-    ("grantor", Name), ("grantee", Name), ("table_catalog", Name), ("table_schema", Name),
-    ("table_name", Name), ("privilege_type", Text), ("is_grantable", Text),
-    ("with_hierarchy", Text),
-];
-
-const COLUMN_PRIVILEGES: &[(&str, Kind)] = &[
-    ("grantor", Name), ("grantee", Name), ("table_catalog", Name), ("table_schema", Name),
-    ("table_name", Name), ("column_name", Name), ("privilege_type", Text),
-    ("is_grantable", Text),
-];
-
-const APPLICABLE_ROLES: &[(&str, Kind)] = &[
-    ("grantee", Name), ("role_name", Name), ("is_grantable", Text),
-];
-
-const ENABLED_ROLES: &[(&str, Kind)] = &[
-    ("role_name", Name),
-];
-
-const INFORMATION_SCHEMA_CATALOG_NAME: &[(&str, Kind)] = &[
-    ("catalog_name", Name),
-];
-
-const CONSTRAINT_TABLE_USAGE: &[(&str, Kind)] = &[
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("constraint_catalog", Name), ("constraint_schema", Name), ("constraint_name", Name),
-];
-
-const CHARACTER_SETS: &[(&str, Kind)] = &[
-    ("character_set_catalog", Name), ("character_set_schema", Name),
-    ("character_set_name", Name), ("character_repertoire", Name), ("form_of_use", Name),
-    ("default_collate_catalog", Name), ("default_collate_schema", Name),
-    ("default_collate_name", Name),
-];
-
-const USAGE_PRIVILEGES: &[(&str, Kind)] = &[
-    ("grantor", Name), ("grantee", Name), ("object_catalog", Name), ("object_schema", Name),
-    ("object_name", Name), ("object_type", Text), ("privilege_type", Text),
-    ("is_grantable", Text),
+    Def { name: "character_sets", columns: columns::CHARACTER_SETS, fill: character_sets },
 ];
 
 /// Yes or no, in the standard's letters.
@@ -363,7 +93,7 @@ fn own_tables(context: &Context) -> impl Iterator<Item = (&Object, &Table)> {
     })
 }
 
-fn tables(context: &Context, rows: &mut Rows) {
+fn table_rows(context: &Context, rows: &mut Rows) {
     for object in relations(context) {
         let kind = if object.kind() == "v" { "VIEW" } else { "BASE TABLE" };
         let insertable = yes(matches!(object.what, What::Table(_)));
@@ -420,13 +150,21 @@ fn time_precision(oid: u32) -> Option<i64> {
     }
 }
 
-fn columns(context: &Context, rows: &mut Rows) {
+fn column_rows(context: &Context, rows: &mut Rows) {
     for object in relations(context) {
         match &object.what {
             What::Table(table) => {
                 for (at, column) in table.columns.iter().enumerate() {
                     let facts = TypeFacts::of(column.ty);
-                    column_row(context, object, at, &column.name, facts, Some((table, column)), rows);
+                    column_row(
+                        context,
+                        object,
+                        at,
+                        &column.name,
+                        facts,
+                        Some((table, column)),
+                        rows,
+                    );
                 }
             }
             What::View(view) => {

@@ -1,5 +1,0 @@
-//! What transactions see of each other: the textbook anomalies one by one, and random histories.
-
-mod check;
-mod hermitage;
-mod random;
