@@ -579,7 +579,7 @@ fn lookup_time() {
     let mut rng = Rng::new(3);
     let ids: Vec<i32> = (0..1 << 20).map(|_| rng.range(0..ROWS as i64) as i32).collect();
     for round in 0..3 {
-        let mut time = |name: &str, each: &mut dyn FnMut(i32)| {
+        let time = |name: &str, each: &mut dyn FnMut(i32)| {
             let start = std::time::Instant::now();
             ids.iter().for_each(|id| each(*id));
             println!("{round} {name}: {:.1} ns", start.elapsed().as_nanos() as f64 / ids.len() as f64);
