@@ -165,7 +165,14 @@ fn datum(value: &ColumnarValue) -> Result<Box<dyn Datum>> {
 impl Checked {
     fn calculate(&self, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef> {
         if self.op == CheckedOp::Divide && has_zero(right) {
-            return Err(external(division_by_zero()));
+            // NULL / 0 is NULL: only quotients that would be there count.
+            let quotient = numeric::div(left, right)?;
+            let (divisor, is_scalar) = right.get();
+            let at = |row: usize| if is_scalar { 0 } else { row };
+            let zero = |row: usize| has_zero(&divisor.slice(at(row), 1));
+            if (0..quotient.len()).any(|row| quotient.is_valid(row) && zero(row)) {
+                return Err(external(division_by_zero()));
+            }
         }
         let result = match self.op {
             CheckedOp::Add => numeric::add(left, right),

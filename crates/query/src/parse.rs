@@ -188,10 +188,24 @@ fn check_depth(tokens: &[TokenWithSpan]) -> Result<()> {
             }
             Token::Word(word) if word.quote_style.is_none() => match word.keyword {
                 Keyword::SELECT => after_operand = false,
-                Keyword::CASE => nesting += 1,
+                Keyword::CASE => {
+                    nesting += 1;
+                    chains.push(0);
+                    after_operand = false;
+                }
                 Keyword::END => {
                     nesting = nesting.saturating_sub(1);
+                    if chains.len() > 1 {
+                        chains.pop();
+                    }
                     after_operand = true;
+                    prefixes = 0;
+                }
+                // The branches of a CASE are a list, however long.
+                Keyword::WHEN | Keyword::THEN | Keyword::ELSE => {
+                    *chain = 0;
+                    prefixes = 0;
+                    after_operand = false;
                 }
                 Keyword::NOT => prefixes += 1,
                 Keyword::AND | Keyword::OR => {
@@ -473,6 +487,14 @@ mod tests {
             let deep = format!("SELECT {}1{}", "(".repeat(250), ")".repeat(250));
             let cases =
                 format!("SELECT {}1{}", "CASE WHEN true THEN ".repeat(250), " END".repeat(250));
+            // As many branches as one likes; what stands around the CASE is still counted.
+            let branches = "WHEN a = 1 THEN -1 ".repeat(2 * CHAIN_MAX);
+            assert!(parse(&format!("SELECT CASE {branches}END FROM t")).is_ok());
+            let cases = " + CASE WHEN a THEN 1 END".repeat(CHAIN_MAX + 1);
+            assert_eq!(
+                error(&format!("SELECT 1{cases} FROM t")).state(),
+                SqlState::STATEMENT_TOO_COMPLEX
+            );
             let chain = format!("SELECT 1{}", " + 1".repeat(CHAIN_MAX));
             let logic = format!("SELECT true{}", " AND a = 1 OR b < 2".repeat(50_000));
             let list = format!("SELECT 1 IN (0{})", ", 1".repeat(300_000));
