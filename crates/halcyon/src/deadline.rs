@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use halcyon_query::error::{SqlError, SqlState};
 use halcyon_txn::CancelToken;
 use parking_lot::{Condvar, Mutex};
 
@@ -30,13 +31,24 @@ struct State {
     due: BTreeMap<(Instant, u64), CancelToken>,
 }
 
-/// A deadline in force; dropping it strikes it.
-pub(crate) struct Deadline {
+/// A statement's deadline, in force until it is dropped.
+pub struct Deadline {
     inner: Arc<Inner>,
     key: (Instant, u64),
 }
 
 impl Deadline {
+    /// The error to report for `error`: a cancellation after the deadline is a timeout.
+    pub fn explain(&self, error: SqlError) -> SqlError {
+        match error.state() {
+            SqlState::QUERY_CANCELED if self.passed() => SqlError::new(
+                SqlState::QUERY_CANCELED,
+                "canceling statement due to statement timeout",
+            ),
+            _ => error,
+        }
+    }
+
     /// Whether the deadline passed, and the statement was cancelled for it.
     pub(crate) fn passed(&self) -> bool {
         !self.inner.state.lock().due.contains_key(&self.key)

@@ -85,17 +85,12 @@ impl Session {
         out: &mut RowSet,
     ) -> Result<Ran> {
         self.cancel.reset();
-        let timeout = self.statement_timeout;
-        let deadline =
-            timeout.map(|timeout| self.shared.deadlines.set(timeout, self.cancel.clone()));
+        let deadline = self.deadline();
         let watch = self.tallies.begin(statement, &self.entry, &self.shared);
         let caught = catch_unwind(AssertUnwindSafe(|| self.dispatch(statement, params, out)));
         let mut ran = caught.unwrap_or_else(|panic| Err(self.after_panic(panic.as_ref())));
-        if deadline.is_some_and(|deadline| deadline.passed()) {
-            ran = ran.map_err(|error| match error.state() {
-                SqlState::QUERY_CANCELED => timed_out(),
-                _ => error,
-            });
+        if let Some(deadline) = deadline {
+            ran = ran.map_err(|error| deadline.explain(error));
         }
         let rows = ran.as_ref().ok().map(|ran| ran.rows(out));
         self.tallies.end(&watch, rows, &self.entry, &self.shared);
@@ -418,10 +413,6 @@ fn cut_error(error: CutError) -> SqlError {
 
 fn cancelled() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
-}
-
-fn timed_out() -> SqlError {
-    SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout")
 }
 
 impl Session {

@@ -22,6 +22,7 @@ use halcyon_txn::{CancelToken, Isolation};
 
 use crate::copy::Copying;
 use crate::database::Shared;
+use crate::deadline::Deadline;
 use crate::live::{SessionEntry, Tallies, View};
 use crate::outcome::{Outcome, Tag};
 use crate::rows::Rows;
@@ -243,6 +244,15 @@ impl Session {
         self.settings.reported().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
+    /// Puts the statement timeout in force, if there is one, until the result is dropped.
+    ///
+    /// Running a statement does so by itself. Who reads a result that is computed meanwhile does
+    /// it for each portion, as PostgreSQL does for each Execute.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let timeout = self.statement_timeout?;
+        Some(self.shared.deadlines.set(timeout, self.cancel.clone()))
+    }
+
     /// A setting that is a duration; `None` if it is switched off or no duration.
     pub fn setting_duration(&self, name: &str) -> Option<Duration> {
         self.settings.duration(name)
@@ -252,7 +262,7 @@ impl Session {
     ///
     /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 read only.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        self.change_setting(name, Some(value))
+        self.change_setting(&name.to_ascii_lowercase(), Some(value))
     }
 
     /// The value of a setting, as SHOW prints it.

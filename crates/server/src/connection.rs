@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use halcyon::coerce::TimeZone;
-use halcyon::{Session, SessionState, SqlError, SqlState, Statement};
+use halcyon::{Deadline, Session, SessionState, SqlError, SqlState, Statement};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::rows::{FLUSH_BYTES, Paused, RowStream};
@@ -37,7 +37,16 @@ use extended::Portal;
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A statement under a name of the protocol; portals keep it alive after Close.
-type SharedStatement = Arc<Mutex<Statement>>;
+type SharedStatement = Arc<Parsed>;
+
+/// A statement as Parse made it.
+struct Parsed {
+    /// Lent by cell within; a lock around it lets the connection's task change threads.
+    statement: Mutex<Statement>,
+    /// Parameter types as the client declared them; told back to it unchanged, though we may
+    /// know them under another name.
+    declared: Vec<u32>,
+}
 
 /// A client's connection.
 pub(crate) struct Connection<S> {
@@ -309,6 +318,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         limit: u64,
     ) -> Result<(Paused, u64), Failure> {
         let mut sent = 0;
+        let deadline = self.session.deadline();
         loop {
             let out = &mut self.output.buffer;
             match blocking(|| rows.encode(out, &mut sent, limit)) {
@@ -316,10 +326,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Ok(paused) => return Ok((paused, sent)),
                 Err(error) => {
                     self.session.fail_transaction();
-                    return Err(error.into());
+                    return Err(explained(deadline.as_ref(), error).into());
                 }
             }
         }
+    }
+}
+
+/// An error as it is to be reported: a cancellation may have been the statement timeout's.
+fn explained(deadline: Option<&Deadline>, error: SqlError) -> SqlError {
+    match deadline {
+        Some(deadline) => deadline.explain(error),
+        None => error,
     }
 }
 

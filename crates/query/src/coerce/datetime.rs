@@ -158,6 +158,13 @@ fn parse_parts(text: &str, ty: &'static str) -> Result<Parts> {
             && !token.as_bytes()[0].is_ascii_digit()
         {
             parts.zone = Some(zone);
+        } else if words.len() == 1
+            && parts.zone.is_none()
+            && token.starts_with(['+', '-'])
+            && let Some(seconds) = parse_offset(token)
+        {
+            // `2024-02-29 +00`: how JDBC sends a date.
+            parts.zone = Some(TimeZone::Fixed(seconds));
         } else {
             words.try_push(token).map_err(|_| bad())?;
         }
