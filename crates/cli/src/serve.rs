@@ -27,7 +27,8 @@ pub struct Options {
     #[arg(long)]
     pub demo: bool,
     /// Scale factor of the demo's TPC-H data
-    #[arg(long, value_name = "SF", default_value_t = 0.1, requires = "demo")]
+    #[arg(long, value_name = "SF", default_value_t = 0.1, requires = "demo",
+          value_parser = halcyon_lab::tpch::scale_factor)]
     pub demo_sf: f64,
     /// Certificate chain, PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]

@@ -31,27 +31,29 @@ struct State {
     due: BTreeMap<(Instant, u64), CancelToken>,
 }
 
-/// A statement's deadline, in force until it is dropped.
-pub struct Deadline {
+/// A deadline in force; dropping it strikes it.
+pub(crate) struct Deadline {
     inner: Arc<Inner>,
     key: (Instant, u64),
 }
 
 impl Deadline {
-    /// The error to report for `error`: a cancellation after the deadline is a timeout.
-    pub fn explain(&self, error: SqlError) -> SqlError {
+    /// Whether the deadline passed, and the statement was cancelled for it.
+    pub(crate) fn passed(&self) -> bool {
+        !self.inner.state.lock().due.contains_key(&self.key)
+    }
+}
+
+impl Deadline {
+    /// The error of a statement that its deadline cancelled.
+    pub(crate) fn name(error: SqlError) -> SqlError {
         match error.state() {
-            SqlState::QUERY_CANCELED if self.passed() => SqlError::new(
+            SqlState::QUERY_CANCELED => SqlError::new(
                 SqlState::QUERY_CANCELED,
                 "canceling statement due to statement timeout",
             ),
             _ => error,
         }
-    }
-
-    /// Whether the deadline passed, and the statement was cancelled for it.
-    pub(crate) fn passed(&self) -> bool {
-        !self.inner.state.lock().due.contains_key(&self.key)
     }
 }
 

@@ -34,7 +34,6 @@ mod settings;
 mod transaction;
 
 pub use database::{Database, DatabaseOptions};
-pub use deadline::Deadline;
 pub use halcyon_query::catalog;
 pub use halcyon_query::coerce;
 pub use halcyon_query::error::{Result, SqlError, SqlState};

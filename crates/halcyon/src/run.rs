@@ -22,6 +22,7 @@ use halcyon_query::utility::{Modes, parse_isolation};
 use halcyon_store::{Partition, Value};
 use halcyon_txn::{CutError, LockError, Manager, Mode, PartitionCell, Transaction, WaitLimits, cut};
 
+use crate::deadline::Deadline;
 use crate::outcome::{Outcome, Tag};
 use crate::params;
 use crate::rows::Rows;
@@ -38,8 +39,8 @@ pub(crate) enum Ran {
         /// Rows written, if it writes.
         written: Option<u64>,
     },
-    /// Rows come as they are read.
-    Stream(BatchStream),
+    /// Rows come as they are read, until the deadline if there is one.
+    Stream(BatchStream, Option<Deadline>),
     /// Data of COPY TO, to be fetched, or its end if it went to a file.
     Copying(Option<crate::copy::Copying>, Outcome),
     /// Something else.
@@ -52,7 +53,7 @@ impl Ran {
         match self {
             Ran::Set { written } => written.unwrap_or(out.len() as u64),
             Ran::Other(Outcome::Done(tag)) => tag.rows.unwrap_or(0),
-            Ran::Stream(_) | Ran::Copying(..) | Ran::Other(_) => 0,
+            Ran::Stream(..) | Ran::Copying(..) | Ran::Other(_) => 0,
         }
     }
 }
@@ -69,8 +70,9 @@ impl Session {
             Ran::Set { written } => {
                 Outcome::Rows { rows: Rows::from_set(columns, out), tag, written }
             }
-            Ran::Stream(batches) => {
-                Outcome::Rows { rows: Rows::from_stream(columns, batches), tag, written: None }
+            Ran::Stream(batches, deadline) => {
+                let rows = Rows::from_stream(columns, batches, deadline, self.rows_failed());
+                Outcome::Rows { rows, tag, written: None }
             }
             Ran::Other(outcome) => outcome,
             Ran::Copying(_, outcome) => outcome,
@@ -85,12 +87,17 @@ impl Session {
         out: &mut RowSet,
     ) -> Result<Ran> {
         self.cancel.reset();
-        let deadline = self.deadline();
+        let timeout = self.statement_timeout;
+        let deadline =
+            timeout.map(|timeout| self.shared.deadlines.set(timeout, self.cancel.clone()));
         let watch = self.tallies.begin(statement, &self.entry, &self.shared);
         let caught = catch_unwind(AssertUnwindSafe(|| self.dispatch(statement, params, out)));
         let mut ran = caught.unwrap_or_else(|panic| Err(self.after_panic(panic.as_ref())));
-        if let Some(deadline) = deadline {
-            ran = ran.map_err(|error| deadline.explain(error));
+        if deadline.as_ref().is_some_and(Deadline::passed) {
+            ran = ran.map_err(Deadline::name);
+        }
+        if let Ok(Ran::Stream(_, until)) = &mut ran {
+            *until = deadline;
         }
         let rows = ran.as_ref().ok().map(|ran| ran.rows(out));
         self.tallies.end(&watch, rows, &self.entry, &self.shared);
@@ -287,7 +294,7 @@ pub(crate) fn execute(
             Ok(Ran::Set { written: None })
         }
         Plan::Analytical(plan) => {
-            plan.start(env, locked_roots(tx, locks, plan.tables())).map(Ran::Stream)
+            plan.start(env, locked_roots(tx, locks, plan.tables())).map(|batches| Ran::Stream(batches, None))
         }
         Plan::Write(plan) => {
             let returns = !prepared.columns.is_empty();
@@ -318,7 +325,7 @@ fn execute_on_snapshot(
             plan.run(env, Roots::Snapshot(&roots), out, scratch)?;
             Ok(Ran::Set { written: None })
         }
-        Plan::Analytical(plan) => plan.start(env, roots).map(Ran::Stream),
+        Plan::Analytical(plan) => plan.start(env, roots).map(|batches| Ran::Stream(batches, None)),
         Plan::Explain { analyze, of } if of.plan.reads_only() => {
             let roots = snapshot.roots_of(of.plan.tables());
             crate::explain::on_snapshot(of, *analyze, env, roots, scratch, out)
@@ -440,7 +447,7 @@ impl Session {
                 clock: Clock::default(),
                 cancel: &self.cancel,
             };
-            return plan.start(&env, roots).map(Ran::Stream);
+            return plan.start(&env, roots).map(|batches| Ran::Stream(batches, None));
         }
     }
 
@@ -574,7 +581,7 @@ impl Session {
     /// Commits the transaction block.
     pub(crate) fn finish_commit(&mut self) -> Result<()> {
         let mut active = self.active.take().expect("a transaction in progress");
-        if active.failed {
+        if active.is_failed() {
             drop(active);
             return Err(failed_transaction());
         }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use halcyon_base::ids::SessionId;
@@ -22,7 +23,6 @@ use halcyon_txn::{CancelToken, Isolation};
 
 use crate::copy::Copying;
 use crate::database::Shared;
-use crate::deadline::Deadline;
 use crate::live::{SessionEntry, Tallies, View};
 use crate::outcome::{Outcome, Tag};
 use crate::rows::Rows;
@@ -219,7 +219,7 @@ impl Session {
     pub fn state(&self) -> SessionState {
         match &self.active {
             None => SessionState::Idle,
-            Some(active) if active.failed => SessionState::Failed,
+            Some(active) if active.is_failed() => SessionState::Failed,
             Some(_) => SessionState::InTransaction,
         }
     }
@@ -242,15 +242,6 @@ impl Session {
     /// Settings that clients are told on connecting: (name, value).
     pub fn reported_settings(&self) -> Vec<(String, String)> {
         self.settings.reported().map(|(name, value)| (name.into(), value.into())).collect()
-    }
-
-    /// Puts the statement timeout in force, if there is one, until the result is dropped.
-    ///
-    /// Running a statement does so by itself. Who reads a result that is computed meanwhile does
-    /// it for each portion, as PostgreSQL does for each Execute.
-    pub fn deadline(&self) -> Option<Deadline> {
-        let timeout = self.statement_timeout?;
-        Some(self.shared.deadlines.set(timeout, self.cancel.clone()))
     }
 
     /// A setting that is a duration; `None` if it is switched off or no duration.
@@ -293,7 +284,8 @@ impl Session {
     ///
     /// Errors: 25P02 in a failed transaction, unless the statement ends it.
     pub fn prepare_typed(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Statement> {
-        let prepared = self.plan(text, types)?;
+        let prepared = self.plan(text, types).inspect_err(|_| self.fail_transaction());
+        let prepared = prepared?;
         self.refuse_if_failed(&prepared.plan)?;
         Ok(Statement {
             text: Arc::from(&*prepared.text),
@@ -348,8 +340,8 @@ impl Session {
     ) -> Result<()> {
         match self.run_statement(statement, params, out)? {
             Ran::Set { .. } => Ok(()),
-            Ran::Stream(batches) => {
-                let mut rows = Rows::from_stream(statement.columns(), batches);
+            Ran::Stream(batches, deadline) => {
+                let mut rows = Rows::from_stream(statement.columns(), batches, deadline, self.rows_failed());
                 out.reset(rows.columns().len());
                 while let Some(row) = rows.next()? {
                     out.push_row((0..row.len()).map(|column| row.value(column)));
@@ -408,6 +400,11 @@ impl Session {
         }
         self.rollback_if_active();
         Ok(())
+    }
+
+    /// What rows that are still to be read tell an error to.
+    pub(crate) fn rows_failed(&self) -> Option<Arc<AtomicBool>> {
+        self.active.as_ref().map(|active| active.rows_failed.clone())
     }
 
     pub(crate) fn notice(&mut self, notice: SqlError) {
@@ -500,7 +497,7 @@ impl Session {
     }
 
     pub(crate) fn refuse_if_failed(&self, plan: &Plan) -> Result<()> {
-        let failed = self.active.as_ref().is_some_and(|active| active.failed);
+        let failed = self.active.as_ref().is_some_and(Active::is_failed);
         match failed && !ends_transaction(plan) && !matches!(plan, Plan::Empty) {
             true => Err(failed_transaction()),
             false => Ok(()),
@@ -635,7 +632,7 @@ impl Session {
             self.notice(SqlError::new(state, what));
             return Ok(Outcome::Done(Tag::plain(if commit { "COMMIT" } else { "ROLLBACK" })));
         };
-        let (modes, failed) = (active.modes, active.failed);
+        let (modes, failed) = (active.modes, active.is_failed());
         let tag = match commit && !failed {
             true => {
                 self.finish_commit()?;

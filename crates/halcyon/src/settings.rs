@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::system::SettingRow;
+use halcyon_query::system::{self, SettingRow};
 use halcyon_query::utility::parse_isolation;
 
 /// A setting that exists without being made by the application.
@@ -107,7 +107,6 @@ const KNOWN: &[Known] = &[
         false,
         "How long a transaction may idle",
     ),
-    known("idle_session_timeout", "0", Kind::Duration, false, "How long a session may idle"),
     known("idle_session_timeout", "0", Kind::Duration, false, "How long a session may idle"),
     known("in_hot_standby", "off", Kind::ReadOnly, true, "Never"),
     known("integer_datetimes", "on", Kind::ReadOnly, true, "Times are integers on the wire"),
@@ -266,7 +265,9 @@ pub(crate) fn search_path(text: &str, user: &str) -> Vec<String> {
         None if name == "$user" => user.to_owned(),
         None => name.to_lowercase(),
     };
-    names.map(unquote).collect()
+    let named = names.map(unquote);
+    // A role may be named like a system schema; its own objects belong elsewhere.
+    named.filter(|name| name != user || !system::SCHEMAS.contains(&name.as_str())).collect()
 }
 
 /// Names as PostgreSQL spells them to clients.

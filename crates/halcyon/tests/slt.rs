@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use halcyon::{Database, Session, SqlError, SqlType, ValueRef, coerce};
+use halcyon::{Database, Session, SqlError, SqlState, SqlType, ValueRef, coerce};
 use sqllogictest::{
     DB, DBOutput, DefaultColumnType, Record, ResultMode, Runner, parse_file,
     parser::{Control, QueryExpect},
@@ -50,7 +50,13 @@ impl DB for Engine {
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Failure> {
-        let mut rows = self.session.query(sql, &[]).map_err(Failure)?;
+        let mut rows = match self.session.query(sql, &[]) {
+            Ok(rows) => rows,
+            Err(error) if error.state() == SqlState::NO_DATA => {
+                return Ok(DBOutput::StatementComplete(0));
+            }
+            Err(error) => return Err(Failure(error)),
+        };
         let columns = Arc::clone(rows.columns());
         if columns.is_empty() {
             return Ok(DBOutput::StatementComplete(0));

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    AggregateUDF, ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    AggregateUDF, Cast, ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
 use halcyon_store::ValueRef;
@@ -39,9 +39,24 @@ pub fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
     crate::aggregates::all()
 }
 
-/// Adapts a call to what DataFusion's function of that name expects.
-pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, _schema: &DFSchema) -> Result<Expr> {
-    Ok(Expr::ScalarFunction(ScalarFunction { func, args }))
+/// Adapts a call to what DataFusion's function of that name expects, or its result to PostgreSQL's.
+pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
+    // Whole decimals have no places.
+    let whole = match (func.name(), args.as_slice()) {
+        ("ceil" | "floor" | "trunc" | "round", [arg]) => match arg.get_type(schema)? {
+            DataType::Decimal128(precision, scale) if scale > 0 => {
+                let digits = (i16::from(precision) - i16::from(scale) + 1).clamp(1, 38);
+                Some(DataType::Decimal128(digits as u8, 0))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let call = Expr::ScalarFunction(ScalarFunction { func, args });
+    Ok(match whole {
+        Some(ty) => Expr::Cast(Cast::new(Box::new(call), ty)),
+        None => call,
+    })
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -106,7 +106,10 @@ fn parse_one(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
             .with_recursion_limit(8 * NESTING_MAX)
             .with_tokens_with_locations(own);
         let mut statement = match parser.parse_statement() {
-            Ok(statement) if matches!(parser.peek_token().token, Token::SemiColon | Token::EOF) => {
+            Ok(statement)
+                if matches!(parser.peek_token().token, Token::SemiColon | Token::EOF)
+                    && !matches!(statement, Statement::AlterUser(_) | Statement::CreateUser(_)) =>
+            {
                 statement
             }
             other => match crate::ddl::carrier(text) {

@@ -783,7 +783,10 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
     };
     left = adapt(left, &partner, types)?;
     right = adapt(right, &partner, types)?;
-    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    let (mut lt, mut rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
+        (left, right) = same_moments(left, &mut lt, right, &mut rt);
+    }
     match op {
         Plus | Minus | Multiply | Divide | Modulo => calculation(left, lt, op, right, rt),
         Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom => {
@@ -794,6 +797,22 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
             }
         }
         _ => Ok(whole(left, op, right)),
+    }
+}
+
+/// Dates meet timestamps as timestamps, and these meet TIMESTAMPTZ as such, in microseconds.
+fn same_moments(left: Expr, lt: &mut DataType, right: Expr, rt: &mut DataType) -> (Expr, Expr) {
+    use DataType::{Date32, Timestamp};
+    match (&*lt, &*rt) {
+        (Date32, Timestamp(..)) | (Timestamp(_, None), Timestamp(_, Some(_))) => {
+            lt.clone_from(rt);
+            (to(left, rt.clone()), right)
+        }
+        (Timestamp(..), Date32) | (Timestamp(_, Some(_)), Timestamp(_, None)) => {
+            rt.clone_from(lt);
+            (left, to(right, lt.clone()))
+        }
+        _ => (left, right),
     }
 }
 
@@ -943,6 +962,7 @@ fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> 
     let is_ours = !field.metadata().contains_key(TYPE_KEY);
     if from_field.data_type().is_null()
         || !PgCast::differs(from, to)
+        || *field.data_type() != to.arrow()
         || (is_ours && !coerce::castable(from, to))
     {
         return Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })));

@@ -423,6 +423,7 @@ impl RowSink for Count {
 #[test]
 fn executions_allocate_nothing_once_warm() {
     let world = items();
+    let mut failed = vec![];
     for text in [
         "SELECT id, name, price FROM item WHERE id = $1",
         "SELECT id, name FROM spread WHERE id = $1 AND name LIKE 'item%'",
@@ -447,9 +448,10 @@ fn executions_allocate_nothing_once_warm() {
         };
         run();
         run();
-        assert_eq!(run(), 0, "{text} allocates");
+        failed.extend((run() > 0).then_some(text));
         assert!(sink.0 > 0);
     }
+    assert!(failed.is_empty(), "these allocate: {failed:#?}");
 }
 
 #[test]
@@ -464,6 +466,139 @@ fn random_queries_agree_with_the_analytical_executor() {
         points += world.same(&text, &[]).is_some() as usize;
     }
     assert!(points > 60, "only {points} queries were point plans");
+}
+
+/// The tables of TPC-C that its statements read, with their keys; few columns, no rows.
+fn tpcc(partitions: u32) -> World {
+    use SqlType::{Char, Integer, SmallInt, Timestamp, Varchar};
+    let money = SqlType::Decimal { precision: 12, scale: 2 };
+    let (id, name) = (Integer, Varchar(Some(24)));
+    let mut world = World::new();
+    let mut table = |table: &str, columns: &[(&str, SqlType)], indexes: &[&str], partitions| {
+        let columns: Vec<Def<'_>> = columns.iter().map(|(name, ty)| (*name, *ty, true)).collect();
+        world.table(table, &columns, indexes, partitions, &[]);
+    };
+    table("warehouse", &[("w_id", id), ("w_name", name), ("w_tax", money), ("w_ytd", money)],
+        &["u:w_id"], partitions);
+    table("district", &[("d_w_id", id), ("d_id", id), ("d_name", name), ("d_tax", money),
+        ("d_ytd", money), ("d_next_o_id", id)], &["u:d_w_id,d_id"], partitions);
+    table("customer", &[("c_w_id", id), ("c_d_id", id), ("c_id", id), ("c_first", name),
+        ("c_middle", Char(Some(2))), ("c_last", name), ("c_credit", Char(Some(2))),
+        ("c_discount", money), ("c_balance", money), ("c_data", SqlType::Text)],
+        &["u:c_w_id,c_d_id,c_id", "n:c_w_id,c_d_id,c_last,c_first"], partitions);
+    table("orders", &[("o_w_id", id), ("o_d_id", id), ("o_id", id), ("o_c_id", id),
+        ("o_entry_d", Timestamp), ("o_carrier_id", id), ("o_ol_cnt", SmallInt)],
+        &["u:o_w_id,o_d_id,o_id", "u:o_w_id,o_d_id,o_c_id,o_id"], partitions);
+    table("new_order", &[("no_w_id", id), ("no_d_id", id), ("no_o_id", id)],
+        &["u:no_w_id,no_d_id,no_o_id"], partitions);
+    table("order_line", &[("ol_w_id", id), ("ol_d_id", id), ("ol_o_id", id), ("ol_number", SmallInt),
+        ("ol_i_id", id), ("ol_supply_w_id", id), ("ol_quantity", SmallInt), ("ol_amount", money),
+        ("ol_delivery_d", Timestamp)], &["u:ol_w_id,ol_d_id,ol_o_id,ol_number"], partitions);
+    table("stock", &[("s_w_id", id), ("s_i_id", id), ("s_quantity", SmallInt), ("s_ytd", id),
+        ("s_dist_01", name), ("s_data", name)], &["u:s_w_id,s_i_id"], partitions);
+    table("item", &[("i_id", id), ("i_name", name), ("i_price", money), ("i_data", name)],
+        &["u:i_id"], 1);
+    world
+}
+
+/// What TPC-C asks, clause 2, in the words that clients use.
+const TPCC: &[(&str, &str)] = &[
+    // New-Order
+    ("SELECT c_discount, c_last, c_credit FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3", "Lookup"),
+    ("SELECT w_tax FROM warehouse WHERE w_id = $1", "Lookup"),
+    ("SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = $1 AND d_id = $2", "Lookup"),
+    ("SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = $1 AND d_id = $2 FOR UPDATE", "Lookup"),
+    ("SELECT i_price, i_name, i_data FROM item WHERE i_id = $1", "Lookup"),
+    ("SELECT s_quantity, s_data, s_dist_01 FROM stock WHERE s_i_id = $1 AND s_w_id = $2", "Lookup"),
+    ("SELECT c_discount, w_tax FROM customer, warehouse WHERE w_id = $1 AND c_w_id = w_id AND c_d_id = $2 AND c_id = $3", "Nested loop"),
+    // Payment
+    ("SELECT count(c_id) FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3", "Range"),
+    ("SELECT c_id, c_first, c_balance FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first", "Range"),
+    ("SELECT c_data FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3", "Lookup"),
+    // Order-Status
+    ("SELECT o_id, o_carrier_id, o_entry_d FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3 ORDER BY o_id DESC LIMIT 1", "backwards"),
+    ("SELECT max(o_id) FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3", "first row decides"),
+    ("SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d FROM order_line WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id = $3", "Range"),
+    // Delivery
+    ("SELECT no_o_id FROM new_order WHERE no_w_id = $1 AND no_d_id = $2 ORDER BY no_o_id LIMIT 1", "Limit"),
+    ("SELECT min(no_o_id) FROM new_order WHERE no_w_id = $1 AND no_d_id = $2", "first row decides"),
+    ("SELECT o_c_id FROM orders WHERE o_id = $1 AND o_d_id = $2 AND o_w_id = $3", "Lookup"),
+    ("SELECT sum(ol_amount) FROM order_line WHERE ol_o_id = $1 AND ol_d_id = $2 AND ol_w_id = $3", "Aggregate"),
+    // Stock-Level
+    ("SELECT count(DISTINCT s_i_id) FROM order_line, stock WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id < $3 AND ol_o_id >= $3 - 20 AND s_w_id = $1 AND s_i_id = ol_i_id AND s_quantity < $4", "Nested loop"),
+    ("SELECT count(DISTINCT s_i_id) FROM order_line JOIN stock ON s_i_id = ol_i_id AND s_w_id = ol_w_id WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id BETWEEN $3 - 20 AND $3 - 1 AND s_quantity < $4", "Nested loop"),
+];
+
+#[test]
+fn every_query_of_tpcc_is_a_point_plan_that_locks_one_partition() {
+    for partitions in [1, 4] {
+        let world = tpcc(partitions);
+        for (text, expected) in TPCC {
+            let bound = world.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let Some(plan) = PointPlan::compile(&bound.plan, &world.binder()) else {
+                panic!("no point plan for {text}:\n{}", bound.plan.display_indent());
+            };
+            let explained = plan.explain();
+            assert!(explained.contains(expected), "{text} is not by {expected}:\n{explained}");
+            let params: Vec<Value> = bound.params.iter().map(|ty| match ty {
+                SqlType::Integer => Value::Int32(1),
+                SqlType::SmallInt => Value::Int16(1),
+                SqlType::BigInt => Value::Int64(1),
+                _ => Value::Text("x".into()),
+            }).collect();
+            world.point(&plan, &params).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let (cancel, mut needs) = (CancelToken::new(), vec![]);
+            plan.needs(&world.env(&params, &cancel), &mut needs).expect(text);
+            assert!(needs.iter().all(|need| need.partition.is_some()), "{text}:\n{explained}");
+        }
+    }
+}
+
+/// How long a lookup takes; run with `--ignored --nocapture` on a release build.
+#[test]
+#[ignore = "a measurement"]
+fn lookup_time() {
+    let mut world = World::new();
+    let columns: [Def<'_>; 4] = [
+        ("id", SqlType::Integer, true), ("a", SqlType::Integer, false),
+        ("b", SqlType::BigInt, false), ("name", SqlType::Text, false),
+    ];
+    const ROWS: i32 = 1_000_000;
+    let rows: Vec<Vec<Value>> = (0..ROWS)
+        .map(|id| vec![int(id), int(id / 2), Value::Int64(id as i64), Value::Text(format!("n{id}"))])
+        .collect();
+    world.table("t", &columns, &["u:id"], 1, &rows);
+    let bound = world.bind("SELECT a, b, name FROM t WHERE id = $1").expect("bound");
+    let plan = PointPlan::compile(&bound.plan, &world.binder()).expect("a point plan");
+    let general = world.bind("SELECT a, b, name FROM t WHERE id = $1 AND a >= 0").expect("bound");
+    let general = PointPlan::compile(&general.plan, &world.binder()).expect("a point plan");
+    let (cancel, roots) = (CancelToken::new(), world.snapshot(plan.tables()));
+    let root = &roots[0][0];
+    let index = root.indexes().next().expect("one index");
+    let (mut scratch, mut rows, mut key) = (Scratch::default(), RowSet::new(3), Default::default());
+    let mut rng = Rng::new(3);
+    let ids: Vec<i32> = (0..1 << 20).map(|_| rng.range(0..ROWS as i64) as i32).collect();
+    for round in 0..3 {
+        let time = |name: &str, each: &mut dyn FnMut(i32)| {
+            let start = std::time::Instant::now();
+            ids.iter().for_each(|id| each(*id));
+            println!("{round} {name}: {:.1} ns", start.elapsed().as_nanos() as f64 / ids.len() as f64);
+        };
+        time("descent and three values", &mut |id| {
+            index.encode(&[ValueRef::Int32(id)], &mut key);
+            let row = root.row(index.get(&key).expect("there")).expect("there");
+            std::hint::black_box([row.value(1), row.value(2), row.value(3)]);
+        });
+        for (name, plan) in [("unique lookup", &plan), ("with a condition", &general)] {
+            time(name, &mut |id| {
+                let params = [int(id)];
+                let env = world.env(&params, &cancel);
+                rows.reset(3);
+                plan.run(&env, Roots::Snapshot(&roots), &mut rows, &mut scratch).expect("runs");
+                std::hint::black_box(rows.len());
+            });
+        }
+    }
 }
 
 fn random_query(below: &mut dyn FnMut(usize) -> usize) -> String {

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use halcyon::coerce::TimeZone;
-use halcyon::{Deadline, Session, SessionState, SqlError, SqlState, Statement};
+use halcyon::{Session, SessionState, SqlError, SqlState, Statement};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::rows::{FLUSH_BYTES, Paused, RowStream};
@@ -318,7 +318,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         limit: u64,
     ) -> Result<(Paused, u64), Failure> {
         let mut sent = 0;
-        let deadline = self.session.deadline();
         loop {
             let out = &mut self.output.buffer;
             match blocking(|| rows.encode(out, &mut sent, limit)) {
@@ -326,18 +325,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Ok(paused) => return Ok((paused, sent)),
                 Err(error) => {
                     self.session.fail_transaction();
-                    return Err(explained(deadline.as_ref(), error).into());
+                    return Err(error.into());
                 }
             }
         }
-    }
-}
-
-/// An error as it is to be reported: a cancellation may have been the statement timeout's.
-fn explained(deadline: Option<&Deadline>, error: SqlError) -> SqlError {
-    match deadline {
-        Some(deadline) => deadline.explain(error),
-        None => error,
     }
 }
 

@@ -121,9 +121,9 @@ fn a_transaction_program_commits_once_or_not_at_all() {
     assert_eq!(moved.unwrap(), 3);
     let failed: Result<(), SqlError> = session.transaction(|tx| {
         tx.execute("DELETE FROM item", &[])?;
-        Err(SqlError::new(SqlState::RAISE_EXCEPTION, "changed my mind"))
+        Err(SqlError::new(SqlState::DATA_EXCEPTION, "changed my mind"))
     });
-    assert_eq!(state(failed), SqlState::RAISE_EXCEPTION);
+    assert_eq!(state(failed), SqlState::DATA_EXCEPTION);
     assert_eq!(rows(&mut session, "SELECT stock FROM item ORDER BY id"), ["7", "13"]);
 }
 

@@ -97,6 +97,20 @@ impl Probe {
         Ok(fit(value, self.from, self.to))
     }
 
+    /// The constant compared with a key of whole numbers, without its fraction.
+    fn whole_constant(&self) -> Option<i128> {
+        matches!(self.to, Type::Int16 | Type::Int32 | Type::Int64).then_some(())?;
+        match (self.program.as_constant()?, self.from) {
+            (Value::Int16(value), _) => Some(*value as i128),
+            (Value::Int32(value), _) => Some(*value as i128),
+            (Value::Int64(value), _) => Some(*value as i128),
+            (Value::Decimal(value), Type::Decimal { scale: scale @ 0.., .. }) => {
+                Some(value / power_of_ten(scale as u32)?)
+            }
+            _ => None,
+        }
+    }
+
     /// The parameter that the probe is, if the column has its type.
     pub(super) fn as_param(&self) -> Option<usize> {
         self.program.as_param().filter(|_| self.from == self.to)
@@ -202,7 +216,7 @@ struct Sarg<'c> {
 
 enum Test<'c> {
     Compare(Compare, &'c Ir, Type),
-    In(&'c [Ir], Type),
+    In(Vec<&'c Ir>, Type),
     NotNull,
 }
 
@@ -232,7 +246,7 @@ const RANK_ORDER: u32 = 50;
 const RANK_FULL: u32 = 100;
 
 /// The widest range of integer constants that counts as small.
-const SMALL_RANGE: i64 = 4_096;
+const SMALL_RANGE: i128 = 4_096;
 
 /// Chooses how to read a table; None if that would mean all of it, and nobody said it may.
 pub(super) fn choose(
@@ -356,9 +370,9 @@ fn prefix(
             _ => None,
         });
         let found = equal.or_else(|| {
-            of_column().filter(|_| !has_list).find_map(|sarg| match sarg.test {
+            of_column().filter(|_| !has_list).find_map(|sarg| match &sarg.test {
                 Test::In(list, ty) => {
-                    let probes = list.iter().map(|ir| Probe::new(ir, ty, to)).collect();
+                    let probes = list.iter().map(|ir| Probe::new(ir, *ty, to)).collect();
                     Some((sarg.condition, Part::Many(probes)))
                 }
                 _ => None,
@@ -413,20 +427,13 @@ fn range(
 
 /// Whether a range with two ends reads few keys, as far as can be known.
 fn is_small(range: &Range) -> bool {
-    let constant = |end: &Option<End>| {
-        let program = end.as_ref()?.probe.program.as_constant()?;
-        match program {
-            Value::Int16(value) => Some(*value as i64),
-            Value::Int32(value) => Some(*value as i64),
-            Value::Int64(value) => Some(*value),
-            _ => None,
-        }
-    };
-    let is_constant =
-        |end: &Option<End>| end.as_ref().is_some_and(|end| end.probe.program.as_constant().is_some());
-    match (constant(&range.low), constant(&range.high)) {
-        (Some(low), Some(high)) => high.saturating_sub(low) <= SMALL_RANGE,
-        _ => !is_constant(&range.low) && !is_constant(&range.high),
+    let (Some(low), Some(high)) = (&range.low, &range.high) else { return false };
+    match (low.probe.program.as_constant(), high.probe.program.as_constant()) {
+        (None, None) => true,
+        _ => match (low.probe.whole_constant(), high.probe.whole_constant()) {
+            (Some(low), Some(high)) => high.saturating_sub(low) <= SMALL_RANGE,
+            _ => false,
+        },
     }
 }
 
@@ -506,6 +513,11 @@ fn sargs<'c>(scan: &Scan, conditions: &'c [Ir], bound: &Bound) -> Vec<Sarg<'c>> 
             Ir::InList { of, list, negated: false } => {
                 let known = list.iter().all(|ir| ir.reads_only(&|slot| bound.contains(slot)));
                 if let (Some((column, ty)), true) = (key_column(scan, of), known) {
+                    push(column, Test::In(list.iter().collect(), ty));
+                }
+            }
+            Ir::Or(parts) => {
+                if let Some((column, ty, list)) = alternatives(scan, parts, bound) {
                     push(column, Test::In(list, ty));
                 }
             }
@@ -518,6 +530,34 @@ fn sargs<'c>(scan: &Scan, conditions: &'c [Ir], bound: &Bound) -> Vec<Sarg<'c>> 
         }
     }
     found
+}
+
+/// `a = 1 OR a = 2 OR a IN (3, 4)`: the column and its values.
+fn alternatives<'c>(
+    scan: &Scan,
+    parts: &'c [Ir],
+    bound: &Bound,
+) -> Option<(u16, Type, Vec<&'c Ir>)> {
+    let known = |ir: &Ir| ir.reads_only(&|slot| bound.contains(slot));
+    let mut found: Option<(u16, Type)> = None;
+    let mut values = vec![];
+    for part in parts {
+        let (of, list) = match part {
+            Ir::Compare { op: Compare::Eq, left, right } if key_column(scan, left).is_some() => {
+                (left, std::slice::from_ref(&**right))
+            }
+            Ir::Compare { op: Compare::Eq, left, right } => (right, std::slice::from_ref(&**left)),
+            Ir::InList { of, list, negated: false } => (of, &list[..]),
+            _ => return None,
+        };
+        let key = key_column(scan, of)?;
+        if found.is_some_and(|found| found != key) || !list.iter().all(known) {
+            return None;
+        }
+        found = Some(key);
+        values.extend(list);
+    }
+    found.map(|(column, ty)| (column, ty, values))
 }
 
 /// The column that an expression is, perhaps widened without loss, and the type it is compared in.

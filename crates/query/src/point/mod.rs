@@ -19,7 +19,8 @@
 //! 2. It gives the rows that the analytical executor gives. Both are checked by `tests/point.rs`.
 //!
 //! Cost: rows are pushed through closures on the stack; nothing is allocated for a row, nor for an
-//! execution once the scratch is warm (`tests/point_alloc.rs` counts).
+//! execution once the scratch is warm (`tests/point.rs` counts), but one vector where several
+//! partitions are merged in order, and what DataFusion's functions take.
 
 mod access;
 mod aggregate;
@@ -54,6 +55,8 @@ pub struct PointPlan {
     slot_count: usize,
     node_count: usize,
     state_count: usize,
+    /// What every scan locks: table, and the value that fixes the partition.
+    locks: Vec<(usize, Option<access::Probe>)>,
     fast: Option<run::UniqueLookup>,
 }
 

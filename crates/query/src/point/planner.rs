@@ -3,12 +3,12 @@
 use datafusion::logical_expr::LogicalPlan;
 
 use super::PointPlan;
-use super::access::{self, Access, Choice, Path, RANK_UNIQUE, Wanted};
+use super::access::{self, Access, Choice, Path, Probe, RANK_UNIQUE, Wanted};
 use super::aggregate::{Function, Rule};
 use super::rel::{Builder, JoinKind, JoinRel, Rel, Scan, SortKey};
 use super::run::UniqueLookup;
 use crate::error::Result;
-use crate::scalar::{Ir, Program};
+use crate::scalar::{Compare, Ir, Program};
 
 /// A step of a plan. `id` counts its rows.
 pub(super) struct Node {
@@ -101,6 +101,9 @@ pub(super) fn compile(plan: &LogicalPlan) -> Result<Option<PointPlan>> {
     let Some(planned) = planner.plan(&rel, vec![], &bound, none) else { return Ok(None) };
     let (node_count, state_count) = (planner.node_count, planner.state_count);
     let fast = UniqueLookup::of(&planned.node, &output, steps.is_empty(), &builder.tables);
+    let mut locks = vec![];
+    steps.iter().for_each(|(node, _, _)| collect_locks(node, &mut locks));
+    collect_locks(&planned.node, &mut locks);
     Ok(Some(PointPlan {
         slot_count: builder.slots.len(),
         tables: builder.tables,
@@ -109,8 +112,18 @@ pub(super) fn compile(plan: &LogicalPlan) -> Result<Option<PointPlan>> {
         output,
         node_count,
         state_count,
+        locks,
         fast,
     }))
+}
+
+/// Notes the table of every scan, and what fixes its partition before the plan runs.
+fn collect_locks(node: &Node, locks: &mut Vec<(usize, Option<Probe>)>) {
+    if let Kind::Scan(scan) = &node.kind {
+        let pin = scan.access.pin.clone().filter(|pin| pin.known);
+        locks.push((scan.table, pin));
+    }
+    node.kind.inputs().into_iter().for_each(|input| collect_locks(input, locks));
 }
 
 struct Planner<'b> {
@@ -249,8 +262,10 @@ impl Planner<'_> {
         wanted: Wanted<'_>,
     ) -> Option<Planned> {
         let computed = |slot: usize| defs.iter().any(|(other, _)| *other == slot);
+        // DataFusion computes a cast once for several conditions; an index wants to see through it.
+        let conditions = conditions.into_iter().map(|ir| see_through(ir, defs));
         let (below, above): (Vec<Ir>, Vec<Ir>) =
-            conditions.into_iter().partition(|ir| ir.reads_only(&|slot| !computed(slot)));
+            conditions.partition(|ir| ir.reads_only(&|slot| !computed(slot)));
         let on_computed = wanted.keys.iter().any(|key| computed(key.slot));
         let inner = match on_computed || !above.is_empty() {
             true => Wanted { keys: if on_computed { &[] } else { wanted.keys }, limited: false },
@@ -273,6 +288,7 @@ impl Planner<'_> {
     ) -> Option<Planned> {
         let mut members = vec![];
         flatten(rel, &mut members, &mut conditions);
+        add_implied(&members, &mut conditions);
         let mut bound = bound.clone();
         let mut so_far: Option<Planned> = None;
         while !members.is_empty() {
@@ -414,6 +430,25 @@ impl Planner<'_> {
     }
 }
 
+/// A condition with computed slots that are casts of columns replaced by what they are.
+fn see_through(condition: Ir, defs: &[(usize, Ir)]) -> Ir {
+    let replaced = |ir: Box<Ir>| -> Box<Ir> {
+        let Ir::Slot(slot, _) = *ir else { return ir };
+        let def = defs.iter().find(|(other, def)| {
+            let is_cast = matches!(def, Ir::Cast { of, .. } if matches!(**of, Ir::Slot(..)));
+            *other == slot && is_cast
+        });
+        def.map_or(ir, |(_, def)| def.clone().into())
+    };
+    match condition {
+        Ir::Compare { op, left, right } => {
+            Ir::Compare { op, left: replaced(left), right: replaced(right) }
+        }
+        Ir::InList { of, list, negated } => Ir::InList { of: replaced(of), list, negated },
+        other => other,
+    }
+}
+
 /// Takes inner joins apart.
 fn flatten<'r>(rel: &'r Rel, members: &mut Vec<&'r Rel>, conditions: &mut Vec<Ir>) {
     match rel {
@@ -428,6 +463,40 @@ fn flatten<'r>(rel: &'r Rel, members: &mut Vec<&'r Rel>, conditions: &mut Vec<Ir
         }
         other => members.push(other),
     }
+}
+
+/// Adds `b = 1` where `a = b` and `a = 1` hold: it fixes the partition of b's table beforehand.
+fn add_implied(members: &[&Rel], conditions: &mut Vec<Ir>) {
+    let mut known: Vec<(usize, Ir)> = vec![];
+    let own = members.iter().filter_map(|member| match member {
+        Rel::Scan(scan) => Some(&scan.conditions),
+        _ => None,
+    });
+    for condition in conditions.iter().chain(own.flatten()) {
+        let Ir::Compare { op: Compare::Eq, left, right } = condition else { continue };
+        let constant = |ir: &Ir| matches!(ir, Ir::Param(..) | Ir::Const(..));
+        match (&**left, &**right) {
+            (Ir::Slot(slot, _), value) if constant(value) => known.push((*slot, value.clone())),
+            (value, Ir::Slot(slot, _)) if constant(value) => known.push((*slot, value.clone())),
+            _ => {}
+        }
+    }
+    let mut implied = vec![];
+    for condition in conditions.iter() {
+        let Ir::Compare { op: Compare::Eq, left, right } = condition else { continue };
+        let (Ir::Slot(a, a_ty), Ir::Slot(b, b_ty)) = (&**left, &**right) else { continue };
+        let value = |slot: usize| known.iter().find(|(known, _)| *known == slot);
+        let (slot, ty, value) = match (value(*a), value(*b)) {
+            (Some((_, value)), None) => (*b, *b_ty, value),
+            (None, Some((_, value))) => (*a, *a_ty, value),
+            _ => continue,
+        };
+        if value.ty() == Some(ty) {
+            let (left, right) = (Ir::Slot(slot, ty).into(), value.clone().into());
+            implied.push(Ir::Compare { op: Compare::Eq, left, right });
+        }
+    }
+    conditions.extend(implied);
 }
 
 fn is_inner(rel: &Rel) -> bool {

@@ -59,44 +59,19 @@ pub(super) fn needs(plan: &PointPlan, env: &Env<'_>, needs: &mut Vec<Need>) -> R
     if let Some(fast) = &plan.fast {
         return fast.needs(&plan.tables, env, &mut add);
     }
-    for (node, _, _) in &plan.subqueries {
-        node_needs(node, &plan.tables, env, &mut add)?;
-    }
-    node_needs(&plan.root, &plan.tables, env, &mut add)
-}
-
-fn node_needs(
-    node: &Node,
-    tables: &[Arc<Table>],
-    env: &Env<'_>,
-    add: &mut dyn FnMut(Need),
-) -> Result<()> {
-    if let Kind::Scan(scan) = &node.kind {
-        return scan_needs(scan, tables, env, add);
-    }
-    node.kind.inputs().into_iter().try_for_each(|input| node_needs(input, tables, env, add))
-}
-
-fn scan_needs(
-    scan: &ScanNode,
-    tables: &[Arc<Table>],
-    env: &Env<'_>,
-    add: &mut dyn FnMut(Need),
-) -> Result<()> {
-    let mut need = |partition| add(Need { table: scan.table, partition, mode: Mode::Shared });
-    let count = tables[scan.table].cells.len() as u32;
-    if count == 1 {
-        need(Some(0));
-        return Ok(());
-    }
-    match &scan.access.pin {
-        Some(pin) if pin.known => {
-            let arena = Arena::new();
-            if let Some(value) = pin.exact_in(&[], env, &arena)? {
-                need(Some(partition_of(value, count)));
-            }
-        }
-        _ => need(None),
+    let arena = Arena::new();
+    for (table, pin) in &plan.locks {
+        let count = plan.tables[*table].cells.len() as u32;
+        let partition = match pin {
+            _ if count == 1 => Some(0),
+            None => None,
+            Some(pin) => match pin.exact_in(&[], env, &arena)? {
+                Some(value) => Some(partition_of(value, count)),
+                // Equal to nothing: no row is read.
+                None => continue,
+            },
+        };
+        add(Need { table: *table, partition, mode: Mode::Shared });
     }
     Ok(())
 }

@@ -12,23 +12,32 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::execution_props::ExecutionProps;
-use datafusion::logical_expr::{ColumnarValue, Expr, ExprSchemable, Operator};
-use datafusion::physical_expr::expressions::BinaryExpr;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{ColumnarValue, Expr, ExprSchemable, ScalarUDF};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
-use halcyon_base::SqlState;
 use halcyon_store::{Interval, Type, Value, ValueRef};
 
 use super::ir::{Ir, storage_type};
 use super::lower::{Columns, not_ours, try_lower, value_of};
 use super::{Arena, Frame};
+use crate::arithmetic::check;
 use crate::error::{Result, SqlError};
+
+/// How a foreign node gets its value.
+#[derive(Debug)]
+enum Evaluate {
+    /// By DataFusion's kernels.
+    Physical(Arc<dyn PhysicalExpr>),
+    /// A function that belongs to the execution, such as `nextval`; the inputs are its arguments.
+    Late(Arc<ScalarUDF>),
+}
 
 /// An expression of DataFusion over inputs of ours.
 #[derive(Debug)]
 pub struct Foreign {
-    expr: Arc<dyn PhysicalExpr>,
-    /// What `expr` was made from: columns are those of `schema`.
+    evaluate: Evaluate,
+    /// What is evaluated: columns are those of `schema`.
     body: Expr,
     schema: SchemaRef,
     inputs: Vec<Ir>,
@@ -47,11 +56,33 @@ impl Foreign {
         let schema = Arc::new(Schema::new(inputs.fields));
         let df_schema = DFSchema::try_from(Arc::clone(&schema)).map_err(not_ours)?;
         let (props, context) = (ExecutionProps::new(), PhysicalPlanningContext::default());
+        // Arithmetic that fails where it would wrap, as in the analytical executor.
+        let checked = body.clone().transform_up(|expr| check(expr, &df_schema));
+        let checked = checked.map_err(not_ours)?.data;
         let physical =
-            create_physical_expr(&body, &df_schema, &props, &context).map_err(not_ours)?;
-        let physical = physical.transform_up(checked).map_err(not_ours)?.data;
+            create_physical_expr(&checked, &df_schema, &props, &context).map_err(not_ours)?;
         let shown = expr.to_string();
-        Ok(Foreign { expr: physical, body, schema, inputs: inputs.irs, ty, shown })
+        let evaluate = Evaluate::Physical(physical);
+        Ok(Foreign { evaluate, body, schema, inputs: inputs.irs, ty, shown })
+    }
+
+    /// Wraps a function whose value belongs to the execution.
+    pub(super) fn late(
+        call: &ScalarFunction,
+        whole: &Expr,
+        columns: &Columns<'_>,
+    ) -> Result<Foreign> {
+        let data_type = whole.get_type(columns.schema).map_err(not_ours)?;
+        let ty = storage_type(&data_type).ok_or_else(|| not_ours(&data_type))?;
+        let (mut fields, mut inputs) = (vec![], vec![]);
+        for (position, arg) in call.args.iter().enumerate() {
+            let data_type = arg.get_type(columns.schema).map_err(not_ours)?;
+            let input = try_lower(arg, columns)?.ok_or_else(|| not_ours(&data_type))?;
+            fields.push(Field::new(format!("c{position}"), data_type, true));
+            inputs.push(input);
+        }
+        let (evaluate, schema) = (Evaluate::Late(Arc::clone(&call.func)), Schema::new(fields).into());
+        Ok(Foreign { evaluate, body: whole.clone(), schema, inputs, ty, shown: whole.to_string() })
     }
 
     /// The type of the result.
@@ -71,15 +102,28 @@ impl Foreign {
         frame: &Frame<'_, 'a>,
     ) -> Result<ValueRef<'a>> {
         let fields = self.schema.fields().iter();
-        let arrays = fields.zip(inputs).map(|(field, value)| {
-            scalar_of(value?, field.data_type())?.to_array().map_err(error_of)
-        });
+        let scalars = fields.zip(inputs).map(|(field, value)| scalar_of(value?, field.data_type()));
+        let expr = match &self.evaluate {
+            Evaluate::Physical(expr) => expr,
+            Evaluate::Late(func) => {
+                let literal = |scalar: Result<ScalarValue>| Ok(Expr::Literal(scalar?, None));
+                let args = scalars.map(literal).collect::<Result<Vec<_>>>()?;
+                let call = ScalarFunction { func: Arc::clone(func), args };
+                let scalar = match crate::functions::bind_call(call, frame.env)? {
+                    Expr::Literal(scalar, _) => scalar,
+                    bound => evaluate_alone(&bound)?,
+                };
+                let value = value_of(&scalar).ok_or_else(|| not_ours(scalar.data_type()))?;
+                return Ok(keep(value, frame.arena));
+            }
+        };
+        let arrays = scalars.map(|scalar| scalar?.to_array().map_err(error_of));
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
         let arrays = arrays.collect::<Result<Vec<_>>>()?;
         let batch =
             RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
                 .map_err(|error| error_of(error.into()))?;
-        let scalar = match self.expr.evaluate(&batch).map_err(error_of)? {
+        let scalar = match expr.evaluate(&batch).map_err(error_of)? {
             ColumnarValue::Scalar(scalar) => scalar,
             ColumnarValue::Array(array) => {
                 ScalarValue::try_from_array(&array, 0).map_err(error_of)?
@@ -129,7 +173,9 @@ impl Inputs<'_> {
         }
         let ty = expr.get_type(self.columns.schema).map_err(not_ours)?;
         match try_lower(&expr, self.columns)? {
-            Some(Ir::Foreign(inner)) => self.splice(&inner),
+            Some(Ir::Foreign(inner)) if matches!(inner.evaluate, Evaluate::Physical(_)) => {
+                self.splice(&inner)
+            }
             Some(ir) if ty != DataType::Null => Ok(self.column(ir, ty)),
             _ => self.take_children(expr),
         }
@@ -159,20 +205,19 @@ impl Inputs<'_> {
     }
 }
 
-/// Makes arithmetic fail where it would wrap.
-fn checked(
-    expr: Arc<dyn PhysicalExpr>,
-) -> datafusion::common::Result<Transformed<Arc<dyn PhysicalExpr>>> {
-    let Some(binary) = expr.downcast_ref::<BinaryExpr>() else {
-        return Ok(Transformed::no(expr));
-    };
-    let arithmetic = [Operator::Plus, Operator::Minus, Operator::Multiply];
-    if !arithmetic.contains(binary.op()) {
-        return Ok(Transformed::no(expr));
+/// Evaluates an expression without inputs.
+fn evaluate_alone(expr: &Expr) -> Result<ScalarValue> {
+    let (props, context) = (ExecutionProps::new(), PhysicalPlanningContext::default());
+    let empty = DFSchema::empty();
+    let physical = create_physical_expr(expr, &empty, &props, &context).map_err(error_of)?;
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
+    let schema = Arc::clone(empty.inner());
+    let batch = RecordBatch::try_new_with_options(schema, vec![], &options)
+        .map_err(|error| error_of(error.into()))?;
+    match physical.evaluate(&batch).map_err(error_of)? {
+        ColumnarValue::Scalar(scalar) => Ok(scalar),
+        ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).map_err(error_of),
     }
-    let (left, right) = (Arc::clone(binary.left()), Arc::clone(binary.right()));
-    let checked = BinaryExpr::new(left, *binary.op(), right).with_fail_on_overflow(true);
-    Ok(Transformed::yes(Arc::new(checked)))
 }
 
 /// A value as a scalar of this Arrow type.
@@ -220,20 +265,7 @@ pub(super) fn keep<'a>(value: Value, arena: &'a Arena) -> ValueRef<'a> {
     }
 }
 
-/// The error of a kernel, by its SQLSTATE.
+/// The error of a kernel, as clients get it.
 fn error_of(error: DataFusionError) -> SqlError {
-    use arrow::error::ArrowError;
-    let state = match error.find_root() {
-        DataFusionError::ArrowError(error, _) => match &**error {
-            ArrowError::DivideByZero => SqlState::DIVISION_BY_ZERO,
-            ArrowError::ArithmeticOverflow(_) => SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-            ArrowError::CastError(_) | ArrowError::ParseError(_) => {
-                SqlState::INVALID_TEXT_REPRESENTATION
-            }
-            _ => SqlState::DATA_EXCEPTION,
-        },
-        DataFusionError::NotImplemented(_) => SqlState::FEATURE_NOT_SUPPORTED,
-        _ => SqlState::DATA_EXCEPTION,
-    };
-    SqlError::new(state, error.strip_backtrace())
+    crate::diagnose::sql_error(error, "")
 }

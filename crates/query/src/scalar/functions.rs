@@ -84,6 +84,12 @@ impl Function {
     }
 }
 
+/// Whether a function reads the clock and nothing else; these have typed forms.
+pub(super) fn is_clock(name: &str) -> bool {
+    let names = ["now", "current_timestamp", "transaction_timestamp", "statement_timestamp"];
+    names.contains(&name) || name == "clock_timestamp"
+}
+
 /// The typed form of a call, if there is one for these types.
 pub(super) fn lower(
     call: &ScalarFunction,
@@ -132,7 +138,7 @@ fn typed(name: &str, mut args: Vec<Ir>, ty: Type) -> Option<Ir> {
         ("least", list) if all_are(list, ty) => Function::Least,
         ("coalesce" | "nvl", list) if all_are(list, ty) => return Some(coalesce(args, ty)),
         ("nullif", [a, b]) if fit_type(*a, *b) && *a == ty => return Some(null_if(args, ty)),
-        ("now" | "transaction_timestamp", []) if ty == TimestampTz => Function::Now,
+        ("now" | "current_timestamp" | "transaction_timestamp", []) if ty == TimestampTz => Function::Now,
         ("statement_timestamp", []) if ty == TimestampTz => Function::StatementTime,
         ("clock_timestamp", []) if ty == TimestampTz => Function::ClockTime,
         ("date_part", [Text, Date | Timestamp]) if matches!(ty, Int32 | Float64) => {

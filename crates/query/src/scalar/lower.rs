@@ -14,6 +14,7 @@ use super::foreign::Foreign;
 use super::functions;
 use super::ir::{Arith, Compare, Ir, fit_type, storage_type};
 use crate::error::{Result, SqlError};
+use crate::functions::belongs_to_execution as is_late;
 
 /// What the columns of an expression mean.
 pub struct Columns<'a> {
@@ -77,6 +78,9 @@ fn typed(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
             let (slot, ty) = columns.resolve(column)?;
             let ty = storage_type(ty).ok_or_else(|| not_ours(ty))?;
             return Ok(Some(Ir::Slot(slot, ty)));
+        }
+        Expr::ScalarFunction(call) if is_late(call.name()) && !functions::is_clock(call.name()) => {
+            return Ok(Some(Ir::Foreign(Foreign::late(call, expr, columns)?.into())));
         }
         Expr::Placeholder(placeholder) => return parameter(&placeholder.id, &placeholder.field),
         _ if SLOW.get() => return Ok(None),

@@ -3,7 +3,7 @@
 use halcyon::{SqlError, SqlState};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Connection, Failure, blocking, explained};
+use super::{Connection, Failure, blocking};
 use crate::rows::FLUSH_BYTES;
 use crate::wire::frontend::{Message, ProtocolError};
 
@@ -53,7 +53,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Sends data, each row in a message of its own as drivers expect.
     pub(super) async fn copy_out(&mut self, columns: usize, binary: bool) -> Result<(), Failure> {
         self.output.copy_response(b'H', columns, binary);
-        let deadline = self.session.deadline();
         loop {
             let output = &mut self.output;
             let session = &mut self.session;
@@ -64,8 +63,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     }
                 }
                 Ok::<_, SqlError>(None)
-            })
-            .map_err(|error| explained(deadline.as_ref(), error))?;
+            })?;
             if let Some(tag) = tag {
                 self.output.put_empty(b'c');
                 self.tell_changes();

@@ -1,0 +1,207 @@
+//! Typed programs against DataFusion's evaluation of the same expressions.
+//!
+//! Strategy: random expressions as SQL text over one row of every type, bound as queries are, then
+//! evaluated by [`Program::compile`] and its slow twin over rows of ordinary, extreme and NULL
+//! values. Invariant: the same value, or errors of the same SQLSTATE. Where evaluation order decides
+//! whether an error is met at all (AND, OR, CASE, COALESCE, …), an error on one side alone passes.
+
+use std::sync::Arc;
+
+use datafusion::common::DFSchema;
+use halcyon_base::rng::Rng;
+use halcyon_query::analytic::DataFusion;
+use halcyon_query::bind::Binder;
+use halcyon_query::catalog::Catalog;
+use halcyon_query::exec::{Clock, Env, SessionVars};
+use halcyon_query::parse::{self, ast};
+use halcyon_query::scalar::{Arena, Program};
+use halcyon_query::types::SqlType;
+use halcyon_store::ValueRef;
+use halcyon_txn::CancelToken;
+
+const COLUMNS: [(&str, SqlType); 10] = [
+    ("s", SqlType::SmallInt),
+    ("i", SqlType::Integer),
+    ("l", SqlType::BigInt),
+    ("d", SqlType::Double),
+    ("n", SqlType::Decimal { precision: 9, scale: 2 }),
+    ("t", SqlType::Text),
+    ("u", SqlType::Text),
+    ("b", SqlType::Boolean),
+    ("da", SqlType::Date),
+    ("ts", SqlType::Timestamp),
+];
+
+/// An expression of a kind: `i`nteger, `d`ouble, `n`umeric, `t`ext, `b`oolean, `a` date or timestamp.
+fn random(rng: &mut Rng, kind: char, depth: u32) -> String {
+    let leaf = depth == 0 || rng.below(4) == 0;
+    let sub = |rng: &mut Rng, kind| random(rng, kind, depth.saturating_sub(1));
+    match kind {
+        'i' if leaf => (*rng.pick(&["s", "i", "l", "1", "7", "-3", "2147483647", "0"])).into(),
+        'd' if leaf => (*rng.pick(&["d", "1.5::double precision", "l::double precision"])).into(),
+        'n' if leaf => (*rng.pick(&["n", "1.25", "0.5", "i::numeric(12,2)"])).into(),
+        't' if leaf => (*rng.pick(&["t", "u", "'ab'", "'Äö%'", "''"])).into(),
+        'b' if leaf => (*rng.pick(&["b", "true", "false", "NULL::boolean"])).into(),
+        'a' if leaf => (*rng.pick(&["ts", "TIMESTAMP '2024-02-29 12:34:56'"])).into(),
+        'i' => {
+            let (a, b) = (sub(rng, 'i'), sub(rng, 'i'));
+            match rng.below(9) {
+                0..5 => format!("({a} {} {b})", rng.pick(&["+", "-", "*", "/", "%"])),
+                5 => format!("abs({a})"),
+                6 => format!("length({})", sub(rng, 't')),
+                7 => format!("strpos({}, {})", sub(rng, 't'), sub(rng, 't')),
+                _ => format!("CASE WHEN {} THEN {a} ELSE {b} END", sub(rng, 'b')),
+            }
+        }
+        'd' => {
+            let (a, b) = (sub(rng, 'd'), sub(rng, 'd'));
+            match rng.below(3) {
+                0 => format!("floor({a})"),
+                1 => format!("coalesce({a}, {b})"),
+                _ => format!("({a} {} {b})", rng.pick(&["+", "-", "*", "/"])),
+            }
+        }
+        'n' => {
+            let (a, b) = (sub(rng, 'n'), sub(rng, 'n'));
+            match rng.below(4) {
+                0 => format!("abs({a})"),
+                1 => format!("({a})::numeric(12,1)"),
+                _ => format!("({a} {} {b})", rng.pick(&["+", "-", "*"])),
+            }
+        }
+        't' => {
+            let (a, b) = (sub(rng, 't'), sub(rng, 't'));
+            let n = rng.below(4);
+            match rng.below(8) {
+                0 => format!("lower({a})"),
+                1 => format!("upper({a})"),
+                2 => format!("({a} || {b})"),
+                3 => format!("substr({a}, {n}, 2)"),
+                4 => format!("left({a}, {n})"),
+                5 => format!("right({a}, {n})"),
+                6 => format!("replace({a}, 'a', {b})"),
+                _ => format!("btrim({a})"),
+            }
+        }
+        'a' => {
+            let of = sub(rng, 'a');
+            let unit = rng.pick(&["1 month", "3 days", "2 hours", "1 year"]);
+            format!("({of} {} INTERVAL '{unit}')", rng.pick(&["+", "-"]))
+        }
+        _ => {
+            let kind = *rng.pick(&['i', 'd', 'n', 't', 'a', 'b']);
+            let (a, b) = (sub(rng, kind), sub(rng, kind));
+            let op = rng.pick(&["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM"]);
+            match rng.below(8) {
+                0 => format!("({} AND {})", sub(rng, 'b'), sub(rng, 'b')),
+                1 => format!("({} OR {})", sub(rng, 'b'), sub(rng, 'b')),
+                2 => format!("(NOT {})", sub(rng, 'b')),
+                3 => format!("({a} IS NULL)"),
+                4 => format!("({} LIKE '%a_%')", sub(rng, 't')),
+                5 => format!("({a} IN ({b}, {}))", sub(rng, kind)),
+                _ => format!("({a} {op} {b})"),
+            }
+        }
+    }
+}
+
+/// A row of values, a third of them NULL or extreme.
+fn row(rng: &mut Rng) -> [ValueRef<'static>; 10] {
+    let days = rng.range(-20_000..20_000);
+    let mut values = [
+        ValueRef::Int16(*rng.pick(&[0, 1, -7, i16::MAX, i16::MIN])),
+        ValueRef::Int32(*rng.pick(&[0, 3, -2, 100, i32::MAX, i32::MIN])),
+        ValueRef::Int64(*rng.pick(&[0, 5, -1, 1 << 40, i64::MAX, i64::MIN])),
+        ValueRef::Float64(*rng.pick(&[0.0, 1.5, -2.25, 1e300, 3.0])),
+        ValueRef::Decimal(*rng.pick(&[0, 125, -50, 999_999_999])),
+        ValueRef::Text(rng.pick::<&str>(&["", "a", "Abc", "äÖü ", "  banana"])),
+        ValueRef::Text(rng.pick::<&str>(&["a", "an", "%", "Z"])),
+        ValueRef::Bool(rng.below(2) == 0),
+        ValueRef::Date(days as i32),
+        ValueRef::Timestamp(days * 86_400_000_000 + 12_345),
+    ];
+    for value in &mut values {
+        if rng.below(6) == 0 {
+            *value = ValueRef::Null;
+        }
+    }
+    values
+}
+
+#[test]
+fn programs_agree_with_their_slow_twins() {
+    let catalog = Arc::new(Catalog::initial());
+    let session = SessionVars {
+        user: "halcyon".into(),
+        session_user: "halcyon".into(),
+        database: "halcyon".into(),
+        search_path: vec!["public".into()],
+        time_zone: "UTC".into(),
+        threads: 1,
+        memory_bytes: 1 << 30,
+        session_id: 1,
+        sequence_values: Arc::default(),
+    };
+    let df = DataFusion::new();
+    let binder = Binder::new(&catalog, &session, &df);
+    let fields: Vec<_> = COLUMNS.iter().map(|(name, ty)| ty.field(name, true)).collect();
+    let schema = DFSchema::try_from(arrow::datatypes::Schema::new(fields)).expect("distinct");
+    let cancel = CancelToken::new();
+    let env = Env {
+        catalog: &catalog,
+        params: &[],
+        session: &session,
+        clock: Clock::since(1_700_000_000_000_000),
+        cancel: &cancel,
+    };
+    let seed = std::env::var("HALCYON_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut rng = Rng::new(seed);
+    let (mut values, mut errors) = (0, 0);
+    for round in 0..600 {
+        let kind = *rng.pick(&['i', 'd', 'n', 't', 'b', 'a']);
+        let text = random(&mut rng, kind, 3);
+        let statement = format!("SELECT {text}");
+        let parsed = parse::parse(&statement).expect("well formed").remove(0);
+        let ast::Statement::Query(query) = parsed.statement else { panic!("a query") };
+        let ast::SetExpr::Select(select) = *query.body else { panic!("a SELECT") };
+        let ast::SelectItem::UnnamedExpr(tree) = &select.projection[0] else { panic!("one item") };
+        // A constant that overflows is refused while it is bound.
+        let Ok(expr) = binder.expr(tree, &schema) else { continue };
+        let (Ok(fast), Ok(slow)) =
+            (Program::compile(&expr, &schema), Program::compile_slow(&expr, &schema))
+        else {
+            panic!("{text} does not compile")
+        };
+        for _ in 0..12 {
+            let row = row(&mut rng);
+            let (arena, slow_arena) = (Arena::new(), Arena::new());
+            let got = fast.eval(&row, &env, &arena);
+            let wanted = slow.eval(&row, &env, &slow_arena);
+            let told = format!("HALCYON_SEED={seed} round {round}: {text}\n{expr}\n{row:?}");
+            match (got, wanted) {
+                (Ok(got), Ok(wanted)) => {
+                    assert_eq!(show(got), show(wanted), "{told}");
+                    values += 1;
+                }
+                (Err(got), Err(wanted)) => {
+                    assert_eq!(got.state(), wanted.state(), "{told}\n{got} / {wanted}");
+                    errors += 1;
+                }
+                (got, wanted) => {
+                    let lazy = [" AND ", " OR ", "CASE", "coalesce", " IN ", "IS DISTINCT"];
+                    let lazy = lazy.iter().any(|word| text.contains(word));
+                    assert!(lazy, "{told}\ntyped: {got:?}\nslow: {wanted:?}");
+                }
+            }
+        }
+    }
+    assert!(values > 3_000 && errors > 100, "{values} values, {errors} errors");
+}
+
+fn show(value: ValueRef<'_>) -> String {
+    match value {
+        // DataFusion tells -0 from 0, PostgreSQL does not.
+        ValueRef::Float64(value) => format!("{}", value + 0.0),
+        other => format!("{other:?}"),
+    }
+}
