@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::deadline::Deadline;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Decimal128Builder,
     FixedSizeBinaryBuilder, PrimitiveBuilder, RecordBatch, RecordBatchOptions, StringViewBuilder,
@@ -10,7 +11,6 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use crate::deadline::Deadline;
 use halcyon_query::analytic::BatchStream;
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::rows::{ResultColumn, RowSet};
@@ -478,7 +478,9 @@ fn array_of<'a>(ty: SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> Arra
         }
         SqlType::TimestampTz => {
             let array = primitive!(TimestampMicrosecondType, values, ValueRef::TimestampTz(v) => v);
-            Arc::new(array.as_primitive::<TimestampMicrosecondType>().clone().with_timezone("+00:00"))
+            Arc::new(
+                array.as_primitive::<TimestampMicrosecondType>().clone().with_timezone("+00:00"),
+            )
         }
         SqlType::Interval => primitive!(IntervalMonthDayNanoType, values,
             ValueRef::Interval(v) => IntervalMonthDayNano::new(v.months, v.days, v.nanos)),

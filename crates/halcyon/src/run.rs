@@ -20,7 +20,9 @@ use halcyon_query::point::Scratch;
 use halcyon_query::rows::{RowSet, RowSink};
 use halcyon_query::utility::{Modes, parse_isolation};
 use halcyon_store::{Partition, Value};
-use halcyon_txn::{CutError, LockError, Manager, Mode, PartitionCell, Transaction, WaitLimits, cut};
+use halcyon_txn::{
+    CutError, LockError, Manager, Mode, PartitionCell, Transaction, WaitLimits, cut,
+};
 
 use crate::deadline::Deadline;
 use crate::outcome::{Outcome, Tag};
@@ -221,8 +223,7 @@ impl Session {
                 _ => &*prepared,
             };
             if let Plan::Ddl(ddl) = &of.plan {
-                if self.lock_catalog(active)? && prepared.catalog_version != self.shared.version()
-                {
+                if self.lock_catalog(active)? && prepared.catalog_version != self.shared.version() {
                     drop(prepared);
                     self.replan(statement)?;
                     continue;
@@ -267,8 +268,13 @@ impl Session {
                     crate::explain::under_locks(of, *analyze, &env, held, &mut self.scratch, out)
                 }
                 Plan::Copy(_) => {
-                    let (copying, outcome) =
-                        crate::copy::start(&prepared, &env, &mut active.tx, &self.locks, &mut self.scratch)?;
+                    let (copying, outcome) = crate::copy::start(
+                        &prepared,
+                        &env,
+                        &mut active.tx,
+                        &self.locks,
+                        &mut self.scratch,
+                    )?;
                     self.copying = copying;
                     Ok(Ran::Other(outcome))
                 }
@@ -293,9 +299,9 @@ pub(crate) fn execute(
             plan.run(env, Roots::Locked(tx, locks), out, scratch)?;
             Ok(Ran::Set { written: None })
         }
-        Plan::Analytical(plan) => {
-            plan.start(env, locked_roots(tx, locks, plan.tables())).map(|batches| Ran::Stream(batches, None))
-        }
+        Plan::Analytical(plan) => plan
+            .start(env, locked_roots(tx, locks, plan.tables()))
+            .map(|batches| Ran::Stream(batches, None)),
         Plan::Write(plan) => {
             let returns = !prepared.columns.is_empty();
             out.reset(prepared.columns.len());
@@ -409,11 +415,10 @@ fn lock_error(error: LockError, table: &Table) -> SqlError {
 
 fn cut_error(error: CutError) -> SqlError {
     match error {
-        CutError::Timeout => SqlError::new(
-            error.sql_state(),
-            "canceling statement due to lock timeout",
-        )
-        .detail("A statement that writes one of the tables ran longer than lock_timeout."),
+        CutError::Timeout => {
+            SqlError::new(error.sql_state(), "canceling statement due to lock timeout")
+                .detail("A statement that writes one of the tables ran longer than lock_timeout.")
+        }
         CutError::Cancelled => cancelled(),
     }
 }

@@ -341,14 +341,17 @@ impl Session {
         match self.run_statement(statement, params, out)? {
             Ran::Set { .. } => Ok(()),
             Ran::Stream(batches, deadline) => {
-                let mut rows = Rows::from_stream(statement.columns(), batches, deadline, self.rows_failed());
+                let mut rows =
+                    Rows::from_stream(statement.columns(), batches, deadline, self.rows_failed());
                 out.reset(rows.columns().len());
                 while let Some(row) = rows.next()? {
                     out.push_row((0..row.len()).map(|column| row.value(column)));
                 }
                 Ok(())
             }
-            Ran::Copying(..) | Ran::Other(_) => Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows")),
+            Ran::Copying(..) | Ran::Other(_) => {
+                Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows"))
+            }
         }
     }
 
@@ -453,11 +456,7 @@ impl Session {
     }
 
     /// The plan of `text`, from the cache if it is there.
-    pub(crate) fn plan(
-        &mut self,
-        text: &str,
-        types: &[Option<SqlType>],
-    ) -> Result<Arc<Prepared>> {
+    pub(crate) fn plan(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
         let catalog = self.current_catalog();
         self.plan_with(text, types, &catalog)
     }
@@ -625,7 +624,8 @@ impl Session {
 
     fn end(&mut self, commit: bool, chain: bool) -> Result<Outcome> {
         let Some(active) = &self.active else {
-            let (state, what) = (SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+            let (state, what) =
+                (SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
             if chain {
                 return Err(SqlError::new(state, what));
             }
@@ -778,8 +778,10 @@ impl Session {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let types: Vec<_> =
-            types.iter().map(|ty| halcyon_query::semantics::sql_type(ty).map(Some)).collect::<Result<_>>()?;
+        let types: Vec<_> = types
+            .iter()
+            .map(|ty| halcyon_query::semantics::sql_type(ty).map(Some))
+            .collect::<Result<_>>()?;
         let statement = self.prepare_typed(text, &types)?;
         self.named.insert(name.to_owned(), statement);
         Ok(())
@@ -796,9 +798,7 @@ impl Session {
                 format!("prepared statement \"{name}\" does not exist"),
             )
         })?;
-        let outcome = self
-            .constants(arguments)
-            .and_then(|params| self.run(&statement, &params));
+        let outcome = self.constants(arguments).and_then(|params| self.run(&statement, &params));
         self.named.insert(name.to_owned(), statement);
         outcome
     }

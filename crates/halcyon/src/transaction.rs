@@ -67,10 +67,7 @@ impl Snapshot {
             let at = self.roots.binary_search_by_key(&id, |(id, _)| *id);
             self.roots[at.expect("the snapshot holds every partition of its catalog")].1.clone()
         };
-        tables
-            .iter()
-            .map(|table| table.cells.iter().map(|cell| root(cell.id)).collect())
-            .collect()
+        tables.iter().map(|table| table.cells.iter().map(|cell| root(cell.id)).collect()).collect()
     }
 }
 
@@ -145,17 +142,12 @@ impl Active {
     }
 }
 
-
-
 impl Session {
     /// Runs `work` in a transaction, commits, and begins again if it fell victim to others.
     ///
     /// `work` may run several times: it must not have effects outside the database. Retries on
     /// 40001 and 40P01 with growing pauses. Errors: those of `work`; the transaction is undone.
-    pub fn transaction<T>(
-        &mut self,
-        mut work: impl FnMut(&mut Session) -> Result<T>,
-    ) -> Result<T> {
+    pub fn transaction<T>(&mut self, mut work: impl FnMut(&mut Session) -> Result<T>) -> Result<T> {
         let mut pause_us = 20;
         loop {
             self.begin(Isolation::Serializable, Access::ReadWrite)?;

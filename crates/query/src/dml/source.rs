@@ -157,10 +157,8 @@ fn constant(expr: &Expr, ty: SqlType, column: &str, zone: &str) -> Option<Result
         AstValue::Null => Ok(Value::Null),
         AstValue::Boolean(value) => literal_value(&ScalarValue::Boolean(Some(*value)), ty, column),
         AstValue::SingleQuotedString(text) | AstValue::EscapedStringLiteral(text) => {
-            // Only these depend on the session, whose zone may change between executions.
-            if ty == SqlType::TimestampTz {
-                return None;
-            }
+            // A time without an offset is read in the zone of the moment it is bound, as
+            // PostgreSQL does.
             let zone = TimeZone::parse(zone).unwrap_or_default();
             coerce::parse_owned(text, ty, &zone)
         }
