@@ -51,7 +51,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             )
             .into());
         }
-        self.statements.remove("");
+        if name.is_empty() {
+            // It goes even if the new one cannot be planned.
+            self.statements.remove("");
+        }
         let declared = types.to_vec();
         let types: Vec<_> = types.iter().map(|oid| parameter::type_of(*oid)).collect();
         let statement = Mutex::new(blocking(|| self.session.prepare_typed(text, &types))?);
