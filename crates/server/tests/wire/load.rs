@@ -19,6 +19,12 @@ fn resident_bytes() -> usize {
 
 /// Raises the limit of this process, where server and clients both are; 1,024 is usual.
 fn allow_open_files(count: usize) {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find(|line| line.starts_with("Max open files"));
+    let soft = line.and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
+    if soft.is_none_or(|soft: usize| soft >= count) {
+        return;
+    }
     let limit = format!("--nofile={count}:");
     let pid = std::process::id().to_string();
     let raised = std::process::Command::new("prlimit").args(["--pid", &pid, &limit]).status();
