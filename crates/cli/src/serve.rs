@@ -27,8 +27,7 @@ pub struct Options {
     #[arg(long)]
     pub demo: bool,
     /// Scale factor of the demo's TPC-H data
-    #[arg(long, value_name = "SF", default_value_t = 0.1, requires = "demo",
-          value_parser = halcyon_lab::tpch::scale_factor)]
+    #[arg(long, value_name = "SF", default_value_t = 0.1, requires = "demo")]
     pub demo_sf: f64,
     /// Certificate chain, PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]

@@ -229,7 +229,6 @@ fn tab_completes_a_name_from_the_catalog() {
     terminal.wait_for("=> ");
     terminal.type_keys("\x03");
     terminal.wait_for("leaves");
-    terminal.wait_for("=> ");
     terminal.type_keys("\x03");
     assert_eq!(terminal.status(), Some(0));
 }

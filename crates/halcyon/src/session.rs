@@ -253,7 +253,7 @@ impl Session {
     ///
     /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 read only.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        self.change_setting(name, Some(value))
+        self.change_setting(&name.to_ascii_lowercase(), Some(value))
     }
 
     /// The value of a setting, as SHOW prints it.

@@ -25,6 +25,7 @@ use halcyon::{Database, Session};
 use serde_json::json;
 
 use crate::measure::Rounds;
+use crate::point::positive;
 use crate::report::{Arm, Reporter};
 use crate::{Failure, Result};
 
@@ -35,8 +36,8 @@ pub use load::load;
 /// Options of `halcyon lab tpch`.
 #[derive(Args, Debug, Clone)]
 pub struct Options {
-    /// Scale factor, at least 0.01: below, the generator repeats keys
-    #[arg(long, default_value_t = 1.0, value_parser = scale_factor)]
+    /// Scale factor
+    #[arg(long, default_value_t = 1.0, value_parser = positive)]
     pub sf: f64,
     /// Times each query runs per arm
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -56,14 +57,6 @@ pub struct Options {
     /// Write the data to DIR, as one Parquet file per table
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
-}
-
-/// A scale factor that the generator makes sound data for.
-pub fn scale_factor(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if (0.01..=1_000.0).contains(&value) => Ok(value),
-        _ => Err("a number from 0.01 to 1000".to_owned()),
-    }
 }
 
 /// The engines of this experiment.

@@ -37,7 +37,16 @@ use extended::Portal;
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A statement under a name of the protocol; portals keep it alive after Close.
-type SharedStatement = Arc<Mutex<Statement>>;
+type SharedStatement = Arc<Parsed>;
+
+/// A statement as Parse made it.
+struct Parsed {
+    /// Lent by cell within; a lock around it lets the connection's task change threads.
+    statement: Mutex<Statement>,
+    /// Parameter types as the client declared them; told back to it unchanged, though we may
+    /// know them under another name.
+    declared: Vec<u32>,
+}
 
 /// A client's connection.
 pub(crate) struct Connection<S> {

@@ -1,10 +1,8 @@
 //! Ctrl-C: ends the statement that runs, not the shell.
 //!
 //! While a line is being edited the terminal gives Ctrl-C as a key, so a signal arrives only while
-//! a statement runs, in the moment between two, or where nobody is at a terminal: there, with no
-//! statement running, it ends the process.
+//! a statement runs or nobody is at a terminal; with no statement running it ends the process.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 type Canceller = Arc<dyn Fn() + Send + Sync>;
@@ -13,7 +11,6 @@ type Canceller = Arc<dyn Fn() + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Interrupt {
     running: Arc<Mutex<Option<Canceller>>>,
-    at_terminal: Arc<AtomicBool>,
 }
 
 /// A statement runs while this lives.
@@ -41,17 +38,10 @@ impl Interrupt {
         Running(self.clone())
     }
 
-    /// From now on somebody types: a signal that comes between two statements is a key pressed too
-    /// late, and means nothing.
-    pub fn at_terminal(&self) {
-        self.at_terminal.store(true, Ordering::Relaxed);
-    }
-
     fn raise(&self) {
         let running = self.running.lock().expect("nobody panics with it").clone();
         match running {
             Some(cancel) => cancel(),
-            None if self.at_terminal.load(Ordering::Relaxed) => {}
             None => std::process::exit(130),
         }
     }
@@ -66,7 +56,7 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
     fn a_signal_cancels_the_statement_that_runs() {

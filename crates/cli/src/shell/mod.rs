@@ -421,7 +421,6 @@ impl Shell {
     /// Lines from the terminal until the user leaves.
     fn terminal(&mut self) -> Result<(), Stop> {
         self.interactive = true;
-        self.interrupt.at_terminal();
         let config = Config::builder()
             .completion_type(CompletionType::List)
             .history_ignore_space(true)

@@ -158,6 +158,13 @@ fn parse_parts(text: &str, ty: &'static str) -> Result<Parts> {
             && !token.as_bytes()[0].is_ascii_digit()
         {
             parts.zone = Some(zone);
+        } else if words.len() == 1
+            && parts.zone.is_none()
+            && token.starts_with(['+', '-'])
+            && let Some(seconds) = parse_offset(token)
+        {
+            // `2024-02-29 +00`: how JDBC sends a date.
+            parts.zone = Some(TimeZone::Fixed(seconds));
         } else {
             words.try_push(token).map_err(|_| bad())?;
         }
@@ -471,6 +478,8 @@ mod tests {
             ("0001-12-31 BC", "0001-12-31 BC"),
             ("2020-01-02 23:59:59", "2020-01-02"),
             ("2020-01-02T10:00:00Z", "2020-01-02"),
+            ("2020-01-02 +00", "2020-01-02"),
+            ("2020-01-02 -05:30", "2020-01-02"),
             ("epoch", "1970-01-01"),
             ("12345-06-07", "12345-06-07"),
         ] {

@@ -1,13 +1,13 @@
 //! The extended protocol: named statements and portals, pipelines, row limits.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use halcyon::{Outcome, SessionState, SqlError, SqlState, Statement, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::simple::{concerns_transaction, rows_tag};
-use super::{Connection, End, Failure, SharedStatement, blocking};
+use super::{Connection, End, Failure, Parsed, SharedStatement, blocking};
 use crate::format::Format;
 use crate::format::parameter::{self, utf8};
 use crate::rows::{Paused, RowStream};
@@ -30,9 +30,9 @@ enum Progress {
     Done(String),
 }
 
-fn lock(statement: &Mutex<Statement>) -> std::sync::MutexGuard<'_, Statement> {
+fn lock(parsed: &Parsed) -> MutexGuard<'_, Statement> {
     // A statement that panicked was rolled back; what is cached in it is replaced as a whole.
-    statement.lock().unwrap_or_else(PoisonError::into_inner)
+    parsed.statement.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -51,10 +51,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             )
             .into());
         }
-        self.statements.remove("");
+        if name.is_empty() {
+            // It goes even if the new one cannot be planned.
+            self.statements.remove("");
+        }
+        let declared = types.to_vec();
         let types: Vec<_> = types.iter().map(|oid| parameter::type_of(*oid)).collect();
-        let statement = blocking(|| self.session.prepare_typed(text, &types))?;
-        self.statements.insert(name, Arc::new(Mutex::new(statement)));
+        let statement = Mutex::new(blocking(|| self.session.prepare_typed(text, &types))?);
+        self.statements.insert(name, Arc::new(Parsed { statement, declared }));
         self.output.put_empty(b'1');
         Ok(())
     }
@@ -98,9 +102,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let formats;
         let columns = match target {
             Target::Statement(name) => {
-                let statement = self.statement(name)?;
-                let statement = lock(&statement);
-                self.output.parameter_description(&statement.params());
+                let parsed = self.statement(name)?;
+                let statement = lock(&parsed);
+                self.output.parameter_description(&statement.params(), &parsed.declared);
                 formats = Vec::new();
                 statement.columns()
             }

@@ -91,9 +91,11 @@ impl Output {
         self.put(&ParameterStatus::new(clean(name), clean(value)));
     }
 
-    /// ParameterDescription.
-    pub fn parameter_description(&mut self, types: &[SqlType]) {
-        self.put(&ParameterDescription::new(types.iter().map(|ty| ty.oid()).collect()));
+    /// ParameterDescription: types as the client `declared` them, and as found where it did not.
+    pub fn parameter_description(&mut self, types: &[SqlType], declared: &[u32]) {
+        let declared = declared.iter().copied().chain(std::iter::repeat(0));
+        let oid = |(ty, declared): (&SqlType, u32)| if declared > 0 { declared } else { ty.oid() };
+        self.put(&ParameterDescription::new(types.iter().zip(declared).map(oid).collect()));
     }
 
     /// RowDescription, or NoData if there are no columns to describe.

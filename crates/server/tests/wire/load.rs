@@ -17,6 +17,22 @@ fn resident_bytes() -> usize {
     kib * 1024
 }
 
+/// Raises the limit of this process, where server and clients both are; 1,024 is usual.
+fn allow_open_files(count: usize) {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find(|line| line.starts_with("Max open files"));
+    let soft = line.and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
+    if soft.is_none_or(|soft: usize| soft >= count) {
+        return;
+    }
+    let limit = format!("--nofile={count}:");
+    let pid = std::process::id().to_string();
+    let raised = std::process::Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+    if !raised.is_ok_and(|status| status.success()) {
+        eprintln!("the limit of open files could not be raised to {count}");
+    }
+}
+
 /// The result has a million rows, about 60 MB on the wire.
 #[cfg(target_os = "linux")]
 #[test]
@@ -58,6 +74,7 @@ fn a_client_that_does_not_read_holds_no_result() {
 #[test]
 fn a_thousand_clients_wait_for_one_lock_and_all_get_it() {
     const CLIENTS: usize = 1_000;
+    allow_open_files(4 * CLIENTS);
     let server = server();
     let address = server.address();
     let mut holder = Raw::connect(address);

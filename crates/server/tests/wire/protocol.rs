@@ -120,6 +120,9 @@ fn names_are_unique_until_closed() {
     raw.ok("DEALLOCATE a");
     raw.send(&[bind("", "a", &[]), sync()].concat());
     assert_eq!(raw.until(b'Z')[0].field(b'C'), Some("26000"));
+    let unnamed = [parse("", "SELECT 3"), parse("c", "SELECT 4"), bind("", "", &[]), sync()];
+    raw.send(&unnamed.concat());
+    assert_eq!(kinds(&raw.until(b'Z')), "112Z", "another name leaves the unnamed one alone");
     raw.send(&[parse("b", "SELECT 1"), bind("p", "b", &[]), bind("p", "b", &[]), sync()].concat());
     assert_eq!(raw.until(b'Z')[2].field(b'C'), Some("42P03"));
 }

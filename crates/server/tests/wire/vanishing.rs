@@ -100,6 +100,14 @@ fn statement_timeouts_end_waiting_and_computing_statements() {
     raw.ok("SET statement_timeout = '100ms'");
     let waited = raw.query("UPDATE t SET n = 7 WHERE id = 1");
     assert_eq!(waited[0].field(b'C'), Some("57014"), "{waited:?}");
+    thousand_rows_unhurried(&mut raw);
+    let endless = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT 1 FROM r) SELECT i FROM r";
+    for text in [LONG_QUERY, endless] {
+        let computed = raw.query(text);
+        let error = computed.iter().find(|frame| frame.kind == b'E').expect("an error");
+        assert_eq!(error.field(b'C'), Some("57014"), "{text}");
+        assert_eq!(error.field(b'M'), Some("canceling statement due to statement timeout"));
+    }
     raw.ok("SET statement_timeout = 0");
     raw.ok("SET lock_timeout = '100ms'");
     let waited = raw.query("UPDATE t SET n = 7 WHERE id = 1");
@@ -108,6 +116,12 @@ fn statement_timeouts_end_waiting_and_computing_statements() {
 
 /// Runs for very long: a billion rows to count, none of which an optimizer may skip.
 pub const LONG_QUERY: &str = "SELECT count(*) FROM k a, k b, k c WHERE a.id + b.id + c.id = 0";
+
+fn thousand_rows_unhurried(raw: &mut Raw) {
+    raw.ok("SET statement_timeout = 0");
+    thousand_rows(raw);
+    raw.ok("SET statement_timeout = '100ms'");
+}
 
 /// Makes the table `k` of a thousand rows.
 pub fn thousand_rows(raw: &mut Raw) {
