@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn the_shop_trades_and_the_queries_answer() {
         let database = Database::in_memory();
-        let traffic = Demo::load(&database, 0.001).unwrap().start();
+        let traffic = Demo::load(&database, 0.01).unwrap().start();
         let mut session = database.session();
         let count = |session: &mut halcyon::Session, text: &str| {
             let mut rows = session.query(text, &[]).unwrap();

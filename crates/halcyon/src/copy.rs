@@ -91,8 +91,7 @@ pub(crate) fn start_on_snapshot(
         return Ok((None, copied(plan.run_to_file(env, roots, scratch)?)));
     }
     let output = plan.begin_output(env, roots, scratch)?;
-    let outcome =
-        Outcome::CopyOut { columns: plan.column_count(), binary: plan.is_binary() };
+    let outcome = Outcome::CopyOut { columns: plan.column_count(), binary: plan.is_binary() };
     Ok((Some(Copying::Out(Box::new(output))), outcome))
 }
 

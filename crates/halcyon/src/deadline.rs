@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use halcyon_query::error::{SqlError, SqlState};
 use halcyon_txn::CancelToken;
 use parking_lot::{Condvar, Mutex};
 
@@ -40,6 +41,19 @@ impl Deadline {
     /// Whether the deadline passed, and the statement was cancelled for it.
     pub(crate) fn passed(&self) -> bool {
         !self.inner.state.lock().due.contains_key(&self.key)
+    }
+}
+
+impl Deadline {
+    /// The error of a statement that its deadline cancelled.
+    pub(crate) fn name(error: SqlError) -> SqlError {
+        match error.state() {
+            SqlState::QUERY_CANCELED => SqlError::new(
+                SqlState::QUERY_CANCELED,
+                "canceling statement due to statement timeout",
+            ),
+            _ => error,
+        }
     }
 }
 

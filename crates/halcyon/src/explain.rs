@@ -73,12 +73,12 @@ fn analytical(
     if !analyze {
         return Ok((plan.explain()?, None));
     }
-    let batches = plan.start(env, roots)?;
+    let mut batches = plan.start(env, roots)?;
     let mut rows = 0;
-    for batch in batches {
+    for batch in batches.by_ref() {
         rows += batch?.num_rows() as u64;
     }
-    Ok((plan.explain()?, Some(rows)))
+    Ok((batches.metrics().unwrap_or_default(), Some(rows)))
 }
 
 /// Text of the operators of plans that run row at a time; with what ran last, if it did.

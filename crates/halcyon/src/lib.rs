@@ -48,4 +48,4 @@ pub use session::{
     CancelHandle, Session, SessionState, Source, Statement, failed_transaction, split,
 };
 pub use settings::SERVER_VERSION;
-pub use transaction::{Access};
+pub use transaction::Access;

@@ -132,13 +132,7 @@ impl Tallies {
     /// Notes that it ended.
     ///
     /// `rows` is `None` if it failed; rows that come as they are read are not counted.
-    pub fn end(
-        &mut self,
-        watch: &Watch,
-        rows: Option<u64>,
-        entry: &SessionEntry,
-        shared: &Shared,
-    ) {
+    pub fn end(&mut self, watch: &Watch, rows: Option<u64>, entry: &SessionEntry, shared: &Shared) {
         entry.running.store(false, Ordering::Relaxed);
         let tally = &mut self.0[watch.slot];
         tally.calls += 1;
@@ -174,8 +168,8 @@ impl Tally {
         entry.rows += self.rows;
         entry.calls += self.calls;
         entry.errors += self.errors;
-        entry.total_ns += (self.timed_ns as u128 * self.calls as u128
-            / u128::from(self.timed.max(1))) as u64;
+        entry.total_ns +=
+            (self.timed_ns as u128 * self.calls as u128 / u128::from(self.timed.max(1))) as u64;
         entry.max_ns = entry.max_ns.max(self.max_ns);
         (self.calls, self.errors, self.rows) = (0, 0, 0);
         (self.timed, self.timed_ns) = (0, 0);

@@ -1,7 +1,7 @@
 //! Parameters: Rust values on their way to `$1`, `$2`, ….
 
-use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::coerce::{self, TimeZone};
+use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::types::SqlType;
 use halcyon_store::Value;
 

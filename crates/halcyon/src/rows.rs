@@ -1,7 +1,9 @@
 //! Results as a program reads them: row by row with typed columns, or as record batches.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::deadline::Deadline;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Decimal128Builder,
     FixedSizeBinaryBuilder, PrimitiveBuilder, RecordBatch, RecordBatchOptions, StringViewBuilder,
@@ -27,7 +29,7 @@ pub struct Rows {
 
 enum Source {
     Set { rows: RowSet, next: usize },
-    Stream { batches: Box<BatchStream>, current: Option<Batch> },
+    Stream { batches: Box<Watched>, current: Option<Batch> },
 }
 
 /// A batch whose columns are all of types that SQL has, and the row to be read next.
@@ -55,8 +57,14 @@ impl Rows {
         Rows { columns, schema: None, source: Source::Set { rows, next: 0 } }
     }
 
-    pub(crate) fn from_stream(columns: Arc<[ResultColumn]>, batches: BatchStream) -> Self {
-        let source = Source::Stream { batches: Box::new(batches), current: None };
+    pub(crate) fn from_stream(
+        columns: Arc<[ResultColumn]>,
+        batches: BatchStream,
+        deadline: Option<Deadline>,
+        failed: Option<Arc<AtomicBool>>,
+    ) -> Self {
+        let batches = Box::new(Watched { batches, deadline, failed });
+        let source = Source::Stream { batches, current: None };
         Rows { columns, schema: None, source }
     }
 
@@ -96,7 +104,7 @@ impl Rows {
                     batch.next += 1;
                     return Ok(true);
                 }
-                match batches.next().transpose()? {
+                match batches.next()? {
                     Some(batch) => *current = Some(Batch::new(&batch, &self.columns)?),
                     None => return Ok(false),
                 }
@@ -129,7 +137,7 @@ impl Rows {
             Source::Stream { batches, current } => {
                 let batch = match current.take().filter(|batch| batch.next < batch.rows) {
                     Some(batch) => batch,
-                    None => match batches.next().transpose()? {
+                    None => match batches.next()? {
                         Some(batch) => Batch::new(&batch, &self.columns)?,
                         None => return Ok(None),
                     },
@@ -254,6 +262,28 @@ impl<'a, T: FromValue<'a>> FromValue<'a> for Option<T> {
 impl<'a> FromValue<'a> for ValueRef<'a> {
     fn from_value(value: ValueRef<'a>) -> Result<Self> {
         Ok(value)
+    }
+}
+
+/// Batches with whom to tell if they end in an error.
+struct Watched {
+    batches: BatchStream,
+    deadline: Option<Deadline>,
+    failed: Option<Arc<AtomicBool>>,
+}
+
+impl Watched {
+    /// The next batch; an error names the deadline if that was the cause.
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        self.batches.next().transpose().map_err(|error| {
+            if let Some(failed) = &self.failed {
+                failed.store(true, Ordering::Relaxed);
+            }
+            match &self.deadline {
+                Some(deadline) if deadline.passed() => Deadline::name(error),
+                _ => error,
+            }
+        })
     }
 }
 
@@ -448,7 +478,9 @@ fn array_of<'a>(ty: SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> Arra
         }
         SqlType::TimestampTz => {
             let array = primitive!(TimestampMicrosecondType, values, ValueRef::TimestampTz(v) => v);
-            Arc::new(array.as_primitive::<TimestampMicrosecondType>().clone().with_timezone("+00:00"))
+            Arc::new(
+                array.as_primitive::<TimestampMicrosecondType>().clone().with_timezone("+00:00"),
+            )
         }
         SqlType::Interval => primitive!(IntervalMonthDayNanoType, values,
             ValueRef::Interval(v) => IntervalMonthDayNano::new(v.months, v.days, v.nanos)),

@@ -20,8 +20,11 @@ use halcyon_query::point::Scratch;
 use halcyon_query::rows::{RowSet, RowSink};
 use halcyon_query::utility::{Modes, parse_isolation};
 use halcyon_store::{Partition, Value};
-use halcyon_txn::{CutError, LockError, Manager, Mode, PartitionCell, Transaction, WaitLimits, cut};
+use halcyon_txn::{
+    CutError, LockError, Manager, Mode, PartitionCell, Transaction, WaitLimits, cut,
+};
 
+use crate::deadline::Deadline;
 use crate::outcome::{Outcome, Tag};
 use crate::params;
 use crate::rows::Rows;
@@ -38,8 +41,8 @@ pub(crate) enum Ran {
         /// Rows written, if it writes.
         written: Option<u64>,
     },
-    /// Rows come as they are read.
-    Stream(BatchStream),
+    /// Rows come as they are read, until the deadline if there is one.
+    Stream(BatchStream, Option<Deadline>),
     /// Data of COPY TO, to be fetched, or its end if it went to a file.
     Copying(Option<crate::copy::Copying>, Outcome),
     /// Something else.
@@ -52,7 +55,7 @@ impl Ran {
         match self {
             Ran::Set { written } => written.unwrap_or(out.len() as u64),
             Ran::Other(Outcome::Done(tag)) => tag.rows.unwrap_or(0),
-            Ran::Stream(_) | Ran::Copying(..) | Ran::Other(_) => 0,
+            Ran::Stream(..) | Ran::Copying(..) | Ran::Other(_) => 0,
         }
     }
 }
@@ -69,8 +72,9 @@ impl Session {
             Ran::Set { written } => {
                 Outcome::Rows { rows: Rows::from_set(columns, out), tag, written }
             }
-            Ran::Stream(batches) => {
-                Outcome::Rows { rows: Rows::from_stream(columns, batches), tag, written: None }
+            Ran::Stream(batches, deadline) => {
+                let rows = Rows::from_stream(columns, batches, deadline, self.rows_failed());
+                Outcome::Rows { rows, tag, written: None }
             }
             Ran::Other(outcome) => outcome,
             Ran::Copying(_, outcome) => outcome,
@@ -91,11 +95,11 @@ impl Session {
         let watch = self.tallies.begin(statement, &self.entry, &self.shared);
         let caught = catch_unwind(AssertUnwindSafe(|| self.dispatch(statement, params, out)));
         let mut ran = caught.unwrap_or_else(|panic| Err(self.after_panic(panic.as_ref())));
-        if deadline.is_some_and(|deadline| deadline.passed()) {
-            ran = ran.map_err(|error| match error.state() {
-                SqlState::QUERY_CANCELED => timed_out(),
-                _ => error,
-            });
+        if deadline.as_ref().is_some_and(Deadline::passed) {
+            ran = ran.map_err(Deadline::name);
+        }
+        if let Ok(Ran::Stream(_, until)) = &mut ran {
+            *until = deadline;
         }
         let rows = ran.as_ref().ok().map(|ran| ran.rows(out));
         self.tallies.end(&watch, rows, &self.entry, &self.shared);
@@ -219,8 +223,7 @@ impl Session {
                 _ => &*prepared,
             };
             if let Plan::Ddl(ddl) = &of.plan {
-                if self.lock_catalog(active)? && prepared.catalog_version != self.shared.version()
-                {
+                if self.lock_catalog(active)? && prepared.catalog_version != self.shared.version() {
                     drop(prepared);
                     self.replan(statement)?;
                     continue;
@@ -265,8 +268,13 @@ impl Session {
                     crate::explain::under_locks(of, *analyze, &env, held, &mut self.scratch, out)
                 }
                 Plan::Copy(_) => {
-                    let (copying, outcome) =
-                        crate::copy::start(&prepared, &env, &mut active.tx, &self.locks, &mut self.scratch)?;
+                    let (copying, outcome) = crate::copy::start(
+                        &prepared,
+                        &env,
+                        &mut active.tx,
+                        &self.locks,
+                        &mut self.scratch,
+                    )?;
                     self.copying = copying;
                     Ok(Ran::Other(outcome))
                 }
@@ -291,9 +299,9 @@ pub(crate) fn execute(
             plan.run(env, Roots::Locked(tx, locks), out, scratch)?;
             Ok(Ran::Set { written: None })
         }
-        Plan::Analytical(plan) => {
-            plan.start(env, locked_roots(tx, locks, plan.tables())).map(Ran::Stream)
-        }
+        Plan::Analytical(plan) => plan
+            .start(env, locked_roots(tx, locks, plan.tables()))
+            .map(|batches| Ran::Stream(batches, None)),
         Plan::Write(plan) => {
             let returns = !prepared.columns.is_empty();
             out.reset(prepared.columns.len());
@@ -323,7 +331,7 @@ fn execute_on_snapshot(
             plan.run(env, Roots::Snapshot(&roots), out, scratch)?;
             Ok(Ran::Set { written: None })
         }
-        Plan::Analytical(plan) => plan.start(env, roots).map(Ran::Stream),
+        Plan::Analytical(plan) => plan.start(env, roots).map(|batches| Ran::Stream(batches, None)),
         Plan::Explain { analyze, of } if of.plan.reads_only() => {
             let roots = snapshot.roots_of(of.plan.tables());
             crate::explain::on_snapshot(of, *analyze, env, roots, scratch, out)
@@ -407,21 +415,16 @@ fn lock_error(error: LockError, table: &Table) -> SqlError {
 
 fn cut_error(error: CutError) -> SqlError {
     match error {
-        CutError::Timeout => SqlError::new(
-            error.sql_state(),
-            "canceling statement due to lock timeout",
-        )
-        .detail("A statement that writes one of the tables ran longer than lock_timeout."),
+        CutError::Timeout => {
+            SqlError::new(error.sql_state(), "canceling statement due to lock timeout")
+                .detail("A statement that writes one of the tables ran longer than lock_timeout.")
+        }
         CutError::Cancelled => cancelled(),
     }
 }
 
 fn cancelled() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
-}
-
-fn timed_out() -> SqlError {
-    SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout")
 }
 
 impl Session {
@@ -449,7 +452,7 @@ impl Session {
                 clock: Clock::default(),
                 cancel: &self.cancel,
             };
-            return plan.start(&env, roots).map(Ran::Stream);
+            return plan.start(&env, roots).map(|batches| Ran::Stream(batches, None));
         }
     }
 
@@ -583,7 +586,7 @@ impl Session {
     /// Commits the transaction block.
     pub(crate) fn finish_commit(&mut self) -> Result<()> {
         let mut active = self.active.take().expect("a transaction in progress");
-        if active.failed {
+        if active.is_failed() {
             drop(active);
             return Err(failed_transaction());
         }

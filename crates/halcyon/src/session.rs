@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use halcyon_base::ids::SessionId;
@@ -218,7 +219,7 @@ impl Session {
     pub fn state(&self) -> SessionState {
         match &self.active {
             None => SessionState::Idle,
-            Some(active) if active.failed => SessionState::Failed,
+            Some(active) if active.is_failed() => SessionState::Failed,
             Some(_) => SessionState::InTransaction,
         }
     }
@@ -283,7 +284,8 @@ impl Session {
     ///
     /// Errors: 25P02 in a failed transaction, unless the statement ends it.
     pub fn prepare_typed(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Statement> {
-        let prepared = self.plan(text, types)?;
+        let prepared = self.plan(text, types).inspect_err(|_| self.fail_transaction());
+        let prepared = prepared?;
         self.refuse_if_failed(&prepared.plan)?;
         Ok(Statement {
             text: Arc::from(&*prepared.text),
@@ -338,15 +340,18 @@ impl Session {
     ) -> Result<()> {
         match self.run_statement(statement, params, out)? {
             Ran::Set { .. } => Ok(()),
-            Ran::Stream(batches) => {
-                let mut rows = Rows::from_stream(statement.columns(), batches);
+            Ran::Stream(batches, deadline) => {
+                let mut rows =
+                    Rows::from_stream(statement.columns(), batches, deadline, self.rows_failed());
                 out.reset(rows.columns().len());
                 while let Some(row) = rows.next()? {
                     out.push_row((0..row.len()).map(|column| row.value(column)));
                 }
                 Ok(())
             }
-            Ran::Copying(..) | Ran::Other(_) => Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows")),
+            Ran::Copying(..) | Ran::Other(_) => {
+                Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows"))
+            }
         }
     }
 
@@ -400,6 +405,11 @@ impl Session {
         Ok(())
     }
 
+    /// What rows that are still to be read tell an error to.
+    pub(crate) fn rows_failed(&self) -> Option<Arc<AtomicBool>> {
+        self.active.as_ref().map(|active| active.rows_failed.clone())
+    }
+
     pub(crate) fn notice(&mut self, notice: SqlError) {
         self.notices.push(notice);
     }
@@ -446,11 +456,7 @@ impl Session {
     }
 
     /// The plan of `text`, from the cache if it is there.
-    pub(crate) fn plan(
-        &mut self,
-        text: &str,
-        types: &[Option<SqlType>],
-    ) -> Result<Arc<Prepared>> {
+    pub(crate) fn plan(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Arc<Prepared>> {
         let catalog = self.current_catalog();
         self.plan_with(text, types, &catalog)
     }
@@ -490,7 +496,7 @@ impl Session {
     }
 
     pub(crate) fn refuse_if_failed(&self, plan: &Plan) -> Result<()> {
-        let failed = self.active.as_ref().is_some_and(|active| active.failed);
+        let failed = self.active.as_ref().is_some_and(Active::is_failed);
         match failed && !ends_transaction(plan) && !matches!(plan, Plan::Empty) {
             true => Err(failed_transaction()),
             false => Ok(()),
@@ -618,14 +624,15 @@ impl Session {
 
     fn end(&mut self, commit: bool, chain: bool) -> Result<Outcome> {
         let Some(active) = &self.active else {
-            let (state, what) = (SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+            let (state, what) =
+                (SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
             if chain {
                 return Err(SqlError::new(state, what));
             }
             self.notice(SqlError::new(state, what));
             return Ok(Outcome::Done(Tag::plain(if commit { "COMMIT" } else { "ROLLBACK" })));
         };
-        let (modes, failed) = (active.modes, active.failed);
+        let (modes, failed) = (active.modes, active.is_failed());
         let tag = match commit && !failed {
             true => {
                 self.finish_commit()?;
@@ -771,8 +778,10 @@ impl Session {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let types: Vec<_> =
-            types.iter().map(|ty| halcyon_query::semantics::sql_type(ty).map(Some)).collect::<Result<_>>()?;
+        let types: Vec<_> = types
+            .iter()
+            .map(|ty| halcyon_query::semantics::sql_type(ty).map(Some))
+            .collect::<Result<_>>()?;
         let statement = self.prepare_typed(text, &types)?;
         self.named.insert(name.to_owned(), statement);
         Ok(())
@@ -789,9 +798,7 @@ impl Session {
                 format!("prepared statement \"{name}\" does not exist"),
             )
         })?;
-        let outcome = self
-            .constants(arguments)
-            .and_then(|params| self.run(&statement, &params));
+        let outcome = self.constants(arguments).and_then(|params| self.run(&statement, &params));
         self.named.insert(name.to_owned(), statement);
         outcome
     }

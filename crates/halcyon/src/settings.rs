@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::system::SettingRow;
+use halcyon_query::system::{self, SettingRow};
 use halcyon_query::utility::parse_isolation;
 
 /// A setting that exists without being made by the application.
@@ -108,7 +108,6 @@ const KNOWN: &[Known] = &[
         "How long a transaction may idle",
     ),
     known("idle_session_timeout", "0", Kind::Duration, false, "How long a session may idle"),
-    known("idle_session_timeout", "0", Kind::Duration, false, "How long a session may idle"),
     known("in_hot_standby", "off", Kind::ReadOnly, true, "Never"),
     known("integer_datetimes", "on", Kind::ReadOnly, true, "Times are integers on the wire"),
     known("intervalstyle", "postgres", Kind::Fixed, true, "Format of intervals as text"),
@@ -120,14 +119,38 @@ const KNOWN: &[Known] = &[
     known("row_security", "on", Kind::Text, false, "Kept for clients' sake"),
     known("search_path", "\"$user\", public", Kind::Text, true, "Schemas searched for names"),
     known("server_encoding", "UTF8", Kind::ReadOnly, true, "The server's character set"),
-    known("server_version", SERVER_VERSION, Kind::ReadOnly, true, "Version of PostgreSQL's protocol and dialect, and of Halcyon"),
+    known(
+        "server_version",
+        SERVER_VERSION,
+        Kind::ReadOnly,
+        true,
+        "Version of PostgreSQL's protocol and dialect, and of Halcyon",
+    ),
     known("server_version_num", "160000", Kind::ReadOnly, false, "The same as a number"),
     known("session_authorization", "", Kind::ReadOnly, true, "The session's role"),
-    known("standard_conforming_strings", "on", Kind::Fixed, true, "Backslashes stand for themselves"),
+    known(
+        "standard_conforming_strings",
+        "on",
+        Kind::Fixed,
+        true,
+        "Backslashes stand for themselves",
+    ),
     known("statement_timeout", "0", Kind::Duration, false, "How long a statement may run"),
-    known("synchronous_commit", "on", Kind::Text, false, "Kept for clients' sake; nothing is durable yet"),
+    known(
+        "synchronous_commit",
+        "on",
+        Kind::Text,
+        false,
+        "Kept for clients' sake; nothing is durable yet",
+    ),
     known("timezone", "UTC", Kind::Text, true, "Time zone of timestamps as text"),
-    known("transaction_isolation", "serializable", Kind::Isolation, false, "Isolation level of the transaction"),
+    known(
+        "transaction_isolation",
+        "serializable",
+        Kind::Isolation,
+        false,
+        "Isolation level of the transaction",
+    ),
     known("transaction_read_only", "off", Kind::Bool, false, "Whether the transaction only reads"),
 ];
 
@@ -266,7 +289,9 @@ pub(crate) fn search_path(text: &str, user: &str) -> Vec<String> {
         None if name == "$user" => user.to_owned(),
         None => name.to_lowercase(),
     };
-    names.map(unquote).collect()
+    let named = names.map(unquote);
+    // A role may be named like a system schema; its own objects belong elsewhere.
+    named.filter(|name| name != user || !system::SCHEMAS.contains(&name.as_str())).collect()
 }
 
 /// Names as PostgreSQL spells them to clients.

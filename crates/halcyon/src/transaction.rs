@@ -1,6 +1,7 @@
 //! The transaction a session is in: its modes, private catalog, snapshot and savepoints.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use halcyon_base::ids::PartitionId;
 use halcyon_query::catalog::{Catalog, Table};
@@ -27,6 +28,8 @@ pub(crate) struct Active {
     pub modes: Modes,
     /// An error happened: only ROLLBACK (TO) helps.
     pub failed: bool,
+    /// Set when rows that arrive as they are read end in an error.
+    pub rows_failed: Arc<AtomicBool>,
     /// Any statement ran yet, after which the modes are fixed.
     pub used: bool,
     /// The catalog with this transaction's changes, if it made any.
@@ -64,10 +67,7 @@ impl Snapshot {
             let at = self.roots.binary_search_by_key(&id, |(id, _)| *id);
             self.roots[at.expect("the snapshot holds every partition of its catalog")].1.clone()
         };
-        tables
-            .iter()
-            .map(|table| table.cells.iter().map(|cell| root(cell.id)).collect())
-            .collect()
+        tables.iter().map(|table| table.cells.iter().map(|cell| root(cell.id)).collect()).collect()
     }
 }
 
@@ -77,6 +77,7 @@ impl Active {
             tx,
             modes,
             failed: false,
+            rows_failed: Arc::default(),
             used: false,
             catalog: None,
             snapshot: None,
@@ -85,6 +86,11 @@ impl Active {
             local: Vec::new(),
             started_us: 0,
         }
+    }
+
+    /// Whether it can only be rolled back.
+    pub fn is_failed(&self) -> bool {
+        self.failed || self.rows_failed.load(Ordering::Relaxed)
     }
 
     pub fn read_only(&self) -> bool {
@@ -96,7 +102,9 @@ impl Active {
     }
 
     pub fn savepoint(&mut self, name: &str) {
+        self.tx.begin_statement();
         let at = self.tx.savepoint();
+        self.tx.end_statement();
         let catalog = self.catalog.clone();
         self.savepoints.push(Named { name: name.to_owned(), at, catalog });
     }
@@ -108,9 +116,12 @@ impl Active {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
         let savepoint = &self.savepoints[at];
+        self.tx.begin_statement();
         self.tx.rollback_to(savepoint.at);
+        self.tx.end_statement();
         self.catalog = savepoint.catalog.clone();
         self.failed = false;
+        self.rows_failed = Arc::default();
         Ok(())
     }
 
@@ -131,17 +142,12 @@ impl Active {
     }
 }
 
-
-
 impl Session {
     /// Runs `work` in a transaction, commits, and begins again if it fell victim to others.
     ///
     /// `work` may run several times: it must not have effects outside the database. Retries on
     /// 40001 and 40P01 with growing pauses. Errors: those of `work`; the transaction is undone.
-    pub fn transaction<T>(
-        &mut self,
-        mut work: impl FnMut(&mut Session) -> Result<T>,
-    ) -> Result<T> {
+    pub fn transaction<T>(&mut self, mut work: impl FnMut(&mut Session) -> Result<T>) -> Result<T> {
         let mut pause_us = 20;
         loop {
             self.begin(Isolation::Serializable, Access::ReadWrite)?;

@@ -79,9 +79,10 @@ impl AggregateUDFImpl for Sum {
 
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
         let [ty] = args else {
-            return Err(external(
-                SqlError::new(SqlState::UNDEFINED_FUNCTION, "sum takes one argument"),
-            ));
+            return Err(external(SqlError::new(
+                SqlState::UNDEFINED_FUNCTION,
+                "sum takes one argument",
+            )));
         };
         Ok(vec![match ty {
             DataType::Int8 | DataType::Int16 | DataType::Int32 => DataType::Int32,
@@ -132,7 +133,10 @@ impl AggregateUDFImpl for Sum {
         Ok(if widens { Box::new(WidenedGroups(inner)) } else { inner })
     }
 
-    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
         let widens = is_small(&args);
         let inner = self.inner.create_sliding_accumulator(args)?;
         Ok(if widens { Box::new(Widened(inner)) } else { inner })
@@ -142,9 +146,7 @@ impl AggregateUDFImpl for Sum {
         ReversedUDAF::Identical
     }
 
-    fn order_sensitivity(
-        &self,
-    ) -> datafusion::logical_expr::utils::AggregateOrderSensitivity {
+    fn order_sensitivity(&self) -> datafusion::logical_expr::utils::AggregateOrderSensitivity {
         datafusion::logical_expr::utils::AggregateOrderSensitivity::Insensitive
     }
 }
@@ -402,9 +404,10 @@ impl AggregateUDFImpl for Avg {
 
     fn coerce_types(&self, args: &[DataType]) -> Result<Vec<DataType>> {
         let [ty] = args else {
-            return Err(external(
-                SqlError::new(SqlState::UNDEFINED_FUNCTION, "avg takes one argument"),
-            ));
+            return Err(external(SqlError::new(
+                SqlState::UNDEFINED_FUNCTION,
+                "avg takes one argument",
+            )));
         };
         Ok(vec![match ty {
             ty if ty.is_integer() && *ty != DataType::UInt64 => DataType::Int64,
@@ -451,7 +454,11 @@ impl AggregateUDFImpl for Avg {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        if of_integers(&args) { !args.is_distinct } else { self.inner.groups_accumulator_supported(args) }
+        if of_integers(&args) {
+            !args.is_distinct
+        } else {
+            self.inner.groups_accumulator_supported(args)
+        }
     }
 
     fn create_groups_accumulator(
@@ -464,17 +471,22 @@ impl AggregateUDFImpl for Avg {
         self.inner.create_groups_accumulator(args)
     }
 
-    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if of_integers(&args) { self.accumulator(args) } else { self.inner.create_sliding_accumulator(args) }
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        if of_integers(&args) {
+            self.accumulator(args)
+        } else {
+            self.inner.create_sliding_accumulator(args)
+        }
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
         ReversedUDAF::Identical
     }
 
-    fn order_sensitivity(
-        &self,
-    ) -> datafusion::logical_expr::utils::AggregateOrderSensitivity {
+    fn order_sensitivity(&self) -> datafusion::logical_expr::utils::AggregateOrderSensitivity {
         datafusion::logical_expr::utils::AggregateOrderSensitivity::Insensitive
     }
 }

@@ -260,7 +260,8 @@ impl NumericDivision {
         let (left, left_scale) = as_decimal(left, left_type);
         let (right, right_scale) = as_decimal(right, right_type);
         let scale = QUOTIENT_PLACES.max(left_scale).max(right_scale).min(30);
-        let function = NumericDivision { scale, signature: Signature::any(2, Volatility::Immutable) };
+        let function =
+            NumericDivision { scale, signature: Signature::any(2, Volatility::Immutable) };
         ScalarUDF::new_from_impl(function).call(vec![left, right])
     }
 
@@ -282,6 +283,9 @@ impl NumericDivision {
         }
         let shift = i32::from(self.scale) - i32::from(left_scale) + i32::from(right_scale);
         let factor = power_of_ten(shift.max(0) as u32).ok_or_else(|| out_of_range("numeric"))?;
+        // More places on the left than the result has: the divisor takes them away.
+        let divisor = power_of_ten((-shift).max(0) as u32).and_then(|by| right.checked_mul(by));
+        let right = divisor.ok_or_else(|| out_of_range("numeric"))?;
         let quotient = match left.checked_mul(factor) {
             Some(scaled) => rounded(scaled, right),
             None => {

@@ -12,11 +12,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::TableFunctionArgs;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result as DfResult, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
-use datafusion::catalog::TableFunctionArgs;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
@@ -32,8 +32,8 @@ use halcyon_store::Partition;
 use crate::analytic::{AnalyticalPlan, DataFusion};
 use crate::catalog::{Catalog, Privilege, Relation, Table, View};
 use crate::copy;
-use crate::diagnose::{external, nearest, sql_error};
 use crate::ddl;
+use crate::diagnose::{external, nearest, sql_error};
 use crate::dialect;
 use crate::dml;
 use crate::error::{Result, SqlError, SqlState};
@@ -137,11 +137,12 @@ impl Binder<'_> {
         let bound = self.query_with(&query, None, types, parsed.text)?;
         let columns = result_columns(&bound.plan);
         let locks_rows = !query.locks.is_empty();
-        let point =
-            if self.point_plans { PointPlan::compile(&bound.plan, self) } else { None };
+        let point = if self.point_plans { PointPlan::compile(&bound.plan, self) } else { None };
         let plan = match point {
             Some(plan) => Plan::Point(plan),
-            None => Plan::Analytical(AnalyticalPlan::new(bound.plan, self.df).locking_rows(locks_rows)),
+            None => {
+                Plan::Analytical(AnalyticalPlan::new(bound.plan, self.df).locking_rows(locks_rows))
+            }
         };
         let shareable = bound.shareable;
         let prepared = self.prepared(parsed, plan, "SELECT");

@@ -88,7 +88,12 @@ impl Writer {
     }
 
     /// The batch's columns as those of the table. Errors: those of assignment casts.
-    pub fn arrange(&self, batch: &RecordBatch, env: &Env<'_>, zone: TimeZone) -> Result<Vec<ArrayRef>> {
+    pub fn arrange(
+        &self,
+        batch: &RecordBatch,
+        env: &Env<'_>,
+        zone: TimeZone,
+    ) -> Result<Vec<ArrayRef>> {
         let table = &self.target.table;
         let rows = batch.num_rows();
         let arena = Arena::new();
@@ -186,7 +191,8 @@ impl Writer {
         for (partition, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
             let rows = UInt32Array::from(rows);
             let pick = |column: &ArrayRef| {
-                take(column, &rows, None).map_err(|error| crate::diagnose::sql_error(error.into(), ""))
+                take(column, &rows, None)
+                    .map_err(|error| crate::diagnose::sql_error(error.into(), ""))
             };
             shares.push((partition as u32, columns.iter().map(pick).collect::<Result<_>>()?));
         }
@@ -252,17 +258,15 @@ fn row_of(columns: &[ArrayRef], row: usize) -> Result<Vec<ValueRef<'_>>> {
 
 /// A cell of an array. Errors: 0A000 for types that only Arrow has.
 pub(crate) fn cell_of(array: &ArrayRef, row: usize) -> Result<ValueRef<'_>> {
-    value_at(array.as_ref(), row).ok_or_else(|| {
-        SqlError::unsupported(format!("a value of type {}", array.data_type()))
-    })
+    value_at(array.as_ref(), row)
+        .ok_or_else(|| SqlError::unsupported(format!("a value of type {}", array.data_type())))
 }
 
 /// An array in the layout in which a column of `ty` is stored.
 pub(crate) fn as_storage(array: &ArrayRef, ty: SqlType) -> Result<ArrayRef> {
     let wanted = ty.arrow();
-    let text = |ty: &DataType| {
-        matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-    };
+    let text =
+        |ty: &DataType| matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let bytes = |ty: &DataType| {
         matches!(ty, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
     };

@@ -173,8 +173,7 @@ fn make_room(
 ) {
     for same in entries.values_mut() {
         same.retain(|entry| {
-            entry.prepared.catalog_version >= version
-                && entry.used.swap(false, Ordering::Relaxed)
+            entry.prepared.catalog_version >= version && entry.used.swap(false, Ordering::Relaxed)
         });
     }
     let mut excess = entries.values().map(Vec::len).sum::<usize>() as isize - capacity as isize + 1;

@@ -24,20 +24,16 @@ pub fn compile_check(binder: &Binder<'_>, table: &Table, check: &Check) -> Resul
 }
 
 /// Whether a row satisfies a CHECK: it is not false; NULL passes.
-pub fn holds(
-    check: &Program,
-    row: &[ValueRef<'_>],
-    env: &Env<'_>,
-    arena: &Arena,
-) -> Result<bool> {
+pub fn holds(check: &Program, row: &[ValueRef<'_>], env: &Env<'_>, arena: &Arena) -> Result<bool> {
     Ok(check.eval(row, env, arena)? != ValueRef::Bool(false))
 }
 
 /// A literal as a value of a column: quoted text is read by the column's type, other literals are
 /// assigned.
 pub fn literal_value(literal: &ScalarValue, ty: SqlType, column: &str) -> Result<Value> {
-    let value = from_scalar(literal)
-        .ok_or_else(|| SqlError::unsupported(format!("a literal of type {}", literal.data_type())))?;
+    let value = from_scalar(literal).ok_or_else(|| {
+        SqlError::unsupported(format!("a literal of type {}", literal.data_type()))
+    })?;
     let zone = TimeZone::UTC;
     match &value {
         Value::Null => Ok(Value::Null),

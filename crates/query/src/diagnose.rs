@@ -4,11 +4,11 @@
 //! cause has a rule here; what no rule knows is reported by the class of DataFusion's error.
 
 use arrow::error::ArrowError;
-use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::common::{Column, Diagnostic};
+use datafusion::common::{DataFusionError, SchemaError};
 
-use crate::error::{SqlError, SqlState};
 use crate::dialect::shown_name;
+use crate::error::{SqlError, SqlState};
 use crate::parse::position_of;
 
 /// Carries an error of ours through DataFusion.
@@ -18,15 +18,13 @@ pub fn external(error: SqlError) -> DataFusionError {
 
 /// The error as the client gets it; `text` is the statement's, for positions.
 pub fn sql_error(error: DataFusionError, text: &str) -> SqlError {
-    let place = find_diagnostic(&error)
-        .and_then(|diagnostic| diagnostic.span)
-        .and_then(|span| {
-            let location = datafusion::sql::sqlparser::tokenizer::Location {
-                line: span.start.line,
-                column: span.start.column,
-            };
-            position_of(text, location)
-        });
+    let place = find_diagnostic(&error).and_then(|diagnostic| diagnostic.span).and_then(|span| {
+        let location = datafusion::sql::sqlparser::tokenizer::Location {
+            line: span.start.line,
+            column: span.start.column,
+        };
+        position_of(text, location)
+    });
     let told = tell(&error);
     match (place, told.fields().position) {
         (Some(place), None) => told.position(place),
@@ -61,9 +59,10 @@ fn tell(error: &DataFusionError) -> SqlError {
         },
         DataFusionError::ArrowError(inner, _) => arrow_error(inner),
         DataFusionError::SchemaError(inner, _) => schema_error(inner),
-        DataFusionError::SQL(inner, _) => {
-            SqlError::new(SqlState::SYNTAX_ERROR, inner.to_string().replace("sql parser error: ", ""))
-        }
+        DataFusionError::SQL(inner, _) => SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            inner.to_string().replace("sql parser error: ", ""),
+        ),
         DataFusionError::NotImplemented(message) => {
             from_text(message, SqlState::FEATURE_NOT_SUPPORTED)
         }
@@ -151,8 +150,7 @@ fn no_column(field: &Column, valid: &[Column]) -> SqlError {
             format!("missing FROM-clause entry for table \"{}\"", relation.table()),
         );
     }
-    let error =
-        SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {shown} does not exist"));
+    let error = SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {shown} does not exist"));
     match nearest(&field.name, valid.iter().map(|column| column.name.as_str())) {
         Some(name) => {
             let owner = valid.iter().find(|column| column.name == name);
@@ -200,6 +198,7 @@ const RULES: &[(&str, SqlState)] = &[
     ("division by zero", SqlState::DIVISION_BY_ZERO),
     ("overflow", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
     ("too large to store in a decimal", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
+    ("too small to store in a decimal", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
     ("out of range", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
     ("can't cast value", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
     ("cannot cast string", SqlState::INVALID_TEXT_REPRESENTATION),

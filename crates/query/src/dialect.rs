@@ -227,12 +227,8 @@ fn name_function_columns(factor: &mut TableFactor) {
         Some(_) => {}
         None => {
             let name = quoted(normal(own));
-            *alias = Some(TableAlias {
-                explicit: true,
-                columns: vec![column(&name)],
-                name,
-                at: None,
-            });
+            *alias =
+                Some(TableAlias { explicit: true, columns: vec![column(&name)], name, at: None });
         }
     }
 }

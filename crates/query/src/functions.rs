@@ -11,8 +11,8 @@ use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    AggregateUDF, ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    TypeSignature, Volatility,
+    AggregateUDF, Cast, ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use halcyon_store::ValueRef;
 
@@ -28,7 +28,9 @@ use crate::values::{ArrayWriter, to_scalar, value_at};
 pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut functions: Vec<Arc<ScalarUDF>> = OF_EXECUTION
         .iter()
-        .map(|(name, ty, volatile)| Arc::new(ScalarUDF::new_from_impl(Unbound::new(name, *ty, *volatile))))
+        .map(|(name, ty, volatile)| {
+            Arc::new(ScalarUDF::new_from_impl(Unbound::new(name, *ty, *volatile)))
+        })
         .collect();
     functions.extend(crate::pg_functions::all());
     functions
@@ -39,9 +41,24 @@ pub fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
     crate::aggregates::all()
 }
 
-/// Adapts a call to what DataFusion's function of that name expects.
-pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, _schema: &DFSchema) -> Result<Expr> {
-    Ok(Expr::ScalarFunction(ScalarFunction { func, args }))
+/// Adapts a call to what DataFusion's function of that name expects, or its result to PostgreSQL's.
+pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
+    // Whole decimals have no places.
+    let whole = match (func.name(), args.as_slice()) {
+        ("ceil" | "floor" | "trunc" | "round", [arg]) => match arg.get_type(schema)? {
+            DataType::Decimal128(precision, scale) if scale > 0 => {
+                let digits = (i16::from(precision) - i16::from(scale) + 1).clamp(1, 38);
+                Some(DataType::Decimal128(digits as u8, 0))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let call = Expr::ScalarFunction(ScalarFunction { func, args });
+    Ok(match whole {
+        Some(ty) => Expr::Cast(Cast::new(Box::new(call), ty)),
+        None => call,
+    })
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -132,10 +149,9 @@ pub fn bind_call(call: ScalarFunction, env: &Env<'_>) -> crate::error::Result<Ex
         "now" | "current_timestamp" | "transaction_timestamp" => tz(env.clock.transaction_us()),
         "statement_timestamp" => tz(env.clock.statement_us()),
         "clock_timestamp" => tz(halcyon_base::clock::wall_us()),
-        "localtimestamp" => to_scalar(
-            ValueRef::Timestamp(local(env.clock.transaction_us())),
-            SqlType::Timestamp,
-        ),
+        "localtimestamp" => {
+            to_scalar(ValueRef::Timestamp(local(env.clock.transaction_us())), SqlType::Timestamp)
+        }
         "current_date" | "today" => to_scalar(
             ValueRef::Date(local(env.clock.transaction_us()).div_euclid(DAY_US) as i32),
             SqlType::Date,
@@ -218,11 +234,7 @@ impl ScalarUDFImpl for BoundSequence {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
-        let arrays = args
-            .args
-            .iter()
-            .map(|arg| arg.to_array(rows))
-            .collect::<Result<Vec<_>>>()?;
+        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
         let values = (0..rows).map(|row| {
             let cells: Vec<ValueRef<'_>> = arrays
                 .iter()
@@ -309,9 +321,9 @@ impl BoundSequence {
             Some(schema) => vec![schema.as_str()],
             None => self.search_path.iter().map(String::as_str).collect(),
         };
-        let found = schemas.into_iter().find_map(|schema| {
-            self.catalog.schemas.get(schema)?.relations.get(name.as_str())
-        });
+        let found = schemas
+            .into_iter()
+            .find_map(|schema| self.catalog.schemas.get(schema)?.relations.get(name.as_str()));
         match found {
             Some(crate::catalog::Relation::Sequence(sequence)) => Ok(Arc::clone(sequence)),
             Some(_) => Err(SqlError::new(
@@ -366,9 +378,7 @@ pub fn sequence_table(
     let table = batch
         .map_err(Into::into)
         .and_then(|batch| datafusion::datasource::MemTable::try_new(schema, vec![vec![batch]]));
-    table
-        .map(|table| Arc::new(table) as _)
-        .map_err(|error| crate::diagnose::sql_error(error, ""))
+    table.map(|table| Arc::new(table) as _).map_err(|error| crate::diagnose::sql_error(error, ""))
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -601,7 +611,5 @@ fn scaled(value: halcyon_store::Interval, by: f64) -> Option<IntervalMonthDayNan
     let rest_ns = ((days - whole_days) * 86_400e9 / 1e3).round() * 1e3;
     let nanos = (value.nanos as f64 * by + rest_ns).round();
     let fits = whole_months.abs() < 2e9 && whole_days.abs() < 2e9 && nanos.abs() < 9.2e18;
-    fits.then(|| {
-        IntervalMonthDayNano::new(whole_months as i32, whole_days as i32, nanos as i64)
-    })
+    fits.then(|| IntervalMonthDayNano::new(whole_months as i32, whole_days as i32, nanos as i64))
 }

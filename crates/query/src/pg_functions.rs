@@ -307,7 +307,8 @@ fn extract_fraction(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()>
             ValueRef::Interval(interval) => {
                 // Years of 365.25 days, months of 30, as in PostgreSQL.
                 let (years, months) = (interval.months / 12, interval.months % 12);
-                let days = i128::from(years) * 1461 * 6 + i128::from(months) * 30 * 24
+                let days = i128::from(years) * 1461 * 6
+                    + i128::from(months) * 30 * 24
                     + i128::from(interval.days) * 24;
                 days * 3_600_000_000 + i128::from(us)
             }

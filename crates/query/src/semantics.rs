@@ -88,7 +88,10 @@ pub fn sql_type(ty: &ast::DataType) -> crate::error::Result<SqlType> {
         T::Uuid => SqlType::Uuid,
         T::Custom(name, arguments) => return custom_type(name, arguments),
         other => {
-            return Err(SqlError::unsupported(format!("type {}", other.to_string().to_lowercase())));
+            return Err(SqlError::unsupported(format!(
+                "type {}",
+                other.to_string().to_lowercase()
+            )));
         }
     })
 }
@@ -125,8 +128,9 @@ fn custom_type(name: &ast::ObjectName, arguments: &[String]) -> crate::error::Re
         "serial" | "serial4" => SqlType::Integer,
         "bigserial" | "serial8" => SqlType::BigInt,
         "smallserial" | "serial2" => SqlType::SmallInt,
-        "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" | "regrole" | "xid"
-        | "cid" => SqlType::Integer,
+        "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" | "regrole" | "xid" | "cid" => {
+            SqlType::Integer
+        }
         "int2" => SqlType::SmallInt,
         "int4" => SqlType::Integer,
         "int8" => SqlType::BigInt,
@@ -265,12 +269,7 @@ pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
 }
 
 /// The passes for one scalar expression over `schema`.
-pub fn analyze_expr(
-    expr: Expr,
-    schema: &DFSchema,
-    df: &DataFusion,
-    zone: &str,
-) -> Result<Expr> {
+pub fn analyze_expr(expr: Expr, schema: &DFSchema, df: &DataFusion, zone: &str) -> Result<Expr> {
     let expr = expr.transform_up(|e| Ok(narrow(e))).data()?;
     let mut types = Parameters::new(&[]);
     let expr = expr.transform_up(|e| operator(e, schema, &mut types)).data()?;
@@ -308,10 +307,8 @@ fn rewrite_expressions(
 fn input_schema(node: &LogicalPlan) -> Result<DFSchema> {
     let mut schema = merge_schema(&node.inputs());
     if let LogicalPlan::TableScan(scan) = node {
-        let source = DFSchema::try_from_qualified_schema(
-            scan.table_name.clone(),
-            &scan.source.schema(),
-        )?;
+        let source =
+            DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
         schema.merge(&source);
     }
     Ok(schema)
@@ -455,13 +452,19 @@ fn renew_subquery(expr: Expr, outer: &DFSchema) -> Result<Transformed<Expr>> {
         Ok(Subquery { subquery: Arc::new(plan), ..subquery })
     };
     Ok(match expr {
-        Expr::ScalarSubquery(subquery) => Transformed::yes(Expr::ScalarSubquery(renewed(subquery)?)),
+        Expr::ScalarSubquery(subquery) => {
+            Transformed::yes(Expr::ScalarSubquery(renewed(subquery)?))
+        }
         Expr::Exists(Exists { subquery, negated }) => {
             Transformed::yes(Expr::Exists(Exists { subquery: renewed(subquery)?, negated }))
         }
-        Expr::InSubquery(InSubquery { expr, subquery, negated }) => Transformed::yes(
-            Expr::InSubquery(InSubquery { expr, subquery: renewed(subquery)?, negated }),
-        ),
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            Transformed::yes(Expr::InSubquery(InSubquery {
+                expr,
+                subquery: renewed(subquery)?,
+                negated,
+            }))
+        }
         Expr::SetComparison(comparison) => {
             let subquery = renewed(comparison.subquery)?;
             Transformed::yes(Expr::SetComparison(SetComparison { subquery, ..comparison }))
@@ -711,7 +714,8 @@ fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Exp
     let results = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
     let ty = meeting_type(results.chain(case.else_expr.as_deref()), schema);
     let operand = case.expr.as_deref().into_iter();
-    let tested = meeting_type(operand.chain(case.when_then_expr.iter().map(|(w, _)| w.as_ref())), schema);
+    let tested =
+        meeting_type(operand.chain(case.when_then_expr.iter().map(|(w, _)| w.as_ref())), schema);
     let has_operand = case.expr.is_some();
     let expr = match case.expr {
         Some(expr) => Some(Box::new(adapt(*expr, &tested, types)?)),
@@ -783,7 +787,10 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
     };
     left = adapt(left, &partner, types)?;
     right = adapt(right, &partner, types)?;
-    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    let (mut lt, mut rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
+        (left, right) = same_moments(left, &mut lt, right, &mut rt);
+    }
     match op {
         Plus | Minus | Multiply | Divide | Modulo => calculation(left, lt, op, right, rt),
         Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom => {
@@ -794,6 +801,22 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
             }
         }
         _ => Ok(whole(left, op, right)),
+    }
+}
+
+/// Dates meet timestamps as timestamps, and these meet TIMESTAMPTZ as such, in microseconds.
+fn same_moments(left: Expr, lt: &mut DataType, right: Expr, rt: &mut DataType) -> (Expr, Expr) {
+    use DataType::{Date32, Timestamp};
+    match (&*lt, &*rt) {
+        (Date32, Timestamp(..)) | (Timestamp(_, None), Timestamp(_, Some(_))) => {
+            lt.clone_from(rt);
+            (to(left, rt.clone()), right)
+        }
+        (Timestamp(..), Date32) | (Timestamp(_, Some(_)), Timestamp(_, None)) => {
+            rt.clone_from(lt);
+            (left, to(right, lt.clone()))
+        }
+        _ => (left, right),
     }
 }
 
@@ -851,13 +874,7 @@ fn to(expr: Expr, ty: DataType) -> Expr {
 }
 
 /// `+ - * / %` by PostgreSQL's rules for what is neither integer nor float on both sides.
-fn calculation(
-    left: Expr,
-    lt: DataType,
-    op: Operator,
-    right: Expr,
-    rt: DataType,
-) -> Result<Expr> {
+fn calculation(left: Expr, lt: DataType, op: Operator, right: Expr, rt: DataType) -> Result<Expr> {
     use DataType::{Date32, Interval, Time64, Timestamp};
     use Operator::{Divide, Minus, Multiply, Plus};
     let sum = |left, right| whole(left, op, right);
@@ -891,7 +908,9 @@ fn calculation(
             NumericDivision::call(left, &lt, right, &rt)
         }
         (left_ty, _, right_ty)
-            if is_text(left_ty) || is_text(right_ty) || *left_ty == DataType::Boolean
+            if is_text(left_ty)
+                || is_text(right_ty)
+                || *left_ty == DataType::Boolean
                 || *right_ty == DataType::Boolean =>
         {
             return Err(external(no_operator(&lt, &op.to_string(), &rt)));
@@ -943,6 +962,7 @@ fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> 
     let is_ours = !field.metadata().contains_key(TYPE_KEY);
     if from_field.data_type().is_null()
         || !PgCast::differs(from, to)
+        || *field.data_type() != to.arrow()
         || (is_ours && !coerce::castable(from, to))
     {
         return Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })));

@@ -180,7 +180,8 @@ mod tests {
         );
         let cycle = sequence(SequenceOptions { cycle: true, ..UP });
         assert_eq!(values(&cycle, 4), [Ok(2), Ok(4), Ok(1), Ok(3)]);
-        let down = sequence(SequenceOptions { start: -1, increment: -1, min: -2, max: -1, cycle: false });
+        let down =
+            sequence(SequenceOptions { start: -1, increment: -1, min: -2, max: -1, cycle: false });
         assert_eq!(values(&down, 3), [Ok(-1), Ok(-2), END]);
         let edge = SequenceOptions {
             start: i64::MAX - 1,

@@ -142,10 +142,7 @@ pub fn value_at(array: &dyn Array, row: usize) -> Option<ValueRef<'_>> {
         }
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
-            return value_at(
-                dictionary.values().as_ref(),
-                dictionary.normalized_keys()[row],
-            );
+            return value_at(dictionary.values().as_ref(), dictionary.normalized_keys()[row]);
         }
         _ => return None,
     })
@@ -224,9 +221,8 @@ pub enum ArrayWriter {
 impl ArrayWriter {
     /// An empty array of `ty` with room for `rows`.
     pub fn new(ty: SqlType, rows: usize) -> Self {
-        let timestamp = || {
-            TimestampMicrosecondBuilder::with_capacity(rows).with_data_type(ty.arrow())
-        };
+        let timestamp =
+            || TimestampMicrosecondBuilder::with_capacity(rows).with_data_type(ty.arrow());
         match ty {
             SqlType::Boolean => ArrayWriter::Bool(BooleanBuilder::with_capacity(rows)),
             SqlType::SmallInt => ArrayWriter::Int16(Int16Builder::with_capacity(rows)),
@@ -358,8 +354,10 @@ mod tests {
             assert_eq!(shown(value_at(array.as_ref(), 1)), shown(Some(ValueRef::Null)));
             let scalar = to_scalar(value, ty);
             assert_eq!(scalar.data_type(), ty.arrow());
-            assert_eq!(from_scalar(&scalar).map(|v| format!("{v:?}")),
-                Some(format!("{:?}", value.to_owned())));
+            assert_eq!(
+                from_scalar(&scalar).map(|v| format!("{v:?}")),
+                Some(format!("{:?}", value.to_owned()))
+            );
             assert_eq!(sql_type_of(&ty.field("c", true)), Some(ty));
         }
     }

@@ -14,9 +14,7 @@ use halcyon_base::rng::Rng;
 use halcyon_query::Result;
 use halcyon_query::analytic::{AnalyticalPlan, DataFusion};
 use halcyon_query::bind::{Binder, BoundQuery};
-use halcyon_query::catalog::{
-    Catalog, Column, Index, IndexColumn, Partitioning, Relation, Table,
-};
+use halcyon_query::catalog::{Catalog, Column, Index, IndexColumn, Partitioning, Relation, Table};
 use halcyon_query::coerce::{self, zone::TimeZone};
 use halcyon_query::exec::{Clock, Env, Roots, SessionVars};
 use halcyon_query::parse::{self, ast::Statement};
@@ -78,7 +76,13 @@ impl World {
         };
         let catalog = Arc::new(Catalog::initial());
         session.user = catalog.roles.keys().next().expect("a superuser").clone();
-        World { catalog, session, df: DataFusion::new(), roots: HashMap::new(), next_index: 1 << 20 }
+        World {
+            catalog,
+            session,
+            df: DataFusion::new(),
+            roots: HashMap::new(),
+            next_index: 1 << 20,
+        }
     }
 
     /// Adds a table. An index is written as `u:a,b-` : unique, over a and b, b descending; `n:` is
@@ -215,9 +219,10 @@ impl World {
         for batch in plan.start(&self.env(params, &cancel), roots)? {
             let batch = batch?;
             for row in 0..batch.num_rows() {
-                let values = batch.columns().iter().map(|column| {
-                    show(value_at(column.as_ref(), row).expect("a type of ours"))
-                });
+                let values = batch
+                    .columns()
+                    .iter()
+                    .map(|column| show(value_at(column.as_ref(), row).expect("a type of ours")));
                 rows.push(values.collect::<Vec<_>>().join("|"));
             }
         }
@@ -318,7 +323,11 @@ fn keys_prefixes_ranges_and_lists_give_the_rows_of_a_scan() {
         let check = |text: &str, params: &[Value], expected: &str| {
             world.check(&text.replace("item", table), params, &expected.replace("item", table));
         };
-        check("SELECT id, name, price FROM item WHERE id = $1", &[int(7)], "Lookup in item by by_id");
+        check(
+            "SELECT id, name, price FROM item WHERE id = $1",
+            &[int(7)],
+            "Lookup in item by by_id",
+        );
         check("SELECT id, name, price FROM item WHERE id = $1", &[Value::Null], "Lookup");
         check("SELECT * FROM item WHERE id = 399", &[], "Lookup");
         check("SELECT id FROM item WHERE id IN (3, 5, 5, 900, $1)", &[int(3)], "id IN");
@@ -361,7 +370,10 @@ fn orders_limits_and_extremes_come_from_the_index() {
         check("SELECT id FROM item ORDER BY id LIMIT 5", "Limit");
         check("SELECT id FROM item ORDER BY id DESC LIMIT 5", "backwards");
         check("SELECT id, price FROM item WHERE grp = 2 ORDER BY price, id", "Sort");
-        check("SELECT name, id FROM item WHERE name = 'item 3' ORDER BY id DESC LIMIT 2", "backwards");
+        check(
+            "SELECT name, id FROM item WHERE name = 'item 3' ORDER BY id DESC LIMIT 2",
+            "backwards",
+        );
         check("SELECT big FROM item WHERE big > 5000000000 ORDER BY big LIMIT 7", "by_big");
     }
     assert!(!world.is_point("SELECT id FROM item"));
@@ -375,21 +387,42 @@ fn joins_aggregates_and_subqueries_agree_with_the_analytical_executor() {
     let world = items();
     let check = |text: &str, expected: &str| world.check(text, &[], expected);
     check("SELECT a.id, b.id FROM item a JOIN spread b ON b.id = a.grp WHERE a.id = 6", "Nested");
-    check("SELECT a.id, b.name FROM item a LEFT JOIN spread b ON b.id = a.grp WHERE a.grp = 3 OR a.grp = 5", "left");
-    check("SELECT a.id FROM item a WHERE a.grp = 3 AND EXISTS (SELECT 1 FROM spread b WHERE b.id = a.id AND b.score > 2)", "first match");
-    check("SELECT a.id FROM item a WHERE a.grp = 3 AND NOT EXISTS (SELECT 1 FROM spread b WHERE b.id = a.id AND b.score > 2)", "no match");
-    check("SELECT count(*), count(price), sum(price), avg(price), min(name), sum(grp), sum(big) FROM item WHERE grp = 3", "Aggregate");
+    check(
+        "SELECT a.id, b.name FROM item a LEFT JOIN spread b ON b.id = a.grp WHERE a.grp = 3 OR a.grp = 5",
+        "left",
+    );
+    check(
+        "SELECT a.id FROM item a WHERE a.grp = 3 AND EXISTS (SELECT 1 FROM spread b WHERE b.id = a.id AND b.score > 2)",
+        "first match",
+    );
+    check(
+        "SELECT a.id FROM item a WHERE a.grp = 3 AND NOT EXISTS (SELECT 1 FROM spread b WHERE b.id = a.id AND b.score > 2)",
+        "no match",
+    );
+    check(
+        "SELECT count(*), count(price), sum(price), avg(price), min(name), sum(grp), sum(big) FROM item WHERE grp = 3",
+        "Aggregate",
+    );
     check("SELECT count(*), sum(price), max(day) FROM item WHERE grp = 99", "Aggregate");
     check("SELECT name, count(*), sum(score) FROM item WHERE grp IN (1, 2) GROUP BY name", "by #");
     check("SELECT count(DISTINCT name) FROM item WHERE grp = 5", "");
     check("SELECT DISTINCT name FROM item WHERE grp = 5", "");
-    check("SELECT name, count(*) FROM item WHERE grp = 5 GROUP BY name HAVING count(*) > 1", "Filter");
+    check(
+        "SELECT name, count(*) FROM item WHERE grp = 5 GROUP BY name HAVING count(*) > 1",
+        "Filter",
+    );
     check("SELECT id FROM item WHERE id = (SELECT max(id) FROM spread)", "");
     check("SELECT id FROM item WHERE id = 1 UNION ALL SELECT id FROM spread WHERE id = 2", "Union");
     check("SELECT 1 + 1, 'x'", "Row");
     check("SELECT * FROM (VALUES (1, 'a'), (2, NULL)) AS v(x, y)", "Rows");
-    check("SELECT id, CASE WHEN grp > 5 THEN 'high' ELSE 'low' END FROM item WHERE id = 5", "Lookup");
-    check("SELECT a.id FROM item a, spread b WHERE a.id = b.id AND b.grp = 2 AND a.price > 1 ORDER BY a.id DESC LIMIT 3", "Nested");
+    check(
+        "SELECT id, CASE WHEN grp > 5 THEN 'high' ELSE 'low' END FROM item WHERE id = 5",
+        "Lookup",
+    );
+    check(
+        "SELECT a.id FROM item a, spread b WHERE a.id = b.id AND b.grp = 2 AND a.price > 1 ORDER BY a.id DESC LIMIT 3",
+        "Nested",
+    );
 }
 
 #[test]
@@ -478,55 +511,159 @@ fn tpcc(partitions: u32) -> World {
         let columns: Vec<Def<'_>> = columns.iter().map(|(name, ty)| (*name, *ty, true)).collect();
         world.table(table, &columns, indexes, partitions, &[]);
     };
-    table("warehouse", &[("w_id", id), ("w_name", name), ("w_tax", money), ("w_ytd", money)],
-        &["u:w_id"], partitions);
-    table("district", &[("d_w_id", id), ("d_id", id), ("d_name", name), ("d_tax", money),
-        ("d_ytd", money), ("d_next_o_id", id)], &["u:d_w_id,d_id"], partitions);
-    table("customer", &[("c_w_id", id), ("c_d_id", id), ("c_id", id), ("c_first", name),
-        ("c_middle", Char(Some(2))), ("c_last", name), ("c_credit", Char(Some(2))),
-        ("c_discount", money), ("c_balance", money), ("c_data", SqlType::Text)],
-        &["u:c_w_id,c_d_id,c_id", "n:c_w_id,c_d_id,c_last,c_first"], partitions);
-    table("orders", &[("o_w_id", id), ("o_d_id", id), ("o_id", id), ("o_c_id", id),
-        ("o_entry_d", Timestamp), ("o_carrier_id", id), ("o_ol_cnt", SmallInt)],
-        &["u:o_w_id,o_d_id,o_id", "u:o_w_id,o_d_id,o_c_id,o_id"], partitions);
-    table("new_order", &[("no_w_id", id), ("no_d_id", id), ("no_o_id", id)],
-        &["u:no_w_id,no_d_id,no_o_id"], partitions);
-    table("order_line", &[("ol_w_id", id), ("ol_d_id", id), ("ol_o_id", id), ("ol_number", SmallInt),
-        ("ol_i_id", id), ("ol_supply_w_id", id), ("ol_quantity", SmallInt), ("ol_amount", money),
-        ("ol_delivery_d", Timestamp)], &["u:ol_w_id,ol_d_id,ol_o_id,ol_number"], partitions);
-    table("stock", &[("s_w_id", id), ("s_i_id", id), ("s_quantity", SmallInt), ("s_ytd", id),
-        ("s_dist_01", name), ("s_data", name)], &["u:s_w_id,s_i_id"], partitions);
-    table("item", &[("i_id", id), ("i_name", name), ("i_price", money), ("i_data", name)],
-        &["u:i_id"], 1);
+    table(
+        "warehouse",
+        &[("w_id", id), ("w_name", name), ("w_tax", money), ("w_ytd", money)],
+        &["u:w_id"],
+        partitions,
+    );
+    table(
+        "district",
+        &[
+            ("d_w_id", id),
+            ("d_id", id),
+            ("d_name", name),
+            ("d_tax", money),
+            ("d_ytd", money),
+            ("d_next_o_id", id),
+        ],
+        &["u:d_w_id,d_id"],
+        partitions,
+    );
+    table(
+        "customer",
+        &[
+            ("c_w_id", id),
+            ("c_d_id", id),
+            ("c_id", id),
+            ("c_first", name),
+            ("c_middle", Char(Some(2))),
+            ("c_last", name),
+            ("c_credit", Char(Some(2))),
+            ("c_discount", money),
+            ("c_balance", money),
+            ("c_data", SqlType::Text),
+        ],
+        &["u:c_w_id,c_d_id,c_id", "n:c_w_id,c_d_id,c_last,c_first"],
+        partitions,
+    );
+    table(
+        "orders",
+        &[
+            ("o_w_id", id),
+            ("o_d_id", id),
+            ("o_id", id),
+            ("o_c_id", id),
+            ("o_entry_d", Timestamp),
+            ("o_carrier_id", id),
+            ("o_ol_cnt", SmallInt),
+        ],
+        &["u:o_w_id,o_d_id,o_id", "u:o_w_id,o_d_id,o_c_id,o_id"],
+        partitions,
+    );
+    table(
+        "new_order",
+        &[("no_w_id", id), ("no_d_id", id), ("no_o_id", id)],
+        &["u:no_w_id,no_d_id,no_o_id"],
+        partitions,
+    );
+    table(
+        "order_line",
+        &[
+            ("ol_w_id", id),
+            ("ol_d_id", id),
+            ("ol_o_id", id),
+            ("ol_number", SmallInt),
+            ("ol_i_id", id),
+            ("ol_supply_w_id", id),
+            ("ol_quantity", SmallInt),
+            ("ol_amount", money),
+            ("ol_delivery_d", Timestamp),
+        ],
+        &["u:ol_w_id,ol_d_id,ol_o_id,ol_number"],
+        partitions,
+    );
+    table(
+        "stock",
+        &[
+            ("s_w_id", id),
+            ("s_i_id", id),
+            ("s_quantity", SmallInt),
+            ("s_ytd", id),
+            ("s_dist_01", name),
+            ("s_data", name),
+        ],
+        &["u:s_w_id,s_i_id"],
+        partitions,
+    );
+    table(
+        "item",
+        &[("i_id", id), ("i_name", name), ("i_price", money), ("i_data", name)],
+        &["u:i_id"],
+        1,
+    );
     world
 }
 
 /// What TPC-C asks, clause 2, in the words that clients use.
 const TPCC: &[(&str, &str)] = &[
     // New-Order
-    ("SELECT c_discount, c_last, c_credit FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3", "Lookup"),
+    (
+        "SELECT c_discount, c_last, c_credit FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3",
+        "Lookup",
+    ),
     ("SELECT w_tax FROM warehouse WHERE w_id = $1", "Lookup"),
     ("SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = $1 AND d_id = $2", "Lookup"),
-    ("SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = $1 AND d_id = $2 FOR UPDATE", "Lookup"),
+    (
+        "SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = $1 AND d_id = $2 FOR UPDATE",
+        "Lookup",
+    ),
     ("SELECT i_price, i_name, i_data FROM item WHERE i_id = $1", "Lookup"),
     ("SELECT s_quantity, s_data, s_dist_01 FROM stock WHERE s_i_id = $1 AND s_w_id = $2", "Lookup"),
-    ("SELECT c_discount, w_tax FROM customer, warehouse WHERE w_id = $1 AND c_w_id = w_id AND c_d_id = $2 AND c_id = $3", "Nested loop"),
+    (
+        "SELECT c_discount, w_tax FROM customer, warehouse WHERE w_id = $1 AND c_w_id = w_id AND c_d_id = $2 AND c_id = $3",
+        "Nested loop",
+    ),
     // Payment
     ("SELECT count(c_id) FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3", "Range"),
-    ("SELECT c_id, c_first, c_balance FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first", "Range"),
+    (
+        "SELECT c_id, c_first, c_balance FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first",
+        "Range",
+    ),
     ("SELECT c_data FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3", "Lookup"),
     // Order-Status
-    ("SELECT o_id, o_carrier_id, o_entry_d FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3 ORDER BY o_id DESC LIMIT 1", "backwards"),
-    ("SELECT max(o_id) FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3", "first row decides"),
-    ("SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d FROM order_line WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id = $3", "Range"),
+    (
+        "SELECT o_id, o_carrier_id, o_entry_d FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3 ORDER BY o_id DESC LIMIT 1",
+        "backwards",
+    ),
+    (
+        "SELECT max(o_id) FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3",
+        "first row decides",
+    ),
+    (
+        "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d FROM order_line WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id = $3",
+        "Range",
+    ),
     // Delivery
-    ("SELECT no_o_id FROM new_order WHERE no_w_id = $1 AND no_d_id = $2 ORDER BY no_o_id LIMIT 1", "Limit"),
+    (
+        "SELECT no_o_id FROM new_order WHERE no_w_id = $1 AND no_d_id = $2 ORDER BY no_o_id LIMIT 1",
+        "Limit",
+    ),
     ("SELECT min(no_o_id) FROM new_order WHERE no_w_id = $1 AND no_d_id = $2", "first row decides"),
     ("SELECT o_c_id FROM orders WHERE o_id = $1 AND o_d_id = $2 AND o_w_id = $3", "Lookup"),
-    ("SELECT sum(ol_amount) FROM order_line WHERE ol_o_id = $1 AND ol_d_id = $2 AND ol_w_id = $3", "Aggregate"),
+    (
+        "SELECT sum(ol_amount) FROM order_line WHERE ol_o_id = $1 AND ol_d_id = $2 AND ol_w_id = $3",
+        "Aggregate",
+    ),
     // Stock-Level
-    ("SELECT count(DISTINCT s_i_id) FROM order_line, stock WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id < $3 AND ol_o_id >= $3 - 20 AND s_w_id = $1 AND s_i_id = ol_i_id AND s_quantity < $4", "Nested loop"),
-    ("SELECT count(DISTINCT s_i_id) FROM order_line JOIN stock ON s_i_id = ol_i_id AND s_w_id = ol_w_id WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id BETWEEN $3 - 20 AND $3 - 1 AND s_quantity < $4", "Nested loop"),
+    (
+        "SELECT count(DISTINCT s_i_id) FROM order_line, stock WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id < $3 AND ol_o_id >= $3 - 20 AND s_w_id = $1 AND s_i_id = ol_i_id AND s_quantity < $4",
+        "Nested loop",
+    ),
+    (
+        "SELECT count(DISTINCT s_i_id) FROM order_line JOIN stock ON s_i_id = ol_i_id AND s_w_id = ol_w_id WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id BETWEEN $3 - 20 AND $3 - 1 AND s_quantity < $4",
+        "Nested loop",
+    ),
 ];
 
 #[test]
@@ -540,12 +677,16 @@ fn every_query_of_tpcc_is_a_point_plan_that_locks_one_partition() {
             };
             let explained = plan.explain();
             assert!(explained.contains(expected), "{text} is not by {expected}:\n{explained}");
-            let params: Vec<Value> = bound.params.iter().map(|ty| match ty {
-                SqlType::Integer => Value::Int32(1),
-                SqlType::SmallInt => Value::Int16(1),
-                SqlType::BigInt => Value::Int64(1),
-                _ => Value::Text("x".into()),
-            }).collect();
+            let params: Vec<Value> = bound
+                .params
+                .iter()
+                .map(|ty| match ty {
+                    SqlType::Integer => Value::Int32(1),
+                    SqlType::SmallInt => Value::Int16(1),
+                    SqlType::BigInt => Value::Int64(1),
+                    _ => Value::Text("x".into()),
+                })
+                .collect();
             world.point(&plan, &params).unwrap_or_else(|error| panic!("{text}: {error}"));
             let (cancel, mut needs) = (CancelToken::new(), vec![]);
             plan.needs(&world.env(&params, &cancel), &mut needs).expect(text);
@@ -560,12 +701,16 @@ fn every_query_of_tpcc_is_a_point_plan_that_locks_one_partition() {
 fn lookup_time() {
     let mut world = World::new();
     let columns: [Def<'_>; 4] = [
-        ("id", SqlType::Integer, true), ("a", SqlType::Integer, false),
-        ("b", SqlType::BigInt, false), ("name", SqlType::Text, false),
+        ("id", SqlType::Integer, true),
+        ("a", SqlType::Integer, false),
+        ("b", SqlType::BigInt, false),
+        ("name", SqlType::Text, false),
     ];
     const ROWS: i32 = 1_000_000;
     let rows: Vec<Vec<Value>> = (0..ROWS)
-        .map(|id| vec![int(id), int(id / 2), Value::Int64(id as i64), Value::Text(format!("n{id}"))])
+        .map(|id| {
+            vec![int(id), int(id / 2), Value::Int64(id as i64), Value::Text(format!("n{id}"))]
+        })
         .collect();
     world.table("t", &columns, &["u:id"], 1, &rows);
     let bound = world.bind("SELECT a, b, name FROM t WHERE id = $1").expect("bound");
@@ -582,7 +727,10 @@ fn lookup_time() {
         let time = |name: &str, each: &mut dyn FnMut(i32)| {
             let start = std::time::Instant::now();
             ids.iter().for_each(|id| each(*id));
-            println!("{round} {name}: {:.1} ns", start.elapsed().as_nanos() as f64 / ids.len() as f64);
+            println!(
+                "{round} {name}: {:.1} ns",
+                start.elapsed().as_nanos() as f64 / ids.len() as f64
+            );
         };
         time("descent and three values", &mut |id| {
             index.encode(&[ValueRef::Int32(id)], &mut key);
@@ -634,11 +782,18 @@ fn random_query(below: &mut dyn FnMut(usize) -> usize) -> String {
     }
     let filter = conditions.join(" AND ");
     match below(5) {
-        0 => format!("SELECT count(*), sum(a.price), min(a.day), max(a.name) FROM {from} WHERE {filter}"),
-        1 => format!("SELECT a.grp, count(*), sum(a.big) FROM {from} WHERE {filter} GROUP BY a.grp"),
+        0 => format!(
+            "SELECT count(*), sum(a.price), min(a.day), max(a.name) FROM {from} WHERE {filter}"
+        ),
+        1 => {
+            format!("SELECT a.grp, count(*), sum(a.big) FROM {from} WHERE {filter} GROUP BY a.grp")
+        }
         2 => {
             let key = ["a.price", "a.name DESC", "a.day", "a.grp DESC, a.day"][below(4)];
-            format!("SELECT a.id, a.price FROM {from} WHERE {filter} ORDER BY {key}, a.id LIMIT {}", 1 + below(9))
+            format!(
+                "SELECT a.id, a.price FROM {from} WHERE {filter} ORDER BY {key}, a.id LIMIT {}",
+                1 + below(9)
+            )
         }
         3 => format!("SELECT DISTINCT a.name, a.grp FROM {from} WHERE {filter}"),
         _ => format!("SELECT a.id, a.name, a.price * 2, a.grp + 1 FROM {from} WHERE {filter}"),

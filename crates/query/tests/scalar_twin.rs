@@ -35,7 +35,7 @@ const COLUMNS: [(&str, SqlType); 10] = [
 /// An expression of a kind: `i`nteger, `d`ouble, `n`umeric, `t`ext, `b`oolean, `a` date or timestamp.
 fn random(rng: &mut Rng, kind: char, depth: u32) -> String {
     let leaf = depth == 0 || rng.below(4) == 0;
-    let sub = |rng: &mut Rng, kind| random(rng, kind, depth.saturating_sub(1));
+    let mut sub = |rng: &mut Rng, kind| random(rng, kind, depth.saturating_sub(1));
     match kind {
         'i' if leaf => (*rng.pick(&["s", "i", "l", "1", "7", "-3", "2147483647", "0"])).into(),
         'd' if leaf => (*rng.pick(&["d", "1.5::double precision", "l::double precision"])).into(),
@@ -160,8 +160,8 @@ fn programs_agree_with_their_slow_twins() {
     for round in 0..600 {
         let kind = *rng.pick(&['i', 'd', 'n', 't', 'b', 'a']);
         let text = random(&mut rng, kind, 3);
-        let statement = format!("SELECT {text}");
-        let parsed = parse::parse(&statement).expect("well formed").remove(0);
+        let query = format!("SELECT {text}");
+        let parsed = parse::parse(&query).expect("well formed").remove(0);
         let ast::Statement::Query(query) = parsed.statement else { panic!("a query") };
         let ast::SetExpr::Select(select) = *query.body else { panic!("a SELECT") };
         let ast::SelectItem::UnnamedExpr(tree) = &select.projection[0] else { panic!("one item") };

@@ -42,7 +42,7 @@ impl Embedded {
 
     fn zone(&self) -> TimeZone {
         let name = self.session.setting("TimeZone").unwrap_or_default();
-        TimeZone::parse(&name).unwrap_or_else(|_| TimeZone::utc())
+        TimeZone::parse(&name).unwrap_or_else(|_| TimeZone::UTC)
     }
 
     /// What a statement outside COPY's own ways answers to its data.
@@ -137,7 +137,7 @@ fn feed(session: &mut Session, data: &mut dyn Read) -> Result<u64> {
     let mut buffer = vec![0; CHUNK];
     loop {
         match data.read(&mut buffer) {
-            Ok(0) => return Ok(session.copy_end()?),
+            Ok(0) => return Ok(session.copy_end()?.rows.unwrap_or(0)),
             Ok(length) => session.copy_data(&buffer[..length])?,
             Err(error) => {
                 session.copy_abandon();
@@ -148,10 +148,21 @@ fn feed(session: &mut Session, data: &mut dyn Read) -> Result<u64> {
 }
 
 fn drain(session: &mut Session, out: &mut dyn Write) -> Result<Option<u64>> {
-    while let Some(chunk) = session.copy_out()? {
-        out.write_all(&chunk)?;
+    loop {
+        let mut written = Ok(());
+        let tag = session.copy_out(|row| {
+            if written.is_ok() {
+                written = out.write_all(row);
+            }
+        })?;
+        if let Err(error) = written {
+            session.copy_abandon();
+            return Err(error.into());
+        }
+        if let Some(tag) = tag {
+            return Ok(tag.rows);
+        }
     }
-    Ok(None)
 }
 
 impl From<SqlError> for Error {

@@ -58,7 +58,9 @@ fn a_long_statement_ends_at_its_timeout() {
 #[test]
 fn of_two_that_wait_for_each_other_one_is_undone() {
     let db = items(1);
-    db.session().batch("CREATE TABLE other (id INTEGER PRIMARY KEY); INSERT INTO other VALUES (0)").unwrap();
+    db.session()
+        .batch("CREATE TABLE other (id INTEGER PRIMARY KEY); INSERT INTO other VALUES (0)")
+        .unwrap();
     let barrier = Barrier::new(2);
     let run = |first: &str, second: &str| {
         let mut session = db.session();

@@ -169,7 +169,7 @@ fn statements_are_counted_for_the_system_view() {
     let mut session = db.session();
     let calls = one(
         &mut session,
-        "SELECT calls FROM halcyon.statements WHERE text = 'SELECT stock FROM item WHERE id = $1'",
+        "SELECT calls FROM halcyon.statements WHERE statement = 'SELECT stock FROM item WHERE id = $1'",
     );
     assert_eq!(calls, "50");
 }

@@ -63,7 +63,9 @@ fn savepoints_nest_and_heal_a_failed_block() {
 fn catalog_changes_are_seen_when_they_commit_and_undone_when_not() {
     let db = items(2);
     let (mut one_session, mut other) = (db.session(), db.session());
-    one_session.batch("BEGIN; CREATE TABLE extra (x INTEGER); INSERT INTO extra VALUES (1)").unwrap();
+    one_session
+        .batch("BEGIN; CREATE TABLE extra (x INTEGER); INSERT INTO extra VALUES (1)")
+        .unwrap();
     assert_eq!(state(other.batch("SELECT * FROM extra")), SqlState::UNDEFINED_TABLE);
     assert_eq!(one(&mut one_session, "SELECT x FROM extra"), "1");
     one_session.batch("SAVEPOINT s; DROP TABLE item").unwrap();
@@ -121,9 +123,9 @@ fn a_transaction_program_commits_once_or_not_at_all() {
     assert_eq!(moved.unwrap(), 3);
     let failed: Result<(), SqlError> = session.transaction(|tx| {
         tx.execute("DELETE FROM item", &[])?;
-        Err(SqlError::new(SqlState::RAISE_EXCEPTION, "changed my mind"))
+        Err(SqlError::new(SqlState::DATA_EXCEPTION, "changed my mind"))
     });
-    assert_eq!(state(failed), SqlState::RAISE_EXCEPTION);
+    assert_eq!(state(failed), SqlState::DATA_EXCEPTION);
     assert_eq!(rows(&mut session, "SELECT stock FROM item ORDER BY id"), ["7", "13"]);
 }
 
@@ -131,7 +133,9 @@ fn a_transaction_program_commits_once_or_not_at_all() {
 fn and_chain_begins_again_with_the_same_modes() {
     let db = items(1);
     let mut session = db.session();
-    session.batch("BEGIN ISOLATION LEVEL READ COMMITTED; DELETE FROM item; ROLLBACK AND CHAIN").unwrap();
+    session
+        .batch("BEGIN ISOLATION LEVEL READ COMMITTED; DELETE FROM item; ROLLBACK AND CHAIN")
+        .unwrap();
     assert_eq!(session.state(), SessionState::InTransaction);
     assert_eq!(one(&mut session, "SHOW transaction_isolation"), "read committed");
     session.batch("COMMIT").unwrap();

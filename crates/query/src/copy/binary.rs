@@ -97,9 +97,7 @@ pub(super) fn decode(bytes: &[u8], ty: SqlType) -> Result<Value> {
         bytes.try_into().ok()
     }
     let wide = || fixed(bytes).map(i64::from_be_bytes).ok_or_else(bad);
-    let far = || {
-        SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{ty} out of range"))
-    };
+    let far = || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{ty} out of range"));
     let moment = || wide()?.checked_add(EPOCH_US).ok_or_else(far);
     Ok(match ty {
         SqlType::Boolean => Value::Bool(fixed::<1>(bytes).ok_or_else(bad)?[0] != 0),

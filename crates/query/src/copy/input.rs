@@ -251,18 +251,18 @@ impl CopyIn {
                     break;
                 }
                 // Copy up to the next byte that means something; those are all ASCII.
-                let special = |b: &u8| {
-                    *b == options.quote || *b == options.escape || *b == options.delimiter
-                };
+                let special =
+                    |b: &u8| *b == options.quote || *b == options.escape || *b == options.delimiter;
                 let run = bytes[at + 1..].iter().position(special);
                 let end = run.map_or(bytes.len(), |run| at + 1 + run);
                 self.text.push_str(&line[at..end]);
                 at = end;
             }
             let field = &self.text[start..];
-            let column = from.columns.get(self.fields.len()).map(|column| {
-                from.writer.table().columns[*column as usize].name.as_str()
-            });
+            let column = from
+                .columns
+                .get(self.fields.len())
+                .map(|column| from.writer.table().columns[*column as usize].name.as_str());
             let listed = |list: &[String]| {
                 column.is_some_and(|name| list.iter().any(|own| own == name || own == "*"))
             };
@@ -357,12 +357,7 @@ impl CopyIn {
         }
     }
 
-    fn store_fields(
-        &mut self,
-        from: &From,
-        line: &str,
-        cx: &mut WriteContext<'_>,
-    ) -> Result<()> {
+    fn store_fields(&mut self, from: &From, line: &str, cx: &mut WriteContext<'_>) -> Result<()> {
         let table = from.writer.table();
         if self.fields.len() > from.columns.len() {
             return Err(malformed("extra data after last expected column")

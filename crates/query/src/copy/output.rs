@@ -176,10 +176,8 @@ impl CopyOut {
             }
         }
         // The source is taken out while its values are written.
-        let mut source = std::mem::replace(
-            &mut self.source,
-            Source::Rows { rows: RowSet::default(), at: 0 },
-        );
+        let mut source =
+            std::mem::replace(&mut self.source, Source::Rows { rows: RowSet::default(), at: 0 });
         let written = match &mut source {
             Source::Rows { rows, at } if *at >= rows.len() => Ok(false),
             Source::Rows { rows, at } => {

@@ -35,11 +35,10 @@ pub(super) fn read(
 ) -> Result<u64> {
     let file = File::open(path).map_err(|error| file_error(path, &error))?;
     let bytes = file.metadata().map_or(0, |metadata| metadata.len());
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
-        .map_err(|error| broken(path, error))?;
-    let total = reader.metadata().file_metadata().num_rows().max(1) as u64;
     let reader =
-        reader.with_batch_size(BATCH_ROWS).build().map_err(|error| broken(path, error))?;
+        ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| broken(path, error))?;
+    let total = reader.metadata().file_metadata().num_rows().max(1) as u64;
+    let reader = reader.with_batch_size(BATCH_ROWS).build().map_err(|error| broken(path, error))?;
     let mut cx = WriteContext::new(env, tx, locks);
     let handles: Vec<_> = (0..from.writer.table().cells.len() as u32)
         .map(|partition| cx.lock(from.at, partition))

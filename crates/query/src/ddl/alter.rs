@@ -17,7 +17,9 @@ use super::constraint::{
 use super::extra::MoveTo;
 use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
-use super::{DdlContext, fold, index, names, parts, role, row_schema, sequence, sql_type, table, view};
+use super::{
+    DdlContext, fold, index, names, parts, role, row_schema, sequence, sql_type, table, view,
+};
 use crate::catalog::{Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table};
 use crate::coerce::{self, Arena, TimeZone};
 use crate::dml::{Cell, default_cell};
@@ -96,9 +98,7 @@ fn apply(
     }
 }
 
-fn is_cascade(
-    behavior: &Option<datafusion::sql::sqlparser::ast::DropBehavior>,
-) -> bool {
+fn is_cascade(behavior: &Option<datafusion::sql::sqlparser::ast::DropBehavior>) -> bool {
     matches!(behavior, Some(datafusion::sql::sqlparser::ast::DropBehavior::Cascade))
 }
 
@@ -112,8 +112,7 @@ fn add_column(
 ) -> Result<()> {
     let name = fold(&definition.name);
     if table.column(&name).is_some() {
-        let message =
-            format!("column \"{name}\" of relation \"{}\" already exists", table.name);
+        let message = format!("column \"{name}\" of relation \"{}\" already exists", table.name);
         if if_not_exists {
             cx.notice(SqlState::DUPLICATE_COLUMN, format!("{message}, skipping"));
             return Ok(());
@@ -166,10 +165,7 @@ fn fill_column(
             return Err(contains_null(draft, at));
         }
         match &once {
-            Some(value) => root.add_column(
-                storage,
-                value.as_ref(),
-            ),
+            Some(value) => root.add_column(storage, value.as_ref()),
             None => {
                 root.add_column(storage, ValueRef::Null);
                 let rows: Vec<_> = root.rows().map(|row| row.id()).collect();
@@ -177,8 +173,7 @@ fn fill_column(
                 for row in rows {
                     {
                         let none = |_| unreachable!("a default has no source row");
-                        let value =
-                            cell.value(env, &mut Some(zone), none, &[], ty, &arena)?;
+                        let value = cell.value(env, &mut Some(zone), none, &[], ty, &arena)?;
                         root.update_unchecked(row, &[at], &[value]);
                     }
                     arena.reset();
@@ -276,7 +271,11 @@ fn drop_column(
     }
     cx.catalog.change_table(table.id, |table| {
         table.columns.remove(at as usize);
-        table.indexes.iter_mut().flat_map(|i| &mut i.columns).for_each(|c| shift(&mut c.column, at));
+        table
+            .indexes
+            .iter_mut()
+            .flat_map(|i| &mut i.columns)
+            .for_each(|c| shift(&mut c.column, at));
         table.foreign_keys.iter_mut().flat_map(|k| &mut k.columns).for_each(|c| shift(c, at));
         if let Partitioning::Column { column } = &mut table.partitioning {
             shift(column, at);
@@ -365,12 +364,7 @@ fn shift_elsewhere(cx: &mut DdlContext<'_>, table: &Table, at: u16) {
     }
 }
 
-fn rename_column(
-    cx: &mut DdlContext<'_>,
-    table: &Arc<Table>,
-    from: &str,
-    to: &str,
-) -> Result<()> {
+fn rename_column(cx: &mut DdlContext<'_>, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
     let at = table.require_column(from)?;
     if table.column(to).is_some() || to == "_rowid" {
         return Err(SqlError::new(
@@ -681,8 +675,7 @@ fn drop_constraint(
     cascade: bool,
 ) -> Result<()> {
     if table.checks.iter().any(|check| check.name == name) {
-        cx.catalog
-            .change_table(table.id, |table| table.checks.retain(|check| check.name != name));
+        cx.catalog.change_table(table.id, |table| table.checks.retain(|check| check.name != name));
         return Ok(());
     }
     if table.foreign_keys.iter().any(|key| key.name == name) {
@@ -709,8 +702,7 @@ fn drop_constraint(
         let now = cx.catalog.table(table.id).clone();
         return index::detach(cx, &now, index);
     }
-    let message =
-        format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
+    let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
     if if_exists {
         cx.notice(SqlState::UNDEFINED_OBJECT, format!("{message}, skipping"));
         return Ok(());
@@ -745,7 +737,11 @@ fn rename_constraint(
     }
     cx.catalog.change_table(table.id, |table| {
         table.checks.iter_mut().filter(|c| c.name == from).for_each(|c| c.name = to.to_owned());
-        table.foreign_keys.iter_mut().filter(|k| k.name == from).for_each(|k| k.name = to.to_owned());
+        table
+            .foreign_keys
+            .iter_mut()
+            .filter(|k| k.name == from)
+            .for_each(|k| k.name = to.to_owned());
     });
     if let Some(key) = key {
         cx.catalog.change_table(key.target, |target| {

@@ -287,7 +287,8 @@ pub(super) fn mentioned(expr: &Expr) -> HashSet<String> {
 
 /// Words that the parser takes for identifiers although they are values.
 fn is_keyword(name: &Ident) -> bool {
-    let words = ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"];
+    let words =
+        ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"];
     let users = ["current_user", "session_user", "user", "current_role", "current_schema"];
     name.quote_style.is_none()
         && words.iter().chain(&users).any(|word| name.value.eq_ignore_ascii_case(word))
@@ -307,14 +308,20 @@ pub(super) fn add_foreign_key(
     if key.characteristics.as_ref().is_some_and(|c| c.deferrable == Some(true)) {
         return Err(SqlError::unsupported("a DEFERRABLE constraint"));
     }
-    if matches!(key.match_kind, Some(ast::ConstraintReferenceMatchKind::Full | ast::ConstraintReferenceMatchKind::Partial)) {
+    if matches!(
+        key.match_kind,
+        Some(ast::ConstraintReferenceMatchKind::Full | ast::ConstraintReferenceMatchKind::Partial)
+    ) {
         return Err(SqlError::unsupported("MATCH FULL"));
     }
     let columns = key.columns.iter().map(|name| {
         table.column(&fold(name)).ok_or_else(|| {
             SqlError::new(
                 SqlState::UNDEFINED_COLUMN,
-                format!("column \"{}\" referenced in foreign key constraint does not exist", fold(name)),
+                format!(
+                    "column \"{}\" referenced in foreign key constraint does not exist",
+                    fold(name)
+                ),
             )
         })
     });
@@ -373,17 +380,20 @@ pub(super) fn add_foreign_key(
 
 fn target_columns(target: &Table, named: &[Ident]) -> Result<Vec<u16>> {
     if !named.is_empty() {
-        return named.iter().map(|name| {
-            target.column(&fold(name)).ok_or_else(|| {
-                SqlError::new(
-                    SqlState::UNDEFINED_COLUMN,
-                    format!(
-                        "column \"{}\" referenced in foreign key constraint does not exist",
-                        fold(name)
-                    ),
-                )
+        return named
+            .iter()
+            .map(|name| {
+                target.column(&fold(name)).ok_or_else(|| {
+                    SqlError::new(
+                        SqlState::UNDEFINED_COLUMN,
+                        format!(
+                            "column \"{}\" referenced in foreign key constraint does not exist",
+                            fold(name)
+                        ),
+                    )
+                })
             })
-        }).collect();
+            .collect();
     }
     let primary = target.primary_key().ok_or_else(|| {
         SqlError::new(
@@ -396,8 +406,7 @@ fn target_columns(target: &Table, named: &[Ident]) -> Result<Vec<u16>> {
 
 /// Integers of any width match each other; else the storage must be the same.
 fn refuse_incompatible(name: &str, own: &Column, target: &Column) -> Result<()> {
-    let integer =
-        |ty| matches!(ty, SqlType::SmallInt | SqlType::Integer | SqlType::BigInt);
+    let integer = |ty| matches!(ty, SqlType::SmallInt | SqlType::Integer | SqlType::BigInt);
     if own.ty.storage() == target.ty.storage() || (integer(own.ty) && integer(target.ty)) {
         return Ok(());
     }
@@ -475,7 +484,12 @@ fn refuse_nulls_not_distinct(option: &ast::NullsDistinctOption) -> Result<()> {
 }
 
 /// 23505 for an index that could not be built.
-pub(super) fn not_unique(table: &Table, index: &Index, root: &Partition, conflict: Conflict) -> SqlError {
+pub(super) fn not_unique(
+    table: &Table,
+    index: &Index,
+    root: &Partition,
+    conflict: Conflict,
+) -> SqlError {
     let detail = root.row(conflict.row).map(|row| {
         let values: Vec<ValueRef<'_>> =
             index.columns.iter().map(|key| row.value(key.column as usize)).collect();
@@ -536,9 +550,8 @@ pub(super) fn verify_foreign_key(
             if values.iter().any(ValueRef::is_null) {
                 continue;
             }
-            let found = lookup.find(&values, &mut buffer, |partition| {
-                cx.tx.read(theirs[partition as usize])
-            });
+            let found = lookup
+                .find(&values, &mut buffer, |partition| cx.tx.read(theirs[partition as usize]));
             if found.is_none() {
                 return Err(constraints::missing_reference(table, key, &target, &values));
             }

@@ -196,8 +196,7 @@ fn parse_sequence_options(
         } else if parser.parse_keyword(Keyword::RESTART) {
             let with = parser.parse_keyword(Keyword::WITH);
             let number = matches!(parser.peek_token().token, Token::Number(..) | Token::Minus);
-            wish.restart =
-                Some(if with || number { Some(signed(parser)?) } else { None });
+            wish.restart = Some(if with || number { Some(signed(parser)?) } else { None });
         } else if parser.parse_keyword(Keyword::CACHE) {
             signed(parser)?;
         } else if parser.parse_keyword(Keyword::CYCLE) {
@@ -333,7 +332,8 @@ mod tests {
         ] {
             assert_eq!(tag(text), Some(expected), "{text}");
         }
-        for text in ["ALTER TABLE t ADD COLUMN a int", "SELECT 1", "ALTER SEQUENCE s RESTART WITH x"]
+        for text in
+            ["ALTER TABLE t ADD COLUMN a int", "SELECT 1", "ALTER SEQUENCE s RESTART WITH x"]
         {
             assert_eq!(tag(text), None, "{text}");
         }

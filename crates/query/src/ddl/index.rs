@@ -22,10 +22,9 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
     let name = match &create.name {
         Some(name) => {
             let name = names::last(name)?;
-            if let (true, Err(taken)) = (
-                create.if_not_exists,
-                cx.catalog.refuse_taken(&table.schema, &name),
-            ) {
+            if let (true, Err(taken)) =
+                (create.if_not_exists, cx.catalog.refuse_taken(&table.schema, &name))
+            {
                 cx.notice(taken.state(), format!("{}, skipping", taken.message()));
                 return Ok(());
             }
@@ -107,8 +106,7 @@ fn columns(table: &Table, create: &CreateIndex) -> Result<Vec<IndexColumn>> {
 pub(super) fn build(cx: &mut DdlContext<'_>, table: &Arc<Table>, index: &Index) -> Result<()> {
     cx.alter_all(table, |root| {
         let before = root.clone();
-        root.add_index(index.def())
-            .map_err(|conflict| not_unique(table, index, &before, conflict))
+        root.add_index(index.def()).map_err(|conflict| not_unique(table, index, &before, conflict))
     })
 }
 

@@ -114,8 +114,12 @@ impl Ddl {
         let plain = |tag| (tag, None);
         match &**statement {
             Statement::CreateTable(create) => table::create(cx, create),
-            Statement::CreateIndex(create) => index::create(cx, create).map(|()| plain("CREATE INDEX")),
-            Statement::CreateView(create) => view::create(cx, create).map(|()| plain("CREATE VIEW")),
+            Statement::CreateIndex(create) => {
+                index::create(cx, create).map(|()| plain("CREATE INDEX"))
+            }
+            Statement::CreateView(create) => {
+                view::create(cx, create).map(|()| plain("CREATE VIEW"))
+            }
             Statement::CreateSequence {
                 temporary,
                 if_not_exists,
@@ -132,7 +136,9 @@ impl Ddl {
             Statement::CreateSchema { schema_name, if_not_exists, .. } => {
                 create_schema(cx, schema_name, *if_not_exists).map(|()| plain("CREATE SCHEMA"))
             }
-            Statement::CreateRole(create) => role::create(cx, create).map(|()| plain("CREATE ROLE")),
+            Statement::CreateRole(create) => {
+                role::create(cx, create).map(|()| plain("CREATE ROLE"))
+            }
             Statement::AlterTable(alter) => alter::alter(cx, alter).map(|()| plain("ALTER TABLE")),
             Statement::AlterIndex { name, operation } => {
                 index::alter(cx, name, operation).map(|()| plain("ALTER INDEX"))
@@ -168,7 +174,11 @@ fn first_words(statement: &Statement) -> String {
 
 impl DdlContext<'_> {
     /// A binder that sees the catalog as it is now, changes of this statement included.
-    fn binder_now(&self, now: &Arc<Catalog>, run: impl FnOnce(&Binder<'_>) -> Result<()>) -> Result<()> {
+    fn binder_now(
+        &self,
+        now: &Arc<Catalog>,
+        run: impl FnOnce(&Binder<'_>) -> Result<()>,
+    ) -> Result<()> {
         run(&Binder::new(now, self.env.session, self.datafusion))
     }
 
@@ -283,9 +293,7 @@ fn create_schema(
     let (name, owner) = match name {
         ast::SchemaName::Simple(name) => (names::last(name)?, None),
         ast::SchemaName::UnnamedAuthorization(owner) => (fold(owner), Some(fold(owner))),
-        ast::SchemaName::NamedAuthorization(name, owner) => {
-            (names::last(name)?, Some(fold(owner)))
-        }
+        ast::SchemaName::NamedAuthorization(name, owner) => (names::last(name)?, Some(fold(owner))),
     };
     role::require_plain_creator(cx, "schema")?;
     if let Some(owner) = &owner {
@@ -382,7 +390,13 @@ fn comment_on(
             if found.relation.kind() != wanted {
                 return Err(crate::catalog::wrong_kind(&name, &wanted));
             }
-            comment_relation(cx.catalog, &schema, &name, found_relation(cx.catalog, &schema, &name), comment);
+            comment_relation(
+                cx.catalog,
+                &schema,
+                &name,
+                found_relation(cx.catalog, &schema, &name),
+                comment,
+            );
         }
     }
     Ok(())

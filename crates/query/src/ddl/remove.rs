@@ -198,9 +198,10 @@ pub(super) fn needed_by(
     table.referenced_by.iter().find_map(|(referrer, name)| {
         let other = catalog.table(*referrer);
         let key = other.foreign_keys.iter().find(|key| key.name == *name)?;
-        let another = table.indexes.iter().any(|i| {
-            i.id != index.id && i.unique && i.covers_exactly(&key.target_columns)
-        });
+        let another = table
+            .indexes
+            .iter()
+            .any(|i| i.id != index.id && i.unique && i.covers_exactly(&key.target_columns));
         (index.covers_exactly(&key.target_columns) && !another)
             .then(|| (other.name.clone(), name.clone()))
     })
@@ -212,7 +213,10 @@ fn default_with(catalog: &Catalog, schema: &str, name: &str) -> Option<(TableId,
         let column = table.columns.iter().find(|column| {
             column.default.as_ref().is_some_and(|text| mentions_sequence(text, schema, name))
         })?;
-        Some((table.id, format!("default value for column {} of table {}", column.name, table.name)))
+        Some((
+            table.id,
+            format!("default value for column {} of table {}", column.name, table.name),
+        ))
     })
 }
 

@@ -383,7 +383,10 @@ pub(super) fn membership(
         require_role(cx.catalog, role)?;
         for member in members {
             require_role(cx.catalog, member)?;
-            if grant && (role == member || cx.catalog.acts_for(role, member) && !cx.catalog.is_superuser(role)) {
+            if grant
+                && (role == member
+                    || cx.catalog.acts_for(role, member) && !cx.catalog.is_superuser(role))
+            {
                 return Err(SqlError::new(
                     SqlState::INVALID_OBJECT_DEFINITION,
                     format!("role \"{role}\" is a member of role \"{member}\""),
@@ -538,10 +541,10 @@ fn change(
             (Kind::Table, resolve(cx, names)?)
         }
         GrantObjects::Sequences(names) => (Kind::Sequence, resolve(cx, names)?),
-        GrantObjects::AllTablesInSchema { schemas } | GrantObjects::AllViewsInSchema { schemas } => {
-            let table = |relation: &Relation| {
-                matches!(relation, Relation::Table(_) | Relation::View(_))
-            };
+        GrantObjects::AllTablesInSchema { schemas }
+        | GrantObjects::AllViewsInSchema { schemas } => {
+            let table =
+                |relation: &Relation| matches!(relation, Relation::Table(_) | Relation::View(_));
             (Kind::Table, all_in(cx, schemas, table)?)
         }
         GrantObjects::AllSequencesInSchema { schemas } => {
@@ -641,7 +644,8 @@ mod tests {
         assert_eq!(STANDARD.encode(signature), "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
         // The client's proof, undone by its signature, hashes to the stored key.
         let stored = STANDARD.decode(stored).expect("base64");
-        let proof = STANDARD.decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=").expect("base64");
+        let proof =
+            STANDARD.decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=").expect("base64");
         let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &stored), auth.as_bytes());
         let client: Vec<u8> = proof.iter().zip(signature.as_ref()).map(|(a, b)| a ^ b).collect();
         assert_eq!(digest::digest(&digest::SHA256, &client).as_ref(), stored);

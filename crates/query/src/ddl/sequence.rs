@@ -66,9 +66,7 @@ impl Wish {
             Some(SqlType::Integer) => (i32::MIN as i64, i32::MAX as i64),
             Some(SqlType::BigInt) | None => (i64::MIN, i64::MAX),
             Some(_) => {
-                return Err(bad(
-                    "sequence type must be smallint, integer, or bigint".to_owned(),
-                ));
+                return Err(bad("sequence type must be smallint, integer, or bigint".to_owned()));
             }
         };
         let default_min = if increment > 0 { 1 } else { type_min };

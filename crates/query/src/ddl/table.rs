@@ -14,7 +14,7 @@ use halcyon_txn::PartitionCell;
 use super::constraint::{add_check, add_foreign_key, add_key, add_to_new, check_default, mirror};
 use super::sequence::{self, Wish};
 use super::types::serial;
-use super::{Done, DdlContext, fold, names, parts, refuse_temporary, sql_type};
+use super::{DdlContext, Done, fold, names, parts, refuse_temporary, sql_type};
 use crate::bind::Binder;
 use crate::bulk;
 use crate::catalog::{
@@ -159,7 +159,10 @@ pub(super) fn define_column(
             ColumnOption::Null if column.not_null && serial.is_none() => {
                 return Err(SqlError::new(
                     SqlState::SYNTAX_ERROR,
-                    format!("conflicting NULL/NOT NULL declarations for column \"{}\"", column.name),
+                    format!(
+                        "conflicting NULL/NOT NULL declarations for column \"{}\"",
+                        column.name
+                    ),
                 ));
             }
             ColumnOption::Null => {}
@@ -176,8 +179,7 @@ pub(super) fn define_column(
                     return Err(SqlError::unsupported("a generated column"));
                 }
                 let wish = Wish::from_ast(None, sequence_options.as_deref().unwrap_or(&[]))?;
-                let sequence =
-                    new_sequence(cx, table, &column.name, &wish, ty, at, sequences)?;
+                let sequence = new_sequence(cx, table, &column.name, &wish, ty, at, sequences)?;
                 let always = matches!(generated_as, GeneratedAs::Always);
                 column.identity = Some(Identity { always, sequence });
                 column.not_null = true;
@@ -209,11 +211,7 @@ fn refuse_collation(collation: &ast::ObjectName) -> Result<()> {
 }
 
 /// A DEFAULT as it is stored; DEFAULT NULL is none.
-pub(super) fn default(
-    cx: &DdlContext<'_>,
-    expr: &Expr,
-    column: &Column,
-) -> Result<Option<String>> {
+pub(super) fn default(cx: &DdlContext<'_>, expr: &Expr, column: &Column) -> Result<Option<String>> {
     if let Expr::Value(value) = expr
         && value.value == ast::Value::Null
     {
@@ -344,8 +342,9 @@ fn partition(table: &mut Table, options: &CreateTableOptions) -> Result<()> {
     let count = match (by, count) {
         (None, None | Some(1)) => 1,
         (None, Some(_)) => {
-            return Err(bad("partitions need a column".to_owned())
-                .hint("Add partition_by = 'column'."));
+            return Err(
+                bad("partitions need a column".to_owned()).hint("Add partition_by = 'column'.")
+            );
         }
         (Some(name), count) => {
             let column = table.require_column(&name)?;
@@ -438,8 +437,7 @@ fn copy_definition(
                 ..Wish::default()
             };
             let owner = (table.id, at as u16);
-            let name =
-                new_sequence(cx, table, &column.name, &wish, column.ty, owner, sequences)?;
+            let name = new_sequence(cx, table, &column.name, &wish, column.ty, owner, sequences)?;
             copy.identity = Some(Identity { always: identity.always, sequence: name });
         }
         push_column(table, copy)?;
@@ -458,10 +456,7 @@ fn create_as(
     let mut names: Vec<String> =
         source.columns().iter().map(|column| column.name.clone()).collect();
     if create.columns.len() > names.len() {
-        return Err(SqlError::new(
-            SqlState::SYNTAX_ERROR,
-            "too many column names were specified",
-        ));
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
     }
     for (name, given) in names.iter_mut().zip(&create.columns) {
         *name = fold(&given.name);
@@ -496,4 +491,3 @@ fn create_as(
     let rows = source.run_into(&binder, env, cx.tx, &cx.limits, &table, &handles)?;
     Ok(("SELECT", Some(rows)))
 }
-

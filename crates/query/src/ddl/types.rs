@@ -1,8 +1,6 @@
 //! Type names of SQL text.
 
-use datafusion::sql::sqlparser::ast::{
-    CharacterLength, DataType, ExactNumberInfo, TimezoneInfo,
-};
+use datafusion::sql::sqlparser::ast::{CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
 
 use super::names::last;
 use crate::coerce::number::DECIMAL_DIGITS_MAX;

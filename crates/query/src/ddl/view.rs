@@ -106,9 +106,7 @@ fn refuse_changed_columns(old: &View, new: &[(String, SqlType)]) -> Result<()> {
     }
     for ((old_name, old_type), (name, ty)) in old.columns.iter().zip(new) {
         if old_name != name {
-            return bad(format!(
-                "cannot change name of view column \"{old_name}\" to \"{name}\""
-            ));
+            return bad(format!("cannot change name of view column \"{old_name}\" to \"{name}\""));
         }
         if old_type != ty {
             return bad(format!(
@@ -164,11 +162,8 @@ fn qualify(cx: &DdlContext<'_>, query: &mut Query) {
             ControlFlow::Continue(())
         }
     }
-    let mut visitor = Qualify {
-        catalog: &*cx.catalog,
-        search_path: cx.search_path(),
-        ctes: cte_names(query),
-    };
+    let mut visitor =
+        Qualify { catalog: &*cx.catalog, search_path: cx.search_path(), ctes: cte_names(query) };
     let _ = VisitMut::visit(query, &mut visitor);
 }
 
@@ -234,11 +229,7 @@ pub(super) fn users_of_schema(catalog: &Catalog, schema: &str) -> Vec<(String, S
 }
 
 /// 2BP01 if views would lose what their text names.
-pub(super) fn refuse_if_used(
-    users: &[(String, String)],
-    kind: &str,
-    name: &str,
-) -> Result<()> {
+pub(super) fn refuse_if_used(users: &[(String, String)], kind: &str, name: &str) -> Result<()> {
     match users.first() {
         None => Ok(()),
         Some((_, view)) => Err(SqlError::new(

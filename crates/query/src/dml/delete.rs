@@ -57,8 +57,7 @@ pub(super) fn bind(
     let extra = 1..found.len();
     let others = super::extra_fields(&plan, extra.clone());
     let schema = returning::row_schema(&table, &alias, &others)?;
-    let (returning, result) =
-        returning::bind(scope, &table, delete.returning.as_deref(), &schema)?;
+    let (returning, result) = returning::bind(scope, &table, delete.returning.as_deref(), &schema)?;
     // Deleting breaks no NOT NULL, CHECK or reference of the row itself.
     let target = Target::bind(scope, &table, Some(&[]))?;
     let effects = Effects::bind(scope, target, true, &[])?;

@@ -84,8 +84,7 @@ impl Effects {
         updated: &[u16],
     ) -> Result<Effects> {
         let table = target.table.clone();
-        let mut effects =
-            Effects { nodes: vec![Node { target, incoming: Vec::new() }] };
+        let mut effects = Effects { nodes: vec![Node { target, incoming: Vec::new() }] };
         let mut open = Vec::new();
         if deletes {
             open.push((table.id, Expect::Delete));
@@ -552,9 +551,7 @@ fn encode<'v>(values: impl Iterator<Item = ValueRef<'v>>) -> Vec<u8> {
                 bytes.push(8);
                 bytes.extend(value.to_le_bytes());
             }
-            ValueRef::Time(value)
-            | ValueRef::Timestamp(value)
-            | ValueRef::TimestampTz(value) => {
+            ValueRef::Time(value) | ValueRef::Timestamp(value) | ValueRef::TimestampTz(value) => {
                 bytes.push(9);
                 bytes.extend(value.to_le_bytes());
             }

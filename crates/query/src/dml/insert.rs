@@ -77,7 +77,8 @@ pub(super) fn bind(
         None => rows.push(no_cells(&table)),
         Some(query) => match plain_values(query) {
             Some(values) => {
-                (source, rows) = bind_values(scope, &table, &columns, values, !insert.columns.is_empty())?;
+                (source, rows) =
+                    bind_values(scope, &table, &columns, values, !insert.columns.is_empty())?;
             }
             None => {
                 let (bound, cells) = bind_query(scope, &table, &columns, query, insert)?;
@@ -109,8 +110,7 @@ pub(super) fn bind(
         _ => Vec::new(),
     };
     let schema = returning::row_schema(&table, &alias, &[])?;
-    let (returning, result) =
-        returning::bind(scope, &table, insert.returning.as_deref(), &schema)?;
+    let (returning, result) = returning::bind(scope, &table, insert.returning.as_deref(), &schema)?;
     let plain = on_conflict.is_none() && returning.is_none();
     let bulk = match &source {
         Some(QuerySource::Analytical(_)) if from_query && plain && !target.has_references() => {
@@ -129,8 +129,9 @@ fn target_table(scope: &Scope<'_>, insert: &ast::Insert) -> Result<Arc<Table>> {
         return Err(SqlError::unsupported("INSERT into anything but a table"));
     };
     if insert.replace_into || insert.or.is_some() || insert.overwrite || insert.ignore {
-        return Err(SqlError::unsupported("INSERT OR …, REPLACE and OVERWRITE")
-            .hint("Use ON CONFLICT."));
+        return Err(
+            SqlError::unsupported("INSERT OR …, REPLACE and OVERWRITE").hint("Use ON CONFLICT.")
+        );
     }
     super::find_target(&scope.binder, name, "insert into")
 }
@@ -206,8 +207,7 @@ fn bind_values(
     for (at, (row, column)) in places.into_iter().enumerate() {
         let definition = &table.columns[column as usize];
         let null = plan.schema().field(at).data_type().is_null();
-        let cell =
-            source::from_column(at, found[at].ty, null, definition.ty, &definition.name)?;
+        let cell = source::from_column(at, found[at].ty, null, definition.ty, &definition.name)?;
         rows[row][column as usize] = Some(cell);
     }
     Ok((Some(source), rows))
@@ -261,8 +261,7 @@ fn bind_query(
         refuse_generated_column(table, *column)?;
         let definition = &table.columns[*column as usize];
         let null = plan.schema().field(at).data_type().is_null();
-        let cell =
-            source::from_column(at, found[at].ty, null, definition.ty, &definition.name)?;
+        let cell = source::from_column(at, found[at].ty, null, definition.ty, &definition.name)?;
         cells[*column as usize] = Some(cell);
     }
     Ok((source, cells))
@@ -328,8 +327,7 @@ fn bind_conflict(
         }
         Some(ConflictTarget::OnConstraint(name)) => {
             let name = parts(name)?.pop().unwrap_or_default();
-            let found =
-                table.indexes.iter().find(|i| i.name == name && i.constraint.is_some());
+            let found = table.indexes.iter().find(|i| i.name == name && i.constraint.is_some());
             let index = found.ok_or_else(|| {
                 SqlError::new(
                     SqlState::UNDEFINED_OBJECT,
@@ -663,13 +661,7 @@ impl Insert {
             row[*column as usize] = cell.value(env, cx.zone_cell(), none, &both, ty, arena)?;
         }
         target.verify(&row, env, arena)?;
-        let place = super::update::store(
-            cx,
-            target,
-            (partition, met),
-            &update.columns,
-            &row,
-        )?;
+        let place = super::update::store(cx, target, (partition, met), &update.columns, &row)?;
         if target.has_references() && target.verify_references(cx, &row, key, false)? {
             progress.late.push(LateRow { node: 0, partition: place.0, row: place.1 });
         }

@@ -124,13 +124,7 @@ impl<'a> Scope<'a> {
     pub fn new(binder: &Binder<'a>, parsed: &Parsed<'a>, given: &[Option<SqlType>]) -> Self {
         let mut params = given.to_vec();
         params.resize(params.len().max(highest_parameter(&parsed.statement)), None);
-        Scope {
-            binder: *binder,
-            text: parsed.text,
-            tables: Vec::new(),
-            whole: Vec::new(),
-            params,
-        }
+        Scope { binder: *binder, text: parsed.text, tables: Vec::new(), whole: Vec::new(), params }
     }
 
     /// Position of the table in the plan's list, added if need be.
@@ -217,13 +211,11 @@ impl WritePlan {
             Kind::Update(update) => update.needs(env, needs)?,
             Kind::Delete(delete) => delete.needs(env, needs)?,
         }
-        needs.extend(
-            self.whole.iter().map(|(table, mode)| Need {
-                table: *table,
-                partition: None,
-                mode: *mode,
-            }),
-        );
+        needs.extend(self.whole.iter().map(|(table, mode)| Need {
+            table: *table,
+            partition: None,
+            mode: *mode,
+        }));
         Ok(())
     }
 
@@ -274,11 +266,7 @@ pub(crate) struct WriteContext<'a> {
 
 impl<'a> WriteContext<'a> {
     /// What a write under `locks` sees.
-    pub fn new(
-        env: &'a Env<'a>,
-        tx: &'a mut Transaction,
-        locks: &'a Locks,
-    ) -> Self {
+    pub fn new(env: &'a Env<'a>, tx: &'a mut Transaction, locks: &'a Locks) -> Self {
         WriteContext { env, tx, locks, zone: None }
     }
 
@@ -312,14 +300,15 @@ fn cancelled() -> SqlError {
 /// 42601.
 fn assigned_twice(table: &Table, column: u16) -> SqlError {
     let name = &table.columns[column as usize].name;
-    SqlError::new(
-        SqlState::SYNTAX_ERROR,
-        format!("multiple assignments to same column \"{name}\""),
-    )
+    SqlError::new(SqlState::SYNTAX_ERROR, format!("multiple assignments to same column \"{name}\""))
 }
 
 /// The table that a statement writes. Errors: 42P01, 42809 with what was wanted.
-pub(crate) fn find_target(binder: &Binder<'_>, name: &ast::ObjectName, doing: &str) -> Result<Arc<Table>> {
+pub(crate) fn find_target(
+    binder: &Binder<'_>,
+    name: &ast::ObjectName,
+    doing: &str,
+) -> Result<Arc<Table>> {
     let name = crate::ddl::parts(name)?;
     let reference = match name.as_slice() {
         [table] => TableReference::bare(table.as_str()),
@@ -368,9 +357,9 @@ fn row_id_item(alias: &str) -> ast::SelectItem {
 /// `alias.*` for every table that a FROM names.
 fn all_of(from: &[ast::TableWithJoins]) -> Result<Vec<ast::SelectItem>> {
     let mut items = Vec::new();
-    let factors = from
-        .iter()
-        .flat_map(|item| std::iter::once(&item.relation).chain(item.joins.iter().map(|j| &j.relation)));
+    let factors = from.iter().flat_map(|item| {
+        std::iter::once(&item.relation).chain(item.joins.iter().map(|j| &j.relation))
+    });
     for factor in factors {
         let name = match factor {
             ast::TableFactor::Table { alias: Some(alias), .. }

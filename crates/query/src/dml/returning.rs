@@ -54,11 +54,8 @@ pub(super) fn row_schema(
     alias: &str,
     others: &[(TableReference, arrow::datatypes::FieldRef)],
 ) -> Result<DFSchema> {
-    let own = table
-        .arrow
-        .fields()
-        .iter()
-        .map(|field| (Some(TableReference::bare(alias)), field.clone()));
+    let own =
+        table.arrow.fields().iter().map(|field| (Some(TableReference::bare(alias)), field.clone()));
     let others = others.iter().map(|(name, field)| (Some(name.clone()), field.clone()));
     DFSchema::new_with_metadata(own.chain(others).collect(), Default::default())
         .map_err(|error| sql_error(error, ""))
@@ -76,9 +73,7 @@ pub(super) fn bind(
     binder.catalog.require_on_table(&binder.session.user, table, Privilege::Select)?;
     let mut returning = Returning { items: Vec::new() };
     let mut columns = Vec::new();
-    let origin = |slot: usize| {
-        (slot < table.columns.len()).then(|| (table.id.0, slot as u16 + 1))
-    };
+    let origin = |slot: usize| (slot < table.columns.len()).then(|| (table.id.0, slot as u16 + 1));
     let all = |returning: &mut Returning, columns: &mut Vec<ResultColumn>, of: Option<&str>| {
         let before = columns.len();
         for (slot, (qualifier, field)) in schema.iter().enumerate() {

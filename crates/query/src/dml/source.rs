@@ -97,7 +97,12 @@ impl Cell {
 
     /// The value, for [`Cell::is_known_before`]; `None` if it cannot be converted (the run will
     /// say why).
-    pub fn before<'v>(&'v self, env: &'v Env<'_>, to: SqlType, arena: &'v Arena) -> Option<ValueRef<'v>> {
+    pub fn before<'v>(
+        &'v self,
+        env: &'v Env<'_>,
+        to: SqlType,
+        arena: &'v Arena,
+    ) -> Option<ValueRef<'v>> {
         match self {
             Cell::Const(value) => Some(value.as_ref()),
             Cell::Param(at, convert) => {
@@ -152,10 +157,8 @@ fn constant(expr: &Expr, ty: SqlType, column: &str, zone: &str) -> Option<Result
         AstValue::Null => Ok(Value::Null),
         AstValue::Boolean(value) => literal_value(&ScalarValue::Boolean(Some(*value)), ty, column),
         AstValue::SingleQuotedString(text) | AstValue::EscapedStringLiteral(text) => {
-            // Only these depend on the session, whose zone may change between executions.
-            if ty == SqlType::TimestampTz {
-                return None;
-            }
+            // A time without an offset is read in the zone of the moment it is bound, as
+            // PostgreSQL does.
             let zone = TimeZone::parse(zone).unwrap_or_default();
             coerce::parse_owned(text, ty, &zone)
         }
@@ -267,8 +270,8 @@ pub(super) fn program(
     use datafusion::logical_expr::ExprSchemable;
     let (_, field) =
         bound.to_field(schema).map_err(|error| crate::diagnose::sql_error(error, ""))?;
-    let from = sql_type_of(&field)
-        .ok_or_else(|| mismatch(column, ty, &field.data_type().to_string()))?;
+    let from =
+        sql_type_of(&field).ok_or_else(|| mismatch(column, ty, &field.data_type().to_string()))?;
     let convert = match field.data_type() {
         arrow::datatypes::DataType::Null => Convert::Same,
         _ => Convert::new(from, ty, column)?,
@@ -309,7 +312,13 @@ fn dotted(text: &str) -> Option<Vec<String>> {
 }
 
 /// Converts the values of one column of a source row.
-pub(super) fn from_column(at: usize, from: Option<SqlType>, null: bool, ty: SqlType, column: &str) -> Result<Cell> {
+pub(super) fn from_column(
+    at: usize,
+    from: Option<SqlType>,
+    null: bool,
+    ty: SqlType,
+    column: &str,
+) -> Result<Cell> {
     if null {
         return Ok(Cell::Column(at, Convert::Same));
     }

@@ -50,7 +50,11 @@ pub(crate) struct LateRow {
 impl Target {
     /// Describes a table whose `columns` are written (`None`: all of them), with checks and
     /// references that these columns take part in.
-    pub fn bind(scope: &mut Scope<'_>, table: &Arc<Table>, columns: Option<&[u16]>) -> Result<Target> {
+    pub fn bind(
+        scope: &mut Scope<'_>,
+        table: &Arc<Table>,
+        columns: Option<&[u16]>,
+    ) -> Result<Target> {
         let at = scope.table(table);
         let touched = |column: &u16| columns.is_none_or(|columns| columns.contains(column));
         let mut target = Target::without_references(&scope.binder, table, columns)?;
@@ -151,9 +155,9 @@ impl Target {
             if values.iter().any(ValueRef::is_null) {
                 continue;
             }
-            let found = reference.lookup.find(&values, key, |partition| {
-                cx.tx.read(cx.lock(reference.at, partition))
-            });
+            let found = reference
+                .lookup
+                .find(&values, key, |partition| cx.tx.read(cx.lock(reference.at, partition)));
             if found.is_none() {
                 return Err(missing_reference(
                     &self.table,

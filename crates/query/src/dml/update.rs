@@ -96,8 +96,7 @@ pub(super) fn bind(
     let extra = extra_start..found.len();
     let others = super::extra_fields(&plan, extra.clone());
     let schema = returning::row_schema(&table, &alias, &others)?;
-    let (returning, result) =
-        returning::bind(scope, &table, update.returning.as_deref(), &schema)?;
+    let (returning, result) = returning::bind(scope, &table, update.returning.as_deref(), &schema)?;
     let target = Target::bind(scope, &table, Some(&columns))?;
     let moves = target.touches_partitioning(&columns);
     let touches_unique = target.touches_unique(&columns);
@@ -118,11 +117,7 @@ pub(super) fn bind(
 }
 
 /// 428C9: GENERATED ALWAYS may only be set to DEFAULT.
-fn refuse_generated(
-    table: &crate::catalog::Table,
-    column: u16,
-    expr: &ast::Expr,
-) -> Result<()> {
+fn refuse_generated(table: &crate::catalog::Table, column: u16, expr: &ast::Expr) -> Result<()> {
     let definition = &table.columns[column as usize];
     let always = definition.identity.as_ref().is_some_and(|identity| identity.always);
     if !always || source::is_default(expr) {
@@ -178,7 +173,17 @@ impl Update {
             }
             written += 1;
             if whole_row {
-                self.update_whole(cx, rows, at, (partition, row), unchecked, &mut state, key, arena, &mut returning)?;
+                self.update_whole(
+                    cx,
+                    rows,
+                    at,
+                    (partition, row),
+                    unchecked,
+                    &mut state,
+                    key,
+                    arena,
+                    &mut returning,
+                )?;
             } else {
                 self.update_columns(cx, rows, at, (partition, row), arena)?;
             }
@@ -197,7 +202,6 @@ impl Update {
         }
         Ok(written)
     }
-
 
     /// Sets columns that nothing else looks at.
     #[inline]
@@ -357,4 +361,3 @@ fn store_unchecked(
         (to, cx.tx.insert_unchecked(cx.lock(target.at, to), values))
     }
 }
-

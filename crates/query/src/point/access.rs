@@ -322,9 +322,9 @@ fn by_index(
     };
     let residual: Vec<usize> =
         (0..conditions.len()).filter(|condition| !used.contains(condition)).collect();
-    let ends = range.as_ref().map_or(0, |range| {
-        range.low.is_some() as usize + range.high.is_some() as usize
-    });
+    let ends = range
+        .as_ref()
+        .map_or(0, |range| range.low.is_some() as usize + range.high.is_some() as usize);
     let cut_off = wanted.limited && direction.is_some() && residual.is_empty();
     let target = scan.row_id.is_some();
     let rank = match (prefix.len(), ends) {

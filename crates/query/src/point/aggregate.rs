@@ -139,7 +139,8 @@ impl Rule {
                 Ok(ValueRef::Int64(sum))
             }
             Type::Decimal { .. } => {
-                let sum = of.sum.checked_mul(self.factor()?).ok_or_else(|| out_of_range(self.ty))?;
+                let sum =
+                    of.sum.checked_mul(self.factor()?).ok_or_else(|| out_of_range(self.ty))?;
                 self.decimal(sum)
             }
             other => unreachable!("{other} is no type of a sum"),
@@ -153,10 +154,12 @@ impl Rule {
             }
             (Type::Float64, _) => Ok(ValueRef::Float64(of.sum as f64 / of.count as f64)),
             (Type::Decimal { .. }, from) => {
-                let sum = of.sum.checked_mul(self.factor()?).ok_or_else(|| out_of_range(self.ty))?;
+                let sum =
+                    of.sum.checked_mul(self.factor()?).ok_or_else(|| out_of_range(self.ty))?;
                 let (count, cut) = (of.count as i128, sum / of.count as i128);
                 // DataFusion cuts averages of decimals; those of integers are ours, and rounded.
-                let round = !matches!(from, Type::Decimal { .. }) && (sum % count).abs() * 2 >= count;
+                let round =
+                    !matches!(from, Type::Decimal { .. }) && (sum % count).abs() * 2 >= count;
                 self.decimal(if round { cut + sum.signum() } else { cut })
             }
             (other, _) => unreachable!("{other} is no type of an average"),

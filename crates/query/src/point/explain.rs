@@ -147,7 +147,8 @@ fn index_text(plan: &PointPlan, scan: &ScanNode, path: &IndexPath) -> String {
     }
     let verb = if path.unique { "Lookup" } else { "Range" };
     let backwards = if backward(path) { " backwards" } else { "" };
-    let by = if conditions.is_empty() { "whole order".to_owned() } else { conditions.join(" AND ") };
+    let by =
+        if conditions.is_empty() { "whole order".to_owned() } else { conditions.join(" AND ") };
     format!("{verb}{backwards} in {} by {}: {by}", table.name, path.name)
 }
 

@@ -17,17 +17,48 @@ pub(super) struct Node {
 }
 
 pub(super) enum Kind {
-    Rows { rows: Vec<Vec<Program>>, slots: Vec<usize> },
+    Rows {
+        rows: Vec<Vec<Program>>,
+        slots: Vec<usize>,
+    },
     Scan(ScanNode),
-    Filter { input: Box<Node>, conditions: Vec<Program> },
-    Project { input: Box<Node>, defs: Vec<(usize, Program)> },
+    Filter {
+        input: Box<Node>,
+        conditions: Vec<Program>,
+    },
+    Project {
+        input: Box<Node>,
+        defs: Vec<(usize, Program)>,
+    },
     /// For every row of the outer side those of the inner side.
-    Loop { kind: JoinKind, outer: Box<Node>, inner: Box<Node>, inner_slots: Vec<usize> },
+    Loop {
+        kind: JoinKind,
+        outer: Box<Node>,
+        inner: Box<Node>,
+        inner_slots: Vec<usize>,
+    },
     Aggregate(AggregateNode),
-    Sort { input: Box<Node>, keys: Vec<(usize, SortKey)>, fetch: Option<usize>, carry: Vec<usize>, state: usize },
-    Limit { input: Box<Node>, skip: Option<Program>, fetch: Option<Program> },
-    Distinct { input: Box<Node>, slots: Vec<usize>, state: usize },
-    Union { inputs: Vec<(Node, Vec<usize>)>, slots: Vec<usize> },
+    Sort {
+        input: Box<Node>,
+        keys: Vec<(usize, SortKey)>,
+        fetch: Option<usize>,
+        carry: Vec<usize>,
+        state: usize,
+    },
+    Limit {
+        input: Box<Node>,
+        skip: Option<Program>,
+        fetch: Option<Program>,
+    },
+    Distinct {
+        input: Box<Node>,
+        slots: Vec<usize>,
+        state: usize,
+    },
+    Union {
+        inputs: Vec<(Node, Vec<usize>)>,
+        slots: Vec<usize>,
+    },
 }
 
 /// Reads a table.
@@ -185,14 +216,16 @@ impl Planner<'_> {
                 let limited = fetch.is_some() || wanted.limited;
                 let below = Wanted { keys, limited };
                 // What LIMIT counts must not be filtered before.
-                let (inside, above) = if fetch.is_some() { (vec![], conditions) } else { (conditions, vec![]) };
+                let (inside, above) =
+                    if fetch.is_some() { (vec![], conditions) } else { (conditions, vec![]) };
                 let planned = self.sort(input, keys, *fetch, carry, inside, bound, below)?;
                 let ordered = wanted.keys.is_empty() || keys.starts_with(wanted.keys);
                 Some(self.filtered(Planned { ordered, ..planned }, above))
             }
             Rel::Limit { input, skip, fetch } => {
                 let limited = fetch.is_some() || wanted.limited;
-                let planned = self.plan(input, vec![], bound, Wanted { keys: wanted.keys, limited })?;
+                let planned =
+                    self.plan(input, vec![], bound, Wanted { keys: wanted.keys, limited })?;
                 let program = |ir: &Option<Ir>| ir.as_ref().map(Program::from_ir);
                 let (skip, fetch) = (program(skip), program(fetch));
                 let node = self.node(Kind::Limit { input: planned.node.into(), skip, fetch });
@@ -201,7 +234,8 @@ impl Planner<'_> {
                 Some(self.filtered(Planned { node, ordered, ..planned }, conditions))
             }
             Rel::Distinct { input, slots } => {
-                let planned = self.plan(input, conditions, bound, Wanted { limited: false, ..wanted })?;
+                let planned =
+                    self.plan(input, conditions, bound, Wanted { limited: false, ..wanted })?;
                 let kind = Kind::Distinct {
                     input: planned.node.into(),
                     slots: slots.clone(),
@@ -246,7 +280,8 @@ impl Planner<'_> {
             access::choose(table, scan, &all, bound, wanted)?;
         let mut read = Bound::default();
         residual.iter().for_each(|at| all[*at].for_each_slot(&mut |slot| read.add(slot)));
-        let (early, late) = scan.columns.iter().copied().partition(|(_, slot)| read.contains(*slot));
+        let (early, late) =
+            scan.columns.iter().copied().partition(|(_, slot)| read.contains(*slot));
         let conditions = residual.iter().map(|at| Program::from_ir(&all[*at])).collect();
         let (table, row_id) = (scan.table, scan.row_id);
         let scan = ScanNode { table, access, early, conditions, late, row_id };
@@ -324,7 +359,8 @@ impl Planner<'_> {
         inner: Planned,
         inner_slots: Vec<usize>,
     ) -> Planned {
-        let single = outer.single && (inner.single || kind != JoinKind::Inner && kind != JoinKind::Left);
+        let single =
+            outer.single && (inner.single || kind != JoinKind::Inner && kind != JoinKind::Left);
         let ordered = outer.ordered && (!outer.single || single) || single;
         let rank = outer.rank.max(inner.rank);
         let (outer, inner) = (outer.node.into(), inner.node.into());
@@ -381,9 +417,8 @@ impl Planner<'_> {
     fn aggregate(&mut self, rel: &Rel, conditions: Vec<Ir>, bound: &Bound) -> Option<Planned> {
         let Rel::Aggregate { input, groups, aggregates } = rel else { unreachable!("asked so") };
         let on_groups = |slot: usize| groups.contains(&slot) || bound.contains(slot);
-        let (below, above): (Vec<Ir>, Vec<Ir>) = conditions
-            .into_iter()
-            .partition(|ir| !groups.is_empty() && ir.reads_only(&on_groups));
+        let (below, above): (Vec<Ir>, Vec<Ir>) =
+            conditions.into_iter().partition(|ir| !groups.is_empty() && ir.reads_only(&on_groups));
         let (planned, first_only) = match self.extreme(rel, bound) {
             Some(planned) => (planned, true),
             None => {
@@ -406,7 +441,8 @@ impl Planner<'_> {
             state: self.state(),
         });
         let single = groups.is_empty();
-        let planned = Planned { node: self.node(kind), ordered: single, single, rank: planned.rank };
+        let planned =
+            Planned { node: self.node(kind), ordered: single, single, rank: planned.rank };
         Some(self.filtered(planned, above))
     }
 

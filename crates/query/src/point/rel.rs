@@ -18,17 +18,45 @@ use crate::scalar::{Columns, Compare, Ir, conjuncts, lower, storage_type};
 #[derive(Debug)]
 pub(super) enum Rel {
     /// Rows written down; no slots and one row: SELECT without FROM.
-    Rows { rows: Vec<Vec<Ir>>, slots: Vec<usize> },
+    Rows {
+        rows: Vec<Vec<Ir>>,
+        slots: Vec<usize>,
+    },
     Scan(Scan),
-    Filter { input: Box<Rel>, conditions: Vec<Ir> },
+    Filter {
+        input: Box<Rel>,
+        conditions: Vec<Ir>,
+    },
     /// Computes slots.
-    Project { input: Box<Rel>, defs: Vec<(usize, Ir)> },
+    Project {
+        input: Box<Rel>,
+        defs: Vec<(usize, Ir)>,
+    },
     Join(Box<JoinRel>),
-    Aggregate { input: Box<Rel>, groups: Vec<usize>, aggregates: Vec<Aggregate> },
-    Sort { input: Box<Rel>, keys: Vec<SortKey>, fetch: Option<usize>, carry: Vec<usize> },
-    Limit { input: Box<Rel>, skip: Option<Ir>, fetch: Option<Ir> },
-    Distinct { input: Box<Rel>, slots: Vec<usize> },
-    Union { inputs: Vec<(Rel, Vec<usize>)>, slots: Vec<usize> },
+    Aggregate {
+        input: Box<Rel>,
+        groups: Vec<usize>,
+        aggregates: Vec<Aggregate>,
+    },
+    Sort {
+        input: Box<Rel>,
+        keys: Vec<SortKey>,
+        fetch: Option<usize>,
+        carry: Vec<usize>,
+    },
+    Limit {
+        input: Box<Rel>,
+        skip: Option<Ir>,
+        fetch: Option<Ir>,
+    },
+    Distinct {
+        input: Box<Rel>,
+        slots: Vec<usize>,
+    },
+    Union {
+        inputs: Vec<(Rel, Vec<usize>)>,
+        slots: Vec<usize>,
+    },
 }
 
 /// A base table.
@@ -143,7 +171,8 @@ impl Builder {
             LogicalPlan::Aggregate(aggregate) => {
                 let (input, layout) = self.rel(&aggregate.input)?;
                 let schema = aggregate.input.schema();
-                let (input, groups) = self.project(input, &layout, schema, &aggregate.group_expr)?;
+                let (input, groups) =
+                    self.project(input, &layout, schema, &aggregate.group_expr)?;
                 let mut slots = groups.clone();
                 let mut aggregates = vec![];
                 let offset = aggregate.group_expr.len();
@@ -196,9 +225,10 @@ impl Builder {
                 let types = values.schema.fields().iter().map(|f| storage_type(f.data_type()));
                 let slots: Vec<usize> = types.map(|ty| self.slot(ty)).collect();
                 let empty = DFSchema::empty();
-                let rows = values.values.iter().map(|row| {
-                    row.iter().map(|expr| self.expr(expr, &empty, &[])).collect()
-                });
+                let rows = values
+                    .values
+                    .iter()
+                    .map(|row| row.iter().map(|expr| self.expr(expr, &empty, &[])).collect());
                 let rows = rows.collect::<Result<Vec<Vec<Ir>>>>()?;
                 Ok((Rel::Rows { rows, slots: slots.clone() }, slots))
             }
@@ -245,8 +275,7 @@ impl Builder {
         let column_count = table.columns.len();
         let all = || (0..source.fields().len()).collect();
         let projection: Vec<usize> = scan.projection.clone().unwrap_or_else(all);
-        let mut rel =
-            Scan { table: position, columns: vec![], row_id: None, conditions: vec![] };
+        let mut rel = Scan { table: position, columns: vec![], row_id: None, conditions: vec![] };
         let mut slot_of = |this: &mut Builder, column: usize| {
             if column == column_count {
                 return *rel.row_id.get_or_insert_with(|| this.slot(Some(Type::Int64)));
@@ -360,7 +389,9 @@ impl Builder {
         let function = Function::from_name(func.name()).ok_or_else(|| refuse(func.name()))?;
         // count(*) is count(1) by now.
         let arg = match params.args.first() {
-            Some(Expr::Literal(value, _)) if !value.is_null() && function == Function::Count => None,
+            Some(Expr::Literal(value, _)) if !value.is_null() && function == Function::Count => {
+                None
+            }
             Some(arg) => Some(self.expr(arg, schema, layout)?),
             None => None,
         };

@@ -90,7 +90,8 @@ pub(super) fn run(
         counts.clear();
         counts.resize(plan.node_count, 0);
         let values = recycle(std::mem::take(slots));
-        let (result, values) = fast.run(&plan.tables, env, roots, arena, keys, values, sink, counts);
+        let (result, values) =
+            fast.run(&plan.tables, env, roots, arena, keys, values, sink, counts);
         *slots = recycle(values);
         return result;
     }
@@ -679,8 +680,7 @@ impl<'a> Cx<'a> {
             std::mem::swap(&mut ends.lower, &mut ends.upper);
         }
         if range.skip_nulls {
-            let end =
-                if range.column.nulls_first { &mut ends.lower } else { &mut ends.upper };
+            let end = if range.column.nulls_first { &mut ends.lower } else { &mut ends.upper };
             end.get_or_insert((ValueRef::Null, false));
         }
         Ok(Some(ends))
@@ -780,7 +780,12 @@ fn next_row<'a>(partition: &'a Partition, cursor: &mut Cursor<'a>) -> Option<Row
 }
 
 /// The order of two values, NULLs included.
-fn compare(left: ValueRef<'_>, right: ValueRef<'_>, descending: bool, nulls_first: bool) -> Ordering {
+fn compare(
+    left: ValueRef<'_>,
+    right: ValueRef<'_>,
+    descending: bool,
+    nulls_first: bool,
+) -> Ordering {
     match (left.is_null(), right.is_null()) {
         (true, true) => Ordering::Equal,
         (true, false) if nulls_first => Ordering::Less,
@@ -845,7 +850,14 @@ impl UniqueLookup {
             _ => None,
         });
         let key = key.collect::<Option<Vec<KeyPart>>>()?;
-        Some(UniqueLookup { table: scan.table, index: path.index, pin, node: node.id, columns, key })
+        Some(UniqueLookup {
+            table: scan.table,
+            index: path.index,
+            pin,
+            node: node.id,
+            columns,
+            key,
+        })
     }
 
     /// The value of a key column; None if nothing can equal it.
@@ -864,12 +876,7 @@ impl UniqueLookup {
         }
     }
 
-    fn needs(
-        &self,
-        tables: &[Arc<Table>],
-        env: &Env<'_>,
-        add: &mut dyn FnMut(Need),
-    ) -> Result<()> {
+    fn needs(&self, tables: &[Arc<Table>], env: &Env<'_>, add: &mut dyn FnMut(Need)) -> Result<()> {
         let partition = match self.pin {
             None => Some(0),
             Some(pin) => {

@@ -37,9 +37,8 @@ macro_rules! kinds {
 kinds!(Bool = bool, Int = i64, Float = f64, Dec = i128, Text = &'a str, Bytes = &'a [u8], Any = ValueRef<'a>);
 
 /// A compiled node; None is NULL.
-pub(super) type Fun<K> = Box<
-    dyn for<'s, 'a> Fn(&Frame<'s, 'a>) -> Result<Option<<K as Kind>::Of<'a>>> + Send + Sync,
->;
+pub(super) type Fun<K> =
+    Box<dyn for<'s, 'a> Fn(&Frame<'s, 'a>) -> Result<Option<<K as Kind>::Of<'a>>> + Send + Sync>;
 
 /// Boxes a closure; spelled so that its lifetimes are found.
 fn fun<K: Kind>(
@@ -109,7 +108,9 @@ impl Code {
             Code::Bool(_) => Some(Type::Bool),
             Code::Text(_) => Some(Type::Text),
             Code::Bytes(_) => Some(Type::Bytes),
-            Code::Int(ty, _) | Code::Float(ty, _) | Code::Dec(ty, _) | Code::Any(ty, _) => Some(*ty),
+            Code::Int(ty, _) | Code::Float(ty, _) | Code::Dec(ty, _) | Code::Any(ty, _) => {
+                Some(*ty)
+            }
         }
     }
 }
@@ -192,7 +193,9 @@ fn any_fun(ir: &Ir, pool: &mut Pool) -> Fun<Any> {
         }
         Ir::Param(index, _) => {
             let index = *index;
-            fun::<Any>(move |frame| Ok(Some(frame.env.params[index].as_ref()).filter(|v| !v.is_null())))
+            fun::<Any>(move |frame| {
+                Ok(Some(frame.env.params[index].as_ref()).filter(|v| !v.is_null()))
+            })
         }
         Ir::Const(value, _) => {
             let index = pool.constant(value);
@@ -618,7 +621,8 @@ fn text_call(function: Function, args: &[Ir], pool: &mut Pool) -> Fun<Text> {
             let (of, from) = (text_fun(&args[0], pool), text_fun(&args[1], pool));
             let to = text_fun(&args[2], pool);
             fun::<Text>(move |frame| {
-                let (Some(of), Some(from), Some(to)) = (of(frame)?, from(frame)?, to(frame)?) else {
+                let (Some(of), Some(from), Some(to)) = (of(frame)?, from(frame)?, to(frame)?)
+                else {
                     return Ok(None);
                 };
                 Ok(Some(text::replace(of, from, to, frame.arena)))
@@ -693,7 +697,8 @@ fn bytes_of(value: ValueRef<'_>) -> Option<&[u8]> {
 }
 
 fn bytes_fun(ir: &Ir, pool: &mut Pool) -> Fun<Bytes> {
-    common::<Bytes>(ir, bytes_fun, |a, b| a.cmp(b), pool).unwrap_or_else(|| untagged::<Bytes>(ir, bytes_of, pool))
+    common::<Bytes>(ir, bytes_fun, |a, b| a.cmp(b), pool)
+        .unwrap_or_else(|| untagged::<Bytes>(ir, bytes_of, pool))
 }
 
 fn bool_fun(ir: &Ir, pool: &mut Pool) -> Fun<Bool> {
@@ -767,12 +772,16 @@ fn compare(op: Compare, left: &Ir, right: &Ir, pool: &mut Pool) -> Fun<Bool> {
             let sides = (float_fun(left, pool), float_fun(right, pool));
             compare_with::<Float>(op, sides, |a, b| compare_floats(*a, *b))
         }
-        Class::Dec => compare_with::<Dec>(op, (dec_fun(left, pool), dec_fun(right, pool)), |a, b| a.cmp(b)),
+        Class::Dec => {
+            compare_with::<Dec>(op, (dec_fun(left, pool), dec_fun(right, pool)), |a, b| a.cmp(b))
+        }
         Class::Text => {
             compare_with::<Text>(op, (text_fun(left, pool), text_fun(right, pool)), |a, b| a.cmp(b))
         }
         Class::Bytes => {
-            compare_with::<Bytes>(op, (bytes_fun(left, pool), bytes_fun(right, pool)), |a, b| a.cmp(b))
+            compare_with::<Bytes>(op, (bytes_fun(left, pool), bytes_fun(right, pool)), |a, b| {
+                a.cmp(b)
+            })
         }
         Class::Bool => {
             compare_with::<Bool>(op, (bool_fun(left, pool), bool_fun(right, pool)), |a, b| a.cmp(b))

@@ -13,8 +13,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::{ColumnarValue, Expr, ExprSchemable, ScalarUDF};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{ColumnarValue, Expr, ExprSchemable, ScalarUDF};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use halcyon_store::{Interval, Type, Value, ValueRef};
 
@@ -81,7 +81,8 @@ impl Foreign {
             fields.push(Field::new(format!("c{position}"), data_type, true));
             inputs.push(input);
         }
-        let (evaluate, schema) = (Evaluate::Late(Arc::clone(&call.func)), Schema::new(fields).into());
+        let (evaluate, schema) =
+            (Evaluate::Late(Arc::clone(&call.func)), Schema::new(fields).into());
         Ok(Foreign { evaluate, body: whole.clone(), schema, inputs, ty, shown: whole.to_string() })
     }
 
@@ -120,9 +121,8 @@ impl Foreign {
         let arrays = scalars.map(|scalar| scalar?.to_array().map_err(error_of));
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
         let arrays = arrays.collect::<Result<Vec<_>>>()?;
-        let batch =
-            RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
-                .map_err(|error| error_of(error.into()))?;
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
+            .map_err(|error| error_of(error.into()))?;
         let scalar = match expr.evaluate(&batch).map_err(error_of)? {
             ColumnarValue::Scalar(scalar) => scalar,
             ColumnarValue::Array(array) => {

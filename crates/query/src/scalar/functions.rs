@@ -138,7 +138,9 @@ fn typed(name: &str, mut args: Vec<Ir>, ty: Type) -> Option<Ir> {
         ("least", list) if all_are(list, ty) => Function::Least,
         ("coalesce" | "nvl", list) if all_are(list, ty) => return Some(coalesce(args, ty)),
         ("nullif", [a, b]) if fit_type(*a, *b) && *a == ty => return Some(null_if(args, ty)),
-        ("now" | "current_timestamp" | "transaction_timestamp", []) if ty == TimestampTz => Function::Now,
+        ("now" | "current_timestamp" | "transaction_timestamp", []) if ty == TimestampTz => {
+            Function::Now
+        }
         ("statement_timestamp", []) if ty == TimestampTz => Function::StatementTime,
         ("clock_timestamp", []) if ty == TimestampTz => Function::ClockTime,
         ("date_part", [Text, Date | Timestamp]) if matches!(ty, Int32 | Float64) => {

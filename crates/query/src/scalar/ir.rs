@@ -76,21 +76,67 @@ pub enum Ir {
     And(Vec<Ir>),
     Or(Vec<Ir>),
     /// IS NULL; IS NOT NULL if negated.
-    IsNull { of: Box<Ir>, negated: bool },
+    IsNull {
+        of: Box<Ir>,
+        negated: bool,
+    },
     /// IS TRUE, IS FALSE; negated: IS NOT ….
-    IsBool { of: Box<Ir>, want: bool, negated: bool },
-    Compare { op: Compare, left: Box<Ir>, right: Box<Ir> },
+    IsBool {
+        of: Box<Ir>,
+        want: bool,
+        negated: bool,
+    },
+    Compare {
+        op: Compare,
+        left: Box<Ir>,
+        right: Box<Ir>,
+    },
     /// IS DISTINCT FROM; IS NOT DISTINCT FROM if negated.
-    Distinct { left: Box<Ir>, right: Box<Ir>, negated: bool },
-    Arith { op: Arith, left: Box<Ir>, right: Box<Ir>, ty: Type },
+    Distinct {
+        left: Box<Ir>,
+        right: Box<Ir>,
+        negated: bool,
+    },
+    Arith {
+        op: Arith,
+        left: Box<Ir>,
+        right: Box<Ir>,
+        ty: Type,
+    },
     /// Date or timestamp and interval; the sign is that of the interval.
-    Shift { of: Box<Ir>, by: Box<Ir>, subtract: bool, ty: Type },
+    Shift {
+        of: Box<Ir>,
+        by: Box<Ir>,
+        subtract: bool,
+        ty: Type,
+    },
     Neg(Box<Ir>, Type),
-    Cast { of: Box<Ir>, ty: Type },
-    Case { branches: Vec<(Ir, Ir)>, otherwise: Box<Ir>, ty: Type },
-    InList { of: Box<Ir>, list: Vec<Ir>, negated: bool },
-    Like { of: Box<Ir>, pattern: Box<Ir>, escape: Option<char>, folded: bool, negated: bool },
-    Call { function: Function, args: Vec<Ir>, ty: Type },
+    Cast {
+        of: Box<Ir>,
+        ty: Type,
+    },
+    Case {
+        branches: Vec<(Ir, Ir)>,
+        otherwise: Box<Ir>,
+        ty: Type,
+    },
+    InList {
+        of: Box<Ir>,
+        list: Vec<Ir>,
+        negated: bool,
+    },
+    Like {
+        of: Box<Ir>,
+        pattern: Box<Ir>,
+        escape: Option<char>,
+        folded: bool,
+        negated: bool,
+    },
+    Call {
+        function: Function,
+        args: Vec<Ir>,
+        ty: Type,
+    },
     /// What DataFusion evaluates; its inputs are its own.
     Foreign(Arc<Foreign>),
 }

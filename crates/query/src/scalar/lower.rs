@@ -312,12 +312,7 @@ fn compare(op: Compare, left: &Expr, right: &Expr, columns: &Columns<'_>) -> Res
     Ok(sides.map(|(left, right)| Ir::Compare { op, left, right }))
 }
 
-fn distinct(
-    left: &Expr,
-    right: &Expr,
-    negated: bool,
-    columns: &Columns<'_>,
-) -> Result<Option<Ir>> {
+fn distinct(left: &Expr, right: &Expr, negated: bool, columns: &Columns<'_>) -> Result<Option<Ir>> {
     let sides = sides(left, right, columns)?;
     Ok(sides.map(|(left, right)| Ir::Distinct { left, right, negated }))
 }
@@ -379,11 +374,13 @@ fn in_list(list: &InList, columns: &Columns<'_>) -> Result<Option<Ir>> {
 
 fn like_expr(like: &Like, columns: &Columns<'_>) -> Result<Option<Ir>> {
     let sides = sides(&like.expr, &like.pattern, columns)?;
-    Ok(sides.filter(|(of, pattern)| is_text(of) && is_text(pattern)).map(|(of, pattern)| Ir::Like {
-        of,
-        pattern,
-        escape: like.escape_char,
-        folded: like.case_insensitive,
-        negated: like.negated,
+    Ok(sides.filter(|(of, pattern)| is_text(of) && is_text(pattern)).map(|(of, pattern)| {
+        Ir::Like {
+            of,
+            pattern,
+            escape: like.escape_char,
+            folded: like.case_insensitive,
+            negated: like.negated,
+        }
     }))
 }

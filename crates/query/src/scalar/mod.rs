@@ -37,9 +37,9 @@ use halcyon_store::{Type, Value, ValueRef};
 use crate::error::Result;
 use crate::exec::Env;
 
+pub(crate) use arith::power_of_ten;
 pub use ir::{Compare, Ir, storage_type};
 pub use lower::{Columns, lower};
-pub(crate) use arith::power_of_ten;
 pub(crate) use time::DAY_US;
 
 pub(crate) use ir::{conjuncts, fit_type};

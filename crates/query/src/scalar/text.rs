@@ -112,7 +112,8 @@ pub(super) fn left(text: &str, count: i64) -> &str {
 
 /// The last `count` characters, or all but the first `-count`.
 pub(super) fn right(text: &str, count: i64) -> &str {
-    let skipped = if count < 0 { count.saturating_neg() } else { text.chars().count() as i64 - count };
+    let skipped =
+        if count < 0 { count.saturating_neg() } else { text.chars().count() as i64 - count };
     &text[place(text, skipped)..]
 }
 
@@ -227,14 +228,29 @@ mod tests {
     #[test]
     fn like_matches_as_the_standard_says() {
         let cases = [
-            ("abc", "abc", true), ("abc", "a%", true), ("abc", "%c", true), ("abc", "%b%", true),
-            ("abc", "a_c", true), ("abc", "_", false), ("", "%", true), ("", "_", false),
-            ("a%c", "a\\%c", true), ("abc", "a\\%c", false), ("aXbXc", "%X%X%", true),
-            ("mississippi", "m%iss%pi", true), ("mississippi", "m%iss%pa", false),
-            ("äöü", "_ö_", true), ("ab", "a%b%c", false), ("abab", "%ab", true),
+            ("abc", "abc", true),
+            ("abc", "a%", true),
+            ("abc", "%c", true),
+            ("abc", "%b%", true),
+            ("abc", "a_c", true),
+            ("abc", "_", false),
+            ("", "%", true),
+            ("", "_", false),
+            ("a%c", "a\\%c", true),
+            ("abc", "a\\%c", false),
+            ("aXbXc", "%X%X%", true),
+            ("mississippi", "m%iss%pi", true),
+            ("mississippi", "m%iss%pa", false),
+            ("äöü", "_ö_", true),
+            ("ab", "a%b%c", false),
+            ("abab", "%ab", true),
         ];
         for (text, pattern, expected) in cases {
-            assert_eq!(Pattern::new(pattern, '\\').matches(text), expected, "{text} LIKE {pattern}");
+            assert_eq!(
+                Pattern::new(pattern, '\\').matches(text),
+                expected,
+                "{text} LIKE {pattern}"
+            );
             assert_eq!(like(text, pattern, '\\', false), expected, "{text} LIKE {pattern}");
         }
         assert!(like("ÄBC", "ä%c", '\\', true));
@@ -248,7 +264,10 @@ mod tests {
         assert_eq!(substr("abc", 2, None), Some("bc"));
         assert_eq!(substr("abc", 9, None), Some(""));
         assert_eq!(substr("abc", 1, Some(-1)), None);
-        assert_eq!((left("äöü", 2), left("äöü", -2), right("äöü", 1), right("äöü", -1)), ("äö", "ä", "ü", "öü"));
+        assert_eq!(
+            (left("äöü", 2), left("äöü", -2), right("äöü", 1), right("äöü", -1)),
+            ("äö", "ä", "ü", "öü")
+        );
         assert_eq!((position("äöü", "ü"), position("abc", "x"), position("abc", "")), (3, 0, 1));
     }
 }

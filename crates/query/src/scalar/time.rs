@@ -166,7 +166,10 @@ mod tests {
         let at = days(2024, 5, 17) * DAY_US + 13 * 3_600_000_000 + 59 * 60_000_000 + 7_500_000;
         let fields = [Part::Year, Part::Quarter, Part::Month, Part::Day, Part::Hour, Part::Minute];
         assert_eq!(fields.map(|part| part.extract(at)), [2024, 2, 5, 17, 13, 59]);
-        assert_eq!([Part::Second, Part::DayOfWeek, Part::DayOfYear].map(|p| p.extract(at)), [7, 5, 138]);
+        assert_eq!(
+            [Part::Second, Part::DayOfWeek, Part::DayOfYear].map(|p| p.extract(at)),
+            [7, 5, 138]
+        );
         assert_eq!(Part::Quarter.truncate(at), days(2024, 4, 1) * DAY_US);
         assert_eq!(Part::Minute.truncate(at), at - 7_500_000);
     }

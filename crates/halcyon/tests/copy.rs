@@ -1,0 +1,120 @@
+//! COPY through the door: every format there and back, and lines that are refused.
+
+use std::path::PathBuf;
+
+use halcyon::{Database, Session, SqlError, SqlState};
+
+fn session() -> Session {
+    let mut session = Database::in_memory().session();
+    session
+        .batch(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR(10), price NUMERIC(8,2),
+                at TIMESTAMP, b BYTEA, n INTEGER DEFAULT 7 CHECK (n > 0))",
+        )
+        .expect("a new table");
+    session
+}
+
+fn file(name: &str, content: &[u8]) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("halcyon-copy-{}-{name}", std::process::id()));
+    std::fs::write(&path, content).expect("a file");
+    path
+}
+
+fn copy_in(
+    session: &mut Session,
+    columns: &str,
+    options: &str,
+    data: &[u8],
+) -> Result<(), SqlError> {
+    let path = file(&format!("in-{:x}", data.len()), data);
+    let text = format!("COPY t {columns} FROM '{}' {options}", path.display());
+    let ran = session.batch(&text);
+    std::fs::remove_file(path).expect("removed");
+    ran
+}
+
+fn count(session: &mut Session) -> usize {
+    let rows = session.query("SELECT id FROM t", &[]).and_then(|rows| rows.collect());
+    rows.expect("rows").len()
+}
+
+#[test]
+fn every_format_reads_what_it_wrote() {
+    for format in ["text", "csv", "csv, HEADER true", "binary", "parquet"] {
+        let mut session = session();
+        session
+            .batch(
+                "INSERT INTO t VALUES (1, 'a,\"b', 1.5, '2020-01-02 03:04:05', '\\x00ff', 1),
+                    (2, '', NULL, NULL, NULL, 2), (3, E'x\\ty\\n', -0.01, NULL, '\\x', NULL)",
+            )
+            .expect("three rows");
+        let path = file(&format.replace(|c: char| !c.is_ascii_alphabetic(), "-"), b"");
+        session.batch(&format!("COPY t TO '{}' (FORMAT {format})", path.display())).expect(format);
+        session
+            .batch(&format!(
+                "CREATE TABLE before AS SELECT * FROM t; DELETE FROM t;
+                 COPY t FROM '{}' (FORMAT {format})",
+                path.display()
+            ))
+            .expect(format);
+        let difference = "(SELECT * FROM t EXCEPT SELECT * FROM before)
+            UNION ALL (SELECT * FROM before EXCEPT SELECT * FROM t)";
+        let rows = session.query(difference, &[]).and_then(|rows| rows.collect()).expect(format);
+        assert_eq!((rows.len(), count(&mut session)), (0, 3), "{format}: {rows:?}");
+        std::fs::remove_file(path).expect("removed");
+    }
+}
+
+#[test]
+fn refused_lines_are_named_and_leave_nothing() {
+    let csv = "(FORMAT csv)";
+    let cases: [(&[u8], SqlState, &str); 9] = [
+        (b"1,a\n2,b\nx,c\n", SqlState::INVALID_TEXT_REPRESENTATION, "line 3, column id: \"x\""),
+        (b"1,a\n2\n", SqlState::BAD_COPY_FILE_FORMAT, "line 2: \"2\""),
+        (b"1,a,b\n", SqlState::BAD_COPY_FILE_FORMAT, "line 1: \"1,a,b\""),
+        (b"1,a\n2,\xff\n", SqlState::CHARACTER_NOT_IN_REPERTOIRE, "line 2"),
+        (b"1,\"a\n2,b\n", SqlState::BAD_COPY_FILE_FORMAT, "line 1"),
+        (b"1,abcdefghijk\n", SqlState::STRING_DATA_RIGHT_TRUNCATION, "line 1, column name"),
+        (b"1,a\n1,b\n", SqlState::UNIQUE_VIOLATION, "lines 1 to 2"),
+        (b"1,a\n99999999999,b\n", SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "line 2, column id"),
+        (b",a\n", SqlState::NOT_NULL_VIOLATION, "lines 1 to 1"),
+    ];
+    let mut session = session();
+    for (data, state, place) in cases {
+        let error = copy_in(&mut session, "(id, name)", csv, data).unwrap_err();
+        assert_eq!(error.state(), state, "{error}");
+        let context = error.fields().context.clone().unwrap_or_default();
+        assert!(context.contains(place), "{context:?} should contain {place:?}");
+        assert_eq!(count(&mut session), 0);
+    }
+    let error = copy_in(&mut session, "(id, n)", csv, b"1,0\n").unwrap_err();
+    assert_eq!(error.state(), SqlState::CHECK_VIOLATION);
+    let error = session.batch("COPY t FROM '/nowhere/at/all'").unwrap_err();
+    assert_eq!(error.state(), SqlState::UNDEFINED_FILE);
+    let error = copy_in(&mut session, "", "(FORMAT binary)", b"nothing like it").unwrap_err();
+    assert_eq!(error.state(), SqlState::BAD_COPY_FILE_FORMAT);
+}
+
+#[test]
+fn options_of_csv_and_escapes_of_text_are_understood() {
+    let mut session = session();
+    let options = "(FORMAT csv, DELIMITER ';', NULL 'nil', QUOTE '''', HEADER true)";
+    copy_in(&mut session, "(id, name)", options, b"id;name\r\n1;nil\r\n2;'a;''b'\r\n3;'nil'\r\n")
+        .expect("CSV");
+    copy_in(&mut session, "(id, name)", "", b"4\t\\N\n5\ta\\tb\\x41\\101\\\\\n6\t\n\\.\nrest\n")
+        .expect("text");
+    let rows = session
+        .query("SELECT id, name, n FROM t ORDER BY id", &[])
+        .and_then(|rows| rows.collect())
+        .expect("rows");
+    let names: Vec<Option<&str>> = rows
+        .iter()
+        .map(|row| match &row[1] {
+            halcyon::Value::Text(text) => Some(text.as_ref()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, [None, Some("a;'b"), Some("nil"), None, Some("a\tbAA\\"), Some("")],);
+    assert!(rows.iter().all(|row| row[2] == halcyon::Value::Int32(7)));
+}
