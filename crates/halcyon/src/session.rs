@@ -503,12 +503,14 @@ impl Session {
         }
     }
 
-    /// Changes a setting and what depends on it.
+    /// Changes a setting and what depends on it. Names are compared without case: drivers send
+    /// `DateStyle`.
     pub(crate) fn change_setting(&mut self, name: &str, value: Option<&str>) -> Result<()> {
-        let reported = self.settings.set(name, value)?;
+        let name = name.to_ascii_lowercase();
+        let reported = self.settings.set(&name, value)?;
         self.apply_settings();
         if reported {
-            self.report(name);
+            self.report(&name);
         }
         Ok(())
     }

@@ -474,10 +474,10 @@ impl Context<'_> {
         {
             return None;
         }
-        let context = self.binder.system_context();
-        let function = system::function(name, &context)?;
-        let _ = self.system.set(context);
-        Some(Arc::new(function))
+        if !system::is_function(name) {
+            return None;
+        }
+        system::function(name, self.system()).map(Arc::new)
     }
 
     fn system(&self) -> &Arc<system::Context> {

@@ -13,9 +13,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart, Query,
-    Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator,
-    Value, VisitMut, VisitorMut,
+    FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart,
+    OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
+    UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 use crate::error::{Result, SqlError, SqlState};
@@ -55,6 +55,9 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         self.level += 1;
+        if self.level == 1 {
+            separate_order_names(query);
+        }
         match clauses(query) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -85,6 +88,50 @@ impl VisitorMut for Rewrite {
         match operator(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+/// `SELECT upper(t.a) AS a … ORDER BY t.a`: output and column may share their name. DataFusion has
+/// both in one schema while it sorts and finds the name ambiguous, so the output gets a tail.
+fn separate_order_names(query: &mut Query) {
+    struct Columns(HashSet<String>);
+    impl ast::Visitor for Columns {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            if let Expr::CompoundIdentifier(parts) = expr {
+                self.0.extend(parts.last().map(normal));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let Some(OrderByKind::Expressions(order)) = query.order_by.as_mut().map(|by| &mut by.kind)
+    else {
+        return;
+    };
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let mut columns = Columns(HashSet::new());
+    for by in order.iter() {
+        let _ = ast::Visit::visit(&by.expr, &mut columns);
+    }
+    if columns.0.is_empty() {
+        return;
+    }
+    name_items(&mut select.projection);
+    let grouped = select.group_by.to_string();
+    for item in &mut select.projection {
+        let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
+        let name = normal(alias);
+        let plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+        if plain || !columns.0.contains(&name) || grouped.contains(&name) {
+            continue;
+        }
+        *alias = Ident::with_quote('"', format!("{name}{TAIL}o"));
+        for by in order.iter_mut() {
+            if matches!(&by.expr, Expr::Identifier(ident) if normal(ident) == name) {
+                by.expr = Expr::Identifier(alias.clone());
+            }
         }
     }
 }

@@ -33,7 +33,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use crate::catalog::{Catalog, Grant, Privilege, Sequence};
 use crate::exec::SessionVars;
 
-pub use functions::{function, functions};
+pub use functions::{function, functions, is_known as is_function};
 pub use live::{Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow};
 pub use rewrite::rewrite;
 

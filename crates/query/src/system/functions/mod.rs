@@ -115,7 +115,7 @@ pub fn function(name: &str, context: &Arc<Context>) -> Option<ScalarUDF> {
 }
 
 /// Whether there is a function of that name (without schema, in lower case).
-pub(super) fn is_known(name: &str) -> bool {
+pub fn is_known(name: &str) -> bool {
     definitions().any(|definition| definition.name == name)
 }
 
@@ -153,7 +153,12 @@ impl fmt::Debug for Function {
 
 impl PartialEq for Function {
     fn eq(&self, other: &Self) -> bool {
-        self.definition.name == other.definition.name && Arc::ptr_eq(&self.context, &other.context)
+        let (own, others) = (&self.context, &other.context);
+        self.definition.name == other.definition.name
+            && Arc::ptr_eq(&own.catalog, &others.catalog)
+            && own.session.session_id == others.session.session_id
+            && own.session.user == others.session.user
+            && own.session.search_path == others.session.search_path
     }
 }
 
