@@ -1,7 +1,7 @@
 //! TPC-H: the 22 queries, Halcyon beside DataFusion on its own in-memory tables.
 //!
-//! Data come from `tpchgen`, in this process, the same batches for both. Halcyon loads them into
-//! tables with primary keys, through its door. DataFusion gets them as a `MemTable`, split over
+//! Data come from `tpchgen`, in this process, the same rows for both. Halcyon takes them by COPY
+//! into tables with primary keys. DataFusion gets them as a `MemTable`, split over
 //! its target partitions: it is the engine that Halcyon's analytical plans are made of, so the
 //! difference is what our storage and our session cost. Each query runs `--repeat` times per arm,
 //! arms taking turns, and its best time counts.
