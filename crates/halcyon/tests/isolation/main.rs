@@ -1,0 +1,5 @@
+//! What transactions see of each other: the textbook anomalies one by one, and random histories.
+
+mod check;
+mod hermitage;
+mod random;
