@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 /// After this a step is taken to wait.
-const PATIENCE: Duration = Duration::from_millis(60);
+const PATIENCE: Duration = Duration::from_millis(150);
 
 /// What a session does next. `{1}` and `{2}` in a text stand for the tables of rows 1 and 2.
 #[derive(Clone, Copy, Debug)]
