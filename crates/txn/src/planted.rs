@@ -12,6 +12,8 @@ pub const CUT_WITHOUT_UNDO: u8 = 3;
 /// A grant is marked again after the latch was given back, when its waiter may have gone on to
 /// wait for something else.
 pub const LATE_MARK: u8 = 4;
+/// A commit gives its shared locks back before its changes are visible.
+pub const READ_LOCKS_FIRST: u8 = 5;
 
 #[cfg(shuttle)]
 mod imp {

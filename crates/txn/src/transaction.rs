@@ -11,8 +11,12 @@
 //! 2. A partition is changed only after what undoes the change has been noted.
 //! 3. All exclusive locks are given back at one moment, after commit hooks have run, and after
 //!    the roots that pending cuts want have been cloned.
+//! 4. Shared locks outlive the exclusive ones. Between transactions that lock, their order would
+//!    not matter; but a cut takes no locks. Given back first, a shared lock lets a second
+//!    transaction overwrite what was read and commit, and a cut then holds the second without the
+//!    first, which stands before it in every serial order.
 //!
-//! The order of a commit: hooks under the latches, release, then pending cuts get their
+//! The order of a commit: hooks under the latches, release, shared locks, then pending cuts get their
 //! pre-images. What must be written before others may see it (a log) belongs before the release,
 //! what must be waited for (its durability) after it.
 //! Cost: begin and end take a pool's mutex each; a row change costs that of the partition plus the
@@ -25,6 +29,7 @@ use crate::deadlock::{Deadlock, Waiting};
 use crate::event::{WaitLimits, Waited};
 use crate::lock::{Mode, Want};
 use crate::manager::{Participant, Pool, TransactionState};
+use crate::planted;
 use crate::undo::{Mark, ROWS_BEFORE_ROOT_FRACTION, ROWS_BEFORE_ROOT_MIN, Roots, Undo};
 use arrow::array::ArrayRef;
 use halcyon_base::sync::Arc;
@@ -813,12 +818,15 @@ impl Seat {
         let Seat { participant, body, releasing, commit_hooks, rollback_hooks } = self;
         let body = body.as_mut().expect("a transaction ends with its body at hand");
         debug_assert!(rollback_hooks.is_empty());
+        if planted::is(planted::READ_LOCKS_FIRST) {
+            body.release_shared(participant);
+        }
         for (position, held) in body.held.iter_mut().enumerate() {
-            participant.publish_lock(LockHandle(position as u32), None);
-            match std::mem::replace(&mut held.hold, Hold::Released) {
-                Hold::Exclusive(guard) => releasing.push(guard),
-                Hold::Shared(guard) => guard.release(),
-                Hold::Released => {}
+            if matches!(held.hold, Hold::Exclusive(_)) {
+                participant.publish_lock(LockHandle(position as u32), None);
+                if let Hold::Exclusive(guard) = std::mem::replace(&mut held.hold, Hold::Released) {
+                    releasing.push(guard);
+                }
             }
         }
         if releasing.len() > 1 {
@@ -831,6 +839,7 @@ impl Seat {
             participant.clone_for_cuts(latched)
         });
         releasing.clear();
+        body.release_shared(participant);
         for (cut, now) in cuts {
             let position = body.held.iter().position(|held| held.partition == cut.partition);
             let position = position.expect("a cut is pending only at the partition's owner");

@@ -335,6 +335,61 @@ fn canary_cut_without_undo_is_caught() {
     check_canary(planted::CUT_WITHOUT_UNDO, transfers_and_cuts);
 }
 
+/// One transaction reads partition 0 and writes partition 1, another overwrites what it read.
+fn overwritten_reads_and_cuts() {
+    let bank = Arc::new(Bank::new(2, 1));
+    let seen = Arc::new(AtomicUsize::new(0));
+    let reads_then_writes = {
+        let (bank, seen) = (Arc::clone(&bank), Arc::clone(&seen));
+        Box::new(move || {
+            let mut transaction = bank.begin(1);
+            let read = patiently(|limits| transaction.lock(&bank.cells[0], Mode::Shared, limits));
+            let read = amount(transaction.read(read.expect("no deadlock")), RowId(0));
+            seen.store(read as usize, Ordering::SeqCst);
+            let write =
+                patiently(|limits| transaction.lock(&bank.cells[1], Mode::Exclusive, limits));
+            add(&mut transaction, write.expect("no deadlock"), RowId(0), 1);
+            transaction.commit();
+        }) as Box<dyn FnOnce() + Send>
+    };
+    let overwrites = {
+        let bank = Arc::clone(&bank);
+        Box::new(move || {
+            let mut transaction = bank.begin(2);
+            let write =
+                patiently(|limits| transaction.lock(&bank.cells[0], Mode::Exclusive, limits));
+            add(&mut transaction, write.expect("no deadlock"), RowId(0), 1);
+            transaction.commit();
+        }) as Box<dyn FnOnce() + Send>
+    };
+    let cuts = {
+        let (bank, seen) = (Arc::clone(&bank), Arc::clone(&seen));
+        Box::new(move || {
+            for _ in 0..2 {
+                let roots = patiently(|limits| cut(&bank.manager, &bank.cells, limits));
+                let roots = roots.expect("nobody cancels it");
+                let [first, second] = [0, 1].map(|cell| amount(&roots[cell], RowId(0)));
+                if first > common::BALANCE && seen.load(Ordering::SeqCst) as i64 == common::BALANCE
+                {
+                    assert!(second > common::BALANCE, "the cut lacks who read what it overwrote");
+                }
+            }
+        }) as Box<dyn FnOnce() + Send>
+    };
+    spawn_all(vec![reads_then_writes, overwrites, cuts]);
+    bank.check_quiet();
+}
+
+#[test]
+fn cut_holds_whoever_read_what_it_shows_overwritten() {
+    check(overwritten_reads_and_cuts);
+}
+
+#[test]
+fn canary_read_locks_given_back_first_are_caught() {
+    check_canary(planted::READ_LOCKS_FIRST, overwritten_reads_and_cuts);
+}
+
 #[test]
 fn cut_does_not_wait_for_an_idle_owner() {
     check(|| {
