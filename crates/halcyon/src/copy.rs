@@ -16,7 +16,7 @@ use halcyon_query::point::Scratch;
 use halcyon_txn::{Savepoint, Transaction};
 
 use crate::outcome::{Outcome, Tag};
-use crate::run::{Ran, TableRoots};
+use crate::run::TableRoots;
 use crate::session::Session;
 use crate::transaction::Active;
 

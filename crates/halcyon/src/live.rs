@@ -34,7 +34,6 @@ const ROOTS_WAIT_MAX: Duration = Duration::from_millis(200);
 pub(crate) struct SessionEntry {
     pub id: u32,
     pub role: String,
-    pub cancel: CancelToken,
     pub began_us: i64,
     pub application: Mutex<String>,
     running: AtomicBool,
@@ -77,12 +76,11 @@ pub(crate) struct Watch {
 }
 
 impl SessionEntry {
-    pub fn new(id: u32, role: &str, cancel: CancelToken) -> Self {
+    pub fn new(id: u32, role: &str) -> Self {
         let nothing: Arc<str> = "".into();
         SessionEntry {
             id,
             role: role.to_owned(),
-            cancel,
             began_us: halcyon_base::clock::wall_us(),
             application: Mutex::default(),
             running: AtomicBool::new(false),

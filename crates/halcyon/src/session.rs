@@ -168,7 +168,7 @@ impl Session {
         superuser: bool,
     ) -> Self {
         let cancel = CancelToken::new();
-        let entry = Arc::new(SessionEntry::new(id, role, cancel.clone()));
+        let entry = Arc::new(SessionEntry::new(id, role));
         shared.sessions.lock().insert(id, entry.clone());
         let mut settings = Settings::default();
         settings.tell("session_authorization", role);

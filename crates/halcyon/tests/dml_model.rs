@@ -36,8 +36,12 @@ impl Model {
     fn take(&mut self, changed: Vec<((i32, i32), (i32, i32), (Option<i32>, i32))>) -> bool {
         let mut rows = self.rows.clone();
         let count = rows.len();
-        changed.iter().for_each(|(from, ..)| drop(rows.remove(from)));
-        changed.iter().for_each(|(_, to, row)| drop(rows.insert(*to, *row)));
+        for (from, ..) in &changed {
+            rows.remove(from);
+        }
+        for (_, to, row) in &changed {
+            rows.insert(*to, *row);
+        }
         if !Self::holds(&rows, count) {
             return false;
         }

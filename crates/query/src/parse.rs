@@ -490,9 +490,9 @@ mod tests {
             // As many branches as one likes; what stands around the CASE is still counted.
             let branches = "WHEN a = 1 THEN -1 ".repeat(2 * CHAIN_MAX);
             assert!(parse(&format!("SELECT CASE {branches}END FROM t")).is_ok());
-            let cases = " + CASE WHEN a THEN 1 END".repeat(CHAIN_MAX + 1);
+            let terms = " + CASE WHEN a THEN 1 END".repeat(CHAIN_MAX + 1);
             assert_eq!(
-                error(&format!("SELECT 1{cases} FROM t")).state(),
+                error(&format!("SELECT 1{terms} FROM t")).state(),
                 SqlState::STATEMENT_TOO_COMPLEX
             );
             let chain = format!("SELECT 1{}", " + 1".repeat(CHAIN_MAX));

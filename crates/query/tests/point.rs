@@ -15,7 +15,6 @@ use halcyon_query::Result;
 use halcyon_query::analytic::{AnalyticalPlan, DataFusion};
 use halcyon_query::bind::{Binder, BoundQuery};
 use halcyon_query::catalog::{Catalog, Column, Index, IndexColumn, Partitioning, Relation, Table};
-use halcyon_query::coerce::{self, zone::TimeZone};
 use halcyon_query::exec::{Clock, Env, Roots, SessionVars};
 use halcyon_query::parse::{self, ast::Statement};
 use halcyon_query::point::{PointPlan, Scratch};
@@ -724,7 +723,7 @@ fn lookup_time() {
     let mut rng = Rng::new(3);
     let ids: Vec<i32> = (0..1 << 20).map(|_| rng.range(0..ROWS as i64) as i32).collect();
     for round in 0..3 {
-        let mut time = |name: &str, each: &mut dyn FnMut(i32)| {
+        let time = |name: &str, each: &mut dyn FnMut(i32)| {
             let start = std::time::Instant::now();
             ids.iter().for_each(|id| each(*id));
             println!(

@@ -35,7 +35,7 @@ const COLUMNS: [(&str, SqlType); 10] = [
 /// An expression of a kind: `i`nteger, `d`ouble, `n`umeric, `t`ext, `b`oolean, `a` date or timestamp.
 fn random(rng: &mut Rng, kind: char, depth: u32) -> String {
     let leaf = depth == 0 || rng.below(4) == 0;
-    let mut sub = |rng: &mut Rng, kind| random(rng, kind, depth.saturating_sub(1));
+    let sub = |rng: &mut Rng, kind| random(rng, kind, depth.saturating_sub(1));
     match kind {
         'i' if leaf => (*rng.pick(&["s", "i", "l", "1", "7", "-3", "2147483647", "0"])).into(),
         'd' if leaf => (*rng.pick(&["d", "1.5::double precision", "l::double precision"])).into(),

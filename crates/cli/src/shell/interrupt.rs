@@ -63,7 +63,9 @@ mod tests {
         let interrupt = Interrupt::default();
         let cancelled = Arc::new(AtomicU32::new(0));
         let counter = cancelled.clone();
-        let cancel = Arc::new(move || drop(counter.fetch_add(1, Ordering::Relaxed)));
+        let cancel = Arc::new(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
         let running = interrupt.running(cancel);
         interrupt.raise();
         assert_eq!(cancelled.load(Ordering::Relaxed), 1);

@@ -18,19 +18,6 @@ pub enum Open {
     Comment,
 }
 
-impl Open {
-    /// The mark psql's continuation prompt shows.
-    pub fn mark(self) -> char {
-        match self {
-            Open::Nothing => '-',
-            Open::Quote => '\'',
-            Open::Identifier => '"',
-            Open::Dollar => '$',
-            Open::Comment => '*',
-        }
-    }
-}
-
 /// Result of looking for the end of the first statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scan {
