@@ -58,6 +58,7 @@ impl VisitorMut for Rewrite {
         if self.level == 1 {
             separate_order_names(query);
         }
+        unify_values(&mut query.body);
         match clauses(query) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -131,6 +132,43 @@ fn separate_order_names(query: &mut Query) {
         for by in order.iter_mut() {
             if matches!(&by.expr, Expr::Identifier(ident) if normal(ident) == name) {
                 by.expr = Expr::Identifier(alias.clone());
+            }
+        }
+    }
+}
+
+/// A column of VALUES whose cells are not all of one kind loses what types say beyond their class
+/// (`varchar(3)` is then text, as in PostgreSQL): DataFusion's planner wants all cells to say it.
+fn unify_values(body: &mut SetExpr) {
+    let rows = match body {
+        SetExpr::SetOperation { left, right, .. } => {
+            unify_values(left);
+            return unify_values(right);
+        }
+        SetExpr::Values(values) if values.rows.len() > 1 => &mut values.rows,
+        _ => return,
+    };
+    let is_constant = |expr: &Expr| match expr {
+        Expr::Value(_) => true,
+        Expr::UnaryOp { expr, .. } => matches!(expr.as_ref(), Expr::Value(_)),
+        _ => false,
+    };
+    for at in 0..rows[0].content.len() {
+        let cells = || rows.iter().filter_map(|row| row.content.get(at));
+        let first = match cells().next() {
+            Some(Expr::Cast { data_type, .. }) => Some(data_type),
+            _ => None,
+        };
+        let of_one_type = first.is_some()
+            && cells().all(
+                |cell| matches!(cell, Expr::Cast { data_type, .. } if Some(data_type) == first),
+            );
+        if of_one_type || cells().all(is_constant) {
+            continue;
+        }
+        for row in rows.iter_mut() {
+            if let Some(cell) = row.content.get_mut(at).filter(|cell| !is_constant(cell)) {
+                *cell = call("coalesce", vec![std::mem::replace(cell, number("0"))]);
             }
         }
     }
@@ -326,6 +364,8 @@ fn operator(expr: &mut Expr) -> Result<()> {
             UnaryOperator::PGSquareRoot => call("sqrt", vec![*expr]),
             UnaryOperator::PGCubeRoot => call("cbrt", vec![*expr]),
             UnaryOperator::PGAbs => call("abs", vec![*expr]),
+            // Before text too, where PostgreSQL has no such operator: SQLite's corpus does it.
+            UnaryOperator::Plus => nested(*expr),
             UnaryOperator::BitwiseNot => call("bitwise_not", vec![*expr]),
             op => Expr::UnaryOp { op, expr },
         },

@@ -36,6 +36,7 @@ pub mod semantics;
 pub mod sequence;
 pub mod system;
 pub mod types;
+mod unnest;
 pub mod utility;
 pub mod values;
 

@@ -9,6 +9,7 @@
 //! 5. [`casts`]: conversions that Arrow does in another way become functions of ours.
 //! 6. [`with_checked_arithmetic`]: `+ - * /` and unary minus become functions that refuse overflow
 //!    and division by zero, so that the optimizer never folds a constant the wrong way.
+//! 7. [`crate::unnest`]: subqueries become joins where DataFusion's optimizer would not.
 //!
 //! After the optimizer, [`with_plain_arithmetic`] puts the operators back: executors of rows read
 //! plain expressions and check by themselves; the analytical executor puts the checks in again.
@@ -31,8 +32,8 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, RecursiveQuery,
-    ScalarUDF, Subquery, WindowFunctionDefinition,
+    BinaryExpr, Expr, ExprSchemable, InvariantLevel, LogicalPlan, LogicalPlanBuilder, Operator,
+    RecursiveQuery, ScalarUDF, Subquery, WindowFunctionDefinition,
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
@@ -48,6 +49,7 @@ use crate::error::{SqlError, SqlState};
 use crate::exec::Env;
 use crate::functions::{self, PgCast};
 use crate::types::{SqlType, TYPE_KEY};
+use crate::unnest::unnest;
 use crate::values::{sql_type_of, sql_type_of_arrow, to_scalar};
 
 /// NUMERIC without precision.
@@ -243,7 +245,7 @@ pub fn placeholder_count(query: &ast::Query) -> usize {
     highest.0
 }
 
-/// Passes 1 to 6; also the types of the parameters.
+/// Passes 1 to 7; also the types of the parameters.
 pub fn analyze(
     plan: LogicalPlan,
     given: &[Option<SqlType>],
@@ -255,9 +257,13 @@ pub fn analyze(
     let mut types = Parameters::new(given);
     let plan = operators(plan, &mut types)?;
     let plan = types.settle(plan)?;
-    let plan = Analyzer::new().execute_and_check(plan, df.options(), |_, _| {})?;
-    let plan = casts(plan, zone)?;
-    Ok((with_checked_arithmetic(plan)?, types.into_types()))
+    // The analyzer's own check comes last, when the subqueries it would refuse are gone.
+    let coerced =
+        Analyzer::new().rules.iter().try_fold(plan, |plan, rule| rule.analyze(plan, df.options()));
+    let plan = with_checked_arithmetic(casts(coerced?, zone)?)?;
+    let plan = unnest(plan)?;
+    plan.check_invariants(InvariantLevel::Executable)?;
+    Ok((plan, types.into_types()))
 }
 
 /// DataFusion's optimizer, after which arithmetic is plain again.

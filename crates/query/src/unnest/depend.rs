@@ -1,0 +1,419 @@
+//! The dependent join, pushed down: a plan evaluated for every row of a domain at once.
+//!
+//! `push(plan)` is `D ⋈ plan` where `plan` names columns of D as outer columns. The result has the
+//! columns of `plan`, and of D under fresh names, the *keys*. Rules by kind of node are those of
+//! Neumann and Kemper, section 3; we differ in two places. A plan that names no outer column is
+//! crossed with D at once. Aggregates without groups over σ(source) become aggregates by key over
+//! `D ⟕ source` that count the rows of the source only, so D is not joined a second time to bring
+//! back keys without rows.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, ScalarValue};
+use datafusion::functions_window::row_number::row_number;
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, ExprFunctionExt, Join, Limit, LogicalPlan, LogicalPlanBuilder,
+    Projection, SubqueryAlias, Union, Values, Window, lit, when,
+};
+
+use super::flat::{Flat, Through, flatten, rename};
+use super::free::{open_references, replace};
+use super::{Names, column, filter, join, join_on_domain, project, refuse};
+
+/// A plan and the columns of it that are the domain's.
+type Keyed = (LogicalPlan, Vec<Column>);
+
+/// What a subquery depends on: values of `outer` in `rows`.
+pub struct Domain {
+    /// The outer rows.
+    pub rows: LogicalPlan,
+    /// Their columns that the subquery names.
+    pub outer: Vec<Column>,
+}
+
+impl Domain {
+    /// `plan` for every distinct value of the outer columns; the keys are in their order.
+    pub fn join(&self, plan: &LogicalPlan, names: &mut Names) -> Result<Keyed> {
+        Dependent { domain: self, names }.push(plan)
+    }
+}
+
+/// Whether a plan has at most one row for one outer row, whatever the tables hold.
+pub fn yields_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(node) => yields_one_row(&node.input),
+        LogicalPlan::Filter(node) => yields_one_row(&node.input),
+        LogicalPlan::SubqueryAlias(node) => yields_one_row(&node.input),
+        LogicalPlan::Sort(node) => yields_one_row(&node.input),
+        LogicalPlan::Distinct(node) => yields_one_row(node.input()),
+        LogicalPlan::Limit(node) => {
+            let fetch = node.fetch.as_deref().and_then(number);
+            fetch.is_some_and(|fetch| fetch <= 1) || yields_one_row(&node.input)
+        }
+        LogicalPlan::Aggregate(node) => node.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Values(node) => node.values.len() <= 1,
+        _ => false,
+    }
+}
+
+fn number(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Literal(ScalarValue::Int64(value), _) => *value,
+        Expr::Literal(ScalarValue::Int32(value), _) => value.map(i64::from),
+        Expr::Cast(Cast { expr, .. }) => number(expr),
+        _ => None,
+    }
+}
+
+struct Dependent<'a> {
+    domain: &'a Domain,
+    names: &'a mut Names,
+}
+
+impl Dependent<'_> {
+    /// The domain, under names of its own.
+    fn instance(&mut self) -> Result<Keyed> {
+        let keys: Vec<Column> =
+            self.domain.outer.iter().map(|_| self.names.column("outer")).collect();
+        let columns = self.domain.outer.iter().zip(&keys);
+        let exprs = columns.map(|(outer, key)| column(outer).alias(&key.name)).collect();
+        let rows = project(self.domain.rows.clone(), exprs)?;
+        Ok((LogicalPlan::Distinct(Distinct::All(Arc::new(rows))), keys))
+    }
+
+    fn depends(&self, plan: &LogicalPlan) -> Result<bool> {
+        let open = open_references(plan)?;
+        Ok(open.iter().any(|(_, column)| self.domain.outer.contains(column)))
+    }
+
+    /// An expression of a node over `input`, with keys in the place of outer columns.
+    fn bind(&self, expr: Expr, input: &DFSchema, keys: &[Column]) -> Result<Expr> {
+        replace(expr, input, &|column| {
+            let at = self.domain.outer.iter().position(|outer| outer == column)?;
+            Some(keys[at].clone())
+        })
+    }
+
+    fn bind_all(&self, exprs: &[Expr], input: &DFSchema, keys: &[Column]) -> Result<Vec<Expr>> {
+        let preserver = NamePreserver::new_for_projection();
+        let one = |expr: &Expr| {
+            let name = preserver.save(expr);
+            self.bind(expr.clone(), input, keys).map(|expr| name.restore(expr))
+        };
+        exprs.iter().map(one).collect()
+    }
+
+    fn push(&mut self, plan: &LogicalPlan) -> Result<Keyed> {
+        if !self.depends(plan)? {
+            let (rows, keys) = self.instance()?;
+            if matches!(plan, LogicalPlan::EmptyRelation(empty)
+                if empty.produce_one_row && empty.schema.fields().is_empty())
+            {
+                return Ok((rows, keys));
+            }
+            let crossed = LogicalPlanBuilder::from(plan.clone()).cross_join(rows)?.build()?;
+            return Ok((crossed, keys));
+        }
+        match plan {
+            LogicalPlan::Filter(node) => {
+                let (input, keys) = self.push(&node.input)?;
+                let condition = self.bind(node.predicate.clone(), node.input.schema(), &keys)?;
+                Ok((filter(input, vec![condition])?, keys))
+            }
+            LogicalPlan::Projection(node) => self.projection(node),
+            LogicalPlan::SubqueryAlias(node) => self.alias(node),
+            LogicalPlan::Sort(node) if node.fetch.is_none() => self.push(&node.input),
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let (rows, keys) = self.push(input)?;
+                Ok((LogicalPlan::Distinct(Distinct::All(Arc::new(rows))), keys))
+            }
+            LogicalPlan::Aggregate(node) => self.aggregate(node),
+            LogicalPlan::Window(node) => self.window(node),
+            LogicalPlan::Limit(node) => self.limit(node),
+            LogicalPlan::Join(node) => self.join(node),
+            LogicalPlan::Union(node) => self.union(&node.inputs),
+            LogicalPlan::Values(node) => self.values(node),
+            other => Err(refuse(&format!(
+                "an outer column below {} in a subquery",
+                other.display().to_string().split([':', ' ']).next().unwrap_or_default()
+            ))),
+        }
+    }
+
+    fn projection(&mut self, node: &Projection) -> Result<Keyed> {
+        let (input, keys) = self.push(&node.input)?;
+        let mut exprs = self.bind_all(&node.expr, node.input.schema(), &keys)?;
+        exprs.extend(keys.iter().map(column));
+        Ok((project(input, exprs)?, keys))
+    }
+
+    /// Keys keep their names: an alias is for the plan's own columns.
+    fn alias(&mut self, node: &SubqueryAlias) -> Result<Keyed> {
+        let (input, keys) = self.push(&node.input)?;
+        let own = node.input.schema().columns();
+        let both = own.iter().chain(&keys).map(column).collect();
+        let rows = SubqueryAlias::try_new(Arc::new(project(input, both)?), node.alias.clone())?;
+        let mut exprs: Vec<Expr> = node.schema.columns().into_iter().map(Expr::Column).collect();
+        exprs.extend(keys.iter().map(|key| {
+            Expr::Column(Column::new(Some(node.alias.clone()), &key.name)).alias(&key.name)
+        }));
+        Ok((project(LogicalPlan::SubqueryAlias(rows), exprs)?, keys))
+    }
+
+    fn aggregate(&mut self, node: &Aggregate) -> Result<Keyed> {
+        if node.group_expr.is_empty() {
+            let flat = flatten(&node.input, node.aggr_expr.clone(), Through::Joins)?;
+            return match flat {
+                Some(flat) => self.aggregate_of_matches(node, flat),
+                None => self.aggregate_of_all(node),
+            };
+        }
+        if node.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
+            return Err(refuse("GROUPING SETS in a correlated subquery"));
+        }
+        let (input, keys) = self.push(&node.input)?;
+        let mut groups = self.bind_all(&node.group_expr, node.input.schema(), &keys)?;
+        groups.extend(keys.iter().map(column));
+        let aggregates = self.bind_all(&node.aggr_expr, node.input.schema(), &keys)?;
+        let rows = Aggregate::try_new(Arc::new(input), groups, aggregates)?;
+        Ok((LogicalPlan::Aggregate(rows), keys))
+    }
+
+    /// Aggregates without groups over conditions on a source: `D ⟕ source`, by key.
+    fn aggregate_of_matches(&mut self, node: &Aggregate, flat: Flat) -> Result<Keyed> {
+        let (rows, keys) = self.instance()?;
+        let condition = conjunction(flat.correlated).unwrap_or_else(|| lit(true));
+        let mut renamed: Vec<(Column, Column)> = Vec::new();
+        for expr in flat.carried.iter().chain([&condition]) {
+            for old in expr.column_refs() {
+                if !renamed.iter().any(|(known, _)| known == old) {
+                    renamed.push((old.clone(), self.names.column("inner")));
+                }
+            }
+        }
+        let matched = self.names.column("matched");
+        let exprs = renamed.iter().map(|(old, new)| column(old).alias(&new.name));
+        let exprs = exprs.chain([lit(true).alias(&matched.name)]).collect();
+        let source = project(filter(flat.source, flat.local)?, exprs)?;
+        let none = DFSchema::empty();
+        let condition = self.bind(rename(condition, &renamed)?, &none, &keys)?;
+        let preserver = NamePreserver::new_for_projection();
+        let mut aggregates = Vec::new();
+        for (old, new) in node.aggr_expr.iter().zip(flat.carried) {
+            let new = self.bind(rename(new, &renamed)?, &none, &keys)?;
+            let new = only_where(new, &column(&matched).is_not_null())?;
+            aggregates.push(preserver.save(old).restore(new));
+        }
+        let equality = NullEquality::NullEqualsNothing;
+        let input = join(rows, source, Vec::new(), Some(condition), JoinType::Left, equality)?;
+        let groups = keys.iter().map(column).collect();
+        let rows = Aggregate::try_new(Arc::new(input), groups, aggregates)?;
+        Ok((LogicalPlan::Aggregate(rows), keys))
+    }
+
+    /// Aggregates without groups over anything: by key, and keys without rows are brought back
+    /// with what the aggregates of no rows are.
+    fn aggregate_of_all(&mut self, node: &Aggregate) -> Result<Keyed> {
+        let (input, inner_keys) = self.push(&node.input)?;
+        let aggregates = self.bind_all(&node.aggr_expr, node.input.schema(), &inner_keys)?;
+        let groups = inner_keys.iter().map(column).collect();
+        let found = Aggregate::try_new(Arc::new(input), groups, aggregates)?;
+        let (rows, keys) = self.instance()?;
+        let pairs = keys.iter().cloned().zip(inner_keys);
+        let rows = join_on_domain(rows, LogicalPlan::Aggregate(found), pairs, JoinType::Left)?;
+        let mut exprs = Vec::new();
+        for (at, own) in node.schema.columns().iter().enumerate() {
+            let ty = node.schema.field(at).data_type();
+            let mut of_none = ScalarValue::Null;
+            node.aggr_expr[at].apply(|expr| {
+                if let Expr::AggregateFunction(aggregate) = expr {
+                    of_none = aggregate.func.default_value(ty)?;
+                    return Ok(TreeNodeRecursion::Stop);
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            exprs.push(if of_none.is_null() {
+                column(own)
+            } else {
+                let of_none = Expr::Literal(of_none, None);
+                let known = when(column(own).is_null(), of_none).otherwise(column(own))?;
+                known.alias_qualified(own.relation.clone(), &own.name)
+            });
+        }
+        exprs.extend(keys.iter().map(column));
+        Ok((project(rows, exprs)?, keys))
+    }
+
+    fn window(&mut self, node: &Window) -> Result<Keyed> {
+        let (input, keys) = self.push(&node.input)?;
+        let exprs = self.bind_all(&node.window_expr, node.input.schema(), &keys)?;
+        let partitioned = |expr: Expr| {
+            let name = NamePreserver::new_for_projection().save(&expr);
+            expr.transform_down(|expr| match expr {
+                Expr::WindowFunction(mut function) => {
+                    function.params.partition_by.extend(keys.iter().map(column));
+                    let function = Expr::WindowFunction(function);
+                    Ok(Transformed::new(function, true, TreeNodeRecursion::Jump))
+                }
+                other => Ok(Transformed::no(other)),
+            })
+            .data()
+            .map(|expr| name.restore(expr))
+        };
+        let exprs = exprs.into_iter().map(partitioned).collect::<Result<Vec<_>>>()?;
+        let rows = Window::try_new(exprs, Arc::new(input))?;
+        Ok((LogicalPlan::Window(rows), keys))
+    }
+
+    /// LIMIT numbers the rows of each key; projections between it and its ORDER BY move above.
+    fn limit(&mut self, node: &Limit) -> Result<Keyed> {
+        let mut above = Vec::new();
+        let mut below = node.input.as_ref();
+        while let LogicalPlan::Projection(projection) = below {
+            above.push(projection);
+            below = &projection.input;
+        }
+        let (order, below) = match below {
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => (&sort.expr[..], &*sort.input),
+            other => (&[][..], other),
+        };
+        let (mut rows, keys) = self.push(below)?;
+        // What is ordered by becomes columns first: physical planning loses track of computed keys.
+        let mut computed: Vec<Expr> =
+            rows.schema().columns().into_iter().map(Expr::Column).collect();
+        let mut ordered = Vec::new();
+        for key in order {
+            let name = self.names.column("order");
+            let value = self.bind(key.expr.clone(), below.schema(), &keys)?;
+            computed.push(value.alias(&name.name));
+            ordered.push(key.with_expr(Expr::Column(name)));
+        }
+        rows = project(rows, computed)?;
+        let numbered = self.names.column("number");
+        let number = row_number()
+            .partition_by(keys.iter().map(column).collect())
+            .order_by(ordered)
+            .build()?
+            .alias(&numbered.name);
+        rows = LogicalPlan::Window(Window::try_new(vec![number], Arc::new(rows))?);
+        let place = Expr::Cast(Cast::new(Box::new(column(&numbered)), DataType::Int64));
+        let skip = node.skip.as_deref().cloned().unwrap_or_else(|| lit(0_i64));
+        let mut conditions = vec![place.clone().gt(skip.clone())];
+        if let Some(fetch) = &node.fetch
+            && !matches!(fetch.as_ref(), Expr::Literal(value, _) if value.is_null())
+        {
+            conditions.push((place - skip).lt_eq(fetch.as_ref().clone()));
+        }
+        rows = filter(rows, conditions)?;
+        for projection in above.into_iter().rev() {
+            let mut exprs = self.bind_all(&projection.expr, projection.input.schema(), &keys)?;
+            exprs.extend(keys.iter().map(column));
+            rows = project(rows, exprs)?;
+        }
+        Ok((rows, keys))
+    }
+
+    /// The side whose rows are kept carries the keys; if both sides depend, both do, and match.
+    fn join(&mut self, node: &Join) -> Result<Keyed> {
+        if matches!(node.right.as_ref(), LogicalPlan::Subquery(_))
+            || matches!(node.right.as_ref(), LogicalPlan::SubqueryAlias(alias)
+                if matches!(alias.input.as_ref(), LogicalPlan::Subquery(_)))
+        {
+            return Err(refuse("an outer column beside LATERAL in a subquery"));
+        }
+        let kind = node.join_type;
+        let (on_left, on_right) = (self.depends(&node.left)?, self.depends(&node.right)?);
+        let keeps_right = matches!(
+            kind,
+            JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
+        );
+        let full = kind == JoinType::Full;
+        let by_right_alone = kind == JoinType::Inner && on_right && !on_left;
+        let left_carries = on_left || full || !(keeps_right || by_right_alone);
+        let right_carries = on_right || full || keeps_right;
+        let plain = |plan: &Arc<LogicalPlan>| (plan.as_ref().clone(), Vec::new());
+        let (left, left_keys) =
+            if left_carries { self.push(&node.left)? } else { plain(&node.left) };
+        let (right, right_keys) =
+            if right_carries { self.push(&node.right)? } else { plain(&node.right) };
+        let keys = if left_keys.is_empty() || keeps_right { &right_keys } else { &left_keys };
+        let scope = node.left.schema().join(node.right.schema())?;
+        let filter = node.filter.clone().map(|expr| self.bind(expr, &scope, keys)).transpose()?;
+        let bind = |expr: &Expr| self.bind(expr.clone(), &scope, keys);
+        let on = node.on.iter().map(|(a, b)| Ok((bind(a)?, bind(b)?)));
+        let on = on.collect::<Result<Vec<_>>>()?;
+        let same = left_keys.iter().zip(&right_keys).map(|(a, b)| {
+            Expr::BinaryExpr(datafusion::logical_expr::BinaryExpr::new(
+                Box::new(column(a)),
+                datafusion::logical_expr::Operator::IsNotDistinctFrom,
+                Box::new(column(b)),
+            ))
+        });
+        let filter = conjunction(filter.into_iter().chain(same));
+        let joined = join(left, right, on, filter, kind, node.null_equality)?;
+        let mut exprs: Vec<Expr> = node.schema.columns().into_iter().map(Expr::Column).collect();
+        let keys = if full {
+            let both = left_keys.iter().zip(&right_keys);
+            let either = both.map(|(a, b)| {
+                let key = self.names.column("outer");
+                let known = when(column(a).is_null(), column(b)).otherwise(column(a))?;
+                exprs.push(known.alias(&key.name));
+                Ok(key)
+            });
+            either.collect::<Result<Vec<_>>>()?
+        } else {
+            exprs.extend(keys.iter().map(column));
+            keys.clone()
+        };
+        Ok((project(joined, exprs)?, keys))
+    }
+
+    fn union(&mut self, inputs: &[Arc<LogicalPlan>]) -> Result<Keyed> {
+        let common: Vec<Column> =
+            self.domain.outer.iter().map(|_| self.names.column("outer")).collect();
+        let mut branches = Vec::new();
+        for input in inputs {
+            let (rows, keys) = self.push(input)?;
+            let own = input.schema().columns().into_iter().map(Expr::Column);
+            let named = keys.iter().zip(&common).map(|(key, to)| column(key).alias(&to.name));
+            branches.push(Arc::new(project(rows, own.chain(named).collect())?));
+        }
+        Ok((LogicalPlan::Union(Union::try_new(branches)?), common))
+    }
+
+    /// Rows written down: for each, the domain with the row's values.
+    fn values(&mut self, node: &Values) -> Result<Keyed> {
+        let columns = node.schema.columns();
+        let mut branches = Vec::new();
+        for row in &node.values {
+            let named = row.iter().zip(&columns);
+            let exprs = named.map(|(value, column)| value.clone().alias(&column.name)).collect();
+            let one = LogicalPlanBuilder::empty(true).build()?;
+            branches.push(Arc::new(project(one, exprs)?));
+        }
+        self.union(&branches)
+    }
+}
+
+/// An aggregate over the rows where `condition` holds.
+fn only_where(expr: Expr, condition: &Expr) -> Result<Expr> {
+    expr.transform_down(|expr| match expr {
+        Expr::AggregateFunction(mut aggregate) => {
+            let condition = match aggregate.params.filter.take() {
+                Some(filter) => filter.and(condition.clone()),
+                None => condition.clone(),
+            };
+            aggregate.params.filter = Some(Box::new(condition));
+            let aggregate = Expr::AggregateFunction(aggregate);
+            Ok(Transformed::new(aggregate, true, TreeNodeRecursion::Jump))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+    .data()
+}
