@@ -96,6 +96,7 @@ states! {
     INVALID_REGULAR_EXPRESSION = b"2201B", "Not a regular expression.";
     INVALID_ARGUMENT_FOR_LOGARITHM = b"2201E", "A logarithm of a number that has none.";
     INVALID_ARGUMENT_FOR_POWER_FUNCTION = b"2201F", "A power that is not real.";
+    INVALID_TABLESAMPLE_ARGUMENT = b"2202H", "A share of rows that is no percentage.";
     INVALID_ROW_COUNT_IN_LIMIT_CLAUSE = b"2201W", "A negative LIMIT.";
     INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE = b"2201X", "A negative OFFSET.";
     CHARACTER_NOT_IN_REPERTOIRE = b"22021", "Bytes that are not UTF-8, or a zero byte.";

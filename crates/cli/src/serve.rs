@@ -27,7 +27,7 @@ pub struct Options {
     #[arg(long)]
     pub demo: bool,
     /// Scale factor of the demo's TPC-H data
-    #[arg(long, value_name = "SF", default_value_t = 0.1, requires = "demo")]
+    #[arg(long, value_name = "SF", default_value_t = 0.1, requires = "demo", value_parser = scale_factor)]
     pub demo_sf: f64,
     /// Certificate chain, PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -41,6 +41,12 @@ pub struct Options {
     /// Connections at once
     #[arg(long, value_name = "N", default_value_t = 2_000)]
     pub connections: usize,
+}
+
+/// TPC-H's rule for the suppliers of a part gives the same one twice if there are few.
+fn scale_factor(text: &str) -> Result<f64, String> {
+    let sf: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if (0.01..=100.0).contains(&sf) { Ok(sf) } else { Err("it is 0.01 at least, 100 at most".into()) }
 }
 
 /// Serves until SIGINT or SIGTERM.
@@ -155,6 +161,14 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scale_factors_that_tpch_has_no_data_for_are_refused() {
+        assert_eq!(scale_factor("0.01"), Ok(0.01));
+        for text in ["0.001", "0", "-1", "NaN", "1000", "many"] {
+            assert!(scale_factor(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn the_invitation_names_an_address_that_can_be_connected_to() {

@@ -50,6 +50,7 @@ use crate::diagnose::sql_error;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Need, SessionVars};
 use crate::functions;
+use crate::growing;
 use crate::parse::with_stack;
 use crate::provider::{HalcyonTable, Snapshot};
 use crate::semantics;
@@ -148,6 +149,15 @@ fn config() -> SessionConfig {
     config
 }
 
+/// Names of all functions that statements may call, but for those of the system catalogs.
+pub(crate) fn function_names() -> impl Iterator<Item = String> {
+    let (state, _) = states();
+    let mut names: Vec<String> = state.scalar_functions().keys().cloned().collect();
+    names.extend(state.aggregate_functions().keys().cloned());
+    names.extend(state.window_functions().keys().cloned());
+    names.into_iter()
+}
+
 fn states() -> (SessionState, SessionState) {
     let runtime = Arc::new(RuntimeEnv::default());
     let bare = SessionStateBuilder::new()
@@ -155,6 +165,7 @@ fn states() -> (SessionState, SessionState) {
         .with_runtime_env(Arc::clone(&runtime))
         .build();
     let mut scalars = SessionStateDefaults::default_scalar_functions();
+    scalars.extend(growing::bounded(&scalars));
     scalars.extend(functions::scalar_functions());
     let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(semantics::Operators)];
     planners.extend(SessionStateDefaults::default_expr_planners());

@@ -194,6 +194,7 @@ fn distance(a: &str, b: &str) -> usize {
 
 /// What a message means, by the words in it. First match wins.
 const RULES: &[(&str, SqlState)] = &[
+    ("assertion failed", SqlState::INTERNAL_ERROR),
     ("divide by zero", SqlState::DIVISION_BY_ZERO),
     ("division by zero", SqlState::DIVISION_BY_ZERO),
     ("overflow", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart,
     OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
-    UnaryOperator, Value, VisitMut, VisitorMut,
+    TableSampleKind, TableSampleMethod, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 use crate::error::{Result, SqlError, SqlState};
@@ -82,7 +82,10 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
         name_function_columns(factor);
-        ControlFlow::Continue(())
+        match sample(factor) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
@@ -316,6 +319,47 @@ fn name_function_columns(factor: &mut TableFactor) {
                 Some(TableAlias { explicit: true, columns: vec![column(&name)], name, at: None });
         }
     }
+}
+
+/// `t TABLESAMPLE BERNOULLI (p)`: each row with probability p %. SYSTEM takes blocks of rows in
+/// PostgreSQL, of whatever size; here a block is a row.
+fn sample(factor: &mut TableFactor) -> Result<()> {
+    let TableFactor::Table { sample, alias, name, .. } = factor else { return Ok(()) };
+    let Some(
+        TableSampleKind::BeforeTableAlias(clause) | TableSampleKind::AfterTableAlias(clause),
+    ) = sample.take()
+    else {
+        return Ok(());
+    };
+    if clause.seed.is_some() || clause.bucket.is_some() || clause.offset.is_some() {
+        return Err(SqlError::unsupported("TABLESAMPLE … REPEATABLE"));
+    }
+    let (Some(TableSampleMethod::Bernoulli | TableSampleMethod::System), Some(quantity)) =
+        (clause.name, clause.quantity)
+    else {
+        return Err(SqlError::unsupported("this method of TABLESAMPLE")
+            .hint("There are BERNOULLI (percent) and SYSTEM (percent)."));
+    };
+    let percent: Option<f64> = quantity.value.to_string().parse().ok();
+    if percent.is_some_and(|percent| !(0.0..=100.0).contains(&percent)) {
+        return Err(SqlError::new(
+            SqlState::INVALID_TABLESAMPLE_ARGUMENT,
+            "sample percentage must be between 0 and 100",
+        ));
+    }
+    let named = name.0.last().and_then(ObjectNamePart::as_ident).cloned();
+    let alias = alias.take().or_else(|| {
+        named.map(|name| TableAlias { explicit: true, name, columns: Vec::new(), at: None })
+    });
+    let mut query = crate::parse::parse_query("SELECT * FROM t WHERE random() * 100 < 0")?;
+    if let SetExpr::Select(select) = query.body.as_mut()
+        && let Some(Expr::BinaryOp { right, .. }) = &mut select.selection
+    {
+        **right = quantity.value;
+        select.from[0].relation = factor.clone();
+    }
+    *factor = TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None };
+    Ok(())
 }
 
 fn operator(expr: &mut Expr) -> Result<()> {
@@ -671,6 +715,10 @@ mod tests {
     fn clauses_and_operators_become_what_the_planner_takes() {
         for (text, expected) in [
             ("SELECT a FROM t FETCH FIRST 3 ROWS ONLY", "SELECT a FROM t LIMIT 3"),
+            (
+                "SELECT a FROM t TABLESAMPLE SYSTEM (5)",
+                "SELECT a FROM (SELECT * FROM t WHERE random() * 100 < 5) AS t",
+            ),
             ("SELECT a FROM t FOR UPDATE", "SELECT a FROM t"),
             ("SELECT a FROM t WHERE (a, b) = (1, 2)", "SELECT a FROM t WHERE (a = 1 AND b = 2)"),
             (

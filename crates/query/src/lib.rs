@@ -25,6 +25,8 @@ pub mod dml;
 pub mod error;
 pub mod exec;
 pub mod functions;
+mod growing;
+mod late_conditions;
 pub mod parse;
 pub mod pg_functions;
 pub mod plan;

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 pub use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, VisitMut, VisitorMut};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{
@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::tokenizer::{
 };
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::late_conditions::LateConditions;
 
 /// Brackets, CASEs and prefix operators that may enclose a place of a statement.
 pub const NESTING_MAX: usize = 256;
@@ -95,35 +96,66 @@ pub fn with_stack<R>(work: impl FnOnce() -> R) -> R {
 fn parse_one(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
     check_depth(tokens)?;
     let origin = tokens[0].span.start;
-    let mut own: Vec<TokenWithSpan> = tokens
-        .iter()
-        .map(|token| TokenWithSpan::new(token.token.clone(), relative(token.span, origin)))
-        .collect();
-    // COPY … FROM STDIN is parsed with the data that would follow; there is none.
-    own.push(TokenWithSpan::wrap(Token::SemiColon));
+    let own = || -> Vec<TokenWithSpan> {
+        let own = |token: &TokenWithSpan| {
+            TokenWithSpan::new(token.token.clone(), relative(token.span, origin))
+        };
+        // COPY … FROM STDIN is parsed with the data that would follow; there is none.
+        let end = TokenWithSpan::wrap(Token::SemiColon);
+        tokens.iter().map(own).chain([end]).collect()
+    };
     with_stack(|| {
-        let mut parser = Parser::new(&PostgreSqlDialect {})
-            .with_recursion_limit(8 * NESTING_MAX)
-            .with_tokens_with_locations(own);
-        let mut statement = match parser.parse_statement() {
+        let mut parser = parser(&PostgreSqlDialect {}, own());
+        let statement = match parser.parse_statement() {
             Ok(statement)
-                if matches!(parser.peek_token().token, Token::SemiColon | Token::EOF)
+                if at_end(&parser)
                     && !matches!(statement, Statement::AlterUser(_) | Statement::CreateUser(_)) =>
             {
                 statement
             }
-            other => match crate::ddl::carrier(text) {
-                Some(carrier) => return Ok(carrier),
-                None => other.map_err(|e| from_parser(e, text))?,
-            },
+            other => {
+                if let Some(carrier) = crate::ddl::carrier(text) {
+                    return Ok(carrier);
+                }
+                match with_late_conditions(own()) {
+                    Some(statement) => return Ok(with_balance(statement)),
+                    None => other.map_err(|e| from_parser(e, text))?,
+                }
+            }
         };
-        let next = parser.peek_token();
-        if !matches!(next.token, Token::SemiColon | Token::EOF) {
+        if !at_end(&parser) {
+            let next = parser.peek_token();
             return Err(near(&next.token, "end of statement", Some(next.span.start), text));
         }
-        let _: ControlFlow<()> = VisitMut::visit(&mut statement, &mut Balance);
-        Ok(statement)
+        Ok(with_balance(statement))
     })
+}
+
+fn parser(dialect: &dyn Dialect, tokens: Vec<TokenWithSpan>) -> Parser<'_> {
+    Parser::new(dialect)
+        .with_recursion_limit(8 * NESTING_MAX)
+        .with_tokens_with_locations(tokens)
+}
+
+fn at_end(parser: &Parser<'_>) -> bool {
+    matches!(parser.peek_token().token, Token::SemiColon | Token::EOF)
+}
+
+/// The statement, if it is one with conditions of joins that come late.
+fn with_late_conditions(tokens: Vec<TokenWithSpan>) -> Option<Statement> {
+    let joins = tokens.iter().filter(|token| {
+        matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN)
+    });
+    if joins.count() < 2 {
+        return None;
+    }
+    let mut parser = parser(&LateConditions, tokens);
+    parser.parse_statement().ok().filter(|_| at_end(&parser))
+}
+
+fn with_balance(mut statement: Statement) -> Statement {
+    let _: ControlFlow<()> = VisitMut::visit(&mut statement, &mut Balance);
+    statement
 }
 
 /// The tokens up to the next semicolon, and those after it.

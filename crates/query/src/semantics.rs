@@ -140,6 +140,16 @@ fn custom_type(name: &ast::ObjectName, arguments: &[String]) -> crate::error::Re
         "float8" => SqlType::Double,
         "bool" => SqlType::Boolean,
         "timestamptz" => SqlType::TimestampTz,
+        // The parser knows these, but not between double quotes.
+        "timestamp" => SqlType::Timestamp,
+        "date" => SqlType::Date,
+        "time" => SqlType::Time,
+        "interval" => SqlType::Interval,
+        "numeric" => SqlType::Decimal { precision: 38, scale: 10 },
+        "varchar" => SqlType::Varchar(length),
+        "char" | "text" => SqlType::Text,
+        "bytea" => SqlType::Bytea,
+        "uuid" => SqlType::Uuid,
         _ => {
             return Err(SqlError::new(
                 SqlState::UNDEFINED_OBJECT,

@@ -79,7 +79,7 @@ fn custom(name: &str, modifiers: &[String], ty: &DataType) -> Result<SqlType> {
         "numeric" => decimal(&ExactNumberInfo::None)?,
         "bpchar" => SqlType::Char(length()?),
         "varchar" => SqlType::Varchar(length()?),
-        "text" | "name" | "citext" => SqlType::Text,
+        "text" | "name" | "char" | "citext" => SqlType::Text,
         "bytea" => SqlType::Bytea,
         "date" => SqlType::Date,
         "time" => SqlType::Time,

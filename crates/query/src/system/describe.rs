@@ -19,21 +19,28 @@ pub(crate) fn quote_ident(name: &str) -> String {
     if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// Words that cannot stand as a column's name without quotes.
+/// Words that PostgreSQL quotes where they are names: all keywords but the unreserved ones.
 fn is_reserved(name: &str) -> bool {
     #[rustfmt::skip]
     const WORDS: &[&str] = &[
-        "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "between",
-        "both", "case", "cast", "check", "collate", "column", "constraint", "create", "cross",
-        "current_date", "current_role", "current_time", "current_timestamp", "current_user",
+        "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric",
+        "authorization", "between", "bigint", "binary", "bit", "boolean", "both", "case", "cast",
+        "char", "character", "check", "coalesce", "collate", "collation", "column", "concurrently",
+        "constraint", "create", "cross", "current_catalog", "current_date", "current_role",
+        "current_schema", "current_time", "current_timestamp", "current_user", "dec", "decimal",
         "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "exists",
-        "false", "fetch", "for", "foreign", "from", "full", "grant", "group", "having", "in",
-        "initially", "inner", "intersect", "into", "is", "join", "lateral", "leading", "left",
-        "like", "limit", "localtime", "localtimestamp", "natural", "not", "null", "offset", "on",
-        "only", "or", "order", "outer", "placing", "primary", "references", "returning", "right",
-        "select", "session_user", "similar", "some", "symmetric", "table", "then", "to",
-        "trailing", "true", "union", "unique", "user", "using", "variadic", "when", "where",
-        "window", "with",
+        "extract", "false", "fetch", "float", "for", "foreign", "freeze", "from", "full", "grant",
+        "greatest", "group", "grouping", "having", "ilike", "in", "initially", "inner", "inout",
+        "int", "integer", "intersect", "interval", "into", "is", "isnull", "join", "lateral",
+        "leading", "least", "left", "like", "limit", "localtime", "localtimestamp", "national",
+        "natural", "nchar", "none", "normalize", "not", "notnull", "null", "nullif", "numeric",
+        "offset", "on", "only", "or", "order", "out", "outer", "overlaps", "overlay", "placing",
+        "position", "precision", "primary", "real", "references", "returning", "right", "row",
+        "select", "session_user", "setof", "similar", "smallint", "some", "substring", "symmetric",
+        "table", "tablesample", "then", "time", "timestamp", "to", "trailing", "treat", "trim",
+        "true", "union", "unique", "user", "using", "values", "varchar", "variadic", "verbose",
+        "when", "where", "window", "with", "xmlattributes", "xmlconcat", "xmlelement", "xmlexists",
+        "xmlforest", "xmlnamespaces", "xmlparse", "xmlpi", "xmlroot", "xmlserialize", "xmltable",
     ];
     WORDS.binary_search(&name).is_ok()
 }

@@ -15,7 +15,7 @@ pub(crate) const TABLES: &[Def] = &[
     Def {
         name: "sessions",
         columns: &[
-            ("session", Int4), ("user", Name), ("application", Text), ("client", Text),
+            ("session", Int4), ("role", Name), ("application", Text), ("client", Text),
             ("state", Text), ("transaction", Int8), ("started", Time),
             ("transaction_started", Time), ("statement_started", Time), ("statement", Text),
         ],
@@ -32,7 +32,7 @@ pub(crate) const TABLES: &[Def] = &[
     Def {
         name: "locks",
         columns: &[
-            ("schema", Name), ("table", Name), ("partition", Int4), ("partition_id", Int4),
+            ("schema", Name), ("relation", Name), ("partition", Int4), ("partition_id", Int4),
             ("transaction", Int8), ("session", Int4), ("mode", Text), ("granted", Bool),
         ],
         fill: locks,
@@ -48,7 +48,7 @@ pub(crate) const TABLES: &[Def] = &[
     Def {
         name: "memory",
         columns: &[
-            ("schema", Name), ("table", Name), ("partition", Int4), ("partition_id", Int4),
+            ("schema", Name), ("relation", Name), ("partition", Int4), ("partition_id", Int4),
             ("index", Name), ("rows", Int8), ("segments", Int8), ("free_slots", Int8),
             ("bytes", Int8),
         ],
@@ -57,7 +57,7 @@ pub(crate) const TABLES: &[Def] = &[
     Def {
         name: "settings",
         columns: &[
-            ("name", Text), ("value", Text), ("default", Text), ("unit", Text), ("type", Text),
+            ("name", Text), ("value", Text), ("default_value", Text), ("unit", Text), ("type", Text),
             ("description", Text),
         ],
         fill: settings,

@@ -18,7 +18,7 @@ use crate::catalog::{
 };
 
 /// Namespace of the static rows of `pg_type`, `pg_proc` and their like.
-const PG_CATALOG: u32 = 11;
+pub(crate) const PG_CATALOG: u32 = 11;
 /// The database has one id: there is one database.
 pub(crate) const DATABASE: u32 = 5;
 /// Owner of what nobody made.

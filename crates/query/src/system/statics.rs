@@ -1,15 +1,21 @@
 //! Tables that are the same in every database: types, functions, operators, …, as exported from
 //! PostgreSQL by `datafusion-pg-catalog`.
+//!
+//! `pg_proc` and `pg_operator` are cut down to what can be called here: known names over known
+//! types. The functions of `pg_cast` stay, which psql's `\dC` shows by name; those that `pg_type`
+//! mentions are names only.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, AsArray, RecordBatch, new_null_array};
-use arrow::compute::cast;
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, new_null_array};
+use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion_pg_catalog::pg_catalog::{ArrowTable, PgCatalogStaticTables};
+
+use super::objects::PG_CATALOG;
 
 fn all() -> &'static PgCatalogStaticTables {
     static ALL: OnceLock<PgCatalogStaticTables> = OnceLock::new();
@@ -40,7 +46,71 @@ pub(crate) fn tables() -> Vec<(&'static str, Fixed)> {
         ("pg_ts_template", Arc::clone(&all.pg_ts_template)),
         ("pg_type", Arc::clone(&all.pg_type)),
     ];
-    tables.into_iter().map(|(name, table)| (name, Fixed::of(&table))).collect()
+    let keep = |name: &str| match name {
+        "pg_proc" => Some(can_be_called as Keep),
+        "pg_operator" => Some(can_be_applied as Keep),
+        _ => None,
+    };
+    tables.into_iter().map(|(name, table)| (name, Fixed::of(&table, keep(name)))).collect()
+}
+
+/// Marks the rows of a batch that stay.
+type Keep = fn(&RecordBatch) -> BooleanArray;
+
+/// Types of values and columns, by name in `pg_type`.
+#[rustfmt::skip]
+const TYPES: &[&str] = &[
+    "bool", "int2", "int4", "int8", "float4", "float8", "numeric", "text", "varchar", "bpchar",
+    "char", "name", "bytea", "date", "time", "timestamp", "timestamptz", "interval", "uuid", "oid",
+    "any", "anyelement", "anynonarray", "anycompatible", "anycompatiblenonarray", "anyarray",
+    "anycompatiblearray", "_text", "regclass", "regtype", "regnamespace", "regrole",
+];
+
+/// Rows of `pg_proc`.
+fn can_be_called(batch: &RecordBatch) -> BooleanArray {
+    let names: HashSet<String> = crate::analytic::function_names()
+        .chain(super::functions::names().map(str::to_owned))
+        .collect();
+    let of_casts: HashSet<u32> =
+        all().pg_cast.data().iter().flat_map(|casts| integers(casts, "castfunc")).collect();
+    let (oids, schemas) = (integers(batch, "oid"), integers(batch, "pronamespace"));
+    let row = |(at, name): (usize, String)| {
+        if of_casts.contains(&oids[at]) {
+            return true;
+        }
+        let function = function(oids[at]).expect("made of the same rows");
+        let known = |ty: &u32| has_type(*ty);
+        schemas[at] == PG_CATALOG
+            && names.contains(&name)
+            && known(&function.result)
+            && function.arguments.iter().all(known)
+    };
+    texts(batch, "proname").into_iter().enumerate().map(row).map(Some).collect()
+}
+
+/// Rows of `pg_operator`.
+fn can_be_applied(batch: &RecordBatch) -> BooleanArray {
+    #[rustfmt::skip]
+    const OPERATORS: &[&str] = &[
+        "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "^", "&", "|", "#", "~", "<<",
+        ">>", "||", "~~", "!~~", "~~*", "!~~*", "~*", "!~", "!~*",
+    ];
+    let [left, right, result] =
+        ["oprleft", "oprright", "oprresult"].map(|name| integers(batch, name));
+    let known = |ty: u32| ty == 0 || has_type(ty);
+    let row = |(at, name): (usize, String)| {
+        let is_bytes = |ty: u32| type_by_oid(ty).is_some_and(|ty| ty.name == "bytea");
+        OPERATORS.contains(&&*name)
+            && known(left[at])
+            && known(right[at])
+            && known(result[at])
+            && !(name.ends_with("~~") && is_bytes(left[at]))
+    };
+    texts(batch, "oprname").into_iter().enumerate().map(row).map(Some).collect()
+}
+
+fn has_type(oid: u32) -> bool {
+    type_by_oid(oid).is_some_and(|ty| TYPES.contains(&&*ty.name))
 }
 
 /// A table that never changes.
@@ -52,7 +122,8 @@ pub(crate) struct Fixed {
 
 impl Fixed {
     /// As exported, but for rights, which came as text: they are lists, and nobody was given any.
-    fn of(table: &ArrowTable) -> Fixed {
+    /// Only rows that `keep` marks, if it is given.
+    fn of(table: &ArrowTable, keep: Option<Keep>) -> Fixed {
         let exported = table.schema();
         let fields = exported.fields().iter().map(|field| match field.data_type() {
             DataType::Utf8 if field.name().ends_with("acl") => {
@@ -73,8 +144,12 @@ impl Fixed {
                     true => Arc::clone(column),
                     false => new_null_array(field.data_type(), column.len()),
                 });
-            RecordBatch::try_new(Arc::clone(&schema), columns.collect())
-                .expect("columns have the fields' types")
+            let rows = RecordBatch::try_new(Arc::clone(&schema), columns.collect())
+                .expect("columns have the fields' types");
+            match keep {
+                Some(keep) => filter_record_batch(&rows, &keep(batch)).expect("one mark per row"),
+                None => rows,
+            }
         };
         let rows = Arc::new(table.data().iter().map(convert).collect());
         Fixed { schema, rows }

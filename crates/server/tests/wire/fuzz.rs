@@ -3,9 +3,12 @@
 //!
 //! Strategy: streams of well-formed messages in random order with random names, values and
 //! statements; some have bytes flipped, cut or doubled. A seed is printed when it fails:
-//! `HALCYON_SEED=n cargo test -p halcyon-server fuzz` repeats it; `HALCYON_ROUNDS=n` runs longer.
+//! `HALCYON_FUZZ_SEED=n cargo test -p halcyon-server --test wire fuzz` repeats it;
+//! `HALCYON_FUZZ_SECONDS` sets how long each test runs, instead of a number of rounds.
 //! Invariants: every answer is a sequence of whole messages; the connection ends, or is ready; no
 //! error is an internal one (XX000), which is what a panic in a statement comes to.
+
+use std::time::{Duration, Instant};
 
 use super::common::*;
 
@@ -29,20 +32,33 @@ impl Random {
     }
 }
 
-fn environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+fn environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
 }
 
-/// Rounds from the seed on; the seed of a failing round is printed.
+/// Rounds from the first seed on, `count` of them or as many as the time allows; the seed of a
+/// failing round is printed.
 fn rounds(count: u64, mut round: impl FnMut(Random)) {
-    let start = environment("HALCYON_SEED", 1);
-    for seed in start..start + environment("HALCYON_ROUNDS", count) {
+    let mut one = |seed: u64| {
         let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             round(Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1));
         }));
         if let Err(panic) = seen {
-            eprintln!("repeat with HALCYON_SEED={seed} HALCYON_ROUNDS=1");
+            eprintln!(
+                "repeat with: HALCYON_FUZZ_SEED={seed} cargo test -p halcyon-server --test wire fuzz"
+            );
             std::panic::resume_unwind(panic);
+        }
+    };
+    if let Some(seed) = environment("HALCYON_FUZZ_SEED") {
+        return one(seed);
+    }
+    match environment("HALCYON_FUZZ_SECONDS").map(Duration::from_secs) {
+        None => (1..=count).for_each(one),
+        Some(time) => {
+            let start = Instant::now();
+            (1..).take_while(|_| start.elapsed() < time).for_each(one);
         }
     }
 }

@@ -119,6 +119,11 @@ pub fn is_known(name: &str) -> bool {
     definitions().any(|definition| definition.name == name)
 }
 
+/// Their names.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    definitions().map(|definition| definition.name)
+}
+
 /// Whether a function is one of these.
 pub(super) fn is_ours(function: &ScalarUDF) -> bool {
     let inner: &dyn Any = function.inner().as_ref();

@@ -49,6 +49,12 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let pairs: ArrayRef = Arc::new(StructArray::try_new(pair_fields(), columns, None)?);
         Ok(list_of(pairs))
     }),
+    // Elements of an `oidvector` of the exported tables, which is text there: `23 25`.
+    define("pg_vector_elements", (1, 1), Gives::Oids, PURE, |_, args| {
+        let Some(text) = args[0].text() else { return Ok(ScalarValue::Null) };
+        let ids = Int32Array::from_iter(text.split_whitespace().map(|id| id.parse().ok()));
+        Ok(list_of(Arc::new(ids)))
+    }),
     // `ARRAY(SELECT …)` of no rows is an empty array, not NULL.
     define("pg_array_or_empty", (1, 1), Gives::Same, PURE, |_, args| {
         let element = match args[0].0.data_type() {

@@ -100,6 +100,12 @@ fn builtin_operator(op: &mut BinaryOperator) {
 /// Functions that give a list here and a set of rows in PostgreSQL.
 fn set_returning(function: &mut Function) -> Option<Expr> {
     let name = function_name(function)?;
+    if let ("unnest", [Expr::Identifier(column)]) = (&*name, &super::arguments(function)[..])
+        && folded(column) == "proargtypes"
+    {
+        let elements = call("pg_vector_elements", vec![Expr::Identifier(column.clone())]);
+        return Some(call("unnest", vec![elements]));
+    }
     let sets = matches!(name.as_str(), "_pg_expandarray" | "pg_partition_ancestors");
     sets.then(|| call("unnest", vec![Expr::Function(function.clone())]))
 }

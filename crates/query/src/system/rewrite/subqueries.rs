@@ -1,12 +1,16 @@
 //! Subqueries in expressions: `ARRAY(SELECT …)`, and scalar ones, which DataFusion plans when
 //! they are aggregates, correlated or not.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::{Arc, OnceLock};
 
+use datafusion::execution::SessionStateDefaults;
+use datafusion::logical_expr::AggregateUDF;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, GroupByExpr, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
+    FunctionArguments, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
     TableFactor, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
 };
 
@@ -24,7 +28,8 @@ pub(super) fn rewrite(expr: &mut Expr) {
             }
         }
         Expr::Subquery(query) => {
-            if let Some(select) = plain_select(query)
+            if !skips_rows(query)
+                && let Some(select) = plain_select(query)
                 && select.from.iter().all(|from| {
                     is_system(&from.relation) && from.joins.iter().all(|j| is_system(&j.relation))
                 })
@@ -257,14 +262,10 @@ fn is_aggregate(expr: &Expr) -> bool {
         type Break = ();
 
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            #[rustfmt::skip]
-            const NAMES: &[&str] = &[
-                "count", "sum", "min", "max", "avg", "array_agg", "string_agg", "bool_and",
-                "bool_or", "every", "json_agg", "jsonb_agg", "first_value", "unnest",
-            ];
             match expr {
                 Expr::Function(function)
-                    if function_name(function).is_some_and(|n| NAMES.contains(&n.as_str())) =>
+                    if function_name(function)
+                        .is_some_and(|name| name == "unnest" || aggregates().contains(&name)) =>
                 {
                     ControlFlow::Break(())
                 }
@@ -273,6 +274,29 @@ fn is_aggregate(expr: &Expr) -> bool {
         }
     }
     expr.visit(&mut Aggregates).is_break()
+}
+
+/// Names of aggregates, as a query may call them.
+fn aggregates() -> &'static HashSet<String> {
+    static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let all = SessionStateDefaults::default_aggregate_functions();
+        let all = all.into_iter().chain(crate::functions::aggregate_functions());
+        let names = |function: Arc<AggregateUDF>| {
+            let aliases = function.aliases().to_vec();
+            aliases.into_iter().chain([function.name().to_owned()])
+        };
+        all.flat_map(names).collect()
+    })
+}
+
+/// Whether the query has an OFFSET.
+fn skips_rows(query: &Query) -> bool {
+    match &query.limit_clause {
+        Some(LimitClause::LimitOffset { offset, .. }) => offset.is_some(),
+        Some(LimitClause::OffsetCommaLimit { .. }) => true,
+        None => false,
+    }
 }
 
 fn is_system(relation: &TableFactor) -> bool {

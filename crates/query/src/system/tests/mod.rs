@@ -332,7 +332,7 @@ fn sizes_are_those_of_the_partitions() {
     check(
         "halcyon",
         "SELECT sum(bytes), sum(rows) FILTER (WHERE index IS NULL) FROM halcyon.memory
-         WHERE \"table\" = 'customer'",
+         WHERE relation = 'customer'",
         &format!("{total}|3"),
     );
 }
@@ -346,7 +346,7 @@ fn texts_of_statements_are_for_their_owners_and_superusers() {
     check("ana", "SELECT count(*) FROM halcyon.statements", "0");
     check(
         "halcyon",
-        "SELECT \"table\", partition, mode, granted FROM halcyon.locks",
+        "SELECT relation, partition, mode, granted FROM halcyon.locks",
         "customer|0|exclusive|t",
     );
     check(
