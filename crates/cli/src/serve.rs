@@ -46,7 +46,11 @@ pub struct Options {
 /// TPC-H's rule for the suppliers of a part gives the same one twice if there are few.
 fn scale_factor(text: &str) -> Result<f64, String> {
     let sf: f64 = text.parse().map_err(|error| format!("{error}"))?;
-    if (0.01..=100.0).contains(&sf) { Ok(sf) } else { Err("it is 0.01 at least, 100 at most".into()) }
+    if (0.01..=100.0).contains(&sf) {
+        Ok(sf)
+    } else {
+        Err("it is 0.01 at least, 100 at most".into())
+    }
 }
 
 /// Serves until SIGINT or SIGTERM.

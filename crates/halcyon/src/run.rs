@@ -145,10 +145,70 @@ impl Session {
         };
         let reads_only = matches!(prepared.plan, Plan::Analytical(_)) && !prepared.locks_rows;
         drop(prepared);
-        if self.active.is_none() && reads_only {
-            return self.on_own_snapshot(statement, params);
+        if self.active.is_none() {
+            if reads_only {
+                return self.on_own_snapshot(statement, params);
+            }
+            if let Some(ran) = self.alone(statement, params, out)? {
+                return Ok(ran);
+            }
         }
         self.in_transaction(statement, params, out)
+    }
+
+    /// Runs a point plan or a write as a transaction of its own, with nothing around it that only
+    /// longer transactions need: savepoint, private catalog, state kept between statements.
+    ///
+    /// None if this statement needs more, or its plan is of another catalog than the locks it has
+    /// found: [`Session::in_transaction`] is the general way, and this one's slow twin.
+    fn alone(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Option<Ran>> {
+        let prepared = statement.prepared.borrow();
+        if !matches!(prepared.plan, Plan::Point(_) | Plan::Write(_))
+            || self.default_modes.read_only == Some(true)
+        {
+            return Ok(None);
+        }
+        let env = Env {
+            catalog: &self.catalog,
+            params,
+            session: &self.vars,
+            clock: Clock::default(),
+            cancel: &self.cancel,
+        };
+        self.needs.clear();
+        let tables = match &prepared.plan {
+            Plan::Point(plan) => {
+                plan.needs(&env, &mut self.needs)?;
+                plan.tables()
+            }
+            Plan::Write(plan) => {
+                plan.needs(&env, &mut self.needs)?;
+                plan.tables()
+            }
+            _ => return Ok(None),
+        };
+        if prepared.locks_rows {
+            self.needs.iter_mut().for_each(|need| need.mode = Mode::Exclusive);
+        }
+        let isolation = self.default_modes.isolation.unwrap_or_default();
+        // Every way out before the commit drops it, which rolls it back.
+        let mut tx = self.shared.manager.begin(isolation, self.slot());
+        tx.begin_statement();
+        let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
+        self.locks.reset(tables);
+        lock_needs(&mut tx, tables, &mut self.needs, &mut self.locks, &limits)?;
+        if self.shared.version() != prepared.catalog_version {
+            return Ok(None);
+        }
+        let ran = execute(&prepared, &env, &mut tx, &self.locks, &mut self.scratch, out)?;
+        tx.end_statement();
+        tx.commit();
+        Ok(Some(ran))
     }
 
     /// Runs a statement in the transaction block, or in a transaction of its own.

@@ -406,8 +406,8 @@ impl Session {
     }
 
     /// What rows that are still to be read tell an error to.
-    pub(crate) fn rows_failed(&self) -> Option<Arc<AtomicBool>> {
-        self.active.as_ref().map(|active| active.rows_failed.clone())
+    pub(crate) fn rows_failed(&mut self) -> Option<Arc<AtomicBool>> {
+        self.active.as_mut().map(|active| active.rows_failed.get_or_insert_default().clone())
     }
 
     pub(crate) fn notice(&mut self, notice: SqlError) {

@@ -28,8 +28,8 @@ pub(crate) struct Active {
     pub modes: Modes,
     /// An error happened: only ROLLBACK (TO) helps.
     pub failed: bool,
-    /// Set when rows that arrive as they are read end in an error.
-    pub rows_failed: Arc<AtomicBool>,
+    /// Set when rows that arrive as they are read end in an error. None before there are any.
+    pub rows_failed: Option<Arc<AtomicBool>>,
     /// Any statement ran yet, after which the modes are fixed.
     pub used: bool,
     /// The catalog with this transaction's changes, if it made any.
@@ -77,7 +77,7 @@ impl Active {
             tx,
             modes,
             failed: false,
-            rows_failed: Arc::default(),
+            rows_failed: None,
             used: false,
             catalog: None,
             snapshot: None,
@@ -90,7 +90,8 @@ impl Active {
 
     /// Whether it can only be rolled back.
     pub fn is_failed(&self) -> bool {
-        self.failed || self.rows_failed.load(Ordering::Relaxed)
+        self.failed
+            || self.rows_failed.as_ref().is_some_and(|failed| failed.load(Ordering::Relaxed))
     }
 
     pub fn read_only(&self) -> bool {
@@ -121,7 +122,7 @@ impl Active {
         self.tx.end_statement();
         self.catalog = savepoint.catalog.clone();
         self.failed = false;
-        self.rows_failed = Arc::default();
+        self.rows_failed = None;
         Ok(())
     }
 

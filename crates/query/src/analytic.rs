@@ -32,6 +32,7 @@ use datafusion::execution::{
 };
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -46,6 +47,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use crate::catalog::Table;
+use crate::dates::CompareAsDates;
 use crate::diagnose::sql_error;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Need, SessionVars};
@@ -158,6 +160,15 @@ pub(crate) fn function_names() -> impl Iterator<Item = String> {
     names.into_iter()
 }
 
+/// DataFusion's rules, and ours as soon as constants are folded: before common subexpressions,
+/// which would take a cast that occurs twice away from its comparisons.
+fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules = Optimizer::new().rules;
+    let folded = rules.iter().position(|rule| rule.name() == "simplify_expressions");
+    rules.insert(folded.map_or(rules.len(), |at| at + 1), Arc::new(CompareAsDates));
+    rules
+}
+
 fn states() -> (SessionState, SessionState) {
     let runtime = Arc::new(RuntimeEnv::default());
     let bare = SessionStateBuilder::new()
@@ -180,6 +191,7 @@ fn states() -> (SessionState, SessionState) {
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_table_function_list(SessionStateDefaults::default_table_functions())
+        .with_optimizer_rules(optimizer_rules())
         .build();
     (state, bare)
 }

@@ -325,9 +325,8 @@ fn name_function_columns(factor: &mut TableFactor) {
 /// PostgreSQL, of whatever size; here a block is a row.
 fn sample(factor: &mut TableFactor) -> Result<()> {
     let TableFactor::Table { sample, alias, name, .. } = factor else { return Ok(()) };
-    let Some(
-        TableSampleKind::BeforeTableAlias(clause) | TableSampleKind::AfterTableAlias(clause),
-    ) = sample.take()
+    let Some(TableSampleKind::BeforeTableAlias(clause) | TableSampleKind::AfterTableAlias(clause)) =
+        sample.take()
     else {
         return Ok(());
     };
@@ -358,7 +357,8 @@ fn sample(factor: &mut TableFactor) -> Result<()> {
         **right = quantity.value;
         select.from[0].relation = factor.clone();
     }
-    *factor = TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None };
+    *factor =
+        TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None };
     Ok(())
 }
 

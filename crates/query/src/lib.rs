@@ -18,6 +18,7 @@ pub mod catalog;
 pub mod coerce;
 pub mod constraints;
 pub mod copy;
+mod dates;
 pub mod ddl;
 pub mod diagnose;
 pub mod dialect;

@@ -132,9 +132,7 @@ fn parse_one(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
 }
 
 fn parser(dialect: &dyn Dialect, tokens: Vec<TokenWithSpan>) -> Parser<'_> {
-    Parser::new(dialect)
-        .with_recursion_limit(8 * NESTING_MAX)
-        .with_tokens_with_locations(tokens)
+    Parser::new(dialect).with_recursion_limit(8 * NESTING_MAX).with_tokens_with_locations(tokens)
 }
 
 fn at_end(parser: &Parser<'_>) -> bool {
@@ -143,9 +141,9 @@ fn at_end(parser: &Parser<'_>) -> bool {
 
 /// The statement, if it is one with conditions of joins that come late.
 fn with_late_conditions(tokens: Vec<TokenWithSpan>) -> Option<Statement> {
-    let joins = tokens.iter().filter(|token| {
-        matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN)
-    });
+    let joins = tokens
+        .iter()
+        .filter(|token| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN));
     if joins.count() < 2 {
         return None;
     }

@@ -35,6 +35,7 @@ use halcyon_base::ids::TableId;
 use halcyon_store::Partition;
 
 use crate::catalog::{IndexConstraint, Table};
+use crate::types::SqlType;
 
 /// Name of the hidden column: partition number in the upper 32 bits, row id in the lower.
 pub const ROW_ID: &str = "_rowid";
@@ -131,7 +132,11 @@ impl TableProvider for HalcyonTable {
         let schema = Arc::new(self.schema.project(&projection)?);
         let snapshot = state.config().get_extension::<Snapshot>();
         let roots = snapshot.as_deref().and_then(|snapshot| snapshot.roots(self.table.id));
-        let statistics = statistics(roots.unwrap_or_default(), &schema);
+        let widths = projection.iter().zip(schema.fields()).map(|(&column, field)| {
+            let ty = self.table.columns.get(column).map(|column| column.ty);
+            width(ty, field.data_type())
+        });
+        let statistics = statistics(roots.unwrap_or_default(), widths);
         let segments: usize =
             roots.unwrap_or_default().iter().map(|root| root.segment_count()).sum();
         let threads = state.config().target_partitions();
@@ -146,22 +151,34 @@ impl TableProvider for HalcyonTable {
     }
 }
 
-/// Row count and bytes of the projected columns. NULL counts are not kept by segments.
-fn statistics(roots: &[triomphe::Arc<Partition>], schema: &Schema) -> Statistics {
+/// Row count and bytes of columns of these widths. NULL counts are not kept by segments.
+fn statistics(
+    roots: &[triomphe::Arc<Partition>],
+    widths: impl ExactSizeIterator<Item = u64>,
+) -> Statistics {
     let rows: u64 = roots.iter().map(|root| root.row_count()).sum();
-    let row_bytes: u64 = schema.fields().iter().map(|field| width(field.data_type())).sum();
+    let columns = widths.len();
+    let row_bytes: u64 = widths.sum();
     Statistics {
         num_rows: Precision::Inexact(rows as usize),
         total_byte_size: Precision::Inexact((rows * row_bytes) as usize),
-        column_statistics: vec![ColumnStatistics::new_unknown(); schema.fields().len()],
+        column_statistics: vec![ColumnStatistics::new_unknown(); columns],
     }
 }
 
-/// Bytes of a value; strings are taken to fill a view and as much again.
-fn width(ty: &DataType) -> u64 {
-    match ty {
-        DataType::Utf8View | DataType::BinaryView => 32,
-        other => other.primitive_width().unwrap_or(16) as u64,
+/// Bytes of a value; strings fill a view, and as much again if they may be too long to lie in it.
+fn width(ty: Option<SqlType>, data_type: &DataType) -> u64 {
+    const VIEW: u64 = 16;
+    // Bytes of UTF-8, where the type counts characters: right for ASCII, and a guess otherwise.
+    const MAX_INLINE_VIEW_LEN: u32 = 12;
+    match (ty, data_type) {
+        (Some(SqlType::Char(Some(max)) | SqlType::Varchar(Some(max))), _)
+            if max <= MAX_INLINE_VIEW_LEN =>
+        {
+            VIEW
+        }
+        (_, DataType::Utf8View | DataType::BinaryView) => 2 * VIEW,
+        (_, other) => other.primitive_width().unwrap_or(16) as u64,
     }
 }
 

@@ -27,12 +27,17 @@ use crate::manager::{AtRest, Manager, Participant};
 use halcyon_base::PartitionId;
 use halcyon_base::SqlState;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use halcyon_base::sync::{Arc, Mutex};
+use halcyon_base::sync::{Arc, Mutex, hint};
 use halcyon_store::Partition;
 use std::fmt;
 
 /// Looks at an unfinished cut before sleeping: some twenty microseconds, several short statements.
 const SPINS: u32 = if cfg!(shuttle) { 1 } else { 400 };
+
+/// Looks for a moment between transactions, each a little later after the one before: some ten
+/// microseconds in all.
+const FREE_MOMENT_LOOKS: u32 = if cfg!(shuttle) { 1 } else { 12 };
+const SPINS_BETWEEN_LOOKS: u32 = 4;
 
 /// Why there is no snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +121,10 @@ pub fn cut(
     let mut order: Vec<usize> = (0..cells.len()).collect();
     order.sort_unstable_by_key(|&position| cells[position].id);
     order.dedup_by_key(|position| cells[*position].id);
-    let (mut roots, pending) = moment(manager, cells, &order);
+    let (mut roots, pending) = match between_transactions(cells, &order) {
+        Some(roots) => (roots, None),
+        None => moment(manager, cells, &order),
+    };
     if let Some(pending) = pending {
         fulfil(&pending, limits)?;
         for (position, root) in pending.request.roots.lock().iter_mut().enumerate() {
@@ -139,6 +147,30 @@ pub fn cut(
 struct Pending {
     request: Arc<Request>,
     owners: Vec<Arc<Participant>>,
+}
+
+/// Looks some microseconds long for a moment at which no transaction changes any of the
+/// partitions. Short ones leave such moments, and then nobody has to make a pre-image, which would
+/// copy what its transaction has just changed.
+fn between_transactions(
+    cells: &[Arc<PartitionCell>],
+    order: &[usize],
+) -> Option<Vec<Option<Partition>>> {
+    for attempt in 0..FREE_MOMENT_LOOKS {
+        for _ in 0..attempt * SPINS_BETWEEN_LOOKS {
+            hint::spin_loop();
+        }
+        let latches: Vec<_> = order.iter().map(|&position| cells[position].latch()).collect();
+        let mut roots = vec![None; cells.len()];
+        let free = latches.iter().zip(order).all(|(latch, &position)| {
+            roots[position] = latch.free_root();
+            roots[position].is_some()
+        });
+        if free {
+            return Some(roots);
+        }
+    }
+    None
 }
 
 /// Holds all latches at once, clones what is free and leaves a request with the other owners.

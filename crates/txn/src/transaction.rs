@@ -829,6 +829,14 @@ impl Seat {
                 }
             }
         }
+        if releasing.is_empty() {
+            // A reader: nothing becomes visible, and no cut can be pending here.
+            commit_hooks.drain(..).for_each(|hook| hook());
+            body.release_shared(participant);
+            body.clear();
+            participant.publish_end();
+            return;
+        }
         if releasing.len() > 1 {
             releasing.sort_unstable_by_key(ExclusiveGuard::id);
         }

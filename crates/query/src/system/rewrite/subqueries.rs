@@ -10,8 +10,8 @@ use datafusion::logical_expr::AggregateUDF;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
-    TableFactor, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
+    FunctionArguments, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SetExpr, TableFactor, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use super::{call, empty, folded, function_name, number, parts};
