@@ -437,6 +437,7 @@ impl Chain {
     /// Appends a task that [`Pool::detach`] has seen, or that comes straight from a pool.
     #[inline]
     pub(crate) fn push(&mut self, task: TaskRef) {
+        debug_assert_eq!(task.header().flags & DUMMY, 0, "the link of a dummy is its inbox's");
         let slot = task.slot();
         // SAFETY: the slot is ours, and so is its link, as it is no dummy; so is `last`.
         unsafe {
