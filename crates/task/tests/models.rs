@@ -14,8 +14,8 @@
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use halcyon_base::sync::{Arc, thread};
 use halcyon_task::{
-    Access, Annotation, Config, Context, GroupError, Locality, Place, Resource, Runtime, Shutdown,
-    Step, Synchronisation, Task, WorkerId, planted,
+    Access, Annotation, Config, Context, GroupError, Locality, Owned, Place, Priority, Resource,
+    Runtime, Shutdown, Step, Synchronisation, Task, WorkerId, planted,
 };
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -246,6 +246,30 @@ fn canary_epoch_that_ignores_tasks_is_caught() {
     check_canary(planted::EPOCH_IGNORES_TASKS, carried_reference_stays_valid);
 }
 
+/// Notes that it is alone with the resource, for a while if it is away from home.
+struct Writer {
+    left: u32,
+    cell: Arc<Owned<()>>,
+    inside: Arc<AtomicU64>,
+}
+
+impl Task for Writer {
+    fn run(&mut self, cx: &mut Context) -> Step {
+        let resource = self.cell.resource();
+        let away = cx.worker() != resource.home();
+        let value = self.cell.get(cx);
+        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two writers at once");
+        (0..if away { 40 } else { 1 }).for_each(|_| thread::yield_now());
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        drop(value);
+        self.left -= 1;
+        // Another band each time: a turn ends, and with it a measurement.
+        let band = if self.left % 2 == 0 { Priority::High } else { Priority::Normal };
+        let again = Annotation::new().on(resource, Access::Write).priority(band);
+        if self.left == 0 { Step::Done } else { Step::Again(again) }
+    }
+}
+
 /// A worker is preempted, latches its resource, and comes back, while both workers write it.
 fn resource_changes_its_synchronisation() {
     let mut config = Config::shared(2);
@@ -255,19 +279,14 @@ fn resource_changes_its_synchronisation() {
     let resource = Resource::new(home, Synchronisation::Scheduling);
     let cell = Arc::new(runtime.own(resource, ()));
     let inside = Arc::new(AtomicU64::new(0));
-    runtime.preempt(home, Duration::from_millis(4));
     let mut group = runtime.group();
-    for worker in [1, 0, 1, 1, 0, 1] {
-        let (cell, inside) = (Arc::clone(&cell), Arc::clone(&inside));
+    for (worker, left) in [(0, 16), (1, 1), (1, 1), (1, 1)] {
+        let writer = Writer { left, cell: Arc::clone(&cell), inside: Arc::clone(&inside) };
         group.task(at(worker), move |cx: &mut Context| {
-            cx.spawn(Annotation::new().on(resource, Access::Write), move |cx: &mut Context| {
-                let _value = cell.get(cx);
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two writers at once");
-                thread::yield_now();
-                inside.fetch_sub(1, Ordering::SeqCst);
-            });
+            cx.spawn_task(Annotation::new().on(resource, Access::Write), writer);
         });
     }
+    runtime.preempt(home, Duration::from_millis(4));
     group.enqueue(Locality::Spread).expect("it runs").wait().expect("writers exclude each other");
     runtime.shutdown(Shutdown::Drain);
 }
