@@ -1,0 +1,465 @@
+//! The tasks that wait at one worker: a ring per band and class, strict bands with a floor for the
+//! lowest, stride between the classes of a band.
+//!
+//! Words: *pass* of a class is its time divided by its weight; the class with the least goes next.
+//! Invariants, checked by [`Queues::check`]:
+//! 1. Bit `c` of `ready[b]` is set exactly if the ring of band `b` and class `c` has tasks.
+//! 2. A ring has a power of two of places, and exactly those from head to tail are filled.
+//!
+//! Cost: push, pop O(1); a choice O(ready classes of a band).
+//! Source: stride scheduling (Waldspurger 1995); the clamp of a waking class is Seastar's.
+
+use crate::annotation::{BANDS, CLASSES, LINE_BYTES};
+use crate::slot::TaskRef;
+
+/// Most tasks between two readings of the clock.
+pub(crate) const CHUNK: usize = 32;
+/// Rings of a worker: band in the low bits, class above.
+const RINGS: usize = BANDS * CLASSES;
+
+/// Tasks of one band and class, oldest first: a ring of pointers that grows.
+pub(crate) struct Ring {
+    /// A power of two of places.
+    places: Box<[Option<TaskRef>]>,
+    /// Places are counted without end, and taken modulo their number.
+    head: usize,
+    tail: usize,
+    /// Tasks before this place have had their annotated lines fetched.
+    fetched: usize,
+    /// Smoothed ticks per task; 0 until something was measured.
+    pub(crate) ticks_per_task: u64,
+    /// Tasks to run before the clock is read.
+    pub(crate) chunk: usize,
+}
+
+/// Places of a ring that was never used much.
+const PLACES: usize = 64;
+
+impl Ring {
+    fn new() -> Ring {
+        Ring { places: Box::default(), head: 0, tail: 0, fetched: 0, ticks_per_task: 0, chunk: 1 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.tail == self.head
+    }
+
+    #[inline(always)]
+    fn place(&mut self, at: usize) -> &mut Option<TaskRef> {
+        let mask = self.places.len() - 1;
+        &mut self.places[at & mask]
+    }
+
+    #[inline(always)]
+    fn push_back(&mut self, task: TaskRef) {
+        if self.len() == self.places.len() {
+            self.grow();
+        }
+        *self.place(self.tail) = Some(task);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let count = self.len();
+        let mut places = Vec::with_capacity((2 * count).max(PLACES));
+        places.extend((0..count).map(|step| self.place(self.head.wrapping_add(step)).take()));
+        places.resize_with((2 * count).max(PLACES), || None);
+        let fetched = self.fetched.wrapping_sub(self.head);
+        (self.places, self.head, self.tail, self.fetched) =
+            (places.into_boxed_slice(), 0, count, fetched);
+    }
+
+    /// The oldest task; fetches ahead so that `distance` tasks behind it are on their way.
+    #[inline(always)]
+    fn pop_front(&mut self, distance: usize) -> Option<TaskRef> {
+        if self.is_empty() {
+            return None;
+        }
+        let at = self.head;
+        let task = self.place(at).take();
+        self.head = at.wrapping_add(1);
+        let ahead = self.len().min(distance);
+        while (self.fetched.wrapping_sub(self.head) as isize) < ahead as isize {
+            let next = (self.fetched.wrapping_sub(self.head) as isize).max(0) as usize;
+            let next = self.head.wrapping_add(next);
+            if let Some(task) = self.place(next) {
+                let (address, lines) = task.header().annotation.ahead();
+                prefetch(address, lines);
+            }
+            self.fetched = next.wrapping_add(1);
+        }
+        if self.len() > 2 * distance
+            && let Some(far) = self.place(at.wrapping_add(1 + 2 * distance))
+        {
+            far.prefetch();
+        }
+        task
+    }
+
+    fn pop_back(&mut self) -> Option<TaskRef> {
+        if self.is_empty() {
+            return None;
+        }
+        self.tail = self.tail.wrapping_sub(1);
+        if (self.tail.wrapping_sub(self.fetched) as isize) < 0 {
+            self.fetched = self.tail;
+        }
+        self.place(self.tail).take()
+    }
+
+    /// Notes that `count` tasks took `ticks`; the next chunk lasts about `chunk_ticks`.
+    #[inline]
+    pub(crate) fn measured(&mut self, count: usize, ticks: u64, chunk_ticks: u64) {
+        let per_task = if count == CHUNK { ticks / CHUNK as u64 } else { ticks / count as u64 };
+        self.ticks_per_task = match self.ticks_per_task {
+            0 => per_task.max(1),
+            before => ((3 * before + per_task) / 4).max(1),
+        };
+        // Doubled at most: a first short task says little about the next ones.
+        let most = (2 * self.chunk).min(CHUNK);
+        self.chunk = if self.ticks_per_task * most as u64 <= chunk_ticks {
+            most
+        } else {
+            (chunk_ticks / self.ticks_per_task).clamp(1, most as u64) as usize
+        };
+    }
+}
+
+/// Fetches `lines` cache lines from `address` on.
+#[inline(always)]
+fn prefetch(address: usize, lines: usize) {
+    for line in 0..lines {
+        let at = address.wrapping_add(line * LINE_BYTES);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a prefetch is a hint; it neither faults nor changes what memory holds, whatever
+        // the address.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(at));
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = at;
+    }
+}
+
+/// What waits at a worker.
+pub(crate) struct Queues {
+    rings: Box<[Ring; RINGS]>,
+    /// Classes with tasks, a bit each, by band.
+    ready: [u16; BANDS],
+    /// Time by weight, by ring: what a class takes in one band is no debt in another.
+    pass: [u64; RINGS],
+    /// 2^16 divided by the class's weight.
+    stride: [u64; CLASSES],
+    /// Pass of the class chosen last, by band: where a class that wakes begins. The class that runs
+    /// has at least that, so a single task that comes again keeps its claim.
+    reached: [u64; BANDS],
+    /// Ticks that the lowest waiting band is owed: its floor of the time that others took. Below
+    /// zero while it has had more, as a long task of it makes it.
+    owed_to_lowest: i64,
+    /// A lowest band that waits is owed a tick for each so many that others take.
+    floor: i64,
+    /// Whether the last choice was the lowest band by its floor.
+    by_floor: bool,
+}
+
+impl Queues {
+    /// Panics: if a weight or the floor is 0.
+    pub(crate) fn new(weights: [u32; CLASSES], floor: i64) -> Queues {
+        assert!(floor > 0, "a floor of one in 0 has no meaning");
+        Queues {
+            rings: Box::new(std::array::from_fn(|_| Ring::new())),
+            ready: [0; BANDS],
+            pass: [0; RINGS],
+            reached: [0; BANDS],
+            stride: weights.map(|weight| (1 << 16) / u64::from(weight)),
+            owed_to_lowest: 0,
+            floor,
+            by_floor: false,
+        }
+    }
+
+    /// Queues a task in the ring that its annotation names.
+    #[inline]
+    pub(crate) fn push(&mut self, task: TaskRef, ring: usize) {
+        debug_assert_eq!(task.header().annotation.ring(), ring);
+        let queue = &mut self.rings[ring % RINGS];
+        let slept = queue.is_empty();
+        queue.push_back(task);
+        if slept {
+            self.wake(ring % BANDS, ring / BANDS);
+        }
+    }
+
+    /// A class that was asleep may not collect the time it slept as a claim.
+    #[inline]
+    fn wake(&mut self, band: usize, class: usize) {
+        let pass = &mut self.pass[band | class * BANDS];
+        *pass = (*pass).max(self.reached[band]);
+        self.ready[band] |= 1 << class;
+    }
+
+    #[inline(always)]
+    pub(crate) fn ring(&mut self, ring: usize) -> &mut Ring {
+        &mut self.rings[ring % RINGS]
+    }
+
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, ring: usize, distance: usize) -> Option<TaskRef> {
+        let queue = &mut self.rings[ring % RINGS];
+        let task = queue.pop_front(distance);
+        if queue.is_empty() {
+            self.ready[ring % BANDS] &= !(1 << (ring / BANDS));
+        }
+        task
+    }
+
+    /// Whether some task waits.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.ready != [0; BANDS]
+    }
+
+    /// Whether a task waits that goes before those of `band`, the band chosen last.
+    #[inline]
+    pub(crate) fn goes_before(&self, band: usize) -> bool {
+        self.ready[..band].iter().any(|&classes| classes != 0)
+    }
+
+    /// The ring whose turn it is.
+    pub(crate) fn choose(&mut self) -> Option<usize> {
+        let first = self.ready.iter().position(|&classes| classes != 0)?;
+        let last = self.ready.iter().rposition(|&classes| classes != 0)?;
+        self.by_floor = self.owed_to_lowest > 0 && last > first;
+        let band = if self.by_floor { last } else { first };
+        let classes = self.ready[band];
+        let class = if classes & (classes - 1) == 0 {
+            classes.trailing_zeros() as usize
+        } else {
+            bits(classes).min_by_key(|&class| self.pass[band | class * BANDS])?
+        };
+        let ring = band | class * BANDS;
+        self.reached[band] = self.reached[band].max(self.pass[ring]);
+        Some(ring)
+    }
+
+    /// Charges `ticks` to a ring's class.
+    pub(crate) fn charge(&mut self, ring: usize, ticks: u64) {
+        let (band, class) = (ring % BANDS, ring / BANDS);
+        self.pass[ring] += (ticks * self.stride[class]) >> 8;
+        let ticks = ticks as i64;
+        if self.by_floor {
+            self.owed_to_lowest -= ticks;
+        } else if self.ready[band + 1..].iter().any(|&classes| classes != 0) {
+            self.owed_to_lowest += ticks / self.floor;
+        }
+    }
+
+    /// Takes up to `count` of the youngest tasks that another worker may run: of each ring half at
+    /// most, and from the highest band first.
+    pub(crate) fn give(&mut self, count: usize, mut to: impl FnMut(TaskRef)) {
+        let (mut left, mut kept) = (count, Vec::new());
+        for ring in (0..BANDS).flat_map(|band| (0..CLASSES).map(move |class| band | class * BANDS))
+        {
+            let queue = &mut self.rings[ring];
+            for _ in 0..left.min(queue.len() / 2) {
+                let Some(task) = queue.pop_back() else { break };
+                if task.header().annotation.may_move() {
+                    left -= 1;
+                    to(task);
+                } else {
+                    kept.push(task);
+                }
+            }
+            kept.drain(..).rev().for_each(|task| queue.push_back(task));
+        }
+    }
+
+    /// Takes out every task that `wanted` names.
+    pub(crate) fn take(
+        &mut self,
+        mut wanted: impl FnMut(&TaskRef) -> bool,
+        mut to: impl FnMut(TaskRef),
+    ) {
+        for (ring, queue) in self.rings.iter_mut().enumerate() {
+            for _ in 0..queue.len() {
+                let Some(task) = queue.pop_front(0) else { break };
+                if wanted(&task) { to(task) } else { queue.push_back(task) }
+            }
+            if queue.is_empty() {
+                self.ready[ring % BANDS] &= !(1 << (ring / BANDS));
+            }
+        }
+    }
+
+    /// How many tasks wait, and what they will take by what their like took, in ticks.
+    pub(crate) fn backlog(&self) -> (usize, u64) {
+        let mut total = (0, 0);
+        for band in 0..BANDS {
+            for class in bits(self.ready[band]) {
+                let ring = &self.rings[band | class * BANDS];
+                total.0 += ring.len();
+                total.1 += ring.len() as u64 * ring.ticks_per_task;
+            }
+        }
+        total
+    }
+
+    /// Panics unless the invariants hold.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        for (number, ring) in self.rings.iter().enumerate() {
+            let ready = self.ready[number % BANDS] >> (number / BANDS) & 1 == 1;
+            assert_eq!(ready, !ring.is_empty());
+            assert!(ring.places.is_empty() || ring.places.len().is_power_of_two());
+            assert!(ring.len() <= ring.places.len());
+            let filled = ring.places.iter().filter(|place| place.is_some()).count();
+            assert_eq!(filled, ring.len());
+        }
+    }
+}
+
+fn bits(mut mask: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (bit < CLASSES).then_some(bit)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::annotation::{Annotation, ClassId, Place, Priority, WorkerId};
+    use crate::group::GroupId;
+    use crate::slot::{Arena, Header, Pool};
+    use crate::task::Once;
+    use halcyon_base::rng::Rng;
+    use std::collections::VecDeque;
+
+    fn queues() -> (Queues, Pool) {
+        let mut weights = [1; CLASSES];
+        weights[1] = 3;
+        (Queues::new(weights, 40), Pool::new(WorkerId(0), &Arena::new(2)))
+    }
+
+    fn task(pool: &mut Pool, annotation: Annotation) -> TaskRef {
+        let header = Header::new(annotation.or(&Annotation::OUTSIDE), GroupId::NONE, 0, 0);
+        pool.make(header, Once(Some(|_: &mut crate::Context| ())))
+    }
+
+    fn push(queues: &mut Queues, pool: &mut Pool, annotation: Annotation) {
+        let ring = annotation.or(&Annotation::OUTSIDE).ring();
+        queues.push(task(pool, annotation), ring);
+    }
+
+    /// Against plain queues: every order of pushes, pops, gifts and removals.
+    #[test]
+    fn rings_agree_with_plain_queues() {
+        for seed in 0..if cfg!(miri) { 2 } else { 100 } {
+            let (mut rng, (mut queues, mut pool)) = (Rng::new(seed), queues());
+            let mut model: Vec<VecDeque<u16>> = vec![VecDeque::new(); RINGS];
+            let mut next = 0u16;
+            for _ in 0..400 {
+                let ring = rng.below(3) as usize | (rng.below(2) as usize) << 2;
+                match rng.below(10) {
+                    0..6 => {
+                        // The number travels as the worker that the task asks for.
+                        let bands = [Priority::Urgent, Priority::High, Priority::Normal];
+                        let annotation = Annotation::new()
+                            .priority(bands[ring & 3])
+                            .class(ClassId((ring >> 2) as u8))
+                            .place(Place::Worker(WorkerId(next)));
+                        push(&mut queues, &mut pool, annotation);
+                        model[ring].push_back(next);
+                        next += 1;
+                    }
+                    6..9 => {
+                        let popped = queues.pop(ring, rng.below(6) as usize);
+                        let number = popped.as_ref().map(|task| task.header().annotation.target());
+                        assert_eq!(number, model[ring].pop_front(), "seed {seed}");
+                        popped.into_iter().for_each(|task| pool.release(task));
+                    }
+                    _ => {
+                        let mut taken = Vec::new();
+                        let odd = |task: &TaskRef| task.header().annotation.target() % 2 == 1;
+                        queues.take(odd, |task| taken.push(task));
+                        model.iter_mut().for_each(|ring| ring.retain(|number| number % 2 == 0));
+                        taken.into_iter().for_each(|task| pool.release(task));
+                        queues.give(8, |_| panic!("tasks with a place do not move"));
+                    }
+                }
+                queues.check();
+            }
+        }
+    }
+
+    #[test]
+    fn half_of_what_may_move_is_given_away() {
+        let (mut queues, mut pool) = queues();
+        (0..20).for_each(|_| push(&mut queues, &mut pool, Annotation::new()));
+        let mut given = Vec::new();
+        queues.give(64, |task| given.push(task));
+        assert_eq!((given.len(), queues.backlog().0), (10, 10));
+        queues.check();
+    }
+
+    #[test]
+    fn classes_share_by_weight_and_the_lowest_band_keeps_its_floor() {
+        let (mut queues, mut pool) = queues();
+        let class = |class| Annotation::new().class(ClassId(class));
+        let low = Annotation::new().priority(Priority::Low);
+        let mut time = [0u64; 3];
+        for _ in 0..50_000 {
+            for (annotation, ring) in [(class(0), 2), (class(1), 2 | 1 << 2), (low, 3)] {
+                if queues.ring(ring).len() == 0 {
+                    push(&mut queues, &mut pool, annotation);
+                }
+            }
+            let ring = queues.choose().expect("all have tasks");
+            pool.release(queues.pop(ring, 4).expect("it was chosen"));
+            // A task of the lowest band takes 500 times as long.
+            let ticks = if ring == 3 { 500_000 } else { 1000 };
+            queues.charge(ring, ticks);
+            time[match ring {
+                2 => 0,
+                3 => 2,
+                _ => 1,
+            }] += ticks;
+        }
+        let share = time[2] as f64 / time.iter().sum::<u64>() as f64;
+        assert!((0.02..0.04).contains(&share), "the lowest band has {share}");
+        let ratio = time[1] as f64 / time[0] as f64;
+        assert!((2.8..3.2).contains(&ratio), "weights 3 and 1 gave {ratio}");
+    }
+
+    #[test]
+    fn class_that_slept_does_not_catch_up() {
+        let (mut queues, mut pool) = queues();
+        let class = |class| Annotation::new().class(ClassId(class));
+        push(&mut queues, &mut pool, class(0));
+        for _ in 0..1000 {
+            let ring = queues.choose().expect("class 0 has a task");
+            pool.release(queues.pop(ring, 4).expect("it was chosen"));
+            queues.charge(ring, 1000);
+            push(&mut queues, &mut pool, class(0));
+        }
+        (0..100).for_each(|_| push(&mut queues, &mut pool, class(2)));
+        let mut late = 0;
+        for _ in 0..20 {
+            let ring = queues.choose().expect("both have tasks");
+            late += usize::from(ring == (2 | 2 << 2));
+            pool.release(queues.pop(ring, 4).expect("it was chosen"));
+            queues.charge(ring, 1000);
+            push(&mut queues, &mut pool, class(0));
+        }
+        assert!((8..=12).contains(&late), "class 2 ran {late} of 20 times");
+    }
+}
