@@ -14,7 +14,6 @@
 //! cache. As in the paper, deletes leave nodes as they are, also empty ones: nodes live as long as
 //! the tree, which is why readers need no protection from reclamation.
 
-use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
 use halcyon_base::sync::atomic::{AtomicU64, Ordering::*};
@@ -30,18 +29,17 @@ pub const NODES_DEFAULT: usize = 1 << 27;
 #[cfg(any(shuttle, miri))]
 pub const NODES_DEFAULT: usize = 64;
 
-/// A B-link tree whose nodes are protected by `A`.
-pub struct Core<A> {
+/// A B-link tree without protection: each method is told how nodes are protected (`by`).
+pub(crate) struct Core {
     /// Root's id in the low half, its level above.
     root: AtomicU64,
     nodes: Region,
     /// Nodes handed out. On a cache line of its own would be better only with many splitters.
     used: AtomicU64,
-    access: PhantomData<A>,
 }
 
 /// What to do after a node was visited with a change.
-pub enum Change<R> {
+pub(crate) enum Change<R> {
     /// Done.
     Done(R),
     /// The key lies to the right.
@@ -50,16 +48,15 @@ pub enum Change<R> {
     Split(R, Separator),
 }
 
-impl<A: Access> Core<A> {
+impl Core {
     /// An empty tree of at most `nodes` nodes, with huge pages below it if the kernel gives them.
     ///
     /// Panics: if there is no such address space.
-    pub fn with_nodes(nodes: usize, huge_pages: bool) -> Self {
+    pub(crate) fn with_nodes(nodes: usize, huge_pages: bool) -> Self {
         let core = Core {
             root: AtomicU64::new(0),
             nodes: Region::new(nodes.min(NONE.0 as usize), huge_pages),
             used: AtomicU64::new(1),
-            access: PhantomData,
         };
         core.nodes[0].initialise(0, u64::MAX, NONE);
         core
@@ -67,20 +64,20 @@ impl<A: Access> Core<A> {
 
     /// The node of an id.
     #[inline(always)]
-    pub fn node(&self, id: NodeId) -> &Node {
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }
 
     /// Root and its level.
     #[inline(always)]
-    pub fn root(&self) -> (NodeId, u32) {
+    pub(crate) fn root(&self) -> (NodeId, u32) {
         // Pairs with the Release in `grow`: the new root's entries are visible.
         let root = self.root.load(Acquire);
         (NodeId(root as u32), (root >> 32) as u32)
     }
 
     /// Nodes in use.
-    pub fn node_count(&self) -> usize {
+    pub(crate) fn node_count(&self) -> usize {
         self.used.load(Relaxed) as usize
     }
 
@@ -93,8 +90,8 @@ impl<A: Access> Core<A> {
 
     /// One visit on the way to `key` at `level`.
     #[inline(always)]
-    pub fn visit(&self, id: NodeId, key: u64, level: u32) -> Step {
-        A::read(self.node(id), |node| match node.step(key, level) {
+    pub(crate) fn visit(&self, by: &impl Access, id: NodeId, key: u64, level: u32) -> Step {
+        by.read(self.node(id), |node| match node.step(key, level) {
             Step::Right(_) if planted::is(planted::NO_RIGHT_MOVE) => Step::Here,
             step => step,
         })
@@ -102,10 +99,10 @@ impl<A: Access> Core<A> {
 
     /// The node of `level` that held `key` when it was visited; it may have been split since.
     #[inline(always)]
-    pub fn descend(&self, key: u64, level: u32) -> NodeId {
+    pub(crate) fn descend(&self, by: &impl Access, key: u64, level: u32) -> NodeId {
         let mut id = self.root().0;
         loop {
-            match self.visit(id, key, level) {
+            match self.visit(by, id, key, level) {
                 Step::Here => return id,
                 Step::Right(next) | Step::Down(next) => id = next,
             }
@@ -114,9 +111,9 @@ impl<A: Access> Core<A> {
 
     /// Lookup in the leaf `id` or, if that was split, to its right.
     #[inline(always)]
-    pub fn lookup_from(&self, mut id: NodeId, key: u64) -> Option<u64> {
+    pub(crate) fn lookup_from(&self, by: &impl Access, mut id: NodeId, key: u64) -> Option<u64> {
         loop {
-            let found = A::read(self.node(id), |node| {
+            let found = by.read(self.node(id), |node| {
                 if key > node.high() && !planted::is(planted::NO_RIGHT_MOVE) {
                     Err(node.right())
                 } else {
@@ -132,9 +129,15 @@ impl<A: Access> Core<A> {
 
     /// Changes the node of `id`'s level that `key` belongs to: `id` or one to its right.
     #[inline(always)]
-    fn change<R>(&self, mut id: NodeId, key: u64, change: impl Fn(&Node) -> R) -> R {
+    fn change<R>(
+        &self,
+        by: &impl Access,
+        mut id: NodeId,
+        key: u64,
+        change: impl Fn(&Node) -> R,
+    ) -> R {
         loop {
-            match self.change_one(id, key, |node| Change::Done(change(node))) {
+            match self.change_one(by, id, key, |node| Change::Done(change(node))) {
                 Change::Done(result) | Change::Split(result, _) => return result,
                 Change::Right(right) => id = right,
             }
@@ -145,11 +148,12 @@ impl<A: Access> Core<A> {
     #[inline(always)]
     pub(crate) fn change_one<R>(
         &self,
+        by: &impl Access,
         id: NodeId,
         key: u64,
         change: impl FnOnce(&Node) -> Change<R>,
     ) -> Change<R> {
-        A::write(self.node(id), |node| {
+        by.write(id, self.node(id), |node| {
             if key > node.high() { Change::Right(node.right()) } else { change(node) }
         })
     }
@@ -157,8 +161,8 @@ impl<A: Access> Core<A> {
     /// Inserts into node `id` if `key` belongs to it, splitting it if it is full. The result says
     /// whether the key was new.
     #[inline(always)]
-    pub(crate) fn insert_one(&self, id: NodeId, key: u64, value: u64) -> Change<bool> {
-        let outcome = self.change_one(id, key, |node| match node.insert(key, value) {
+    pub(crate) fn insert_one(&self, by: &impl Access, id: NodeId, key: u64, value: u64) -> Change<bool> {
+        let outcome = self.change_one(by, id, key, |node| match node.insert(key, value) {
             Inserted::New => Change::Done(true),
             Inserted::Present => Change::Done(false),
             Inserted::Full => self.split(id, node, key, value),
@@ -195,13 +199,13 @@ impl<A: Access> Core<A> {
 
     /// Inserts at `id` or to its right, and posts what that splits.
     #[inline(always)]
-    pub fn insert_from(&self, mut id: NodeId, key: u64, value: u64) -> bool {
+    pub(crate) fn insert_from(&self, by: &impl Access, mut id: NodeId, key: u64, value: u64) -> bool {
         loop {
-            match self.insert_one(id, key, value) {
+            match self.insert_one(by, id, key, value) {
                 Change::Done(new) => return new,
                 Change::Right(right) => id = right,
                 Change::Split(new, separator) => {
-                    self.post(separator);
+                    self.post(by, separator);
                     return new;
                 }
             }
@@ -210,12 +214,12 @@ impl<A: Access> Core<A> {
 
     /// Tells the level above about a split.
     #[cold]
-    pub fn post(&self, mut separator: Separator) {
+    pub(crate) fn post(&self, by: &impl Access, mut separator: Separator) {
         loop {
             let level = separator.level + 1;
-            let mut id = self.descend(separator.key, level);
+            let mut id = self.descend(by, separator.key, level);
             let above = loop {
-                match self.insert_one(id, separator.key, u64::from(separator.node.0)) {
+                match self.insert_one(by, id, separator.key, u64::from(separator.node.0)) {
                     Change::Done(_) => return,
                     Change::Right(right) => id = right,
                     Change::Split(_, above) => break above,
@@ -225,54 +229,30 @@ impl<A: Access> Core<A> {
         }
     }
 
-    /// Adds an entry; `false`, and nothing happens, if the key is there.
-    #[inline]
-    pub fn insert(&self, key: u64, value: u64) -> bool {
-        self.insert_from(self.descend(key, 0), key, value)
-    }
-
-    /// Replaces a value, and returns the old one; nothing happens if the key is not there.
-    #[inline]
-    pub fn update(&self, key: u64, value: u64) -> Option<u64> {
-        self.update_from(self.descend(key, 0), key, value)
-    }
-
     /// Update at leaf `id` or to its right.
     #[inline(always)]
-    pub fn update_from(&self, id: NodeId, key: u64, value: u64) -> Option<u64> {
-        self.change(id, key, |node| node.update(key, value))
-    }
-
-    /// Removes an entry and returns its value.
-    #[inline]
-    pub fn delete(&self, key: u64) -> Option<u64> {
-        self.delete_from(self.descend(key, 0), key)
+    pub(crate) fn update_from(&self, by: &impl Access, id: NodeId, key: u64, value: u64) -> Option<u64> {
+        self.change(by, id, key, |node| node.update(key, value))
     }
 
     /// Delete at leaf `id` or to its right.
     #[inline(always)]
-    pub fn delete_from(&self, id: NodeId, key: u64) -> Option<u64> {
-        self.change(id, key, |node| node.delete(key))
-    }
-
-    /// Value of a key.
-    #[inline]
-    pub fn lookup(&self, key: u64) -> Option<u64> {
-        self.lookup_from(self.descend(key, 0), key)
+    pub(crate) fn delete_from(&self, by: &impl Access, id: NodeId, key: u64) -> Option<u64> {
+        self.change(by, id, key, |node| node.delete(key))
     }
 
     /// Calls `entry` for the entries of `range` in order of keys, until that says `false`.
     ///
     /// Each leaf is read as of one moment, different leaves as of different ones. Entries that are
     /// there all the time come exactly once.
-    pub fn range(&self, range: RangeInclusive<u64>, mut entry: impl FnMut(u64, u64) -> bool) {
+    pub(crate) fn range(&self, by: &impl Access, range: RangeInclusive<u64>, mut entry: impl FnMut(u64, u64) -> bool) {
         let (mut from, to) = range.into_inner();
         if from > to {
             return;
         }
-        let mut id = self.descend(from, 0);
+        let mut id = self.descend(by, from, 0);
         loop {
-            let leaf = A::read(self.node(id), |node| Leaf::copy(node, from, to));
+            let leaf = by.read(self.node(id), |node| Leaf::copy(node, from, to));
             for &(key, value) in &leaf.entries[..leaf.count] {
                 if !entry(key, value) {
                     return;
@@ -288,7 +268,7 @@ impl<A: Access> Core<A> {
 
     /// Panics unless the invariants of [`crate::node`] hold and every node is known to its parent.
     /// Returns the number of entries. O(entries). Nobody may change the tree meanwhile.
-    pub fn check(&self) -> usize {
+    pub(crate) fn check(&self) -> usize {
         let (mut first, mut level) = self.root();
         assert_eq!(self.node(first).right(), NONE, "the root has no neighbour");
         assert_eq!(self.node(first).high(), u64::MAX);
@@ -312,7 +292,8 @@ impl<A: Access> Core<A> {
         let mut child = (level > 0).then(|| self.node(first).child(0));
         loop {
             let node = self.node(id);
-            node.latch.load(Acquire);
+            assert_eq!(node.latch.load(Acquire), 0, "{id:?} is latched");
+            assert!(node.version.begin().is_ok(), "{id:?} is being changed");
             assert_eq!(node.level(), level, "{id:?}");
             let count = node.count();
             assert!(count <= CAPACITY);

@@ -19,13 +19,14 @@ struct Descent {
     ticket: usize,
 }
 
-impl<A: Access> Core<A> {
+impl Core {
     /// Runs `operations` with up to `WIDTH` of them in flight, and calls `done` with each one's
     /// place in the sequence and outcome, in the order in which they end.
     ///
     /// Operations on the same key in one call may take effect in any order.
-    pub fn interleave<const WIDTH: usize>(
+    pub(crate) fn interleave<const WIDTH: usize>(
         &self,
+        by: &impl Access,
         operations: impl IntoIterator<Item = Operation>,
         mut done: impl FnMut(usize, Outcome),
     ) {
@@ -42,7 +43,7 @@ impl<A: Access> Core<A> {
             for slot in &mut flights {
                 let Some(descent) = slot else { continue };
                 running = true;
-                if let Some(outcome) = self.advance(descent) {
+                if let Some(outcome) = self.advance(by, descent) {
                     done(descent.ticket, outcome);
                     *slot = start();
                 }
@@ -52,17 +53,14 @@ impl<A: Access> Core<A> {
 
     /// One visit; the outcome if it was the last.
     #[inline(always)]
-    fn advance(&self, descent: &mut Descent) -> Option<Outcome> {
+    fn advance(&self, by: &impl Access, descent: &mut Descent) -> Option<Outcome> {
         if descent.leaf {
-            return Some(self.apply(descent.at, descent.operation));
+            return Some(self.apply(by, descent.at, descent.operation));
         }
-        match self.visit(descent.at, descent.operation.key(), 0) {
+        match self.visit(by, descent.at, descent.operation.key(), 0) {
             // A root that was a leaf has been split since, and its neighbour is one.
-            Step::Here => return Some(self.apply(descent.at, descent.operation)),
-            Step::Right(next) => descent.at = next,
-            Step::Down(next) => {
-                descent.at = next;
-            }
+            Step::Here => return Some(self.apply(by, descent.at, descent.operation)),
+            Step::Right(next) | Step::Down(next) => descent.at = next,
         }
         prefetch(self.node(descent.at));
         None

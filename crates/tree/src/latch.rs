@@ -1,24 +1,26 @@
-//! How a tree's nodes are protected: not at all, by a reader-writer latch, or by a version.
+//! How a tree's nodes are protected: not at all, by a reader-writer latch, by a version, or by
+//! tasks that run at the node's home.
 //!
-//! All three keep their state in the node's first word, [`Node::latch`].
 //! Waiting spins briefly, then gives the core away: the holder may have been preempted.
 
-use halcyon_base::sync::atomic::{AtomicU64, Ordering::*, fence};
+use halcyon_base::sync::atomic::{AtomicU64, Ordering::*};
 use halcyon_base::sync::{hint, thread};
+use halcyon_task::{Context, Resource, Synchronisation, WorkerId};
 
-use crate::node::Node;
+use crate::node::{Node, NodeId};
+use crate::planted;
 
 /// Looks at a taken latch before the core is given away.
 const SPINS: u32 = 64;
 
 /// A way to read and write single nodes.
-pub trait Access: Send + Sync + 'static {
+pub trait Access {
     /// The result of `look` on a state of the node that no writer was changing. `look` may run
     /// several times, also on a mixture of two states; only the result of a clean run is returned.
-    fn read<R>(node: &Node, look: impl Fn(&Node) -> R) -> R;
+    fn read<R>(&self, node: &Node, look: impl Fn(&Node) -> R) -> R;
 
-    /// Runs `change` while nobody else changes the node, and no reader believes what it sees.
-    fn write<R>(node: &Node, change: impl FnOnce(&Node) -> R) -> R;
+    /// Runs `change` while nobody else changes the node of this id, and no reader believes what it sees.
+    fn write<R>(&self, id: NodeId, node: &Node, change: impl FnOnce(&Node) -> R) -> R;
 }
 
 fn pause(round: &mut u32) {
@@ -27,21 +29,23 @@ fn pause(round: &mut u32) {
 }
 
 /// One thread, or threads that take turns by other means: no protection.
+#[derive(Default)]
 pub struct Unlatched;
 
 impl Access for Unlatched {
     #[inline(always)]
-    fn read<R>(node: &Node, look: impl Fn(&Node) -> R) -> R {
+    fn read<R>(&self, node: &Node, look: impl Fn(&Node) -> R) -> R {
         look(node)
     }
 
     #[inline(always)]
-    fn write<R>(node: &Node, change: impl FnOnce(&Node) -> R) -> R {
+    fn write<R>(&self, _id: NodeId, node: &Node, change: impl FnOnce(&Node) -> R) -> R {
         change(node)
     }
 }
 
 /// Many readers or one writer. The word counts readers; its top bit is the writer.
+#[derive(Default)]
 pub struct Latch;
 
 const WRITER: u64 = 1 << 63;
@@ -67,7 +71,7 @@ impl Drop for WriteHeld<'_> {
 
 impl Access for Latch {
     #[inline(always)]
-    fn read<R>(node: &Node, look: impl Fn(&Node) -> R) -> R {
+    fn read<R>(&self, node: &Node, look: impl Fn(&Node) -> R) -> R {
         let word = &node.latch;
         let mut round = 0;
         loop {
@@ -85,7 +89,7 @@ impl Access for Latch {
     }
 
     #[inline(always)]
-    fn write<R>(node: &Node, change: impl FnOnce(&Node) -> R) -> R {
+    fn write<R>(&self, _id: NodeId, node: &Node, change: impl FnOnce(&Node) -> R) -> R {
         let word = &node.latch;
         let mut round = 0;
         // Pairs with the Release of the last reader or writer.
@@ -97,78 +101,58 @@ impl Access for Latch {
     }
 }
 
-/// Writers exclude each other by the word's lowest bit and count it up; readers take nothing and
-/// look again if the word has changed. A sequence lock: Boehm, "Can seqlocks get along with
-/// programming language memory models?", MSPC 2012; for trees Cha et al. (OLFIT), VLDB 2001.
-pub struct Version;
+/// Writers exclude each other by the node's version; readers take nothing and look again if it
+/// has changed. A sequence lock: Boehm, "Can seqlocks get along with programming language memory
+/// models?", MSPC 2012; for trees Cha et al. (OLFIT), VLDB 2001.
+#[derive(Default)]
+pub struct Optimistic;
 
-const LOCKED: u64 = 1;
+impl Access for Optimistic {
+    #[inline(always)]
+    fn read<R>(&self, node: &Node, look: impl Fn(&Node) -> R) -> R {
+        if planted::is(planted::UNCHECKED_READ) {
+            return look(node);
+        }
+        node.version.read(|| look(node))
+    }
 
-struct VersionHeld<'a>(&'a AtomicU64, u64);
-
-impl Drop for VersionHeld<'_> {
-    fn drop(&mut self) {
-        // Pairs with the Acquire in `begin` and in `lock`: who sees this version sees the changes.
-        self.0.store(self.1 + LOCKED, Release);
+    #[inline(always)]
+    fn write<R>(&self, _id: NodeId, node: &Node, change: impl FnOnce(&Node) -> R) -> R {
+        let _held = node.version.lock();
+        change(node)
     }
 }
 
-impl Version {
-    /// The version of a node that nobody is changing.
-    #[inline(always)]
-    pub fn begin(node: &Node) -> u64 {
-        let mut round = 0;
-        loop {
-            // Pairs with the Release in `VersionHeld`.
-            let version = node.latch.load(Acquire);
-            if version & LOCKED == 0 {
-                return version;
-            }
-            pause(&mut round);
-        }
-    }
+/// Writers run at the home worker of the node, one after the other; readers as in [`Optimistic`].
+pub(crate) struct AtHome<'a> {
+    pub homes: Homes,
+    pub cx: &'a Context,
+}
 
-    /// Whether what was read since `begin` is one state of the node.
-    #[inline(always)]
-    pub fn unchanged(node: &Node, version: u64) -> bool {
-        // Orders the reads of the data before the second look at the version; pairs with the
-        // Release fence in `write`: if one read saw a change, this look sees its lock bit.
-        fence(Acquire);
-        node.latch.load(Relaxed) == version
-    }
+/// Which worker writes which node.
+#[derive(Clone, Copy)]
+pub(crate) struct Homes {
+    pub workers: u16,
+}
 
-    /// Locks the node if its version is still `version`.
+impl Homes {
+    /// Neighbours in a level get ids of different times, and so different homes.
     #[inline(always)]
-    fn lock(node: &Node, version: u64) -> bool {
-        node.latch.compare_exchange(version, version | LOCKED, Acquire, Relaxed).is_ok()
+    pub fn of(self, id: NodeId) -> Resource {
+        let home = u64::from(id.0.wrapping_mul(0x9e37_79b1)) * u64::from(self.workers) >> 32;
+        Resource::new(WorkerId(home as u16), Synchronisation::SchedulingWriters)
     }
 }
 
-impl Access for Version {
+impl Access for AtHome<'_> {
     #[inline(always)]
-    fn read<R>(node: &Node, look: impl Fn(&Node) -> R) -> R {
-        loop {
-            let version = Version::begin(node);
-            let result = look(node);
-            if crate::planted::is(crate::planted::UNCHECKED_READ)
-                || Version::unchanged(node, version)
-            {
-                return result;
-            }
-        }
+    fn read<R>(&self, node: &Node, look: impl Fn(&Node) -> R) -> R {
+        Optimistic.read(node, look)
     }
 
     #[inline(always)]
-    fn write<R>(node: &Node, change: impl FnOnce(&Node) -> R) -> R {
-        let version = loop {
-            let version = Version::begin(node);
-            if Version::lock(node, version) {
-                break version;
-            }
-        };
-        // The lock bit becomes visible before any change does.
-        fence(Release);
-        let _held = VersionHeld(&node.latch, version | LOCKED);
+    fn write<R>(&self, id: NodeId, node: &Node, change: impl FnOnce(&Node) -> R) -> R {
+        let _held = node.version.write(self.homes.of(id), self.cx);
         change(node)
     }
 }

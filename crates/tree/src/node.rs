@@ -6,27 +6,30 @@
 //! child and inserting a separator are the operations of a leaf. Lehman and Yao's two additions:
 //! the *high key*, here the largest key that the node may hold, and the *right link*.
 //!
-//! Invariants, checked by [`crate::Core::check`] once nobody changes the tree:
+//! Invariants, checked by [`crate::Tree::check`] once nobody changes the tree:
 //! 1. `count <= CAPACITY`, keys strictly ascending, all of them `<= high`.
 //! 2. Key slots from `count` on hold `u64::MAX`, so that a search needs no count.
 //! 3. The right neighbour's keys are all `> high`; only the last node of a level has
 //!    `high == u64::MAX`, and only that one has no right link.
 //!
 //! Threads: every word is an atomic read and written `Relaxed`. Nothing here synchronises: who
-//! may call what is the business of a [`crate::latch::Access`]. A reader under an optimistic latch
+//! may call what is the business of an [`crate::latch::Access`]. A reader under an optimistic latch
 //! may see words of different moments; every function here ends and stays in bounds on such a
 //! mixture, and its result is thrown away.
 //! Source: Lehman and Yao, TODS 6(4), 1981; `[mxkernel]` §4.2 for the use with tasks.
 
 use halcyon_base::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use halcyon_task::Version;
 
 /// Bytes of a node. Found by measurement, docs/tree.md.
 pub const NODE_BYTES: usize = 512;
+#[cfg(not(shuttle))]
 const HEADER_BYTES: usize = 32;
 
 /// Entries that a node can hold. Tiny under the model checker, so that few inserts split.
 #[cfg(not(shuttle))]
 pub const CAPACITY: usize = (NODE_BYTES - HEADER_BYTES) / 16;
+/// As above.
 #[cfg(shuttle)]
 pub const CAPACITY: usize = 4;
 
@@ -40,12 +43,13 @@ pub const NONE: NodeId = NodeId(u32::MAX);
 /// One node; see the module's head.
 #[repr(C, align(64))]
 pub struct Node {
-    /// Latch or version, by mode: see [`crate::latch`].
+    /// For optimistic readers, and for writers by version or by scheduling.
+    pub version: Version,
+    /// For those who latch: see [`crate::latch`].
     pub latch: AtomicU64,
-    /// Count in the low 32 bits, level above.
-    shape: AtomicU64,
     high: AtomicU64,
-    right: AtomicU64,
+    /// From the low end: count (16 bits), level (16 bits), right link (32 bits).
+    shape: AtomicU64,
     keys: [AtomicU64; CAPACITY],
     values: [AtomicU64; CAPACITY],
 }
@@ -91,10 +95,10 @@ impl Node {
     #[cfg(any(shuttle, miri, test))]
     pub fn zeroed() -> Node {
         Node {
+            version: Version::new(),
             latch: AtomicU64::new(0),
-            shape: AtomicU64::new(0),
             high: AtomicU64::new(0),
-            right: AtomicU64::new(0),
+            shape: AtomicU64::new(0),
             keys: std::array::from_fn(|_| AtomicU64::new(0)),
             values: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -102,9 +106,8 @@ impl Node {
 
     /// Makes this an empty node. The caller alone may know it.
     pub fn initialise(&self, level: u32, high: u64, right: NodeId) {
-        self.shape.store(u64::from(level) << 32, Relaxed);
+        self.shape.store(u64::from(right.0) << 32 | u64::from(level) << 16, Relaxed);
         self.high.store(high, Relaxed);
-        self.right.store(u64::from(right.0), Relaxed);
         for key in &self.keys {
             key.store(u64::MAX, Relaxed);
         }
@@ -113,19 +116,19 @@ impl Node {
     /// Number of entries; at most [`CAPACITY`], whatever a racing writer does.
     #[inline(always)]
     pub fn count(&self) -> usize {
-        (self.shape.load(Relaxed) as u32 as usize).min(CAPACITY)
+        (self.shape.load(Relaxed) as u16 as usize).min(CAPACITY)
     }
 
     #[inline(always)]
     fn set_count(&self, count: usize) {
-        let level = self.shape.load(Relaxed) >> 32 << 32;
-        self.shape.store(level | count as u64, Relaxed);
+        let rest = self.shape.load(Relaxed) >> 16 << 16;
+        self.shape.store(rest | count as u64, Relaxed);
     }
 
     /// 0 for a leaf.
     #[inline(always)]
     pub fn level(&self) -> u32 {
-        (self.shape.load(Relaxed) >> 32) as u32
+        u32::from((self.shape.load(Relaxed) >> 16) as u16)
     }
 
     /// Largest key that may be here.
@@ -137,7 +140,7 @@ impl Node {
     /// Right neighbour or [`NONE`].
     #[inline(always)]
     pub fn right(&self) -> NodeId {
-        NodeId(self.right.load(Relaxed) as u32)
+        NodeId((self.shape.load(Relaxed) >> 32) as u32)
     }
 
     /// Key of entry `at`.
@@ -266,9 +269,9 @@ impl Node {
             self.keys[from].store(u64::MAX, Relaxed);
         }
         right.set_count(CAPACITY - keep);
-        self.set_count(keep);
+        let (level, link) = (u64::from(self.level()), u64::from(right_id.0));
+        self.shape.store(link << 32 | level << 16 | keep as u64, Relaxed);
         self.high.store(low - 1, Relaxed);
-        self.right.store(u64::from(right_id.0), Relaxed);
         let target = if key >= low { right } else { self };
         let inserted = target.insert(key, value);
         assert!(inserted == Inserted::New, "half a node has room, and the key is new");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use halcyon_base::rng::Rng;
 use halcyon_tree::latch::Access;
-use halcyon_tree::{Core, ExclusiveTree, LatchedTree, Operation, OptimisticTree, Outcome};
+use halcyon_tree::{ExclusiveTree, LatchedTree, Operation, OptimisticTree, Outcome, Tree};
 
 /// A tree that can be compared.
 trait Subject {
@@ -24,15 +24,15 @@ fn collect(limit: usize, range: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool)) -
     found
 }
 
-impl<A: Access> Subject for Core<A> {
+impl<A: Access> Subject for Tree<A> {
     fn run(&mut self, operation: Operation) -> Outcome {
-        Core::run(self, operation)
+        Tree::run(self, operation)
     }
     fn range(&self, from: u64, to: u64, limit: usize) -> Vec<(u64, u64)> {
-        collect(limit, |entry| Core::range(self, from..=to, entry))
+        collect(limit, |entry| Tree::range(self, from..=to, entry))
     }
     fn check(&self) -> usize {
-        Core::check(self)
+        Tree::check(self)
     }
 }
 

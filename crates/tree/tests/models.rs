@@ -10,8 +10,8 @@
 #![cfg(shuttle)]
 
 use halcyon_base::sync::{Arc, thread};
-use halcyon_tree::latch::{Access, Latch, Version};
-use halcyon_tree::{Core, planted};
+use halcyon_tree::latch::{Access, Latch, Optimistic};
+use halcyon_tree::{Tree, planted};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -40,8 +40,8 @@ fn check_canary(bug: u8, model: fn()) {
 
 /// Two writers with interleaving keys from an empty tree (the first root is a leaf), and a reader
 /// of keys that are there from the start. Nothing may be lost, and all separators arrive.
-fn writers_split_the_same_nodes<A: Access>() {
-    let tree = Arc::new(Core::<A>::with_nodes(64, false));
+fn writers_split_the_same_nodes<A: Access + Default + Send + Sync + 'static>() {
+    let tree = Arc::new(Tree::<A>::with_nodes(64, false));
     for key in [100, 200] {
         assert!(tree.insert(key, key));
     }
@@ -89,20 +89,20 @@ fn latched_tree_survives_every_schedule() {
 
 #[test]
 fn optimistic_tree_survives_every_schedule() {
-    check(writers_split_the_same_nodes::<Version>);
+    check(writers_split_the_same_nodes::<Optimistic>);
 }
 
 #[test]
 fn a_reader_that_does_not_look_again_is_found() {
-    check_canary(planted::UNCHECKED_READ, writers_split_the_same_nodes::<Version>);
+    check_canary(planted::UNCHECKED_READ, writers_split_the_same_nodes::<Optimistic>);
 }
 
 #[test]
 fn a_search_that_never_goes_right_is_found() {
-    check_canary(planted::NO_RIGHT_MOVE, writers_split_the_same_nodes::<Version>);
+    check_canary(planted::NO_RIGHT_MOVE, writers_split_the_same_nodes::<Optimistic>);
 }
 
 #[test]
 fn a_root_that_is_replaced_too_late_is_found() {
-    check_canary(planted::LATE_ROOT, writers_split_the_same_nodes::<Version>);
+    check_canary(planted::LATE_ROOT, writers_split_the_same_nodes::<Optimistic>);
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use halcyon_base::rng::Rng;
-use halcyon_tree::latch::Access;
-use halcyon_tree::{Core, LatchedTree, OptimisticTree};
+use halcyon_tree::latch::{Access, Latch, Optimistic};
+use halcyon_tree::Tree;
 
 const WRITERS: u64 = 3;
 const KEYS: u64 = if cfg!(miri) { 90 } else { 6000 };
@@ -19,7 +19,7 @@ fn value(key: u64, salt: u64) -> u64 {
     key << 32 | salt & 0xffff_ffff
 }
 
-fn write<A: Access>(tree: &Core<A>, writer: u64, seed: u64) -> BTreeMap<u64, u64> {
+fn write<A: Access>(tree: &Tree<A>, writer: u64, seed: u64) -> BTreeMap<u64, u64> {
     let (mut rng, mut own) = (Rng::new(seed * 10 + writer), BTreeMap::new());
     for _ in 0..STEPS {
         let key = rng.below(KEYS / WRITERS) * WRITERS + writer;
@@ -41,7 +41,7 @@ fn write<A: Access>(tree: &Core<A>, writer: u64, seed: u64) -> BTreeMap<u64, u64
     own
 }
 
-fn read<A: Access>(tree: &Core<A>, stop: &AtomicBool) {
+fn read<A: Access>(tree: &Tree<A>, stop: &AtomicBool) {
     let mut rng = Rng::new(99);
     while !stop.load(Relaxed) {
         let key = rng.below(KEYS);
@@ -58,9 +58,9 @@ fn read<A: Access>(tree: &Core<A>, stop: &AtomicBool) {
     }
 }
 
-fn stress<A: Access>() {
+fn stress<A: Access + Default + Sync>() {
     for seed in 0..2 {
-        let (tree, stop) = (&Core::<A>::default(), &AtomicBool::new(false));
+        let (tree, stop) = (&Tree::<A>::default(), &AtomicBool::new(false));
         let model = std::thread::scope(|scope| {
             let writers: Vec<_> =
                 (0..WRITERS).map(|id| scope.spawn(move || write(tree, id, seed))).collect();
@@ -85,19 +85,11 @@ fn stress<A: Access>() {
 
 #[test]
 fn latched_tree_keeps_what_threads_wrote() {
-    stress::<<LatchedTree as Protected>::By>();
+    stress::<Latch>();
 }
 
 #[test]
 fn optimistic_tree_keeps_what_threads_wrote() {
-    stress::<<OptimisticTree as Protected>::By>();
+    stress::<Optimistic>();
 }
 
-/// Names a tree's protection.
-trait Protected {
-    type By: Access;
-}
-
-impl<A: Access> Protected for Core<A> {
-    type By = A;
-}

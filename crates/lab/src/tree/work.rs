@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use halcyon_base::rng::{Rng, splitmix64};
 use halcyon_tree::latch::Access;
-use halcyon_tree::{Core, ExclusiveTree, LatchedTree, NODES_DEFAULT, Operation, OptimisticTree};
-use halcyon_tree::{Outcome, latch};
+use halcyon_tree::{ExclusiveTree, LatchedTree, NODES_DEFAULT, Operation, OptimisticTree, Outcome};
+use halcyon_tree::Tree;
 
 /// Descents in flight of the interleaved tree; more gains nothing (docs/tree.md).
 pub const WIDTH: usize = 16;
@@ -184,8 +184,8 @@ fn one_by_one(share: Share<'_>, mut run: impl FnMut(Operation) -> Outcome) -> us
 }
 
 /// Threads on one shared tree.
-fn threads<A: Access>(
-    tree: Core<A>,
+fn threads<A: Access + Sync>(
+    tree: Tree<A>,
     work: &Work,
     phases: &[Phase],
     workers: usize,
@@ -212,7 +212,7 @@ pub fn optimistic_interleaved(
     workers: usize,
     huge_pages: bool,
 ) -> Measured {
-    let tree = Core::<latch::Version>::with_nodes(NODES_DEFAULT, huge_pages);
+    let tree = OptimisticTree::with_nodes(NODES_DEFAULT, huge_pages);
     let run = |share: Share<'_>| {
         let mut wrong = 0;
         let operations = (0..share.len()).map(|at| share.operation(at));

@@ -1,0 +1,366 @@
+//! What a task says about itself, so that the runtime can place, order and synchronise it.
+//!
+//! Source: [P4] §4.2 ("MxTasks can be coupled with precise metadata"); the choice of a
+//! synchronisation from isolation and access pattern follows MxTasks' published runtime.
+
+use std::fmt;
+
+/// A worker of a runtime, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub u16);
+
+/// An island of a runtime, counted from 0: workers whose cores share a last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IslandId(pub u16);
+
+/// A workload class, below [`CLASSES`]; classes of one priority share the time by weight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub u8);
+
+/// How many classes there are.
+pub const CLASSES: usize = 16;
+
+/// How many priorities there are.
+pub const BANDS: usize = 4;
+
+/// The band that a task waits in. A higher band goes first; the lowest keeps a floor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Priority {
+    /// Latency-critical and short.
+    Urgent = 0,
+    /// Before ordinary work.
+    High = 1,
+    /// Ordinary work.
+    #[default]
+    Normal = 2,
+    /// What may wait: maintenance, batch.
+    Low = 3,
+}
+
+/// What a task does with its resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Only looks at it.
+    Read,
+    /// May change it.
+    Write,
+}
+
+/// How accesses to a resource are kept apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Synchronisation {
+    /// Never changes: every task goes anywhere.
+    ReadOnly = 0,
+    /// All tasks on the home worker, one after the other.
+    Scheduling = 1,
+    /// Tasks that write on the home worker; readers anywhere, checked by version and retried.
+    SchedulingWriters = 2,
+    /// Tasks go anywhere; writers take the version's latch, readers are checked and retried.
+    Optimistic = 3,
+    /// Tasks go anywhere and take the latch.
+    Latched = 4,
+}
+
+/// How often something happens to a resource, for [`Synchronisation::choose`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Frequency {
+    /// Never.
+    Never,
+    /// Now and then.
+    Rarely,
+    /// Often.
+    Often,
+}
+
+impl Synchronisation {
+    /// The synchronisation for a resource that is read and written this often, if its readers can
+    /// do with a version check (`optimistic_readers`).
+    pub fn choose(reads: Frequency, writes: Frequency, optimistic_readers: bool) -> Self {
+        match (reads, writes) {
+            (_, Frequency::Never) => Synchronisation::ReadOnly,
+            (_, Frequency::Rarely) if optimistic_readers => Synchronisation::Optimistic,
+            (Frequency::Rarely | Frequency::Often, _) if optimistic_readers => {
+                Synchronisation::SchedulingWriters
+            }
+            _ => Synchronisation::Scheduling,
+        }
+    }
+}
+
+/// Data that tasks name in their annotation: which worker is its home, and how accesses to it are
+/// kept apart. A plain value of four bytes; as many as wanted may share a home.
+///
+/// Made by [`crate::Runtime::resource`]. It orders tasks; the data itself is guarded by
+/// [`crate::Owned`], or by [`crate::Version`] inside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resource {
+    pub(crate) home: WorkerId,
+    pub(crate) synchronisation: Synchronisation,
+}
+
+impl Resource {
+    /// A resource at a worker that the caller chooses.
+    pub const fn new(home: WorkerId, synchronisation: Synchronisation) -> Self {
+        Resource { home, synchronisation }
+    }
+
+    /// The worker whose tasks may write it.
+    pub fn home(self) -> WorkerId {
+        self.home
+    }
+
+    /// How accesses to it are kept apart.
+    pub fn synchronisation(self) -> Synchronisation {
+        self.synchronisation
+    }
+
+    /// Whether a task with this access has to run at home.
+    #[inline]
+    pub(crate) const fn goes_home(self, access: Access) -> bool {
+        match self.synchronisation {
+            Synchronisation::Scheduling => true,
+            Synchronisation::SchedulingWriters => matches!(access, Access::Write),
+            _ => false,
+        }
+    }
+}
+
+/// Where a task without a home may run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// On the worker that spawned it, or on one of its island that has nothing to do.
+    #[default]
+    Any,
+    /// On this worker, nowhere else.
+    Worker(WorkerId),
+    /// On some worker of this island.
+    Island(IslandId),
+    /// On some worker of this plane.
+    Plane(Plane),
+}
+
+/// The two parts of the machine ([P3] §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Plane {
+    /// Workers that share their cores with everything else ([`crate::WorkerKind::Shared`]).
+    Control = 0,
+    /// Workers that own their cores ([`crate::WorkerKind::Dedicated`]).
+    Compute = 1,
+}
+
+/// How a task uses the shared cache; kept for who places classes on cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CacheUse {
+    /// It depends.
+    #[default]
+    Adaptive = 0,
+    /// Lives from the cache: hash tables, trees.
+    Sensitive = 1,
+    /// Fills the cache with what nobody wants again: scans.
+    Polluting = 2,
+}
+
+/// What a task says about itself. Sixteen bytes; built by chaining.
+///
+/// ```
+/// use halcyon_task::{Access, Annotation, Priority, Resource, Synchronisation, WorkerId};
+/// let resource = Resource::new(WorkerId(1), Synchronisation::SchedulingWriters);
+/// let node = [0u64; 128];
+/// let annotation =
+///     Annotation::new().priority(Priority::High).on(resource, Access::Write).prefetch(&node, 256);
+/// assert_eq!(annotation.home(), Some(WorkerId(1)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Annotation {
+    /// First byte to fetch ahead; 0: nothing.
+    pub(crate) address: usize,
+    /// Home, worker, island or plane, as `target_kind` says.
+    pub(crate) target: u16,
+    pub(crate) target_kind: TargetKind,
+    /// Cache lines to fetch ahead.
+    pub(crate) lines: u8,
+    /// A [`Priority`], or [`INHERIT`].
+    pub(crate) band: u8,
+    /// A [`ClassId`], or [`INHERIT`].
+    pub(crate) class: u8,
+    pub(crate) cache: CacheUse,
+    /// Whether it carries references that reclamation must wait for.
+    pub(crate) carries: bool,
+}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Annotation>() == 16);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum TargetKind {
+    Any = 0,
+    Worker = 1,
+    Island = 2,
+    Plane = 3,
+    /// Home of a resource.
+    Home = 4,
+}
+
+/// Band or class of the task that spawns.
+pub(crate) const INHERIT: u8 = u8::MAX;
+
+/// Bytes that one prefetch fetches.
+pub(crate) const LINE_BYTES: usize = 64;
+
+impl Default for Annotation {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Annotation {
+    /// A task without a resource that may run anywhere. Priority and class are those of the task
+    /// that spawns it; from outside, normal and 0.
+    pub const fn new() -> Self {
+        Annotation {
+            address: 0,
+            target: 0,
+            target_kind: TargetKind::Any,
+            lines: 0,
+            band: INHERIT,
+            class: INHERIT,
+            cache: CacheUse::Adaptive,
+            carries: false,
+        }
+    }
+
+    /// The task uses `resource`. Where that sends it home, [`Annotation::place`] has no say.
+    ///
+    /// Such a task is taken to carry references into structures whose memory is reclaimed: what
+    /// was retired while it waited stays until it has ended ([`crate::Context::retire`]).
+    #[inline]
+    pub const fn on(mut self, resource: Resource, access: Access) -> Self {
+        if resource.goes_home(access) {
+            self.target = resource.home.0;
+            self.target_kind = TargetKind::Home;
+        } else if matches!(self.target_kind, TargetKind::Home) {
+            self.target_kind = TargetKind::Any;
+        }
+        self.carries = true;
+        self
+    }
+
+    /// Where the task may run, unless its resource decides.
+    #[inline]
+    pub const fn place(mut self, place: Place) -> Self {
+        if !matches!(self.target_kind, TargetKind::Home) {
+            (self.target_kind, self.target) = match place {
+                Place::Any => (TargetKind::Any, 0),
+                Place::Worker(worker) => (TargetKind::Worker, worker.0),
+                Place::Island(island) => (TargetKind::Island, island.0),
+                Place::Plane(plane) => (TargetKind::Plane, plane as u16),
+            };
+        }
+        self
+    }
+
+    /// The band it waits in.
+    #[inline]
+    pub const fn priority(mut self, band: Priority) -> Self {
+        self.band = band as u8;
+        self
+    }
+
+    /// The class that pays for it.
+    ///
+    /// Panics: if there is no such class.
+    #[inline]
+    pub const fn class(mut self, class: ClassId) -> Self {
+        assert!((class.0 as usize) < CLASSES, "there are 16 classes");
+        self.class = class.0;
+        self
+    }
+
+    /// How it uses the cache.
+    #[inline]
+    pub const fn cache(mut self, cache: CacheUse) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// Fetches the first `bytes` at `data` into the cache shortly before the task runs; at most 64
+    /// lines. The address is a hint: it is never read, and may be stale.
+    #[inline]
+    pub fn prefetch<T: ?Sized>(mut self, data: *const T, bytes: usize) -> Self {
+        self.address = data.cast::<u8>().addr();
+        self.lines = bytes.div_ceil(LINE_BYTES).min(64) as u8;
+        self
+    }
+
+    /// Whether the task carries references into structures whose memory is reclaimed. On for tasks
+    /// with a resource.
+    #[inline]
+    pub const fn carries_references(mut self, carries: bool) -> Self {
+        self.carries = carries;
+        self
+    }
+
+    /// The worker that its resource sends it to, if it does.
+    pub fn home(&self) -> Option<WorkerId> {
+        (self.target_kind == TargetKind::Home).then_some(WorkerId(self.target))
+    }
+
+    /// Whether another worker of the island may take it over.
+    #[inline]
+    pub(crate) fn may_move(&self) -> bool {
+        matches!(self.target_kind, TargetKind::Any | TargetKind::Island)
+    }
+}
+
+impl fmt::Debug for Annotation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Annotation")
+            .field("band", &self.band)
+            .field("class", &self.class)
+            .field("target", &(self.target_kind, self.target))
+            .field("cache", &self.cache)
+            .field("lines", &self.lines)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn home_is_for_writers_only_where_readers_are_optimistic() {
+        let home = |synchronisation, access| {
+            Annotation::new().on(Resource::new(WorkerId(3), synchronisation), access).home()
+        };
+        let at = Some(WorkerId(3));
+        assert_eq!(home(Synchronisation::Scheduling, Access::Read), at);
+        assert_eq!(home(Synchronisation::SchedulingWriters, Access::Write), at);
+        assert_eq!(home(Synchronisation::SchedulingWriters, Access::Read), None);
+        assert_eq!(home(Synchronisation::Optimistic, Access::Write), None);
+        assert_eq!(home(Synchronisation::ReadOnly, Access::Read), None);
+    }
+
+    #[test]
+    fn resource_overrides_place_and_the_next_one_overrides_it() {
+        let write = Resource::new(WorkerId(1), Synchronisation::SchedulingWriters);
+        let at_home = Annotation::new().on(write, Access::Write).place(Place::Worker(WorkerId(9)));
+        assert_eq!(at_home.home(), Some(WorkerId(1)));
+        assert_eq!(at_home.on(write, Access::Read).home(), None);
+    }
+
+    #[test]
+    fn synchronisation_follows_the_access_pattern() {
+        use Frequency::*;
+        assert_eq!(Synchronisation::choose(Often, Never, false), Synchronisation::ReadOnly);
+        assert_eq!(Synchronisation::choose(Often, Rarely, true), Synchronisation::Optimistic);
+        assert_eq!(Synchronisation::choose(Often, Often, true), Synchronisation::SchedulingWriters);
+        assert_eq!(Synchronisation::choose(Often, Often, false), Synchronisation::Scheduling);
+    }
+}

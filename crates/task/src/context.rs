@@ -1,0 +1,801 @@
+//! A worker: what it holds alone, how it takes turns, and what its tasks can ask of it.
+//!
+//! Words: a *turn* is a batch of tasks of one band and class; time is read once per *chunk* of
+//! at most eight tasks, and once per task where tasks take over a microsecond.
+//! Cost: spawn and run of an empty task: see docs/tasks.md.
+
+use crate::annotation::{Annotation, BANDS, INHERIT, Place, TargetKind, WorkerId};
+use crate::clock::Clock;
+use crate::counters::{Published, bump};
+use crate::credit::CreditPurse;
+use crate::epoch;
+use crate::group::GroupId;
+use crate::queues::Queues;
+use crate::shared::{BUSY, Mode, PARKED, RUNNING, SPINNING, STOPPING, Shared, WorkerShared};
+use crate::slot::{self, Chain, Header, Pool, TaskRef};
+use crate::task::{Once, Step, Task};
+use crate::{Busy, ClassId, Group, IslandId, Priority, WorkerKind};
+use halcyon_base::sync::atomic::Ordering;
+use halcyon_base::sync::{Arc, hint, thread};
+use halcyon_machine::counters::SchedStat;
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local!(static ON_WORKER: Cell<bool> = const { Cell::new(false) });
+
+/// Whether the calling thread runs tasks.
+pub(crate) fn is_worker() -> bool {
+    ON_WORKER.get()
+}
+
+/// Calls `run` as a worker does.
+pub(crate) fn on_worker<R>(run: impl FnOnce() -> R) -> R {
+    let before = ON_WORKER.replace(true);
+    let result = run();
+    ON_WORKER.set(before);
+    result
+}
+
+/// Most tasks between two readings of the clock.
+const CHUNK: usize = 8;
+/// Tasks taken from one inbox per turn.
+const DRAIN: usize = 128;
+/// Tasks on their way to a busy worker before they are pushed.
+const CHAIN: usize = 16;
+/// Retired things before a worker tries to free some.
+const GARBAGE: usize = 64;
+
+/// A worker, as its tasks see it.
+pub struct Context {
+    id: WorkerId,
+    island: IslandId,
+    kind: WorkerKind,
+    pub(crate) shared: Arc<Shared>,
+    clock: Clock,
+    /// The task that runs now.
+    pub(crate) running: Option<TaskRef>,
+    pub(crate) pool: Pool,
+    queues: Queues,
+    outgoing: Outgoing,
+    /// Of the running task.
+    current: Header,
+    /// Changes of a group's live count that are not in the table yet.
+    delta: (GroupId, i64),
+    spawned: u64,
+    finished: u64,
+    purse: CreditPurse,
+    epoch: epoch::Local,
+    /// The dedicated group that owns this worker, as of the last turn.
+    owner: GroupId,
+    /// Tasks that wait until the owner has ended.
+    aside: Vec<TaskRef>,
+    kinds: [slot::Kind; CHUNK],
+    limits: Limits,
+    schedstat: Option<SchedStat>,
+    delay: RunDelay,
+    marked_idle: bool,
+    turns: u64,
+}
+
+/// Durations of the configuration, in ticks.
+struct Limits {
+    turn: u64,
+    chunk: u64,
+    long_task: u64,
+    spin: u64,
+    give_spinning: u64,
+    give_parked: u64,
+    distance: usize,
+}
+
+/// When the run delay was measured last, and what it was.
+#[derive(Default)]
+struct RunDelay {
+    due_ticks: u64,
+    last_ns: u64,
+    last_running_ns: u64,
+    quiet_periods: u32,
+    /// Epoch at which draining began.
+    draining_since: u64,
+}
+
+/// Tasks on their way to other workers.
+struct Outgoing {
+    chains: Box<[[Chain; BANDS]]>,
+    /// Workers with a chain that is not empty.
+    touched: Vec<WorkerId>,
+}
+
+impl Context {
+    pub(crate) fn new(id: WorkerId, shared: &Arc<Shared>) -> Context {
+        let worker = shared.worker(id);
+        let config = &shared.config;
+        let clock = shared.clock.clone();
+        let limits = Limits {
+            turn: clock.of(config.turn),
+            chunk: clock.of(std::time::Duration::from_micros(1)).max(1),
+            long_task: clock.of(config.long_task),
+            spin: clock.of(config.spin),
+            give_spinning: clock.of(std::time::Duration::from_micros(2)),
+            give_parked: clock.of(std::time::Duration::from_micros(20)),
+            distance: config.prefetch_distance,
+        };
+        let mut chains = Vec::new();
+        chains.resize_with(shared.workers.len(), Default::default);
+        Context {
+            id,
+            island: worker.island,
+            kind: worker.kind,
+            clock,
+            running: None,
+            pool: Pool::new(id),
+            queues: Queues::new(config.weights, i64::from(config.floor)),
+            outgoing: Outgoing { chains: chains.into_boxed_slice(), touched: Vec::new() },
+            current: outside_header(),
+            delta: (GroupId::NONE, 0),
+            spawned: 0,
+            finished: 0,
+            purse: CreditPurse::new(),
+            epoch: epoch::Local::new(usize::from(id.0)),
+            owner: GroupId::NONE,
+            aside: Vec::new(),
+            kinds: [slot::Kind::default(); CHUNK],
+            limits,
+            schedstat: None,
+            delay: RunDelay::default(),
+            marked_idle: false,
+            turns: 0,
+            shared: Arc::clone(shared),
+        }
+    }
+
+    /// This worker.
+    #[inline]
+    pub fn worker(&self) -> WorkerId {
+        self.id
+    }
+
+    /// The island it belongs to.
+    #[inline]
+    pub fn island(&self) -> IslandId {
+        self.island
+    }
+
+    /// How many workers the runtime has.
+    pub fn worker_count(&self) -> usize {
+        self.shared.workers.len()
+    }
+
+    /// Spawns a task. It belongs to the running task's group, and is of its priority and class
+    /// unless it says otherwise. Never waits and never fails: roots of requests are what is limited
+    /// ([`Context::try_spawn_root`]).
+    #[inline]
+    pub fn spawn<F>(&mut self, annotation: Annotation, function: F)
+    where
+        F: FnOnce(&mut Context) + Send + 'static,
+    {
+        self.spawn_task(annotation, Once(Some(function)));
+    }
+
+    /// As [`Context::spawn`], for a [`Task`].
+    #[inline]
+    pub fn spawn_task<T: Task>(&mut self, annotation: Annotation, task: T) {
+        let header = self.header(annotation, self.current.group, false);
+        let task = self.pool.make(header, task);
+        self.admit(task);
+    }
+
+    /// Spawns the first task of a request: it takes a credit of its class and gives it back when
+    /// it ends. What it refers to is its own: it does not hold back what the spawning task does.
+    ///
+    /// Errors: the class has no credit left; the task comes back. Let others run, then try again.
+    #[inline]
+    pub fn try_spawn_root<T: Task>(
+        &mut self,
+        annotation: Annotation,
+        task: T,
+    ) -> Result<(), Busy<T>> {
+        let mut header = self.header(annotation, self.current.group, true);
+        if header.annotation.carries {
+            header.tag = self.epoch.tag();
+        }
+        let class = ClassId(header.annotation.class);
+        if !self.purse.take(class, &self.shared.credits) {
+            return Err(Busy { class, task });
+        }
+        let task = self.pool.make(header, task);
+        self.admit(task);
+        Ok(())
+    }
+
+    /// A task's header: what is not said is the running task's.
+    #[inline]
+    fn header(&self, annotation: Annotation, group: GroupId, holds_credit: bool) -> Header {
+        let annotation = self.resolve(annotation);
+        let tag = if self.current.annotation.carries { self.current.tag } else { self.epoch.tag() };
+        Header { annotation, group, tag, holds_credit }
+    }
+
+    #[inline]
+    fn resolve(&self, mut annotation: Annotation) -> Annotation {
+        let current = &self.current.annotation;
+        annotation.band = if annotation.band == INHERIT { current.band } else { annotation.band };
+        annotation.class =
+            if annotation.class == INHERIT { current.class } else { annotation.class };
+        annotation
+    }
+
+    /// Counts a new task and sends it on its way.
+    #[inline]
+    fn admit(&mut self, task: TaskRef) {
+        let header = *task.header();
+        self.spawned += 1;
+        if header.annotation.carries {
+            self.epoch.begin(header.tag, &self.shared.epochs);
+        }
+        self.count(header.group, 1);
+        self.dispatch(task, &header);
+    }
+
+    /// Adds to the live count of a group, in batches.
+    #[inline]
+    fn count(&mut self, group: GroupId, by: i64) {
+        if group == GroupId::NONE {
+            return;
+        }
+        if self.delta.0 != group {
+            self.settle_group();
+            self.delta.0 = group;
+        }
+        self.delta.1 += by;
+    }
+
+    fn settle_group(&mut self) {
+        let (group, by) = std::mem::replace(&mut self.delta, (GroupId::NONE, 0));
+        if by > 0 {
+            self.shared.groups.get(group).expect("it has tasks").add(by);
+        } else if by < 0 {
+            self.shared.groups.subtract(group, -by, &self.shared);
+        }
+    }
+
+    /// Queues a task here or sends it to where its annotation wants it.
+    #[inline]
+    fn dispatch(&mut self, task: TaskRef, header: &Header) {
+        let annotation = &header.annotation;
+        let here = match annotation.target_kind {
+            TargetKind::Any => self.owner == GroupId::NONE && self.group_may_stay(header.group),
+            TargetKind::Home | TargetKind::Worker => annotation.target == self.id.0,
+            _ => false,
+        };
+        if here { self.queues.push(task) } else { self.dispatch_far(task, header) }
+    }
+
+    /// Whether the group's tasks may run on this island.
+    #[inline]
+    fn group_may_stay(&self, group: GroupId) -> bool {
+        match self.shared.groups.get(group) {
+            None => true,
+            Some(state) => state.island().is_none_or(|island| island == self.island),
+        }
+    }
+
+    fn dispatch_far(&mut self, task: TaskRef, header: &Header) {
+        let annotation = &header.annotation;
+        let target = match annotation.target_kind {
+            TargetKind::Home if self.mode_of(WorkerId(annotation.target)) == Mode::Latched => {
+                self.id
+            }
+            TargetKind::Any if !self.group_may_stay(header.group) => {
+                let state = self.shared.groups.get(header.group).expect("it has an island");
+                let island = state.island().unwrap_or(self.island);
+                self.shared.target(&annotation.place(Place::Island(island)), Some(self.id))
+            }
+            TargetKind::Any if self.owner != header.group && self.owner != GroupId::NONE => {
+                self.shared.target(annotation, None)
+            }
+            _ => self.shared.target(annotation, Some(self.id)),
+        };
+        if target == self.id {
+            if self.owner != GroupId::NONE && self.owner != header.group {
+                self.aside.push(task);
+            } else {
+                self.queues.push(task);
+            }
+            return;
+        }
+        self.send(target, usize::from(annotation.band), task);
+    }
+
+    fn send(&mut self, target: WorkerId, band: usize, task: TaskRef) {
+        let chains = &mut self.outgoing.chains[usize::from(target.0)];
+        let first = chains.iter().all(|chain| chain.count() == 0);
+        chains[band].push(task);
+        let full = chains[band].count() >= CHAIN;
+        if first {
+            self.outgoing.touched.push(target);
+        }
+        let activity = &self.shared.workers[usize::from(target.0)].state.activity;
+        if full || activity.load(Ordering::Relaxed) != BUSY {
+            self.flush_to(target);
+        }
+    }
+
+    /// Pushes what is on its way to `target`. Counts go first: nobody may see a task that is not
+    /// counted.
+    fn flush_to(&mut self, target: WorkerId) {
+        if self.delta.1 > 0 {
+            self.settle_group();
+        }
+        let counters = &self.shared.workers[usize::from(self.id.0)].counters;
+        counters.spawned.store(self.spawned, Ordering::SeqCst);
+        let worker = &self.shared.workers[usize::from(target.0)];
+        for (band, chain) in self.outgoing.chains[usize::from(target.0)].iter_mut().enumerate() {
+            if chain.count() > 0 {
+                bump(&counters.pushed, chain.count() as u64);
+                worker.push(band, chain);
+            }
+        }
+        self.outgoing.touched.retain(|&touched| touched != target);
+    }
+
+    fn flush(&mut self) {
+        while let Some(&target) = self.outgoing.touched.last() {
+            self.flush_to(target);
+        }
+    }
+
+    /// Whether the running task should end early: its group was stopped, the runtime shuts down.
+    /// Long kernels ask once per vector.
+    #[inline]
+    pub fn should_stop(&self) -> bool {
+        self.shared.groups.get(self.current.group).is_some_and(|group| group.stopped())
+            || self.shared.phase.load(Ordering::Relaxed) == STOPPING
+    }
+
+    /// Whether something more urgent waits for this worker: end the step soon, and go on with
+    /// [`Step::Again`].
+    #[inline]
+    pub fn should_yield(&self) -> bool {
+        let band = usize::from(self.current.annotation.band);
+        self.queues.goes_before(band) || !self.me().inboxes[..band].iter().all(|i| i.is_empty())
+    }
+
+    /// What the running task said about itself.
+    pub fn annotation(&self) -> Annotation {
+        self.current.annotation
+    }
+
+    /// Priority of the running task.
+    pub fn priority(&self) -> Priority {
+        [Priority::Urgent, Priority::High, Priority::Normal, Priority::Low]
+            [usize::from(self.current.annotation.band)]
+    }
+
+    /// Drops `value` once no task can see it any more: after every task that ran or carried
+    /// references when this was called.
+    pub fn retire<T: Send + 'static>(&mut self, value: Box<T>) {
+        self.epoch.retire(value, &self.shared.epochs);
+    }
+
+    /// A new group, to be enqueued from here or given to somebody. Nobody waits for it on a worker.
+    pub fn group(&self) -> Group {
+        Group::new(&self.shared)
+    }
+
+    pub(crate) fn runtime_id(&self) -> u64 {
+        self.shared.id
+    }
+
+    #[inline]
+    pub(crate) fn mode_of(&self, home: WorkerId) -> Mode {
+        self.shared.worker(home).mode()
+    }
+
+    fn me(&self) -> &WorkerShared {
+        &self.shared.workers[usize::from(self.id.0)]
+    }
+
+    fn counters(&self) -> &Published {
+        &self.me().counters
+    }
+
+    /// Whether a turn would run a task.
+    pub(crate) fn has_work(&self) -> bool {
+        self.queues.any() || !self.me().inboxes_empty()
+    }
+
+    /// Runs a batch of tasks; false if there was none.
+    pub(crate) fn turn(&mut self) -> bool {
+        self.epoch.announce(&self.shared.epochs);
+        self.look_at_owner();
+        self.drain();
+        let Some((band, class)) = self.queues.choose() else {
+            self.end_turn();
+            return false;
+        };
+        self.run_turn(band, class);
+        self.end_turn();
+        true
+    }
+
+    /// Takes tasks from the inboxes into the queues.
+    fn drain(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        for inbox in &shared.worker(self.id).inboxes {
+            for _ in 0..DRAIN {
+                let Some(task) = inbox.pop() else { break };
+                let header = *task.header();
+                if self.owner != GroupId::NONE && self.owner != header.group {
+                    self.dispatch_far(task, &header);
+                } else {
+                    self.queues.push(task);
+                }
+            }
+        }
+    }
+
+    /// Notices that a dedicated group has taken this worker, or left it.
+    #[inline]
+    fn look_at_owner(&mut self) {
+        let owner = self.me().owner();
+        if owner != self.owner {
+            self.change_owner(owner);
+        }
+    }
+
+    #[cold]
+    fn change_owner(&mut self, owner: GroupId) {
+        self.owner = owner;
+        let mut others = std::mem::take(&mut self.aside);
+        if owner != GroupId::NONE {
+            self.queues.take(|task| task.header().group != owner, |task| others.push(task));
+        }
+        for task in others {
+            let header = *task.header();
+            self.dispatch_far(task, &header);
+        }
+    }
+
+    fn run_turn(&mut self, band: usize, class: usize) {
+        let start = self.clock.ticks();
+        let mut before = start;
+        loop {
+            let per_task = self.queues.ring(band, class).ticks_per_task;
+            let limit = match per_task {
+                0 => 1,
+                ticks => (self.limits.chunk / ticks).clamp(1, CHUNK as u64) as usize,
+            };
+            let count = self.run_chunk(band, class, limit);
+            let now = self.clock.ticks();
+            self.account(band, class, count, now.wrapping_sub(before));
+            before = now;
+            if count < limit
+                || now.wrapping_sub(start) >= self.limits.turn
+                || self.interrupted(band)
+            {
+                break;
+            }
+        }
+        let taken = before.wrapping_sub(start);
+        self.queues.charge(band, class, taken);
+        bump(&self.counters().busy_ticks, taken);
+        bump(&self.counters().turns, 1);
+    }
+
+    /// Whether the turn should end before its time: something more urgent is there, or a worker
+    /// of the island has nothing to do.
+    #[inline]
+    fn interrupted(&self, band: usize) -> bool {
+        let worker = &self.shared.workers[usize::from(self.id.0)];
+        self.queues.goes_before(band)
+            || worker.inboxes[..band].iter().any(|inbox| !inbox.is_empty())
+            || self.others_idle()
+            || self.shared.phase.load(Ordering::Relaxed) == STOPPING
+    }
+
+    #[inline]
+    fn others_idle(&self) -> bool {
+        let island = &self.shared.islands[usize::from(self.island.0)];
+        island.idle.load(Ordering::Relaxed) & !self.me().bit != 0
+    }
+
+    /// Runs up to `limit` tasks of a ring; a panic ends its task alone.
+    fn run_chunk(&mut self, band: usize, class: usize, limit: usize) -> usize {
+        let mut count = 0;
+        loop {
+            let all = catch_unwind(AssertUnwindSafe(|| {
+                while count < limit {
+                    let Some(task) = self.queues.pop(band, class, self.limits.distance) else {
+                        break;
+                    };
+                    self.kinds[count] = task.kind();
+                    count += 1;
+                    self.run_task(task);
+                }
+            }));
+            match all {
+                Ok(()) => return count,
+                Err(payload) => self.panicked(payload),
+            }
+        }
+    }
+
+    #[inline]
+    fn run_task(&mut self, task: TaskRef) {
+        self.current = *task.header();
+        if self.current.annotation.target_kind == TargetKind::Home && self.sent_elsewhere() {
+            let header = self.current;
+            return self.dispatch_far(task, &header);
+        }
+        self.running = Some(task);
+        let stopped = self.shared.groups.get(self.current.group).is_some_and(|g| g.stopped());
+        if stopped || self.shared.phase.load(Ordering::Relaxed) == STOPPING {
+            bump(&self.counters().dropped, 1);
+            return self.end_task();
+        }
+        match slot::run(self) {
+            Step::Done => self.end_task(),
+            Step::Again(annotation) => self.again(annotation),
+        }
+    }
+
+    /// Whether the running task came here while its home was latched, and has to go home now.
+    #[inline]
+    fn sent_elsewhere(&self) -> bool {
+        let home = self.current.annotation.target;
+        home != self.id.0 && self.mode_of(WorkerId(home)) != Mode::Latched
+    }
+
+    #[inline]
+    fn again(&mut self, annotation: Annotation) {
+        let mut task = self.running.take().expect("it has run");
+        let annotation = self.resolve(annotation);
+        let header = task.header_mut();
+        if annotation.carries != header.annotation.carries {
+            if annotation.carries {
+                header.tag = self.epoch.tag();
+                self.epoch.begin(header.tag, &self.shared.epochs);
+            } else {
+                self.epoch.end(header.tag, &self.shared.epochs);
+            }
+        }
+        header.annotation = annotation;
+        let header = *header;
+        self.dispatch(task, &header);
+    }
+
+    /// Ends the task that `running` holds.
+    #[inline]
+    fn end_task(&mut self) {
+        let task = self.running.take().expect("it has run");
+        self.pool.release(task);
+        self.uncount();
+    }
+
+    /// Takes the current task out of all counts.
+    #[inline]
+    fn uncount(&mut self) {
+        self.finished += 1;
+        if self.current.annotation.carries {
+            self.epoch.end(self.current.tag, &self.shared.epochs);
+        }
+        if self.current.holds_credit {
+            self.purse.give(ClassId(self.current.annotation.class));
+        }
+        self.count(self.current.group, -1);
+    }
+
+    #[cold]
+    fn panicked(&mut self, payload: Box<dyn Any + Send>) {
+        let message = message_of(&*payload);
+        bump(&self.counters().panics, 1);
+        match self.shared.groups.get(self.current.group) {
+            Some(group) => group.fail(&message),
+            None => *self.shared.incidents.last_panic.lock() = Some(message),
+        }
+        if let Some(task) = self.running.take() {
+            // What a destructor panics with is dropped too: the task has failed already.
+            let pool = &mut self.pool;
+            let _ = catch_unwind(AssertUnwindSafe(|| pool.release(task)));
+        }
+        self.uncount();
+    }
+
+    /// Notes what a chunk took.
+    #[inline]
+    fn account(&mut self, band: usize, class: usize, count: usize, ticks: u64) {
+        if count == 0 {
+            return;
+        }
+        let ring = self.queues.ring(band, class);
+        let per_task = (ticks / count as u64).max(1);
+        ring.ticks_per_task = match ring.ticks_per_task {
+            0 => per_task,
+            before => (3 * before + per_task).div_ceil(4),
+        };
+        if ticks > self.limits.long_task {
+            self.note_long(count, ticks);
+        }
+    }
+
+    /// Names what took so long. A chunk of more than one type names each: one of them did it, and
+    /// the next chunks of this ring are single tasks, as its tasks now count as slow.
+    #[cold]
+    fn note_long(&self, count: usize, ticks: u64) {
+        let mut named: Vec<&'static str> = self.kinds[..count].iter().map(|k| k.name()).collect();
+        named.sort_unstable();
+        named.dedup();
+        for name in named {
+            self.shared.incidents.long_task(name, self.clock.ns(ticks));
+        }
+    }
+
+    /// What is due between turns.
+    fn end_turn(&mut self) {
+        self.current = outside_header();
+        self.turns += 1;
+        self.flush();
+        if self.delta.1 != 0 {
+            self.settle_group();
+        }
+        let counters = self.counters();
+        counters.spawned.store(self.spawned, Ordering::SeqCst);
+        counters.finished.store(self.finished, Ordering::SeqCst);
+        self.purse.settle(&self.shared.credits, false);
+        let garbage = self.epoch.garbage() >= GARBAGE || self.shared.epochs.has_orphans();
+        if garbage && self.turns.is_multiple_of(8) {
+            self.collect();
+        }
+        if self.others_idle() {
+            self.give();
+        }
+    }
+
+    fn collect(&mut self) {
+        let freed = self.epoch.collect(&self.shared.epochs);
+        bump(&self.counters().freed, freed);
+    }
+
+    /// Gives half of what waits to a worker of the island that has nothing to do, if it is worth it.
+    #[cold]
+    fn give(&mut self) {
+        if self.owner != GroupId::NONE {
+            return;
+        }
+        let (tasks, ticks) = self.queues.backlog();
+        if tasks < 2 || ticks < self.limits.give_spinning {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let island = &shared.islands[usize::from(self.island.0)];
+        let idle = island.idle.load(Ordering::Relaxed) & !self.me().bit;
+        let found = island.workers.iter().copied().find(|&id| {
+            let worker = shared.worker(id);
+            idle & worker.bit != 0 && worker.owner() == GroupId::NONE
+        });
+        let Some(target) = found else { return };
+        let worker = shared.worker(target);
+        let parked = worker.state.activity.load(Ordering::Relaxed) == PARKED;
+        if parked && ticks < self.limits.give_parked {
+            return;
+        }
+        if island.idle.fetch_and(!worker.bit, Ordering::AcqRel) & worker.bit == 0 {
+            return;
+        }
+        let mut given = Vec::new();
+        self.queues.give((tasks / 2).min(64), |task| given.push(task));
+        bump(&self.counters().given, given.len() as u64);
+        for task in given {
+            let band = usize::from(task.header().annotation.band);
+            self.send(target, band, task);
+        }
+        self.flush();
+    }
+
+    /// The life of a worker with a thread of its own.
+    pub(crate) fn work(mut self) {
+        self.schedstat = SchedStat::of_this_thread().ok();
+        ON_WORKER.set(true);
+        loop {
+            if self.turn() {
+                continue;
+            }
+            if self.shared.phase.load(Ordering::SeqCst) != RUNNING && self.may_end() {
+                break;
+            }
+            self.idle();
+        }
+        self.epoch.go_offline(&self.shared.epochs);
+        self.epoch.leave(&self.shared.epochs);
+        ON_WORKER.set(false);
+    }
+
+    fn may_end(&mut self) -> bool {
+        if self.shared.phase.load(Ordering::SeqCst) == STOPPING {
+            for task in std::mem::take(&mut self.aside) {
+                self.queues.push(task);
+            }
+        }
+        !self.has_work() && self.shared.quiescent()
+    }
+
+    /// Looks at the inboxes for a while, then sleeps until somebody pushes.
+    fn idle(&mut self) {
+        self.purse.settle(&self.shared.credits, true);
+        self.collect();
+        self.epoch.go_offline(&self.shared.epochs);
+        let shared = Arc::clone(&self.shared);
+        let me = shared.worker(self.id);
+        let idle = &shared.islands[usize::from(self.island.0)].idle;
+        idle.fetch_or(me.bit, Ordering::AcqRel);
+        me.state.activity.store(SPINNING, Ordering::SeqCst);
+        let phase = shared.phase.load(Ordering::SeqCst);
+        let owner = self.owner;
+        let awake = || {
+            !me.inboxes_empty()
+                || shared.phase.load(Ordering::SeqCst) != phase
+                || me.owner() != owner
+        };
+        let start = self.clock.ticks();
+        let dedicated = self.kind == WorkerKind::Dedicated;
+        let in_time = |clock: &Clock, limit| clock.ticks().wrapping_sub(start) < limit;
+        let mut found = awake();
+        while !found
+            && phase == RUNNING
+            && (dedicated || (!cfg!(shuttle) && in_time(&self.clock, self.limits.spin)))
+        {
+            hint::spin_loop();
+            found = awake();
+        }
+        if !found && phase == RUNNING && self.kind == WorkerKind::Shared {
+            self.leave_garbage();
+            me.state.activity.store(PARKED, Ordering::SeqCst);
+            if awake() {
+                me.state.activity.store(BUSY, Ordering::SeqCst);
+            }
+            bump(&me.counters.parks, 1);
+            while me.state.activity.load(Ordering::SeqCst) == PARKED {
+                thread::park();
+            }
+        } else if phase != RUNNING {
+            thread::yield_now();
+        }
+        me.state.activity.store(BUSY, Ordering::SeqCst);
+        idle.fetch_and(!me.bit, Ordering::AcqRel);
+    }
+
+    /// A worker that sleeps frees nothing: others get its garbage.
+    fn leave_garbage(&mut self) {
+        for _ in 0..3 {
+            if self.epoch.garbage() == 0 {
+                return;
+            }
+            self.collect();
+        }
+        self.epoch.leave(&self.shared.epochs);
+    }
+}
+
+/// What holds where no task runs.
+fn outside_header() -> Header {
+    let mut annotation = Annotation::new();
+    annotation.band = Priority::Normal as u8;
+    annotation.class = 0;
+    Header { annotation, group: GroupId::NONE, tag: 0, holds_credit: false }
+}
+
+/// Text of a panic.
+fn message_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&'static str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a value that is no text".to_owned())
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("worker", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,443 @@
+//! Groups of tasks: placed together, awaited together, aborted together ([P3] §5, Figure 5).
+//!
+//! | [P3] | here |
+//! |---|---|
+//! | `bas_task_create` | [`Group::task`], [`Group::pull`] |
+//! | `bas_ptask_create` | [`crate::Runtime::group`] |
+//! | `bas_ptask_enqueue(ptask, locality)` | [`Group::enqueue`] |
+//! | `bas_wait` | [`RunningGroup::wait`], or awaiting it |
+//! | `bas_abort` | [`RunningGroup::abort`] |
+//!
+//! A task that a task of the group spawns belongs to the group. The group lives in a table of the
+//! runtime, and tasks name it by number.
+//!
+//! Invariants:
+//! 1. `live` is never below the number of the group's tasks that wait or run. Workers add and
+//!    subtract in batches, but never push a task to another worker before its `+1` is in `live`.
+//! 2. A number is given out again only when `live` is 0 and no handle is left.
+
+use crate::annotation::{Annotation, IslandId, WorkerId};
+use crate::morsel::{Morsels, Puller};
+use crate::runtime;
+use crate::shared::Shared;
+use crate::slot::TaskRef;
+use crate::task::Task;
+use halcyon_base::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use halcyon_base::sync::{Arc, Condvar, Mutex};
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context as Polled, Poll, Waker};
+use std::time::Duration;
+
+/// A group's place in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupId(pub(crate) u32);
+
+impl GroupId {
+    pub(crate) const NONE: GroupId = GroupId(u32::MAX);
+}
+
+/// How many groups a runtime can have at once.
+pub(crate) const GROUPS: usize = 4096;
+
+const RUNNING: u32 = 0;
+const ABORTED: u32 = 1;
+const FAILED: u32 = 2;
+
+/// One row of the table.
+#[repr(align(128))]
+#[derive(Default)]
+pub(crate) struct GroupState {
+    /// Tasks that wait or run, at least.
+    live: AtomicI64,
+    /// `RUNNING`, `ABORTED` or `FAILED`.
+    state: AtomicU32,
+    /// Island its tasks stay on, plus 1; 0: any.
+    island: AtomicU32,
+    inner: Mutex<Inner>,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Message of the first panic.
+    failure: Option<String>,
+    wakers: Vec<Waker>,
+    /// Workers that only this group may use.
+    owned: Vec<WorkerId>,
+    /// The last handle is gone.
+    released: bool,
+}
+
+impl GroupState {
+    /// Whether its tasks are to be dropped instead of run.
+    #[inline]
+    pub(crate) fn stopped(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != RUNNING
+    }
+
+    pub(crate) fn island(&self) -> Option<IslandId> {
+        self.island.load(Ordering::Relaxed).checked_sub(1).map(|island| IslandId(island as u16))
+    }
+
+    pub(crate) fn add(&self, tasks: i64) {
+        self.live.fetch_add(tasks, Ordering::SeqCst);
+    }
+
+    /// Notes the first panic; the group's other tasks are dropped.
+    pub(crate) fn fail(&self, message: &str) {
+        let mut inner = self.inner.lock();
+        inner.failure.get_or_insert_with(|| message.to_owned());
+        self.state.store(FAILED, Ordering::SeqCst);
+    }
+
+    fn outcome(&self, inner: &Inner) -> Result<(), GroupError> {
+        match self.state.load(Ordering::SeqCst) {
+            RUNNING => Ok(()),
+            ABORTED => Err(GroupError::Aborted),
+            _ => Err(GroupError::Panicked(inner.failure.clone().unwrap_or_default())),
+        }
+    }
+}
+
+/// The groups of a runtime.
+pub(crate) struct GroupTable {
+    states: Box<[GroupState]>,
+    free: Mutex<Vec<u32>>,
+}
+
+impl GroupTable {
+    pub(crate) fn new() -> GroupTable {
+        let states = (0..GROUPS).map(|_| GroupState::default()).collect();
+        GroupTable { states, free: Mutex::new((0..GROUPS as u32).rev().collect()) }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: GroupId) -> Option<&GroupState> {
+        self.states.get(id.0 as usize)
+    }
+
+    fn state(&self, id: GroupId) -> &GroupState {
+        &self.states[id.0 as usize]
+    }
+
+    /// Subtracts ended tasks; the last one ends the group's run.
+    pub(crate) fn subtract(&self, id: GroupId, tasks: i64, shared: &Shared) {
+        let state = self.state(id);
+        if state.live.fetch_sub(tasks, Ordering::SeqCst) == tasks {
+            self.ended(id, shared);
+        }
+    }
+
+    #[cold]
+    fn ended(&self, id: GroupId, shared: &Shared) {
+        let state = self.state(id);
+        let mut inner = state.inner.lock();
+        if state.live.load(Ordering::SeqCst) != 0 {
+            return;
+        }
+        for worker in std::mem::take(&mut inner.owned) {
+            shared.release_worker(worker);
+        }
+        state.done.notify_all();
+        let wakers = std::mem::take(&mut inner.wakers);
+        if inner.released {
+            self.recycle(id, &mut inner);
+        }
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn recycle(&self, id: GroupId, inner: &mut Inner) {
+        *inner = Inner::default();
+        let state = self.state(id);
+        state.state.store(RUNNING, Ordering::SeqCst);
+        state.island.store(0, Ordering::SeqCst);
+        self.free.lock().push(id.0);
+    }
+}
+
+/// The right to name a group; the number is given back with the last one.
+struct Lease {
+    shared: Arc<Shared>,
+    id: GroupId,
+}
+
+impl Lease {
+    fn state(&self) -> &GroupState {
+        self.shared.groups.state(self.id)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let state = self.state();
+        let mut inner = state.inner.lock();
+        if state.live.load(Ordering::SeqCst) == 0 {
+            self.shared.groups.recycle(self.id, &mut inner);
+        } else {
+            inner.released = true;
+        }
+    }
+}
+
+/// Where a group's tasks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locality {
+    /// All on one island, the least busy one ([P3]'s rule).
+    OneIsland,
+    /// All on this island.
+    Island(IslandId),
+    /// Anywhere.
+    Spread,
+    /// On `workers` workers of this island that nobody else uses until the group ends. Tasks of
+    /// others whose resource is at home there wait as long.
+    Dedicated {
+        /// The island.
+        island: IslandId,
+        /// How many of its workers.
+        workers: usize,
+    },
+}
+
+/// Why a group was not enqueued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EnqueueError {
+    /// The runtime has no such island.
+    NoSuchIsland(IslandId),
+    /// Only `free` workers of the island belong to no group. Worth retrying once a group ends.
+    NotFree {
+        /// Workers without a group.
+        free: usize,
+    },
+    /// The runtime is shutting down.
+    ShutDown,
+}
+
+impl fmt::Display for EnqueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EnqueueError::NoSuchIsland(island) => write!(f, "there is no island {}", island.0),
+            EnqueueError::NotFree { free } => write!(f, "only {free} workers are free"),
+            EnqueueError::ShutDown => f.write_str("the runtime is shutting down"),
+        }
+    }
+}
+
+impl Error for EnqueueError {}
+
+/// Why a group did not come to a good end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// Somebody aborted it.
+    Aborted,
+    /// A task panicked with this message; the others were dropped.
+    Panicked(String),
+    /// The time given to [`RunningGroup::wait_for`] is over; the group goes on.
+    TimedOut,
+    /// A simulated runtime has nothing left to run, and the group has not ended.
+    Stuck,
+}
+
+impl fmt::Display for GroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GroupError::Aborted => f.write_str("the group was aborted"),
+            GroupError::Panicked(message) => write!(f, "a task panicked: {message}"),
+            GroupError::TimedOut => f.write_str("the group has not ended in time"),
+            GroupError::Stuck => f.write_str("nothing is left to run, and the group has not ended"),
+        }
+    }
+}
+
+impl Error for GroupError {}
+
+/// Makes a worker's share in a source of morsels.
+type MakePuller = Box<dyn Fn(WorkerId, &Shared) -> TaskRef + Send>;
+
+/// A group that is being composed.
+pub struct Group {
+    lease: Arc<Lease>,
+    composed: Vec<TaskRef>,
+    pulls: Vec<MakePuller>,
+}
+
+impl Group {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Group {
+        let id = shared.groups.free.lock().pop().expect("at most 4,096 groups live at once");
+        let lease = Arc::new(Lease { shared: Arc::clone(shared), id: GroupId(id) });
+        Group { lease, composed: Vec::new(), pulls: Vec::new() }
+    }
+
+    /// Adds a task. It holds no credit: a group's memory is what was composed.
+    pub fn task<F>(&mut self, annotation: Annotation, function: F)
+    where
+        F: FnOnce(&mut crate::Context) + Send + 'static,
+    {
+        self.step_task(annotation, crate::task::Once(Some(function)));
+    }
+
+    /// As [`Group::task`], for a [`Task`].
+    pub fn step_task<T: Task>(&mut self, annotation: Annotation, task: T) {
+        let task = self.lease.shared.make_outside(annotation, self.lease.id, false, task);
+        self.composed.push(task);
+    }
+
+    /// Adds work that is pulled: every worker that the group gets asks `source` for morsels until
+    /// there are no more. Nothing is queued but one task per worker.
+    pub fn pull<M: Morsels>(&mut self, annotation: Annotation, source: Arc<M>) {
+        let id = self.lease.id;
+        self.pulls.push(Box::new(move |worker, shared| {
+            let annotation = annotation.place(crate::Place::Worker(worker));
+            let puller = Puller::new(Arc::clone(&source), annotation);
+            shared.make_outside(annotation, id, false, puller)
+        }));
+    }
+
+    /// Hands the tasks to the workers that `locality` names.
+    ///
+    /// Errors: see [`EnqueueError`]; nothing has run then, and the tasks are dropped.
+    pub fn enqueue(mut self, locality: Locality) -> Result<RunningGroup, EnqueueError> {
+        let shared = Arc::clone(&self.lease.shared);
+        if !shared.accepts() {
+            return Err(EnqueueError::ShutDown);
+        }
+        let workers = self.place(locality)?;
+        for make in std::mem::take(&mut self.pulls) {
+            self.composed.extend(workers.iter().map(|&worker| make(worker, &shared)));
+        }
+        let running = RunningGroup { lease: Arc::clone(&self.lease) };
+        let tasks = std::mem::take(&mut self.composed);
+        let state = running.lease.state();
+        if tasks.is_empty() {
+            state.add(1);
+            shared.groups.subtract(running.lease.id, 1, &shared);
+            return Ok(running);
+        }
+        state.add(tasks.len() as i64);
+        shared.inject_spread(tasks, &workers);
+        Ok(running)
+    }
+
+    /// The workers that the group may use.
+    fn place(&self, locality: Locality) -> Result<Vec<WorkerId>, EnqueueError> {
+        let (shared, state) = (&self.lease.shared, self.lease.state());
+        let known = |island: IslandId| {
+            let known = usize::from(island.0) < shared.islands.len();
+            if known { Ok(island) } else { Err(EnqueueError::NoSuchIsland(island)) }
+        };
+        let island = match locality {
+            Locality::Spread => {
+                state.island.store(0, Ordering::SeqCst);
+                return Ok(shared.free_workers(None));
+            }
+            Locality::OneIsland => shared.least_busy_island(),
+            Locality::Island(island) => known(island)?,
+            Locality::Dedicated { island, workers } => {
+                let island = known(island)?;
+                let owned = shared.own_workers(island, workers, self.lease.id)?;
+                state.island.store(u32::from(island.0) + 1, Ordering::SeqCst);
+                state.inner.lock().owned.extend(&owned);
+                return Ok(owned);
+            }
+        };
+        state.island.store(u32::from(island.0) + 1, Ordering::SeqCst);
+        let free = shared.free_workers(Some(island));
+        Ok(if free.is_empty() {
+            shared.islands[usize::from(island.0)].workers.clone()
+        } else {
+            free
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for task in self.composed.drain(..) {
+            self.lease.shared.discard_outside(task);
+        }
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group").field("tasks", &self.composed.len()).finish_non_exhaustive()
+    }
+}
+
+/// A group whose tasks were handed to workers. Dropping it lets the group go on; clones are the
+/// same group.
+#[derive(Clone)]
+pub struct RunningGroup {
+    lease: Arc<Lease>,
+}
+
+impl RunningGroup {
+    /// Waits until every task has ended.
+    ///
+    /// Panics: on a worker, which must never wait.
+    pub fn wait(&self) -> Result<(), GroupError> {
+        self.wait_for(Duration::MAX)
+    }
+
+    /// As [`RunningGroup::wait`], for at most `limit`.
+    pub fn wait_for(&self, limit: Duration) -> Result<(), GroupError> {
+        runtime::outside_workers("waits for a group");
+        let state = self.lease.state();
+        if let Some(result) = self.lease.shared.simulate_until(|| self.is_done()) {
+            result.map_err(|()| GroupError::Stuck)?;
+        }
+        let until = std::time::Instant::now().checked_add(limit);
+        let mut inner = state.inner.lock();
+        while state.live.load(Ordering::SeqCst) != 0 {
+            let left = match until {
+                None => Duration::from_secs(3600),
+                Some(until) => until.saturating_duration_since(std::time::Instant::now()),
+            };
+            if left.is_zero() {
+                return Err(GroupError::TimedOut);
+            }
+            state.done.wait_for(&mut inner, left);
+        }
+        state.outcome(&inner)
+    }
+
+    /// Whether every task has ended.
+    pub fn is_done(&self) -> bool {
+        self.lease.state().live.load(Ordering::SeqCst) == 0
+    }
+
+    /// Stops the group: tasks that wait are dropped, running ones see [`crate::Context::should_stop`].
+    /// Returns at once; [`RunningGroup::wait`] tells when all is quiet.
+    pub fn abort(&self) {
+        let state = self.lease.state();
+        let _ = state.state.compare_exchange(RUNNING, ABORTED, Ordering::SeqCst, Ordering::SeqCst);
+    }
+}
+
+impl fmt::Debug for RunningGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunningGroup").field("done", &self.is_done()).finish_non_exhaustive()
+    }
+}
+
+/// Awaits the group's end.
+impl Future for RunningGroup {
+    type Output = Result<(), GroupError>;
+
+    fn poll(self: Pin<&mut Self>, polled: &mut Polled<'_>) -> Poll<Self::Output> {
+        let state = self.lease.state();
+        let mut inner = state.inner.lock();
+        if state.live.load(Ordering::SeqCst) == 0 {
+            return Poll::Ready(state.outcome(&inner));
+        }
+        if !inner.wakers.iter().any(|waker| waker.will_wake(polled.waker())) {
+            inner.wakers.push(polled.waker().clone());
+        }
+        Poll::Pending
+    }
+}

@@ -1,0 +1,61 @@
+//! Tasks: small pieces of work that run to completion on known workers.
+//!
+//! Words ([P3] §5, [P4] §4.2; DESIGN §7): a *task* runs to its end and never waits; its *annotation*
+//! says what it touches, how urgent it is and where it may run; a *resource* is data whose
+//! accesses are kept apart by the order of tasks instead of by latches; a *group* (P3: ptask) is
+//! tasks that are placed together, awaited together and aborted together; a *worker* is a thread,
+//! an *island* the workers that share a last-level cache; the *control plane* is workers that
+//! share their cores with the rest of the system, the *compute plane* workers that own them.
+//!
+//! ```
+//! use halcyon_task::{Annotation, Config, Locality, Runtime, Shutdown};
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! let runtime = Runtime::new(Config::shared(2)).expect("two threads can be started");
+//! let sum = Arc::new(AtomicU64::new(0));
+//! let mut group = runtime.group();
+//! for number in 1..=10 {
+//!     let sum = Arc::clone(&sum);
+//!     group.task(Annotation::new(), move |cx: &mut halcyon_task::Context| {
+//!         cx.spawn(Annotation::new(), move |_: &mut halcyon_task::Context| {
+//!             sum.fetch_add(number, Ordering::Relaxed);
+//!         });
+//!     });
+//! }
+//! group.enqueue(Locality::OneIsland).expect("there is an island").wait().expect("no task panics");
+//! assert_eq!(sum.load(Ordering::Relaxed), 55);
+//! runtime.shutdown(Shutdown::Drain);
+//! ```
+
+mod annotation;
+mod clock;
+mod context;
+mod counters;
+mod credit;
+mod epoch;
+mod group;
+mod inbox;
+mod morsel;
+mod queues;
+mod reply;
+mod resource;
+mod runtime;
+mod shared;
+mod simulation;
+mod slot;
+mod task;
+
+pub use annotation::{
+    Access, Annotation, BANDS, CLASSES, CacheUse, ClassId, Frequency, IslandId, Place, Plane,
+    Priority, Resource, Synchronisation, WorkerId,
+};
+pub use context::Context;
+pub use counters::{Counters, LongTask, WorkerCounters};
+pub use epoch::Guard;
+pub use group::{EnqueueError, Group, GroupError, Locality, RunningGroup};
+pub use morsel::Morsels;
+pub use reply::{Reply, TaskError};
+pub use resource::{Changed, Latch, Owned, OwnedGuard, Version, WriteGuard};
+pub use runtime::{Busy, Config, Runtime, Shutdown, StartError, WorkerConfig, WorkerKind};
+pub use task::{Step, Task};

@@ -1,0 +1,38 @@
+//! Work that is pulled: nothing is queued, so it grows no memory and stops at once.
+//!
+//! Source: morsels are HyPer's (Leis 2014); sizing them by time is Umbra's (Wagner 2021).
+
+use crate::annotation::Annotation;
+use crate::task::{Step, Task};
+use crate::{Context, Place, WorkerId};
+use halcyon_base::sync::Arc;
+
+/// A source of morsels, shared by the workers of a group.
+pub trait Morsels: Send + Sync + 'static {
+    /// Takes the next morsel and works it off: 0.2 to 1 ms of work. False: there was none left.
+    ///
+    /// Long kernels look at [`Context::should_stop`] once per vector and return early.
+    fn run(&self, worker: WorkerId, cx: &mut Context) -> bool;
+}
+
+/// One worker's share in a source: a task that runs a morsel a step.
+pub(crate) struct Puller<M> {
+    source: Arc<M>,
+    annotation: Annotation,
+}
+
+impl<M: Morsels> Puller<M> {
+    pub(crate) fn new(source: Arc<M>, annotation: Annotation) -> Self {
+        Puller { source, annotation }
+    }
+}
+
+impl<M: Morsels> Task for Puller<M> {
+    fn run(&mut self, cx: &mut Context) -> Step {
+        let worker = cx.worker();
+        if cx.should_stop() || !self.source.run(worker, cx) {
+            return Step::Done;
+        }
+        Step::Again(self.annotation.place(Place::Worker(worker)))
+    }
+}

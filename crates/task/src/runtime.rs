@@ -1,0 +1,420 @@
+//! A runtime: its workers, the doors for threads outside, and its end.
+
+use crate::annotation::{
+    Annotation, CLASSES, ClassId, IslandId, Resource, Synchronisation, WorkerId,
+};
+use crate::clock::Clock;
+use crate::context::{self, Context};
+use crate::counters::{Counters, WorkerCounters};
+use crate::epoch::Guard;
+use crate::group::{Group, GroupId};
+use crate::reply::{Reply, reply};
+use crate::resource::Owned;
+use crate::shared::{DRAINING, Mode, STOPPING, Shared};
+use crate::simulation::Simulation;
+use crate::task::{Once, Task};
+use halcyon_base::sync::atomic::{AtomicU64, Ordering};
+use halcyon_base::sync::{Arc, Mutex, thread};
+use halcyon_machine::affinity;
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// How a worker uses its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerKind {
+    /// It shares the core with everything else: it sleeps when it has nothing to do.
+    Shared,
+    /// It owns the core: it never sleeps.
+    Dedicated,
+}
+
+/// One worker of a [`Config`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerConfig {
+    /// How it uses its core.
+    pub kind: WorkerKind,
+    /// The processors it may run on; empty: all that the process may use.
+    pub cpus: Vec<u32>,
+    /// The island it belongs to.
+    pub island: IslandId,
+}
+
+/// What a runtime is made of.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The workers; islands are numbered from 0 without gaps.
+    pub workers: Vec<WorkerConfig>,
+    /// Root tasks of a class that may be under way.
+    pub credits: [u32; CLASSES],
+    /// Weights of the classes within a band; at least 1.
+    pub weights: [u32; CLASSES],
+    /// The lowest band that waits gets a tick for each so many that others take. 40: 2.4 %.
+    pub floor: u32,
+    /// How many tasks ahead their annotated lines are fetched.
+    pub prefetch_distance: usize,
+    /// How long a worker stays with one class of a band.
+    pub turn: Duration,
+    /// How long a shared worker looks for work before it sleeps.
+    pub spin: Duration,
+    /// A task that takes longer is counted by name.
+    pub long_task: Duration,
+    /// Leave synchronisation by scheduling on a worker that waits for its core for over this share
+    /// of the time, in per mille; 0: never.
+    pub run_delay_per_mille: u32,
+}
+
+impl Config {
+    /// Workers and islands as given, everything else as usual.
+    pub fn new(workers: Vec<WorkerConfig>) -> Config {
+        Config {
+            workers,
+            credits: [65_536; CLASSES],
+            weights: [1; CLASSES],
+            floor: 40,
+            prefetch_distance: 4,
+            turn: Duration::from_micros(20),
+            spin: Duration::from_micros(15),
+            long_task: Duration::from_millis(2),
+            run_delay_per_mille: 10,
+        }
+    }
+
+    /// `count` workers that share their cores, in one island.
+    pub fn shared(count: usize) -> Config {
+        let worker = WorkerConfig { kind: WorkerKind::Shared, cpus: vec![], island: IslandId(0) };
+        Config::new(vec![worker; count])
+    }
+
+    /// A worker on each of `cpus`, in one island, that owns it.
+    pub fn dedicated(cpus: &[u32]) -> Config {
+        let worker = |&cpu: &u32| WorkerConfig {
+            kind: WorkerKind::Dedicated,
+            cpus: vec![cpu],
+            island: IslandId(0),
+        };
+        Config::new(cpus.iter().map(worker).collect())
+    }
+
+    fn check(&self) -> Result<(), StartError> {
+        let islands = self.workers.iter().map(|worker| usize::from(worker.island.0));
+        let mut members = vec![0; self.workers.len()];
+        for island in islands {
+            *members.get_mut(island).ok_or(StartError::IslandsWithGaps)? += 1;
+        }
+        let last = members.iter().rposition(|&count| count > 0).ok_or(StartError::NoWorkers)?;
+        if members[..last].contains(&0) {
+            return Err(StartError::IslandsWithGaps);
+        }
+        if members.iter().any(|&count| count > 64) || self.workers.len() > 1024 {
+            return Err(StartError::TooManyWorkers);
+        }
+        if self.weights.contains(&0) || self.floor == 0 {
+            return Err(StartError::ZeroWeight);
+        }
+        Ok(())
+    }
+}
+
+/// Why a runtime was not started.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A runtime without workers runs nothing.
+    NoWorkers,
+    /// Some island between 0 and the last one has no worker.
+    IslandsWithGaps,
+    /// Over 64 workers in an island, or over 1,024 in all.
+    TooManyWorkers,
+    /// A weight, or the floor, is 0.
+    ZeroWeight,
+    /// The operating system gave no thread, or not the processors that were asked for.
+    System(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::NoWorkers => f.write_str("a runtime needs a worker"),
+            StartError::IslandsWithGaps => f.write_str("islands are numbered without gaps"),
+            StartError::TooManyWorkers => {
+                f.write_str("at most 64 workers in an island, and 1,024 in all")
+            }
+            StartError::ZeroWeight => f.write_str("weights and floor are at least 1"),
+            StartError::System(error) => write!(f, "a worker could not be started: {error}"),
+        }
+    }
+}
+
+impl Error for StartError {}
+
+/// A class has no credit left, or the runtime is shutting down; the task comes back.
+pub struct Busy<T> {
+    /// The class without credit.
+    pub class: ClassId,
+    /// What was to be spawned.
+    pub task: T,
+}
+
+impl<T> fmt::Display for Busy<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "class {} has no credit left", self.class.0)
+    }
+}
+
+impl<T> fmt::Debug for Busy<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Busy").field("class", &self.class).finish_non_exhaustive()
+    }
+}
+
+impl<T> Error for Busy<T> {}
+
+/// What becomes of tasks that wait when a runtime ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// They run, and so does what they spawn.
+    Drain,
+    /// They are dropped.
+    Abort,
+}
+
+/// Workers, and the doors to them for threads outside. Dropping it aborts what waits and joins the
+/// workers.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+}
+
+/// Panics on a worker: nothing may wait there.
+pub(crate) fn outside_workers(what: &str) {
+    assert!(!context::is_worker(), "a task {what}, and would keep its worker from working");
+}
+
+impl Runtime {
+    /// Starts the workers.
+    ///
+    /// Errors: see [`StartError`]; no thread is left then.
+    pub fn new(config: Config) -> Result<Runtime, StartError> {
+        config.check()?;
+        let shared = Arc::new(Shared::new(config, Clock::tsc(), None));
+        let runtime = Runtime { shared: Arc::clone(&shared), threads: Mutex::default() };
+        let (started, results) = std::sync::mpsc::channel();
+        for number in 0..shared.workers.len() {
+            let (worker, started) =
+                (Context::new(WorkerId(number as u16), &shared), started.clone());
+            let run = move || {
+                let cpus = &worker.shared.config.workers[number].cpus;
+                let placed = if cpus.is_empty() { Ok(()) } else { affinity::set(cpus) };
+                let _ = worker.shared.workers[number].thread.set(thread::current());
+                let go = placed.is_ok();
+                let _ = started.send(placed);
+                drop(started);
+                if go {
+                    worker.work();
+                }
+            };
+            let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(run);
+            runtime.threads.lock().push(thread.map_err(StartError::System)?);
+        }
+        drop(started);
+        if !cfg!(shuttle) {
+            results.into_iter().collect::<io::Result<()>>().map_err(StartError::System)?;
+        }
+        Ok(runtime)
+    }
+
+    /// The deterministic twin: the same workers on the calling thread, in an order that `seed`
+    /// decides, in virtual time. It runs while somebody waits for a group or a reply, or by
+    /// [`Runtime::run_until_idle`].
+    pub fn simulated(config: Config, seed: u64) -> Result<Runtime, StartError> {
+        config.check()?;
+        let now = Arc::new(AtomicU64::new(1));
+        let simulation = Simulation::new(seed, &now);
+        let shared = Arc::new(Shared::new(config, Simulation::clock(&now), Some(simulation)));
+        for number in 0..shared.workers.len() {
+            let worker = Context::new(WorkerId(number as u16), &shared);
+            shared.simulation.as_ref().expect("it is simulated").lock().add(worker);
+        }
+        Ok(Runtime { shared, threads: Mutex::default() })
+    }
+
+    /// Runs a simulated runtime until nothing is left to run.
+    ///
+    /// Panics: if the runtime has threads.
+    pub fn run_until_idle(&self) {
+        outside_workers("drives a simulation");
+        self.shared.simulate_until(|| false).expect("a simulated runtime").unwrap_or(());
+    }
+
+    /// How many workers there are.
+    pub fn worker_count(&self) -> usize {
+        self.shared.workers.len()
+    }
+
+    /// How many islands there are.
+    pub fn island_count(&self) -> usize {
+        self.shared.islands.len()
+    }
+
+    /// A resource; homes are given out in turn.
+    pub fn resource(&self, synchronisation: Synchronisation) -> Resource {
+        let turn = self.shared.next_home.fetch_add(1, Ordering::Relaxed);
+        Resource::new(WorkerId((turn % self.worker_count()) as u16), synchronisation)
+    }
+
+    /// A value that tasks of `resource` change without a latch.
+    pub fn own<T: Send>(&self, resource: Resource, value: T) -> Owned<T> {
+        assert!(usize::from(resource.home().0) < self.worker_count(), "its home is a worker");
+        Owned::new(resource, self.shared.id, value)
+    }
+
+    /// Spawns a root task from outside; waits while its class has no credit.
+    ///
+    /// Errors: the runtime is shutting down. Panics: on a worker, which must never wait.
+    pub fn spawn<F>(&self, annotation: Annotation, function: F) -> Result<(), Busy<F>>
+    where
+        F: FnOnce(&mut Context) + Send + 'static,
+    {
+        outside_workers("waits for a credit");
+        let class = class_of(&annotation);
+        let credits = &self.shared.credits[usize::from(class.0)];
+        let taken = match &self.shared.simulation {
+            None => credits.take(|| self.shared.accepts()),
+            Some(_) => {
+                let mut taken = credits.try_take(1) == 1;
+                if !taken {
+                    self.run_until_idle();
+                    taken = credits.try_take(1) == 1;
+                }
+                taken
+            }
+        };
+        if !taken || !self.shared.accepts() {
+            credits.give(i64::from(taken));
+            return Err(Busy { class, task: function });
+        }
+        self.inject(annotation, Once(Some(function)));
+        Ok(())
+    }
+
+    /// Spawns a root task from outside, unless its class has no credit left.
+    pub fn try_spawn<F>(&self, annotation: Annotation, function: F) -> Result<(), Busy<F>>
+    where
+        F: FnOnce(&mut Context) + Send + 'static,
+    {
+        let class = class_of(&annotation);
+        let credits = &self.shared.credits[usize::from(class.0)];
+        if !self.shared.accepts() || credits.try_take(1) == 0 {
+            return Err(Busy { class, task: function });
+        }
+        self.inject(annotation, Once(Some(function)));
+        Ok(())
+    }
+
+    fn inject<T: Task>(&self, annotation: Annotation, task: T) {
+        let task = self.shared.make_outside(annotation, GroupId::NONE, true, task);
+        self.shared.inject(task);
+    }
+
+    /// Spawns a task that has a result: wait for it on a thread, or await it.
+    ///
+    /// Errors: as [`Runtime::spawn`].
+    pub fn submit<R, F>(&self, annotation: Annotation, function: F) -> Result<Reply<R>, Busy<()>>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut Context) -> R + Send + 'static,
+    {
+        let (give, wait) = reply(&self.shared);
+        let spawned = self.spawn(annotation, move |cx: &mut Context| give.give(function(cx)));
+        spawned.map(|()| wait).map_err(|busy| Busy { class: busy.class, task: () })
+    }
+
+    /// A group, to be composed and enqueued.
+    pub fn group(&self) -> Group {
+        Group::new(&self.shared)
+    }
+
+    /// Keeps what this thread reads behind optimistic readers from being freed, while the guard
+    /// lives. Hold it briefly: nothing is freed meanwhile.
+    pub fn pin(&self) -> Guard {
+        Guard::new(&self.shared)
+    }
+
+    /// What the workers have done so far.
+    pub fn counters(&self) -> Counters {
+        let shared = &self.shared;
+        let workers = shared.workers.iter().map(|worker| {
+            let counters = &worker.counters;
+            let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+            WorkerCounters {
+                spawned: load(&counters.spawned),
+                finished: load(&counters.finished),
+                turns: load(&counters.turns),
+                pushed: load(&counters.pushed),
+                given: load(&counters.given),
+                parks: load(&counters.parks),
+                panics: load(&counters.panics),
+                dropped: load(&counters.dropped),
+                busy_ns: shared.clock.ns(load(&counters.busy_ticks)),
+                run_delay_ns: load(&counters.run_delay_ns),
+                freed: load(&counters.freed),
+                switches: load(&counters.switches),
+                latched: worker.mode() != Mode::Scheduled,
+            }
+        });
+        Counters {
+            workers: workers.collect(),
+            injected: shared.injected.load(Ordering::Relaxed),
+            long_tasks: shared.incidents.long_tasks(),
+            last_panic: shared.incidents.last_panic.lock().clone(),
+        }
+    }
+
+    /// Ends the runtime and joins every thread.
+    ///
+    /// Panics: on a worker.
+    pub fn shutdown(self, how: Shutdown) {
+        self.end(how);
+    }
+
+    fn end(&self, how: Shutdown) {
+        outside_workers("waits for its runtime to end");
+        let phase = if how == Shutdown::Drain { DRAINING } else { STOPPING };
+        self.shared.phase.fetch_max(phase, Ordering::SeqCst);
+        self.shared.wake_all();
+        if let Some(simulation) = &self.shared.simulation {
+            let mut simulation = simulation.lock();
+            simulation.run_until(|| false);
+            return;
+        }
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            thread.join().expect("workers catch what tasks panic with");
+        }
+        self.shared.epochs.clear();
+    }
+}
+
+fn class_of(annotation: &Annotation) -> ClassId {
+    ClassId(if usize::from(annotation.class) < CLASSES { annotation.class } else { 0 })
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if context::is_worker() {
+            // The last handle went with a task: the workers end by themselves.
+            self.shared.phase.fetch_max(STOPPING, Ordering::SeqCst);
+            return self.shared.wake_all();
+        }
+        self.end(Shutdown::Abort);
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("workers", &self.worker_count()).finish_non_exhaustive()
+    }
+}

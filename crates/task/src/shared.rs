@@ -1,0 +1,417 @@
+//! What the workers of a runtime and the threads outside share.
+
+use crate::annotation::{
+    Annotation, BANDS, CLASSES, INHERIT, IslandId, Plane, TargetKind, WorkerId,
+};
+use crate::clock::Clock;
+use crate::counters::{Incidents, Published};
+use crate::credit::Credits;
+use crate::epoch::Epochs;
+use crate::group::{EnqueueError, GroupId, GroupTable};
+use crate::inbox::Inbox;
+use crate::runtime::{Config, WorkerKind};
+use crate::simulation::Simulation;
+use crate::slot::{Chain, Header, Pool, TaskRef};
+use crate::task::Task;
+use halcyon_base::sync::Mutex;
+use halcyon_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use halcyon_base::sync::thread::Thread;
+use std::sync::OnceLock;
+
+/// How the resources at home at a worker are synchronised.
+///
+/// The worker alone changes it, between tasks. From `Latched` it goes over `Draining` until two
+/// epochs have passed, in which every worker was between tasks: only then can no task that
+/// began under `Latched` be left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mode {
+    /// By scheduling: at home, without a latch.
+    Scheduled = 0,
+    /// Tasks go home again, but take the latch, as some elsewhere may still hold it.
+    Draining = 1,
+    /// Anywhere, with the latch.
+    Latched = 2,
+}
+
+/// It runs tasks.
+pub(crate) const BUSY: u32 = 0;
+/// It has nothing to do and looks at its inboxes all the time.
+pub(crate) const SPINNING: u32 = 1;
+/// It sleeps, and must be woken.
+pub(crate) const PARKED: u32 = 2;
+
+/// The runtime takes work.
+pub(crate) const RUNNING: u32 = 0;
+/// It takes no more from outside, and ends when all is done.
+pub(crate) const DRAINING: u32 = 1;
+/// What waits is dropped.
+pub(crate) const STOPPING: u32 = 2;
+
+/// What others see of a worker.
+pub(crate) struct WorkerShared {
+    pub(crate) inboxes: [Inbox; BANDS],
+    pub(crate) state: State,
+    pub(crate) thread: OnceLock<Thread>,
+    pub(crate) island: IslandId,
+    /// Its bit in its island's mask.
+    pub(crate) bit: u64,
+    pub(crate) kind: WorkerKind,
+    pub(crate) counters: Published,
+}
+
+/// What producers look at after a push; changes seldom.
+#[repr(align(128))]
+pub(crate) struct State {
+    /// [`BUSY`], [`SPINNING`] or [`PARKED`].
+    pub(crate) activity: AtomicU32,
+    /// A [`Mode`].
+    pub(crate) mode: AtomicU8,
+    /// The dedicated group that owns it, or [`GroupId::NONE`].
+    pub(crate) owner: AtomicU32,
+}
+
+impl WorkerShared {
+    pub(crate) fn new(kind: WorkerKind, island: IslandId, place: usize) -> WorkerShared {
+        WorkerShared {
+            inboxes: Default::default(),
+            state: State {
+                activity: AtomicU32::new(BUSY),
+                mode: AtomicU8::new(Mode::Scheduled as u8),
+                owner: AtomicU32::new(GroupId::NONE.0),
+            },
+            thread: OnceLock::new(),
+            island,
+            bit: 1 << (place % 64),
+            kind,
+            counters: Published::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn mode(&self) -> Mode {
+        match self.state.mode.load(Ordering::Acquire) {
+            0 => Mode::Scheduled,
+            1 => Mode::Draining,
+            _ => Mode::Latched,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn owner(&self) -> GroupId {
+        GroupId(self.state.owner.load(Ordering::Acquire))
+    }
+
+    /// Wakes it if it sleeps. The push before is sequentially consistent, and the worker looks at
+    /// its inboxes after it has said that it parks: one of the two sees the other.
+    #[inline]
+    pub(crate) fn wake(&self) {
+        if self.state.activity.load(Ordering::SeqCst) == PARKED {
+            self.wake_parked();
+        }
+    }
+
+    #[cold]
+    fn wake_parked(&self) {
+        let parked = self.state.activity.swap(BUSY, Ordering::SeqCst) == PARKED;
+        if parked && let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    pub(crate) fn push(&self, band: usize, chain: &mut Chain) {
+        self.inboxes[band].push(chain);
+        self.wake();
+    }
+
+    pub(crate) fn inboxes_empty(&self) -> bool {
+        self.inboxes.iter().all(Inbox::is_empty)
+    }
+}
+
+/// Workers that share a last-level cache.
+#[repr(align(128))]
+pub(crate) struct Island {
+    pub(crate) workers: Vec<WorkerId>,
+    /// A bit for each worker that has nothing to do.
+    pub(crate) idle: AtomicU64,
+}
+
+pub(crate) struct Shared {
+    /// Tells runtimes apart.
+    pub(crate) id: u64,
+    pub(crate) workers: Box<[WorkerShared]>,
+    pub(crate) islands: Box<[Island]>,
+    pub(crate) groups: GroupTable,
+    pub(crate) epochs: Epochs,
+    pub(crate) credits: Box<[Credits]>,
+    pub(crate) phase: AtomicU32,
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) incidents: Incidents,
+    /// Tasks that came from outside; counted before anybody can see them.
+    pub(crate) injected: AtomicU64,
+    pub(crate) outside: Mutex<Pool>,
+    pub(crate) next_home: AtomicUsize,
+    next_worker: AtomicUsize,
+    pub(crate) simulation: Option<Mutex<Simulation>>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config, clock: Clock, simulation: Option<Simulation>) -> Shared {
+        static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let island_count = config.workers.iter().map(|w| usize::from(w.island.0) + 1).max();
+        let mut islands: Vec<Island> = (0..island_count.unwrap_or(0))
+            .map(|_| Island { workers: Vec::new(), idle: AtomicU64::new(0) })
+            .collect();
+        let workers = config.workers.iter().enumerate().map(|(number, worker)| {
+            let island = &mut islands[usize::from(worker.island.0)];
+            island.workers.push(WorkerId(number as u16));
+            WorkerShared::new(worker.kind, worker.island, island.workers.len() - 1)
+        });
+        let workers: Box<[WorkerShared]> = workers.collect();
+        Shared {
+            id: NEXT_ID.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            epochs: Epochs::new(workers.len()),
+            groups: GroupTable::new(),
+            credits: Credits::by_class(config.credits),
+            phase: AtomicU32::new(RUNNING),
+            clock,
+            incidents: Incidents::default(),
+            injected: AtomicU64::new(0),
+            outside: Mutex::new(Pool::new(WorkerId(workers.len() as u16))),
+            next_home: AtomicUsize::new(0),
+            next_worker: AtomicUsize::new(0),
+            simulation: simulation.map(Mutex::new),
+            islands: islands.into_boxed_slice(),
+            workers,
+            config,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn worker(&self, id: WorkerId) -> &WorkerShared {
+        &self.workers[usize::from(id.0)]
+    }
+
+    pub(crate) fn accepts(&self) -> bool {
+        self.phase.load(Ordering::SeqCst) == RUNNING
+    }
+
+    /// A task made by a thread outside the workers.
+    pub(crate) fn make_outside<T: Task>(
+        &self,
+        mut annotation: Annotation,
+        group: GroupId,
+        holds_credit: bool,
+        task: T,
+    ) -> TaskRef {
+        if annotation.band == INHERIT {
+            annotation.band = crate::Priority::Normal as u8;
+        }
+        if annotation.class == INHERIT {
+            annotation.class = 0;
+        }
+        let tag = if annotation.carries { self.epochs.begin_outside() } else { 0 };
+        let header = Header { annotation, group, tag, holds_credit };
+        self.outside.lock().make(header, task)
+    }
+
+    /// Drops a task from outside that was never injected.
+    pub(crate) fn discard_outside(&self, task: TaskRef) {
+        let header = *task.header();
+        if header.annotation.carries {
+            self.epochs.end_outside(header.tag);
+        }
+        if header.holds_credit {
+            self.credits[usize::from(header.annotation.class)].give(1);
+        }
+        self.outside.lock().release(task);
+    }
+
+    /// Hands a task to the worker that its annotation asks for.
+    pub(crate) fn inject(&self, task: TaskRef) {
+        let target = self.target(&task.header().annotation, None);
+        self.inject_at(target, task);
+    }
+
+    fn inject_at(&self, target: WorkerId, task: TaskRef) {
+        self.injected.fetch_add(1, Ordering::SeqCst);
+        let band = usize::from(task.header().annotation.band);
+        let mut chain = Chain::default();
+        chain.push(task);
+        self.worker(target).push(band, &mut chain);
+    }
+
+    /// Hands a group's tasks to `workers`, in turn where the annotation leaves it open.
+    pub(crate) fn inject_spread(&self, tasks: Vec<TaskRef>, workers: &[WorkerId]) {
+        self.injected.fetch_add(tasks.len() as u64, Ordering::SeqCst);
+        let mut chains: Vec<[Chain; BANDS]> = Vec::new();
+        chains.resize_with(self.workers.len(), Default::default);
+        let mut turns = workers.iter().cycle();
+        for task in tasks {
+            let annotation = task.header().annotation;
+            let target = match annotation.target_kind {
+                TargetKind::Any => turns.next().copied(),
+                _ => None,
+            };
+            let target = target.unwrap_or_else(|| self.target(&annotation, None));
+            chains[usize::from(target.0)][usize::from(annotation.band)].push(task);
+        }
+        for (worker, chains) in self.workers.iter().zip(&mut chains) {
+            for (band, chain) in
+                chains.iter_mut().enumerate().filter(|(_, chain)| chain.count() > 0)
+            {
+                worker.push(band, chain);
+            }
+        }
+    }
+
+    /// The worker for a task with this annotation; `here` is preferred where it will do.
+    pub(crate) fn target(&self, annotation: &Annotation, here: Option<WorkerId>) -> WorkerId {
+        let island = |id: IslandId| self.islands.get(usize::from(id.0));
+        match annotation.target_kind {
+            TargetKind::Home | TargetKind::Worker => {
+                assert!(usize::from(annotation.target) < self.workers.len(), "no such worker");
+                WorkerId(annotation.target)
+            }
+            TargetKind::Island => {
+                let island = island(IslandId(annotation.target)).expect("there is such an island");
+                match here {
+                    Some(here) if island.workers.contains(&here) => here,
+                    _ => self.pick(&island.workers),
+                }
+            }
+            TargetKind::Plane => {
+                let kind = if annotation.target == Plane::Compute as u16 {
+                    WorkerKind::Dedicated
+                } else {
+                    WorkerKind::Shared
+                };
+                let of_kind: Vec<WorkerId> =
+                    self.ids().filter(|&id| self.worker(id).kind == kind).collect();
+                match here {
+                    Some(here) if of_kind.contains(&here) => here,
+                    _ => self.pick(&of_kind),
+                }
+            }
+            TargetKind::Any => match here {
+                Some(here) => here,
+                None => self.pick_any(),
+            },
+        }
+    }
+
+    fn ids(&self) -> impl Iterator<Item = WorkerId> {
+        (0..self.workers.len() as u16).map(WorkerId)
+    }
+
+    /// A worker of any island that no group owns: an idle one, else the next in turn.
+    fn pick_any(&self) -> WorkerId {
+        let count = self.workers.len();
+        let first = self.next_worker.fetch_add(1, Ordering::Relaxed);
+        let free = |id: &WorkerId| self.worker(*id).owner() == GroupId::NONE;
+        let idle = |id: &WorkerId| self.worker(*id).state.activity.load(Ordering::Relaxed) != BUSY;
+        let turn = || (0..count).map(|step| WorkerId(((first + step) % count) as u16));
+        let found = turn().find(|id| free(id) && idle(id)).or_else(|| turn().find(free));
+        found.unwrap_or(WorkerId((first % count) as u16))
+    }
+
+    /// One of `workers`: an idle one that no group owns, else one in turn.
+    fn pick(&self, workers: &[WorkerId]) -> WorkerId {
+        assert!(!workers.is_empty(), "there is a worker where the task is to run");
+        let first = self.next_worker.fetch_add(1, Ordering::Relaxed);
+        let turn = || (0..workers.len()).map(|step| workers[(first + step) % workers.len()]);
+        let free = |id: &WorkerId| self.worker(*id).owner() == GroupId::NONE;
+        let idle = |id: &WorkerId| self.worker(*id).state.activity.load(Ordering::Relaxed) != BUSY;
+        let found = turn().find(|id| free(id) && idle(id)).or_else(|| turn().find(free));
+        found.unwrap_or(workers[first % workers.len()])
+    }
+
+    /// Workers (of an island) that no group owns.
+    pub(crate) fn free_workers(&self, island: Option<IslandId>) -> Vec<WorkerId> {
+        let wanted = |id: &WorkerId| {
+            let worker = self.worker(*id);
+            worker.owner() == GroupId::NONE && island.is_none_or(|island| worker.island == island)
+        };
+        self.ids().filter(wanted).collect()
+    }
+
+    /// The island with the most workers that have nothing to do, by share.
+    pub(crate) fn least_busy_island(&self) -> IslandId {
+        let idle_per_mille = |island: &Island| {
+            let idle = island.workers.iter().filter(|&&id| {
+                let worker = self.worker(id);
+                worker.owner() == GroupId::NONE
+                    && worker.state.activity.load(Ordering::Relaxed) != BUSY
+            });
+            idle.count() * 1000 / island.workers.len().max(1)
+        };
+        let turn = self.next_worker.fetch_add(1, Ordering::Relaxed);
+        let count = self.islands.len();
+        let best = (0..count)
+            .map(|step| (turn + step) % count)
+            .max_by_key(|&island| idle_per_mille(&self.islands[island]));
+        IslandId(best.expect("a runtime has an island") as u16)
+    }
+
+    /// Makes `count` workers of an island the property of a group.
+    pub(crate) fn own_workers(
+        &self,
+        island: IslandId,
+        count: usize,
+        group: GroupId,
+    ) -> Result<Vec<WorkerId>, EnqueueError> {
+        let mut owned = Vec::new();
+        for &id in &self.islands[usize::from(island.0)].workers {
+            if owned.len() < count && self.own_worker(id, group) {
+                owned.push(id);
+            }
+        }
+        if owned.len() < count || count == 0 {
+            let free = owned.len();
+            owned.into_iter().for_each(|id| self.release_worker(id));
+            return Err(EnqueueError::NotFree { free });
+        }
+        Ok(owned)
+    }
+
+    fn own_worker(&self, id: WorkerId, group: GroupId) -> bool {
+        let owner = &self.worker(id).state.owner;
+        let none = GroupId::NONE.0;
+        owner.compare_exchange(none, group.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    pub(crate) fn release_worker(&self, id: WorkerId) {
+        let worker = self.worker(id);
+        worker.state.owner.store(GroupId::NONE.0, Ordering::SeqCst);
+        worker.wake();
+    }
+
+    /// Whether there was a moment in this call without any task. Counts only grow; the ended are
+    /// summed first.
+    pub(crate) fn quiescent(&self) -> bool {
+        let sum = |count: fn(&Published) -> &AtomicU64| {
+            let counts = self.workers.iter().map(|w| count(&w.counters).load(Ordering::SeqCst));
+            counts.sum::<u64>()
+        };
+        let ended = sum(|counters| &counters.finished);
+        let begun = self.injected.load(Ordering::SeqCst) + sum(|counters| &counters.spawned);
+        ended == begun
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.workers.iter().for_each(WorkerShared::wake);
+        self.credits.iter().for_each(Credits::wake);
+    }
+
+    /// Drives a simulated runtime until `done`: `Some(Err)` if nothing is left to run before.
+    /// `None` if the runtime has threads.
+    pub(crate) fn simulate_until(&self, done: impl Fn() -> bool) -> Option<Result<(), ()>> {
+        let simulation = self.simulation.as_ref()?;
+        let mut simulation = simulation.lock();
+        Some(if simulation.run_until(done) { Ok(()) } else { Err(()) })
+    }
+}
+
+const _: () = assert!(CLASSES <= 16, "masks of classes are 16 bits wide");

@@ -1,0 +1,41 @@
+//! What a task is to who writes one.
+
+use crate::{Annotation, Context};
+
+/// A piece of work that runs to completion.
+///
+/// Functions `FnOnce(&mut Context)` are tasks too. A task of at most 88 bytes (alignment 8) lives in
+/// a slot of its worker's pool; a larger one on the heap.
+///
+/// A task never blocks: no lock that another task may hold across a step, no I/O, no wait for a
+/// group. What it needs next it says by spawning tasks, or by being dispatched again. `T: 'static`
+/// and a context that lasts for one step: a reference that reclamation protects cannot be kept
+/// from one step to the next, the compiler sees to it.
+pub trait Task: Send + 'static {
+    /// One step. A panic ends the task and fails its group.
+    fn run(&mut self, cx: &mut Context) -> Step;
+}
+
+/// What becomes of a task after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Step {
+    /// It is finished, and dropped.
+    Done,
+    /// It goes on, at another place or later, as this annotation says; it keeps its slot, its
+    /// group, its credit, and what it protects from reclamation.
+    Again(Annotation),
+}
+
+/// A function as a task; empty once it has been called.
+pub(crate) struct Once<F>(pub(crate) Option<F>);
+
+impl<F: FnOnce(&mut Context) + Send + 'static> Task for Once<F> {
+    #[inline]
+    fn run(&mut self, cx: &mut Context) -> Step {
+        if let Some(function) = self.0.take() {
+            function(cx);
+        }
+        Step::Done
+    }
+}

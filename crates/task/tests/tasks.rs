@@ -1,0 +1,471 @@
+//! What a runtime promises to who uses it, with threads.
+
+#![cfg(not(shuttle))]
+
+use halcyon_task::{
+    Access, Annotation, ClassId, Config, Context, EnqueueError, GroupError, IslandId, Locality,
+    Morsels, Place, Priority, Runtime, Shutdown, StartError, Step, Synchronisation, Task,
+    TaskError, Version, WorkerId,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::new(Config::shared(workers)).expect("a few threads can be started")
+}
+
+fn count() -> (Arc<AtomicU64>, Arc<AtomicU64>) {
+    let count = Arc::new(AtomicU64::new(0));
+    (Arc::clone(&count), count)
+}
+
+/// Message of the last panic without a group; a result is lost a moment before it is counted.
+fn last_panic(runtime: &Runtime) -> String {
+    let until = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < until {
+        if let Some(message) = runtime.counters().last_panic {
+            return message;
+        }
+        std::thread::yield_now();
+    }
+    panic!("no task without a group has panicked")
+}
+
+#[test]
+fn every_task_of_a_tree_of_tasks_runs_once() {
+    fn grow(cx: &mut Context, depth: u32, count: Arc<AtomicU64>) {
+        count.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..if depth > 0 { 4 } else { 0 } {
+            let count = Arc::clone(&count);
+            cx.spawn(Annotation::new(), move |cx: &mut Context| grow(cx, depth - 1, count));
+        }
+    }
+    let runtime = runtime(3);
+    let (counted, kept) = count();
+    let mut group = runtime.group();
+    group.task(Annotation::new(), move |cx: &mut Context| grow(cx, 7, counted));
+    group.enqueue(Locality::Spread).expect("it runs").wait().expect("no task panics");
+    assert_eq!(kept.load(Ordering::Relaxed), (4u64.pow(8) - 1) / 3);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn captures_of_any_size_and_alignment_arrive_and_are_dropped_once() {
+    #[repr(align(64))]
+    struct Wide([u8; 64]);
+    let runtime = runtime(2);
+    let dropped = Arc::new(());
+    let mut group = runtime.group();
+    let (sum, kept) = count();
+    macro_rules! sizes {
+        ($($bytes:literal)*) => { $(
+            let (token, total_sum) = (Arc::clone(&dropped), Arc::clone(&sum));
+            let data = [$bytes as u8; $bytes];
+            group.task(Annotation::new(), move |_: &mut Context| {
+                let total: u64 = data.iter().map(|&byte| u64::from(byte)).sum();
+                total_sum.fetch_add(total, Ordering::Relaxed);
+                drop(token);
+            });
+        )* };
+    }
+    sizes!(0 1 7 8 16 24 40 48 56 64 65 72 80 96 128 200);
+    let wide = Wide([1; 64]);
+    group.task(Annotation::new(), move |_: &mut Context| {
+        let wide = &wide;
+        assert_eq!(std::ptr::from_ref(wide).addr() % 64, 0);
+        sum.fetch_add(wide.0.iter().map(|&b| u64::from(b)).sum(), Ordering::Relaxed);
+    });
+    group.enqueue(Locality::Spread).expect("it runs").wait().expect("no task panics");
+    let expected: u64 = [0u64, 1, 7, 8, 16, 24, 40, 48, 56, 64, 65, 72, 80, 96, 128, 200]
+        .iter()
+        .map(|n| n * n)
+        .sum();
+    assert_eq!(kept.load(Ordering::Relaxed), expected + 64);
+    assert_eq!(Arc::strong_count(&dropped), 1);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn tasks_of_one_resource_never_overlap_and_run_at_home() {
+    let runtime = runtime(3);
+    let resource = runtime.resource(Synchronisation::Scheduling);
+    let cell = Arc::new(runtime.own(resource, 0u64));
+    let mut group = runtime.group();
+    for _ in 0..1000 {
+        let cell = Arc::clone(&cell);
+        group.task(Annotation::new(), move |cx: &mut Context| {
+            cx.spawn(
+                Annotation::new().on(cell.resource(), Access::Write),
+                move |cx: &mut Context| {
+                    let mut value = cell.get(cx);
+                    let read = *value;
+                    std::hint::spin_loop();
+                    *value = read + 1;
+                },
+            );
+        });
+    }
+    group.enqueue(Locality::Spread).expect("it runs").wait().expect("no task panics");
+    runtime.shutdown(Shutdown::Drain);
+    let cell = Arc::into_inner(cell).expect("every task has ended");
+    assert_eq!(cell.into_inner(), 1000);
+}
+
+#[test]
+fn optimistic_readers_never_see_half_a_change() {
+    struct Pair {
+        version: Version,
+        halves: [AtomicU64; 2],
+    }
+    let runtime = runtime(2);
+    let resource = runtime.resource(Synchronisation::SchedulingWriters);
+    let pair = Arc::new(Pair { version: Version::new(), halves: Default::default() });
+    let mut group = runtime.group();
+    for number in 0..2000u64 {
+        let writer = Arc::clone(&pair);
+        group.task(Annotation::new().on(resource, Access::Write), move |cx: &mut Context| {
+            let _change = writer.version.write(resource, cx);
+            writer.halves[0].store(number, Ordering::Relaxed);
+            writer.halves[1].store(!number, Ordering::Relaxed);
+        });
+        let pair = Arc::clone(&pair);
+        group.task(Annotation::new().on(resource, Access::Read), move |_: &mut Context| {
+            let [one, other] = pair
+                .version
+                .read(|| [0, 1].map(|half: usize| pair.halves[half].load(Ordering::Relaxed)));
+            assert!(one == !other || (one, other) == (0, 0), "{one} {other}");
+        });
+    }
+    group.enqueue(Locality::Spread).expect("it runs").wait().expect("no task panics");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn panic_fails_its_group_and_nothing_else() {
+    let runtime = runtime(2);
+    let mut failing = runtime.group();
+    failing.task(Annotation::new(), |_: &mut Context| panic!("planted {}", 7));
+    let mut fine = runtime.group();
+    let (ran, kept) = count();
+    for _ in 0..100 {
+        let ran = Arc::clone(&ran);
+        fine.task(Annotation::new(), move |_: &mut Context| {
+            ran.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    let failing = failing.enqueue(Locality::OneIsland).expect("it runs");
+    let fine = fine.enqueue(Locality::OneIsland).expect("it runs");
+    assert_eq!(failing.wait(), Err(GroupError::Panicked("planted 7".to_owned())));
+    assert_eq!(fine.wait(), Ok(()));
+    assert_eq!(kept.load(Ordering::Relaxed), 100);
+    let reply = runtime.submit(Annotation::new(), |_: &mut Context| -> u32 { panic!("alone") });
+    assert_eq!(reply.expect("there are credits").wait(), Err(TaskError::Dropped));
+    assert_eq!(runtime.submit(Annotation::new(), |_: &mut Context| 5).unwrap().wait(), Ok(5));
+    assert_eq!(last_panic(&runtime), "alone");
+    assert_eq!(runtime.counters().total(|worker| worker.panics), 2);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn aborted_group_drops_what_waits_and_stops_what_runs() {
+    let runtime = runtime(2);
+    let dropped = Arc::new(());
+    let mut group = runtime.group();
+    let stopped = Arc::new(AtomicBool::new(false));
+    for _ in 0..10_000 {
+        let (token, stopped) = (Arc::clone(&dropped), Arc::clone(&stopped));
+        group.task(Annotation::new(), move |cx: &mut Context| {
+            while !cx.should_stop() {
+                std::hint::spin_loop();
+            }
+            stopped.store(true, Ordering::Relaxed);
+            drop(token);
+        });
+    }
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    assert_eq!(running.wait_for(Duration::from_millis(20)), Err(GroupError::TimedOut));
+    running.abort();
+    assert_eq!(running.wait(), Err(GroupError::Aborted));
+    assert!(stopped.load(Ordering::Relaxed));
+    assert_eq!(Arc::strong_count(&dropped), 1);
+    assert!(runtime.counters().total(|worker| worker.dropped) > 9000);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+struct Countdown(u32, Arc<AtomicU64>);
+
+impl Task for Countdown {
+    fn run(&mut self, cx: &mut Context) -> Step {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        if self.0 == 0 {
+            return Step::Done;
+        }
+        self.0 -= 1;
+        let next = WorkerId((cx.worker().0 + 1) % cx.worker_count() as u16);
+        Step::Again(Annotation::new().place(Place::Worker(next)))
+    }
+}
+
+#[test]
+fn task_that_is_dispatched_again_goes_where_it_says() {
+    let runtime = runtime(3);
+    let (steps, kept) = count();
+    let mut group = runtime.group();
+    for _ in 0..50 {
+        group.step_task(Annotation::new(), Countdown(300, Arc::clone(&steps)));
+    }
+    group.enqueue(Locality::Spread).expect("it runs").wait().expect("no task panics");
+    assert_eq!(kept.load(Ordering::Relaxed), 50 * 301);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+struct Rows {
+    next: AtomicU64,
+    end: u64,
+    sum: AtomicU64,
+}
+
+impl Morsels for Rows {
+    fn run(&self, _worker: WorkerId, _cx: &mut Context) -> bool {
+        let from = self.next.fetch_add(100, Ordering::Relaxed);
+        if from >= self.end {
+            return false;
+        }
+        let sum = (from..(from + 100).min(self.end)).sum();
+        self.sum.fetch_add(sum, Ordering::Relaxed);
+        true
+    }
+}
+
+#[test]
+fn pulled_group_works_off_every_morsel() {
+    let runtime = runtime(2);
+    let rows = Arc::new(Rows { next: AtomicU64::new(0), end: 100_050, sum: AtomicU64::new(0) });
+    let mut group = runtime.group();
+    group.pull(Annotation::new(), Arc::clone(&rows));
+    group.enqueue(Locality::OneIsland).expect("it runs").wait().expect("no morsel panics");
+    assert_eq!(rows.sum.load(Ordering::Relaxed), (0..100_050).sum());
+    runtime.shutdown(Shutdown::Drain);
+}
+
+fn two_islands() -> Config {
+    let mut config = Config::shared(4);
+    config.workers[2].island = IslandId(1);
+    config.workers[3].island = IslandId(1);
+    config
+}
+
+#[test]
+fn group_stays_on_its_island() {
+    let runtime = Runtime::new(two_islands()).expect("four threads can be started");
+    let elsewhere = Arc::new(AtomicU64::new(0));
+    let mut group = runtime.group();
+    for _ in 0..200 {
+        let elsewhere = Arc::clone(&elsewhere);
+        group.task(Annotation::new(), move |cx: &mut Context| {
+            let foreign = u64::from(cx.island() != IslandId(1));
+            elsewhere.fetch_add(foreign, Ordering::Relaxed);
+            cx.spawn(Annotation::new(), move |cx: &mut Context| {
+                let foreign = u64::from(cx.island() != IslandId(1));
+                elsewhere.fetch_add(foreign, Ordering::Relaxed);
+            });
+        });
+    }
+    let kept = group.enqueue(Locality::Island(IslandId(1))).expect("there are two");
+    kept.wait().expect("no task panics");
+    assert!(runtime.counters().workers[..2].iter().all(|worker| worker.finished == 0));
+    let missing = runtime.group().enqueue(Locality::Island(IslandId(2)));
+    assert_eq!(missing.err(), Some(EnqueueError::NoSuchIsland(IslandId(2))));
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn dedicated_group_owns_its_workers_until_it_ends() {
+    let runtime = Runtime::new(two_islands()).expect("four threads can be started");
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut group = runtime.group();
+    for _ in 0..2 {
+        let stop = Arc::clone(&stop);
+        group.task(Annotation::new(), move |_: &mut Context| {
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+    }
+    let dedicated = Locality::Dedicated { island: IslandId(0), workers: 2 };
+    let running = group.enqueue(dedicated).expect("both workers are free");
+    let again = runtime.group().enqueue(dedicated).err();
+    assert_eq!(again, Some(EnqueueError::NotFree { free: 0 }));
+    // Others go past the owned workers; a task that must run there waits.
+    for _ in 0..100 {
+        let worker = runtime.submit(Annotation::new(), |cx: &mut Context| cx.worker()).unwrap();
+        assert!(worker.wait().expect("it runs").0 >= 2);
+    }
+    let bound = Annotation::new().place(Place::Worker(WorkerId(0)));
+    let bound = runtime.submit(bound, |cx: &mut Context| cx.worker()).expect("there are credits");
+    stop.store(true, Ordering::Relaxed);
+    running.wait().expect("no task panics");
+    assert_eq!(bound.wait(), Ok(WorkerId(0)));
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn root_without_credit_comes_back_or_waits() {
+    let mut config = Config::shared(1);
+    config.credits = [2; 16];
+    let runtime = Runtime::new(config).expect("a thread can be started");
+    let open = Arc::new(AtomicBool::new(false));
+    for _ in 0..2 {
+        let open = Arc::clone(&open);
+        runtime
+            .spawn(Annotation::new(), move |_: &mut Context| {
+                while !open.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+            })
+            .expect("there are two credits");
+    }
+    let third = runtime.try_spawn(Annotation::new(), |_: &mut Context| ());
+    assert_eq!(third.err().map(|busy| busy.class), Some(ClassId(0)));
+    let other_class = Annotation::new().class(ClassId(1));
+    runtime.try_spawn(other_class, |_: &mut Context| ()).expect("another class has credits");
+    let opener = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(10));
+        open.store(true, Ordering::Relaxed);
+    });
+    for _ in 0..1000 {
+        runtime.spawn(Annotation::new(), |_: &mut Context| ()).expect("a credit comes back");
+    }
+    opener.join().expect("it does not panic");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn shutdown_drains_or_drops_as_asked() {
+    for how in [Shutdown::Drain, Shutdown::Abort] {
+        let runtime = runtime(2);
+        let (ran, kept) = count();
+        let token = Arc::new(());
+        for _ in 0..5000 {
+            let (ran, token) = (Arc::clone(&ran), Arc::clone(&token));
+            let function = move |cx: &mut Context| {
+                let (ran, token) = (ran, token);
+                cx.spawn(Annotation::new(), move |_: &mut Context| {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                    drop(token);
+                });
+            };
+            runtime.spawn(Annotation::new(), function).expect("it runs");
+        }
+        runtime.shutdown(how);
+        assert_eq!(Arc::strong_count(&token), 1);
+        assert!(how == Shutdown::Abort || kept.load(Ordering::Relaxed) == 5000);
+    }
+}
+
+#[test]
+fn retired_value_lives_while_a_task_carries_references() {
+    let runtime = runtime(2);
+    let resource = runtime.resource(Synchronisation::Optimistic);
+    let value = Arc::new(());
+    let retired = Arc::clone(&value);
+    let (go, gone) = (Arc::new(AtomicBool::new(false)), Arc::clone(&value));
+    let waits = Arc::clone(&go);
+    // Dispatched again and again, it carries references across points between tasks.
+    struct Carrier(Arc<AtomicBool>, Annotation);
+    impl Task for Carrier {
+        fn run(&mut self, _cx: &mut Context) -> Step {
+            if self.0.load(Ordering::Relaxed) { Step::Done } else { Step::Again(self.1) }
+        }
+    }
+    let carries = Annotation::new().on(resource, Access::Read);
+    let mut group = runtime.group();
+    group.step_task(carries, Carrier(waits, carries));
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    let churn = |runtime: &Runtime| {
+        for _ in 0..50 {
+            let reply = runtime.submit(Annotation::new(), |cx: &mut Context| {
+                (0..200).for_each(|_| cx.retire(Box::new(0u64)));
+            });
+            reply.expect("there are credits").wait().expect("it runs");
+        }
+    };
+    let reply =
+        runtime.submit(Annotation::new(), move |cx: &mut Context| cx.retire(Box::new(retired)));
+    reply.expect("there are credits").wait().expect("it runs");
+    churn(&runtime);
+    assert_eq!(Arc::strong_count(&gone), 3);
+    go.store(true, Ordering::Relaxed);
+    running.wait().expect("no task panics");
+    let until = Instant::now() + Duration::from_secs(10);
+    while Arc::strong_count(&gone) == 3 && Instant::now() < until {
+        churn(&runtime);
+    }
+    drop(value);
+    assert_eq!(Arc::strong_count(&gone), 1);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn urgent_task_overtakes_and_the_lowest_band_is_not_starved() {
+    let runtime = runtime(1);
+    let stop = Arc::new(AtomicBool::new(false));
+    struct Busy(Arc<AtomicBool>);
+    impl Task for Busy {
+        fn run(&mut self, cx: &mut Context) -> Step {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_micros(20) {}
+            if self.0.load(Ordering::Relaxed) { Step::Done } else { Step::Again(cx.annotation()) }
+        }
+    }
+    let (low, kept) = count();
+    struct Low(Arc<AtomicBool>, Arc<AtomicU64>);
+    impl Task for Low {
+        fn run(&mut self, cx: &mut Context) -> Step {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_micros(20) {}
+            self.1.fetch_add(1, Ordering::Relaxed);
+            if self.0.load(Ordering::Relaxed) { Step::Done } else { Step::Again(cx.annotation()) }
+        }
+    }
+    let mut group = runtime.group();
+    group.step_task(Annotation::new(), Busy(Arc::clone(&stop)));
+    group.step_task(Annotation::new(), Busy(Arc::clone(&stop)));
+    group.step_task(Annotation::new().priority(Priority::Low), Low(Arc::clone(&stop), low));
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    std::thread::sleep(Duration::from_millis(300));
+    let urgent = Annotation::new().priority(Priority::Urgent);
+    let seen = runtime.submit(urgent, |cx: &mut Context| cx.priority()).expect("there are credits");
+    assert_eq!(seen.wait(), Ok(Priority::Urgent));
+    let low_tasks = kept.load(Ordering::Relaxed);
+    stop.store(true, Ordering::Relaxed);
+    running.wait().expect("no task panics");
+    assert!(low_tasks >= 20, "{low_tasks} tasks of the lowest band ran");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn waiting_on_a_worker_is_refused() {
+    let runtime = Arc::new(runtime(1));
+    let inner = Arc::clone(&runtime);
+    let reply = runtime.submit(Annotation::new(), move |_: &mut Context| {
+        let waits = inner.submit(Annotation::new(), |_: &mut Context| ());
+        drop(waits);
+    });
+    assert_eq!(reply.expect("there are credits").wait(), Err(TaskError::Dropped));
+    assert!(last_panic(&runtime).contains("waits for a credit"));
+}
+
+#[test]
+fn configuration_that_makes_no_sense_is_refused() {
+    let mut gap = Config::shared(2);
+    gap.workers[1].island = IslandId(2);
+    assert!(matches!(Runtime::new(gap), Err(StartError::IslandsWithGaps)));
+    assert!(matches!(Runtime::new(Config::shared(0)), Err(StartError::NoWorkers)));
+    assert!(matches!(Runtime::new(Config::shared(65)), Err(StartError::TooManyWorkers)));
+    let mut weightless = Config::shared(1);
+    weightless.weights[3] = 0;
+    assert!(matches!(Runtime::new(weightless), Err(StartError::ZeroWeight)));
+    assert!(matches!(Runtime::new(Config::dedicated(&[4000])), Err(StartError::System(_))));
+}
