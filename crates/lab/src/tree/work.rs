@@ -3,13 +3,15 @@
 //! Every operation's answer is checked while it is measured, and every tree afterwards.
 
 use std::collections::BTreeMap;
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use halcyon_base::rng::{Rng, splitmix64};
 use halcyon_tree::latch::Access;
 use halcyon_tree::{ExclusiveTree, LatchedTree, NODES_DEFAULT, Operation, OptimisticTree, Outcome};
-use halcyon_tree::Tree;
+use halcyon_task::{Config, Locality, Runtime, Shutdown, WorkerId};
+use halcyon_tree::{Hops, Source, TaskTree, Tree};
 
 /// Descents in flight of the interleaved tree; more gains nothing (docs/tree.md).
 pub const WIDTH: usize = 16;
@@ -250,6 +252,129 @@ pub fn interleaved(work: &Work, phases: &[Phase], huge_pages: bool) -> Measured 
     };
     let measured = measure(work, phases, 1, run);
     let tree = tree.into_inner().expect("one thread");
+    measured.checked(tree.check(), work.keys.len(), tree.node_count())
+}
+
+/// How the tree by tasks is run.
+#[derive(Clone, Debug)]
+pub struct TaskOptions {
+    /// Where operations hop.
+    pub hops: Hops,
+    /// Lanes per worker: operations under way.
+    pub lanes: usize,
+    /// Tasks ahead that lines are fetched; `None`: the runtime's usual.
+    pub distance: Option<usize>,
+    /// A processor per worker that is its own.
+    pub dedicated: bool,
+}
+
+impl Default for TaskOptions {
+    fn default() -> Self {
+        TaskOptions { hops: Hops::Below(2), lanes: 64, distance: None, dedicated: false }
+    }
+}
+
+/// Hands a phase out to lanes. Each worker takes a chunk of it at a time, so that its lanes share
+/// no cache line with other workers' ones.
+struct Feed {
+    work: Arc<Work>,
+    phase: Phase,
+    claimed: AtomicUsize,
+    shelves: Vec<Shelf>,
+}
+
+/// What only one worker's tasks touch.
+#[repr(align(128))]
+#[derive(Default)]
+struct Shelf {
+    next: AtomicUsize,
+    end: AtomicUsize,
+    wrong: AtomicUsize,
+    done: AtomicUsize,
+}
+
+/// Operations that a worker takes at a time.
+const CHUNK: usize = 4096;
+
+impl Feed {
+    fn new(work: &Arc<Work>, phase: Phase, workers: usize) -> Arc<Self> {
+        let shelves = (0..workers).map(|_| Shelf::default()).collect();
+        Arc::new(Feed { work: Arc::clone(work), phase, claimed: AtomicUsize::new(0), shelves })
+    }
+
+    fn all(&self) -> Share<'_> {
+        self.work.share(self.phase, 0, 1)
+    }
+
+    #[cold]
+    fn restock(&self, shelf: &Shelf) -> Option<usize> {
+        let count = self.work.keys.len();
+        let from = self.claimed.fetch_add(CHUNK, Relaxed);
+        if from >= count {
+            return None;
+        }
+        shelf.next.store(from + 1, Relaxed);
+        shelf.end.store(count.min(from + CHUNK), Relaxed);
+        Some(from)
+    }
+}
+
+impl Source for Feed {
+    #[inline]
+    fn next(&self, worker: WorkerId) -> Option<(u64, Operation)> {
+        let shelf = &self.shelves[usize::from(worker.0)];
+        let next = shelf.next.load(Relaxed);
+        let at = if next < shelf.end.load(Relaxed) {
+            shelf.next.store(next + 1, Relaxed);
+            next
+        } else {
+            self.restock(shelf)?
+        };
+        Some((at as u64, self.all().operation(at)))
+    }
+
+    #[inline]
+    fn done(&self, worker: WorkerId, number: u64, outcome: Outcome) {
+        let shelf = &self.shelves[usize::from(worker.0)];
+        shelf.done.store(shelf.done.load(Relaxed) + 1, Relaxed);
+        if !self.all().right(number as usize, outcome) {
+            shelf.wrong.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// [`TaskTree`] on `workers` workers.
+pub fn tasks(
+    work: &Arc<Work>,
+    phases: &[Phase],
+    workers: usize,
+    huge_pages: bool,
+    options: &TaskOptions,
+) -> Measured {
+    let cpus: Vec<u32> = (0..workers as u32).collect();
+    let mut config =
+        if options.dedicated { Config::dedicated(&cpus) } else { Config::shared(workers) };
+    config.prefetch_distance = options.distance.unwrap_or(config.prefetch_distance);
+    let runtime = Runtime::new(config).expect("workers can be started");
+    let tree = TaskTree::with_nodes(&runtime, NODES_DEFAULT, huge_pages, options.hops);
+    let mut measured = Measured { phases: Vec::new(), wrong: None, node_bytes: None };
+    for &phase in phases {
+        let feed = Feed::new(work, phase, workers);
+        let (start, cpu) = (Instant::now(), cpu_time());
+        let running = tree.run(runtime.group(), &feed, options.lanes, Locality::Spread);
+        let ended = running.expect("workers take a group").wait();
+        let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
+        let sum = |of: fn(&Shelf) -> &AtomicUsize| -> usize {
+            feed.shelves.iter().map(|shelf| of(shelf).load(Relaxed)).sum()
+        };
+        let missing = work.keys.len() - sum(|shelf| &shelf.done);
+        measured.fail(phase, sum(|shelf| &shelf.wrong) + missing);
+        if let Err(error) = ended {
+            measured.wrong = Some(error.to_string());
+        }
+        measured.phases.push((phase, wall, cpu));
+    }
+    runtime.shutdown(Shutdown::Drain);
     measured.checked(tree.check(), work.keys.len(), tree.node_count())
 }
 
