@@ -46,6 +46,23 @@ impl SchedStat {
     }
 }
 
+/// Processor time that all threads of this process have used, ns.
+pub fn process_cpu_ns() -> Option<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one `timespec`, which is ours.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    (result == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Memory of this process that is resident, bytes.
+pub fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    // SAFETY: asks for a constant of the system; touches no memory of ours.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    Some(pages * u64::try_from(page_bytes).ok()?)
+}
+
 fn parse(text: &str) -> Option<RunTimes> {
     let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
     let mut next = || numbers.next().flatten();

@@ -10,24 +10,26 @@ use crate::counters::{Published, bump};
 use crate::credit::CreditPurse;
 use crate::epoch;
 use crate::group::GroupId;
+use crate::planted;
 use crate::queues::Queues;
 use crate::shared::{BUSY, Mode, PARKED, RUNNING, SPINNING, STOPPING, Shared, WorkerShared};
-use crate::slot::{self, Chain, Header, Pool, TaskRef};
+use crate::slot::{self, Chain, HOLDS_CREDIT, Header, Pool, Receiver, TaskRef};
 use crate::task::{Once, Step, Task};
 use crate::{Busy, ClassId, Group, IslandId, Priority, WorkerKind};
-use halcyon_base::sync::atomic::Ordering;
+use halcyon_base::sync::atomic::{Ordering, fence};
 use halcyon_base::sync::{Arc, hint, thread};
 use halcyon_machine::counters::SchedStat;
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local!(static ON_WORKER: Cell<bool> = const { Cell::new(false) });
 
-/// Whether the calling thread runs tasks.
+/// Whether the calling thread runs tasks. Threads of the model checker share a thread.
 pub(crate) fn is_worker() -> bool {
-    ON_WORKER.get()
+    !cfg!(shuttle) && ON_WORKER.get()
 }
 
 /// Calls `run` as a worker does.
@@ -57,6 +59,7 @@ pub struct Context {
     /// The task that runs now.
     pub(crate) running: Option<TaskRef>,
     pub(crate) pool: Pool,
+    receivers: [Receiver; BANDS],
     queues: Queues,
     outgoing: Outgoing,
     /// Of the running task.
@@ -130,7 +133,8 @@ impl Context {
             kind: worker.kind,
             clock,
             running: None,
-            pool: Pool::new(id),
+            pool: Pool::new(id, &shared.arena),
+            receivers: std::array::from_fn(|band| Receiver::new(&worker.inboxes.0[band])),
             queues: Queues::new(config.weights, i64::from(config.floor)),
             outgoing: Outgoing { chains: chains.into_boxed_slice(), touched: Vec::new() },
             current: outside_header(),
@@ -182,7 +186,7 @@ impl Context {
     /// As [`Context::spawn`], for a [`Task`].
     #[inline]
     pub fn spawn_task<T: Task>(&mut self, annotation: Annotation, task: T) {
-        let header = self.header(annotation, self.current.group, false);
+        let header = self.header(annotation, 0);
         let task = self.pool.make(header, task);
         self.admit(task);
     }
@@ -197,7 +201,7 @@ impl Context {
         annotation: Annotation,
         task: T,
     ) -> Result<(), Busy<T>> {
-        let mut header = self.header(annotation, self.current.group, true);
+        let mut header = self.header(annotation, HOLDS_CREDIT);
         if header.annotation.carries {
             header.tag = self.epoch.tag();
         }
@@ -212,10 +216,10 @@ impl Context {
 
     /// A task's header: what is not said is the running task's.
     #[inline]
-    fn header(&self, annotation: Annotation, group: GroupId, holds_credit: bool) -> Header {
+    fn header(&self, annotation: Annotation, flags: u8) -> Header {
         let annotation = self.resolve(annotation);
         let tag = if self.current.annotation.carries { self.current.tag } else { self.epoch.tag() };
-        Header { annotation, group, tag, holds_credit }
+        Header::new(annotation, self.current.group, tag, flags)
     }
 
     #[inline]
@@ -310,6 +314,7 @@ impl Context {
     }
 
     fn send(&mut self, target: WorkerId, band: usize, task: TaskRef) {
+        let task = self.pool.detach(task);
         let chains = &mut self.outgoing.chains[usize::from(target.0)];
         let first = chains.iter().all(|chain| chain.count() == 0);
         chains[band].push(task);
@@ -326,7 +331,7 @@ impl Context {
     /// Pushes what is on its way to `target`. Counts go first: nobody may see a task that is not
     /// counted.
     fn flush_to(&mut self, target: WorkerId) {
-        if self.delta.1 > 0 {
+        if self.delta.1 > 0 && !planted::is(planted::LATE_COUNT) {
             self.settle_group();
         }
         let counters = &self.shared.workers[usize::from(self.id.0)].counters;
@@ -360,7 +365,7 @@ impl Context {
     #[inline]
     pub fn should_yield(&self) -> bool {
         let band = usize::from(self.current.annotation.band);
-        self.queues.goes_before(band) || !self.me().inboxes[..band].iter().all(|i| i.is_empty())
+        self.queues.goes_before(band) || self.arrived(0..band)
     }
 
     /// What the running task said about itself.
@@ -404,7 +409,20 @@ impl Context {
 
     /// Whether a turn would run a task.
     pub(crate) fn has_work(&self) -> bool {
-        self.queues.any() || !self.me().inboxes_empty()
+        self.queues.any() || self.arrived(0..BANDS)
+    }
+
+    /// Whether others have pushed tasks of these bands.
+    #[inline]
+    fn arrived(&self, bands: Range<usize>) -> bool {
+        let inboxes = &self.shared.workers[usize::from(self.id.0)].inboxes.0;
+        bands.into_iter().any(|band| self.receivers[band].has_task(&inboxes[band]))
+    }
+
+    /// Whether nobody has begun to push a task that did not arrive yet.
+    fn quiet(&self) -> bool {
+        let inboxes = self.me().inboxes.0.iter();
+        inboxes.zip(&self.receivers).all(|(inbox, receiver)| receiver.is_quiet(inbox))
     }
 
     /// Runs a batch of tasks; false if there was none.
@@ -416,6 +434,13 @@ impl Context {
             self.end_turn();
             return false;
         };
+        if self.marked_idle {
+            let ring = self.queues.ring(band, class);
+            let short = (1..=self.limits.chunk).contains(&ring.ticks_per_task);
+            if !short || ring.len() > CHUNK {
+                self.unmark_idle();
+            }
+        }
         self.run_turn(band, class);
         self.end_turn();
         true
@@ -423,10 +448,10 @@ impl Context {
 
     /// Takes tasks from the inboxes into the queues.
     fn drain(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        for inbox in &shared.worker(self.id).inboxes {
+        for band in 0..BANDS {
             for _ in 0..DRAIN {
-                let Some(task) = inbox.pop() else { break };
+                let inbox = &self.shared.workers[usize::from(self.id.0)].inboxes.0[band];
+                let Some(task) = self.receivers[band].pop(inbox, &mut self.pool) else { break };
                 let header = *task.header();
                 if self.owner != GroupId::NONE && self.owner != header.group {
                     self.dispatch_far(task, &header);
@@ -489,9 +514,8 @@ impl Context {
     /// of the island has nothing to do.
     #[inline]
     fn interrupted(&self, band: usize) -> bool {
-        let worker = &self.shared.workers[usize::from(self.id.0)];
         self.queues.goes_before(band)
-            || worker.inboxes[..band].iter().any(|inbox| !inbox.is_empty())
+            || self.arrived(0..band)
             || self.others_idle()
             || self.shared.phase.load(Ordering::Relaxed) == STOPPING
     }
@@ -537,7 +561,11 @@ impl Context {
             return self.end_task();
         }
         match slot::run(self) {
-            Step::Done => self.end_task(),
+            Step::Done => {
+                let task = self.running.take().expect("it has run");
+                self.pool.finish(task);
+                self.uncount();
+            }
             Step::Again(annotation) => self.again(annotation),
         }
     }
@@ -567,7 +595,7 @@ impl Context {
         self.dispatch(task, &header);
     }
 
-    /// Ends the task that `running` holds.
+    /// Drops the task that `running` holds.
     #[inline]
     fn end_task(&mut self) {
         let task = self.running.take().expect("it has run");
@@ -582,7 +610,7 @@ impl Context {
         if self.current.annotation.carries {
             self.epoch.end(self.current.tag, &self.shared.epochs);
         }
-        if self.current.holds_credit {
+        if self.current.holds_credit() {
             self.purse.give(ClassId(self.current.annotation.class));
         }
         self.count(self.current.group, -1);
@@ -638,6 +666,7 @@ impl Context {
         self.current = outside_header();
         self.turns += 1;
         self.flush();
+        self.pool.flush();
         if self.delta.1 != 0 {
             self.settle_group();
         }
@@ -697,7 +726,9 @@ impl Context {
 
     /// The life of a worker with a thread of its own.
     pub(crate) fn work(mut self) {
-        self.schedstat = SchedStat::of_this_thread().ok();
+        if !cfg!(shuttle) {
+            self.schedstat = SchedStat::of_this_thread().ok();
+        }
         ON_WORKER.set(true);
         loop {
             if self.turn() {
@@ -725,46 +756,77 @@ impl Context {
     /// Looks at the inboxes for a while, then sleeps until somebody pushes.
     fn idle(&mut self) {
         self.purse.settle(&self.shared.credits, true);
-        self.collect();
-        self.epoch.go_offline(&self.shared.epochs);
-        let shared = Arc::clone(&self.shared);
-        let me = shared.worker(self.id);
-        let idle = &shared.islands[usize::from(self.island.0)].idle;
-        idle.fetch_or(me.bit, Ordering::AcqRel);
-        me.state.activity.store(SPINNING, Ordering::SeqCst);
-        let phase = shared.phase.load(Ordering::SeqCst);
-        let owner = self.owner;
-        let awake = || {
-            !me.inboxes_empty()
-                || shared.phase.load(Ordering::SeqCst) != phase
-                || me.owner() != owner
-        };
+        if self.epoch.garbage() > 0 || self.shared.epochs.has_orphans() {
+            self.collect();
+        }
+        self.mark_idle();
+        let phase = self.shared.phase.load(Ordering::SeqCst);
+        if phase != RUNNING {
+            return thread::yield_now();
+        }
         let start = self.clock.ticks();
-        let dedicated = self.kind == WorkerKind::Dedicated;
-        let in_time = |clock: &Clock, limit| clock.ticks().wrapping_sub(start) < limit;
-        let mut found = awake();
-        while !found
-            && phase == RUNNING
-            && (dedicated || (!cfg!(shuttle) && in_time(&self.clock, self.limits.spin)))
-        {
+        let mut spins = 0u32;
+        while !self.awake(phase) {
             hint::spin_loop();
-            found = awake();
-        }
-        if !found && phase == RUNNING && self.kind == WorkerKind::Shared {
-            self.leave_garbage();
-            me.state.activity.store(PARKED, Ordering::SeqCst);
-            if awake() {
-                me.state.activity.store(BUSY, Ordering::SeqCst);
+            self.epoch.announce(&self.shared.epochs);
+            spins += 1;
+            let over = cfg!(shuttle)
+                || (spins.is_multiple_of(16)
+                    && self.clock.ticks().wrapping_sub(start) > self.limits.spin);
+            if self.kind == WorkerKind::Shared && over {
+                return self.park(phase);
             }
+        }
+    }
+
+    /// Whether there is a reason to take a turn.
+    #[inline]
+    fn awake(&self, phase: u32) -> bool {
+        self.arrived(0..BANDS)
+            || self.shared.phase.load(Ordering::Relaxed) != phase
+            || self.me().owner() != self.owner
+    }
+
+    fn park(&mut self, phase: u32) {
+        self.leave_garbage();
+        self.epoch.go_offline(&self.shared.epochs);
+        let me = self.me();
+        me.state.activity.store(PARKED, Ordering::SeqCst);
+        // Whoever pushed before this, and saw no parked worker, is seen here.
+        fence(Ordering::SeqCst);
+        let may_sleep = self.quiet() && !self.awake(phase);
+        if !may_sleep && !planted::is(planted::NO_SECOND_LOOK) {
+            me.state.activity.store(BUSY, Ordering::SeqCst);
+        } else {
             bump(&me.counters.parks, 1);
-            while me.state.activity.load(Ordering::SeqCst) == PARKED {
-                thread::park();
-            }
-        } else if phase != RUNNING {
-            thread::yield_now();
         }
+        while me.state.activity.load(Ordering::SeqCst) == PARKED {
+            thread::park();
+        }
+        self.unmark_idle();
+    }
+
+    /// Tells others that this worker has nothing to do. It stays told while single short tasks
+    /// come in: the line that tells is theirs to read.
+    fn mark_idle(&mut self) {
+        let me = &self.shared.workers[usize::from(self.id.0)];
+        let idle = &self.shared.islands[usize::from(self.island.0)].idle;
+        if self.owner == GroupId::NONE && idle.load(Ordering::Relaxed) & me.bit == 0 {
+            idle.fetch_or(me.bit, Ordering::AcqRel);
+        }
+        if !self.marked_idle {
+            me.state.activity.store(SPINNING, Ordering::SeqCst);
+            self.marked_idle = true;
+        }
+    }
+
+    #[cold]
+    fn unmark_idle(&mut self) {
+        let me = &self.shared.workers[usize::from(self.id.0)];
+        let idle = &self.shared.islands[usize::from(self.island.0)].idle;
         me.state.activity.store(BUSY, Ordering::SeqCst);
         idle.fetch_and(!me.bit, Ordering::AcqRel);
+        self.marked_idle = false;
     }
 
     /// A worker that sleeps frees nothing: others get its garbage.
@@ -780,11 +842,11 @@ impl Context {
 }
 
 /// What holds where no task runs.
-fn outside_header() -> Header {
+pub(crate) fn outside_header() -> Header {
     let mut annotation = Annotation::new();
     annotation.band = Priority::Normal as u8;
     annotation.class = 0;
-    Header { annotation, group: GroupId::NONE, tag: 0, holds_credit: false }
+    Header::new(annotation, GroupId::NONE, 0, 0)
 }
 
 /// Text of a panic.

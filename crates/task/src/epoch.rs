@@ -31,6 +31,7 @@ use halcyon_base::sync::{Arc, Mutex, hint};
 use std::collections::VecDeque;
 use std::fmt;
 
+use crate::planted;
 use crate::shared::Shared;
 
 /// Tags are epochs modulo this.
@@ -137,7 +138,9 @@ impl Epochs {
         };
         let quiet = self.announcements.iter().all(|worker| here(&worker.epoch))
             && self.guards.iter().all(here)
-            && (0..TAGS).all(|tag| tag == usize::from(tag_of(epoch)) || self.none_carries(tag));
+            && (planted::is(planted::EPOCH_IGNORES_TASKS)
+                || (0..TAGS)
+                    .all(|tag| tag == usize::from(tag_of(epoch)) || self.none_carries(tag)));
         quiet
             && self
                 .global

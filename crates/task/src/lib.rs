@@ -35,8 +35,11 @@ mod counters;
 mod credit;
 mod epoch;
 mod group;
-mod inbox;
+#[cfg(not(shuttle))]
+pub mod measure;
 mod morsel;
+#[doc(hidden)]
+pub mod planted;
 mod queues;
 mod reply;
 mod resource;

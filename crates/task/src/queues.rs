@@ -24,6 +24,10 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    pub(crate) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// The oldest task; fetches ahead so that `distance` tasks behind it are on their way.
     #[inline]
     pub(crate) fn pop(&mut self, distance: usize) -> Option<TaskRef> {

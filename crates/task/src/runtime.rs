@@ -388,7 +388,8 @@ impl Runtime {
         if let Some(simulation) = &self.shared.simulation {
             let mut simulation = simulation.lock();
             simulation.run_until(|| false);
-            return;
+            simulation.end();
+            return self.shared.epochs.clear();
         }
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {

@@ -8,14 +8,13 @@ use crate::counters::{Incidents, Published};
 use crate::credit::Credits;
 use crate::epoch::Epochs;
 use crate::group::{EnqueueError, GroupId, GroupTable};
-use crate::inbox::Inbox;
-use crate::runtime::{Config, WorkerKind};
+use crate::runtime::{Config, WorkerConfig, WorkerKind};
 use crate::simulation::Simulation;
-use crate::slot::{Chain, Header, Pool, TaskRef};
+use crate::slot::{Arena, Chain, HOLDS_CREDIT, Header, Inbox, Pool, TaskRef};
 use crate::task::Task;
-use halcyon_base::sync::Mutex;
 use halcyon_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use halcyon_base::sync::thread::Thread;
+use halcyon_base::sync::{Arc, Mutex};
 use std::sync::OnceLock;
 
 /// How the resources at home at a worker are synchronised.
@@ -50,7 +49,7 @@ pub(crate) const STOPPING: u32 = 2;
 
 /// What others see of a worker.
 pub(crate) struct WorkerShared {
-    pub(crate) inboxes: [Inbox; BANDS],
+    pub(crate) inboxes: Inboxes,
     pub(crate) state: State,
     pub(crate) thread: OnceLock<Thread>,
     pub(crate) island: IslandId,
@@ -59,6 +58,10 @@ pub(crate) struct WorkerShared {
     pub(crate) kind: WorkerKind,
     pub(crate) counters: Published,
 }
+
+/// An inbox per band, on a line of their own: producers write it.
+#[repr(align(128))]
+pub(crate) struct Inboxes(pub(crate) [Inbox; BANDS]);
 
 /// What producers look at after a push; changes seldom.
 #[repr(align(128))]
@@ -72,9 +75,10 @@ pub(crate) struct State {
 }
 
 impl WorkerShared {
-    pub(crate) fn new(kind: WorkerKind, island: IslandId, place: usize) -> WorkerShared {
+    fn new(id: WorkerId, config: &WorkerConfig, place: usize, arena: &Arena) -> WorkerShared {
+        let WorkerConfig { kind, island, .. } = *config;
         WorkerShared {
-            inboxes: Default::default(),
+            inboxes: Inboxes(std::array::from_fn(|_| Inbox::new(id, arena))),
             state: State {
                 activity: AtomicU32::new(BUSY),
                 mode: AtomicU8::new(Mode::Scheduled as u8),
@@ -120,12 +124,8 @@ impl WorkerShared {
     }
 
     pub(crate) fn push(&self, band: usize, chain: &mut Chain) {
-        self.inboxes[band].push(chain);
+        self.inboxes.0[band].push(chain);
         self.wake();
-    }
-
-    pub(crate) fn inboxes_empty(&self) -> bool {
-        self.inboxes.iter().all(Inbox::is_empty)
     }
 }
 
@@ -152,6 +152,7 @@ pub(crate) struct Shared {
     /// Tasks that came from outside; counted before anybody can see them.
     pub(crate) injected: AtomicU64,
     pub(crate) outside: Mutex<Pool>,
+    pub(crate) arena: Arc<Arena>,
     pub(crate) next_home: AtomicUsize,
     next_worker: AtomicUsize,
     pub(crate) simulation: Option<Mutex<Simulation>>,
@@ -164,10 +165,12 @@ impl Shared {
         let mut islands: Vec<Island> = (0..island_count.unwrap_or(0))
             .map(|_| Island { workers: Vec::new(), idle: AtomicU64::new(0) })
             .collect();
+        let arena = Arena::new(config.workers.len() + 1);
         let workers = config.workers.iter().enumerate().map(|(number, worker)| {
-            let island = &mut islands[usize::from(worker.island.0)];
-            island.workers.push(WorkerId(number as u16));
-            WorkerShared::new(worker.kind, worker.island, island.workers.len() - 1)
+            let (id, island) =
+                (WorkerId(number as u16), &mut islands[usize::from(worker.island.0)]);
+            island.workers.push(id);
+            WorkerShared::new(id, worker, island.workers.len() - 1, &arena)
         });
         let workers: Box<[WorkerShared]> = workers.collect();
         Shared {
@@ -179,7 +182,8 @@ impl Shared {
             clock,
             incidents: Incidents::default(),
             injected: AtomicU64::new(0),
-            outside: Mutex::new(Pool::new(WorkerId(workers.len() as u16))),
+            outside: Mutex::new(Pool::new(WorkerId(workers.len() as u16), &arena)),
+            arena,
             next_home: AtomicUsize::new(0),
             next_worker: AtomicUsize::new(0),
             simulation: simulation.map(Mutex::new),
@@ -213,7 +217,8 @@ impl Shared {
             annotation.class = 0;
         }
         let tag = if annotation.carries { self.epochs.begin_outside() } else { 0 };
-        let header = Header { annotation, group, tag, holds_credit };
+        let flags = if holds_credit { HOLDS_CREDIT } else { 0 };
+        let header = Header::new(annotation, group, tag, flags);
         self.outside.lock().make(header, task)
     }
 
@@ -223,7 +228,7 @@ impl Shared {
         if header.annotation.carries {
             self.epochs.end_outside(header.tag);
         }
-        if header.holds_credit {
+        if header.holds_credit() {
             self.credits[usize::from(header.annotation.class)].give(1);
         }
         self.outside.lock().release(task);

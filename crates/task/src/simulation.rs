@@ -29,6 +29,9 @@ impl Simulation {
     /// Takes one turn of a worker that the seed chooses; false if none had anything to do.
     pub(crate) fn turn(&mut self) -> bool {
         let count = self.workers.len();
+        if count == 0 {
+            return false;
+        }
         let first = self.rng.below(count as u64) as usize;
         for step in 0..count {
             let chosen = (first + step) % count;
@@ -56,5 +59,10 @@ impl Simulation {
                 return done();
             }
         }
+    }
+
+    /// Lets go of the workers, which hold the runtime that holds them.
+    pub(crate) fn end(&mut self) {
+        self.workers.clear();
     }
 }

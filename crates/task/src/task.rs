@@ -12,6 +12,10 @@ use crate::{Annotation, Context};
 /// and a context that lasts for one step: a reference that reclamation protects cannot be kept
 /// from one step to the next, the compiler sees to it.
 pub trait Task: Send + 'static {
+    /// Whether a task that returned [`Step::Done`] is empty, and needs no drop.
+    #[doc(hidden)]
+    const SPENT: bool = false;
+
     /// One step. A panic ends the task and fails its group.
     fn run(&mut self, cx: &mut Context) -> Step;
 }
@@ -31,6 +35,8 @@ pub enum Step {
 pub(crate) struct Once<F>(pub(crate) Option<F>);
 
 impl<F: FnOnce(&mut Context) + Send + 'static> Task for Once<F> {
+    const SPENT: bool = true;
+
     #[inline]
     fn run(&mut self, cx: &mut Context) -> Step {
         if let Some(function) = self.0.take() {

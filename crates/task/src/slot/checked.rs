@@ -1,9 +1,13 @@
-//! The safe twin of slots: each task is a box of its own.
+//! The safe twin of slots and inboxes: each task a box of its own, each inbox behind a mutex.
 
 use super::Header;
+use crate::planted;
 use crate::task::{Step, Task};
 use crate::{Context, WorkerId};
+use halcyon_base::sync::atomic::{AtomicUsize, Ordering};
+use halcyon_base::sync::{Arc, Mutex};
 use std::any::type_name;
+use std::collections::VecDeque;
 
 /// A task that waits or runs.
 pub(crate) struct TaskRef(Box<Boxed>);
@@ -31,7 +35,7 @@ impl TaskRef {
         Kind(self.0.name)
     }
 
-    /// Fetches the slot itself ahead.
+    /// Fetches the slot ahead: there is none.
     #[inline]
     pub(crate) fn prefetch(&self) {}
 }
@@ -55,11 +59,20 @@ pub(crate) fn run(cx: &mut Context) -> Step {
     step
 }
 
+/// The slots of a runtime: none.
+pub(crate) struct Arena;
+
+impl Arena {
+    pub(crate) fn new(_pools: usize) -> Arc<Arena> {
+        Arc::new(Arena)
+    }
+}
+
 /// Makes tasks and takes them back.
 pub(crate) struct Pool;
 
 impl Pool {
-    pub(crate) fn new(_owner: WorkerId) -> Pool {
+    pub(crate) fn new(_owner: WorkerId, _arena: &Arc<Arena>) -> Pool {
         Pool
     }
 
@@ -67,15 +80,26 @@ impl Pool {
         TaskRef(Box::new(Boxed { header, name: type_name::<T>(), body: Some(Box::new(task)) }))
     }
 
-    /// Takes back a task that is done, has panicked or is not wanted.
+    /// Takes back a task that has not run, or panicked.
     pub(crate) fn release(&mut self, task: TaskRef) {
         drop(task);
+    }
+
+    /// Takes back a task that is done.
+    pub(crate) fn finish(&mut self, task: TaskRef) {
+        drop(task);
+    }
+
+    pub(crate) fn flush(&mut self) {}
+
+    pub(crate) fn detach(&mut self, task: TaskRef) -> TaskRef {
+        task
     }
 }
 
 /// Tasks on their way to one inbox, oldest first.
 #[derive(Default)]
-pub(crate) struct Chain(pub(crate) Vec<TaskRef>);
+pub(crate) struct Chain(Vec<TaskRef>);
 
 impl Chain {
     pub(crate) fn push(&mut self, task: TaskRef) {
@@ -84,5 +108,57 @@ impl Chain {
 
     pub(crate) fn count(&self) -> usize {
         self.0.len()
+    }
+}
+
+/// Tasks that others push to a worker.
+pub(crate) struct Inbox {
+    tasks: Mutex<VecDeque<TaskRef>>,
+    count: AtomicUsize,
+}
+
+impl Inbox {
+    pub(crate) fn new(_owner: WorkerId, _arena: &Arena) -> Inbox {
+        Inbox { tasks: Mutex::default(), count: AtomicUsize::new(0) }
+    }
+
+    /// Appends the chain's tasks in their order, and empties the chain.
+    pub(crate) fn push(&self, chain: &mut Chain) {
+        let mut tasks = self.tasks.lock();
+        if planted::is(planted::LOST_LINK) {
+            return chain.0.clear();
+        }
+        tasks.extend(chain.0.drain(..));
+        self.count.store(tasks.len(), Ordering::SeqCst);
+    }
+}
+
+/// The consumer's side of an inbox.
+pub(crate) struct Receiver;
+
+impl Receiver {
+    pub(crate) fn new(_inbox: &Inbox) -> Receiver {
+        Receiver
+    }
+
+    /// Whether [`Receiver::pop`] would give a task.
+    pub(crate) fn has_task(&self, inbox: &Inbox) -> bool {
+        inbox.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether no push has begun that was not consumed.
+    pub(crate) fn is_quiet(&self, inbox: &Inbox) -> bool {
+        inbox.count.load(Ordering::SeqCst) == 0
+    }
+
+    /// The oldest task.
+    pub(crate) fn pop(&mut self, inbox: &Inbox, _pool: &mut Pool) -> Option<TaskRef> {
+        if inbox.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut tasks = inbox.tasks.lock();
+        let task = tasks.pop_front();
+        inbox.count.store(tasks.len(), Ordering::SeqCst);
+        task
     }
 }
