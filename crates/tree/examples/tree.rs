@@ -17,7 +17,10 @@ fn main() {
     let (count, workers) = (number(1, 1 << 20), number(2, 1));
     let huge = !arguments.iter().any(|argument| argument == "--small-pages");
     let work = Arc::new(Work::new(count, 1));
-    let phases = [Phase::Insert, Phase::Read, Phase::Mixed];
+    let mut phases = vec![Phase::Insert, Phase::Read, Phase::Mixed];
+    if arguments.iter().any(|argument| argument == "--short") {
+        phases.truncate(2);
+    }
     for mode in modes.split(',') {
         let measured = match mode {
             "exclusive" => work::exclusive(&work, &phases, huge),

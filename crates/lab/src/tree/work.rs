@@ -3,7 +3,7 @@
 //! Every operation's answer is checked while it is measured, and every tree afterwards.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
@@ -167,13 +167,14 @@ fn measure(
 impl Measured {
     fn fail(&mut self, phase: Phase, wrong: usize) {
         if wrong > 0 {
-            self.wrong = Some(format!("{wrong} wrong answers in {phase:?}"));
+            let text = || format!("{wrong} wrong or missing answers in {phase:?}");
+            self.wrong.get_or_insert_with(text);
         }
     }
 
     fn checked(mut self, entries: usize, expected: usize, nodes: usize) -> Self {
         if entries != expected {
-            self.wrong = Some(format!("{entries} entries, not {expected}"));
+            self.wrong.get_or_insert_with(|| format!("{entries} entries, not {expected}"));
         }
         self.node_bytes = Some(nodes * halcyon_tree::node::NODE_BYTES);
         self
@@ -274,8 +275,8 @@ impl Default for TaskOptions {
     }
 }
 
-/// Hands a phase out to lanes. Each worker takes a chunk of it at a time, so that its lanes share
-/// no cache line with other workers' ones.
+/// Hands a phase out to lanes. Each worker takes a chunk of it at a time, so that workers meet on
+/// a cache line only once per chunk, and at the end, when they empty each other's shelves.
 struct Feed {
     work: Arc<Work>,
     phase: Phase,
@@ -283,14 +284,23 @@ struct Feed {
     shelves: Vec<Shelf>,
 }
 
-/// What only one worker's tasks touch.
+/// What one worker's tasks use.
 #[repr(align(128))]
 #[derive(Default)]
 struct Shelf {
-    next: AtomicUsize,
-    end: AtomicUsize,
+    /// End of the chunk in the upper half, next operation of it in the lower.
+    chunk: AtomicU64,
     wrong: AtomicUsize,
     done: AtomicUsize,
+}
+
+impl Shelf {
+    #[inline(always)]
+    fn take(&self) -> Option<usize> {
+        let chunk = self.chunk.fetch_add(1, Relaxed);
+        let (next, end) = (chunk as u32, (chunk >> 32) as u32);
+        (next < end).then_some(next as usize)
+    }
 }
 
 /// Operations that a worker takes at a time.
@@ -306,15 +316,17 @@ impl Feed {
         self.work.share(self.phase, 0, 1)
     }
 
+    /// Only `shelf`'s own worker puts something on it, and only once it is empty: what others add
+    /// to the counter meanwhile has no meaning.
     #[cold]
     fn restock(&self, shelf: &Shelf) -> Option<usize> {
         let count = self.work.keys.len();
         let from = self.claimed.fetch_add(CHUNK, Relaxed);
         if from >= count {
-            return None;
+            return self.shelves.iter().find_map(Shelf::take);
         }
-        shelf.next.store(from + 1, Relaxed);
-        shelf.end.store(count.min(from + CHUNK), Relaxed);
+        let end = count.min(from + CHUNK) as u64;
+        shelf.chunk.store(end << 32 | (from as u64 + 1), Relaxed);
         Some(from)
     }
 }
@@ -323,13 +335,7 @@ impl Source for Feed {
     #[inline]
     fn next(&self, worker: WorkerId) -> Option<(u64, Operation)> {
         let shelf = &self.shelves[usize::from(worker.0)];
-        let next = shelf.next.load(Relaxed);
-        let at = if next < shelf.end.load(Relaxed) {
-            shelf.next.store(next + 1, Relaxed);
-            next
-        } else {
-            self.restock(shelf)?
-        };
+        let at = shelf.take().or_else(|| self.restock(shelf))?;
         Some((at as u64, self.all().operation(at)))
     }
 
@@ -368,10 +374,10 @@ pub fn tasks(
             feed.shelves.iter().map(|shelf| of(shelf).load(Relaxed)).sum()
         };
         let missing = work.keys.len() - sum(|shelf| &shelf.done);
-        measured.fail(phase, sum(|shelf| &shelf.wrong) + missing);
         if let Err(error) = ended {
-            measured.wrong = Some(error.to_string());
+            measured.wrong.get_or_insert_with(|| error.to_string());
         }
+        measured.fail(phase, sum(|shelf| &shelf.wrong) + missing);
         measured.phases.push((phase, wall, cpu));
     }
     runtime.shutdown(Shutdown::Drain);
