@@ -29,7 +29,7 @@ fn main() {
             "optimistic" => work::optimistic(&work, &phases, workers, huge),
             "optimistic+interleaved" => work::optimistic_interleaved(&work, &phases, workers, huge),
             _ if mode.starts_with("tasks") => {
-                // tasks:HOPS:LANES:DISTANCE[:d], where HOPS is a level or `all`.
+                // tasks:HOPS:SQUAD:LANES:DISTANCE[:d], where HOPS is a level or `all`.
                 let mut parts = mode.split(':').skip(1);
                 let mut options = TaskOptions::default();
                 match parts.next() {
@@ -37,6 +37,7 @@ fn main() {
                     Some("all") => options.hops = Hops::EveryNode,
                     Some(level) => options.hops = Hops::Below(level.parse().unwrap()),
                 }
+                options.squad = parts.next().map_or(options.squad, |squad| squad.parse().unwrap());
                 options.lanes = parts.next().map_or(options.lanes, |lanes| lanes.parse().unwrap());
                 options.distance = parts.next().map(|distance| distance.parse().unwrap());
                 options.dedicated = parts.next() == Some("d");

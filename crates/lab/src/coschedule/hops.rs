@@ -273,8 +273,8 @@ impl Algorithm for Hops {
 /// Memory of the bare arm.
 #[derive(Default)]
 pub struct Bare {
-    /// Distances as in [`Hops`].
-    pub depths: Vec<i32>,
+    /// As in [`Hops`].
+    depths: Vec<i32>,
     frontier: Vec<Vertex>,
     next: Vec<Vertex>,
     front: Vec<u64>,
@@ -282,6 +282,11 @@ pub struct Bare {
 }
 
 impl Bare {
+    /// As [`Hops::distances`].
+    pub fn distances(&self) -> Vec<Option<u32>> {
+        self.depths.iter().map(|&depth| u32::try_from(depth).ok()).collect()
+    }
+
     /// The bare arm: the published algorithm for one thread, in plain memory.
     pub fn search(&mut self, graph: &Graph, source: Vertex) {
         let vertices = graph.vertices();
@@ -390,8 +395,7 @@ mod tests {
         for source in graph.sources(8, 1) {
             let expected = twin(&graph, source);
             plain.search(&graph, source);
-            let distances = plain.depths.iter().map(|&depth| u32::try_from(depth).ok());
-            assert_eq!(distances.collect::<Vec<_>>(), expected, "bare from {source}");
+            assert_eq!(plain.distances(), expected, "bare from {source}");
             for threads in [1, 3] {
                 hops.restart(source);
                 on_threads(&hops, threads);

@@ -261,8 +261,10 @@ pub fn interleaved(work: &Work, phases: &[Phase], huge_pages: bool) -> Measured 
 pub struct TaskOptions {
     /// Where operations hop.
     pub hops: Hops,
-    /// Lanes per worker: operations under way.
+    /// Lanes per worker.
     pub lanes: usize,
+    /// Operations that a lane has under way: 1, 4 or 8.
+    pub squad: usize,
     /// Tasks ahead that lines are fetched; `None`: the runtime's usual.
     pub distance: Option<usize>,
     /// A processor per worker that is its own.
@@ -271,7 +273,7 @@ pub struct TaskOptions {
 
 impl Default for TaskOptions {
     fn default() -> Self {
-        TaskOptions { hops: Hops::Below(2), lanes: 64, distance: None, dedicated: false }
+        TaskOptions { hops: Hops::Below(2), lanes: 8, squad: 4, distance: None, dedicated: false }
     }
 }
 
@@ -367,7 +369,13 @@ pub fn tasks(
     for &phase in phases {
         let feed = Feed::new(work, phase, workers);
         let (start, cpu) = (Instant::now(), cpu_time());
-        let running = tree.run(runtime.group(), &feed, options.lanes, Locality::Spread);
+        let (group, lanes, spread) = (runtime.group(), options.lanes, Locality::Spread);
+        let running = match options.squad {
+            1 => tree.run(group, &feed, lanes, spread),
+            4 => tree.run_squads::<4>(group, &feed, lanes, spread),
+            8 => tree.run_squads::<8>(group, &feed, lanes, spread),
+            other => panic!("no squads of {other}"),
+        };
         let ended = running.expect("workers take a group").wait();
         let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
         let sum = |of: fn(&Shelf) -> &AtomicUsize| -> usize {
