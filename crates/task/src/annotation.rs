@@ -178,20 +178,25 @@ pub enum CacheUse {
 #[repr(C)]
 pub struct Annotation {
     /// First byte to fetch ahead; 0: nothing.
-    pub(crate) address: usize,
-    /// Home, worker, island or plane, as `target_kind` says.
-    pub(crate) target: u16,
-    pub(crate) target_kind: TargetKind,
-    /// Cache lines to fetch ahead.
-    pub(crate) lines: u8,
-    /// A [`Priority`], or [`INHERIT`].
-    pub(crate) band: u8,
-    /// A [`ClassId`], or [`INHERIT`].
-    pub(crate) class: u8,
-    pub(crate) cache: CacheUse,
-    /// Whether it carries references that reclamation must wait for.
-    pub(crate) carries: bool,
+    address: usize,
+    /// Everything else, packed, so that a task is made and dispatched from registers.
+    word: u64,
 }
+
+/// Places in [`Annotation`]'s word: home, worker, island or plane at 0, what that is at 16.
+const KIND: u32 = 16;
+const CARRIES: u64 = 1 << 19;
+/// Band and class are given; else they are those of the task that spawns.
+const BAND_GIVEN: u64 = 1 << 20;
+const CLASS_GIVEN: u64 = 1 << 21;
+/// Two bits of band, then four of class: together the number of the ring.
+const BAND: u32 = 22;
+const CLASS: u32 = 24;
+const CACHE: u32 = 28;
+const LINES: u32 = 32;
+const TARGET_BITS: u64 = 0xffff | 7 << KIND;
+const BAND_BITS: u64 = BAND_GIVEN | 3 << BAND;
+const CLASS_BITS: u64 = CLASS_GIVEN | 15 << CLASS;
 
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Annotation>() == 16);
@@ -207,9 +212,6 @@ pub(crate) enum TargetKind {
     Home = 4,
 }
 
-/// Band or class of the task that spawns.
-pub(crate) const INHERIT: u8 = u8::MAX;
-
 /// Bytes that one prefetch fetches.
 pub(crate) const LINE_BYTES: usize = 64;
 
@@ -223,16 +225,12 @@ impl Annotation {
     /// A task without a resource that may run anywhere. Priority and class are those of the task
     /// that spawns it; from outside, normal and 0.
     pub const fn new() -> Self {
-        Annotation {
-            address: 0,
-            target: 0,
-            target_kind: TargetKind::Any,
-            lines: 0,
-            band: INHERIT,
-            class: INHERIT,
-            cache: CacheUse::Adaptive,
-            carries: false,
-        }
+        Annotation { address: 0, word: 0 }
+    }
+
+    const fn with(mut self, bits: u64, value: u64) -> Self {
+        self.word = self.word & !bits | value;
+        self
     }
 
     /// The task uses `resource`. Where that sends it home, [`Annotation::place`] has no say.
@@ -240,53 +238,60 @@ impl Annotation {
     /// Such a task is taken to carry references into structures whose memory is reclaimed: what
     /// was retired while it waited stays until it has ended ([`crate::Context::retire`]).
     #[inline]
-    pub const fn on(mut self, resource: Resource, access: Access) -> Self {
+    pub const fn on(self, resource: Resource, access: Access) -> Self {
+        let carries = self.with(CARRIES, CARRIES);
         if resource.goes_home(access) {
-            self.target = resource.home.0;
-            self.target_kind = TargetKind::Home;
-        } else if matches!(self.target_kind, TargetKind::Home) {
-            self.target_kind = TargetKind::Any;
+            carries.at(TargetKind::Home, resource.home.0)
+        } else if self.is(TargetKind::Home) {
+            carries.at(TargetKind::Any, 0)
+        } else {
+            carries
         }
-        self.carries = true;
-        self
+    }
+
+    #[inline]
+    const fn at(self, kind: TargetKind, target: u16) -> Self {
+        self.with(TARGET_BITS, target as u64 | (kind as u64) << KIND)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is(&self, kind: TargetKind) -> bool {
+        self.word >> KIND & 7 == kind as u64
     }
 
     /// Where the task may run, unless its resource decides.
     #[inline]
-    pub const fn place(mut self, place: Place) -> Self {
-        if !matches!(self.target_kind, TargetKind::Home) {
-            (self.target_kind, self.target) = match place {
-                Place::Any => (TargetKind::Any, 0),
-                Place::Worker(worker) => (TargetKind::Worker, worker.0),
-                Place::Island(island) => (TargetKind::Island, island.0),
-                Place::Plane(plane) => (TargetKind::Plane, plane as u16),
-            };
+    pub const fn place(self, place: Place) -> Self {
+        if self.is(TargetKind::Home) {
+            return self;
         }
-        self
+        match place {
+            Place::Any => self.at(TargetKind::Any, 0),
+            Place::Worker(worker) => self.at(TargetKind::Worker, worker.0),
+            Place::Island(island) => self.at(TargetKind::Island, island.0),
+            Place::Plane(plane) => self.at(TargetKind::Plane, plane as u16),
+        }
     }
 
     /// The band it waits in.
     #[inline]
-    pub const fn priority(mut self, band: Priority) -> Self {
-        self.band = band as u8;
-        self
+    pub const fn priority(self, band: Priority) -> Self {
+        self.with(BAND_BITS, BAND_GIVEN | (band as u64) << BAND)
     }
 
     /// The class that pays for it.
     ///
     /// Panics: if there is no such class.
     #[inline]
-    pub const fn class(mut self, class: ClassId) -> Self {
+    pub const fn class(self, class: ClassId) -> Self {
         assert!((class.0 as usize) < CLASSES, "there are 16 classes");
-        self.class = class.0;
-        self
+        self.with(CLASS_BITS, CLASS_GIVEN | (class.0 as u64) << CLASS)
     }
 
     /// How it uses the cache.
     #[inline]
-    pub const fn cache(mut self, cache: CacheUse) -> Self {
-        self.cache = cache;
-        self
+    pub const fn cache(self, cache: CacheUse) -> Self {
+        self.with(3 << CACHE, (cache as u64) << CACHE)
     }
 
     /// Fetches the first `bytes` at `data` into the cache shortly before the task runs; at most 64
@@ -294,38 +299,100 @@ impl Annotation {
     #[inline]
     pub fn prefetch<T: ?Sized>(mut self, data: *const T, bytes: usize) -> Self {
         self.address = data.cast::<u8>().addr();
-        self.lines = bytes.div_ceil(LINE_BYTES).min(64) as u8;
-        self
+        self.with(0xff << LINES, (bytes.div_ceil(LINE_BYTES).min(64) as u64) << LINES)
     }
 
     /// Whether the task carries references into structures whose memory is reclaimed. On for tasks
     /// with a resource.
     #[inline]
-    pub const fn carries_references(mut self, carries: bool) -> Self {
-        self.carries = carries;
-        self
+    pub const fn carries_references(self, carries: bool) -> Self {
+        self.with(CARRIES, if carries { CARRIES } else { 0 })
     }
 
     /// The worker that its resource sends it to, if it does.
     pub fn home(&self) -> Option<WorkerId> {
-        (self.target_kind == TargetKind::Home).then_some(WorkerId(self.target))
+        self.is(TargetKind::Home).then_some(WorkerId(self.target()))
+    }
+
+    /// How it uses the cache.
+    pub fn cache_use(&self) -> CacheUse {
+        match self.word >> CACHE & 3 {
+            1 => CacheUse::Sensitive,
+            2 => CacheUse::Polluting,
+            _ => CacheUse::Adaptive,
+        }
+    }
+
+    /// The same with what is not given from the task that spawns.
+    #[inline(always)]
+    pub(crate) const fn or(self, spawner: &Annotation) -> Self {
+        let band = if self.word & BAND_GIVEN == 0 { BAND_BITS } else { 0 };
+        let class = if self.word & CLASS_GIVEN == 0 { CLASS_BITS } else { 0 };
+        self.with(band | class, spawner.word & (band | class))
+    }
+
+    /// What holds outside of tasks: normal priority and class 0.
+    pub(crate) const OUTSIDE: Annotation =
+        Annotation::new().priority(Priority::Normal).class(ClassId(0));
+
+    #[inline(always)]
+    pub(crate) const fn target(&self) -> u16 {
+        self.word as u16
+    }
+
+    #[inline(always)]
+    pub(crate) const fn target_kind(&self) -> TargetKind {
+        match self.word >> KIND & 7 {
+            0 => TargetKind::Any,
+            1 => TargetKind::Worker,
+            2 => TargetKind::Island,
+            3 => TargetKind::Plane,
+            _ => TargetKind::Home,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn band(&self) -> usize {
+        (self.word >> BAND & 3) as usize
+    }
+
+    #[inline(always)]
+    pub(crate) const fn class_id(&self) -> ClassId {
+        ClassId((self.word >> CLASS & 15) as u8)
+    }
+
+    /// Band and class as one number below `BANDS * CLASSES`: the band in its low bits.
+    #[inline(always)]
+    pub(crate) const fn ring(&self) -> usize {
+        (self.word >> BAND & 63) as usize
+    }
+
+    #[inline(always)]
+    pub(crate) const fn carries(&self) -> bool {
+        self.word & CARRIES != 0
+    }
+
+    /// What to fetch ahead: an address and a number of lines.
+    #[inline(always)]
+    pub(crate) const fn ahead(&self) -> (usize, usize) {
+        (self.address, (self.word >> LINES & 0xff) as usize)
     }
 
     /// Whether another worker of the island may take it over.
     #[inline]
     pub(crate) fn may_move(&self) -> bool {
-        matches!(self.target_kind, TargetKind::Any | TargetKind::Island)
+        self.is(TargetKind::Any) || self.is(TargetKind::Island)
     }
 }
 
 impl fmt::Debug for Annotation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Annotation")
-            .field("band", &self.band)
-            .field("class", &self.class)
-            .field("target", &(self.target_kind, self.target))
-            .field("cache", &self.cache)
-            .field("lines", &self.lines)
+            .field("band", &self.band())
+            .field("class", &self.class_id())
+            .field("target", &(self.target_kind(), self.target()))
+            .field("cache", &self.cache_use())
+            .field("lines", &self.ahead().1)
             .finish_non_exhaustive()
     }
 }
@@ -353,6 +420,25 @@ mod tests {
         let at_home = Annotation::new().on(write, Access::Write).place(Place::Worker(WorkerId(9)));
         assert_eq!(at_home.home(), Some(WorkerId(1)));
         assert_eq!(at_home.on(write, Access::Read).home(), None);
+    }
+
+    #[test]
+    fn what_is_not_given_is_the_spawners() {
+        let spawner = Annotation::new().priority(Priority::Urgent).class(ClassId(9));
+        let inherits = Annotation::new().cache(CacheUse::Polluting).or(&spawner);
+        assert_eq!((inherits.band(), inherits.class_id()), (0, ClassId(9)));
+        assert_eq!(inherits.cache_use(), CacheUse::Polluting);
+        let own = Annotation::new().priority(Priority::Low).class(ClassId(15)).or(&spawner);
+        assert_eq!((own.band(), own.class_id(), own.ring()), (3, ClassId(15), 63));
+        assert_eq!(Annotation::new().or(&Annotation::OUTSIDE).ring(), Priority::Normal as usize);
+    }
+
+    #[test]
+    fn lines_to_fetch_are_whole_and_at_most_64() {
+        let data = [0u8; 8192];
+        let lines = |bytes| Annotation::new().prefetch(&data, bytes).ahead().1;
+        assert_eq!([0, 1, 64, 65, 4096, 8192].map(lines), [0, 1, 1, 2, 64, 64]);
+        assert_eq!(Annotation::new().prefetch(&data, 1).ahead().0, data.as_ptr().addr());
     }
 
     #[test]

@@ -1,24 +1,24 @@
 //! A worker: what it holds alone, how it takes turns, and what its tasks can ask of it.
 //!
 //! Words: a *turn* is a batch of tasks of one band and class; time is read once per *chunk* of
-//! at most eight tasks, and once per task where tasks take over a microsecond.
+//! at most 32 tasks or a microsecond, so once per task where tasks take that long.
 //! Cost: spawn and run of an empty task: see docs/tasks.md.
 
-use crate::annotation::{Annotation, BANDS, INHERIT, Place, TargetKind, WorkerId};
+use crate::annotation::{Annotation, BANDS, Place, TargetKind, WorkerId};
 use crate::clock::Clock;
 use crate::counters::{Published, bump};
 use crate::credit::CreditPurse;
 use crate::epoch;
 use crate::group::GroupId;
 use crate::planted;
-use crate::queues::Queues;
+use crate::queues::{CHUNK, Queues};
 use crate::shared::{BUSY, Mode, PARKED, RUNNING, SPINNING, STOPPING, Shared, WorkerShared};
 use crate::slot::{self, Chain, HOLDS_CREDIT, Header, Pool, Receiver, TaskRef};
 use crate::task::{Once, Step, Task};
-use crate::{Busy, ClassId, Group, IslandId, Priority, WorkerKind};
+use crate::{Busy, Group, IslandId, Priority, WorkerKind};
 use halcyon_base::sync::atomic::{Ordering, fence};
 use halcyon_base::sync::{Arc, hint, thread};
-use halcyon_machine::counters::SchedStat;
+use halcyon_machine::counters::{RunTimes, SchedStat};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
@@ -40,8 +40,6 @@ pub(crate) fn on_worker<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Most tasks between two readings of the clock.
-const CHUNK: usize = 8;
 /// Tasks taken from one inbox per turn.
 const DRAIN: usize = 128;
 /// Tasks on their way to a busy worker before they are pushed.
@@ -79,6 +77,8 @@ pub struct Context {
     schedstat: Option<SchedStat>,
     delay: RunDelay,
     marked_idle: bool,
+    /// The runtime stops: what waits is dropped.
+    dropping: bool,
     turns: u64,
 }
 
@@ -88,6 +88,7 @@ struct Limits {
     chunk: u64,
     long_task: u64,
     spin: u64,
+    delay_period: u64,
     give_spinning: u64,
     give_parked: u64,
     distance: usize,
@@ -97,12 +98,15 @@ struct Limits {
 #[derive(Default)]
 struct RunDelay {
     due_ticks: u64,
-    last_ns: u64,
-    last_running_ns: u64,
-    quiet_periods: u32,
+    last: RunTimes,
+    /// Measurements in a row that found the core to be the worker's own.
+    quiet: u32,
     /// Epoch at which draining began.
     draining_since: u64,
 }
+
+/// Quiet measurements before a worker trusts its core again.
+const QUIET: u32 = 3;
 
 /// Tasks on their way to other workers.
 struct Outgoing {
@@ -121,6 +125,7 @@ impl Context {
             chunk: clock.of(std::time::Duration::from_micros(1)).max(1),
             long_task: clock.of(config.long_task),
             spin: clock.of(config.spin),
+            delay_period: clock.of(config.run_delay_period),
             give_spinning: clock.of(std::time::Duration::from_micros(2)),
             give_parked: clock.of(std::time::Duration::from_micros(20)),
             distance: config.prefetch_distance,
@@ -150,6 +155,7 @@ impl Context {
             schedstat: None,
             delay: RunDelay::default(),
             marked_idle: false,
+            dropping: false,
             turns: 0,
             shared: Arc::clone(shared),
         }
@@ -188,7 +194,7 @@ impl Context {
     pub fn spawn_task<T: Task>(&mut self, annotation: Annotation, task: T) {
         let header = self.header(annotation, 0);
         let task = self.pool.make(header, task);
-        self.admit(task);
+        self.admit(task, &header);
     }
 
     /// Spawns the first task of a request: it takes a credit of its class and gives it back when
@@ -202,15 +208,15 @@ impl Context {
         task: T,
     ) -> Result<(), Busy<T>> {
         let mut header = self.header(annotation, HOLDS_CREDIT);
-        if header.annotation.carries {
+        if header.annotation.carries() {
             header.tag = self.epoch.tag();
         }
-        let class = ClassId(header.annotation.class);
+        let class = header.annotation.class_id();
         if !self.purse.take(class, &self.shared.credits) {
             return Err(Busy { class, task });
         }
         let task = self.pool.make(header, task);
-        self.admit(task);
+        self.admit(task, &header);
         Ok(())
     }
 
@@ -218,29 +224,25 @@ impl Context {
     #[inline]
     fn header(&self, annotation: Annotation, flags: u8) -> Header {
         let annotation = self.resolve(annotation);
-        let tag = if self.current.annotation.carries { self.current.tag } else { self.epoch.tag() };
+        let tag =
+            if self.current.annotation.carries() { self.current.tag } else { self.epoch.tag() };
         Header::new(annotation, self.current.group, tag, flags)
     }
 
     #[inline]
-    fn resolve(&self, mut annotation: Annotation) -> Annotation {
-        let current = &self.current.annotation;
-        annotation.band = if annotation.band == INHERIT { current.band } else { annotation.band };
-        annotation.class =
-            if annotation.class == INHERIT { current.class } else { annotation.class };
-        annotation
+    fn resolve(&self, annotation: Annotation) -> Annotation {
+        annotation.or(&self.current.annotation)
     }
 
     /// Counts a new task and sends it on its way.
     #[inline]
-    fn admit(&mut self, task: TaskRef) {
-        let header = *task.header();
+    fn admit(&mut self, task: TaskRef, header: &Header) {
         self.spawned += 1;
-        if header.annotation.carries {
+        if header.annotation.carries() {
             self.epoch.begin(header.tag, &self.shared.epochs);
         }
         self.count(header.group, 1);
-        self.dispatch(task, &header);
+        self.dispatch(task, header);
     }
 
     /// Adds to the live count of a group, in batches.
@@ -269,12 +271,17 @@ impl Context {
     #[inline]
     fn dispatch(&mut self, task: TaskRef, header: &Header) {
         let annotation = &header.annotation;
-        let here = match annotation.target_kind {
-            TargetKind::Any => self.owner == GroupId::NONE && self.group_may_stay(header.group),
-            TargetKind::Home | TargetKind::Worker => annotation.target == self.id.0,
-            _ => false,
+        let here = if annotation.is(TargetKind::Any) {
+            self.owner == GroupId::NONE && self.group_may_stay(header.group)
+        } else {
+            annotation.target() == self.id.0
+                && (annotation.is(TargetKind::Home) || annotation.is(TargetKind::Worker))
         };
-        if here { self.queues.push(task) } else { self.dispatch_far(task, header) }
+        if here {
+            self.queues.push(task, annotation.ring());
+        } else {
+            self.dispatch_far(task, header);
+        }
     }
 
     /// Whether the group's tasks may run on this island.
@@ -288,8 +295,8 @@ impl Context {
 
     fn dispatch_far(&mut self, task: TaskRef, header: &Header) {
         let annotation = &header.annotation;
-        let target = match annotation.target_kind {
-            TargetKind::Home if self.mode_of(WorkerId(annotation.target)) == Mode::Latched => {
+        let target = match annotation.target_kind() {
+            TargetKind::Home if self.mode_of(WorkerId(annotation.target())) == Mode::Latched => {
                 self.id
             }
             TargetKind::Any if !self.group_may_stay(header.group) => {
@@ -306,11 +313,11 @@ impl Context {
             if self.owner != GroupId::NONE && self.owner != header.group {
                 self.aside.push(task);
             } else {
-                self.queues.push(task);
+                self.queues.push(task, header.annotation.ring());
             }
             return;
         }
-        self.send(target, usize::from(annotation.band), task);
+        self.send(target, annotation.band(), task);
     }
 
     fn send(&mut self, target: WorkerId, band: usize, task: TaskRef) {
@@ -335,7 +342,7 @@ impl Context {
             self.settle_group();
         }
         let counters = &self.shared.workers[usize::from(self.id.0)].counters;
-        counters.spawned.store(self.spawned, Ordering::SeqCst);
+        counters.spawned.store(self.spawned, Ordering::Release);
         let worker = &self.shared.workers[usize::from(target.0)];
         for (band, chain) in self.outgoing.chains[usize::from(target.0)].iter_mut().enumerate() {
             if chain.count() > 0 {
@@ -364,7 +371,7 @@ impl Context {
     /// [`Step::Again`].
     #[inline]
     pub fn should_yield(&self) -> bool {
-        let band = usize::from(self.current.annotation.band);
+        let band = self.current.annotation.band();
         self.queues.goes_before(band) || self.arrived(0..band)
     }
 
@@ -376,7 +383,7 @@ impl Context {
     /// Priority of the running task.
     pub fn priority(&self) -> Priority {
         [Priority::Urgent, Priority::High, Priority::Normal, Priority::Low]
-            [usize::from(self.current.annotation.band)]
+            [self.current.annotation.band()]
     }
 
     /// Drops `value` once no task can see it any more: after every task that ran or carried
@@ -412,6 +419,12 @@ impl Context {
         self.queues.any() || self.arrived(0..BANDS)
     }
 
+    /// Whether a turn would do anything: a worker that has left synchronisation by scheduling is
+    /// not done before it came back.
+    pub(crate) fn wants_turn(&self) -> bool {
+        self.has_work() || self.me().mode() != Mode::Scheduled
+    }
+
     /// Whether others have pushed tasks of these bands.
     #[inline]
     fn arrived(&self, bands: Range<usize>) -> bool {
@@ -430,18 +443,22 @@ impl Context {
         self.epoch.announce(&self.shared.epochs);
         self.look_at_owner();
         self.drain();
-        let Some((band, class)) = self.queues.choose() else {
+        self.dropping = self.shared.phase.load(Ordering::Relaxed) == STOPPING;
+        let Some(ring) = self.queues.choose() else {
             self.end_turn();
+            if self.me().mode() != Mode::Scheduled {
+                self.look_at_delay();
+            }
             return false;
         };
         if self.marked_idle {
-            let ring = self.queues.ring(band, class);
-            let short = (1..=self.limits.chunk).contains(&ring.ticks_per_task);
-            if !short || ring.len() > CHUNK {
+            let waiting = self.queues.ring(ring);
+            let short = (1..=self.limits.chunk).contains(&waiting.ticks_per_task);
+            if !short || waiting.len() > 8 {
                 self.unmark_idle();
             }
         }
-        self.run_turn(band, class);
+        self.run_turn(ring);
         self.end_turn();
         true
     }
@@ -456,7 +473,7 @@ impl Context {
                 if self.owner != GroupId::NONE && self.owner != header.group {
                     self.dispatch_far(task, &header);
                 } else {
-                    self.queues.push(task);
+                    self.queues.push(task, header.annotation.ring());
                 }
             }
         }
@@ -484,28 +501,22 @@ impl Context {
         }
     }
 
-    fn run_turn(&mut self, band: usize, class: usize) {
+    fn run_turn(&mut self, ring: usize) {
         let start = self.clock.ticks();
         let mut before = start;
         loop {
-            let per_task = self.queues.ring(band, class).ticks_per_task;
-            let limit = match per_task {
-                0 => 1,
-                ticks => (self.limits.chunk / ticks).clamp(1, CHUNK as u64) as usize,
-            };
-            let count = self.run_chunk(band, class, limit);
+            let limit = self.queues.ring(ring).chunk;
+            let count = self.run_chunk(ring, limit);
             let now = self.clock.ticks();
-            self.account(band, class, count, now.wrapping_sub(before));
+            self.account(ring, count, now.wrapping_sub(before));
             before = now;
-            if count < limit
-                || now.wrapping_sub(start) >= self.limits.turn
-                || self.interrupted(band)
-            {
+            let over = now.wrapping_sub(start) >= self.limits.turn;
+            if count < limit || over || self.interrupted(ring % BANDS) {
                 break;
             }
         }
         let taken = before.wrapping_sub(start);
-        self.queues.charge(band, class, taken);
+        self.queues.charge(ring, taken);
         bump(&self.counters().busy_ticks, taken);
         bump(&self.counters().turns, 1);
     }
@@ -527,12 +538,12 @@ impl Context {
     }
 
     /// Runs up to `limit` tasks of a ring; a panic ends its task alone.
-    fn run_chunk(&mut self, band: usize, class: usize, limit: usize) -> usize {
+    fn run_chunk(&mut self, ring: usize, limit: usize) -> usize {
         let mut count = 0;
         loop {
             let all = catch_unwind(AssertUnwindSafe(|| {
                 while count < limit {
-                    let Some(task) = self.queues.pop(band, class, self.limits.distance) else {
+                    let Some(task) = self.queues.pop(ring, self.limits.distance) else {
                         break;
                     };
                     self.kinds[count] = task.kind();
@@ -550,13 +561,13 @@ impl Context {
     #[inline]
     fn run_task(&mut self, task: TaskRef) {
         self.current = *task.header();
-        if self.current.annotation.target_kind == TargetKind::Home && self.sent_elsewhere() {
+        if self.current.annotation.is(TargetKind::Home) && self.sent_elsewhere() {
             let header = self.current;
             return self.dispatch_far(task, &header);
         }
         self.running = Some(task);
         let stopped = self.shared.groups.get(self.current.group).is_some_and(|g| g.stopped());
-        if stopped || self.shared.phase.load(Ordering::Relaxed) == STOPPING {
+        if stopped || self.dropping {
             bump(&self.counters().dropped, 1);
             return self.end_task();
         }
@@ -573,7 +584,7 @@ impl Context {
     /// Whether the running task came here while its home was latched, and has to go home now.
     #[inline]
     fn sent_elsewhere(&self) -> bool {
-        let home = self.current.annotation.target;
+        let home = self.current.annotation.target();
         home != self.id.0 && self.mode_of(WorkerId(home)) != Mode::Latched
     }
 
@@ -582,8 +593,8 @@ impl Context {
         let mut task = self.running.take().expect("it has run");
         let annotation = self.resolve(annotation);
         let header = task.header_mut();
-        if annotation.carries != header.annotation.carries {
-            if annotation.carries {
+        if annotation.carries() != header.annotation.carries() {
+            if annotation.carries() {
                 header.tag = self.epoch.tag();
                 self.epoch.begin(header.tag, &self.shared.epochs);
             } else {
@@ -607,11 +618,11 @@ impl Context {
     #[inline]
     fn uncount(&mut self) {
         self.finished += 1;
-        if self.current.annotation.carries {
+        if self.current.annotation.carries() {
             self.epoch.end(self.current.tag, &self.shared.epochs);
         }
         if self.current.holds_credit() {
-            self.purse.give(ClassId(self.current.annotation.class));
+            self.purse.give(self.current.annotation.class_id());
         }
         self.count(self.current.group, -1);
     }
@@ -634,16 +645,11 @@ impl Context {
 
     /// Notes what a chunk took.
     #[inline]
-    fn account(&mut self, band: usize, class: usize, count: usize, ticks: u64) {
+    fn account(&mut self, ring: usize, count: usize, ticks: u64) {
         if count == 0 {
             return;
         }
-        let ring = self.queues.ring(band, class);
-        let per_task = (ticks / count as u64).max(1);
-        ring.ticks_per_task = match ring.ticks_per_task {
-            0 => per_task,
-            before => (3 * before + per_task).div_ceil(4),
-        };
+        self.queues.ring(ring).measured(count, ticks, self.limits.chunk);
         if ticks > self.limits.long_task {
             self.note_long(count, ticks);
         }
@@ -667,12 +673,12 @@ impl Context {
         self.turns += 1;
         self.flush();
         self.pool.flush();
+        let counters = self.counters();
+        counters.spawned.store(self.spawned, Ordering::Release);
+        counters.finished.store(self.finished, Ordering::Release);
         if self.delta.1 != 0 {
             self.settle_group();
         }
-        let counters = self.counters();
-        counters.spawned.store(self.spawned, Ordering::SeqCst);
-        counters.finished.store(self.finished, Ordering::SeqCst);
         self.purse.settle(&self.shared.credits, false);
         let garbage = self.epoch.garbage() >= GARBAGE || self.shared.epochs.has_orphans();
         if garbage && self.turns.is_multiple_of(8) {
@@ -680,6 +686,64 @@ impl Context {
         }
         if self.others_idle() {
             self.give();
+        }
+        if cfg!(shuttle) || self.turns.is_multiple_of(32) {
+            self.look_at_delay();
+        }
+    }
+
+    /// Measures now and then whether this worker waits for its core.
+    fn look_at_delay(&mut self) {
+        if self.shared.config.run_delay_per_mille == 0 {
+            return;
+        }
+        if self.me().mode() == Mode::Draining {
+            self.end_draining();
+        }
+        let now = self.clock.ticks();
+        if now >= self.delay.due_ticks {
+            self.delay.due_ticks = now + self.limits.delay_period;
+            self.measure_delay();
+        }
+    }
+
+    #[cold]
+    fn measure_delay(&mut self) {
+        let times = match &self.schedstat {
+            Some(stat) => stat.read().unwrap_or(self.delay.last),
+            None => self.me().simulated_times(),
+        };
+        let waited = times.waiting_ns.saturating_sub(self.delay.last.waiting_ns);
+        let ran = times.running_ns.saturating_sub(self.delay.last.running_ns);
+        self.delay.last = times;
+        self.counters().run_delay_ns.store(times.waiting_ns, Ordering::Relaxed);
+        let limit = u64::from(self.shared.config.run_delay_per_mille);
+        let preempted = waited * 1000 > (waited + ran) * limit;
+        self.delay.quiet = if preempted { 0 } else { self.delay.quiet + 1 };
+        match self.me().mode() {
+            Mode::Scheduled | Mode::Draining if preempted => self.change_mode(Mode::Latched),
+            Mode::Latched if self.delay.quiet >= QUIET => {
+                self.change_mode(Mode::Draining);
+                self.delay.draining_since = self.shared.epochs.now();
+            }
+            _ => {}
+        }
+    }
+
+    fn change_mode(&mut self, mode: Mode) {
+        let me = self.me();
+        // Release: accesses by scheduling happen before whatever a latch guards from now on.
+        me.state.mode.store(mode as u8, Ordering::SeqCst);
+        bump(&me.counters.switches, 1);
+    }
+
+    /// Goes back to synchronisation by scheduling once every worker was between tasks.
+    #[cold]
+    fn end_draining(&mut self) {
+        self.shared.epochs.try_advance();
+        let passed = self.shared.epochs.now() >= self.delay.draining_since + 2;
+        if passed || planted::is(planted::NO_DRAIN) {
+            self.change_mode(Mode::Scheduled);
         }
     }
 
@@ -718,7 +782,7 @@ impl Context {
         self.queues.give((tasks / 2).min(64), |task| given.push(task));
         bump(&self.counters().given, given.len() as u64);
         for task in given {
-            let band = usize::from(task.header().annotation.band);
+            let band = task.header().annotation.band();
             self.send(target, band, task);
         }
         self.flush();
@@ -747,10 +811,18 @@ impl Context {
     fn may_end(&mut self) -> bool {
         if self.shared.phase.load(Ordering::SeqCst) == STOPPING {
             for task in std::mem::take(&mut self.aside) {
-                self.queues.push(task);
+                let ring = task.header().annotation.ring();
+                self.queues.push(task, ring);
             }
         }
         !self.has_work() && self.shared.quiescent()
+    }
+
+    /// What a simulated worker does where one with a thread would spin or sleep.
+    pub(crate) fn rest(&mut self) {
+        if !self.has_work() {
+            self.epoch.go_offline(&self.shared.epochs);
+        }
     }
 
     /// Looks at the inboxes for a while, then sleeps until somebody pushes.
@@ -773,7 +845,11 @@ impl Context {
             let over = cfg!(shuttle)
                 || (spins.is_multiple_of(16)
                     && self.clock.ticks().wrapping_sub(start) > self.limits.spin);
-            if self.kind == WorkerKind::Shared && over {
+            let latched = self.me().mode() != Mode::Scheduled;
+            if latched && over {
+                self.look_at_delay();
+            }
+            if self.kind == WorkerKind::Shared && over && !(cfg!(shuttle) && latched) {
                 return self.park(phase);
             }
         }
@@ -801,7 +877,13 @@ impl Context {
             bump(&me.counters.parks, 1);
         }
         while me.state.activity.load(Ordering::SeqCst) == PARKED {
-            thread::park();
+            if me.mode() == Mode::Scheduled || cfg!(shuttle) {
+                thread::park();
+            } else {
+                // Nobody sends it the tasks of its resources: it has to look itself.
+                thread::park_timeout(self.shared.config.run_delay_period);
+                break;
+            }
         }
         self.unmark_idle();
     }
@@ -843,10 +925,7 @@ impl Context {
 
 /// What holds where no task runs.
 pub(crate) fn outside_header() -> Header {
-    let mut annotation = Annotation::new();
-    annotation.band = Priority::Normal as u8;
-    annotation.class = 0;
-    Header::new(annotation, GroupId::NONE, 0, 0)
+    Header::new(Annotation::OUTSIDE, GroupId::NONE, 0, 0)
 }
 
 /// Text of a panic.

@@ -12,20 +12,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// Processor time of the calling thread, ns: what others take of the core does not count.
+pub fn thread_cpu_ns() -> u64 {
+    halcyon_machine::counters::thread_cpu_ns().unwrap_or(0)
+}
+
 /// Spawns `burst` empty tasks a step, `rounds` times.
 struct Generator {
     burst: u64,
     rounds: u64,
-    started: Option<Instant>,
+    started_ns: Option<u64>,
     elapsed_ns: Arc<AtomicU64>,
     annotation: Annotation,
 }
 
 impl Task for Generator {
     fn run(&mut self, cx: &mut Context) -> Step {
-        let started = *self.started.get_or_insert_with(Instant::now);
+        let started_ns = *self.started_ns.get_or_insert_with(thread_cpu_ns);
         if self.rounds == 0 {
-            self.elapsed_ns.store(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            self.elapsed_ns.store(thread_cpu_ns() - started_ns, Ordering::Relaxed);
             return Step::Done;
         }
         self.rounds -= 1;
@@ -36,7 +41,7 @@ impl Task for Generator {
     }
 }
 
-/// Nanoseconds to spawn and run an empty task on the same worker, with everything that a task
+/// Nanoseconds of processor time to spawn and run an empty task on the same worker, with everything that a task
 /// gets: bands and classes, prefetch window, panic guard, time accounting, a group's count.
 /// `burst` tasks wait at a time.
 pub fn spawn_run_ns(tasks: u64, burst: u64) -> f64 {
@@ -44,9 +49,9 @@ pub fn spawn_run_ns(tasks: u64, burst: u64) -> f64 {
     let elapsed_ns = Arc::new(AtomicU64::new(0));
     let rounds = tasks / burst;
     let mut group = runtime.group();
-    let (started, annotation) = (None, Annotation::new());
+    let (started_ns, annotation) = (None, Annotation::new());
     let elapsed = Arc::clone(&elapsed_ns);
-    let generator = Generator { burst, rounds, started, elapsed_ns: elapsed, annotation };
+    let generator = Generator { burst, rounds, started_ns, elapsed_ns: elapsed, annotation };
     group.step_task(Annotation::new(), generator);
     group.enqueue(Locality::OneIsland).expect("it runs").wait().expect("no task panics");
     let ended = runtime.counters().total(|worker| worker.finished);
@@ -55,23 +60,30 @@ pub fn spawn_run_ns(tasks: u64, burst: u64) -> f64 {
     elapsed_ns.load(Ordering::Relaxed) as f64 / (rounds * burst) as f64
 }
 
-/// Nanoseconds of one step of a task that dispatches itself again, with `width` such tasks.
+/// Nanoseconds of processor time of one step of a task that dispatches itself again, with `width` such tasks.
 pub fn again_ns(steps: u64, width: u64) -> f64 {
-    struct Hops(u64);
+    struct Hops(u64, Arc<AtomicU64>);
     impl Task for Hops {
         fn run(&mut self, cx: &mut Context) -> Step {
             self.0 -= 1;
-            if self.0 == 0 { Step::Done } else { Step::Again(cx.annotation()) }
+            if self.0 > 0 {
+                return Step::Again(cx.annotation());
+            }
+            self.1.store(thread_cpu_ns(), Ordering::Relaxed);
+            Step::Done
         }
     }
     let runtime = Runtime::new(Config::shared(1)).expect("a thread can be started");
     let mut group = runtime.group();
-    (0..width).for_each(|_| group.step_task(Annotation::new(), Hops(steps / width)));
-    let start = Instant::now();
+    let end_ns = Arc::new(AtomicU64::new(0));
+    for _ in 0..width {
+        group.step_task(Annotation::new(), Hops(steps / width, Arc::clone(&end_ns)));
+    }
+    let start = runtime.submit(Annotation::new(), |_: &mut Context| thread_cpu_ns());
+    let start_ns = start.expect("a credit").wait().expect("it runs");
     group.enqueue(Locality::OneIsland).expect("it runs").wait().expect("no task panics");
-    let ns = start.elapsed().as_nanos() as f64 / steps as f64;
     runtime.shutdown(Shutdown::Drain);
-    ns
+    (end_ns.load(Ordering::Relaxed) - start_ns) as f64 / steps as f64
 }
 
 /// The first two processors that this process may use, or one twice.

@@ -3,54 +3,139 @@
 //!
 //! Words: *pass* of a class is its time divided by its weight; the class with the least goes next.
 //! Invariants, checked by [`Queues::check`]:
-//! 1. Bit `c` of `ready[b]` is set exactly if ring `(b, c)` is not empty.
-//! 2. `prefetched <= len` of every ring.
+//! 1. Bit `c` of `ready[b]` is set exactly if the ring of band `b` and class `c` has tasks.
+//! 2. A ring has a power of two of places, and exactly those from head to tail are filled.
 //!
 //! Cost: push, pop O(1); a choice O(ready classes of a band).
 //! Source: stride scheduling (Waldspurger 1995); the clamp of a waking class is Seastar's.
 
 use crate::annotation::{BANDS, CLASSES, LINE_BYTES};
 use crate::slot::TaskRef;
-use std::collections::VecDeque;
 
-/// Tasks of one band and class, oldest first.
-#[derive(Default)]
+/// Most tasks between two readings of the clock.
+pub(crate) const CHUNK: usize = 32;
+/// Rings of a worker: band in the low bits, class above.
+const RINGS: usize = BANDS * CLASSES;
+
+/// Tasks of one band and class, oldest first: a ring of pointers that grows.
 pub(crate) struct Ring {
-    tasks: VecDeque<TaskRef>,
-    /// How many tasks from the front have had their annotated lines fetched.
-    prefetched: usize,
+    /// A power of two of places.
+    places: Box<[Option<TaskRef>]>,
+    /// Places are counted without end, and taken modulo their number.
+    head: usize,
+    tail: usize,
+    /// Tasks before this place have had their annotated lines fetched.
+    fetched: usize,
     /// Smoothed ticks per task; 0 until something was measured.
     pub(crate) ticks_per_task: u64,
+    /// Tasks to run before the clock is read.
+    pub(crate) chunk: usize,
 }
 
+/// Places of a ring that was never used much.
+const PLACES: usize = 64;
+
 impl Ring {
+    fn new() -> Ring {
+        Ring { places: Box::default(), head: 0, tail: 0, fetched: 0, ticks_per_task: 0, chunk: 1 }
+    }
+
+    #[inline(always)]
     pub(crate) fn len(&self) -> usize {
-        self.tasks.len()
+        self.tail.wrapping_sub(self.head)
+    }
+
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.tail == self.head
+    }
+
+    #[inline(always)]
+    fn place(&mut self, at: usize) -> &mut Option<TaskRef> {
+        let mask = self.places.len() - 1;
+        &mut self.places[at & mask]
+    }
+
+    #[inline(always)]
+    fn push_back(&mut self, task: TaskRef) {
+        if self.len() == self.places.len() {
+            self.grow();
+        }
+        *self.place(self.tail) = Some(task);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let count = self.len();
+        let mut places = Vec::with_capacity((2 * count).max(PLACES));
+        places.extend((0..count).map(|step| self.place(self.head.wrapping_add(step)).take()));
+        places.resize_with((2 * count).max(PLACES), || None);
+        let fetched = self.fetched.wrapping_sub(self.head);
+        (self.places, self.head, self.tail, self.fetched) =
+            (places.into_boxed_slice(), 0, count, fetched);
     }
 
     /// The oldest task; fetches ahead so that `distance` tasks behind it are on their way.
-    #[inline]
-    pub(crate) fn pop(&mut self, distance: usize) -> Option<TaskRef> {
-        let task = self.tasks.pop_front()?;
-        self.prefetched = self.prefetched.saturating_sub(1);
-        while self.prefetched < distance
-            && let Some(ahead) = self.tasks.get(self.prefetched)
-        {
-            let annotation = &ahead.header().annotation;
-            prefetch(annotation.address, annotation.lines);
-            self.prefetched += 1;
+    #[inline(always)]
+    fn pop_front(&mut self, distance: usize) -> Option<TaskRef> {
+        if self.is_empty() {
+            return None;
         }
-        if let Some(far) = self.tasks.get(2 * distance) {
+        let at = self.head;
+        let task = self.place(at).take();
+        self.head = at.wrapping_add(1);
+        let ahead = self.len().min(distance);
+        while (self.fetched.wrapping_sub(self.head) as isize) < ahead as isize {
+            let next = (self.fetched.wrapping_sub(self.head) as isize).max(0) as usize;
+            let next = self.head.wrapping_add(next);
+            if let Some(task) = self.place(next) {
+                let (address, lines) = task.header().annotation.ahead();
+                prefetch(address, lines);
+            }
+            self.fetched = next.wrapping_add(1);
+        }
+        if self.len() > 2 * distance
+            && let Some(far) = self.place(at.wrapping_add(1 + 2 * distance))
+        {
             far.prefetch();
         }
-        Some(task)
+        task
+    }
+
+    fn pop_back(&mut self) -> Option<TaskRef> {
+        if self.is_empty() {
+            return None;
+        }
+        self.tail = self.tail.wrapping_sub(1);
+        if (self.tail.wrapping_sub(self.fetched) as isize) < 0 {
+            self.fetched = self.tail;
+        }
+        self.place(self.tail).take()
+    }
+
+    /// Notes that `count` tasks took `ticks`; the next chunk lasts about `chunk_ticks`.
+    #[inline]
+    pub(crate) fn measured(&mut self, count: usize, ticks: u64, chunk_ticks: u64) {
+        let per_task = if count == CHUNK { ticks / CHUNK as u64 } else { ticks / count as u64 };
+        self.ticks_per_task = match self.ticks_per_task {
+            0 => per_task.max(1),
+            before => ((3 * before + per_task) / 4).max(1),
+        };
+        // Doubled at most: a first short task says little about the next ones.
+        let most = (2 * self.chunk).min(CHUNK);
+        self.chunk = if self.ticks_per_task * most as u64 <= chunk_ticks {
+            most
+        } else {
+            (chunk_ticks / self.ticks_per_task).clamp(1, most as u64) as usize
+        };
     }
 }
 
 /// Fetches `lines` cache lines from `address` on.
 #[inline(always)]
-fn prefetch(address: usize, lines: u8) {
-    for line in 0..usize::from(lines) {
+fn prefetch(address: usize, lines: usize) {
+    for line in 0..lines {
         let at = address.wrapping_add(line * LINE_BYTES);
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: a prefetch is a hint; it neither faults nor changes what memory holds, whatever
@@ -66,7 +151,7 @@ fn prefetch(address: usize, lines: u8) {
 
 /// What waits at a worker.
 pub(crate) struct Queues {
-    rings: Box<[[Ring; CLASSES]; BANDS]>,
+    rings: Box<[Ring; RINGS]>,
     /// Classes with tasks, a bit each, by band.
     ready: [u16; BANDS],
     /// Time by weight, by class.
@@ -87,7 +172,7 @@ impl Queues {
     pub(crate) fn new(weights: [u32; CLASSES], floor: i64) -> Queues {
         assert!(floor > 0, "a floor of one in 0 has no meaning");
         Queues {
-            rings: Box::default(),
+            rings: Box::new(std::array::from_fn(|_| Ring::new())),
             ready: [0; BANDS],
             pass: [0; CLASSES],
             stride: weights.map(|weight| (1 << 16) / u64::from(weight)),
@@ -97,37 +182,39 @@ impl Queues {
         }
     }
 
+    /// Queues a task in the ring that its annotation names.
     #[inline]
-    pub(crate) fn push(&mut self, task: TaskRef) {
-        let annotation = &task.header().annotation;
-        let (band, class) = (usize::from(annotation.band), usize::from(annotation.class));
-        let ring = &mut self.rings[band][class];
-        if ring.tasks.is_empty() {
-            self.wake(band, class);
+    pub(crate) fn push(&mut self, task: TaskRef, ring: usize) {
+        debug_assert_eq!(task.header().annotation.ring(), ring);
+        let queue = &mut self.rings[ring % RINGS];
+        let slept = queue.is_empty();
+        queue.push_back(task);
+        if slept {
+            self.wake(ring % BANDS, ring / BANDS);
         }
-        self.rings[band][class].tasks.push_back(task);
     }
 
     /// A class that was asleep may not collect the time it slept as a claim.
-    #[cold]
+    #[inline]
     fn wake(&mut self, band: usize, class: usize) {
-        let least = bits(self.ready[band]).map(|other| self.pass[other]).min();
-        let least = least.unwrap_or(self.pass[class]);
-        self.pass[class] = self.pass[class].max(least);
+        if self.ready[band] != 0 {
+            let least = bits(self.ready[band]).map(|other| self.pass[other]).min();
+            self.pass[class] = self.pass[class].max(least.unwrap_or(0));
+        }
         self.ready[band] |= 1 << class;
     }
 
-    #[inline]
-    pub(crate) fn ring(&mut self, band: usize, class: usize) -> &mut Ring {
-        &mut self.rings[band][class]
+    #[inline(always)]
+    pub(crate) fn ring(&mut self, ring: usize) -> &mut Ring {
+        &mut self.rings[ring % RINGS]
     }
 
-    #[inline]
-    pub(crate) fn pop(&mut self, band: usize, class: usize, distance: usize) -> Option<TaskRef> {
-        let ring = &mut self.rings[band][class];
-        let task = ring.pop(distance);
-        if ring.tasks.is_empty() {
-            self.ready[band] &= !(1 << class);
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, ring: usize, distance: usize) -> Option<TaskRef> {
+        let queue = &mut self.rings[ring % RINGS];
+        let task = queue.pop_front(distance);
+        if queue.is_empty() {
+            self.ready[ring % BANDS] &= !(1 << (ring / BANDS));
         }
         task
     }
@@ -144,18 +231,24 @@ impl Queues {
         self.ready[..band].iter().any(|&classes| classes != 0)
     }
 
-    /// Band and class whose turn it is.
-    pub(crate) fn choose(&mut self) -> Option<(usize, usize)> {
+    /// The ring whose turn it is.
+    pub(crate) fn choose(&mut self) -> Option<usize> {
         let first = self.ready.iter().position(|&classes| classes != 0)?;
         let last = self.ready.iter().rposition(|&classes| classes != 0)?;
         self.by_floor = self.owed_to_lowest > 0 && last > first;
         let band = if self.by_floor { last } else { first };
-        let least = bits(self.ready[band]).min_by_key(|&class| self.pass[class])?;
-        Some((band, least))
+        let classes = self.ready[band];
+        let class = if classes & (classes - 1) == 0 {
+            classes.trailing_zeros() as usize
+        } else {
+            bits(classes).min_by_key(|&class| self.pass[class])?
+        };
+        Some(band | class * BANDS)
     }
 
-    /// Charges `ticks` to a class of a band.
-    pub(crate) fn charge(&mut self, band: usize, class: usize, ticks: u64) {
+    /// Charges `ticks` to a ring's class.
+    pub(crate) fn charge(&mut self, ring: usize, ticks: u64) {
+        let (band, class) = (ring % BANDS, ring / BANDS);
         self.pass[class] += (ticks * self.stride[class]) >> 8;
         let ticks = ticks as i64;
         if self.by_floor {
@@ -165,28 +258,23 @@ impl Queues {
         }
     }
 
-    /// Takes up to `count` of the youngest tasks that another worker may run, oldest first.
+    /// Takes up to `count` of the youngest tasks that another worker may run: of each ring half at
+    /// most, and from the highest band first.
     pub(crate) fn give(&mut self, count: usize, mut to: impl FnMut(TaskRef)) {
-        let mut left = count;
-        for band in 0..BANDS {
-            for class in bits(self.ready[band]) {
-                let ring = &mut self.rings[band][class];
-                let from = ring.tasks.len() - left.min(ring.tasks.len() / 2);
-                let mut kept = VecDeque::new();
-                for task in ring.tasks.drain(from..) {
-                    if task.header().annotation.may_move() && left > 0 {
-                        left -= 1;
-                        to(task);
-                    } else {
-                        kept.push_back(task);
-                    }
-                }
-                ring.tasks.append(&mut kept);
-                ring.prefetched = ring.prefetched.min(ring.tasks.len());
-                if ring.tasks.is_empty() {
-                    self.ready[band] &= !(1 << class);
+        let (mut left, mut kept) = (count, Vec::new());
+        for ring in (0..BANDS).flat_map(|band| (0..CLASSES).map(move |class| band | class * BANDS))
+        {
+            let queue = &mut self.rings[ring];
+            for _ in 0..left.min(queue.len() / 2) {
+                let Some(task) = queue.pop_back() else { break };
+                if task.header().annotation.may_move() {
+                    left -= 1;
+                    to(task);
+                } else {
+                    kept.push(task);
                 }
             }
+            kept.drain(..).rev().for_each(|task| queue.push_back(task));
         }
     }
 
@@ -196,16 +284,13 @@ impl Queues {
         mut wanted: impl FnMut(&TaskRef) -> bool,
         mut to: impl FnMut(TaskRef),
     ) {
-        for band in 0..BANDS {
-            for class in bits(self.ready[band]) {
-                let ring = &mut self.rings[band][class];
-                for task in std::mem::take(&mut ring.tasks) {
-                    if wanted(&task) { to(task) } else { ring.tasks.push_back(task) }
-                }
-                ring.prefetched = 0;
-                if ring.tasks.is_empty() {
-                    self.ready[band] &= !(1 << class);
-                }
+        for (ring, queue) in self.rings.iter_mut().enumerate() {
+            for _ in 0..queue.len() {
+                let Some(task) = queue.pop_front(0) else { break };
+                if wanted(&task) { to(task) } else { queue.push_back(task) }
+            }
+            if queue.is_empty() {
+                self.ready[ring % BANDS] &= !(1 << (ring / BANDS));
             }
         }
     }
@@ -215,9 +300,9 @@ impl Queues {
         let mut total = (0, 0);
         for band in 0..BANDS {
             for class in bits(self.ready[band]) {
-                let ring = &self.rings[band][class];
-                total.0 += ring.tasks.len();
-                total.1 += ring.tasks.len() as u64 * ring.ticks_per_task;
+                let ring = &self.rings[band | class * BANDS];
+                total.0 += ring.len();
+                total.1 += ring.len() as u64 * ring.ticks_per_task;
             }
         }
         total
@@ -226,12 +311,13 @@ impl Queues {
     /// Panics unless the invariants hold.
     #[cfg(test)]
     pub(crate) fn check(&self) {
-        for band in 0..BANDS {
-            for class in 0..CLASSES {
-                let ring = &self.rings[band][class];
-                assert_eq!(self.ready[band] >> class & 1 == 1, !ring.tasks.is_empty());
-                assert!(ring.prefetched <= ring.tasks.len());
-            }
+        for (number, ring) in self.rings.iter().enumerate() {
+            let ready = self.ready[number % BANDS] >> (number / BANDS) & 1 == 1;
+            assert_eq!(ready, !ring.is_empty());
+            assert!(ring.places.is_empty() || ring.places.len().is_power_of_two());
+            assert!(ring.len() <= ring.places.len());
+            let filled = ring.places.iter().filter(|place| place.is_some()).count();
+            assert_eq!(filled, ring.len());
         }
     }
 }

@@ -64,6 +64,8 @@ pub struct Config {
     /// Leave synchronisation by scheduling on a worker that waits for its core for over this share
     /// of the time, in per mille; 0: never.
     pub run_delay_per_mille: u32,
+    /// How often that is measured.
+    pub run_delay_period: Duration,
 }
 
 impl Config {
@@ -79,6 +81,7 @@ impl Config {
             spin: Duration::from_micros(15),
             long_task: Duration::from_millis(2),
             run_delay_per_mille: 10,
+            run_delay_period: Duration::from_millis(100),
         }
     }
 
@@ -249,6 +252,19 @@ impl Runtime {
         self.shared.simulate_until(|| false).expect("a simulated runtime").unwrap_or(());
     }
 
+    /// Takes the core of a simulated worker away for `time`, as an operating system might.
+    ///
+    /// Panics: if the runtime has threads.
+    pub fn preempt(&self, worker: WorkerId, time: Duration) {
+        let until_ns = self.shared.clock.ticks() + time.as_nanos() as u64;
+        self.shared.worker(worker).preempt(time);
+        if let Some(simulation) = &self.shared.simulation {
+            simulation.lock().preempt(worker, until_ns);
+        } else {
+            assert!(cfg!(shuttle), "only a simulated worker can be preempted at will");
+        }
+    }
+
     /// How many workers there are.
     pub fn worker_count(&self) -> usize {
         self.shared.workers.len()
@@ -400,7 +416,7 @@ impl Runtime {
 }
 
 fn class_of(annotation: &Annotation) -> ClassId {
-    ClassId(if usize::from(annotation.class) < CLASSES { annotation.class } else { 0 })
+    annotation.or(&Annotation::OUTSIDE).class_id()
 }
 
 impl Drop for Runtime {

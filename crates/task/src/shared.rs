@@ -1,8 +1,6 @@
 //! What the workers of a runtime and the threads outside share.
 
-use crate::annotation::{
-    Annotation, BANDS, CLASSES, INHERIT, IslandId, Plane, TargetKind, WorkerId,
-};
+use crate::annotation::{Annotation, BANDS, CLASSES, IslandId, Plane, TargetKind, WorkerId};
 use crate::clock::Clock;
 use crate::counters::{Incidents, Published};
 use crate::credit::Credits;
@@ -15,7 +13,9 @@ use crate::task::Task;
 use halcyon_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use halcyon_base::sync::thread::Thread;
 use halcyon_base::sync::{Arc, Mutex};
+use halcyon_machine::counters::RunTimes;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// How the resources at home at a worker are synchronised.
 ///
@@ -57,6 +57,8 @@ pub(crate) struct WorkerShared {
     pub(crate) bit: u64,
     pub(crate) kind: WorkerKind,
     pub(crate) counters: Published,
+    /// Time for which a simulation took its core away, ns.
+    simulated_wait_ns: AtomicU64,
 }
 
 /// An inbox per band, on a line of their own: producers write it.
@@ -89,7 +91,18 @@ impl WorkerShared {
             bit: 1 << (place % 64),
             kind,
             counters: Published::default(),
+            simulated_wait_ns: AtomicU64::new(0),
         }
+    }
+
+    /// Run times of a worker that has no thread of its own.
+    pub(crate) fn simulated_times(&self) -> RunTimes {
+        let waiting_ns = self.simulated_wait_ns.load(Ordering::Relaxed);
+        RunTimes { running_ns: 0, waiting_ns, slices: 0 }
+    }
+
+    pub(crate) fn preempt(&self, time: Duration) {
+        self.simulated_wait_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     #[inline]
@@ -205,18 +218,13 @@ impl Shared {
     /// A task made by a thread outside the workers.
     pub(crate) fn make_outside<T: Task>(
         &self,
-        mut annotation: Annotation,
+        annotation: Annotation,
         group: GroupId,
         holds_credit: bool,
         task: T,
     ) -> TaskRef {
-        if annotation.band == INHERIT {
-            annotation.band = crate::Priority::Normal as u8;
-        }
-        if annotation.class == INHERIT {
-            annotation.class = 0;
-        }
-        let tag = if annotation.carries { self.epochs.begin_outside() } else { 0 };
+        let annotation = annotation.or(&Annotation::OUTSIDE);
+        let tag = if annotation.carries() { self.epochs.begin_outside() } else { 0 };
         let flags = if holds_credit { HOLDS_CREDIT } else { 0 };
         let header = Header::new(annotation, group, tag, flags);
         self.outside.lock().make(header, task)
@@ -225,11 +233,11 @@ impl Shared {
     /// Drops a task from outside that was never injected.
     pub(crate) fn discard_outside(&self, task: TaskRef) {
         let header = *task.header();
-        if header.annotation.carries {
+        if header.annotation.carries() {
             self.epochs.end_outside(header.tag);
         }
         if header.holds_credit() {
-            self.credits[usize::from(header.annotation.class)].give(1);
+            self.credits[usize::from(header.annotation.class_id().0)].give(1);
         }
         self.outside.lock().release(task);
     }
@@ -242,7 +250,7 @@ impl Shared {
 
     fn inject_at(&self, target: WorkerId, task: TaskRef) {
         self.injected.fetch_add(1, Ordering::SeqCst);
-        let band = usize::from(task.header().annotation.band);
+        let band = task.header().annotation.band();
         let mut chain = Chain::default();
         chain.push(task);
         self.worker(target).push(band, &mut chain);
@@ -256,12 +264,12 @@ impl Shared {
         let mut turns = workers.iter().cycle();
         for task in tasks {
             let annotation = task.header().annotation;
-            let target = match annotation.target_kind {
+            let target = match annotation.target_kind() {
                 TargetKind::Any => turns.next().copied(),
                 _ => None,
             };
             let target = target.unwrap_or_else(|| self.target(&annotation, None));
-            chains[usize::from(target.0)][usize::from(annotation.band)].push(task);
+            chains[usize::from(target.0)][annotation.band()].push(task);
         }
         for (worker, chains) in self.workers.iter().zip(&mut chains) {
             for (band, chain) in
@@ -275,20 +283,21 @@ impl Shared {
     /// The worker for a task with this annotation; `here` is preferred where it will do.
     pub(crate) fn target(&self, annotation: &Annotation, here: Option<WorkerId>) -> WorkerId {
         let island = |id: IslandId| self.islands.get(usize::from(id.0));
-        match annotation.target_kind {
+        match annotation.target_kind() {
             TargetKind::Home | TargetKind::Worker => {
-                assert!(usize::from(annotation.target) < self.workers.len(), "no such worker");
-                WorkerId(annotation.target)
+                assert!(usize::from(annotation.target()) < self.workers.len(), "no such worker");
+                WorkerId(annotation.target())
             }
             TargetKind::Island => {
-                let island = island(IslandId(annotation.target)).expect("there is such an island");
+                let island =
+                    island(IslandId(annotation.target())).expect("there is such an island");
                 match here {
                     Some(here) if island.workers.contains(&here) => here,
                     _ => self.pick(&island.workers),
                 }
             }
             TargetKind::Plane => {
-                let kind = if annotation.target == Plane::Compute as u16 {
+                let kind = if annotation.target() == Plane::Compute as u16 {
                     WorkerKind::Dedicated
                 } else {
                     WorkerKind::Shared

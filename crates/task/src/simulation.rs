@@ -11,11 +11,18 @@ pub(crate) struct Simulation {
     workers: Vec<Context>,
     rng: Rng,
     now: Arc<AtomicU64>,
+    /// Until when each worker is without its core, ns.
+    preempted_until: Vec<u64>,
 }
 
 impl Simulation {
     pub(crate) fn new(seed: u64, now: &Arc<AtomicU64>) -> Simulation {
-        Simulation { workers: Vec::new(), rng: Rng::new(seed), now: Arc::clone(now) }
+        Simulation {
+            workers: Vec::new(),
+            rng: Rng::new(seed),
+            now: Arc::clone(now),
+            preempted_until: Vec::new(),
+        }
     }
 
     pub(crate) fn clock(now: &Arc<AtomicU64>) -> Clock {
@@ -24,6 +31,7 @@ impl Simulation {
 
     pub(crate) fn add(&mut self, worker: Context) {
         self.workers.push(worker);
+        self.preempted_until.push(0);
     }
 
     /// Takes one turn of a worker that the seed chooses; false if none had anything to do.
@@ -35,17 +43,27 @@ impl Simulation {
         let first = self.rng.below(count as u64) as usize;
         for step in 0..count {
             let chosen = (first + step) % count;
-            if self.workers[chosen].has_work() {
+            let runs = self.preempted_until[chosen] <= self.now.load(Ordering::Relaxed);
+            if runs && self.workers[chosen].wants_turn() {
                 let worker = &mut self.workers[chosen];
                 context::on_worker(|| worker.turn());
+                worker.rest();
                 self.now.fetch_add(self.rng.below(2_000) + 1, Ordering::Relaxed);
                 return true;
             }
+        }
+        if self.workers.iter().any(Context::wants_turn) {
+            // Those with work are without a core: nothing happens until the first has one again.
+            let now = self.now.load(Ordering::Relaxed);
+            let next = self.preempted_until.iter().copied().filter(|&until| until > now).min();
+            self.now.store(next.unwrap_or(now), Ordering::Relaxed);
+            return true;
         }
         // Nobody runs a task: what turns do besides (settling counts, freeing) may make work.
         let mut worked = false;
         for worker in &mut self.workers {
             worked |= context::on_worker(|| worker.turn());
+            worker.rest();
         }
         worked
     }
@@ -59,6 +77,11 @@ impl Simulation {
                 return done();
             }
         }
+    }
+
+    pub(crate) fn preempt(&mut self, worker: crate::WorkerId, until_ns: u64) {
+        let until = &mut self.preempted_until[usize::from(worker.0)];
+        *until = until_ns.max(*until);
     }
 
     /// Lets go of the workers, which hold the runtime that holds them.
