@@ -303,9 +303,10 @@ fn together(ground: &Ground, programs: &[(usize, Place<'_>)], limit: Duration) -
     let (barrier, running) = (Barrier::new(programs.len()), AtomicUsize::new(programs.len()));
     let failed = AtomicBool::new(false);
     let times = std::thread::scope(|scope| {
-        let one = |&(name, place): &(usize, Place<'_>)| {
-            let (barrier, running, failed) = (&barrier, &running, &failed);
-            scope.spawn(move || {
+        let (barrier, running, failed) = (&barrier, &running, &failed);
+        let mut threads = Vec::new();
+        for &(name, place) in programs {
+            threads.push(scope.spawn(move || {
                 let program = Program::new(name, ground, place.workers());
                 program.run(ground, 0, &|work| place.run(work));
                 barrier.wait();
@@ -327,16 +328,15 @@ fn together(ground: &Ground, programs: &[(usize, Place<'_>)], limit: Duration) -
                     failed.store(true, Relaxed);
                 }
                 time.as_secs_f64() * 1e3 / runs as f64
-            })
-        };
-        let threads: Vec<_> = programs.iter().map(one).collect();
+            }));
+        }
         threads.into_iter().map(|thread| thread.join().expect("programs do not panic")).collect()
     });
     if failed.load(Relaxed) {
-        return Err(Failure::WrongAnswer(format!("a last answer of {programs:?}", programs = programs
-            .iter()
-            .map(|&(name, _)| NAMES[name])
-            .collect::<Vec<_>>())));
+        return Err(Failure::WrongAnswer(format!(
+            "a last answer of {programs:?}",
+            programs = programs.iter().map(|&(name, _)| NAMES[name]).collect::<Vec<_>>()
+        )));
     }
     Ok(times)
 }

@@ -15,8 +15,8 @@ use clap::{Args, ValueEnum};
 use halcyon_tree::Hops;
 use serde_json::json;
 
-use crate::report::{Arm, Reporter};
 use crate::Result;
+use crate::report::{Arm, Reporter};
 use work::{Measured, Phase, TaskOptions, Work};
 
 /// Options of `halcyon lab tree`.
@@ -38,30 +38,16 @@ pub struct Options {
     /// Seed of the keys
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Tasks: lanes per worker
+    /// Tasks: lanes per worker, which is how many operations are under way
     #[arg(long, default_value_t = TaskOptions::default().lanes as u32,
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub lanes: u32,
-    /// Tasks: operations that a lane has under way
-    #[arg(long, value_enum, default_value = "four")]
-    pub squad: Squad,
     /// Tasks: hop at every node, as the paper does, instead of walking where nodes are cached
     #[arg(long)]
     pub every_node: bool,
     /// Nodes on small pages
     #[arg(long)]
     pub small_pages: bool,
-}
-
-/// How many operations a lane has under way.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Squad {
-    /// The runtime's window alone hides memory latency
-    One,
-    /// Lanes hide it too
-    Four,
-    /// As above
-    Eight,
 }
 
 /// A way to run the tree.
@@ -113,12 +99,7 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     Ok(())
 }
 
-fn measure(
-    options: &Options,
-    mode: Mode,
-    work: &Arc<Work>,
-    phases: &[Phase],
-) -> (Measured, usize) {
+fn measure(options: &Options, mode: Mode, work: &Arc<Work>, phases: &[Phase]) -> (Measured, usize) {
     let (workers, huge_pages) = (usize::from(options.workers), !options.small_pages);
     match mode {
         Mode::Exclusive => (work::exclusive(work, phases, huge_pages), 1),
@@ -128,11 +109,6 @@ fn measure(
         Mode::Btreemap => (work::btreemap(work, phases), 1),
         Mode::Tasks => {
             let mut tasks = TaskOptions { lanes: options.lanes as usize, ..TaskOptions::default() };
-            tasks.squad = match options.squad {
-                Squad::One => 1,
-                Squad::Four => 4,
-                Squad::Eight => 8,
-            };
             if options.every_node {
                 tasks.hops = Hops::EveryNode;
             }
@@ -145,7 +121,6 @@ fn arm(options: &Options, mode: &str, workers: usize, measured: &Measured) -> Ar
     let mut params = json!({"count": options.count, "workers": workers, "seed": options.seed});
     if mode == "tasks" {
         params["lanes"] = json!(options.lanes);
-        params["squad"] = json!(format!("{:?}", options.squad).to_lowercase());
         params["every_node"] = json!(options.every_node);
     }
     let mut arm = Arm::new("tree", mode, params);
@@ -179,7 +154,6 @@ mod tests {
             workers: 2,
             seed: 1,
             lanes: 4,
-            squad: Squad::Four,
             every_node: false,
             small_pages: false,
         };

@@ -5,14 +5,15 @@
 #[path = "../../lab/src/tree/work.rs"]
 mod work;
 
-use serde_json::json;
 use halcyon_tree::Hops;
+use serde_json::json;
 use std::sync::Arc;
 use work::{Phase, TaskOptions, Work};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let modes = arguments.first().map_or("exclusive,interleaved,latched,optimistic,btreemap", |m| m);
+    let modes =
+        arguments.first().map_or("exclusive,interleaved,latched,optimistic,btreemap", |m| m);
     let number = |at: usize, default| arguments.get(at).map_or(default, |t| t.parse().unwrap());
     let (count, workers) = (number(1, 1 << 20), number(2, 1));
     let huge = !arguments.iter().any(|argument| argument == "--small-pages");
@@ -29,7 +30,7 @@ fn main() {
             "optimistic" => work::optimistic(&work, &phases, workers, huge),
             "optimistic+interleaved" => work::optimistic_interleaved(&work, &phases, workers, huge),
             _ if mode.starts_with("tasks") => {
-                // tasks:HOPS:SQUAD:LANES:DISTANCE[:d], where HOPS is a level or `all`.
+                // tasks:HOPS:LANES:DISTANCE[:d], where HOPS is a level or `all`.
                 let mut parts = mode.split(':').skip(1);
                 let mut options = TaskOptions::default();
                 match parts.next() {
@@ -37,7 +38,6 @@ fn main() {
                     Some("all") => options.hops = Hops::EveryNode,
                     Some(level) => options.hops = Hops::Below(level.parse().unwrap()),
                 }
-                options.squad = parts.next().map_or(options.squad, |squad| squad.parse().unwrap());
                 options.lanes = parts.next().map_or(options.lanes, |lanes| lanes.parse().unwrap());
                 options.distance = parts.next().map(|distance| distance.parse().unwrap());
                 options.dedicated = parts.next() == Some("d");
@@ -50,7 +50,8 @@ fn main() {
         for &(phase, wall, cpu) in &measured.phases {
             let rate = count as f64 / wall.as_secs_f64() / 1e6;
             let by_cpu = count as f64 / cpu.as_secs_f64() / 1e6 * workers as f64;
-            line[phase.figure()] = json!([(rate * 100.0).round() / 1e2, (by_cpu * 100.0).round() / 1e2]);
+            line[phase.figure()] =
+                json!([(rate * 100.0).round() / 1e2, (by_cpu * 100.0).round() / 1e2]);
         }
         line["mib"] = json!(measured.node_bytes.map(|bytes| bytes >> 20));
         line["check"] = json!(measured.wrong.clone().unwrap_or("ok".into()));

@@ -161,7 +161,13 @@ impl Core {
     /// Inserts into node `id` if `key` belongs to it, splitting it if it is full. The result says
     /// whether the key was new.
     #[inline(always)]
-    pub(crate) fn insert_one(&self, by: &impl Access, id: NodeId, key: u64, value: u64) -> Change<bool> {
+    pub(crate) fn insert_one(
+        &self,
+        by: &impl Access,
+        id: NodeId,
+        key: u64,
+        value: u64,
+    ) -> Change<bool> {
         let outcome = self.change_one(by, id, key, |node| match node.insert(key, value) {
             Inserted::New => Change::Done(true),
             Inserted::Present => Change::Done(false),
@@ -199,7 +205,13 @@ impl Core {
 
     /// Inserts at `id` or to its right, and posts what that splits.
     #[inline(always)]
-    pub(crate) fn insert_from(&self, by: &impl Access, mut id: NodeId, key: u64, value: u64) -> bool {
+    pub(crate) fn insert_from(
+        &self,
+        by: &impl Access,
+        mut id: NodeId,
+        key: u64,
+        value: u64,
+    ) -> bool {
         loop {
             match self.insert_one(by, id, key, value) {
                 Change::Done(new) => return new,
@@ -231,7 +243,13 @@ impl Core {
 
     /// Update at leaf `id` or to its right.
     #[inline(always)]
-    pub(crate) fn update_from(&self, by: &impl Access, id: NodeId, key: u64, value: u64) -> Option<u64> {
+    pub(crate) fn update_from(
+        &self,
+        by: &impl Access,
+        id: NodeId,
+        key: u64,
+        value: u64,
+    ) -> Option<u64> {
         self.change(by, id, key, |node| node.update(key, value))
     }
 
@@ -245,7 +263,12 @@ impl Core {
     ///
     /// Each leaf is read as of one moment, different leaves as of different ones. Entries that are
     /// there all the time come exactly once.
-    pub(crate) fn range(&self, by: &impl Access, range: RangeInclusive<u64>, mut entry: impl FnMut(u64, u64) -> bool) {
+    pub(crate) fn range(
+        &self,
+        by: &impl Access,
+        range: RangeInclusive<u64>,
+        mut entry: impl FnMut(u64, u64) -> bool,
+    ) {
         let (mut from, to) = range.into_inner();
         if from > to {
             return;

@@ -169,7 +169,8 @@ impl Node {
         let mut size = CAPACITY;
         while size > 1 {
             let half = size / 2;
-            base = if self.keys[base + half - 1].load(Relaxed) <= key { base + half } else { base };
+            let upper = self.keys[base + half - 1].load(Relaxed) <= key;
+            base = std::hint::select_unpredictable(upper, base + half, base);
             size -= half;
         }
         let rank = base + usize::from(self.keys[base].load(Relaxed) <= key);
@@ -309,7 +310,8 @@ mod tests {
         let mut keys: Vec<u64> = (0..CAPACITY as u64 - 2).map(|_| rng.below(100) * 3).collect();
         keys.extend([0, u64::MAX]);
         for key in keys {
-            let expected = if node.lookup(key).is_some() { Inserted::Present } else { Inserted::New };
+            let expected =
+                if node.lookup(key).is_some() { Inserted::Present } else { Inserted::New };
             assert_eq!(node.insert(key, key + u64::from(key == 0)), expected);
             for probe in (0..310).chain([u64::MAX - 1, u64::MAX]) {
                 assert_eq!(node.rank(probe), rank_by_counting(&node, probe), "{probe}");

@@ -79,8 +79,9 @@ mod imp {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no
             // memory that exists.
-            let mapping =
-                unsafe { libc::mmap(std::ptr::null_mut(), mapping_bytes, protection, flags, -1, 0) };
+            let mapping = unsafe {
+                libc::mmap(std::ptr::null_mut(), mapping_bytes, protection, flags, -1, 0)
+            };
             assert!(
                 mapping != libc::MAP_FAILED,
                 "no address space for {mapping_bytes} bytes of nodes: {}",

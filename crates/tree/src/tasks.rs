@@ -15,6 +15,10 @@
 //! take the version as a latch (`Version::write`). Nodes live as long as the tree, so nothing of it
 //! needs reclamation, and its tasks do not ask for it.
 //!
+//! Tried: lanes with 4 and 8 operations under way that fetch lines themselves and share a step's
+//! price, with writes sent home in parcels: no faster than one operation per lane and the runtime's
+//! window (docs/tree.md).
+//!
 //! Source: `[mxkernel]` §4.2 ("we spawn a new task for each traversal of a node"). We differ: a
 //! task is dispatched again instead of spawning the next one, and it walks the upper levels.
 
@@ -27,7 +31,6 @@ use halcyon_task::{Place, RunningGroup, Runtime, Step as After, Task, WorkerId};
 use crate::core::{Change, Core};
 use crate::latch::{AtHome, Homes, Optimistic};
 use crate::node::{NODE_BYTES, Node, NodeId, Separator, Step};
-use crate::region::prefetch;
 use crate::{NODES_DEFAULT, Operation, Outcome};
 
 /// Where operations hop.
@@ -90,46 +93,19 @@ impl TaskTree {
     }
 
     /// Runs what `source` gives in `lanes` lanes per worker, as a group that is placed by
-    /// `locality`. All splits are known to the levels above when it ends.
+    /// `locality`. The operations' inserts are all made known to upper levels when it ends.
     pub fn run(
         self: &Arc<Self>,
-        group: Group,
-        source: &Arc<impl Source>,
-        lanes: usize,
-        locality: Locality,
-    ) -> Result<RunningGroup, EnqueueError> {
-        let lane = || {
-            let (tree, source) = (Arc::clone(self), Arc::clone(source));
-            Lane { tree, source, descent: None }
-        };
-        self.enqueue(group, lane, lanes, locality)
-    }
-
-    /// As [`TaskTree::run`], with `N` operations under way in each lane: fewer steps, and each
-    /// fetches the lines that its operations need next.
-    pub fn run_squads<const N: usize>(
-        self: &Arc<Self>,
-        group: Group,
-        source: &Arc<impl Source>,
-        lanes: usize,
-        locality: Locality,
-    ) -> Result<RunningGroup, EnqueueError> {
-        let route = Arc::new(Route { tree: Arc::clone(self), source: Arc::clone(source) });
-        let squad = || Squad::<_, N>::new(Arc::clone(&route));
-        self.enqueue(group, squad, lanes, locality)
-    }
-
-    fn enqueue<T: Task>(
-        &self,
         mut group: Group,
-        lane: impl Fn() -> T,
+        source: &Arc<impl Source>,
         lanes: usize,
         locality: Locality,
     ) -> Result<RunningGroup, EnqueueError> {
         for worker in 0..self.homes.workers {
             for _ in 0..lanes {
                 let annotation = Annotation::new().place(Place::Worker(WorkerId(worker)));
-                group.step_task(annotation, lane());
+                let (tree, source) = (Arc::clone(self), Arc::clone(source));
+                group.step_task(annotation, Lane { tree, source, descent: None });
             }
         }
         group.enqueue(locality)
@@ -209,12 +185,7 @@ impl Descent {
     }
 
     #[inline(always)]
-    fn at_leaf(
-        &mut self,
-        tree: &Arc<TaskTree>,
-        operation: Operation,
-        cx: &mut Context,
-    ) -> Stepped {
+    fn at_leaf(&mut self, tree: &Arc<TaskTree>, operation: Operation, cx: &mut Context) -> Stepped {
         let by = AtHome { homes: tree.homes, cx };
         let (core, key) = (&tree.core, operation.key());
         let change = match operation {
@@ -230,9 +201,8 @@ impl Descent {
                     Change::Done(Outcome::Inserted)
                 }
             },
-            Operation::Update(_, value) => core.change_one(&by, self.at, key, |node| {
-                Change::Done(node.update(key, value).into())
-            }),
+            Operation::Update(_, value) => core
+                .change_one(&by, self.at, key, |node| Change::Done(node.update(key, value).into())),
             Operation::Delete(_) => {
                 core.change_one(&by, self.at, key, |node| Change::Done(node.delete(key).into()))
             }
@@ -292,34 +262,24 @@ impl<F: FnOnce(&mut Context, Outcome)> OperationTask<F> {
 struct Lane<S> {
     tree: Arc<TaskTree>,
     source: Arc<S>,
-    descent: Option<Flight>,
-}
-
-/// An operation of a lane, on its way.
-#[derive(Clone, Copy)]
-struct Flight {
-    descent: Descent,
-    number: u64,
-    operation: Operation,
+    descent: Option<(Descent, u64, Operation)>,
 }
 
 impl<S: Source> Task for Lane<S> {
     #[inline]
     fn run(&mut self, cx: &mut Context) -> After {
         loop {
-            if let Some(flight) = &mut self.descent {
-                match flight.descent.step(&self.tree, flight.operation, cx) {
+            if let Some((descent, number, operation)) = &mut self.descent {
+                match descent.step(&self.tree, *operation, cx) {
                     Stepped::Hop(annotation) => return After::Again(annotation),
-                    Stepped::Ended(outcome) => {
-                        self.source.done(cx.worker(), flight.number, outcome);
-                    }
+                    Stepped::Ended(outcome) => self.source.done(cx.worker(), *number, outcome),
                 }
             }
             let Some((number, operation)) = self.source.next(cx.worker()) else {
                 return After::Done;
             };
             let descent = Descent::start(&self.tree);
-            self.descent = Some(Flight { descent, number, operation });
+            self.descent = Some((descent, number, operation));
             if descent.level == 0 && !operation.reads() {
                 return After::Again(self.tree.at_home(descent.at));
             }
@@ -327,145 +287,6 @@ impl<S: Source> Task for Lane<S> {
                 return After::Again(self.tree.fetch(descent.at));
             }
         }
-    }
-}
-
-/// What tasks of one run share.
-struct Route<S> {
-    tree: Arc<TaskTree>,
-    source: Arc<S>,
-}
-
-/// A lane with several operations under way. It stays on its worker, and each step takes every one
-/// of them to its next node that may not be in the cache, whose lines it fetches itself: a step's
-/// price is shared by `N` visits. Writes of leaves that are at home elsewhere leave it in parcels.
-struct Squad<S, const N: usize> {
-    route: Arc<Route<S>>,
-    flights: [Option<Flight>; N],
-    /// By home.
-    parcels: Vec<Vec<Flight>>,
-    steps: u32,
-}
-
-/// Writes in a parcel that is sent at once.
-const PARCEL: usize = 8;
-/// Steps after which smaller parcels are sent too.
-const PARCEL_STEPS: u32 = 32;
-
-impl<S: Source, const N: usize> Squad<S, N> {
-    fn new(route: Arc<Route<S>>) -> Self {
-        let homes = usize::from(route.tree.homes.workers);
-        Squad { route, flights: [None; N], parcels: vec![Vec::new(); homes], steps: 0 }
-    }
-
-    /// Takes one operation to its next hop; `None` when it has ended, or left.
-    #[inline(always)]
-    fn advance(&mut self, mut flight: Flight, cx: &mut Context) -> Option<Flight> {
-        let route = &self.route;
-        let writes = !flight.operation.reads();
-        if flight.descent.level > 0 || !writes || self.is_home(flight.descent.at, cx) {
-            match flight.descent.step(&route.tree, flight.operation, cx) {
-                Stepped::Ended(outcome) => {
-                    route.source.done(cx.worker(), flight.number, outcome);
-                    return None;
-                }
-                Stepped::Hop(_) => {}
-            }
-            if flight.descent.level > 0 || !writes || self.is_home(flight.descent.at, cx) {
-                prefetch(route.tree.core.node(flight.descent.at));
-                return Some(flight);
-            }
-        }
-        let home = route.tree.homes.of(flight.descent.at).home();
-        let parcel = &mut self.parcels[usize::from(home.0)];
-        parcel.push(flight);
-        if parcel.len() == PARCEL {
-            self.send(usize::from(home.0), cx);
-        }
-        None
-    }
-
-    #[inline(always)]
-    fn is_home(&self, leaf: NodeId, cx: &Context) -> bool {
-        self.route.tree.homes.of(leaf).home() == cx.worker()
-    }
-
-    /// Parcels take credits: a home that falls behind holds its senders up, not their memory.
-    fn send(&mut self, home: usize, cx: &mut Context) {
-        let writes = std::mem::take(&mut self.parcels[home]);
-        let Some(first) = writes.first() else { return };
-        let annotation = self.route.tree.at_home(first.descent.at);
-        let parcel = Parcel { route: Arc::clone(&self.route), writes, fetched: false };
-        if let Err(busy) = cx.try_spawn_root(annotation, parcel) {
-            self.parcels[home] = busy.task.writes;
-        }
-    }
-
-    /// Whether the lane may take another operation.
-    fn has_room(&self) -> bool {
-        self.parcels.iter().all(|parcel| parcel.len() < 4 * PARCEL)
-    }
-}
-
-impl<S: Source, const N: usize> Task for Squad<S, N> {
-    fn run(&mut self, cx: &mut Context) -> After {
-        let mut under_way = false;
-        for slot in 0..N {
-            let mut flight = match self.flights[slot].take() {
-                Some(flight) => self.advance(flight, cx),
-                None => None,
-            };
-            if flight.is_none() && self.has_room() {
-                flight = self.route.source.next(cx.worker()).map(|(number, operation)| {
-                    let descent = Descent::start(&self.route.tree);
-                    Flight { descent, number, operation }
-                });
-            }
-            under_way |= flight.is_some();
-            self.flights[slot] = flight;
-        }
-        self.steps += 1;
-        if !under_way || self.steps.is_multiple_of(PARCEL_STEPS) {
-            (0..self.parcels.len()).for_each(|home| self.send(home, cx));
-        }
-        if under_way || self.parcels.iter().any(|parcel| !parcel.is_empty()) {
-            let here = Place::Worker(cx.worker());
-            return After::Again(Annotation::new().place(here));
-        }
-        After::Done
-    }
-}
-
-/// Writes of leaves of one home.
-struct Parcel<S> {
-    route: Arc<Route<S>>,
-    writes: Vec<Flight>,
-    fetched: bool,
-}
-
-impl<S: Source> Task for Parcel<S> {
-    fn run(&mut self, cx: &mut Context) -> After {
-        let (tree, first) = (&self.route.tree, self.writes[0].descent.at);
-        if !self.fetched {
-            self.fetched = true;
-            self.writes.iter().for_each(|flight| prefetch(tree.core.node(flight.descent.at)));
-            return After::Again(
-                Annotation::new().on(tree.homes.of(first), Intent::Write).carries_references(false),
-            );
-        }
-        for mut flight in std::mem::take(&mut self.writes) {
-            match flight.descent.step(tree, flight.operation, cx) {
-                Stepped::Ended(outcome) => {
-                    self.route.source.done(cx.worker(), flight.number, outcome);
-                }
-                // The leaf was split, and its neighbour is at home elsewhere, or here.
-                Stepped::Hop(annotation) => {
-                    let (route, writes) = (Arc::clone(&self.route), vec![flight]);
-                    cx.spawn_task(annotation, Parcel { route, writes, fetched: true });
-                }
-            }
-        }
-        After::Done
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use halcyon_base::rng::Rng;
-use halcyon_tree::latch::{Access, Latch, Optimistic};
 use halcyon_tree::Tree;
+use halcyon_tree::latch::{Access, Latch, Optimistic};
 
 const WRITERS: u64 = 3;
 const KEYS: u64 = if cfg!(miri) { 90 } else { 6000 };
@@ -92,4 +92,3 @@ fn latched_tree_keeps_what_threads_wrote() {
 fn optimistic_tree_keeps_what_threads_wrote() {
     stress::<Optimistic>();
 }
-

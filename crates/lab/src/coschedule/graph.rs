@@ -137,7 +137,8 @@ impl Graph {
             let (mut from, mut to) = (0, 0);
             for _ in 0..scale {
                 let dice = rng.unit();
-                let (down, right) = (dice >= A + B, (A..A + B).contains(&dice) || dice >= A + B + C);
+                let (down, right) =
+                    (dice >= A + B, (A..A + B).contains(&dice) || dice >= A + B + C);
                 from = from << 1 | usize::from(down);
                 to = to << 1 | usize::from(right);
             }
@@ -208,7 +209,8 @@ fn parse(line: &str) -> Option<Edge> {
         // Files of the suite may hold weights that are not whole.
         Some(word) => word.parse::<f64>().ok()?.max(1.0) as u32,
         None => {
-            let mut ends = u64::from(Vertex::min(from, to)) << 32 | u64::from(Vertex::max(from, to));
+            let mut ends =
+                u64::from(Vertex::min(from, to)) << 32 | u64::from(Vertex::max(from, to));
             1 + (splitmix64(&mut ends) % u64::from(WEIGHT_MAX)) as u32
         }
     };

@@ -8,9 +8,9 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use halcyon_base::rng::{Rng, splitmix64};
+use halcyon_task::{Config, Locality, Runtime, Shutdown, WorkerId};
 use halcyon_tree::latch::Access;
 use halcyon_tree::{ExclusiveTree, LatchedTree, NODES_DEFAULT, Operation, OptimisticTree, Outcome};
-use halcyon_task::{Config, Locality, Runtime, Shutdown, WorkerId};
 use halcyon_tree::{Hops, Source, TaskTree, Tree};
 
 /// Descents in flight of the interleaved tree; more gains nothing (docs/tree.md).
@@ -261,10 +261,8 @@ pub fn interleaved(work: &Work, phases: &[Phase], huge_pages: bool) -> Measured 
 pub struct TaskOptions {
     /// Where operations hop.
     pub hops: Hops,
-    /// Lanes per worker.
+    /// Lanes per worker: operations under way.
     pub lanes: usize,
-    /// Operations that a lane has under way: 1, 4 or 8.
-    pub squad: usize,
     /// Tasks ahead that lines are fetched; `None`: the runtime's usual.
     pub distance: Option<usize>,
     /// A processor per worker that is its own.
@@ -273,7 +271,7 @@ pub struct TaskOptions {
 
 impl Default for TaskOptions {
     fn default() -> Self {
-        TaskOptions { hops: Hops::Below(2), lanes: 8, squad: 4, distance: None, dedicated: false }
+        TaskOptions { hops: Hops::Below(2), lanes: 32, distance: None, dedicated: false }
     }
 }
 
@@ -369,13 +367,7 @@ pub fn tasks(
     for &phase in phases {
         let feed = Feed::new(work, phase, workers);
         let (start, cpu) = (Instant::now(), cpu_time());
-        let (group, lanes, spread) = (runtime.group(), options.lanes, Locality::Spread);
-        let running = match options.squad {
-            1 => tree.run(group, &feed, lanes, spread),
-            4 => tree.run_squads::<4>(group, &feed, lanes, spread),
-            8 => tree.run_squads::<8>(group, &feed, lanes, spread),
-            other => panic!("no squads of {other}"),
-        };
+        let running = tree.run(runtime.group(), &feed, options.lanes, Locality::Spread);
         let ended = running.expect("workers take a group").wait();
         let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
         let sum = |of: fn(&Shelf) -> &AtomicUsize| -> usize {
