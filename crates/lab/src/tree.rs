@@ -61,6 +61,8 @@ pub enum Mode {
     Latched,
     /// Threads, a version per node
     Optimistic,
+    /// Threads, a version per node, several descents in flight in each
+    OptimisticInterleaved,
     /// Workers of a runtime
     Tasks,
     /// Not our tree: the standard library's
@@ -106,6 +108,9 @@ fn measure(options: &Options, mode: Mode, work: &Arc<Work>, phases: &[Phase]) ->
         Mode::Interleaved => (work::interleaved(work, phases, huge_pages), 1),
         Mode::Latched => (work::latched(work, phases, workers, huge_pages), workers),
         Mode::Optimistic => (work::optimistic(work, phases, workers, huge_pages), workers),
+        Mode::OptimisticInterleaved => {
+            (work::optimistic_interleaved(work, phases, workers, huge_pages), workers)
+        }
         Mode::Btreemap => (work::btreemap(work, phases), 1),
         Mode::Tasks => {
             let mut tasks = TaskOptions { lanes: options.lanes as usize, ..TaskOptions::default() };
@@ -160,7 +165,7 @@ mod tests {
         let mut reporter = Reporter::new(true);
         run(&options, &mut reporter).expect("it has nothing to fail with");
         assert!(reporter.all_ok());
-        assert_eq!(reporter.arms().len(), 6);
+        assert_eq!(reporter.arms().len(), 7);
         let three = ["inserts_per_s", "reads_per_s", "mixed_per_s"];
         for arm in reporter.arms() {
             assert!(three.iter().all(|name| arm.figures.contains_key(*name)), "{}", arm.engine);

@@ -22,6 +22,9 @@ fn main() {
     if arguments.iter().any(|argument| argument == "--short") {
         phases.truncate(2);
     }
+    if arguments.iter().any(|argument| argument == "--inserts") {
+        phases.truncate(1);
+    }
     for mode in modes.split(',') {
         let measured = match mode {
             "exclusive" => work::exclusive(&work, &phases, huge),

@@ -208,7 +208,7 @@ pub fn optimistic(work: &Work, phases: &[Phase], workers: usize, huge_pages: boo
     threads(OptimisticTree::with_nodes(NODES_DEFAULT, huge_pages), work, phases, workers)
 }
 
-/// Not a mode of its own: threads on one optimistic tree, each with descents in flight.
+/// [`OptimisticTree`] with `workers` threads, each with several descents in flight.
 pub fn optimistic_interleaved(
     work: &Work,
     phases: &[Phase],
