@@ -7,3 +7,10 @@
 pub mod affinity;
 pub mod clock;
 pub mod counters;
+pub mod memory;
+mod report;
+pub mod schedule;
+pub mod topology;
+
+pub use report::{Feature, Report, State, recorded, report};
+pub use topology::Topology;

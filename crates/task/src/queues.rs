@@ -154,10 +154,13 @@ pub(crate) struct Queues {
     rings: Box<[Ring; RINGS]>,
     /// Classes with tasks, a bit each, by band.
     ready: [u16; BANDS],
-    /// Time by weight, by class.
-    pass: [u64; CLASSES],
+    /// Time by weight, by ring: what a class takes in one band is no debt in another.
+    pass: [u64; RINGS],
     /// 2^16 divided by the class's weight.
     stride: [u64; CLASSES],
+    /// Pass of the class chosen last, by band: where a class that wakes begins. The class that runs
+    /// has at least that, so a single task that comes again keeps its claim.
+    reached: [u64; BANDS],
     /// Ticks that the lowest waiting band is owed: its floor of the time that others took. Below
     /// zero while it has had more, as a long task of it makes it.
     owed_to_lowest: i64,
@@ -174,7 +177,8 @@ impl Queues {
         Queues {
             rings: Box::new(std::array::from_fn(|_| Ring::new())),
             ready: [0; BANDS],
-            pass: [0; CLASSES],
+            pass: [0; RINGS],
+            reached: [0; BANDS],
             stride: weights.map(|weight| (1 << 16) / u64::from(weight)),
             owed_to_lowest: 0,
             floor,
@@ -197,10 +201,8 @@ impl Queues {
     /// A class that was asleep may not collect the time it slept as a claim.
     #[inline]
     fn wake(&mut self, band: usize, class: usize) {
-        if self.ready[band] != 0 {
-            let least = bits(self.ready[band]).map(|other| self.pass[other]).min();
-            self.pass[class] = self.pass[class].max(least.unwrap_or(0));
-        }
+        let pass = &mut self.pass[band | class * BANDS];
+        *pass = (*pass).max(self.reached[band]);
         self.ready[band] |= 1 << class;
     }
 
@@ -241,15 +243,17 @@ impl Queues {
         let class = if classes & (classes - 1) == 0 {
             classes.trailing_zeros() as usize
         } else {
-            bits(classes).min_by_key(|&class| self.pass[class])?
+            bits(classes).min_by_key(|&class| self.pass[band | class * BANDS])?
         };
-        Some(band | class * BANDS)
+        let ring = band | class * BANDS;
+        self.reached[band] = self.reached[band].max(self.pass[ring]);
+        Some(ring)
     }
 
     /// Charges `ticks` to a ring's class.
     pub(crate) fn charge(&mut self, ring: usize, ticks: u64) {
         let (band, class) = (ring % BANDS, ring / BANDS);
-        self.pass[class] += (ticks * self.stride[class]) >> 8;
+        self.pass[ring] += (ticks * self.stride[class]) >> 8;
         let ticks = ticks as i64;
         if self.by_floor {
             self.owed_to_lowest -= ticks;
@@ -328,4 +332,134 @@ fn bits(mut mask: u16) -> impl Iterator<Item = usize> {
         mask &= mask.wrapping_sub(1);
         (bit < CLASSES).then_some(bit)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::annotation::{Annotation, ClassId, Place, Priority, WorkerId};
+    use crate::group::GroupId;
+    use crate::slot::{Arena, Header, Pool};
+    use crate::task::Once;
+    use halcyon_base::rng::Rng;
+    use std::collections::VecDeque;
+
+    fn queues() -> (Queues, Pool) {
+        let mut weights = [1; CLASSES];
+        weights[1] = 3;
+        (Queues::new(weights, 40), Pool::new(WorkerId(0), &Arena::new(2)))
+    }
+
+    fn task(pool: &mut Pool, annotation: Annotation) -> TaskRef {
+        let header = Header::new(annotation.or(&Annotation::OUTSIDE), GroupId::NONE, 0, 0);
+        pool.make(header, Once(Some(|_: &mut crate::Context| ())))
+    }
+
+    fn push(queues: &mut Queues, pool: &mut Pool, annotation: Annotation) {
+        let ring = annotation.or(&Annotation::OUTSIDE).ring();
+        queues.push(task(pool, annotation), ring);
+    }
+
+    /// Against plain queues: every order of pushes, pops, gifts and removals.
+    #[test]
+    fn rings_agree_with_plain_queues() {
+        for seed in 0..if cfg!(miri) { 2 } else { 100 } {
+            let (mut rng, (mut queues, mut pool)) = (Rng::new(seed), queues());
+            let mut model: Vec<VecDeque<u16>> = vec![VecDeque::new(); RINGS];
+            let mut next = 0u16;
+            for _ in 0..400 {
+                let ring = rng.below(3) as usize | (rng.below(2) as usize) << 2;
+                match rng.below(10) {
+                    0..6 => {
+                        // The number travels as the worker that the task asks for.
+                        let bands = [Priority::Urgent, Priority::High, Priority::Normal];
+                        let annotation = Annotation::new()
+                            .priority(bands[ring & 3])
+                            .class(ClassId((ring >> 2) as u8))
+                            .place(Place::Worker(WorkerId(next)));
+                        push(&mut queues, &mut pool, annotation);
+                        model[ring].push_back(next);
+                        next += 1;
+                    }
+                    6..9 => {
+                        let popped = queues.pop(ring, rng.below(6) as usize);
+                        let number = popped.as_ref().map(|task| task.header().annotation.target());
+                        assert_eq!(number, model[ring].pop_front(), "seed {seed}");
+                        popped.into_iter().for_each(|task| pool.release(task));
+                    }
+                    _ => {
+                        let mut taken = Vec::new();
+                        let odd = |task: &TaskRef| task.header().annotation.target() % 2 == 1;
+                        queues.take(odd, |task| taken.push(task));
+                        model.iter_mut().for_each(|ring| ring.retain(|number| number % 2 == 0));
+                        taken.into_iter().for_each(|task| pool.release(task));
+                        queues.give(8, |_| panic!("tasks with a place do not move"));
+                    }
+                }
+                queues.check();
+            }
+        }
+    }
+
+    #[test]
+    fn half_of_what_may_move_is_given_away() {
+        let (mut queues, mut pool) = queues();
+        (0..20).for_each(|_| push(&mut queues, &mut pool, Annotation::new()));
+        let mut given = Vec::new();
+        queues.give(64, |task| given.push(task));
+        assert_eq!((given.len(), queues.backlog().0), (10, 10));
+        queues.check();
+    }
+
+    #[test]
+    fn classes_share_by_weight_and_the_lowest_band_keeps_its_floor() {
+        let (mut queues, mut pool) = queues();
+        let class = |class| Annotation::new().class(ClassId(class));
+        let low = Annotation::new().priority(Priority::Low);
+        let mut time = [0u64; 3];
+        for _ in 0..50_000 {
+            for (annotation, ring) in [(class(0), 2), (class(1), 2 | 1 << 2), (low, 3)] {
+                if queues.ring(ring).len() == 0 {
+                    push(&mut queues, &mut pool, annotation);
+                }
+            }
+            let ring = queues.choose().expect("all have tasks");
+            pool.release(queues.pop(ring, 4).expect("it was chosen"));
+            // A task of the lowest band takes 500 times as long.
+            let ticks = if ring == 3 { 500_000 } else { 1000 };
+            queues.charge(ring, ticks);
+            time[match ring {
+                2 => 0,
+                3 => 2,
+                _ => 1,
+            }] += ticks;
+        }
+        let share = time[2] as f64 / time.iter().sum::<u64>() as f64;
+        assert!((0.02..0.04).contains(&share), "the lowest band has {share}");
+        let ratio = time[1] as f64 / time[0] as f64;
+        assert!((2.8..3.2).contains(&ratio), "weights 3 and 1 gave {ratio}");
+    }
+
+    #[test]
+    fn class_that_slept_does_not_catch_up() {
+        let (mut queues, mut pool) = queues();
+        let class = |class| Annotation::new().class(ClassId(class));
+        push(&mut queues, &mut pool, class(0));
+        for _ in 0..1000 {
+            let ring = queues.choose().expect("class 0 has a task");
+            pool.release(queues.pop(ring, 4).expect("it was chosen"));
+            queues.charge(ring, 1000);
+            push(&mut queues, &mut pool, class(0));
+        }
+        (0..100).for_each(|_| push(&mut queues, &mut pool, class(2)));
+        let mut late = 0;
+        for _ in 0..20 {
+            let ring = queues.choose().expect("both have tasks");
+            late += usize::from(ring == (2 | 2 << 2));
+            pool.release(queues.pop(ring, 4).expect("it was chosen"));
+            queues.charge(ring, 1000);
+            push(&mut queues, &mut pool, class(0));
+        }
+        assert!((8..=12).contains(&late), "class 2 ran {late} of 20 times");
+    }
 }

@@ -118,7 +118,8 @@ impl Version {
         let taken =
             self.0.compare_exchange(before, before + 1, Ordering::Acquire, Ordering::Relaxed);
         fence(Ordering::Release);
-        taken.is_ok().then_some(WriteGuard { version: self, next: before + 2 })
+        // Lazily: a guard that is made and dropped ends a change.
+        taken.is_ok().then(|| WriteGuard { version: self, next: before + 2 })
     }
 }
 

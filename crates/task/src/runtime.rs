@@ -16,6 +16,7 @@ use crate::task::{Once, Task};
 use halcyon_base::sync::atomic::{AtomicU64, Ordering};
 use halcyon_base::sync::{Arc, Mutex, thread};
 use halcyon_machine::affinity;
+use halcyon_machine::topology::{Processor, Topology};
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -99,6 +100,22 @@ impl Config {
             island: IslandId(0),
         };
         Config::new(cpus.iter().map(worker).collect())
+    }
+
+    /// A worker per core that this process may use, pinned to it; islands as the machine has them,
+    /// numbered without gaps.
+    pub fn for_machine(topology: &Topology, kind: WorkerKind) -> Config {
+        let cores = topology.one_per_core();
+        let mut islands: Vec<u32> = cores.iter().map(|core| core.island).collect();
+        islands.sort_unstable();
+        islands.dedup();
+        let island = |number| islands.iter().position(|&known| known == number).unwrap_or(0);
+        let worker = |core: &&Processor| WorkerConfig {
+            kind,
+            cpus: vec![core.cpu],
+            island: IslandId(island(core.island) as u16),
+        };
+        Config::new(cores.iter().map(worker).collect())
     }
 
     fn check(&self) -> Result<(), StartError> {

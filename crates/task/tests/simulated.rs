@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// Tasks of a trace.
+const NUMBERS: u32 = if cfg!(miri) { 100 } else { 1000 };
+
 fn simulated(workers: usize, seed: u64) -> Runtime {
     Runtime::simulated(Config::shared(workers), seed).expect("the configuration is fine")
 }
@@ -18,7 +21,7 @@ fn simulated(workers: usize, seed: u64) -> Runtime {
 fn trace(seed: u64) -> Vec<(u16, u32)> {
     fn wander(cx: &mut Context, number: u32, order: Arc<Mutex<Vec<(u16, u32)>>>) {
         order.lock().unwrap().push((cx.worker().0, number));
-        if number < 500 {
+        if number < NUMBERS / 2 {
             let next = WorkerId((number % 3) as u16);
             for child in [2 * number, 2 * number + 1] {
                 let order = Arc::clone(&order);
@@ -43,10 +46,10 @@ fn same_seed_gives_the_same_order_and_another_seed_another() {
     let first = trace(1);
     assert_eq!(first, trace(1));
     assert!((2..6).any(|seed| trace(seed) != first), "the seed decides nothing");
-    for seed in 0..20 {
+    for seed in 0..if cfg!(miri) { 1 } else { 20 } {
         let mut numbers: Vec<u32> = trace(seed).into_iter().map(|(_, number)| number).collect();
         numbers.sort_unstable();
-        assert_eq!(numbers, (1..1000).collect::<Vec<_>>(), "seed {seed}");
+        assert_eq!(numbers, (1..NUMBERS).collect::<Vec<_>>(), "seed {seed}");
     }
 }
 
@@ -87,7 +90,7 @@ impl Task for Adds {
 /// A worker that is preempted latches its resources, tells so, and comes back when left alone.
 #[test]
 fn preempted_worker_leaves_synchronisation_by_scheduling_and_comes_back() {
-    for seed in 0..10 {
+    for seed in 0..if cfg!(miri) { 1 } else { 10 } {
         let mut config = Config::shared(2);
         config.run_delay_period = Duration::from_micros(200);
         let runtime = Runtime::simulated(config, seed).expect("the configuration is fine");
@@ -130,7 +133,7 @@ fn preempted_worker_leaves_synchronisation_by_scheduling_and_comes_back() {
 
 #[test]
 fn aborted_and_failed_groups_end_under_every_schedule() {
-    for seed in 0..50 {
+    for seed in 0..if cfg!(miri) { 2 } else { 50 } {
         let runtime = simulated(3, seed);
         let token = Arc::new(());
         let mut group = runtime.group();

@@ -458,6 +458,82 @@ fn waiting_on_a_worker_is_refused() {
 }
 
 #[test]
+fn machine_gives_a_worker_per_core_and_its_islands() {
+    let topology = halcyon_machine::Topology::of_this_machine_or_flat();
+    let config = Config::for_machine(&topology, halcyon_task::WorkerKind::Shared);
+    assert_eq!(config.workers.len(), topology.one_per_core().len());
+    let runtime = Runtime::new(config).expect("its cores are allowed");
+    let cpu = runtime.submit(Annotation::new(), |cx: &mut Context| {
+        (cx.worker(), halcyon_machine::affinity::get().expect("it can be asked for"))
+    });
+    let (worker, cpus) = cpu.expect("there are credits").wait().expect("it runs");
+    assert_eq!(cpus, [topology.one_per_core()[usize::from(worker.0)].cpu]);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+/// A worker that has to share its core with another thread notices, latches, and tells.
+#[test]
+fn worker_without_a_core_of_its_own_latches_its_resources() {
+    let cpu = halcyon_task::measure::two_cpus()[0];
+    let mut config = Config::dedicated(&[cpu]);
+    config.run_delay_period = Duration::from_millis(5);
+    let runtime = Runtime::new(config).expect("a thread can be pinned");
+    let stop = Arc::new(AtomicBool::new(false));
+    let rivals: Vec<_> = (0..2)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                halcyon_machine::affinity::set(&[cpu]).expect("it is allowed");
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        })
+        .collect();
+    let until = Instant::now() + Duration::from_secs(20);
+    while !runtime.counters().workers[0].latched && Instant::now() < until {
+        runtime.submit(Annotation::new(), |_: &mut Context| ()).expect("a credit").wait().unwrap();
+    }
+    let counters = runtime.counters();
+    stop.store(true, Ordering::Relaxed);
+    rivals.into_iter().for_each(|rival| rival.join().expect("it does not panic"));
+    assert!(counters.workers[0].latched && counters.workers[0].switches > 0);
+    assert!(counters.workers[0].run_delay_ns > 0);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn long_task_is_named() {
+    let runtime = runtime(1);
+    for _ in 0..2 {
+        let long = runtime.submit(Annotation::new(), |_: &mut Context| {
+            halcyon_task::measure::burn(Duration::from_millis(3));
+        });
+        long.expect("there are credits").wait().expect("it runs");
+    }
+    runtime.submit(Annotation::new(), |_: &mut Context| ()).unwrap().wait().expect("it runs");
+    let long = runtime.counters().long_tasks;
+    let named = long.iter().find(|task| task.name.contains("long_task_is_named"));
+    assert!(named.is_some_and(|task| task.count >= 1 && task.longest_ns >= 3_000_000), "{long:?}");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn idle_shared_workers_use_no_processor_time() {
+    // By what workers do: processor time of the process is also that of the tests beside this one.
+    let runtime = runtime(2);
+    runtime.submit(Annotation::new(), |_: &mut Context| ()).unwrap().wait().expect("it runs");
+    std::thread::sleep(Duration::from_millis(50));
+    let before = runtime.counters();
+    std::thread::sleep(Duration::from_millis(200));
+    let after = runtime.counters();
+    let turns = |counters: &halcyon_task::Counters| counters.total(|worker| worker.turns);
+    assert_eq!(turns(&before), turns(&after));
+    assert_eq!(before.total(|worker| worker.parks), after.total(|worker| worker.parks));
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
 fn configuration_that_makes_no_sense_is_refused() {
     let mut gap = Config::shared(2);
     gap.workers[1].island = IslandId(2);

@@ -190,7 +190,8 @@ pub(crate) fn run(cx: &mut Context) -> Step {
 
 /// The slots of a runtime: who owns which, and those on their way back.
 pub(crate) struct Arena {
-    chunks: Mutex<Vec<Box<[MaybeUninit<Slot>]>>>,
+    /// Made by `Box`; raw, as a box that moves would claim its slots for itself.
+    chunks: Mutex<Vec<*mut [MaybeUninit<Slot>]>>,
     returned: Box<[Returned]>,
 }
 
@@ -213,9 +214,9 @@ impl Arena {
 
     /// `count` free slots of a pool, linked: the first one.
     fn chunk(&self, owner: u16, count: usize) -> *mut Slot {
-        let mut chunk: Box<[MaybeUninit<Slot>]> = Box::new_uninit_slice(count);
+        let chunk: *mut [MaybeUninit<Slot>] = Box::into_raw(Box::new_uninit_slice(count));
         let mut next = ptr::null_mut();
-        let first = chunk.as_mut_ptr().cast::<Slot>();
+        let first = chunk.cast::<Slot>();
         for number in (0..count).rev() {
             let mut header = crate::context::outside_header();
             header.owner = owner;
@@ -235,6 +236,17 @@ impl Arena {
         }
         self.chunks.lock().push(chunk);
         next
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for chunk in self.chunks.get_mut().drain(..) {
+            // SAFETY: `chunk` made it by `Box::into_raw`, and it is freed here alone. Whoever holds
+            // slots holds the arena too, or the runtime that does, so nobody uses them any more;
+            // slots themselves need no drop.
+            drop(unsafe { Box::from_raw(chunk) });
+        }
     }
 }
 
@@ -437,6 +449,7 @@ impl Chain {
     /// Appends a task that [`Pool::detach`] has seen, or that comes straight from a pool.
     #[inline]
     pub(crate) fn push(&mut self, task: TaskRef) {
+        debug_assert_eq!(task.header().flags & DUMMY, 0, "the link of a dummy is its inbox's");
         let slot = task.slot();
         // SAFETY: the slot is ours, and so is its link, as it is no dummy; so is `last`.
         unsafe {
