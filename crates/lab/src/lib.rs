@@ -10,11 +10,13 @@
 //! **Invariant:** Halcyon is entered by its public door only (`cargo xtask check layers`).
 #![forbid(unsafe_code)]
 
+pub mod coschedule;
 mod measure;
 pub mod point;
 mod report;
 pub mod snapshot;
 pub mod tpch;
+pub mod tree;
 
 use std::process::ExitCode;
 
@@ -77,6 +79,10 @@ pub enum Experiment {
     Snapshot(snapshot::Options),
     /// The 22 queries of TPC-H
     Tpch(tpch::Options),
+    /// A B-link tree in five modes, beside a BTreeMap
+    Tree(tree::Options),
+    /// Graph algorithms in pairs: threads placed by the OS, and groups on islands
+    Coschedule(coschedule::Options),
 }
 
 /// Runs an experiment and prints its arms; failure if any answer was wrong.
@@ -86,6 +92,8 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Point(options) => point::run(options, &mut reporter),
         Experiment::Snapshot(options) => snapshot::run(options, &mut reporter),
         Experiment::Tpch(options) => tpch::run(options, &mut reporter),
+        Experiment::Tree(options) => tree::run(options, &mut reporter),
+        Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
     };
     if let Err(failure) = done {
         eprintln!("error: {failure}");

@@ -1,0 +1,187 @@
+//! Parallel algorithms as phases, so that threads and task groups can run the same ones.
+//!
+//! A *phase* is a number of items that may be worked on in any order and at once; between two
+//! phases one worker alone decides what comes next. Workers claim *morsels* of a phase: nothing is
+//! queued. Who finishes a phase's last morsel opens the next phase, so nobody waits at a barrier
+//! who could work.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
+
+/// The items of a phase, and how many of them make a morsel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// At least 1.
+    pub items: usize,
+    /// At least 1.
+    pub grain: usize,
+}
+
+/// What an algorithm computes, in phases.
+pub trait Algorithm: Send + Sync + 'static {
+    /// Works on part of the phase that is open.
+    fn work(&self, worker: usize, items: Range<usize>);
+
+    /// Opens the next phase; `None`: the answer is there. Nobody works meanwhile.
+    fn next_phase(&self) -> Option<Phase>;
+}
+
+/// Who works on which part of which phase.
+pub struct Crew<A> {
+    algorithm: Arc<A>,
+    /// Number of the phase in the upper half, morsels claimed in the lower.
+    claims: AtomicU64,
+    items: AtomicUsize,
+    grain: AtomicUsize,
+    finished: AtomicUsize,
+}
+
+/// What a worker did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Worked {
+    /// A morsel.
+    Morsel,
+    /// Nothing: others are busy with the last morsels of a phase.
+    Nothing,
+    /// Nothing: the answer is there.
+    Ended,
+}
+
+/// The phase number of the end.
+const ENDED: u64 = u32::MAX as u64;
+
+impl<A: Algorithm> Crew<A> {
+    /// Opens the first phase.
+    pub fn new(algorithm: Arc<A>) -> Self {
+        let crew = Crew {
+            algorithm,
+            claims: AtomicU64::new(0),
+            items: AtomicUsize::new(0),
+            grain: AtomicUsize::new(1),
+            finished: AtomicUsize::new(0),
+        };
+        crew.open(0);
+        crew
+    }
+
+    fn open(&self, number: u64) {
+        let Some(phase) = self.algorithm.next_phase() else {
+            self.claims.store(ENDED << 32, Release);
+            return;
+        };
+        assert!(phase.items > 0 && phase.grain > 0, "{phase:?} has no morsel");
+        self.items.store(phase.items, Relaxed);
+        self.grain.store(phase.grain, Relaxed);
+        self.finished.store(0, Relaxed);
+        // Pairs with the Acquire in `claim`: who sees the phase sees its size and its data.
+        self.claims.store(number << 32, Release);
+    }
+
+    /// Works a morsel off, if there is one to claim.
+    pub fn work(&self, worker: usize) -> Worked {
+        let (number, items) = match self.claim() {
+            Ok(claimed) => claimed,
+            Err(worked) => return worked,
+        };
+        self.algorithm.work(worker, items.clone());
+        // Each worker's changes are released here, and acquired by who opens the next phase.
+        let finished = self.finished.fetch_add(items.len(), AcqRel) + items.len();
+        if finished == self.items.load(Relaxed) {
+            self.open(number + 1);
+        }
+        Worked::Morsel
+    }
+
+    fn claim(&self) -> Result<(u64, Range<usize>), Worked> {
+        let mut claims = self.claims.load(Acquire);
+        loop {
+            let (number, morsel) = (claims >> 32, (claims & u64::from(u32::MAX)) as usize);
+            if number == ENDED {
+                return Err(Worked::Ended);
+            }
+            // Of this phase, or the exchange fails: the number never comes back.
+            let (items, grain) = (self.items.load(Relaxed), self.grain.load(Relaxed));
+            if morsel * grain >= items {
+                let now = self.claims.load(Acquire);
+                if now == claims {
+                    return Err(Worked::Nothing);
+                }
+                claims = now;
+                continue;
+            }
+            match self.claims.compare_exchange_weak(claims, claims + 1, AcqRel, Acquire) {
+                Ok(_) => return Ok((number, morsel * grain..items.min((morsel + 1) * grain))),
+                Err(now) => claims = now,
+            }
+        }
+    }
+}
+
+/// Runs an algorithm on `threads` threads, placed by the operating system.
+pub fn on_threads<A: Algorithm>(algorithm: &Arc<A>, threads: usize) {
+    let crew = Crew::new(Arc::clone(algorithm));
+    let work = |worker| {
+        let mut idle = 0;
+        loop {
+            match crew.work(worker) {
+                Worked::Morsel => idle = 0,
+                Worked::Ended => return,
+                // As OpenMP's runtimes do with more threads than cores: a short spin, then away.
+                Worked::Nothing if idle < 100 => {
+                    idle += 1;
+                    std::hint::spin_loop();
+                }
+                Worked::Nothing => std::thread::yield_now(),
+            }
+        }
+    };
+    if threads == 1 {
+        return work(0);
+    }
+    std::thread::scope(|scope| {
+        for worker in 1..threads {
+            let work = &work;
+            scope.spawn(move || work(worker));
+        }
+        work(0);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Counts each item of each of ten phases.
+    struct Counting {
+        phase: Mutex<usize>,
+        seen: Vec<AtomicUsize>,
+    }
+
+    impl Algorithm for Counting {
+        fn work(&self, _worker: usize, items: Range<usize>) {
+            items.for_each(|item| {
+                self.seen[item].fetch_add(1, Relaxed);
+            });
+        }
+
+        fn next_phase(&self) -> Option<Phase> {
+            let mut phase = self.phase.lock().unwrap();
+            let done: usize = self.seen.iter().map(|seen| seen.load(Relaxed)).sum();
+            assert_eq!(done, (0..*phase).map(|before| 10 * before + 1).sum::<usize>());
+            *phase += 1;
+            (*phase <= 10).then_some(Phase { items: 10 * (*phase - 1) + 1, grain: *phase })
+        }
+    }
+
+    #[test]
+    fn every_item_of_a_phase_is_worked_on_once_before_the_next() {
+        for threads in 1..=4 {
+            for _ in 0..50 {
+                let seen = (0..100).map(|_| AtomicUsize::new(0)).collect();
+                on_threads(&Arc::new(Counting { phase: Mutex::new(0), seen }), threads);
+            }
+        }
+    }
+}
