@@ -188,6 +188,12 @@ fn check_depth(tokens: &[TokenWithSpan]) -> Result<()> {
             }
             Token::Word(word) if word.quote_style.is_none() => match word.keyword {
                 Keyword::SELECT => after_operand = false,
+                // A clause's expressions begin anew. FROM does not say so: IS DISTINCT FROM.
+                Keyword::WHERE | Keyword::GROUP | Keyword::HAVING | Keyword::ORDER => {
+                    *chain = 0;
+                    prefixes = 0;
+                    after_operand = false;
+                }
                 Keyword::CASE => {
                     nesting += 1;
                     chains.push(0);
@@ -490,9 +496,9 @@ mod tests {
             // As many branches as one likes; what stands around the CASE is still counted.
             let branches = "WHEN a = 1 THEN -1 ".repeat(2 * CHAIN_MAX);
             assert!(parse(&format!("SELECT CASE {branches}END FROM t")).is_ok());
-            let cases = " + CASE WHEN a THEN 1 END".repeat(CHAIN_MAX + 1);
+            let summed = " + CASE WHEN a THEN 1 END".repeat(CHAIN_MAX + 1);
             assert_eq!(
-                error(&format!("SELECT 1{cases} FROM t")).state(),
+                error(&format!("SELECT 1{summed} FROM t")).state(),
                 SqlState::STATEMENT_TOO_COMPLEX
             );
             let chain = format!("SELECT 1{}", " + 1".repeat(CHAIN_MAX));
