@@ -4,9 +4,13 @@
 //! them, would wrap (integers), go to infinity (floats) or beyond 38 digits (decimals). Integer
 //! division and remainder are exact in Arrow already and stay operators.
 //!
+//! A chain of operators of one type, `a + b - c …`, becomes one call: as calls within calls it would
+//! take time cubic in its length to name, and statements may have a thousand terms.
+//!
 //! Cost: integers as Arrow's checked kernels; floats and decimals at the edge of their precision
 //! pay one more pass over the result.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array, PrimitiveArray, Scalar};
@@ -16,6 +20,7 @@ use arrow_buffer::i256;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
@@ -36,44 +41,75 @@ pub enum CheckedOp {
     Negate,
 }
 
-/// A checked operation on two values (one for [`CheckedOp::Negate`]) of one type.
+/// Checked operations from left to right, one on each argument after the first;
+/// [`CheckedOp::Negate`] stands alone and has one argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Checked {
-    op: CheckedOp,
-    /// The type that the plain operator would have.
+    ops: Vec<CheckedOp>,
+    /// The type that the plain operators would have.
     result: DataType,
     signature: Signature,
 }
 
 /// Puts the checked form of an operator where its operands need one.
 pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let (op, args) = match &expr {
+    let (op, operands) = match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let checked = match op {
                 Operator::Plus => CheckedOp::Add,
                 Operator::Minus => CheckedOp::Subtract,
                 Operator::Multiply => CheckedOp::Multiply,
                 Operator::Divide => CheckedOp::Divide,
-                _ => return Ok(Transformed::no(expr)),
+                _ => {
+                    let plain = BinaryExpr { left, op, right };
+                    return Ok(Transformed::no(Expr::BinaryExpr(plain)));
+                }
             };
-            let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
-            let result = expr.get_type(schema)?;
+            let (lt, rt) = (type_of(&left, schema)?, type_of(&right, schema)?);
+            let result = BinaryTypeCoercer::new(&lt, &op, &rt).get_result_type()?;
             if !needs_check(checked, &lt, &rt, &result) {
-                return Ok(Transformed::no(expr));
+                let plain = BinaryExpr { left, op, right };
+                return Ok(Transformed::no(Expr::BinaryExpr(plain)));
             }
-            (Checked::new(checked, result), vec![left.as_ref().clone(), right.as_ref().clone()])
+            let known = crate::semantics::checked(&left);
+            let before = known.filter(|known| known.ops[0] != CheckedOp::Negate);
+            let before = before.filter(|known| known.result == result && rt == result);
+            match before.map(|known| known.ops.clone()) {
+                Some(mut ops) => {
+                    ops.push(checked);
+                    let mut operands = operands_of(*left);
+                    operands.push(*right);
+                    (Checked::new(ops, result), operands)
+                }
+                None => (Checked::new(vec![checked], result), vec![*left, *right]),
+            }
         }
         Expr::Negative(inner) => {
-            let ty = inner.get_type(schema)?;
+            let ty = type_of(&inner, schema)?;
             if !ty.is_signed_integer() || matches!(inner.as_ref(), Expr::Literal(..)) {
-                return Ok(Transformed::no(expr));
+                return Ok(Transformed::no(Expr::Negative(inner)));
             }
-            (Checked::new(CheckedOp::Negate, ty), vec![inner.as_ref().clone()])
+            (Checked::new(vec![CheckedOp::Negate], ty), vec![*inner])
         }
-        _ => return Ok(Transformed::no(expr)),
+        expr => return Ok(Transformed::no(expr)),
     };
     let function = Arc::new(ScalarUDF::new_from_impl(op));
-    Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
+    Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, operands))))
+}
+
+/// An expression's type, without a walk through what is checked already.
+fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
+    match crate::semantics::checked(expr) {
+        Some(checked) => Ok(checked.result.clone()),
+        None => expr.get_type(schema),
+    }
+}
+
+fn operands_of(call: Expr) -> Vec<Expr> {
+    match call {
+        Expr::ScalarFunction(call) => call.args,
+        other => vec![other],
+    }
 }
 
 fn needs_check(op: CheckedOp, left: &DataType, right: &DataType, result: &DataType) -> bool {
@@ -90,45 +126,63 @@ fn needs_check(op: CheckedOp, left: &DataType, right: &DataType, result: &DataTy
 
 /// Undoes [`check`].
 pub fn uncheck(expr: Expr) -> Transformed<Expr> {
-    let Some(op) = crate::semantics::checked(&expr).map(|checked| checked.op) else {
+    let Some(ops) = crate::semantics::checked(&expr).map(|checked| checked.ops.clone()) else {
         return Transformed::no(expr);
     };
-    let Expr::ScalarFunction(ScalarFunction { mut args, .. }) = expr else {
-        unreachable!("found as a function")
-    };
-    let last = args.pop().expect("an operand");
-    let op = match op {
-        CheckedOp::Add => Operator::Plus,
-        CheckedOp::Subtract => Operator::Minus,
-        CheckedOp::Multiply => Operator::Multiply,
-        CheckedOp::Divide => Operator::Divide,
-        CheckedOp::Negate => return Transformed::yes(Expr::Negative(Box::new(last))),
-    };
-    let first = args.pop().expect("two operands");
-    Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(Box::new(first), op, Box::new(last))))
+    let mut operands = operands_of(expr).into_iter();
+    let first = operands.next().expect("an operand");
+    if ops == [CheckedOp::Negate] {
+        return Transformed::yes(Expr::Negative(Box::new(first)));
+    }
+    let plain = ops.iter().zip(operands).fold(first, |left, (op, right)| {
+        Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op.plain(), Box::new(right)))
+    });
+    Transformed::yes(plain)
+}
+
+impl CheckedOp {
+    /// The operator that is checked. Panics for [`CheckedOp::Negate`], which has one operand.
+    fn plain(self) -> Operator {
+        match self {
+            CheckedOp::Add => Operator::Plus,
+            CheckedOp::Subtract => Operator::Minus,
+            CheckedOp::Multiply => Operator::Multiply,
+            CheckedOp::Divide => Operator::Divide,
+            CheckedOp::Negate => unreachable!("has one operand"),
+        }
+    }
 }
 
 impl Checked {
-    fn new(op: CheckedOp, result: DataType) -> Self {
-        let arguments = if op == CheckedOp::Negate { 1 } else { 2 };
-        Checked { op, result, signature: Signature::any(arguments, Volatility::Immutable) }
-    }
-
-    /// Which operation.
-    pub fn op(&self) -> CheckedOp {
-        self.op
+    fn new(ops: Vec<CheckedOp>, result: DataType) -> Self {
+        let operands = if ops == [CheckedOp::Negate] { 1 } else { ops.len() + 1 };
+        Checked { ops, result, signature: Signature::any(operands, Volatility::Immutable) }
     }
 }
 
 impl ScalarUDFImpl for Checked {
     fn name(&self) -> &str {
-        match self.op {
-            CheckedOp::Add => "checked_add",
-            CheckedOp::Subtract => "checked_subtract",
-            CheckedOp::Multiply => "checked_multiply",
-            CheckedOp::Divide => "checked_divide",
-            CheckedOp::Negate => "checked_negate",
+        match self.ops[..] {
+            [CheckedOp::Add] => "checked_add",
+            [CheckedOp::Subtract] => "checked_subtract",
+            [CheckedOp::Multiply] => "checked_multiply",
+            [CheckedOp::Divide] => "checked_divide",
+            [CheckedOp::Negate] => "checked_negate",
+            _ => "checked",
         }
+    }
+
+    /// Chains of different operators on the same operands must have different names.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let mut name = format!("{}({}", self.name(), args[0].schema_name());
+        for (op, arg) in self.ops.iter().zip(&args[1..]) {
+            let _ = match self.ops.len() {
+                1 => write!(name, ",{}", arg.schema_name()),
+                _ => write!(name, " {} {}", op.plain(), arg.schema_name()),
+            };
+        }
+        name.push(')');
+        Ok(name)
     }
 
     fn signature(&self) -> &Signature {
@@ -141,13 +195,27 @@ impl ScalarUDFImpl for Checked {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let all_scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let left = datum(&args.args[0])?;
-        let array = if self.op == CheckedOp::Negate {
-            numeric::neg(left.get().0)?
-        } else {
-            let right = datum(&args.args[1])?;
-            self.calculate(left.as_ref(), right.as_ref())?
-        };
+        let mut result = args.args[0].clone();
+        if self.ops == [CheckedOp::Negate] {
+            result = ColumnarValue::Array(numeric::neg(datum(&result)?.get().0)?);
+        }
+        for (op, right) in self.ops.iter().zip(&args.args[1..]) {
+            let calculated =
+                self.calculate(*op, datum(&result)?.as_ref(), datum(right)?.as_ref())?;
+            // Arrow keeps a scalar of scalars as an array of one row, which must stay a scalar
+            // for the operands to come.
+            let both = [&result, right];
+            let scalars = both.iter().all(|side| matches!(side, ColumnarValue::Scalar(_)));
+            result = if scalars {
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&calculated, 0)?)
+            } else {
+                ColumnarValue::Array(calculated)
+            };
+        }
+        if let ColumnarValue::Scalar(_) = result {
+            return Ok(result);
+        }
+        let array = result.into_array(args.number_rows)?;
         if all_scalars {
             return ScalarValue::try_from_array(&array, 0).map(ColumnarValue::Scalar);
         }
@@ -163,8 +231,8 @@ fn datum(value: &ColumnarValue) -> Result<Box<dyn Datum>> {
 }
 
 impl Checked {
-    fn calculate(&self, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef> {
-        if self.op == CheckedOp::Divide && has_zero(right) {
+    fn calculate(&self, op: CheckedOp, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef> {
+        if op == CheckedOp::Divide && has_zero(right) {
             // NULL / 0 is NULL: only quotients that would be there count.
             let quotient = numeric::div(left, right)?;
             let (divisor, is_scalar) = right.get();
@@ -174,7 +242,7 @@ impl Checked {
                 return Err(external(division_by_zero()));
             }
         }
-        let result = match self.op {
+        let result = match op {
             CheckedOp::Add => numeric::add(left, right),
             CheckedOp::Subtract => numeric::sub(left, right),
             CheckedOp::Multiply => numeric::mul(left, right),

@@ -218,6 +218,12 @@ fn check_depth(tokens: &[TokenWithSpan]) -> Result<()> {
             }
             Token::Word(word) if word.quote_style.is_none() => match word.keyword {
                 Keyword::SELECT => after_operand = false,
+                // A clause's expressions begin anew. FROM does not say so: IS DISTINCT FROM.
+                Keyword::WHERE | Keyword::GROUP | Keyword::HAVING | Keyword::ORDER => {
+                    *chain = 0;
+                    prefixes = 0;
+                    after_operand = false;
+                }
                 Keyword::CASE => {
                     nesting += 1;
                     chains.push(0);
