@@ -472,8 +472,45 @@ fn renamed(mut function: Function) -> Expr {
             function.name = ObjectName::from(vec![quoted("bool_and".to_owned())]);
             Expr::Function(function)
         }
+        (Some(name), 1) if CASTS.contains(&name) && plain_arguments(&function) => {
+            let ty = ObjectName::from(vec![quoted(name.to_owned())]);
+            let argument = operands(function).pop().expect("there is one");
+            Expr::Cast {
+                kind: ast::CastKind::Cast,
+                expr: Box::new(argument),
+                data_type: DataType::Custom(ty, Vec::new()),
+                array: false,
+                format: None,
+            }
+        }
         _ => Expr::Function(function),
     }
+}
+
+/// Types whose name is a function as well: `int8(x)` is a cast.
+const CASTS: &[&str] = &[
+    "bool",
+    "int2",
+    "int4",
+    "int8",
+    "float4",
+    "float8",
+    "numeric",
+    "text",
+    "varchar",
+    "date",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "interval",
+];
+
+fn plain_arguments(function: &Function) -> bool {
+    let FunctionArguments::List(list) = &function.args else { return false };
+    function.over.is_none()
+        && function.filter.is_none()
+        && (list.args.iter())
+            .all(|arg| matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::Expr(_))))
 }
 
 fn operands(function: Function) -> Vec<Expr> {
@@ -720,6 +757,7 @@ mod tests {
                 "SELECT a FROM (SELECT * FROM t WHERE random() * 100 < 5) AS t",
             ),
             ("SELECT a FROM t FOR UPDATE", "SELECT a FROM t"),
+            ("SELECT a FROM t WHERE int8(b) = 1", "SELECT a FROM t WHERE CAST(b AS \"int8\") = 1"),
             ("SELECT a FROM t WHERE (a, b) = (1, 2)", "SELECT a FROM t WHERE (a = 1 AND b = 2)"),
             (
                 "SELECT a FROM t WHERE (a, b) > (1, 2)",

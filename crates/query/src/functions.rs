@@ -43,6 +43,11 @@ pub fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
 
 /// Adapts a call to what DataFusion's function of that name expects, or its result to PostgreSQL's.
 pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
+    // DataFusion's read other patterns than PostgreSQL's, and would answer wrongly.
+    if matches!(func.name(), "to_char" | "to_date" | "to_timestamp") && args.len() > 1 {
+        let called = format!("{} with a pattern", func.name());
+        return Err(external(SqlError::unsupported(called)));
+    }
     // Whole decimals have no places.
     let whole = match (func.name(), args.as_slice()) {
         ("ceil" | "floor" | "trunc" | "round", [arg]) => match arg.get_type(schema)? {

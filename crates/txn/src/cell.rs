@@ -19,7 +19,8 @@
 //! roots instead and panics wherever a guard would break the rules; every test can run on it.
 //! What the unsafe one gains is printed by `cargo run --release -p halcyon-txn --example locks`, with
 //! and without `--features checked-root`: the twin takes a mutex per access, so its readers
-//! write a shared line and cannot scale. Not measured on a quiet machine yet.
+//! write a shared line and cannot scale. No difference was seen on a machine with other tenants
+//! (`docs/experiments/locks.md`); a quiet one has not been asked yet.
 
 use crate::lock::{Granted, Latch, Lock, Want};
 use crate::manager::ParticipantId;

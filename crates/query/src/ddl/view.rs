@@ -16,6 +16,7 @@ use crate::bind::result_columns;
 use crate::catalog::{Catalog, Relation, View};
 use crate::error::{Result, SqlError, SqlState};
 use crate::parse::parse_query;
+use crate::system::quote_ident;
 use crate::types::SqlType;
 
 /// CREATE [OR REPLACE] VIEW.
@@ -154,10 +155,7 @@ fn qualify(cx: &DdlContext<'_>, query: &mut Query) {
                 && let Some(found) =
                     self.catalog.resolve(std::slice::from_ref(only), self.search_path)
             {
-                *name = ObjectName::from(vec![
-                    Ident::with_quote('"', &found.schema.name),
-                    Ident::with_quote('"', only),
-                ]);
+                *name = ObjectName::from(vec![ident(&found.schema.name), ident(only)]);
             }
             ControlFlow::Continue(())
         }
@@ -165,6 +163,14 @@ fn qualify(cx: &DdlContext<'_>, query: &mut Query) {
     let mut visitor =
         Qualify { catalog: &*cx.catalog, search_path: cx.search_path(), ctes: cte_names(query) };
     let _ = VisitMut::visit(query, &mut visitor);
+}
+
+/// An identifier, between quotes only where it needs them: psql shows them.
+fn ident(name: &str) -> Ident {
+    match quote_ident(name) == name {
+        true => Ident::new(name),
+        false => Ident::with_quote('"', name),
+    }
 }
 
 /// Names of all common table expressions in a query.

@@ -33,6 +33,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use crate::catalog::{Catalog, Grant, Privilege, Sequence};
 use crate::exec::SessionVars;
 
+pub(crate) use describe::quote_ident;
 pub use functions::{function, functions, is_known as is_function};
 pub use live::{Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow};
 pub use rewrite::rewrite;

@@ -66,6 +66,9 @@ const TYPES: &[&str] = &[
     "anycompatiblearray", "_text", "regclass", "regtype", "regnamespace", "regrole",
 ];
 
+/// Known names that are no use to callers: called without brackets, or refused.
+const REFUSED: &[&str] = &["current_user", "session_user", "to_char", "to_date"];
+
 /// Rows of `pg_proc`.
 fn can_be_called(batch: &RecordBatch) -> BooleanArray {
     let names: HashSet<String> = crate::analytic::function_names()
@@ -82,6 +85,7 @@ fn can_be_called(batch: &RecordBatch) -> BooleanArray {
         let known = |ty: &u32| has_type(*ty);
         schemas[at] == PG_CATALOG
             && names.contains(&name)
+            && !REFUSED.contains(&&*name)
             && known(&function.result)
             && function.arguments.iter().all(known)
     };
