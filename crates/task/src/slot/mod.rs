@@ -2,8 +2,7 @@
 //!
 //! There are two of everything: `pooled`, slots of 128 bytes from per-worker pools, linked into
 //! wait-free inboxes without allocation, and its safe twin `checked` (feature `checked-slots`), a
-//! box per task and a mutex per inbox. Every test runs on both; docs/tasks.md has what the first
-//! one gains.
+//! box per task and a mutex per inbox. Every test runs on both.
 
 #[cfg(feature = "checked-slots")]
 mod checked;
