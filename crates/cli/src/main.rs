@@ -26,6 +26,12 @@ enum Command {
     Shell(shell::Options),
     /// A server that PostgreSQL's clients talk to
     Serve(serve::Options),
+    /// What the machine has and withholds, why, and what Halcyon does about it
+    Machine {
+        /// One JSON object instead of text
+        #[arg(long)]
+        json: bool,
+    },
     /// Experiments: measured arms beside rivals, every answer checked
     Lab {
         #[command(flatten)]
@@ -49,7 +55,28 @@ fn main() -> ExitCode {
         Command::Shell(options) => shell::run(&options),
         Command::Serve(options) if options.data.is_some() => refuse_data(),
         Command::Serve(options) => serve::run(&options),
+        Command::Machine { json } => machine(json),
         Command::Lab { common, experiment } => halcyon_lab::run(&experiment, common),
+    }
+}
+
+/// Prints what the machine has.
+fn machine(json: bool) -> ExitCode {
+    let report = halcyon_machine::report();
+    let text = if json {
+        serde_json::to_string_pretty(&report).map_err(|error| error.to_string())
+    } else {
+        Ok(report.render())
+    };
+    match text {
+        Ok(text) => {
+            println!("{}", text.trim_end());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 

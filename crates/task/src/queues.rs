@@ -46,7 +46,7 @@ impl Ring {
     }
 
     #[inline(always)]
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.tail == self.head
     }
 
@@ -201,7 +201,7 @@ impl Queues {
     /// A class that was asleep may not collect the time it slept as a claim.
     #[inline]
     fn wake(&mut self, band: usize, class: usize) {
-        let pass = &mut self.pass[band | class * BANDS];
+        let pass = &mut self.pass[band | (class * BANDS)];
         *pass = (*pass).max(self.reached[band]);
         self.ready[band] |= 1 << class;
     }
@@ -243,9 +243,9 @@ impl Queues {
         let class = if classes & (classes - 1) == 0 {
             classes.trailing_zeros() as usize
         } else {
-            bits(classes).min_by_key(|&class| self.pass[band | class * BANDS])?
+            bits(classes).min_by_key(|&class| self.pass[band | (class * BANDS)])?
         };
-        let ring = band | class * BANDS;
+        let ring = band | (class * BANDS);
         self.reached[band] = self.reached[band].max(self.pass[ring]);
         Some(ring)
     }
@@ -266,7 +266,8 @@ impl Queues {
     /// most, and from the highest band first.
     pub(crate) fn give(&mut self, count: usize, mut to: impl FnMut(TaskRef)) {
         let (mut left, mut kept) = (count, Vec::new());
-        for ring in (0..BANDS).flat_map(|band| (0..CLASSES).map(move |class| band | class * BANDS))
+        for ring in
+            (0..BANDS).flat_map(|band| (0..CLASSES).map(move |class| band | (class * BANDS)))
         {
             let queue = &mut self.rings[ring];
             for _ in 0..left.min(queue.len() / 2) {
@@ -304,7 +305,7 @@ impl Queues {
         let mut total = (0, 0);
         for band in 0..BANDS {
             for class in bits(self.ready[band]) {
-                let ring = &self.rings[band | class * BANDS];
+                let ring = &self.rings[band | (class * BANDS)];
                 total.0 += ring.len();
                 total.1 += ring.len() as u64 * ring.ticks_per_task;
             }
@@ -419,7 +420,7 @@ mod tests {
         let mut time = [0u64; 3];
         for _ in 0..50_000 {
             for (annotation, ring) in [(class(0), 2), (class(1), 2 | 1 << 2), (low, 3)] {
-                if queues.ring(ring).len() == 0 {
+                if queues.ring(ring).is_empty() {
                     push(&mut queues, &mut pool, annotation);
                 }
             }

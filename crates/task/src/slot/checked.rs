@@ -16,7 +16,7 @@ struct Boxed {
     header: Header,
     name: &'static str,
     /// Empty while it runs.
-    body: Option<Box<dyn Task>>,
+    body: Option<Box<dyn Run>>,
 }
 
 impl TaskRef {
@@ -47,6 +47,17 @@ pub(crate) struct Kind(&'static str);
 impl Kind {
     pub(crate) fn name(self) -> &'static str {
         self.0
+    }
+}
+
+/// [`Task`] for boxes: it has a constant, which objects cannot have.
+trait Run: Send {
+    fn run(&mut self, cx: &mut Context) -> Step;
+}
+
+impl<T: Task> Run for T {
+    fn run(&mut self, cx: &mut Context) -> Step {
+        Task::run(self, cx)
     }
 }
 
