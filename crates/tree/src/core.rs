@@ -26,8 +26,9 @@ use crate::region::Region;
 /// Address space of a tree unless asked otherwise: 2^27 nodes of 512 bytes.
 #[cfg(not(any(shuttle, miri)))]
 pub const NODES_DEFAULT: usize = 1 << 27;
+/// As above: where nodes are made one by one, few of them.
 #[cfg(any(shuttle, miri))]
-pub const NODES_DEFAULT: usize = 64;
+pub const NODES_DEFAULT: usize = 4096;
 
 /// A B-link tree without protection: each method is told how nodes are protected (`by`).
 pub(crate) struct Core {

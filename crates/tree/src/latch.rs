@@ -139,7 +139,8 @@ impl Homes {
     /// Neighbours in a level get ids of different times, and so different homes.
     #[inline(always)]
     pub fn of(self, id: NodeId) -> Resource {
-        let home = u64::from(id.0.wrapping_mul(0x9e37_79b1)) * u64::from(self.workers) >> 32;
+        let spread = u64::from(id.0.wrapping_mul(0x9e37_79b1));
+        let home = (spread * u64::from(self.workers)) >> 32;
         Resource::new(WorkerId(home as u16), Synchronisation::SchedulingWriters)
     }
 }

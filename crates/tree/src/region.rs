@@ -134,7 +134,7 @@ pub fn prefetch(node: &Node) {
     let _ = node;
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
     use crate::node::{NONE, NodeId};
