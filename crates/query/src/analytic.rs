@@ -21,7 +21,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result as DfResult, ScalarValue};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
@@ -33,6 +33,7 @@ use datafusion::execution::{
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -333,7 +334,7 @@ impl AnalyticalPlan {
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
             let planner = DefaultPhysicalPlanner::default();
-            block_on(planner.create_physical_plan(&checked, &state))
+            block_on(planner.create_physical_plan(&checked, &state)).and_then(with_yielding_joins)
         })
         .map_err(|error| sql_error(error, ""))
     }
@@ -372,6 +373,22 @@ impl AnalyticalPlan {
         let schema = Arc::clone(&self.schema);
         Ok(BatchStream { schema, receiver, task: Some(task), plan: measured, cancel: watched })
     }
+}
+
+/// Puts an operator that gives its worker back now and then above each join.
+///
+/// Scans do so by themselves, but a join can make rows for minutes of what it has read; whoever
+/// consumes them in a loop would see neither the end of the statement nor let others run.
+fn with_yielding_joins(plan: Arc<dyn ExecutionPlan>) -> DfResult<Arc<dyn ExecutionPlan>> {
+    const JOINS: [&str; 4] =
+        ["NestedLoopJoinExec", "CrossJoinExec", "HashJoinExec", "SortMergeJoinExec"];
+    let wrapped = plan.transform_up(|node| {
+        Ok(match JOINS.contains(&node.name()) {
+            true => Transformed::yes(Arc::new(CooperativeExec::new(node)) as _),
+            false => Transformed::no(node),
+        })
+    });
+    wrapped.data()
 }
 
 impl Physical {
