@@ -137,7 +137,10 @@ struct Terminal {
 impl Terminal {
     fn open() -> Self {
         let mut child = Command::new("script")
-            .args(["-q", "-e", "-c", HALCYON, "/dev/null"])
+            // `exec`: a shell that waits for Halcyon would get Ctrl-C as well, and tell it as its
+            // own end.
+            .args(["-q", "-e", "-c", &format!("exec {HALCYON}"), "/dev/null"])
+            .env("SHELL", "/bin/sh")
             .env("HALCYON_HISTORY", "")
             .env("TERM", "xterm")
             .stdin(Stdio::piped())

@@ -572,7 +572,7 @@ fn a_kept_plan_runs_again_without_planning() {
 }
 
 #[test]
-#[ignore = "half a minute of planning without optimisation; docs/testing.md"]
+#[ignore = "minutes of planning without optimisation; docs/testing.md"]
 fn large_statements_are_taken() {
     let world = World::new();
     let list = (0..20_000).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");

@@ -1,8 +1,10 @@
 //! Ctrl-C: ends the statement that runs, not the shell.
 //!
 //! While a line is being edited the terminal gives Ctrl-C as a key, so a signal arrives only while
-//! a statement runs or nobody is at a terminal; with no statement running it ends the process.
+//! a statement runs or nobody is at a terminal. With no statement running it ends a script; at a
+//! terminal it came too late for its statement, and does nothing.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 type Canceller = Arc<dyn Fn() + Send + Sync>;
@@ -11,6 +13,7 @@ type Canceller = Arc<dyn Fn() + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Interrupt {
     running: Arc<Mutex<Option<Canceller>>>,
+    at_terminal: Arc<AtomicBool>,
 }
 
 /// A statement runs while this lives.
@@ -38,10 +41,16 @@ impl Interrupt {
         Running(self.clone())
     }
 
+    /// From now on somebody edits lines: a signal no longer ends the process.
+    pub fn at_terminal(&self) {
+        self.at_terminal.store(true, Relaxed);
+    }
+
     fn raise(&self) {
         let running = self.running.lock().expect("nobody panics with it").clone();
         match running {
             Some(cancel) => cancel(),
+            None if self.at_terminal.load(Relaxed) => {}
             None => std::process::exit(130),
         }
     }
@@ -71,5 +80,8 @@ mod tests {
         assert_eq!(cancelled.load(Ordering::Relaxed), 1);
         drop(running);
         assert!(interrupt.running.lock().unwrap().is_none());
+        interrupt.at_terminal();
+        interrupt.raise();
+        assert_eq!(cancelled.load(Ordering::Relaxed), 1, "nothing runs: nothing is cancelled");
     }
 }

@@ -449,6 +449,7 @@ impl Shell {
 
     fn lines(&mut self, editor: &mut Editor<Assistant, DefaultHistory>) -> Result<(), Stop> {
         let mut interrupted = false;
+        self.interrupt.at_terminal();
         loop {
             self.measure(editor);
             match editor.readline(&self.prompt()) {

@@ -51,6 +51,20 @@ pub enum Worked {
 /// The phase number of the end.
 const ENDED: u64 = u32::MAX as u64;
 
+/// The morsel that no phase reaches: nothing can be claimed while the next phase is opened.
+const SEALED: u64 = u32::MAX as u64;
+
+/// Ends the algorithm if its worker panics: the others would wait for its morsel for ever.
+struct EndOnPanic<'a>(&'a AtomicU64);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(ENDED << 32, Release);
+        }
+    }
+}
+
 impl<A: Algorithm> Crew<A> {
     /// Opens the first phase.
     pub fn new(algorithm: Arc<A>) -> Self {
@@ -71,8 +85,15 @@ impl<A: Algorithm> Crew<A> {
             return;
         };
         assert!(phase.items > 0 && phase.grain > 0, "{phase:?} has no morsel");
-        self.items.store(phase.items, Relaxed);
-        self.grain.store(phase.grain, Relaxed);
+        assert!(phase.items.div_ceil(phase.grain) < SEALED as usize, "{phase:?} has too many morsels");
+        // A claim of the phase that ended may still be on its way, and must not take the sizes of
+        // this one for its own: first its exchange is made to fail. Release, paired with the
+        // Acquires in `claim`: who reads one of these sizes exchanges after the seal, in vain.
+        if number > 0 {
+            self.claims.store((number - 1) << 32 | SEALED, Relaxed);
+        }
+        self.items.store(phase.items, Release);
+        self.grain.store(phase.grain, Release);
         self.finished.store(0, Relaxed);
         // Pairs with the Acquire in `claim`: who sees the phase sees its size and its data.
         self.claims.store(number << 32, Release);
@@ -84,6 +105,7 @@ impl<A: Algorithm> Crew<A> {
             Ok(claimed) => claimed,
             Err(worked) => return worked,
         };
+        let _end = EndOnPanic(&self.claims);
         self.algorithm.work(worker, items.clone());
         // Each worker's changes are released here, and acquired by who opens the next phase.
         let finished = self.finished.fetch_add(items.len(), AcqRel) + items.len();
@@ -100,8 +122,8 @@ impl<A: Algorithm> Crew<A> {
             if number == ENDED {
                 return Err(Worked::Ended);
             }
-            // Of this phase, or the exchange fails: the number never comes back.
-            let (items, grain) = (self.items.load(Relaxed), self.grain.load(Relaxed));
+            // Of this phase, or the exchange fails: whoever changed them had sealed it before.
+            let (items, grain) = (self.items.load(Acquire), self.grain.load(Acquire));
             if morsel * grain >= items {
                 let now = self.claims.load(Acquire);
                 if now == claims {
@@ -175,10 +197,29 @@ mod tests {
         }
     }
 
+    /// Panics at its first item.
+    struct Broken;
+
+    impl Algorithm for Broken {
+        fn work(&self, _worker: usize, items: Range<usize>) {
+            assert_ne!(items.start, 0, "broken");
+        }
+
+        fn next_phase(&self) -> Option<Phase> {
+            Some(Phase { items: 8, grain: 1 })
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_all_workers() {
+        let run = || on_threads(&Arc::new(Broken), 4);
+        assert!(std::panic::catch_unwind(run).is_err());
+    }
+
     #[test]
     fn every_item_of_a_phase_is_worked_on_once_before_the_next() {
         for threads in 1..=4 {
-            for _ in 0..50 {
+            for _ in 0..500 {
                 let seen = (0..100).map(|_| AtomicUsize::new(0)).collect();
                 on_threads(&Arc::new(Counting { phase: Mutex::new(0), seen }), threads);
             }
