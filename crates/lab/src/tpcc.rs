@@ -35,6 +35,8 @@ use crate::point::positive;
 use crate::report::{Arm, Reporter};
 use crate::{Failure, Result};
 use engines::halcyon::Setup;
+use engines::java::{self, Exchange, Job};
+use engines::postgres;
 use engines::{Content, Engine};
 use input::{Inputs, Mix};
 use random::{Random, Scale};
@@ -82,12 +84,23 @@ pub struct Options {
     /// Rounds of an arm
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
+    /// Seconds before the first round of an engine in Java, whose code is compiled meanwhile
+    #[arg(long, default_value_t = 10.0, value_parser = positive)]
+    pub warm_seconds: f64,
     /// Seed of tables and inputs
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Tables of a hundredth of the size, for a quick look
     #[arg(long)]
     pub tiny: bool,
+}
+
+impl Options {
+    fn content(&self) -> Content {
+        let warehouses = self.warehouses as i32;
+        let scale = if self.tiny { Scale::tiny(warehouses) } else { Scale::full(warehouses) };
+        Content { scale, seed: self.seed }
+    }
 }
 
 /// The engines of this experiment.
@@ -99,6 +112,45 @@ pub enum Subject {
     Bare,
     /// SQLite, in memory
     Sqlite,
+    /// H2 as it is now, in memory
+    H2,
+    /// H2 1.3.169, with locks on tables
+    #[value(name = "h2-1.3")]
+    H2Old,
+    /// HSQLDB as it is now, in memory, with locks on tables
+    Hsqldb,
+    /// HSQLDB 2.3.1
+    #[value(name = "hsqldb-2.3")]
+    HsqldbOld,
+    /// PostgreSQL over a Unix socket
+    Postgres,
+}
+
+impl Subject {
+    /// The engine behind JDBC, if it is one.
+    fn java(self) -> Option<java::Peer> {
+        match self {
+            Subject::H2 => Some(java::H2),
+            Subject::H2Old => Some(java::H2_OLD),
+            Subject::Hsqldb => Some(java::HSQLDB),
+            Subject::HsqldbOld => Some(java::HSQLDB_OLD),
+            _ => None,
+        }
+    }
+
+    /// Why it cannot take part here, and what would help.
+    fn missing(self) -> Option<String> {
+        if self == Subject::Postgres {
+            return postgres::missing();
+        }
+        let peer = self.java()?;
+        java::missing().or_else(|| peer.jar().err().map(|failure| failure.to_string()))
+    }
+
+    /// Whether `--isolation` makes a difference.
+    fn has_levels(self) -> bool {
+        matches!(self, Subject::Halcyon | Subject::Postgres) || self.java().is_some()
+    }
 }
 
 /// Isolation of transactions, where an engine has a choice.
@@ -198,22 +250,35 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
         let what = "--durability async and sync need a database on disk, which this version lacks";
         return Err(Failure::Engine(what.into()));
     }
-    for case in cases(options) {
+    let mut engines = Vec::new();
+    for &subject in &options.engine {
+        match subject.missing() {
+            Some(why) => {
+                reporter.progress(format_args!("{} is skipped: {why}", value_name(subject)));
+            }
+            None => engines.push(subject),
+        }
+    }
+    let mut exchange = None;
+    for case in cases(options, &engines) {
         reporter.progress(case.title(options));
-        reporter.arm(case.arm(options));
+        reporter.arm(case.arm(options, &mut exchange));
     }
     Ok(())
 }
 
-/// Every combination that makes a difference: only Halcyon has partitions, isolation, forms.
-fn cases(options: &Options) -> Vec<Case> {
+/// Every combination that makes a difference: only Halcyon has partitions and forms.
+fn cases(options: &Options, engines: &[Subject]) -> Vec<Case> {
     let mut cases = Vec::new();
     for &mix in &options.mix {
         for &clients in &options.clients {
-            for &subject in &options.engine {
-                for (at, case) in variants(options).enumerate() {
-                    let (isolation, partitions, form) = case;
-                    if subject == Subject::Halcyon || at == 0 {
+            for &subject in engines {
+                let first = variants(options).next().expect("no list is empty");
+                for (isolation, partitions, form) in variants(options) {
+                    let same = (partitions, form) == (first.1, first.2);
+                    let makes_a_difference = (subject == Subject::Halcyon || same)
+                        && (subject.has_levels() || isolation == first.0);
+                    if makes_a_difference {
                         cases.push(Case { subject, mix, clients, isolation, partitions, form });
                     }
                 }
@@ -247,21 +312,27 @@ impl Case {
         )
     }
 
-    fn arm(&self, options: &Options) -> Arm {
+    fn arm(&self, options: &Options, exchange: &mut Option<Exchange>) -> Arm {
         let mut params = json!({
             "mix": self.mix.name(), "clients": self.clients, "warehouses": options.warehouses,
             "seconds": options.seconds, "rounds": options.rounds, "seed": options.seed,
             "ideal": options.ideal, "tiny": options.tiny,
         });
-        if self.subject == Subject::Halcyon {
+        if self.subject.has_levels() {
             params["isolation"] = value_name(self.isolation).into();
+        }
+        if self.subject == Subject::Halcyon {
             params["partitions"] = self.partitions.into();
             params["reads"] = value_name(options.reads).into();
             params["form"] = value_name(self.form).into();
             params["durability"] = value_name(options.durability).into();
         }
         let mut arm = Arm::new("tpcc", &self.name(), params);
-        match self.measure(options) {
+        let measured = match self.subject.java() {
+            Some(peer) => self.measure_java(peer, options, exchange),
+            None => self.measure(options, exchange),
+        };
+        match measured {
             Ok((measured, broken)) => {
                 measured.report(&mut arm);
                 if let (Some(broken), "ok") = (broken, arm.check.as_str()) {
@@ -273,16 +344,37 @@ impl Case {
         arm
     }
 
-    /// What the clients did, and what is inconsistent after it.
-    fn measure(&self, options: &Options) -> Result<(Measured, Option<String>)> {
-        let scale = match options.tiny {
-            true => Scale::tiny(options.warehouses as i32),
-            false => Scale::full(options.warehouses as i32),
+    fn measure_java(
+        &self,
+        peer: java::Peer,
+        options: &Options,
+        exchange: &mut Option<Exchange>,
+    ) -> Result<(Measured, Option<String>)> {
+        let exchange = Exchange::of(exchange)?;
+        let job = Job {
+            content: options.content(),
+            mix: self.mix,
+            clients: self.clients,
+            seconds: options.seconds,
+            rounds: options.rounds,
+            warm_seconds: options.warm_seconds,
+            serializable: self.isolation == Level::Serializable,
+            ideal: options.ideal,
         };
-        let content = Content { scale, seed: options.seed };
+        peer.measure(&job, exchange)
+    }
+
+    /// What the clients did, and what is inconsistent after it.
+    fn measure(
+        &self,
+        options: &Options,
+        exchange: &mut Option<Exchange>,
+    ) -> Result<(Measured, Option<String>)> {
+        let content = options.content();
+        let scale = content.scale;
         let count = if options.ideal { self.clients } else { 1 };
         let engines = (0..count)
-            .map(|_| self.load(content, options))
+            .map(|_| self.load(content, options, exchange))
             .collect::<Result<Vec<Box<dyn Engine>>>>()?;
         let mut clients = Vec::new();
         for number in 0..self.clients {
@@ -304,7 +396,12 @@ impl Case {
         Ok((measured, broken.into_iter().flatten().next()))
     }
 
-    fn load(&self, content: Content, options: &Options) -> Result<Box<dyn Engine>> {
+    fn load(
+        &self,
+        content: Content,
+        options: &Options,
+        exchange: &mut Option<Exchange>,
+    ) -> Result<Box<dyn Engine>> {
         let isolation = match self.isolation {
             Level::Serializable => Isolation::Serializable,
             Level::ReadCommitted => Isolation::ReadCommitted,
@@ -319,6 +416,13 @@ impl Case {
             Subject::Halcyon => Box::new(engines::halcyon::Halcyon::loaded(content, setup)?),
             Subject::Bare => Box::new(engines::bare::Bare::loaded(content)?),
             Subject::Sqlite => Box::new(engines::sqlite::Sqlite::loaded(content)?),
+            Subject::Postgres => {
+                let exchange = Exchange::of(exchange)?;
+                exchange.fill(content)?;
+                let serializable = self.isolation == Level::Serializable;
+                Box::new(postgres::Postgres::loaded(content, exchange.folder(), serializable)?)
+            }
+            _ => unreachable!("{:?} runs in a process of its own", self.subject),
         })
     }
 }
@@ -347,6 +451,7 @@ mod tests {
             durability: Durability::Off,
             seconds: 0.2,
             rounds: 2,
+            warm_seconds: 0.1,
             seed: 7,
             tiny: true,
         }
@@ -365,12 +470,12 @@ mod tests {
     #[test]
     fn every_engine_and_mix_keeps_the_conditions() {
         let arms = checked(&Options {
-            engine: Subject::value_variants().to_vec(),
+            engine: vec![Subject::Halcyon, Subject::Bare, Subject::Sqlite],
             mix: Mix::value_variants().to_vec(),
             clients: vec![2],
             ..options()
         });
-        assert_eq!(arms.len(), 4 * Subject::value_variants().len());
+        assert_eq!(arms.len(), 4 * 3);
     }
 
     #[test]

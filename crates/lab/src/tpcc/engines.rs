@@ -2,6 +2,8 @@
 
 pub mod bare;
 pub mod halcyon;
+pub mod java;
+pub mod postgres;
 pub mod sqlite;
 
 use super::Done;
@@ -25,7 +27,7 @@ pub trait Client: Send {
 }
 
 /// What is to be loaded where.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// How large.
     pub scale: Scale,

@@ -144,7 +144,30 @@ fn until_done(client: &mut dyn Client, input: &Input, aborts: &mut [u64; 3]) -> 
     }
 }
 
+/// What one client did in one round.
+pub struct RoundOf {
+    /// Transactions.
+    pub done: u64,
+    /// Committed New-Orders.
+    pub new_orders: u64,
+    /// Time it took.
+    pub nanos: u64,
+}
+
 impl Measured {
+    /// Adds the rounds of every client, measured elsewhere.
+    pub fn add_rounds(&mut self, clients: &[Vec<RoundOf>]) {
+        let rounds = clients.first().map_or(0, Vec::len);
+        for round in 0..rounds {
+            let sum = |count: fn(&RoundOf) -> u64| -> f64 {
+                let rate = |of: &RoundOf| count(of) as f64 * 1e9 / of.nanos as f64;
+                clients.iter().map(|client| rate(&client[round])).sum()
+            };
+            self.rates.push(sum(|of| of.done));
+            self.new_orders.push(sum(|of| of.new_orders));
+        }
+    }
+
     fn add(&mut self, tally: &Tally) {
         self.done += tally.done;
         self.rolled_back += tally.rolled_back;
