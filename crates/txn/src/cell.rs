@@ -165,14 +165,15 @@ impl SharedGuard {
     /// Gives the lock back.
     #[inline]
     pub(crate) fn release(self) {
-        // The access ends here: it is not to be used any more once the slot counts one less.
-        let SharedGuard { access: _, share } = self;
+        let SharedGuard { access, share } = self;
+        access.end();
         share.core.lock.release_shared(share.slot);
     }
 
     /// Exclusive access, after an upgrade was granted under `latch` or before.
     fn upgraded(self, participant: ParticipantId) -> ExclusiveGuard {
-        let SharedGuard { access: _, share } = self;
+        let SharedGuard { access, share } = self;
+        access.end();
         ExclusiveGuard::made(&share, participant)
     }
 
@@ -377,6 +378,12 @@ mod root {
 
     pub(super) struct Read(NonNull<Partition>);
 
+    impl Read {
+        /// Before the lock is given back; the safe twin counts accesses.
+        #[inline]
+        pub(super) fn end(self) {}
+    }
+
     // SAFETY: it is a `&Partition` whose lifetime the maker vouches for, and `Partition: Sync`.
     unsafe impl Send for Read {}
     // SAFETY: as above.
@@ -461,6 +468,11 @@ mod root {
     }
 
     pub(super) struct Read(Arc<Partition>);
+
+    impl Read {
+        /// Before the lock is given back, or the next writer finds a reader.
+        pub(super) fn end(self) {}
+    }
 
     impl Deref for Read {
         type Target = Partition;

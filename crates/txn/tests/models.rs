@@ -276,6 +276,35 @@ fn every_deadlock_is_found() {
     });
 }
 
+/// A reader of 0 goes on to 1, the writer of 1 goes on to read 0, and a lone writer of 0 queues
+/// between them: a cycle, but only by the order of the queue.
+#[test]
+fn who_holds_nothing_is_no_victim() {
+    check(|| {
+        let bank = Arc::new(Bank::new(2, 1));
+        let run = |session: u32, wants: &'static [(usize, Mode)]| {
+            let bank = Arc::clone(&bank);
+            Box::new(move || {
+                let mut transaction = bank.begin(session);
+                for &(cell, mode) in wants {
+                    match lock(&mut transaction, &bank, cell, mode) {
+                        Ok(_) => {}
+                        Err(LockError::Deadlock(_)) if wants.len() > 1 => return,
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                transaction.commit();
+            }) as Box<dyn FnOnce() + Send>
+        };
+        spawn_all(vec![
+            run(0, &[(0, Mode::Shared), (1, Mode::Shared)]),
+            run(1, &[(0, Mode::Exclusive)]),
+            run(2, &[(1, Mode::Exclusive), (0, Mode::Shared)]),
+        ]);
+        bank.check_quiet();
+    });
+}
+
 #[test]
 fn locks_in_one_order_are_never_called_a_deadlock() {
     check(|| {
