@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod ids;
+pub mod planted;
 pub mod rng;
 pub mod sqlstate;
 pub mod sync;
