@@ -84,8 +84,18 @@ pub enum Experiment {
     Tpch(tpch::Options),
     /// A B-link tree in five modes, beside a BTreeMap
     Tree(tree::Options),
+    /// Figures and tables of recorded runs
+    #[command(subcommand)]
+    Report(Report),
     /// Graph algorithms in pairs: threads placed by the OS, and groups on islands
     Coschedule(coschedule::Options),
+}
+
+/// `halcyon lab report EXPERIMENT`.
+#[derive(Subcommand, Debug)]
+pub enum Report {
+    /// Charts of throughput, and a table
+    Tpcc(tpcc::report::Options),
 }
 
 /// Runs an experiment and prints its arms; failure if any answer was wrong.
@@ -97,6 +107,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Tpcc(options) => tpcc::run(options, &mut reporter),
         Experiment::Tpch(options) => tpch::run(options, &mut reporter),
         Experiment::Tree(options) => tree::run(options, &mut reporter),
+        Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
     };
     if let Err(failure) = done {

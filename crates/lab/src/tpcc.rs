@@ -14,16 +14,20 @@
 //! an order are worked on in order of warehouse and item.
 //! Source: TPC-C 5.11; [P1] §3 and §5.
 
+mod chart;
 mod consistency;
 pub(crate) mod engines;
 pub(crate) mod input;
 mod load;
 mod random;
+mod record;
+pub mod report;
 mod run;
 mod schema;
 mod sql;
 pub(crate) mod transactions;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -90,6 +94,9 @@ pub struct Options {
     /// Seed of tables and inputs
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Append every arm to this file, for `halcyon lab report tpcc`
+    #[arg(long)]
+    pub record: Option<PathBuf>,
     /// Tables of a hundredth of the size, for a quick look
     #[arg(long)]
     pub tiny: bool,
@@ -259,10 +266,15 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
             None => engines.push(subject),
         }
     }
+    let mut record = options.record.as_deref().map(record::Record::open).transpose()?;
     let mut exchange = None;
     for case in cases(options, &engines) {
         reporter.progress(case.title(options));
-        reporter.arm(case.arm(options, &mut exchange));
+        let arm = case.arm(options, &mut exchange);
+        if let Some(record) = &mut record {
+            record.arm(&arm)?;
+        }
+        reporter.arm(arm);
     }
     Ok(())
 }
@@ -453,6 +465,7 @@ mod tests {
             rounds: 2,
             warm_seconds: 0.1,
             seed: 7,
+            record: None,
             tiny: true,
         }
     }
