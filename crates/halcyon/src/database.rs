@@ -33,11 +33,19 @@ pub struct DatabaseOptions {
     pub threads: usize,
     /// Statements kept ready by the statement cache.
     pub cached_statements: usize,
+    /// A reader-writer latch around every access to segments and indexes, which locks make
+    /// superfluous here: for measuring what engines that need it pay.
+    pub latches: bool,
 }
 
 impl Default for DatabaseOptions {
     fn default() -> Self {
-        DatabaseOptions { name: "halcyon".into(), threads: 0, cached_statements: 4096 }
+        DatabaseOptions {
+            name: "halcyon".into(),
+            threads: 0,
+            cached_statements: 4096,
+            latches: false,
+        }
     }
 }
 
@@ -72,7 +80,7 @@ impl Database {
 
     /// An empty database in memory, set up as `options` say.
     pub fn with_options(options: DatabaseOptions) -> Self {
-        let catalog = Catalog::initial();
+        let catalog = Catalog { latches: options.latches, ..Catalog::initial() };
         let version = catalog.version;
         let empty = Partition::new(halcyon_store::Schema { columns: Vec::new() }.into());
         let shared = Shared {

@@ -67,12 +67,15 @@ impl Session {
     pub fn run(&mut self, statement: &Statement, params: &[Value]) -> Result<Outcome> {
         let mut out = RowSet::default();
         let ran = self.run_statement(statement, params, &mut out)?;
-        let (columns, tag) = (statement.columns(), statement.tag());
+        let tag = statement.tag();
+        // Columns are counted references that all sessions share: taken only where there are rows.
         Ok(match ran {
             Ran::Set { written } => {
-                Outcome::Rows { rows: Rows::from_set(columns, out), tag, written }
+                let rows = Rows::from_set(statement.columns(), out);
+                Outcome::Rows { rows, tag, written }
             }
             Ran::Stream(batches, deadline) => {
+                let columns = statement.columns();
                 let rows = Rows::from_stream(columns, batches, deadline, self.rows_failed());
                 Outcome::Rows { rows, tag, written: None }
             }

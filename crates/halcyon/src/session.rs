@@ -1,6 +1,6 @@
 //! A session: who asks, with which settings, in which transaction.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -66,6 +66,8 @@ pub struct Statement {
     pub(crate) text: Arc<str>,
     types: Vec<Option<SqlType>>,
     pub(crate) prepared: RefCell<Arc<Prepared>>,
+    /// Where the session that ran it last keeps its counts.
+    pub(crate) tally: Cell<usize>,
 }
 
 /// Where a session stands.
@@ -291,6 +293,7 @@ impl Session {
             text: Arc::from(&*prepared.text),
             types: types.to_vec(),
             prepared: RefCell::new(prepared),
+            tally: Cell::new(0),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Halcyon by its public door: a session per client, statements prepared once.
 
-use halcyon::{Access, Database, Isolation, RowSet, Session, Statement, Value};
+use halcyon::{Access, Database, DatabaseOptions, Isolation, RowSet, Session, Statement, Value};
 
 use super::{Client, Content, Engine};
 use crate::tpcc::consistency;
@@ -24,6 +24,8 @@ pub struct Setup {
     pub snapshot_reads: bool,
     /// Whether a transaction is a program that takes its locks first.
     pub one_shot: bool,
+    /// Whether every access to segments and indexes takes a latch.
+    pub latches: bool,
 }
 
 impl Default for Setup {
@@ -33,6 +35,7 @@ impl Default for Setup {
             isolation: Isolation::Serializable,
             snapshot_reads: false,
             one_shot: false,
+            latches: false,
         }
     }
 }
@@ -54,7 +57,8 @@ pub struct Loading {
 impl Halcyon {
     /// Empty tables.
     pub fn new(scale: Scale, setup: Setup) -> Result<Self> {
-        let database = Database::in_memory();
+        let options = DatabaseOptions { latches: setup.latches, ..DatabaseOptions::default() };
+        let database = Database::with_options(options);
         let mut session = database.session();
         for text in statements(Dialect::Halcyon { partitions: setup.partitions }) {
             session.execute(text.as_str(), &[])?;
