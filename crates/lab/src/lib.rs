@@ -15,6 +15,7 @@ mod measure;
 pub mod point;
 mod report;
 pub mod snapshot;
+pub mod tasks;
 pub mod tpcc;
 pub mod tpch;
 pub mod tree;
@@ -78,6 +79,8 @@ pub enum Experiment {
     Point(point::Options),
     /// Updates while another thread takes snapshots and sums a column
     Snapshot(snapshot::Options),
+    /// What tasks cost, beside rayon and tokio
+    Tasks(tasks::Options),
     /// The five transactions of TPC-C, in mixes of more and fewer reads
     Tpcc(tpcc::Options),
     /// The 22 queries of TPC-H
@@ -104,6 +107,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
     let done = match experiment {
         Experiment::Point(options) => point::run(options, &mut reporter),
         Experiment::Snapshot(options) => snapshot::run(options, &mut reporter),
+        Experiment::Tasks(options) => tasks::run(options, &mut reporter),
         Experiment::Tpcc(options) => tpcc::run(options, &mut reporter),
         Experiment::Tpch(options) => tpch::run(options, &mut reporter),
         Experiment::Tree(options) => tree::run(options, &mut reporter),
