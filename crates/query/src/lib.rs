@@ -37,6 +37,7 @@ pub mod rows;
 pub mod scalar;
 pub mod semantics;
 pub mod sequence;
+pub mod stored;
 pub mod system;
 pub mod types;
 mod unnest;

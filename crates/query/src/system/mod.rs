@@ -23,7 +23,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::catalog::TableProvider;
@@ -142,7 +141,7 @@ impl Context {
 
     /// The last value a sequence gave out; `None` before the first.
     fn last_value(&self, sequence: &Sequence) -> Option<i64> {
-        let last = sequence.last.load(Ordering::Relaxed);
+        let last = sequence.position.last();
         let before = sequence.options.start.checked_sub(sequence.options.increment);
         (Some(last) != before).then_some(last)
     }
