@@ -110,7 +110,12 @@ fn clippy(workspace: &Workspace) -> Vec<Offence> {
 
 fn docs(workspace: &Workspace) -> Vec<Offence> {
     let args = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
-    tool(workspace, &args, "-D warnings", "mend the doc comments named above")
+    tool(
+        workspace,
+        &args,
+        "-D warnings -A rustdoc::private-intra-doc-links",
+        "mend the doc comments named above",
+    )
 }
 
 /// Runs cargo; its output goes to the terminal as it comes.

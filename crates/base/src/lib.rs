@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod crc32c;
 pub mod ids;
+pub mod planted;
 pub mod rng;
 pub mod sqlstate;
 pub mod sync;

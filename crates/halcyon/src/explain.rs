@@ -1,4 +1,4 @@
-//! EXPLAIN [ANALYZE]: which executor runs, what it locks, what it does.
+//! `EXPLAIN [ANALYZE]`: which executor runs, what it locks, what it does.
 
 use std::time::Instant;
 

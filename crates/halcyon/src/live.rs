@@ -122,7 +122,7 @@ impl Tallies {
         }
         entry.current.store(slot as u32, Ordering::Relaxed);
         entry.running.store(true, Ordering::Relaxed);
-        let timed = tally.executions % TIMED_ONE_IN == 0;
+        let timed = tally.executions.is_multiple_of(TIMED_ONE_IN);
         tally.executions += 1;
         Watch { slot, began: timed.then(Instant::now) }
     }

@@ -22,6 +22,9 @@ struct Model {
     kids: BTreeMap<i32, Option<(i32, i32)>>,
 }
 
+/// A row's key before and after, and the row.
+type Change = ((i32, i32), (i32, i32), (Option<i32>, i32));
+
 impl Model {
     /// Whether keys are unique and checks hold; `count` rows went in.
     fn holds(rows: &Rows, count: usize) -> bool {
@@ -33,7 +36,7 @@ impl Model {
     }
 
     /// Takes rows over if they hold; keys that moved take their referrers along.
-    fn take(&mut self, changed: Vec<((i32, i32), (i32, i32), (Option<i32>, i32))>) -> bool {
+    fn take(&mut self, changed: Vec<Change>) -> bool {
         let mut rows = self.rows.clone();
         let count = rows.len();
         for (from, ..) in &changed {

@@ -1,4 +1,4 @@
-//! Co-scheduling ([P3] §5.3, Figure 6): graph algorithms in pairs, placed by the operating system
+//! Co-scheduling (P3 §5.3, Figure 6): graph algorithms in pairs, placed by the operating system
 //! and as task groups on disjoint islands.
 //!
 //! Three programs, PageRank, hop distance and single-source shortest paths, run over and over on
@@ -409,14 +409,14 @@ impl Times {
                 Placement::Groups => together(ground, &[(name, Place::Island(&halves[0]))], limit),
             };
             let mut alone_ms = [0.0; 3];
-            for name in 0..3 {
-                alone_ms[name] = alone(name)?[0];
-                self.alone[number][name].push(alone_ms[name]);
+            for (name, ms) in alone_ms.iter_mut().enumerate() {
+                *ms = alone(name)?[0];
+                self.alone[number][name].push(*ms);
                 if placement == Placement::Groups {
                     let bare_ms = bare(ground, name, limit)?;
                     self.bare[name].push(bare_ms);
                     // One thread: with more, the groups have more cores than the bare arm.
-                    self.versus_bare[name].push(bare_ms / alone_ms[name]);
+                    self.versus_bare[name].push(bare_ms / *ms);
                 }
             }
             for (first, second) in [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)] {
@@ -451,15 +451,15 @@ impl Times {
             target.extend(more.as_object().expect("so was this").clone());
             params
         };
-        for name in 0..3 {
-            let mut arm = Arm::new("coschedule", "bare", with(json!({"algorithm": NAMES[name]})));
-            arm.rounded("alone_ms", self.bare[name].median());
+        for (bare, algorithm) in self.bare.iter().zip(NAMES) {
+            let mut arm = Arm::new("coschedule", "bare", with(json!({"algorithm": algorithm})));
+            arm.rounded("alone_ms", bare.median());
             reporter.arm(arm);
         }
         for (number, placement) in PLACEMENTS.into_iter().enumerate() {
             let engine = placement.engine();
-            for name in 0..3 {
-                let params = with(json!({"algorithm": NAMES[name]}));
+            for (name, algorithm) in NAMES.into_iter().enumerate() {
+                let params = with(json!({"algorithm": algorithm}));
                 let mut arm = Arm::new("coschedule", engine, params);
                 arm.rounded("alone_ms", self.alone[number][name].median());
                 arm.rounded("alone_ms_spread", self.alone[number][name].spread());
@@ -467,9 +467,8 @@ impl Times {
                     arm.rounded("speed_versus_bare", self.versus_bare[name].median());
                 }
                 reporter.arm(arm);
-                for partner in 0..3 {
-                    let slowdown = &self.slowdown[number][name][partner];
-                    let pair = json!({"algorithm": NAMES[name], "partner": NAMES[partner]});
+                for (slowdown, partner) in self.slowdown[number][name].iter().zip(NAMES) {
+                    let pair = json!({"algorithm": algorithm, "partner": partner});
                     let mut arm = Arm::new("coschedule", engine, with(pair));
                     arm.rounded("slowdown", slowdown.median());
                     arm.rounded("slowdown_spread", slowdown.spread());

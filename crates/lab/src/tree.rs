@@ -1,4 +1,4 @@
-//! The B-link tree in its five modes, beside a `BTreeMap` ([P4] §4.2, Figure 6).
+//! The B-link tree in its five modes, beside a `BTreeMap` (P4 §4.2, Figure 6).
 //!
 //! Distinct random 64-bit keys are inserted in random order into an empty tree, then looked up in
 //! another order, then looked up and updated by turns. Every operation's answer is checked while

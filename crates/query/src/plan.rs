@@ -33,6 +33,10 @@ pub struct Prepared {
 }
 
 /// What runs.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one plan per statement: a box would cost every point query a load"
+)]
 pub enum Plan {
     /// Row at a time over bounded index lookups.
     Point(PointPlan),

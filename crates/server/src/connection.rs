@@ -8,6 +8,7 @@
 //! 2. `implicit` implies that the session is in a transaction, or was and it failed.
 //! 3. At most [`FLUSH_BYTES`] of a result, one row and one batch are held: a client that does not
 //!    read stops its own statement, and holds no thread while it does.
+//!
 //! Threads: everything that runs SQL does so under `block_in_place`; see [`crate::serve`].
 
 mod copy;

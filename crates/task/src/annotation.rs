@@ -1,6 +1,6 @@
 //! What a task says about itself, so that the runtime can place, order and synchronise it.
 //!
-//! Source: [P4] §4.2 ("MxTasks can be coupled with precise metadata"); the choice of a
+//! Source: P4 §4.2 ("MxTasks can be coupled with precise metadata"); the choice of a
 //! synchronisation from isolation and access pattern follows MxTasks' published runtime.
 
 use std::fmt;
@@ -141,7 +141,7 @@ pub enum Place {
     Plane(Plane),
 }
 
-/// The two parts of the machine ([P3] §3).
+/// The two parts of the machine (P3 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Plane {

@@ -1,6 +1,6 @@
-//! Groups of tasks: placed together, awaited together, aborted together ([P3] §5, Figure 5).
+//! Groups of tasks: placed together, awaited together, aborted together (P3 §5, Figure 5).
 //!
-//! | [P3] | here |
+//! | P3 | here |
 //! |---|---|
 //! | `bas_task_create` | [`Group::task`], [`Group::pull`] |
 //! | `bas_ptask_create` | [`crate::Runtime::group`] |
@@ -186,7 +186,7 @@ impl Drop for Lease {
 /// Where a group's tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locality {
-    /// All on one island, the least busy one ([P3]'s rule).
+    /// All on one island, the least busy one (P3's rule).
     OneIsland,
     /// All on this island.
     Island(IslandId),

@@ -1,6 +1,6 @@
 //! Tasks: small pieces of work that run to completion on known workers.
 //!
-//! Words ([P3] §5, [P4] §4.2; DESIGN §7): a *task* runs to its end and never waits; its *annotation*
+//! Words (P3 §5, P4 §4.2; DESIGN §7): a *task* runs to its end and never waits; its *annotation*
 //! says what it touches, how urgent it is and where it may run; a *resource* is data whose
 //! accesses are kept apart by the order of tasks instead of by latches; a *group* (P3: ptask) is
 //! tasks that are placed together, awaited together and aborted together; a *worker* is a thread,

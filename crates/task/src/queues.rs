@@ -2,7 +2,7 @@
 //! lowest, stride between the classes of a band.
 //!
 //! Words: *pass* of a class is its time divided by its weight; the class with the least goes next.
-//! Invariants, checked by [`Queues::check`]:
+//! Invariants, checked by `Queues::check` in tests:
 //! 1. Bit `c` of `ready[b]` is set exactly if the ring of band `b` and class `c` has tasks.
 //! 2. A ring has a power of two of places, and exactly those from head to tail are filled.
 //!

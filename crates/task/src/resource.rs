@@ -178,7 +178,7 @@ impl fmt::Debug for WriteGuard<'_> {
 /// Another name for [`Version`] where there are no optimistic readers.
 pub type Latch = Version;
 
-/// A value that the tasks of its home worker change without a latch ([P4] §4.2).
+/// A value that the tasks of its home worker change without a latch (P4 §4.2).
 ///
 /// The value of one resource of one runtime; any type will do, as nobody reads it meanwhile.
 pub struct Owned<T> {

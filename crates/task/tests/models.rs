@@ -11,6 +11,7 @@
 
 #![cfg(shuttle)]
 
+use halcyon_base::planted::Bug;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use halcyon_base::sync::{Arc, thread};
 use halcyon_task::{
@@ -44,11 +45,11 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// The model must fail with `bug` planted: it can see.
-fn check_canary(bug: u8, model: impl Fn() + Send + Sync + 'static) {
-    planted::plant(bug);
+fn check_canary(bug: Bug, model: impl Fn() + Send + Sync + 'static) {
+    planted::plant(Some(bug));
     let result = catch_unwind(AssertUnwindSafe(|| check(model)));
-    planted::plant(0);
-    assert!(result.is_err(), "planted bug {bug} was not found");
+    planted::plant(None);
+    assert!(result.is_err(), "planted and not found: {bug:?}");
 }
 
 fn runtime(workers: usize) -> Runtime {

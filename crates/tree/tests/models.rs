@@ -9,6 +9,7 @@
 
 #![cfg(shuttle)]
 
+use halcyon_base::planted::Bug;
 use halcyon_base::sync::{Arc, thread};
 use halcyon_tree::latch::{Access, Latch, Optimistic};
 use halcyon_tree::{Tree, planted};
@@ -31,11 +32,11 @@ fn check(model: fn()) {
     shuttle::Runner::new(PctScheduler::new(3, schedules()), config()).run(model);
 }
 
-fn check_canary(bug: u8, model: fn()) {
-    planted::plant(bug);
+fn check_canary(bug: Bug, model: fn()) {
+    planted::plant(Some(bug));
     let result = catch_unwind(AssertUnwindSafe(|| check(model)));
-    planted::plant(0);
-    assert!(result.is_err(), "planted bug {bug} was not found");
+    planted::plant(None);
+    assert!(result.is_err(), "planted and not found: {bug:?}");
 }
 
 /// Two writers with interleaving keys from an empty tree (the first root is a leaf), and a reader

@@ -10,7 +10,7 @@
 //!
 //! The guards are the only source of `&Partition` and `&mut Partition`; they are made here, after
 //! the lock was granted, and are used up when it is given back. So the compiler carries the proof
-//! that storage needs no concurrency control ([P1] §4): a writer needs `&mut` of its guard.
+//! that storage needs no concurrency control (P1 §4): a writer needs `&mut` of its guard.
 //! Why shares: counting references of the partition in one place would make all readers write
 //! one cache line, and undo what the reader slots are for.
 //!
@@ -36,7 +36,7 @@ use std::ops::{Deref, DerefMut};
 /// A partition of the database: its value and the lock that guards it.
 ///
 /// The catalog holds it; transactions reach the value by [`crate::Transaction::lock`] and
-/// snapshots by [`crate::cut`].
+/// snapshots by [`crate::cut()`].
 pub struct PartitionCell {
     /// The partition's number, which gives the order of locks.
     pub id: PartitionId,
@@ -185,14 +185,16 @@ impl SharedGuard {
     /// Gives the lock back.
     #[inline]
     pub(crate) fn release(self) {
-        drop(self.access);
-        self.share.core.lock.release_shared(self.share.slot);
+        let SharedGuard { access, share } = self;
+        access.end();
+        share.core.lock.release_shared(share.slot);
     }
 
     /// Exclusive access, after an upgrade was granted under `latch` or before.
     fn upgraded(self, participant: ParticipantId) -> ExclusiveGuard {
-        drop(self.access);
-        ExclusiveGuard::made(&self.share, participant)
+        let SharedGuard { access, share } = self;
+        access.end();
+        ExclusiveGuard::made(&share, participant)
     }
 
     /// Upgrades at once if no other reader is there, else gives the guard back.
@@ -411,6 +413,12 @@ mod root {
 
     pub(super) struct Read(NonNull<Partition>);
 
+    impl Read {
+        /// Before the lock is given back; the safe twin counts accesses.
+        #[inline]
+        pub(super) fn end(self) {}
+    }
+
     // SAFETY: it is a `&Partition` whose lifetime the maker vouches for, and `Partition: Sync`.
     unsafe impl Send for Read {}
     // SAFETY: as above.
@@ -495,6 +503,11 @@ mod root {
     }
 
     pub(super) struct Read(Arc<Partition>);
+
+    impl Read {
+        /// Before the lock is given back, or the next writer finds a reader.
+        pub(super) fn end(self) {}
+    }
 
     impl Deref for Read {
         type Target = Partition;

@@ -8,7 +8,7 @@
 //! 1. A transaction's locks do not change while it waits, so the edges of a waiter are stable.
 //! 2. A waiter joins its lock's queue before it is registered here. Of those in a cycle the last
 //!    to register sees it whole; it is the victim and leaves the graph at once, so that no second
-//!    one is chosen.
+//!    one is chosen. One that holds nothing lets those behind it pass instead.
 //!
 //! A cycle is reported only if, after it was found, all its members still wait: then all its
 //! edges were there when the search began, and it is real.

@@ -1,10 +1,10 @@
 //! Transactions over partitions: locks, undo, and snapshots that block nobody.
 //!
 //! A transaction locks the partitions that it touches, shared or exclusive, and keeps the locks to
-//! its end. Storage therefore needs no concurrency control of its own ([P1] §4: "table locks already
+//! its end. Storage therefore needs no concurrency control of its own (P1 §4: "table locks already
 //! exclude every conflict"): [`Transaction::read`] gives `&Partition` under either lock, and every
 //! change goes through `&mut Partition` under an exclusive one. Readers that are not part of a
-//! transaction take a [`cut`]: the roots of several partitions as of one moment.
+//! transaction take a [`cut()`]: the roots of several partitions as of one moment.
 //!
 //! ```
 //! use halcyon_base::{PartitionId, SessionId, sync::Arc};

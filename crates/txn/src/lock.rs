@@ -18,7 +18,7 @@
 //! starves. Only an upgrade goes first: those before it wait for its own shared lock.
 //! Cost: shared 2 atomic operations on the session's own line and a load; exclusive a latch, one
 //! exchange and a load per slot. Threads: any.
-//! Source: reader slots as in "big-reader" locks; [P1] §4 for why a lock per table is enough.
+//! Source: reader slots as in "big-reader" locks; P1 §4 for why a lock per table is enough.
 //! Not done: dropping the slots while writers dominate (BRAVO); a sum over at most 64 lines that
 //! stay in the writer's cache costs less than the row change it precedes.
 

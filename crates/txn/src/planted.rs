@@ -1,44 +1,25 @@
-//! Bugs planted on purpose, so that the models prove that they can see.
-//!
-//! Only a build for the model checker (`--cfg shuttle`) has them, and there only after
-//! [`plant`] on the same thread. In every other build [`is`] is `false` and costs nothing.
+//! Bugs that this crate's models must find when they are planted ([`halcyon_base::planted`]).
+
+use halcyon_base::planted::Bug;
 
 /// A reader enters by its slot without looking whether a writer has barred the lock.
-pub const NO_SECOND_LOOK: u8 = 1;
+pub const NO_SECOND_LOOK: Bug =
+    Bug("a reader enters by its slot without looking whether a writer has barred the lock");
 /// A commit releases its partitions one after the other instead of all at once.
-pub const TORN_COMMIT: u8 = 2;
+pub const TORN_COMMIT: Bug =
+    Bug("a commit releases its partitions one after the other instead of all at once");
 /// A pending cut gets the root as it is, without the owner's changes being undone.
-pub const CUT_WITHOUT_UNDO: u8 = 3;
+pub const CUT_WITHOUT_UNDO: Bug =
+    Bug("a pending cut gets the root as it is, without the owner's changes being undone");
 /// A grant is marked again after the latch was given back, when its waiter may have gone on to
 /// wait for something else.
-pub const LATE_MARK: u8 = 4;
+pub const LATE_MARK: Bug = Bug(
+    "a grant is marked again after the latch was given back, when its waiter may have gone on to wait for something else",
+);
 /// A commit gives its shared locks back before its changes are visible.
-pub const READ_LOCKS_FIRST: u8 = 5;
+pub const READ_LOCKS_FIRST: Bug =
+    Bug("a commit gives its shared locks back before its changes are visible");
 
+pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]
-mod imp {
-    use std::cell::Cell;
-
-    thread_local!(static PLANTED: Cell<u8> = const { Cell::new(0) });
-
-    /// Plants `bug` for the models that this thread runs; 0 removes it.
-    pub fn plant(bug: u8) {
-        PLANTED.set(bug);
-    }
-
-    pub(crate) fn is(bug: u8) -> bool {
-        PLANTED.get() == bug
-    }
-}
-
-#[cfg(not(shuttle))]
-mod imp {
-    #[inline(always)]
-    pub(crate) fn is(_bug: u8) -> bool {
-        false
-    }
-}
-
-pub(crate) use imp::is;
-#[cfg(shuttle)]
-pub use imp::plant;
+pub use halcyon_base::planted::plant;

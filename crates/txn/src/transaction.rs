@@ -829,6 +829,26 @@ impl Seat {
         limits: &WaitLimits<'_>,
     ) -> Result<(), LockError> {
         let participant = Arc::clone(&self.participant);
+        // Who holds nothing is part of a cycle only because somebody stands behind it: it lets
+        // them pass, and is no victim.
+        let lone = participant.holds_nothing();
+        loop {
+            match self.stand_once(&participant, share, want, txn, pool, limits) {
+                Err(LockError::Deadlock(_)) if lone => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    fn stand_once(
+        &mut self,
+        participant: &Arc<Participant>,
+        share: &Arc<Share>,
+        want: Want,
+        txn: TxnId,
+        pool: &Pool,
+        limits: &WaitLimits<'_>,
+    ) -> Result<(), LockError> {
         participant.granted.clear();
         let mut latch = share.latch();
         let ticket = latch.lock.enqueue(want, share.slot(), participant.id, &participant.granted);
@@ -840,7 +860,7 @@ impl Seat {
             return Ok(());
         }
         let waiting = Waiting {
-            participant: Arc::clone(&participant),
+            participant: Arc::clone(participant),
             txn,
             partition: share.id(),
             want,

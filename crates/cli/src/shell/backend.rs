@@ -85,7 +85,7 @@ pub struct Message {
 #[derive(Debug)]
 pub enum Error {
     /// The database says no.
-    Statement(Message),
+    Statement(Box<Message>),
     /// Reading or writing on this side failed.
     Io(std::io::Error),
     /// The connection broke or could not be made.

@@ -181,8 +181,8 @@ pub fn candidates(line: &str, names: &Names) -> (usize, Vec<String>) {
     let word = line[start..].to_lowercase();
     let fits = |name: &str| name.to_lowercase().starts_with(&word);
     let before = &line[..start];
-    if before.ends_with('.') {
-        let qualifier = before[..before.len() - 1].rsplit(|c| !is_name(c)).next().unwrap_or("");
+    if let Some(before) = before.strip_suffix('.') {
+        let qualifier = before.rsplit(|c| !is_name(c)).next().unwrap_or("");
         let is_of = |name: &str| name.eq_ignore_ascii_case(qualifier);
         let columns = names.columns.iter().filter(|(table, name)| is_of(table) && fits(name));
         return (start, sorted(columns.map(|(_, name)| quoted(name))));

@@ -42,17 +42,17 @@ impl Embedded {
 
     fn zone(&self) -> TimeZone {
         let name = self.session.setting("TimeZone").unwrap_or_default();
-        TimeZone::parse(&name).unwrap_or_else(|_| TimeZone::UTC)
+        TimeZone::parse(&name).unwrap_or(TimeZone::UTC)
     }
 
     /// What a statement outside COPY's own ways answers to its data.
     fn not_copy(what: &str) -> Error {
-        Error::Statement(Message {
+        Error::Statement(Box::new(Message {
             severity: "ERROR".into(),
             state: "42601".into(),
             message: format!("the statement is not {what}"),
             ..Message::default()
-        })
+        }))
     }
 }
 
@@ -167,7 +167,7 @@ fn drain(session: &mut Session, out: &mut dyn Write) -> Result<Option<u64>> {
 
 impl From<SqlError> for Error {
     fn from(error: SqlError) -> Self {
-        Error::Statement(message("ERROR", &error))
+        Error::Statement(Box::new(message("ERROR", &error)))
     }
 }
 

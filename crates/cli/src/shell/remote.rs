@@ -174,7 +174,7 @@ impl Backend for Remote {
 
 fn failed(error: tokio_postgres::Error) -> Error {
     match error.as_db_error() {
-        Some(error) => Error::Statement(message_of(error)),
+        Some(error) => Error::Statement(Box::new(message_of(error))),
         None => {
             let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
             Error::Connection(format!("{error}{}", cause.unwrap_or_default()))

@@ -1,4 +1,4 @@
-//! The two matrices of slowdowns, drawn as [P3] Figure 6 does.
+//! The two matrices of slowdowns, drawn as P3 Figure 6 does.
 
 use std::fmt::Write as _;
 

@@ -129,9 +129,9 @@ pub fn bare(graph: &Graph, scores: &mut Vec<f32>, shares: &mut Vec<f32>) {
 pub fn verify(graph: &Graph, scores: &[f32]) -> Result<(), String> {
     let base = f64::from((1.0 - DAMPING) / graph.vertices() as f32);
     let mut next = vec![base; graph.vertices()];
-    for from in 0..graph.vertices() {
+    for (from, score) in scores.iter().enumerate() {
         let targets = graph.out().of(from as Vertex);
-        let share = f64::from(DAMPING * scores[from]) / targets.len().max(1) as f64;
+        let share = f64::from(DAMPING * score) / targets.len().max(1) as f64;
         targets.iter().for_each(|&to| next[to as usize] += share);
     }
     let change: f64 = next.iter().zip(scores).map(|(a, &b)| (a - f64::from(b)).abs()).sum();

@@ -85,7 +85,10 @@ impl<A: Algorithm> Crew<A> {
             return;
         };
         assert!(phase.items > 0 && phase.grain > 0, "{phase:?} has no morsel");
-        assert!(phase.items.div_ceil(phase.grain) < SEALED as usize, "{phase:?} has too many morsels");
+        assert!(
+            phase.items.div_ceil(phase.grain) < SEALED as usize,
+            "{phase:?} has too many morsels"
+        );
         // A claim of the phase that ended may still be on its way, and must not take the sizes of
         // this one for its own: first its exchange is made to fail. Release, paired with the
         // Acquires in `claim`: who reads one of these sizes exchanges after the seal, in vain.

@@ -147,12 +147,10 @@ fn parse_parts(text: &str, ty: &'static str) -> Result<Parts> {
         } else if let Some((date, time)) = split_at_t(token) {
             words.try_push(date).map_err(|_| bad())?;
             read_time_token(time, &mut parts, text, ty)?;
-        } else if token.contains(':')
-            && token.as_bytes()[0].is_ascii_digit()
-            && parts.time_us.is_none()
+        } else if parts.time_us.is_none()
+            && (token.contains(':') && token.as_bytes()[0].is_ascii_digit()
+                || ty == "time" && is_compact_time(token))
         {
-            read_time_token(token, &mut parts, text, ty)?;
-        } else if parts.time_us.is_none() && ty == "time" && is_compact_time(token) {
             read_time_token(token, &mut parts, text, ty)?;
         } else if parts.time_us.is_some()
             && (words.len() == 3 || !words.is_empty() || ty == "time")

@@ -262,7 +262,7 @@ fn from_float(value: f64, to: SqlType) -> Result<ValueRef<'static>> {
         SqlType::SmallInt => ValueRef::Int16(whole(-32768.0, 32768.0)? as i16),
         SqlType::Integer => ValueRef::Int32(whole(-2147483648.0, 2147483648.0)? as i32),
         SqlType::BigInt => {
-            ValueRef::Int64(whole(-9.223372036854775808e18, 9.223372036854775808e18)?)
+            ValueRef::Int64(whole(-9.223_372_036_854_776e18, 9.223_372_036_854_776e18)?)
         }
         SqlType::Real => {
             let narrow = value as f32;

@@ -270,7 +270,7 @@ impl CopyIn {
                 false => field == options.null && !listed(&options.force_not_null),
                 true => field == options.null && listed(&options.force_null),
             };
-            self.fields.push((!null).then(|| start..self.text.len()));
+            self.fields.push((!null).then_some(start..self.text.len()));
             if at >= bytes.len() {
                 return Ok(());
             }
@@ -298,7 +298,7 @@ impl CopyIn {
             if null {
                 self.text.truncate(start);
             }
-            self.fields.push((!null).then(|| start..self.text.len()));
+            self.fields.push((!null).then_some(start..self.text.len()));
             if at >= bytes.len() {
                 return Ok(());
             }

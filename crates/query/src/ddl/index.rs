@@ -14,7 +14,7 @@ use super::{DdlContext, fold, names, parts};
 use crate::catalog::{Index, IndexColumn, Relation, Table};
 use crate::error::{Result, SqlError, SqlState};
 
-/// CREATE [UNIQUE] INDEX.
+/// `CREATE [UNIQUE] INDEX`.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()> {
     refuse_options(create)?;
     let table = cx.owned_table(&parts(&create.table_name)?)?;

@@ -29,7 +29,7 @@ const COLUMNS_MAX: usize = 1600;
 /// Most partitions of a table.
 const PARTITIONS_MAX: u64 = 1024;
 
-/// CREATE TABLE [AS].
+/// `CREATE TABLE [AS]`.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateTable) -> Result<Done> {
     refuse_temporary(create.temporary)?;
     refuse_clauses(create)?;

@@ -9,7 +9,7 @@ use super::{DdlContext, parts, sequence};
 use crate::catalog::Privilege;
 use crate::error::{Result, SqlError, SqlState};
 
-/// TRUNCATE [RESTART IDENTITY] [CASCADE].
+/// `TRUNCATE [RESTART IDENTITY] [CASCADE]`.
 pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<()> {
     if truncate.partitions.is_some() {
         return Err(SqlError::unsupported("TRUNCATE … PARTITION"));

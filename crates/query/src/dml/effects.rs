@@ -64,6 +64,9 @@ enum Expect {
     Update(Vec<u16>),
 }
 
+/// A key that is gone, what it became (None: its row was deleted), and what referrers are to do.
+type Gone = (Vec<Value>, Option<Vec<Value>>, Action);
+
 /// Something to be done to a referring row.
 struct Act {
     at: usize,
@@ -260,7 +263,7 @@ impl Effects {
         for node in 0..self.nodes.len() {
             for at in 0..self.nodes[node].incoming.len() {
                 let incoming = &self.nodes[node].incoming[at];
-                let mut gone: Vec<(Vec<Value>, Option<Vec<Value>>, Action)> = Vec::new();
+                let mut gone: Vec<Gone> = Vec::new();
                 for change in changed.iter().filter(|change| change.node == node) {
                     let pick = |row: &[Value]| -> Vec<Value> {
                         let columns = incoming.key.target_columns.iter();
@@ -294,7 +297,7 @@ impl Effects {
         &self,
         cx: &mut WriteContext<'_>,
         incoming: &Incoming,
-        gone: &[(Vec<Value>, Option<Vec<Value>>, Action)],
+        gone: &[Gone],
         acts: &mut Vec<Act>,
         key: &mut KeyBuf,
         arena: &Arena,

@@ -33,14 +33,17 @@ const NARROW_ROWS_MAX: usize = 64;
 
 type Row<'v> = smallvec::SmallVec<[ValueRef<'v>; 16]>;
 
+/// One row's columns; None: from the source's row.
+type Cells = Vec<Option<Cell>>;
+
 /// A bound INSERT.
 pub(super) struct Insert {
     effects: Effects,
     source: Option<QuerySource>,
     /// Cells of each row of VALUES; one row of cells for a query.
-    rows: Vec<Vec<Option<Cell>>>,
+    rows: Vec<Cells>,
     /// What columns that no row names get.
-    defaults: Vec<Option<Cell>>,
+    defaults: Cells,
     from_query: bool,
     /// The query's batches go in as they are: (column of the table, column of the query).
     bulk: Option<bulk::Writer>,
@@ -136,7 +139,7 @@ fn target_table(scope: &Scope<'_>, insert: &ast::Insert) -> Result<Arc<Table>> {
     super::find_target(&scope.binder, name, "insert into")
 }
 
-fn no_cells(table: &Table) -> Vec<Option<Cell>> {
+fn no_cells(table: &Table) -> Cells {
     (0..table.columns.len()).map(|_| None).collect()
 }
 
@@ -178,7 +181,7 @@ fn bind_values(
     columns: &[u16],
     values: &[ast::Parens<Vec<Expr>>],
     named: bool,
-) -> Result<(Option<QuerySource>, Vec<Vec<Option<Cell>>>)> {
+) -> Result<(Option<QuerySource>, Vec<Cells>)> {
     let mut computed: Vec<Expr> = Vec::new();
     let mut places: Vec<(usize, u16)> = Vec::new();
     let mut rows = Vec::with_capacity(values.len());
@@ -252,7 +255,7 @@ fn bind_query(
     columns: &[u16],
     query: &ast::Query,
     insert: &ast::Insert,
-) -> Result<(QuerySource, Vec<Option<Cell>>)> {
+) -> Result<(QuerySource, Cells)> {
     let query = with_literals(scope, table, columns, query)?;
     let (source, found, plan) = query::bind(scope, &query, None)?;
     refuse_arity(found.len(), columns.len(), !insert.columns.is_empty())?;

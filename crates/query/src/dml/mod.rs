@@ -59,7 +59,7 @@ pub struct WritePlan {
 }
 
 enum Kind {
-    Insert(insert::Insert),
+    Insert(Box<insert::Insert>),
     Update(update::Update),
     Delete(delete::Delete),
 }
@@ -94,7 +94,7 @@ pub fn bind(
     let (kind, columns, tag) = match &parsed.statement {
         Statement::Insert(insert) => {
             let (insert, columns) = insert::bind(&mut scope, insert)?;
-            (Kind::Insert(insert), columns, "INSERT")
+            (Kind::Insert(Box::new(insert)), columns, "INSERT")
         }
         Statement::Update(update) => {
             let (update, columns) = update::bind(&mut scope, update)?;

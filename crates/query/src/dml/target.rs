@@ -85,7 +85,7 @@ impl Target {
         let mut checks = Vec::new();
         for check in &table.checks {
             let mentioned = crate::ddl::columns_of_check(table, check);
-            if columns.is_none() || mentioned.iter().any(|column| touched(column)) {
+            if columns.is_none() || mentioned.iter().any(&touched) {
                 checks.push((check.clone(), compile_check(binder, table, check)?));
             }
         }

@@ -361,7 +361,7 @@ impl Planner<'_> {
     ) -> Planned {
         let single =
             outer.single && (inner.single || kind != JoinKind::Inner && kind != JoinKind::Left);
-        let ordered = outer.ordered && (!outer.single || single) || single;
+        let ordered = single || outer.ordered && !outer.single;
         let rank = outer.rank.max(inner.rank);
         let (outer, inner) = (outer.node.into(), inner.node.into());
         let node = self.node(Kind::Loop { kind, outer, inner, inner_slots });

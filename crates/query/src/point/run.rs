@@ -194,7 +194,7 @@ impl<'a> Cx<'a> {
     #[inline]
     fn poll(&mut self) -> Result<()> {
         self.polled += 1;
-        if self.polled % POLL_ROWS == 0 && self.env.cancel.is_cancelled() {
+        if self.polled.is_multiple_of(POLL_ROWS) && self.env.cancel.is_cancelled() {
             return Err(SqlError::new(
                 SqlState::QUERY_CANCELED,
                 "canceling statement due to user request",

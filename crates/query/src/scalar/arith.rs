@@ -31,9 +31,7 @@ pub(super) fn is_typed(op: Arith, left: Type, right: Type, result: Type) -> bool
             };
             scales_fit && a >= 0 && b >= 0
         }
-        (a, b, result) => {
-            is_integer(a) && a == b && a == result || is_float(a) && a == b && a == result
-        }
+        (a, b, result) => (is_integer(a) || is_float(a)) && a == b && a == result,
     }
 }
 

@@ -16,6 +16,9 @@ use super::ir::{Arith, Compare, Ir, fit_type, storage_type};
 use crate::error::{Result, SqlError};
 use crate::functions::belongs_to_execution as is_late;
 
+/// What stands for an uncorrelated scalar subquery.
+pub type LowerSubquery<'a> = dyn Fn(&Subquery) -> Result<Ir> + 'a;
+
 /// What the columns of an expression mean.
 pub struct Columns<'a> {
     /// Names and types.
@@ -23,7 +26,7 @@ pub struct Columns<'a> {
     /// The slot of each field of the schema; None if the positions are the slots.
     pub slots: Option<&'a [usize]>,
     /// What stands for an uncorrelated scalar subquery.
-    pub subquery: Option<&'a dyn Fn(&Subquery) -> Result<Ir>>,
+    pub subquery: Option<&'a LowerSubquery<'a>>,
 }
 
 impl<'a> Columns<'a> {
@@ -148,7 +151,7 @@ fn typed(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
 
 /// Lowers if the result has a type of ours; None for other types, which only foreign nodes handle.
 pub(super) fn try_lower(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
-    let ty = expr.get_type(columns.schema).map_err(|error| not_ours(error))?;
+    let ty = expr.get_type(columns.schema).map_err(not_ours)?;
     if storage_type(&ty).is_none() && ty != DataType::Null {
         return Ok(None);
     }

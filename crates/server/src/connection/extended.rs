@@ -147,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Progress::Bound = portal.progress {
             match self.start(portal)? {
                 Some(Outcome::Rows { rows, written, .. }) => {
-                    let rows = RowStream::new(rows, &portal.formats, self.zone.clone());
+                    let rows = RowStream::new(rows, &portal.formats, self.zone);
                     if let Some(written) = written {
                         return self.finish_written(portal, rows, rows_tag(tag, written)).await;
                     }

@@ -89,7 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match outcome {
             Outcome::Rows { rows, tag, written } => {
                 self.output.row_description(rows.columns(), &[]);
-                let mut rows = RowStream::new(rows, &[], self.zone.clone());
+                let mut rows = RowStream::new(rows, &[], self.zone);
                 let (_, sent) = self.send_rows(&mut rows, u64::MAX).await?;
                 let tag = rows_tag(tag, written.unwrap_or(sent));
                 self.tell_changes();

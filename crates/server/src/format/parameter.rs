@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn binary_values_are_decoded_and_checked() {
-        let cases: [(&[u8], SqlType, Result<Value, [u8; 5]>); 12] = [
+        type Case<'a> = (&'a [u8], SqlType, Result<Value, [u8; 5]>);
+        let cases: [Case<'_>; 12] = [
             (&[1], SqlType::Boolean, Ok(Value::Bool(true))),
             (&[0, 7], SqlType::Integer, Ok(Value::Int32(7))),
             (&[0, 1, 0, 0], SqlType::SmallInt, Err(*b"22003")),

@@ -122,13 +122,13 @@ fn root(table: &Table) -> triomphe::Arc<Partition> {
     for index in &table.indexes {
         root.add_index(index.def()).expect("there are no rows yet");
     }
-    let rows = if table.id == CUSTOMER { 1..=3 } else { 1..=0 };
-    for id in rows {
+    let rows = if table.id == CUSTOMER { 3 } else { 0 };
+    for id in 1..=rows {
         let email = format!("c{id}@shop.example");
         let row = [
             Value::Int32(id),
-            Value::Text(format!("customer {id}").into()),
-            Value::Text(email.into()),
+            Value::Text(format!("customer {id}")),
+            Value::Text(email),
             Value::Null,
             Value::Decimal(0),
             Value::Null,
