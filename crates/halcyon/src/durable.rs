@@ -13,6 +13,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,9 @@ use halcyon_txn::{
 use parking_lot::Mutex;
 
 /// Kept locked by the process that has the database open.
-const LOCK: &str = "LOCK";
+pub(crate) const LOCK: &str = "LOCK";
+/// How long another process that has the database open is waited for.
+const CLOSING: Duration = Duration::from_secs(1);
 /// Where the log of a new database begins. Not 0, which means nothing.
 const FIRST: Lsn = Lsn(64);
 
@@ -68,10 +71,30 @@ pub(crate) struct Durable {
     pub storage: Arc<dyn Storage>,
     pub id: u128,
     pub opened: Opened,
-    /// One checkpoint at a time.
-    pub checkpoint: Mutex<()>,
+    /// Held while a checkpoint is written.
+    pub writing: Mutex<()>,
+    /// The one that was the last.
+    pub last: Mutex<Checkpointed>,
+    /// Gives checkpoints in the background up.
+    pub stop: Arc<AtomicBool>,
     /// Locked until this is dropped; None on a simulated disk.
     _lock: Option<fs::File>,
+}
+
+/// The last checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checkpointed {
+    pub lsn: Lsn,
+    pub at: Instant,
+    /// Microseconds since 1970; None if an earlier process wrote it.
+    pub wall_us: Option<i64>,
+}
+
+impl Drop for Durable {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.log.close();
+    }
 }
 
 /// A database as it was found, ready to be used.
@@ -112,7 +135,7 @@ pub(crate) fn open_on(
         // Read back, like any other: its sequences and ids are then those of a database with a log.
         return open_on(storage, lock, options, progress);
     };
-    let (id, end) = (recovered.id, recovered.log.end);
+    let (id, end, checkpoint) = (recovered.id, recovered.log.end, recovered.checkpoint);
     let opened = opened(&recovered);
     let log = Log::start(storage.clone(), id, end, options).map_err(log_error)?;
     let log = Arc::new(log);
@@ -120,8 +143,17 @@ pub(crate) fn open_on(
     let catalog = restore(recovered, Some(log.clone()), workers, progress)?;
     let opened = Opened { indexing: began.elapsed(), ..opened };
     tracing::info!(?opened, "database opened");
-    let durable =
-        Durable { log, storage, id, opened, checkpoint: Mutex::new(()), _lock: lock };
+    let checkpoint = Checkpointed { lsn: checkpoint, at: Instant::now(), wall_us: None };
+    let durable = Durable {
+        log,
+        storage,
+        id,
+        opened,
+        writing: Mutex::new(()),
+        last: Mutex::new(checkpoint),
+        stop: Arc::default(),
+        _lock: lock,
+    };
     Ok(Found { catalog, durable })
 }
 
@@ -214,10 +246,7 @@ fn placeholder(id: PartitionId) -> Arc<PartitionCell> {
     Arc::new(PartitionCell::with_slots(id, empty, 1))
 }
 
-fn with_cells(
-    mut catalog: Catalog,
-    cells: &BTreeMap<PartitionId, Arc<PartitionCell>>,
-) -> Catalog {
+fn with_cells(mut catalog: Catalog, cells: &BTreeMap<PartitionId, Arc<PartitionCell>>) -> Catalog {
     let ids: Vec<_> = catalog.tables.keys().copied().collect();
     for id in ids {
         catalog.change_table(id, |table: &mut Table| {
@@ -272,7 +301,14 @@ fn lock_folder(folder: &Path) -> Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     let file = options.read(true).write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(|error| io_error(&shown, &error))?;
-    match file.try_lock() {
+    let mut locked = file.try_lock();
+    let began = Instant::now();
+    // Whoever is just closing it needs a moment.
+    while matches!(locked, Err(fs::TryLockError::WouldBlock)) && began.elapsed() < CLOSING {
+        thread::sleep(CLOSING / 50);
+        locked = file.try_lock();
+    }
+    match locked {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(SqlError::new(
             SqlState::OBJECT_IN_USE,

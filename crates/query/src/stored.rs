@@ -225,7 +225,11 @@ fn restore_table<E>(
         indexes: stored.indexes,
         checks: stored.checks,
         foreign_keys: stored.foreign_keys,
-        referenced_by: stored.referenced_by.into_iter().map(|(id, key)| (TableId(id), key)).collect(),
+        referenced_by: stored
+            .referenced_by
+            .into_iter()
+            .map(|(id, key)| (TableId(id), key))
+            .collect(),
         owner: stored.owner,
         grants: stored.grants,
         comment: stored.comment,

@@ -223,14 +223,17 @@ mod tests {
             assert_eq!(contents(&after), contents(&before));
             // Free slots are free: new rows find room.
             for n in 0..3000 {
-                after.insert(&[ValueRef::Int64(n), ValueRef::Null, ValueRef::Float64(0.0)]).unwrap();
+                after
+                    .insert(&[ValueRef::Int64(n), ValueRef::Null, ValueRef::Float64(0.0)])
+                    .unwrap();
             }
             after.check();
         }
     }
 
     fn contents(partition: &Partition) -> BTreeMap<RowId, Vec<Value>> {
-        let row = |row: RowRef<'_>| (row.id(), row.values().map(|value| value.to_owned()).collect());
+        let row =
+            |row: RowRef<'_>| (row.id(), row.values().map(|value| value.to_owned()).collect());
         partition.rows().map(row).collect()
     }
 }

@@ -76,8 +76,20 @@ impl Type {
     pub fn from_arrow(arrow: &DataType) -> Option<Type> {
         use Type::*;
         let plain = [
-            Bool, Int16, Int32, Int64, Float32, Float64, Text, Bytes, Date, Time, Timestamp,
-            TimestampTz, Interval, Uuid,
+            Bool,
+            Int16,
+            Int32,
+            Int64,
+            Float32,
+            Float64,
+            Text,
+            Bytes,
+            Date,
+            Time,
+            Timestamp,
+            TimestampTz,
+            Interval,
+            Uuid,
         ];
         match *arrow {
             DataType::Decimal128(precision, scale) => Some(Decimal { precision, scale }),

@@ -22,8 +22,8 @@
 //! write a shared line and cannot scale. No difference was seen on a machine with other tenants
 //! (`docs/experiments/locks.md`); a quiet one has not been asked yet.
 
-use crate::log::Lsn;
 use crate::lock::{Granted, Latch, Lock, Want};
+use crate::log::Lsn;
 use crate::manager::ParticipantId;
 use crate::planted;
 use halcyon_base::PartitionId;

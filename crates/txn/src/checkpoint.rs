@@ -246,8 +246,7 @@ fn write_file(
 ) -> Result<Sum, CheckpointError> {
     let write = || {
         let file = storage.create(path)?;
-        let mut sink =
-            Sink { file, gathered: Vec::new(), sum: Sum::default(), unsynced: 0, clock };
+        let mut sink = Sink { file, gathered: Vec::new(), sum: Sum::default(), unsynced: 0, clock };
         fill(&mut sink)?;
         sink.write_out()?;
         sink.file.sync()?;
@@ -297,8 +296,7 @@ fn columns_of(segment: SegmentRef<'_>, all: &[usize]) -> Vec<ArrayRef> {
             _ => array,
         }
     };
-    let mut columns: Vec<ArrayRef> =
-        segment.batch(all).columns.into_iter().map(gathered).collect();
+    let mut columns: Vec<ArrayRef> = segment.batch(all).columns.into_iter().map(gathered).collect();
     columns.push(Arc::new(segment.row_ids()));
     columns
 }
@@ -419,11 +417,7 @@ fn read_summed(storage: &dyn Storage, path: &str, sum: Sum) -> Result<Vec<u8>, D
     Ok(bytes)
 }
 
-fn read_partition(
-    storage: &dyn Storage,
-    path: &str,
-    entry: &Entry,
-) -> Result<Partition, Damage> {
+fn read_partition(storage: &dyn Storage, path: &str, entry: &Entry) -> Result<Partition, Damage> {
     let bytes = read_summed(storage, path, entry.sum)?;
     let corrupt = |what: String| Damage::corrupt(path, 0, what);
     let reader = FileReader::try_new(Cursor::new(bytes), None);
@@ -440,9 +434,8 @@ fn read_partition(
     for batch in reader {
         let batch = batch.map_err(|error| corrupt(error.to_string()))?;
         let (ids, columns) = batch.columns().split_last().expect("looked at above");
-        let ids: &UInt32Array = ids
-            .as_primitive_opt::<UInt32Type>()
-            .ok_or_else(|| corrupt("no row ids".into()))?;
+        let ids: &UInt32Array =
+            ids.as_primitive_opt::<UInt32Type>().ok_or_else(|| corrupt("no row ids".into()))?;
         let ids: Vec<RowId> = ids.values().iter().map(|id| RowId(*id)).collect();
         partition.restore(&ids, columns).map_err(|error| corrupt(error.to_string()))?;
     }

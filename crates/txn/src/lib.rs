@@ -63,6 +63,4 @@ pub use recovery::{Progress, Recovered, recover};
 #[doc(hidden)]
 pub use redo::decode_any as decode_redo;
 pub use redo::{Malformed, sequence_payload};
-pub use transaction::{
-    CatalogChange, Isolation, LockError, LockHandle, Savepoint, Transaction,
-};
+pub use transaction::{CatalogChange, Isolation, LockError, LockHandle, Savepoint, Transaction};

@@ -85,8 +85,7 @@ pub fn recover(
         progress(Progress::Log(bytes));
         done.map_err(|why| Damage::corrupt(place.path, place.offset, why.to_string()))
     })?;
-    let (changed, sequences) =
-        (replay.catalog.take(), std::mem::take(&mut replay.sequences));
+    let (changed, sequences) = (replay.catalog.take(), std::mem::take(&mut replay.sequences));
     let partitions = replay.finish().map_err(|broken| {
         let mut number = broken.record as usize;
         let found = places.iter().find_map(|(path, offsets)| match offsets.get(number) {

@@ -287,7 +287,8 @@ impl Undo {
         let row = changes[0].0;
         let change = |position: u32| &self.records[position as usize].change;
         let was = !matches!(change(changes[0].1), Change::Inserted(_));
-        let updates = |&(_, position): &(RowId, u32)| matches!(change(position), Change::Updated(_));
+        let updates =
+            |&(_, position): &(RowId, u32)| matches!(change(position), Change::Updated(_));
         match now.row(row) {
             Some(_) if was && changes.iter().all(updates) => {
                 columns.clear();

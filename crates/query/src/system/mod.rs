@@ -34,7 +34,9 @@ use crate::exec::SessionVars;
 
 pub(crate) use describe::quote_ident;
 pub use functions::{function, functions, is_known as is_function};
-pub use live::{Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow};
+pub use live::{
+    Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
+};
 pub use rewrite::rewrite;
 
 use objects::{Object, Objects, System};

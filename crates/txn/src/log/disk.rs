@@ -86,7 +86,8 @@ impl Storage for Disk {
 
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
         let mut options = fs::OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(true).open(self.at(path))?;
+        let file =
+            options.read(true).write(true).create(true).truncate(true).open(self.at(path))?;
         Ok(Box::new(DiskFile(file)))
     }
 

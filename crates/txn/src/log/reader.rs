@@ -124,8 +124,8 @@ pub(crate) fn read(
     for (position, &first) in firsts.iter().enumerate().skip(start) {
         let path = file_path(first);
         let bytes = read_all(storage, &path).map_err(Damage::io(&path))?;
-        let (found_id, found_first) = frame::parse_file_header(&bytes)
-            .map_err(|what| Damage::corrupt(&path, 0, what))?;
+        let (found_id, found_first) =
+            frame::parse_file_header(&bytes).map_err(|what| Damage::corrupt(&path, 0, what))?;
         if found_id != id {
             return Err(Damage::corrupt(&path, 0, "it belongs to another database"));
         }

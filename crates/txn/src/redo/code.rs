@@ -155,7 +155,8 @@ pub fn sequence_payload(id: u32, last: i64) -> Vec<u8> {
 /// Reads [`sequence_payload`].
 pub(crate) fn decode_sequence(bytes: &[u8]) -> Result<(u32, i64)> {
     let mut input = Input(bytes);
-    let id = u32::try_from(input.number()?).map_err(|_| Malformed("a sequence's number is too large"))?;
+    let id = u32::try_from(input.number()?)
+        .map_err(|_| Malformed("a sequence's number is too large"))?;
     let last = unzigzag(input.number()?);
     input.must_end()?;
     Ok((id, last))

@@ -17,9 +17,9 @@ mod code;
 mod tests;
 
 pub(crate) use apply::{Partitions, Replay};
+pub(crate) use code::Encoder;
 #[doc(hidden)]
 pub use code::decode_any;
-pub(crate) use code::Encoder;
 pub use code::sequence_payload;
 
 use halcyon_base::{PartitionId, RowId};

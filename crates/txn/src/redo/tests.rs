@@ -89,7 +89,9 @@ fn any_history(rng: &mut Rng, commits: u64) -> (Vec<Vec<u8>>, Partitions) {
                         let some = now.rows().nth(rng.below(4) as usize).map(|row| row.id());
                         match (rng.below(3), some) {
                             (0, Some(id)) => assert!(now.delete(id)),
-                            (1, Some(id)) => now.update_unchecked(id, &[7, 3], &[values[7], values[3]]),
+                            (1, Some(id)) => {
+                                now.update_unchecked(id, &[7, 3], &[values[7], values[3]])
+                            }
                             _ => {
                                 now.insert_unchecked(&values);
                             }

@@ -67,6 +67,10 @@ struct Engine {
 }
 
 impl Live for Engine {
+    fn log(&self) -> Option<crate::system::LogRow> {
+        None
+    }
+
     fn version(&self) -> String {
         "Halcyon test".to_owned()
     }
