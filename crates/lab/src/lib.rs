@@ -15,6 +15,7 @@ mod measure;
 pub mod point;
 mod report;
 pub mod snapshot;
+pub mod tpcc;
 pub mod tpch;
 pub mod tree;
 
@@ -77,12 +78,24 @@ pub enum Experiment {
     Point(point::Options),
     /// Updates while another thread takes snapshots and sums a column
     Snapshot(snapshot::Options),
+    /// The five transactions of TPC-C, in mixes of more and fewer reads
+    Tpcc(tpcc::Options),
     /// The 22 queries of TPC-H
     Tpch(tpch::Options),
     /// A B-link tree in five modes, beside a BTreeMap
     Tree(tree::Options),
+    /// Figures and tables of recorded runs
+    #[command(subcommand)]
+    Report(Report),
     /// Graph algorithms in pairs: threads placed by the OS, and groups on islands
     Coschedule(coschedule::Options),
+}
+
+/// `halcyon lab report EXPERIMENT`.
+#[derive(Subcommand, Debug)]
+pub enum Report {
+    /// Charts of throughput, and a table
+    Tpcc(tpcc::report::Options),
 }
 
 /// Runs an experiment and prints its arms; failure if any answer was wrong.
@@ -91,8 +104,10 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
     let done = match experiment {
         Experiment::Point(options) => point::run(options, &mut reporter),
         Experiment::Snapshot(options) => snapshot::run(options, &mut reporter),
+        Experiment::Tpcc(options) => tpcc::run(options, &mut reporter),
         Experiment::Tpch(options) => tpch::run(options, &mut reporter),
         Experiment::Tree(options) => tree::run(options, &mut reporter),
+        Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
     };
     if let Err(failure) = done {

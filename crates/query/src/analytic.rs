@@ -54,9 +54,11 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Need, SessionVars};
 use crate::functions;
 use crate::growing;
+use crate::like;
 use crate::parse::with_stack;
 use crate::provider::{HalcyonTable, Snapshot};
 use crate::semantics;
+use crate::semi_joins::PushDownSemiJoins;
 
 /// Batches that wait for a slow reader.
 const BATCHES_AHEAD: usize = 4;
@@ -161,12 +163,15 @@ pub(crate) fn function_names() -> impl Iterator<Item = String> {
     names.into_iter()
 }
 
-/// DataFusion's rules, and ours as soon as constants are folded: before common subexpressions,
-/// which would take a cast that occurs twice away from its comparisons.
+/// DataFusion's rules, and ours: dates as soon as constants are folded and before common
+/// subexpressions, which would take a cast that occurs twice away from its comparisons; semi-joins
+/// once filters are where they belong.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     let folded = rules.iter().position(|rule| rule.name() == "simplify_expressions");
     rules.insert(folded.map_or(rules.len(), |at| at + 1), Arc::new(CompareAsDates));
+    let filters = rules.iter().position(|rule| rule.name() == "push_down_filter");
+    rules.insert(filters.map_or(rules.len(), |at| at + 1), Arc::new(PushDownSemiJoins));
     rules
 }
 
@@ -330,6 +335,7 @@ impl AnalyticalPlan {
         self.df.count_planning();
         with_stack(|| {
             let checked = semantics::with_checked_arithmetic(logical.clone())?;
+            let checked = like::with_searches(checked)?;
             let mut state = self.df.0.bare.clone();
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));

@@ -4,9 +4,8 @@
 //! ([`Snapshot`]), so that one physical plan runs over any number of snapshots. Segments are
 //! Arrow batches without copying; a scan partition takes every n-th run of segments.
 //!
-//! Statistics are row counts and byte sizes of the snapshot the plan was made for. They are
-//! declared inexact, because a plan may outlive them: DataFusion would answer `count(*)` from an
-//! exact count.
+//! Statistics ([`crate::estimates`]) are of the snapshot the plan was made for. They are declared
+//! inexact, because a plan may outlive them: DataFusion would answer `count(*)` from an exact count.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,11 +15,8 @@ use arrow::array::{Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{
-    ColumnStatistics, Constraint, Constraints, Result, Statistics, internal_err,
-};
+use datafusion::common::{Constraint, Constraints, Result, Statistics, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
@@ -35,7 +31,7 @@ use halcyon_base::ids::TableId;
 use halcyon_store::Partition;
 
 use crate::catalog::{IndexConstraint, Table};
-use crate::types::SqlType;
+use crate::estimates;
 
 /// Name of the hidden column: partition number in the upper 32 bits, row id in the lower.
 pub const ROW_ID: &str = "_rowid";
@@ -132,11 +128,12 @@ impl TableProvider for HalcyonTable {
         let schema = Arc::new(self.schema.project(&projection)?);
         let snapshot = state.config().get_extension::<Snapshot>();
         let roots = snapshot.as_deref().and_then(|snapshot| snapshot.roots(self.table.id));
-        let widths = projection.iter().zip(schema.fields()).map(|(&column, field)| {
-            let ty = self.table.columns.get(column).map(|column| column.ty);
-            width(ty, field.data_type())
-        });
-        let statistics = statistics(roots.unwrap_or_default(), widths);
+        let statistics = estimates::statistics(
+            &self.table,
+            roots.unwrap_or_default(),
+            &projection,
+            schema.fields(),
+        );
         let segments: usize =
             roots.unwrap_or_default().iter().map(|root| root.segment_count()).sum();
         let threads = state.config().target_partitions();
@@ -148,37 +145,6 @@ impl TableProvider for HalcyonTable {
             Arc::new(statistics),
             partitions,
         )))
-    }
-}
-
-/// Row count and bytes of columns of these widths. NULL counts are not kept by segments.
-fn statistics(
-    roots: &[triomphe::Arc<Partition>],
-    widths: impl ExactSizeIterator<Item = u64>,
-) -> Statistics {
-    let rows: u64 = roots.iter().map(|root| root.row_count()).sum();
-    let columns = widths.len();
-    let row_bytes: u64 = widths.sum();
-    Statistics {
-        num_rows: Precision::Inexact(rows as usize),
-        total_byte_size: Precision::Inexact((rows * row_bytes) as usize),
-        column_statistics: vec![ColumnStatistics::new_unknown(); columns],
-    }
-}
-
-/// Bytes of a value; strings fill a view, and as much again if they may be too long to lie in it.
-fn width(ty: Option<SqlType>, data_type: &DataType) -> u64 {
-    const VIEW: u64 = 16;
-    // Bytes of UTF-8, where the type counts characters: right for ASCII, and a guess otherwise.
-    const MAX_INLINE_VIEW_LEN: u32 = 12;
-    match (ty, data_type) {
-        (Some(SqlType::Char(Some(max)) | SqlType::Varchar(Some(max))), _)
-            if max <= MAX_INLINE_VIEW_LEN =>
-        {
-            VIEW
-        }
-        (_, DataType::Utf8View | DataType::BinaryView) => 2 * VIEW,
-        (_, other) => other.primitive_width().unwrap_or(16) as u64,
     }
 }
 

@@ -35,9 +35,9 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, InvariantLevel, LogicalPlan, LogicalPlanBuilder, Operator,
     RecursiveQuery, ScalarUDF, Subquery, WindowFunctionDefinition,
 };
+use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::optimizer::{Analyzer, Optimizer};
 use datafusion::sql::sqlparser::ast;
 
 use crate::analytic::{DataFusion, parameter};
@@ -280,7 +280,7 @@ pub fn analyze(
 pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
     // The state stands for the configuration because it knows functions; it has no clock, so
     // nothing of the execution is folded.
-    let plan = Optimizer::new().optimize(plan, df.state(), |_, _| {})?;
+    let plan = df.state().optimizer().optimize(plan, df.state(), |_, _| {})?;
     with_plain_arithmetic(plan)
 }
 

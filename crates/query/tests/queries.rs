@@ -571,6 +571,56 @@ fn a_kept_plan_runs_again_without_planning() {
     assert_eq!(world.df.plannings(), before);
 }
 
+/// Lines of the optimised plan of `text`, without what they are indented by.
+fn plan_lines(world: &World, text: &str) -> Vec<String> {
+    let (plan, _) = world.plan(text).unwrap();
+    let shown = plan.logical().display_indent().to_string();
+    shown.lines().map(|line| line.trim_start().to_owned()).collect()
+}
+
+#[test]
+fn semi_joins_go_below_joins_that_only_add_rows() {
+    let world = World::new();
+    let order = |text: &str| {
+        let lines = plan_lines(&world, text);
+        let at = |what: &str| lines.iter().position(|line| line.starts_with(what));
+        (at("LeftSemi Join"), at("LeftAnti Join"), at("Inner Join"), lines.join("\n"))
+    };
+    let among = "(SELECT digit FROM numbers GROUP BY digit HAVING count(*) > 2000)";
+    let text = format!(
+        "SELECT count(*) FROM item JOIN numbers b ON id = b.n WHERE id IN {among} AND price > 1"
+    );
+    let (semi, _, inner, shown) = order(&text);
+    assert!(inner.unwrap() < semi.unwrap(), "the items are chosen first:\n{shown}");
+    // Here the other side is filtered, and may leave few rows to choose from.
+    let (semi, _, inner, shown) = order(&format!("{text} AND b.digit = 3"));
+    assert!(semi.unwrap() < inner.unwrap(), "{shown}");
+    let (_, anti, inner, shown) = order(
+        "SELECT count(*) FROM item JOIN numbers b ON id = b.n \
+         WHERE NOT EXISTS (SELECT 1 FROM numbers c WHERE c.digit = id)",
+    );
+    assert!(inner.unwrap() < anti.unwrap(), "{shown}");
+    let rows = |text: &str| world.rows(text).unwrap();
+    let count = |among: &str, condition: &str| {
+        rows(&format!(
+            "SELECT count(*), min(id) FROM item JOIN numbers b ON id = b.n WHERE id {among} {condition}"
+        ))
+    };
+    let few = "(SELECT digit FROM numbers WHERE n < 3 GROUP BY digit)";
+    assert_eq!(count(&format!("IN {few}"), ""), [["2", "1"]]);
+    assert_eq!(count(&format!("IN {few}"), "AND b.digit = 2"), [["1", "2"]]);
+    assert_eq!(count(&format!("NOT IN {few}"), ""), [["2", "3"]]);
+}
+
+#[test]
+fn dates_are_compared_as_dates() {
+    let world = World::new();
+    let text = "SELECT id FROM item WHERE born < date '2020-01-31' + interval '1 day' ORDER BY id";
+    let shown = plan_lines(&world, text).join("\n");
+    assert!(shown.contains("item.born < Date32(\"2020-02-01\")"), "{shown}");
+    assert_eq!(world.rows(text).unwrap(), [["1"]]);
+}
+
 #[test]
 #[ignore = "minutes of planning without optimisation; docs/testing.md"]
 fn large_statements_are_taken() {

@@ -1,0 +1,518 @@
+//! TPC-C as [P1] §5 runs it: the five transactions, statement by statement over a connection,
+//! without think times, in mixes of more and fewer reads.
+//!
+//! Arms: Halcyon, its peers, and *bare*: the same work by hand over structs, one mutex per
+//! warehouse. An arm is an engine, a mix, a number of clients and an isolation level, each on
+//! freshly loaded tables; its seconds are cut into rounds, whose spread is the A/A difference.
+//! Every client is at home in one warehouse. Inputs are drawn before a transaction begins, so that
+//! all engines get the same ones. A transaction that falls victim to others is run again, and its
+//! latency includes that.
+//!
+//! Checked: answers while they come (rows changed, lines of an order, unused items), and after
+//! every arm the consistency conditions 3.3.2.1 to 3.3.2.12. What differs from TPC-C: no terminals,
+//! no think times, no durability, no price; Delivery is one transaction and not deferred; lines of
+//! an order are worked on in order of warehouse and item.
+//! Source: TPC-C 5.11; [P1] §3 and §5.
+
+mod chart;
+mod consistency;
+pub(crate) mod engines;
+pub(crate) mod input;
+mod load;
+mod random;
+mod record;
+pub mod report;
+mod run;
+mod schema;
+mod sql;
+pub(crate) mod transactions;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use halcyon::Isolation;
+use serde_json::json;
+
+use crate::measure;
+use crate::point::positive;
+use crate::report::{Arm, Reporter};
+use crate::{Failure, Result};
+use engines::halcyon::Setup;
+use engines::java::{self, Exchange, Job};
+use engines::postgres;
+use engines::{Content, Engine};
+use input::{Inputs, Mix};
+use random::{Random, Scale};
+use run::Measured;
+
+/// Options of `halcyon lab tpcc`. Lists give one arm per combination.
+#[derive(Args, Debug, Clone)]
+pub struct Options {
+    /// Engines to measure
+    #[arg(long, value_enum, value_delimiter = ',',
+          default_values_t = [Subject::Halcyon, Subject::Bare, Subject::Sqlite])]
+    pub engine: Vec<Subject>,
+    /// Clients, each with a connection and a thread of its own
+    #[arg(long, value_delimiter = ',', default_values_t = [1],
+          value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub clients: Vec<u32>,
+    /// Mixes of transactions, by their share of reads
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Mix::Standard])]
+    pub mix: Vec<Mix>,
+    /// Isolation levels
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Level::Serializable])]
+    pub isolation: Vec<Level>,
+    /// Warehouses
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub warehouses: u32,
+    /// Partitions of Halcyon's tables, by warehouse
+    #[arg(long, value_delimiter = ',', default_values_t = [1],
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub partitions: Vec<u32>,
+    /// One database per client: what the machine would give if nothing were shared
+    #[arg(long)]
+    pub ideal: bool,
+    /// How a transaction that only reads does so, in Halcyon
+    #[arg(long, value_enum, default_value_t = Reads::Locked)]
+    pub reads: Reads,
+    /// How a transaction reaches Halcyon
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Form::Interactive])]
+    pub form: Vec<Form>,
+    /// When a commit of Halcyon's is on disk
+    #[arg(long, value_enum, default_value_t = Durability::Off)]
+    pub durability: Durability,
+    /// Seconds per arm, over all rounds
+    #[arg(long, default_value_t = 5.0, value_parser = positive)]
+    pub seconds: f64,
+    /// Rounds of an arm
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Seconds before the first round of an engine in Java, whose code is compiled meanwhile
+    #[arg(long, default_value_t = 10.0, value_parser = positive)]
+    pub warm_seconds: f64,
+    /// Seed of tables and inputs
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Append every arm to this file, for `halcyon lab report tpcc`
+    #[arg(long)]
+    pub record: Option<PathBuf>,
+    /// Tables of a hundredth of the size, for a quick look
+    #[arg(long)]
+    pub tiny: bool,
+}
+
+impl Options {
+    fn content(&self) -> Content {
+        let warehouses = self.warehouses as i32;
+        let scale = if self.tiny { Scale::tiny(warehouses) } else { Scale::full(warehouses) };
+        Content { scale, seed: self.seed }
+    }
+}
+
+/// The engines of this experiment.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Halcyon, embedded
+    Halcyon,
+    /// Structs behind one mutex per warehouse
+    Bare,
+    /// SQLite, in memory
+    Sqlite,
+    /// H2 as it is now, in memory
+    H2,
+    /// H2 1.3.169, with locks on tables
+    #[value(name = "h2-1.3")]
+    H2Old,
+    /// HSQLDB as it is now, in memory, with locks on tables
+    Hsqldb,
+    /// HSQLDB 2.3.1
+    #[value(name = "hsqldb-2.3")]
+    HsqldbOld,
+    /// PostgreSQL over a Unix socket
+    Postgres,
+}
+
+impl Subject {
+    /// The engine behind JDBC, if it is one.
+    fn java(self) -> Option<java::Peer> {
+        match self {
+            Subject::H2 => Some(java::H2),
+            Subject::H2Old => Some(java::H2_OLD),
+            Subject::Hsqldb => Some(java::HSQLDB),
+            Subject::HsqldbOld => Some(java::HSQLDB_OLD),
+            _ => None,
+        }
+    }
+
+    /// Why it cannot take part here, and what would help.
+    fn missing(self) -> Option<String> {
+        if self == Subject::Postgres {
+            return postgres::missing();
+        }
+        let peer = self.java()?;
+        java::missing().or_else(|| peer.jar().err().map(|failure| failure.to_string()))
+    }
+
+    /// Whether `--isolation` makes a difference.
+    fn has_levels(self) -> bool {
+        matches!(self, Subject::Halcyon | Subject::Postgres) || self.java().is_some()
+    }
+}
+
+/// Isolation of transactions, where an engine has a choice.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Locks are held to the end
+    Serializable,
+    /// Read locks end with their statement
+    ReadCommitted,
+}
+
+/// How transactions that only read do so.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// Under shared locks, as any other transaction
+    Locked,
+    /// Declared READ ONLY: on a snapshot, without locks
+    Snapshot,
+}
+
+/// How a transaction comes to the engine.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Statement by statement; locks are taken as they come
+    Interactive,
+    /// As a program that takes all its locks first, in order
+    OneShot,
+}
+
+/// When a commit is on disk.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Never: the database is in memory
+    Off,
+    /// Soon
+    Async,
+    /// Before it is acknowledged
+    Sync,
+}
+
+/// A lock that is waited for longer than this ends its transaction, which is counted.
+pub(crate) const LOCK_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// Why a transaction was undone although nothing is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conflict {
+    Deadlock,
+    Serialization,
+    LockWait,
+}
+
+impl Conflict {
+    const ALL: [Conflict; 3] = [Conflict::Deadlock, Conflict::Serialization, Conflict::LockWait];
+
+    fn figure(self) -> &'static str {
+        match self {
+            Conflict::Deadlock => "deadlocks",
+            Conflict::Serialization => "serialization_failures",
+            Conflict::LockWait => "lock_waits_above_100_ms",
+        }
+    }
+}
+
+/// Why a transaction did not end as it should.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// Run it again.
+    Conflict(Conflict),
+    /// The arm has failed.
+    Failed(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Trouble::Failed(failure)
+    }
+}
+
+/// What a step of a transaction gives.
+pub(crate) type Done<T> = std::result::Result<T, Trouble>;
+
+/// One combination of the options.
+struct Case {
+    subject: Subject,
+    mix: Mix,
+    clients: u32,
+    isolation: Level,
+    partitions: u32,
+    form: Form,
+}
+
+/// Runs the experiment.
+///
+/// Errors: options that contradict each other, before anything is measured.
+pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
+    if options.durability != Durability::Off {
+        let what = "--durability async and sync need a database on disk, which this version lacks";
+        return Err(Failure::Engine(what.into()));
+    }
+    let mut engines = Vec::new();
+    for &subject in &options.engine {
+        match subject.missing() {
+            Some(why) => {
+                reporter.progress(format_args!("{} is skipped: {why}", value_name(subject)));
+            }
+            None => engines.push(subject),
+        }
+    }
+    let mut record = options.record.as_deref().map(record::Record::open).transpose()?;
+    let mut exchange = None;
+    for case in cases(options, &engines) {
+        reporter.progress(case.title(options));
+        let arm = case.arm(options, &mut exchange);
+        if let Some(record) = &mut record {
+            record.arm(&arm)?;
+        }
+        reporter.arm(arm);
+    }
+    Ok(())
+}
+
+/// Every combination that makes a difference: only Halcyon has partitions and forms.
+fn cases(options: &Options, engines: &[Subject]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &mix in &options.mix {
+        for &clients in &options.clients {
+            for &subject in engines {
+                let first = variants(options).next().expect("no list is empty");
+                for (isolation, partitions, form) in variants(options) {
+                    let same = (partitions, form) == (first.1, first.2);
+                    let makes_a_difference = (subject == Subject::Halcyon || same)
+                        && (subject.has_levels() || isolation == first.0);
+                    if makes_a_difference {
+                        cases.push(Case { subject, mix, clients, isolation, partitions, form });
+                    }
+                }
+            }
+        }
+    }
+    cases
+}
+
+fn variants(options: &Options) -> impl Iterator<Item = (Level, u32, Form)> + '_ {
+    options.isolation.iter().flat_map(move |isolation| {
+        options.partitions.iter().flat_map(move |partitions| {
+            options.form.iter().map(move |form| (*isolation, *partitions, *form))
+        })
+    })
+}
+
+impl Case {
+    fn name(&self) -> String {
+        value_name(self.subject)
+    }
+
+    fn title(&self, options: &Options) -> String {
+        let ideal = if options.ideal { ", one database each" } else { "" };
+        format!(
+            "{}: {} with {} client(s){ideal}, {} warehouses",
+            self.name(),
+            self.mix.name(),
+            self.clients,
+            options.warehouses
+        )
+    }
+
+    fn arm(&self, options: &Options, exchange: &mut Option<Exchange>) -> Arm {
+        let mut params = json!({
+            "mix": self.mix.name(), "clients": self.clients, "warehouses": options.warehouses,
+            "seconds": options.seconds, "rounds": options.rounds, "seed": options.seed,
+            "ideal": options.ideal, "tiny": options.tiny,
+        });
+        if self.subject.has_levels() {
+            params["isolation"] = value_name(self.isolation).into();
+        }
+        if self.subject == Subject::Halcyon {
+            params["partitions"] = self.partitions.into();
+            params["reads"] = value_name(options.reads).into();
+            params["form"] = value_name(self.form).into();
+            params["durability"] = value_name(options.durability).into();
+        }
+        let mut arm = Arm::new("tpcc", &self.name(), params);
+        let measured = match self.subject.java() {
+            Some(peer) => self.measure_java(peer, options, exchange),
+            None => self.measure(options, exchange),
+        };
+        match measured {
+            Ok((measured, broken)) => {
+                measured.report(&mut arm);
+                if let (Some(broken), "ok") = (broken, arm.check.as_str()) {
+                    arm.check = broken;
+                }
+            }
+            Err(failure) => arm.check = failure.to_string(),
+        }
+        arm
+    }
+
+    fn measure_java(
+        &self,
+        peer: java::Peer,
+        options: &Options,
+        exchange: &mut Option<Exchange>,
+    ) -> Result<(Measured, Option<String>)> {
+        let exchange = Exchange::of(exchange)?;
+        let job = Job {
+            content: options.content(),
+            mix: self.mix,
+            clients: self.clients,
+            seconds: options.seconds,
+            rounds: options.rounds,
+            warm_seconds: options.warm_seconds,
+            serializable: self.isolation == Level::Serializable,
+            ideal: options.ideal,
+        };
+        peer.measure(&job, exchange)
+    }
+
+    /// What the clients did, and what is inconsistent after it.
+    fn measure(
+        &self,
+        options: &Options,
+        exchange: &mut Option<Exchange>,
+    ) -> Result<(Measured, Option<String>)> {
+        let content = options.content();
+        let scale = content.scale;
+        let count = if options.ideal { self.clients } else { 1 };
+        let engines = (0..count)
+            .map(|_| self.load(content, options, exchange))
+            .collect::<Result<Vec<Box<dyn Engine>>>>()?;
+        let mut clients = Vec::new();
+        for number in 0..self.clients {
+            let random = Random::new(scale, options.seed, u64::from(number));
+            let engine = &engines[(number % count) as usize];
+            clients.push((engine.client()?, Inputs::new(random, self.mix, number)));
+        }
+        let mut measured = Measured::default();
+        let time = measure::seconds(options.seconds / f64::from(options.rounds));
+        // A tenth of a round before the first one counts: caches, and pages touched first.
+        let mut warming = Measured::default();
+        run::round(&mut clients, time / 10, &mut warming);
+        measured.failure = warming.failure;
+        for _ in 0..options.rounds {
+            run::round(&mut clients, time, &mut measured);
+        }
+        drop(clients);
+        let broken = engines.iter().map(|engine| engine.broken()).collect::<Result<Vec<_>>>()?;
+        Ok((measured, broken.into_iter().flatten().next()))
+    }
+
+    fn load(
+        &self,
+        content: Content,
+        options: &Options,
+        exchange: &mut Option<Exchange>,
+    ) -> Result<Box<dyn Engine>> {
+        let isolation = match self.isolation {
+            Level::Serializable => Isolation::Serializable,
+            Level::ReadCommitted => Isolation::ReadCommitted,
+        };
+        let setup = Setup {
+            partitions: self.partitions,
+            isolation,
+            snapshot_reads: options.reads == Reads::Snapshot,
+            one_shot: self.form == Form::OneShot,
+        };
+        Ok(match self.subject {
+            Subject::Halcyon => Box::new(engines::halcyon::Halcyon::loaded(content, setup)?),
+            Subject::Bare => Box::new(engines::bare::Bare::loaded(content)?),
+            Subject::Sqlite => Box::new(engines::sqlite::Sqlite::loaded(content)?),
+            Subject::Postgres => {
+                let exchange = Exchange::of(exchange)?;
+                exchange.fill(content)?;
+                let serializable = self.isolation == Level::Serializable;
+                Box::new(postgres::Postgres::loaded(content, exchange.folder(), serializable)?)
+            }
+            _ => unreachable!("{:?} runs in a process of its own", self.subject),
+        })
+    }
+}
+
+/// The name of a value on the command line.
+fn value_name(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value().expect("no value is hidden");
+    value.get_name().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options {
+            engine: vec![Subject::Halcyon],
+            clients: vec![1],
+            mix: vec![Mix::Standard],
+            isolation: vec![Level::Serializable],
+            warehouses: 2,
+            partitions: vec![1],
+            ideal: false,
+            reads: Reads::Locked,
+            form: vec![Form::Interactive],
+            durability: Durability::Off,
+            seconds: 0.2,
+            rounds: 2,
+            warm_seconds: 0.1,
+            seed: 7,
+            record: None,
+            tiny: true,
+        }
+    }
+
+    fn checked(options: &Options) -> Vec<Arm> {
+        let mut reporter = Reporter::new(true);
+        run(options, &mut reporter).unwrap();
+        for arm in reporter.arms() {
+            assert_eq!(arm.check, "ok", "{} {:?}", arm.engine, arm.params);
+            assert!(arm.figures["tx_per_s"].as_f64().unwrap() > 0.0, "{:?}", arm.params);
+        }
+        reporter.arms().to_vec()
+    }
+
+    #[test]
+    fn every_engine_and_mix_keeps_the_conditions() {
+        let arms = checked(&Options {
+            engine: vec![Subject::Halcyon, Subject::Bare, Subject::Sqlite],
+            mix: Mix::value_variants().to_vec(),
+            clients: vec![2],
+            ..options()
+        });
+        assert_eq!(arms.len(), 4 * 3);
+    }
+
+    #[test]
+    fn sixteen_clients_keep_the_conditions_at_both_levels() {
+        let arms = checked(&Options {
+            clients: vec![16],
+            isolation: Level::value_variants().to_vec(),
+            partitions: vec![1, 2],
+            form: Form::value_variants().to_vec(),
+            ..options()
+        });
+        assert_eq!(arms.len(), 8);
+    }
+
+    #[test]
+    fn snapshots_and_databases_of_ones_own_keep_them_too() {
+        checked(&Options { clients: vec![3], reads: Reads::Snapshot, ..options() });
+        checked(&Options { clients: vec![2], ideal: true, ..options() });
+    }
+
+    #[test]
+    fn what_is_not_there_yet_is_refused_before_anything_runs() {
+        let options = Options { durability: Durability::Sync, ..options() };
+        let refused = run(&options, &mut Reporter::new(true)).unwrap_err();
+        assert!(refused.to_string().contains("--durability"), "{refused}");
+    }
+}
