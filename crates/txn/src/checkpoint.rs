@@ -140,6 +140,8 @@ impl Contents {
     ) -> Result<Written, CheckpointError> {
         if storage.list(folder).is_ok_and(|names| !names.is_empty()) {
             storage.remove_folder(folder).map_err(failed(folder))?;
+            // Or a crash might bring back the old files under the new name.
+            storage.sync_folder("").map_err(failed("."))?;
         }
         storage.make_folder(folder).map_err(failed(folder))?;
         let mut written = Written::default();
