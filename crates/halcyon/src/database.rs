@@ -151,7 +151,12 @@ impl Database {
     ///
     /// Errors: 53100, 58030; the checkpoint before stands.
     pub fn checkpoint(&self) -> Result<()> {
-        checkpoint::checkpoint(&self.shared, &Pace::default())
+        self.checkpoint_at(0)
+    }
+
+    /// As [`Database::checkpoint`], at so many bytes per second at most; 0 for no limit.
+    pub fn checkpoint_at(&self, bytes_per_s: u64) -> Result<()> {
+        checkpoint::checkpoint(&self.shared, &Pace { bytes_per_s, ..Pace::default() })
     }
 
     /// Copies the database, as it is at one moment, into `folder`, where it can be
