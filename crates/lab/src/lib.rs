@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod coschedule;
+pub mod durability;
 mod measure;
 pub mod point;
 mod report;
@@ -77,6 +78,8 @@ pub struct Common {
 pub enum Experiment {
     /// Prepared single-row SELECT, UPDATE and INSERT by primary key
     Point(point::Options),
+    /// Commits per second, recovery, and updates during checkpoints, on a disk
+    Durability(durability::Options),
     /// Updates while another thread takes snapshots and sums a column
     Snapshot(snapshot::Options),
     /// What tasks cost, beside rayon and tokio
@@ -106,6 +109,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
     let mut reporter = Reporter::new(common.json);
     let done = match experiment {
         Experiment::Point(options) => point::run(options, &mut reporter),
+        Experiment::Durability(options) => durability::run(options, &mut reporter),
         Experiment::Snapshot(options) => snapshot::run(options, &mut reporter),
         Experiment::Tasks(options) => tasks::run(options, &mut reporter),
         Experiment::Tpcc(options) => tpcc::run(options, &mut reporter),
