@@ -1,11 +1,12 @@
 //! What every other crate may use and nobody has to think about: identifiers, SQL state codes,
-//! the door to locks, atomics and threads, random numbers and clocks.
+//! the door to locks, atomics and threads, random numbers, clocks and checksums.
 //!
 //! This crate knows nothing of Halcyon's other crates, and holds no policy.
 
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod crc32c;
 pub mod ids;
 pub mod planted;
 pub mod rng;

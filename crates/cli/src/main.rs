@@ -1,10 +1,12 @@
 //! The binary `halcyon`: shell, server and lab behind one command line (DESIGN §11).
 #![forbid(unsafe_code)]
 
+mod data;
 mod demo;
 mod serve;
 mod shell;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -26,6 +28,24 @@ enum Command {
     Shell(shell::Options),
     /// A server that PostgreSQL's clients talk to
     Serve(serve::Options),
+    /// Read a database that nobody has open, and say whether it is whole
+    Check {
+        /// The database's folder
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+    },
+    /// Copy a database, as it is at one moment, into a folder that can be opened
+    Backup {
+        /// The folder of the copy, on the server's machine; made if need be
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// The server whose database is copied
+        #[arg(long, value_name = "URL", required_unless_present = "data")]
+        connect: Option<String>,
+        /// The database that is copied, if nobody has it open
+        #[arg(long, value_name = "DIR", conflicts_with = "connect")]
+        data: Option<PathBuf>,
+    },
     /// What the machine has and withholds, why, and what Halcyon does about it
     Machine {
         /// One JSON object instead of text
@@ -51,10 +71,10 @@ fn main() -> ExitCode {
         )
         .init();
     match arguments.command.unwrap_or_else(|| Command::Shell(shell::Options::default())) {
-        Command::Shell(options) if options.data.is_some() => refuse_data(),
         Command::Shell(options) => shell::run(&options),
-        Command::Serve(options) if options.data.is_some() => refuse_data(),
         Command::Serve(options) => serve::run(&options),
+        Command::Check { data } => data::check(&data),
+        Command::Backup { folder, connect, data } => backup(&folder, connect, data),
         Command::Machine { json } => machine(json),
         Command::Lab { common, experiment } => halcyon_lab::run(&experiment, common),
     }
@@ -80,8 +100,20 @@ fn machine(json: bool) -> ExitCode {
     }
 }
 
-/// A database that outlives its process is not built yet; pretending would lose data.
-fn refuse_data() -> ExitCode {
-    eprintln!("error: --data needs the redo log, which this version does not have; leave it out");
-    ExitCode::from(2)
+/// Has a database copied by itself: it alone knows what belongs to one moment.
+fn backup(folder: &Path, connect: Option<String>, data: Option<PathBuf>) -> ExitCode {
+    let folder = match std::path::absolute(folder) {
+        Ok(folder) => folder.display().to_string(),
+        Err(error) => {
+            eprintln!("error: {}: {error}", folder.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    let command = format!("BACKUP TO '{}'", folder.replace('\'', "''"));
+    shell::run(&shell::Options {
+        data,
+        connect,
+        commands: vec![command],
+        ..shell::Options::default()
+    })
 }

@@ -59,7 +59,13 @@ pub fn run(options: &Options) -> ExitCode {
         eprintln!("error: this version has no dashboard; leave --http out");
         return ExitCode::from(2);
     }
-    match start(options) {
+    let begin = Instant::now();
+    let database = match options.data.as_deref().map(crate::data::open) {
+        None => Database::in_memory(),
+        Some(Ok(database)) => database,
+        Some(Err(code)) => return code,
+    };
+    match start(options, database, begin) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("error: {message}");
@@ -68,9 +74,7 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-fn start(options: &Options) -> Result<(), String> {
-    let begin = Instant::now();
-    let database = Database::in_memory();
+fn start(options: &Options, database: Database, begin: Instant) -> Result<(), String> {
     let config = config(options)?;
     let demo = match options.demo {
         true => Some(Demo::load(&database, options.demo_sf).map_err(|error| error.to_string())?),

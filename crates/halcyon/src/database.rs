@@ -1,24 +1,29 @@
 //! The database: catalog, partitions, plans, sessions.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use halcyon_base::ids::PartitionId;
+use halcyon_base::ids::{PartitionId, RowId};
 use halcyon_query::analytic::DataFusion;
 use halcyon_query::cache::StatementCache;
 use halcyon_query::catalog::Catalog;
 use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_store::Partition;
-use halcyon_txn::{Manager, PartitionCell};
+use halcyon_store::{Partition, RowRef, Value};
+use halcyon_txn::{CancelToken, LogOptions, Manager, Pace, PartitionCell, WaitLimits, cut};
 use parking_lot::Mutex;
 
+use crate::checkpoint;
 use crate::deadline::Deadlines;
+use crate::durable::{self, Durable, Found, Opened, Opening};
 use crate::live::{SessionEntry, StatementEntry};
 use crate::session::Session;
 
-/// An in-memory database. Cloning gives another handle to the same one.
+/// A database in memory, kept on disk too if it was [opened](Database::open) in a folder. Cloning
+/// gives another handle to the same one.
 #[derive(Clone)]
 pub struct Database {
     pub(crate) shared: Arc<Shared>,
@@ -36,6 +41,14 @@ pub struct DatabaseOptions {
     /// A reader-writer latch around every access to segments and indexes, which locks make
     /// superfluous here: for measuring what engines that need it pay.
     pub latches: bool,
+    /// Longest time that a commit with `synchronous_commit = off` may stay in memory.
+    pub wal_writer_delay: Duration,
+    /// Longest time between two checkpoints while there are commits.
+    pub checkpoint_timeout: Duration,
+    /// Bytes of log after which there is a checkpoint.
+    pub max_wal_size: u64,
+    /// Bytes per second that a checkpoint writes at most, unless it is asked for; 0 for no limit.
+    pub checkpoint_bytes_per_s: u64,
 }
 
 impl Default for DatabaseOptions {
@@ -45,6 +58,10 @@ impl Default for DatabaseOptions {
             threads: 0,
             cached_statements: 4096,
             latches: false,
+            wal_writer_delay: Duration::from_millis(200),
+            checkpoint_timeout: Duration::from_secs(300),
+            max_wal_size: 1 << 30,
+            checkpoint_bytes_per_s: 128 << 20,
         }
     }
 }
@@ -68,6 +85,8 @@ pub(crate) struct Shared {
     pub sessions: Mutex<BTreeMap<u32, Arc<SessionEntry>>>,
     pub statements: Mutex<HashMap<Arc<str>, StatementEntry>>,
     next_session: AtomicU32,
+    /// What there is on disk; None for a database that lives in memory alone.
+    pub durable: Option<Durable>,
     /// Microseconds since 1970.
     pub started_us: i64,
 }
@@ -81,26 +100,77 @@ impl Database {
     /// An empty database in memory, set up as `options` say.
     pub fn with_options(options: DatabaseOptions) -> Self {
         let catalog = Catalog { latches: options.latches, ..Catalog::initial() };
-        let version = catalog.version;
-        let empty = Partition::new(halcyon_store::Schema { columns: Vec::new() }.into());
-        let shared = Shared {
-            manager: Manager::new(),
-            version: AtomicU64::new(version),
-            next_version: AtomicU64::new(version + 1),
-            catalog: ArcSwap::from_pointee(catalog),
-            ddl: Arc::new(PartitionCell::new(PartitionId(0), empty)),
-            cache: StatementCache::new(options.cached_statements),
-            datafusion: DataFusion::new(),
-            deadlines: Deadlines::default(),
-            sessions: Mutex::default(),
-            statements: Mutex::default(),
-            next_session: AtomicU32::new(1),
-            started_us: halcyon_base::clock::wall_us(),
-            options,
-        };
-        Database { shared: Arc::new(shared) }
+        Database { shared: Arc::new(Shared::new(options, catalog, None)) }
     }
 
+    /// The database that is kept in `folder`, or a new one there.
+    ///
+    /// Errors: 55006 if another process has it open, XX001 if a file is damaged (the message says
+    /// which, and where), 53100 and 58030 if the disk is full or fails.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(folder.as_ref(), DatabaseOptions::default(), &|_| ())
+    }
+
+    /// As [`Database::open`], set up as `options` say; `progress` is told how far it is, from any
+    /// thread and often.
+    pub fn open_with(
+        folder: &Path,
+        options: DatabaseOptions,
+        progress: &(dyn Fn(Opening) + Sync),
+    ) -> Result<Self> {
+        let log = LogOptions { delay: options.wal_writer_delay, ..LogOptions::default() };
+        Ok(Self::found(durable::open(folder, log, progress)?, options))
+    }
+
+    /// As [`Database::open_with`], on a disk that is not the real one, for tests of crashes.
+    #[doc(hidden)]
+    pub fn open_on(
+        storage: Arc<dyn halcyon_txn::Storage>,
+        log_file_bytes: u64,
+        options: DatabaseOptions,
+    ) -> Result<Self> {
+        let log = LogOptions { delay: options.wal_writer_delay, file_bytes: log_file_bytes };
+        Ok(Self::found(durable::open_on(storage, None, log, &|_| ())?, options))
+    }
+
+    fn found(found: Found, options: DatabaseOptions) -> Self {
+        let shared = Arc::new(Shared::new(options, found.catalog, Some(found.durable)));
+        checkpoint::keep_short(&shared);
+        Database { shared }
+    }
+
+    /// Looks at the database in `folder`, which nobody has open: reads everything, builds all
+    /// indexes and verifies what must hold. Writes nothing.
+    ///
+    /// Errors: as [`Database::open`]; 58P01 if there is no database.
+    pub fn check(folder: impl AsRef<Path>, progress: &(dyn Fn(Opening) + Sync)) -> Result<Opened> {
+        durable::check(folder.as_ref(), progress)
+    }
+
+    /// What opening it came to; None for a database that lives in memory alone.
+    pub fn opened(&self) -> Option<Opened> {
+        self.shared.durable.as_ref().map(|durable| durable.opened)
+    }
+
+    /// Writes a checkpoint now, as fast as it goes. Nothing for a database in memory.
+    ///
+    /// Errors: 53100, 58030; the checkpoint before stands.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.checkpoint_at(0)
+    }
+
+    /// As [`Database::checkpoint`], at so many bytes per second at most; 0 for no limit.
+    pub fn checkpoint_at(&self, bytes_per_s: u64) -> Result<()> {
+        checkpoint::checkpoint(&self.shared, &Pace { bytes_per_s, ..Pace::default() })
+    }
+
+    /// Copies the database, as it is at one moment, into `folder`, where it can be
+    /// [opened](Database::open).
+    ///
+    /// Errors: 42P04 if the folder is there and not empty; 53100, 58030.
+    pub fn backup(&self, folder: impl AsRef<Path>) -> Result<()> {
+        checkpoint::backup(&self.shared, folder.as_ref())
+    }
     /// A session that acts for the first superuser.
     pub fn session(&self) -> Session {
         self.session_as(halcyon_query::catalog::SUPERUSER).expect("the superuser exists")
@@ -125,6 +195,25 @@ impl Database {
         Ok(Session::new(self.shared.clone(), catalog.clone(), id, role, entry.superuser))
     }
 
+    /// Every row of every partition at one moment, with its id, after checking what must hold of
+    /// partitions and catalog: for tests that compare databases.
+    #[doc(hidden)]
+    pub fn rows(&self) -> BTreeMap<PartitionId, Vec<(RowId, Vec<Value>)>> {
+        let catalog = self.catalog();
+        catalog.check();
+        let cells: Vec<_> =
+            catalog.tables.values().flat_map(|table| &table.cells).cloned().collect();
+        let cancel = CancelToken::new();
+        let limits = WaitLimits { timeout: None, cancel: &cancel };
+        let roots = cut(&self.shared.manager, &cells, &limits).expect("nobody ends this wait");
+        let rows = |root: &Partition| {
+            root.check();
+            let values = |row: RowRef<'_>| row.values().map(|value| value.to_owned()).collect();
+            root.rows().map(|row| (row.id(), values(row))).collect()
+        };
+        cells.iter().zip(roots).map(|(cell, root)| (cell.id, rows(&root))).collect()
+    }
+
     /// The catalog as last published.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.shared.catalog()
@@ -137,6 +226,28 @@ impl Database {
 }
 
 impl Shared {
+    fn new(options: DatabaseOptions, catalog: Catalog, durable: Option<Durable>) -> Self {
+        let version = catalog.version;
+        let empty = Partition::new(halcyon_store::Schema { columns: Vec::new() }.into());
+        let log = durable.as_ref().map(|durable| durable.log.clone());
+        Shared {
+            manager: Manager::with_log(log),
+            version: AtomicU64::new(version),
+            next_version: AtomicU64::new(version + 1),
+            catalog: ArcSwap::from_pointee(catalog),
+            ddl: Arc::new(PartitionCell::new(PartitionId(0), empty)),
+            cache: StatementCache::new(options.cached_statements),
+            datafusion: DataFusion::new(),
+            deadlines: Deadlines::default(),
+            sessions: Mutex::default(),
+            statements: Mutex::default(),
+            next_session: AtomicU32::new(1),
+            started_us: halcyon_base::clock::wall_us(),
+            durable,
+            options,
+        }
+    }
+
     /// The catalog as last published.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()

@@ -20,9 +20,11 @@
 //! **Invariant:** no wire format here; nobody above enters by another door.
 #![forbid(unsafe_code)]
 
+mod checkpoint;
 mod copy;
 mod database;
 mod deadline;
+mod durable;
 mod explain;
 mod live;
 mod outcome;
@@ -34,6 +36,7 @@ mod settings;
 mod transaction;
 
 pub use database::{Database, DatabaseOptions};
+pub use durable::{Opened, Opening};
 pub use halcyon_query::catalog;
 pub use halcyon_query::coerce;
 pub use halcyon_query::error::{Result, SqlError, SqlState};
@@ -41,6 +44,8 @@ pub use halcyon_query::rows::{ResultColumn, RowSet};
 pub use halcyon_query::types::SqlType;
 pub use halcyon_store::{Interval, Value, ValueRef};
 pub use halcyon_txn::Isolation;
+#[doc(hidden)]
+pub use halcyon_txn::{File, Storage};
 pub use outcome::{Outcome, Tag};
 pub use params::IntoValue;
 pub use rows::{FromValue, Row, Rows};

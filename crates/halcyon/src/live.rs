@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use halcyon_query::catalog::Table;
 use halcyon_query::system::{
-    Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
+    Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
 };
 use halcyon_query::utility::isolation_name;
 use halcyon_store::Partition;
@@ -278,6 +278,24 @@ impl Live for View {
             locks: info.lock_count as u64,
         };
         self.shared.manager.transactions().into_iter().map(row).collect()
+    }
+
+    fn log(&self) -> Option<LogRow> {
+        let durable = self.shared.durable.as_ref()?;
+        let done = durable.log.statistics();
+        let last = *durable.last.lock();
+        Some(LogRow {
+            end: done.end.to_string(),
+            durable: done.durable.to_string(),
+            checkpoint: last.lsn.to_string(),
+            bytes: done.end.0.saturating_sub(last.lsn.0),
+            files: done.files,
+            commits: done.commits,
+            syncs: done.batches,
+            sync_ms: done.writing.as_secs_f64() * 1e3,
+            checkpoint_us: last.wall_us,
+            error: durable.log.failure().map(|error| error.to_string()),
+        })
     }
 
     fn settings(&self) -> Vec<SettingRow> {

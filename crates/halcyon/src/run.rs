@@ -21,10 +21,11 @@ use halcyon_query::rows::{RowSet, RowSink};
 use halcyon_query::utility::{Modes, parse_isolation};
 use halcyon_store::{Partition, Value};
 use halcyon_txn::{
-    CutError, LockError, Manager, Mode, PartitionCell, Transaction, WaitLimits, cut,
+    CutError, LockError, Lsn, Manager, Mode, PartitionCell, Transaction, WaitLimits, cut_noting,
 };
 
 use crate::deadline::Deadline;
+use crate::durable::{catalog_change, log_error};
 use crate::outcome::{Outcome, Tag};
 use crate::params;
 use crate::rows::Rows;
@@ -210,7 +211,8 @@ impl Session {
         }
         let ran = execute(&prepared, &env, &mut tx, &self.locks, &mut self.scratch, out)?;
         tx.end_statement();
-        tx.commit();
+        let lsn = tx.try_commit(None).map_err(log_error)?;
+        self.make_durable(lsn)?;
         Ok(Some(ran))
     }
 
@@ -502,7 +504,7 @@ impl Session {
                 return self.in_transaction(statement, params, &mut RowSet::default());
             };
             let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
-            let roots = cut_tables(&self.shared.manager, plan.tables(), &limits)?;
+            let (roots, lsn) = cut_tables(&self.shared.manager, plan.tables(), &limits)?;
             if self.shared.version() != prepared.catalog_version {
                 drop(prepared);
                 self.replan(statement)?;
@@ -515,7 +517,9 @@ impl Session {
                 clock: Clock::default(),
                 cancel: &self.cancel,
             };
-            return plan.start(&env, roots).map(|batches| Ran::Stream(batches, None));
+            let batches = plan.start(&env, roots)?;
+            self.make_durable(lsn)?;
+            return Ok(Ran::Stream(batches, None));
         }
     }
 
@@ -563,8 +567,10 @@ impl Session {
                 catalog.tables.values().flat_map(|table| table.cells.iter().cloned()).collect();
             cells.sort_unstable_by_key(|cell| cell.id);
             let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
-            let roots = cut(&self.shared.manager, &cells, &limits).map_err(cut_error)?;
+            let (roots, lsn) =
+                cut_noting(&self.shared.manager, &cells, &limits, |lsn| lsn).map_err(cut_error)?;
             if self.shared.version() == catalog.version {
+                self.make_durable(lsn)?;
                 let roots = cells.iter().map(|cell| cell.id).zip(roots).collect();
                 return Ok(Snapshot { catalog, roots });
             }
@@ -662,12 +668,37 @@ impl Session {
     /// Commits, and publishes the catalog before anybody else can have the locks.
     pub(crate) fn commit_active(&mut self, active: Active) -> Result<()> {
         let Active { mut tx, catalog, .. } = active;
+        let mut change = None;
         if let Some(catalog) = catalog {
+            if self.shared.durable.is_some() {
+                change = Some(catalog_change(&self.shared.catalog(), &catalog));
+            }
             let shared = self.shared.clone();
             tx.on_commit(move || shared.publish(catalog));
         }
-        tx.commit();
-        Ok(())
+        let lsn = tx.try_commit(change).map_err(log_error)?;
+        self.make_durable(lsn)
+    }
+
+    /// Waits until what was changed or read is durable, if this session wants to.
+    ///
+    /// Errors: 53100, 58030; whether it will be there after a crash is not known then.
+    pub(crate) fn make_durable(&self, lsn: Lsn) -> Result<()> {
+        let Some(durable) = &self.shared.durable else {
+            return Ok(());
+        };
+        let lsn = match self.vars.sequence_values.lock().is_empty() {
+            true => lsn,
+            false => lsn.max(durable.log.last_sequence()),
+        };
+        if lsn == Lsn::default() {
+            return Ok(());
+        }
+        if !self.synchronous {
+            durable.log.soon();
+            return Ok(());
+        }
+        durable.log.wait(lsn).map_err(log_error)
     }
 
     /// Rolls back the transaction block, if there is one.
@@ -725,13 +756,16 @@ impl Session {
     }
 }
 
-/// The roots of `tables` at one cut, by table and partition number.
+/// The roots of `tables` at one cut, by table and partition number, and the end of the log that
+/// holds what is in them.
 fn cut_tables(
     manager: &Manager,
     tables: &[Arc<Table>],
     limits: &WaitLimits<'_>,
-) -> Result<TableRoots> {
+) -> Result<(TableRoots, Lsn)> {
     let cells: Vec<_> = tables.iter().flat_map(|table| table.cells.iter().cloned()).collect();
-    let mut roots = cut(manager, &cells, limits).map_err(cut_error)?.into_iter();
-    Ok(tables.iter().map(|table| roots.by_ref().take(table.cells.len()).collect()).collect())
+    let (roots, lsn) = cut_noting(manager, &cells, limits, |lsn| lsn).map_err(cut_error)?;
+    let mut roots = roots.into_iter();
+    let of_table = |table: &Arc<Table>| roots.by_ref().take(table.cells.len()).collect();
+    Ok((tables.iter().map(of_table).collect(), lsn))
 }

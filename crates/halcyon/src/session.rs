@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use halcyon_query::system::Live;
 use halcyon_query::types::SqlType;
 use halcyon_query::utility::{Modes, Utility, isolation_name};
 use halcyon_store::Value;
-use halcyon_txn::{CancelToken, Isolation};
+use halcyon_txn::{CancelToken, Isolation, Pace};
 
 use crate::copy::Copying;
 use crate::database::Shared;
@@ -53,6 +54,8 @@ pub struct Session {
     pub(crate) lock_timeout: Option<Duration>,
     pub(crate) statement_timeout: Option<Duration>,
     pub(crate) default_modes: Modes,
+    /// Whether commits are acknowledged only once they are durable.
+    pub(crate) synchronous: bool,
     notices: Vec<SqlError>,
     changes: Vec<(String, String)>,
     jitter: u64,
@@ -174,6 +177,7 @@ impl Session {
         shared.sessions.lock().insert(id, entry.clone());
         let mut settings = Settings::default();
         settings.tell("session_authorization", role);
+        settings.tell_options(&shared.options);
         settings.tell("is_superuser", if superuser { "on" } else { "off" });
         let vars = SessionVars {
             user: role.to_owned(),
@@ -204,6 +208,7 @@ impl Session {
             lock_timeout: None,
             statement_timeout: None,
             default_modes: Modes::default(),
+            synchronous: true,
             notices: Vec::new(),
             changes: Vec::new(),
             jitter: 0x9E37_79B9_7F4A_7C15 ^ u64::from(id),
@@ -538,6 +543,7 @@ impl Session {
         self.lock_timeout = self.settings.duration("lock_timeout");
         self.statement_timeout = self.settings.duration("statement_timeout");
         self.default_modes = self.modes_from_settings();
+        self.synchronous = self.settings.bool("synchronous_commit");
         self.vars.memory_bytes = self.settings.bytes("halcyon.memory") as usize;
         self.entry.set_application(self.settings.get("application_name").unwrap_or_default());
     }
@@ -613,7 +619,29 @@ impl Session {
                 self.lock_tables(tables, *exclusive)?;
                 done(tag)
             }
+            Utility::Checkpoint { to } => {
+                self.write_checkpoint(to.as_deref())?;
+                done(tag)
+            }
             Utility::Nothing(tag) => done(tag),
+        }
+    }
+
+    /// CHECKPOINT, and BACKUP TO `folder`. Errors: 42501, 25001; those of writing.
+    fn write_checkpoint(&mut self, folder: Option<&str>) -> Result<()> {
+        let what = if folder.is_some() { "BACKUP" } else { "CHECKPOINT" };
+        if !self.catalog.is_superuser(&self.vars.user) {
+            let message = format!("permission denied to execute {what} command");
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        if self.active.is_some() {
+            // It waits for statements of other transactions, which may wait for this one.
+            let message = format!("{what} cannot run inside a transaction block");
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        match folder {
+            None => crate::checkpoint::checkpoint(&self.shared, &Pace::default()),
+            Some(folder) => crate::checkpoint::backup(&self.shared, Path::new(folder)),
         }
     }
 

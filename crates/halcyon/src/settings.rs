@@ -10,6 +10,8 @@ use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::system::{self, SettingRow};
 use halcyon_query::utility::parse_isolation;
 
+use crate::database::DatabaseOptions;
+
 /// A setting that exists without being made by the application.
 struct Known {
     name: &'static str,
@@ -32,6 +34,8 @@ enum Kind {
     /// Bytes, in KiB unless a unit is given.
     Bytes,
     Isolation,
+    /// When a commit is acknowledged: `on`, `off`, or PostgreSQL's words for what is `on` here.
+    Synchronous,
     /// One value only: another is refused.
     Fixed,
     /// Told, never set.
@@ -45,7 +49,7 @@ impl Kind {
             Kind::Text | Kind::Fixed | Kind::ReadOnly => "string",
             Kind::Bool => "bool",
             Kind::Duration | Kind::Integer(..) | Kind::Bytes => "integer",
-            Kind::Isolation => "enum",
+            Kind::Isolation | Kind::Synchronous => "enum",
         }
     }
 
@@ -73,6 +77,13 @@ const fn known(
 const KNOWN: &[Known] = &[
     known("application_name", "", Kind::Text, true, "Name of the application"),
     known("bytea_output", "hex", Kind::Fixed, false, "Format of bytea as text"),
+    known(
+        "checkpoint_timeout",
+        "5min",
+        Kind::ReadOnly,
+        false,
+        "Longest time between two checkpoints",
+    ),
     known("client_encoding", "UTF8", Kind::Text, true, "The client's character set"),
     known("client_min_messages", "notice", Kind::Text, false, "Least level of messages sent"),
     known("datestyle", "ISO, MDY", Kind::Text, true, "Format of dates as text"),
@@ -116,6 +127,7 @@ const KNOWN: &[Known] = &[
     known("lc_ctype", "C.UTF-8", Kind::ReadOnly, false, "Classes of characters"),
     known("lock_timeout", "0", Kind::Duration, false, "How long a statement waits for a lock"),
     known("max_identifier_length", "63", Kind::ReadOnly, false, "Length of names told to clients"),
+    known("max_wal_size", "1GB", Kind::ReadOnly, false, "Log after which there is a checkpoint"),
     known("row_security", "on", Kind::Text, false, "Kept for clients' sake"),
     known("search_path", "\"$user\", public", Kind::Text, true, "Schemas searched for names"),
     known("server_encoding", "UTF8", Kind::ReadOnly, true, "The server's character set"),
@@ -139,9 +151,9 @@ const KNOWN: &[Known] = &[
     known(
         "synchronous_commit",
         "on",
-        Kind::Text,
+        Kind::Synchronous,
         false,
-        "Kept for clients' sake; nothing is durable yet",
+        "Whether a commit is acknowledged only once it is durable",
     ),
     known("timezone", "UTC", Kind::Text, true, "Time zone of timestamps as text"),
     known(
@@ -152,6 +164,13 @@ const KNOWN: &[Known] = &[
         "Isolation level of the transaction",
     ),
     known("transaction_read_only", "off", Kind::Bool, false, "Whether the transaction only reads"),
+    known(
+        "wal_writer_delay",
+        "200ms",
+        Kind::ReadOnly,
+        false,
+        "How long a commit that is not waited for may stay in memory",
+    ),
 ];
 
 /// The version told to clients: the dialect's, then ours.
@@ -212,6 +231,14 @@ impl Settings {
     /// Overwrites a setting that is told, never set.
     pub fn tell(&mut self, name: &str, value: &str) {
         self.changed.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Notes what the database was opened with.
+    pub fn tell_options(&mut self, options: &DatabaseOptions) {
+        let ms = |duration: Duration| format!("{}ms", duration.as_millis());
+        self.tell("checkpoint_timeout", &ms(options.checkpoint_timeout));
+        self.tell("max_wal_size", &format!("{}kB", options.max_wal_size >> 10));
+        self.tell("wal_writer_delay", &ms(options.wal_writer_delay));
     }
 
     /// The value if it was changed.
@@ -318,6 +345,11 @@ impl Known {
                 let number = value.parse::<i64>().ok();
                 number.filter(|n| (least..=most).contains(n)).map(|n| n.to_string())
             }
+            Kind::Synchronous => match value.to_ascii_lowercase().as_str() {
+                // There is no second server whose answer could be waited for.
+                "local" | "remote_write" | "remote_apply" => Some("on".to_owned()),
+                other => parse_bool(other).map(|on| (if on { "on" } else { "off" }).to_owned()),
+            },
             Kind::Isolation => parse_isolation(value).map(|_| value.to_ascii_lowercase()),
             Kind::Fixed => {
                 value.eq_ignore_ascii_case(self.default).then(|| self.default.to_owned())

@@ -11,10 +11,12 @@
 #![forbid(unsafe_code)]
 
 pub mod coschedule;
+pub mod durability;
 mod measure;
 pub mod point;
 mod report;
 pub mod snapshot;
+pub mod tasks;
 pub mod tpcc;
 pub mod tpch;
 pub mod tree;
@@ -76,8 +78,12 @@ pub struct Common {
 pub enum Experiment {
     /// Prepared single-row SELECT, UPDATE and INSERT by primary key
     Point(point::Options),
+    /// Commits per second, recovery, and updates during checkpoints, on a disk
+    Durability(durability::Options),
     /// Updates while another thread takes snapshots and sums a column
     Snapshot(snapshot::Options),
+    /// What tasks cost, beside rayon and tokio
+    Tasks(tasks::Options),
     /// The five transactions of TPC-C, in mixes of more and fewer reads
     Tpcc(tpcc::Options),
     /// The 22 queries of TPC-H
@@ -103,7 +109,9 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
     let mut reporter = Reporter::new(common.json);
     let done = match experiment {
         Experiment::Point(options) => point::run(options, &mut reporter),
+        Experiment::Durability(options) => durability::run(options, &mut reporter),
         Experiment::Snapshot(options) => snapshot::run(options, &mut reporter),
+        Experiment::Tasks(options) => tasks::run(options, &mut reporter),
         Experiment::Tpcc(options) => tpcc::run(options, &mut reporter),
         Experiment::Tpch(options) => tpch::run(options, &mut reporter),
         Experiment::Tree(options) => tree::run(options, &mut reporter),

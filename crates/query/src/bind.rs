@@ -324,6 +324,10 @@ fn first_words(text: &str) -> String {
 struct Nobody;
 
 impl Live for Nobody {
+    fn log(&self) -> Option<system::LogRow> {
+        None
+    }
+
     fn version(&self) -> String {
         String::new()
     }

@@ -15,14 +15,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
 use halcyon_base::ids::{IndexId, PartitionId, TableId};
 use halcyon_store::{ColumnDef, IndexDef, KeyColumn, Schema as StoreSchema, ValueRef};
-use halcyon_txn::PartitionCell;
+use halcyon_txn::{Log, PartitionCell};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::sequence::Position;
 use crate::types::SqlType;
 
 /// The role that exists from the beginning and may do everything.
@@ -60,15 +62,28 @@ pub struct Ids {
     next_oid: AtomicU32,
     /// Next global partition id. 0 is the lock of the catalog itself.
     next_partition: AtomicU32,
+    /// Where positions of sequences are written down; nowhere in a database in memory.
+    pub(crate) log: Option<Arc<Log>>,
 }
 
 impl Default for Ids {
     fn default() -> Self {
-        Ids { next_oid: AtomicU32::new(FIRST_OID), next_partition: AtomicU32::new(1) }
+        Ids::starting(FIRST_OID, 1, None)
     }
 }
 
 impl Ids {
+    /// Ids from these on.
+    pub(crate) fn starting(oid: u32, partition: u32, log: Option<Arc<Log>>) -> Self {
+        Ids { next_oid: AtomicU32::new(oid), next_partition: AtomicU32::new(partition), log }
+    }
+
+    /// The object and the partition id that would be next.
+    pub(crate) fn next(&self) -> (u32, u32) {
+        let load = |next: &AtomicU32| next.load(Ordering::Relaxed);
+        (load(&self.next_oid), load(&self.next_partition))
+    }
+
     /// An object id.
     pub fn oid(&self) -> u32 {
         self.next_oid.fetch_add(1, Ordering::Relaxed)
@@ -149,7 +164,7 @@ pub struct Table {
 }
 
 /// How the rows of a table are spread.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Partitioning {
     /// One partition.
     Single,
@@ -161,7 +176,7 @@ pub enum Partitioning {
 }
 
 /// A column.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Column {
     /// Name.
     pub name: String,
@@ -178,7 +193,7 @@ pub struct Column {
 }
 
 /// GENERATED ALWAYS or BY DEFAULT AS IDENTITY, with the sequence that feeds it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Identity {
     /// ALWAYS refuses explicit values unless OVERRIDING SYSTEM VALUE.
     pub always: bool,
@@ -187,9 +202,10 @@ pub struct Identity {
 }
 
 /// An index, unique or not.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Index {
     /// Its id in every partition; equals the object id.
+    #[serde(with = "crate::stored::index_id")]
     pub id: IndexId,
     /// Name.
     pub name: String,
@@ -204,7 +220,7 @@ pub struct Index {
 }
 
 /// Which constraint made an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum IndexConstraint {
     PrimaryKey,
@@ -212,7 +228,7 @@ pub enum IndexConstraint {
 }
 
 /// One key column of an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexColumn {
     /// Position in the table.
     pub column: u16,
@@ -223,7 +239,7 @@ pub struct IndexColumn {
 }
 
 /// A CHECK constraint.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Check {
     /// Name.
     pub name: String,
@@ -232,13 +248,14 @@ pub struct Check {
 }
 
 /// A FOREIGN KEY constraint.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ForeignKey {
     /// Name.
     pub name: String,
     /// Columns of the referring table.
     pub columns: Vec<u16>,
     /// Table referred to.
+    #[serde(with = "crate::stored::table_id")]
     pub target: TableId,
     /// Columns of the target, which have a unique index.
     pub target_columns: Vec<u16>,
@@ -249,7 +266,7 @@ pub struct ForeignKey {
 }
 
 /// What happens to referring rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Action {
     NoAction,
@@ -260,7 +277,7 @@ pub enum Action {
 }
 
 /// A view: a stored query.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct View {
     /// Object id.
     pub oid: u32,
@@ -291,8 +308,8 @@ pub struct Sequence {
     pub name: String,
     /// Start, step and bounds.
     pub options: SequenceOptions,
-    /// Last value handed out; [`SequenceOptions::start`] − increment before the first.
-    pub last: Arc<AtomicI64>,
+    /// Where it stands.
+    pub position: Arc<Position>,
     /// Column it belongs to, dropped with it: (table, column).
     pub owned_by: Option<(TableId, u16)>,
     /// Role that owns it.
@@ -304,7 +321,7 @@ pub struct Sequence {
 }
 
 /// Parameters of a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct SequenceOptions {
     pub start: i64,
@@ -315,7 +332,7 @@ pub struct SequenceOptions {
 }
 
 /// A role: user or group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Role {
     /// Object id.
     pub oid: u32,
@@ -336,7 +353,7 @@ pub struct Role {
 }
 
 /// A privilege given to a role (`public` means everybody).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// Who may.
     pub grantee: String,
@@ -349,7 +366,7 @@ pub struct Grant {
 }
 
 /// What may be granted on a relation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Privilege {
     Select,
@@ -936,7 +953,7 @@ mod tests {
             schema: schema.to_owned(),
             name: name.to_owned(),
             options: SequenceOptions { start: 1, increment: 1, min: 1, max: 9, cycle: false },
-            last: Arc::default(),
+            position: Position::new(&catalog.ids, 0),
             owned_by: None,
             owner: "alice".to_owned(),
             grants: Vec::new(),

@@ -40,6 +40,7 @@ pub mod scalar;
 pub mod semantics;
 mod semi_joins;
 pub mod sequence;
+pub mod stored;
 pub mod system;
 pub mod types;
 mod unnest;

@@ -114,7 +114,8 @@ fn parse_one(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
                 statement
             }
             other => {
-                if let Some(carrier) = crate::ddl::carrier(text) {
+                let carrier = crate::utility::carrier(tokens);
+                if let Some(carrier) = carrier.or_else(|| crate::ddl::carrier(text)) {
                     return Ok(carrier);
                 }
                 match with_late_conditions(own()) {

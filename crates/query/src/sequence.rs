@@ -1,13 +1,93 @@
 //! Sequences: numbers handed out without waiting for other transactions.
 //!
 //! Invariant: between `last` and the next value lies one increment; a value is handed out once per
-//! round of the sequence, whatever becomes of the transaction. Cost: one compare-and-swap.
+//! round of the sequence, whatever becomes of the transaction, and also after a crash.
+//! Cost: one compare-and-swap; with a log a mutex, and a record for every [`LOGGED_AHEAD`] values.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::catalog::{Sequence, SequenceOptions};
+use halcyon_txn::{Log, sequence_payload};
+use parking_lot::Mutex;
+
+use crate::catalog::{Ids, Sequence, SequenceOptions};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::SessionVars;
+
+/// Values that one record of the log covers. A crash skips those of them that were not handed out.
+const LOGGED_AHEAD: u32 = 32;
+
+/// Where a sequence stands: one for all versions of the catalog that have the sequence, until it is
+/// altered.
+pub struct Position {
+    /// Names it in the log.
+    id: u32,
+    last: AtomicI64,
+    logged: Mutex<Logged>,
+    log: Option<Arc<Log>>,
+}
+
+struct Logged {
+    /// Where it would go on after a crash.
+    last: i64,
+    /// Values from the present one on that this covers.
+    left: u32,
+}
+
+impl Position {
+    /// A position behind `last`.
+    pub fn new(ids: &Ids, last: i64) -> Arc<Self> {
+        Self::restored(ids.oid(), last, ids.log.clone())
+    }
+
+    pub(crate) fn restored(id: u32, last: i64, log: Option<Arc<Log>>) -> Arc<Self> {
+        let logged = Mutex::new(Logged { last, left: 0 });
+        Arc::new(Position { id, last: AtomicI64::new(last), logged, log })
+    }
+
+    /// Last value handed out; [`SequenceOptions::start`] − increment before the first.
+    pub fn last(&self) -> i64 {
+        self.last.load(Ordering::Relaxed)
+    }
+
+    /// Its name in the log, and the value behind which it would go on after a crash.
+    pub(crate) fn stored(&self) -> (u32, i64) {
+        (self.id, self.logged.lock().last)
+    }
+
+    /// Takes a step; `None` if there is none.
+    fn step(&self, options: &SequenceOptions) -> Option<i64> {
+        let Some(log) = &self.log else {
+            let step = |last| options.after(last);
+            let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).ok()?;
+            return options.after(last);
+        };
+        let mut logged = self.logged.lock();
+        let next = options.after(self.last())?;
+        if logged.left == 0 {
+            (logged.last, logged.left) = (next, 1);
+            while logged.left < LOGGED_AHEAD
+                && let Some(further) = options.after(logged.last)
+            {
+                logged.last = further;
+                logged.left += 1;
+            }
+            log.append_sequence(&sequence_payload(self.id, logged.last));
+        }
+        logged.left -= 1;
+        self.last.store(next, Ordering::Relaxed);
+        Some(next)
+    }
+
+    fn put(&self, last: i64) {
+        let mut logged = self.logged.lock();
+        *logged = Logged { last, left: 0 };
+        if let Some(log) = &self.log {
+            log.append_sequence(&sequence_payload(self.id, last));
+        }
+        self.last.store(last, Ordering::Relaxed);
+    }
+}
 
 impl SequenceOptions {
     /// The value of `last` before the first has been handed out.
@@ -31,11 +111,7 @@ impl SequenceOptions {
 impl Sequence {
     /// The next value. Errors: 2200H.
     pub fn next(&self) -> Result<i64> {
-        let step = |last| self.options.after(last);
-        match self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step) {
-            Ok(last) => Ok(self.options.after(last).expect("the same step again")),
-            Err(_) => Err(self.exhausted()),
-        }
+        self.position.step(&self.options).ok_or_else(|| self.exhausted())
     }
 
     fn exhausted(&self) -> SqlError {
@@ -51,7 +127,7 @@ impl Sequence {
 
     /// Whether a value has been handed out since the start or the last restart.
     pub fn is_called(&self) -> bool {
-        self.last.load(Ordering::Relaxed) != self.options.before_first()
+        self.position.last() != self.options.before_first()
     }
 
     /// Sets the value last handed out, or with `called` false the next one. Errors: 22003.
@@ -70,7 +146,7 @@ impl Sequence {
             true => value,
             false => value.wrapping_sub(self.options.increment),
         };
-        self.last.store(last, Ordering::Relaxed);
+        self.position.put(last);
         Ok(())
     }
 }
@@ -88,7 +164,7 @@ pub fn set(sequence: &Sequence, value: i64, called: bool) -> Result<()> {
 /// The value last given out, or the first to be given, and whether any was.
 pub fn position(sequence: &Sequence) -> (i64, bool) {
     match sequence.is_called() {
-        true => (sequence.last.load(Ordering::Relaxed), true),
+        true => (sequence.position.last(), true),
         false => (sequence.options.start, false),
     }
 }
@@ -143,8 +219,6 @@ pub fn set_value(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicI64;
 
     fn sequence(options: SequenceOptions) -> Sequence {
         Sequence {
@@ -152,7 +226,7 @@ mod tests {
             schema: "public".to_owned(),
             name: "s".to_owned(),
             options,
-            last: Arc::new(AtomicI64::new(options.before_first())),
+            position: Position::restored(8, options.before_first(), None),
             owned_by: None,
             owner: "halcyon".to_owned(),
             grants: Vec::new(),

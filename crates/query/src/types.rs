@@ -7,7 +7,7 @@ use halcyon_store::Type;
 ///
 /// `Char` is stored without trailing blanks, so that comparison ignores them as the standard
 /// asks. Lengths count characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[allow(missing_docs)]
 pub enum SqlType {
     Boolean,

@@ -3,6 +3,7 @@
 //! Binding is here; carrying them out is the door's, which owns the session.
 
 use datafusion::sql::sqlparser::ast::{self, Expr, ObjectName, Statement, Value as AstValue};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use halcyon_txn::Isolation;
 
 use crate::error::{Result, SqlError, SqlState};
@@ -74,7 +75,12 @@ pub enum Utility {
         /// Whether others may still read.
         exclusive: bool,
     },
-    /// VACUUM, ANALYZE, CHECKPOINT, LISTEN …: accepted, nothing to do; the tag is returned.
+    /// CHECKPOINT, and BACKUP TO 'folder'.
+    Checkpoint {
+        /// Where the backup goes.
+        to: Option<String>,
+    },
+    /// VACUUM, ANALYZE, LISTEN …: accepted, nothing to do; the tag is returned.
     Nothing(&'static str),
 }
 
@@ -138,6 +144,33 @@ pub fn parse_isolation(text: &str) -> Option<Isolation> {
     }
 }
 
+/// CHECKPOINT and BACKUP TO 'folder', which the parser does not know, carried by a statement of
+/// its own that PostgreSQL's dialect does not have.
+pub(crate) fn carrier(tokens: &[TokenWithSpan]) -> Option<Statement> {
+    let is = |token: &&TokenWithSpan, word: &str| match &token.token {
+        Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
+        _ => false,
+    };
+    let tokens: Vec<&TokenWithSpan> =
+        tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
+    let channel = match tokens.as_slice() {
+        [checkpoint] if is(checkpoint, "checkpoint") => None,
+        [backup, to, folder] if is(backup, "backup") && is(to, "to") => match &folder.token {
+            Token::SingleQuotedString(folder) => Some(folder.clone()),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(Statement::Flush {
+        object_type: ast::FlushType::Logs,
+        location: None,
+        channel,
+        read_lock: false,
+        export: false,
+        tables: Vec::new(),
+    })
+}
+
 /// Binds `statement` if it concerns the session itself, and gives its command tag.
 ///
 /// `text` is the statement's own text; PREPARE keeps the part after AS.
@@ -181,6 +214,10 @@ pub fn bind(statement: &Statement, text: &str) -> Result<Option<(Utility, &'stat
         }
         Statement::Discard { .. } => (Utility::Discard, "DISCARD ALL"),
         Statement::Lock(lock) => (bind_lock(lock), "LOCK TABLE"),
+        Statement::Flush { channel, .. } => {
+            let tag = if channel.is_some() { "BACKUP" } else { "CHECKPOINT" };
+            (Utility::Checkpoint { to: channel.clone() }, tag)
+        }
         Statement::Vacuum { .. } => (Utility::Nothing("VACUUM"), "VACUUM"),
         Statement::Analyze { .. } => (Utility::Nothing("ANALYZE"), "ANALYZE"),
         _ => return Ok(None),

@@ -133,6 +133,12 @@ impl Partition {
 
     /// Checks all but uniqueness; returns the number of rows.
     fn check_load(&self, columns: &[ArrayRef]) -> Result<usize, AppendError> {
+        let rows = self.check_columns(columns)?;
+        if rows as u64 > self.directory.load_room() { Err(AppendError::Full) } else { Ok(rows) }
+    }
+
+    /// Whether the arrays are of the columns' types; returns the number of rows.
+    fn check_columns(&self, columns: &[ArrayRef]) -> Result<usize, AppendError> {
         let expected = self.schema.columns.len();
         if columns.len() != expected {
             return Err(AppendError::ColumnCount { expected, found: columns.len() });
@@ -151,7 +157,37 @@ impl Partition {
                 return Err(AppendError::Null { column, row });
             }
         }
-        if rows as u64 > self.directory.load_room() { Err(AppendError::Full) } else { Ok(rows) }
+        Ok(rows)
+    }
+}
+
+impl Partition {
+    /// Puts rows back under the ids they had, as [`crate::SegmentRef::batch`] and
+    /// [`crate::SegmentRef::row_ids`] gave them: for recovery. No key is checked.
+    ///
+    /// Shape: `ids` ascend, all of one segment, in which the partition holds no row yet.
+    /// Errors: see [`AppendError`]; nothing has changed then.
+    /// Panics: if the partition has indexes, or `ids` are not as said.
+    pub fn restore(&mut self, ids: &[RowId], columns: &[ArrayRef]) -> Result<(), AppendError> {
+        assert!(self.indexes.is_empty(), "indexes are built once all rows are there");
+        assert!(ids.is_sorted_by(|a, b| a < b), "row ids ascend");
+        let count = self.check_columns(columns)?;
+        assert_eq!(count, ids.len(), "an id per row");
+        let Some(first) = ids.first() else {
+            return Ok(());
+        };
+        let segment_idx = first.segment_idx();
+        assert!(ids.iter().all(|id| id.segment_idx() == segment_idx), "rows of one segment");
+        let slots: Vec<usize> = ids.iter().map(|id| id.slot()).collect();
+        let schema = self.schema.clone();
+        let directory = triomphe::Arc::make_mut(&mut self.directory);
+        directory.restore(&schema, segment_idx, &slots, |segment| {
+            let (targets, heap) = segment.begin_load(count);
+            for ((target, &def), array) in targets.iter_mut().zip(&schema.columns).zip(columns) {
+                load_column(def, target, heap, array, 0, 0, count);
+            }
+        });
+        Ok(())
     }
 }
 

@@ -199,6 +199,31 @@ impl Directory {
         }
     }
 
+    /// Fills an empty segment, which comes into being with those before it, with rows in the slots
+    /// given; `fill` loads them from slot 0 on.
+    ///
+    /// Panics: if the segment holds a row.
+    pub(crate) fn restore(
+        &mut self,
+        schema: &Schema,
+        segment_idx: usize,
+        slots: &[usize],
+        fill: impl FnOnce(&mut Segment),
+    ) {
+        while self.segment_count <= segment_idx {
+            let last = self.segment_count == segment_idx;
+            self.push(schema, if last { slots.len() } else { 1 });
+        }
+        let segment = self.segment_mut(segment_idx).expect("just made sure of");
+        assert_eq!(segment.live_count(), 0, "rows are put back into an empty segment");
+        fill(segment);
+        segment.finish_load(slots.len());
+        segment.spread(slots);
+        let is_full = segment.live_count() == SEGMENT_ROWS;
+        self.note_free(segment_idx, !is_full);
+        self.row_count += slots.len() as u64;
+    }
+
     /// The same directory with every segment replaced.
     pub(crate) fn map(&self, change: impl Fn(&Segment) -> Segment) -> Directory {
         let mut changed = self.clone();

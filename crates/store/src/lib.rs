@@ -15,6 +15,7 @@
 
 mod append;
 mod batch;
+mod diff;
 mod directory;
 mod heap;
 mod index;
@@ -36,6 +37,7 @@ mod tree_fuzz;
 
 pub use append::AppendError;
 pub use batch::{Batch, SegmentRef};
+pub use diff::RowChange;
 pub use index::{Conflict, Cursor, Direction, IndexDef, IndexRef, KeyColumn};
 pub use key::KeyBuf;
 pub use partition::{Partition, RowRef};

@@ -355,6 +355,32 @@ impl Segment {
         self.used += rows as u32;
     }
 
+    /// Moves rows that were loaded without holes to the slots given, which ascend.
+    pub(crate) fn spread(&mut self, slots: &[usize]) {
+        debug_assert!(slots.len() == self.live_count() && self.live_count() == self.used());
+        let used = slots.last().map_or(0, |last| last + 1);
+        if used == slots.len() {
+            return;
+        }
+        if used > self.capacity as usize {
+            self.grow(used);
+        }
+        for column in &mut self.columns {
+            column.words.spread(slots);
+            if let Some(validity) = &mut column.validity {
+                // From the last on: a row's new place is never before its old one.
+                let words = vector::make_mut(validity);
+                for (from, &to) in slots.iter().enumerate().rev() {
+                    let valid = bit(words, from);
+                    set_bit(words, to, valid);
+                }
+            }
+        }
+        self.live = [0; LIVE_WORDS];
+        slots.iter().for_each(|&slot| set_bit(&mut self.live, slot, true));
+        self.used = used as u32;
+    }
+
     /// The same rows with a column more at the end, the same value in all.
     pub(crate) fn with_column(&self, def: ColumnDef, value: ValueRef<'_>) -> Segment {
         let mut wider = self.clone();

@@ -72,6 +72,53 @@ impl Type {
         }
     }
 
+    /// The type whose vectors are of this Arrow type; the inverse of [`Type::arrow`].
+    pub fn from_arrow(arrow: &DataType) -> Option<Type> {
+        use Type::*;
+        let plain = [
+            Bool,
+            Int16,
+            Int32,
+            Int64,
+            Float32,
+            Float64,
+            Text,
+            Bytes,
+            Date,
+            Time,
+            Timestamp,
+            TimestampTz,
+            Interval,
+            Uuid,
+        ];
+        match *arrow {
+            DataType::Decimal128(precision, scale) => Some(Decimal { precision, scale }),
+            ref other => plain.into_iter().find(|ty| ty.arrow() == *other),
+        }
+    }
+
+    /// Whether a column of this type can hold the value; NULL is of every type.
+    pub fn holds(self, value: &ValueRef<'_>) -> bool {
+        match value {
+            ValueRef::Null => true,
+            ValueRef::Bool(_) => self == Type::Bool,
+            ValueRef::Int16(_) => self == Type::Int16,
+            ValueRef::Int32(_) => self == Type::Int32,
+            ValueRef::Int64(_) => self == Type::Int64,
+            ValueRef::Float32(_) => self == Type::Float32,
+            ValueRef::Float64(_) => self == Type::Float64,
+            ValueRef::Decimal(_) => matches!(self, Type::Decimal { .. }),
+            ValueRef::Text(_) => self == Type::Text,
+            ValueRef::Bytes(_) => self == Type::Bytes,
+            ValueRef::Date(_) => self == Type::Date,
+            ValueRef::Time(_) => self == Type::Time,
+            ValueRef::Timestamp(_) => self == Type::Timestamp,
+            ValueRef::TimestampTz(_) => self == Type::TimestampTz,
+            ValueRef::Interval(_) => self == Type::Interval,
+            ValueRef::Uuid(_) => self == Type::Uuid,
+        }
+    }
+
     /// True if values of any length are kept beside the vector, in the segment's heap.
     pub(crate) fn has_views(&self) -> bool {
         matches!(self, Type::Text | Type::Bytes)

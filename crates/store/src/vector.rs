@@ -143,6 +143,10 @@ fn gathered<T: Copy>(words: &[T], keep: &[u64]) -> Arc<[T]> {
     Arc::from(kept)
 }
 
+fn move_word<T: Copy>(words: &mut Arc<[T]>, from: usize, to: usize) {
+    make_mut(words)[to] = words[from];
+}
+
 macro_rules! accessor {
     ($get:ident, $get_mut:ident, $variant:ident, $word:ty) => {
         #[doc = concat!("The words; panics unless they are `", stringify!($word), "`.")]
@@ -242,8 +246,26 @@ impl Vector {
         }
     }
 
+    /// Moves the first words to the places given, which ascend; `places[n] >= n` then.
+    pub(crate) fn spread(&mut self, places: &[usize]) {
+        // From the last on, so that no word is overwritten before it has moved.
+        let moves = || places.iter().enumerate().rev();
+        match self {
+            Vector::Bits(words) => {
+                let words = make_mut(words);
+                for (from, &to) in moves() {
+                    let value = bit(words, from);
+                    set_bit(words, to, value);
+                }
+            }
+            Vector::W2(words) => moves().for_each(|(from, &to)| move_word(words, from, to)),
+            Vector::W4(words) => moves().for_each(|(from, &to)| move_word(words, from, to)),
+            Vector::W8(words) => moves().for_each(|(from, &to)| move_word(words, from, to)),
+            Vector::W16(words) => moves().for_each(|(from, &to)| move_word(words, from, to)),
+        }
+    }
+
     /// Where the words lie: differs exactly if a copy was made.
-    #[cfg(test)]
     pub(crate) fn address(&self) -> usize {
         each_width!(self, words => words[..].as_ptr() as usize)
     }

@@ -1,4 +1,4 @@
-//! What tasks cost, measured on the runtime itself, for the lab and for `examples/tasks.rs`.
+//! What tasks cost, measured on the runtime itself, for the lab.
 //!
 //! Each function runs its own runtime and returns nanoseconds or counts; whoever calls repeats and
 //! picks. All work is checked: a lost task makes the function panic or wait, never look fast.

@@ -23,10 +23,12 @@
 //! (`docs/experiments/locks.md`); a quiet one has not been asked yet.
 
 use crate::lock::{Granted, Latch, Lock, Want};
+use crate::log::Lsn;
 use crate::manager::ParticipantId;
 use crate::planted;
 use halcyon_base::PartitionId;
 use halcyon_base::sync::Arc;
+use halcyon_base::sync::atomic::{AtomicU64, Ordering};
 use halcyon_store::Partition;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -51,6 +53,9 @@ pub(crate) struct Share {
 struct Core {
     id: PartitionId,
     lock: Lock,
+    /// Where the log ends that holds the last commit which changed the partition. Written under
+    /// the latch by the owner; read by whoever holds the lock or the latch.
+    changed: AtomicU64,
     root: root::Root,
 }
 
@@ -62,7 +67,10 @@ impl PartitionCell {
 
     /// As [`PartitionCell::new`] with `slot_count` reader slots, a power of two.
     pub fn with_slots(id: PartitionId, root: Partition, slot_count: usize) -> Self {
-        let core = Arc::new(Core { id, lock: Lock::new(slot_count), root: root::Root::new(root) });
+        let core = {
+            let lock = Lock::new(slot_count);
+            Arc::new(Core { id, lock, changed: AtomicU64::new(0), root: root::Root::new(root) })
+        };
         let share = |slot| {
             let core = Arc::clone(&core);
             Arc::new(Share { core, slot })
@@ -108,6 +116,12 @@ impl Share {
 
     pub(crate) fn latch(&self) -> CellLatch<'_> {
         CellLatch { lock: self.core.lock.latch(), core: &self.core }
+    }
+
+    /// Relaxed: the lock orders it as it orders the root.
+    #[inline]
+    fn changed(&self) -> Lsn {
+        Lsn(self.core.changed.load(Ordering::Relaxed))
     }
 
     /// Takes the partition shared if that is possible and fair: by the slot alone if nobody has
@@ -160,6 +174,12 @@ impl SharedGuard {
     /// For a reader whose place in the queue has been granted.
     pub(crate) fn granted(share: &Arc<Share>) -> Self {
         Self::made(share)
+    }
+
+    /// Where the log ends that holds what is read here.
+    #[inline]
+    pub(crate) fn changed(&self) -> Lsn {
+        self.share.changed()
     }
 
     /// Gives the lock back.
@@ -230,6 +250,11 @@ impl ExclusiveGuard {
     pub(crate) fn id(&self) -> PartitionId {
         self.share.id()
     }
+
+    /// Where the log ends that holds what was here before the owner came.
+    pub(crate) fn changed(&self) -> Lsn {
+        self.share.changed()
+    }
 }
 
 /// A guard on its way out, under the latch of its partition.
@@ -255,6 +280,11 @@ impl<'a> Releasing<'a> {
 
     pub(crate) fn root(&self) -> &Partition {
         self.access
+    }
+
+    /// Notes that the log holds the partition's last change up to `end`.
+    pub(crate) fn logged(&self, end: Lsn) {
+        self.latch.core.changed.store(end.0, Ordering::Relaxed);
     }
 }
 
@@ -319,6 +349,11 @@ pub(crate) struct CellLatch<'a> {
 }
 
 impl CellLatch<'_> {
+    /// Where the log ends that holds the last commit which changed the partition.
+    pub(crate) fn changed(&self) -> Lsn {
+        Lsn(self.core.changed.load(Ordering::Relaxed))
+    }
+
     /// A copy of the root, unless an owner has entered; it cannot enter while we hold the latch.
     pub(crate) fn free_root(&self) -> Option<Partition> {
         if self.lock.owner().is_some_and(|owner| owner.entered) {

@@ -21,8 +21,9 @@
 //! itself: that one sees its own partitions by [`crate::Transaction::root`].
 //! Source: DESIGN.md §5; copy-on-write snapshots without fork after HyPer.
 
-use crate::cell::PartitionCell;
+use crate::cell::{CellLatch, PartitionCell};
 use crate::event::{Event, WaitLimits, Waited};
+use crate::log::Lsn;
 use crate::manager::{AtRest, Manager, Participant};
 use halcyon_base::PartitionId;
 use halcyon_base::SqlState;
@@ -31,8 +32,9 @@ use halcyon_base::sync::{Arc, Mutex, hint};
 use halcyon_store::Partition;
 use std::fmt;
 
-/// Looks at an unfinished cut before sleeping: some twenty microseconds, several short statements.
-const SPINS: u32 = if cfg!(shuttle) { 1 } else { 400 };
+/// Looks at an unfinished cut before sleeping: some hundred microseconds. A pre-image takes its owner
+/// ten or twenty, and waking up from sleep as long again or, on a virtual machine, a hundred.
+const SPINS: u32 = if cfg!(shuttle) { 1 } else { 2_000 };
 
 /// Looks for a moment between transactions, each a little later after the one before: some ten
 /// microseconds in all.
@@ -118,13 +120,33 @@ pub fn cut(
     cells: &[Arc<PartitionCell>],
     limits: &WaitLimits<'_>,
 ) -> Result<Vec<triomphe::Arc<Partition>>, CutError> {
+    cut_noting(manager, cells, limits, |_| ()).map(|(roots, ())| roots)
+}
+
+/// As [`cut`], and calls `note` at the moment of the cut, with the end of the log that holds what
+/// is in the cut.
+///
+/// No transaction that changes one of `cells` is between its record in the log and its release
+/// then. `note` runs under the latches of all of them: it must be short, and must not lock or cut.
+pub fn cut_noting<R>(
+    manager: &Manager,
+    cells: &[Arc<PartitionCell>],
+    limits: &WaitLimits<'_>,
+    mut note: impl FnMut(Lsn) -> R,
+) -> Result<(Vec<triomphe::Arc<Partition>>, R), CutError> {
     let mut order: Vec<usize> = (0..cells.len()).collect();
     order.sort_unstable_by_key(|&position| cells[position].id);
     order.dedup_by_key(|position| cells[*position].id);
-    let (mut roots, pending) = match between_transactions(cells, &order) {
-        Some(roots) => (roots, None),
-        None => moment(manager, cells, &order),
+    let mut noted = None;
+    let mut note = |latches: &[CellLatch<'_>]| {
+        let changed = latches.iter().map(CellLatch::changed).max();
+        noted = Some(note(changed.unwrap_or_default()));
     };
+    let (mut roots, pending) = match between_transactions(cells, &order, &mut note) {
+        Some(roots) => (roots, None),
+        None => moment(manager, cells, &order, &mut note),
+    };
+    let noted = noted.expect("each of the two has noted");
     if let Some(pending) = pending {
         fulfil(&pending, limits)?;
         for (position, root) in pending.request.roots.lock().iter_mut().enumerate() {
@@ -140,8 +162,11 @@ pub fn cut(
         let found = by_id.binary_search_by_key(&cell.id, |&(id, _)| id);
         triomphe::Arc::clone(&by_id[found.expect("every cell was taken")].1)
     };
-    Ok(cells.iter().map(root_of).collect())
+    Ok((cells.iter().map(root_of).collect(), noted))
 }
+
+/// What is called at the moment of a cut.
+type Note<'a> = dyn FnMut(&[CellLatch<'_>]) + 'a;
 
 /// What a cut has left with owners.
 struct Pending {
@@ -155,6 +180,7 @@ struct Pending {
 fn between_transactions(
     cells: &[Arc<PartitionCell>],
     order: &[usize],
+    note: &mut Note<'_>,
 ) -> Option<Vec<Option<Partition>>> {
     for attempt in 0..FREE_MOMENT_LOOKS {
         for _ in 0..attempt * SPINS_BETWEEN_LOOKS {
@@ -167,6 +193,7 @@ fn between_transactions(
             roots[position].is_some()
         });
         if free {
+            note(&latches);
             return Some(roots);
         }
     }
@@ -178,8 +205,10 @@ fn moment(
     manager: &Manager,
     cells: &[Arc<PartitionCell>],
     order: &[usize],
+    note: &mut Note<'_>,
 ) -> (Vec<Option<Partition>>, Option<Pending>) {
     let latches: Vec<_> = order.iter().map(|&position| cells[position].latch()).collect();
+    note(&latches);
     let mut roots = vec![None; cells.len()];
     let mut owned = Vec::new();
     for (latch, &position) in latches.iter().zip(order) {

@@ -34,21 +34,33 @@
 //! This crate knows nothing of SQL, of catalogs and of plans.
 
 mod cell;
+mod checkpoint;
 mod cut;
 mod deadlock;
 mod event;
 mod lock;
+mod log;
 mod manager;
 #[doc(hidden)]
 pub mod planted;
+mod recovery;
+mod redo;
 mod transaction;
 mod undo;
 
 pub use cell::PartitionCell;
-pub use cut::{CutError, cut};
+pub use checkpoint::{CheckpointError, Contents, Pace, Written};
+pub use cut::{CutError, cut, cut_noting};
 pub use deadlock::{Deadlock, Wait};
 pub use event::{CancelToken, WaitLimits};
 pub use lock::Mode;
+pub use log::disk::{Disk, File, Storage};
+pub use log::reader::{Damage, LogEnd};
+pub use log::{Log, LogError, LogOptions, LogStatistics, Lsn};
 pub(crate) use manager::default_slots;
 pub use manager::{LockInfo, Manager, TransactionInfo, TransactionState};
-pub use transaction::{Isolation, LockError, LockHandle, Savepoint, Transaction};
+pub use recovery::{Progress, Recovered, recover};
+#[doc(hidden)]
+pub use redo::decode_any as decode_redo;
+pub use redo::{Malformed, sequence_payload};
+pub use transaction::{CatalogChange, Isolation, LockError, LockHandle, Savepoint, Transaction};

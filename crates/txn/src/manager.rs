@@ -16,6 +16,7 @@ use crate::cut::PendingCut;
 use crate::deadlock::WaitGraph;
 use crate::event::Event;
 use crate::lock::Mode;
+use crate::log::Log;
 use crate::transaction::{Body, Isolation, LockHandle, Seat, Transaction};
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -66,6 +67,8 @@ pub(crate) struct Center {
     pub(crate) waits: Mutex<WaitGraph>,
     participants: Mutex<Vec<Arc<Participant>>>,
     next_txn: AtomicU64,
+    /// Where commits are written down; nowhere in a database that lives in memory alone.
+    pub(crate) log: Option<Arc<Log>>,
 }
 
 /// The seats of one slot's sessions, in lines of their own.
@@ -91,12 +94,18 @@ impl Default for Manager {
 }
 
 impl Manager {
-    /// A manager without transactions.
+    /// A manager without transactions and without a log.
     pub fn new() -> Self {
+        Self::with_log(None)
+    }
+
+    /// A manager without transactions, whose commits are written to `log`.
+    pub fn with_log(log: Option<Arc<Log>>) -> Self {
         let center = Arc::new(Center {
             waits: Mutex::new(WaitGraph::default()),
             participants: Mutex::new(Vec::new()),
             next_txn: AtomicU64::new(1),
+            log,
         });
         let pool = |slot| {
             Arc::new(Pool {

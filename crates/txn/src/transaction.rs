@@ -16,9 +16,9 @@
 //!    transaction overwrite what was read and commit, and a cut then holds the second without the
 //!    first, which stands before it in every serial order.
 //!
-//! The order of a commit: hooks under the latches, release, shared locks, then pending cuts get their
-//! pre-images. What must be written before others may see it (a log) belongs before the release,
-//! what must be waited for (its durability) after it.
+//! The order of a commit: its record into the log and hooks under the latches, release, shared locks,
+//! then pending cuts get their pre-images. The caller waits for durability after all that, so nobody
+//! waits for a lock because somebody waits for the disk.
 //! Cost: begin and end take a pool's mutex each; a row change costs that of the partition plus the
 //! copy of its before-image. No allocation for small transactions once seats are warm
 //! (`tests/allocation.rs`). Figures: `examples/locks.rs`. Threads: one at a time.
@@ -28,8 +28,11 @@ use crate::cut::PendingCut;
 use crate::deadlock::{Deadlock, Waiting};
 use crate::event::{WaitLimits, Waited};
 use crate::lock::{Mode, Want};
+use crate::log::frame::Kind;
+use crate::log::{Log, LogError, Lsn, Payload};
 use crate::manager::{Participant, Pool, TransactionState};
 use crate::planted;
+use crate::redo::Redo;
 use crate::undo::{Mark, ROWS_BEFORE_ROOT_FRACTION, ROWS_BEFORE_ROOT_MIN, Roots, Undo};
 use arrow::array::ArrayRef;
 use halcyon_base::sync::Arc;
@@ -118,6 +121,17 @@ pub struct Savepoint {
     rollback_hooks: usize,
 }
 
+/// What a transaction makes of the catalog, which is bytes to this crate.
+#[derive(Default)]
+pub struct CatalogChange {
+    /// The catalog from the commit on.
+    pub catalog: Vec<u8>,
+    /// Partitions that exist from the commit on.
+    pub created: Vec<Arc<PartitionCell>>,
+    /// Partitions that do not exist any more. The transaction holds them exclusively.
+    pub dropped: Vec<PartitionId>,
+}
+
 type Hook = Box<dyn FnOnce() + Send>;
 
 /// A participant and its buffers.
@@ -128,6 +142,7 @@ pub(crate) struct Seat {
     releasing: Vec<ExclusiveGuard>,
     commit_hooks: Vec<Hook>,
     rollback_hooks: Vec<Hook>,
+    redo: Redo,
 }
 
 impl Seat {
@@ -138,6 +153,7 @@ impl Seat {
             releasing: Vec::new(),
             commit_hooks: Vec::new(),
             rollback_hooks: Vec::new(),
+            redo: Redo::default(),
         }
     }
 }
@@ -151,6 +167,8 @@ pub(crate) struct Body {
     /// Counts savepoints set and gone back to: a kept root makes row records unnecessary only
     /// until the next one.
     epoch: u32,
+    /// Where the log ends that holds what was read under locks that have been given back.
+    read: Lsn,
 }
 
 struct Held {
@@ -301,6 +319,7 @@ impl Body {
             }
             participant.publish_lock(LockHandle(position as u32), None);
             if let Hold::Shared(guard) = std::mem::replace(&mut held.hold, Hold::Released) {
+                self.read = self.read.max(guard.changed());
                 guard.release();
             }
         }
@@ -686,13 +705,51 @@ impl Transaction {
         self.seat().rollback_hooks.push(Box::new(hook));
     }
 
-    /// Makes all changes visible at one moment and gives all locks back.
-    pub fn commit(mut self) {
+    /// Makes all changes visible at one moment and gives all locks back: [`Transaction::try_commit`]
+    /// for managers without a log.
+    ///
+    /// Panics: if there is a log and it refuses the commit.
+    pub fn commit(self) {
+        self.try_commit(None).expect("without a log nothing refuses a commit");
+    }
+
+    /// Writes all changes to the log, if there is one, makes them visible at one moment and gives
+    /// all locks back. `catalog` is what the transaction makes of the catalog, if it changes it.
+    ///
+    /// Returns up to where the log must be durable before anybody may be told of the commit: it
+    /// holds the transaction's own changes and all that it has read of others'. [`Lsn`] 0 without
+    /// a log.
+    /// Errors: the log takes no commits; the transaction is rolled back.
+    pub fn try_commit(mut self, catalog: Option<CatalogChange>) -> Result<Lsn, LogError> {
         let mut seat = self.seat.take().expect(ENDED);
         seat.rouse_if_at_rest();
-        seat.rollback_hooks.clear();
-        seat.end();
+        let lsn = match &self.pool.center.log {
+            None => {
+                seat.rollback_hooks.clear();
+                seat.end(None)
+            }
+            Some(log) => {
+                let mut redo = std::mem::take(&mut seat.redo);
+                seat.encode(catalog.as_ref(), &mut redo);
+                let record = redo.encoder.finish();
+                if record.is_some()
+                    && let Err(refused) = log.admit()
+                {
+                    seat.redo = redo;
+                    self.seat = Some(seat);
+                    return Err(refused);
+                }
+                let record = record.map(|record| Payload::new(Kind::Commit, record));
+                seat.rollback_hooks.clear();
+                let lsn = seat.end(record.as_ref().map(|record| (&**log, record)));
+                drop(record);
+                redo.clear();
+                seat.redo = redo;
+                lsn
+            }
+        };
         self.pool.give_back(seat);
+        Ok(lsn)
     }
 
     /// Undoes all changes and gives all locks back.
@@ -717,7 +774,7 @@ impl Drop for Transaction {
         for hook in seat.rollback_hooks.drain(..).rev() {
             hook();
         }
-        seat.end();
+        seat.end(None);
         self.pool.give_back(seat);
     }
 }
@@ -833,9 +890,39 @@ impl Seat {
         if left { Err(error) } else { Ok(()) }
     }
 
-    /// Gives everything back and makes the seat ready for the next transaction.
-    fn end(&mut self) {
-        let Seat { participant, body, releasing, commit_hooks, rollback_hooks } = self;
+    /// Makes the record of what has changed.
+    fn encode(&self, catalog: Option<&CatalogChange>, redo: &mut Redo) {
+        redo.encoder.begin(catalog.map(|change| change.catalog.as_slice()));
+        let (created, dropped) = match catalog {
+            Some(change) => (change.created.as_slice(), change.dropped.as_slice()),
+            None => (&[][..], &[][..]),
+        };
+        let body = self.body.as_ref().expect("roused before");
+        for (position, held) in body.held.iter().enumerate() {
+            let Hold::Exclusive(guard) = &held.hold else {
+                continue;
+            };
+            let id = held.partition;
+            if !dropped.contains(&id) && !created.iter().any(|cell| cell.id == id) {
+                body.undo.redo(position as u32, id, guard, redo);
+            }
+        }
+        for cell in created {
+            match body.find(cell.id) {
+                Some(handle) => redo.whole(cell.id, body.root(handle)),
+                None => {
+                    let root = cell.latch().free_root();
+                    redo.whole(cell.id, &root.expect("nobody else knows a new partition"));
+                }
+            }
+        }
+        dropped.iter().for_each(|&id| redo.encoder.drop(id));
+    }
+
+    /// Gives everything back and makes the seat ready for the next transaction. Returns up to
+    /// where the log holds what it has changed and read.
+    fn end(&mut self, log: Option<(&Log, &Payload<'_>)>) -> Lsn {
+        let Seat { participant, body, releasing, commit_hooks, rollback_hooks, .. } = self;
         let body = body.as_mut().expect("a transaction ends with its body at hand");
         debug_assert!(rollback_hooks.is_empty());
         if planted::is(planted::READ_LOCKS_FIRST) {
@@ -845,22 +932,30 @@ impl Seat {
             if matches!(held.hold, Hold::Exclusive(_)) {
                 participant.publish_lock(LockHandle(position as u32), None);
                 if let Hold::Exclusive(guard) = std::mem::replace(&mut held.hold, Hold::Released) {
+                    body.read = body.read.max(guard.changed());
                     releasing.push(guard);
                 }
             }
         }
         if releasing.is_empty() {
             // A reader: nothing becomes visible, and no cut can be pending here.
+            assert!(log.is_none(), "whoever changes something holds it exclusively");
             commit_hooks.drain(..).for_each(|hook| hook());
             body.release_shared(participant);
+            let read = body.read;
             body.clear();
             participant.publish_end();
-            return;
+            return read;
         }
         if releasing.len() > 1 {
             releasing.sort_unstable_by_key(ExclusiveGuard::id);
         }
+        let mut end = Lsn::default();
         let cuts = release_together(releasing, |latched| {
+            if let Some((log, record)) = log {
+                end = log.append_commit(record);
+                latched.iter().for_each(|releasing| releasing.logged(end));
+            }
             for hook in commit_hooks.drain(..) {
                 hook();
             }
@@ -874,8 +969,10 @@ impl Seat {
             let pre_image = body.undo.pre_image(position as u32, &now);
             cut.deliver(pre_image);
         }
+        end = end.max(body.read);
         body.clear();
         participant.publish_end();
+        end
     }
 }
 
@@ -912,5 +1009,6 @@ impl Body {
         self.exclusive_count = 0;
         self.undo.clear();
         self.epoch = 0;
+        self.read = Lsn::default();
     }
 }

@@ -12,7 +12,8 @@
 //! Cost: recording O(changed values); undoing O(records), or O(1) per kept root.
 
 use crate::planted;
-use halcyon_base::RowId;
+use crate::redo::{Encoder, Redo};
+use halcyon_base::{PartitionId, RowId};
 use halcyon_store::{Partition, RowRef, ValueRef};
 
 /// Row records of one statement and partition before its root is kept, in a small partition.
@@ -246,6 +247,74 @@ impl Undo {
             Change::Deleted(row) => root.insert_at(*row, values),
             Change::Kept(before) => *root = Partition::clone(before),
         }
+    }
+
+    /// Tells `out` what the transaction has made of `held`, whose root is `now`.
+    pub(crate) fn redo(&self, held: u32, partition: PartitionId, now: &Partition, out: &mut Redo) {
+        let own = || self.records.iter().enumerate().filter(|(_, record)| record.held == held);
+        if own().any(|(_, record)| matches!(record.change, Change::Kept(_))) {
+            return out.difference(partition, &self.pre_image(held, now), now);
+        }
+        out.rows.clear();
+        out.rows.extend(own().map(|(position, record)| {
+            let row = match record.change {
+                Change::Inserted(row) | Change::Updated(row) | Change::Deleted(row) => row,
+                Change::Kept(_) => unreachable!("looked for above"),
+            };
+            (row, position as u32)
+        }));
+        if out.rows.is_empty() {
+            return;
+        }
+        out.rows.sort_unstable();
+        out.encoder.change(partition, now.schema());
+        let Redo { encoder, rows, columns } = out;
+        for changes in rows.chunk_by(|one, next| one.0 == next.0) {
+            self.redo_row(changes, now, encoder, columns);
+        }
+        out.encoder.end();
+    }
+
+    /// One row, given its records in order. It is there now or not, and was there before unless
+    /// its first record is its insertion.
+    fn redo_row(
+        &self,
+        changes: &[(RowId, u32)],
+        now: &Partition,
+        out: &mut Encoder,
+        columns: &mut Vec<u16>,
+    ) {
+        let row = changes[0].0;
+        let change = |position: u32| &self.records[position as usize].change;
+        let was = !matches!(change(changes[0].1), Change::Inserted(_));
+        let updates =
+            |&(_, position): &(RowId, u32)| matches!(change(position), Change::Updated(_));
+        match now.row(row) {
+            Some(_) if was && changes.iter().all(updates) => {
+                columns.clear();
+                for &(_, position) in changes {
+                    columns.extend_from_slice(self.columns_of(position as usize));
+                }
+                if changes.len() > 1 {
+                    columns.sort_unstable();
+                    columns.dedup();
+                }
+                out.update(row, columns, now);
+            }
+            Some(values) => {
+                if was {
+                    out.delete(row);
+                }
+                out.insert(row, values.values());
+            }
+            None if was => out.delete(row),
+            None => {}
+        }
+    }
+
+    fn columns_of(&self, position: usize) -> &[u16] {
+        let end = self.records.get(position + 1).map_or(self.columns.len(), |r| r.before.columns);
+        &self.columns[self.records[position].before.columns..end]
     }
 
     fn truncate(&mut self, mark: Mark) {

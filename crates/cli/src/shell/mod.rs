@@ -64,9 +64,13 @@ pub struct Options {
 
 /// Runs the shell as `options` say.
 pub fn run(options: &Options) -> ExitCode {
-    let backend: Box<dyn Backend> = match &options.connect {
-        None => Box::new(Embedded::new(&Database::in_memory())),
-        Some(url) => match Remote::connect(url) {
+    let backend: Box<dyn Backend> = match (&options.connect, &options.data) {
+        (None, None) => Box::new(Embedded::new(&Database::in_memory())),
+        (None, Some(folder)) => match crate::data::open(folder) {
+            Ok(database) => Box::new(Embedded::new(&database)),
+            Err(code) => return code,
+        },
+        (Some(url), _) => match Remote::connect(url) {
             Ok(remote) => Box::new(remote),
             Err(error) => {
                 eprint!("{}", error.show(""));

@@ -1,7 +1,6 @@
 //! CREATE, ALTER and DROP SEQUENCE, and the sequences of SERIAL and identity columns.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, ObjectName, SequenceOptions as AstOption, UnaryOperator, Value, ValueWithSpan,
@@ -11,6 +10,7 @@ use halcyon_base::ids::TableId;
 use super::{DdlContext, parts, sql_type};
 use crate::catalog::{Relation, Sequence, SequenceOptions, Table};
 use crate::error::{Result, SqlError, SqlState};
+use crate::sequence::Position;
 use crate::types::SqlType;
 
 /// What a statement says about a sequence; `None` means it does not say.
@@ -153,7 +153,7 @@ pub(super) fn new(
         schema: schema.to_owned(),
         name: name.to_owned(),
         options,
-        last: Arc::new(AtomicI64::new(options.before_first())),
+        position: Position::new(&cx.catalog.ids, options.before_first()),
         owned_by,
         owner: cx.user().to_owned(),
         grants: Vec::new(),
@@ -194,10 +194,10 @@ pub(super) fn alter(
     let last = match wish.restart {
         Some(at) => at.unwrap_or(options.start).wrapping_sub(options.increment),
         None if !sequence.is_called() => options.before_first(),
-        None => sequence.last.load(Ordering::Relaxed),
+        None => sequence.position.last(),
     };
     // A place of its own: if the statement is undone, the old sequence has not moved.
-    changed.last = Arc::new(AtomicI64::new(last));
+    changed.position = Position::new(&cx.catalog.ids, last);
     changed.options = options;
     changed.owned_by = owner;
     let name = changed.name.clone();
@@ -232,7 +232,7 @@ pub(super) fn restart_of_table(cx: &mut DdlContext<'_>, table: &Table) {
     for name in of_table(cx, table, None) {
         if let Some(Relation::Sequence(sequence)) = cx.catalog.remove(&table.schema, &name) {
             let mut fresh = (*sequence).clone();
-            fresh.last = Arc::new(AtomicI64::new(fresh.options.before_first()));
+            fresh.position = Position::new(&cx.catalog.ids, fresh.options.before_first());
             cx.catalog.put(&table.schema, &name, Relation::Sequence(Arc::new(fresh)));
         }
     }

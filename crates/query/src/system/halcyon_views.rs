@@ -55,6 +55,15 @@ pub(crate) const TABLES: &[Def] = &[
         fill: memory_rows,
     },
     Def {
+        name: "log",
+        columns: &[
+            ("end_lsn", Text), ("durable_lsn", Text), ("checkpoint_lsn", Text), ("bytes", Int8),
+            ("files", Int8), ("commits", Int8), ("syncs", Int8), ("sync_ms", Float8),
+            ("checkpointed", Time), ("error", Text),
+        ],
+        fill: log,
+    },
+    Def {
         name: "settings",
         columns: &[
             ("name", Text), ("value", Text), ("default_value", Text), ("unit", Text), ("type", Text),
@@ -133,6 +142,14 @@ fn memory_rows(context: &Context, rows: &mut Rows) {
                 }
             }
         }
+    }
+}
+
+fn log(context: &Context, rows: &mut Rows) {
+    if let Some(log) = context.live.log() {
+        row!(rows;
+            log.end, log.durable, log.checkpoint, log.bytes, log.files, log.commits, log.syncs,
+            log.sync_ms, log.checkpoint_us, log.error);
     }
 }
 

@@ -21,6 +21,8 @@ pub trait Live: Send + Sync {
     fn locks(&self) -> Vec<LockRow>;
     /// Transactions under way.
     fn transactions(&self) -> Vec<TransactionRow>;
+    /// The redo log; `None` for a database that lives in memory alone.
+    fn log(&self) -> Option<LogRow>;
     /// Settings as the asking session has them.
     fn settings(&self) -> Vec<SettingRow>;
     /// Roots of a table's partitions as last committed, in partition order.
@@ -112,6 +114,31 @@ pub struct LockRow {
     pub exclusive: bool,
     /// Held or awaited.
     pub granted: bool,
+}
+
+/// The redo log.
+#[derive(Clone, Debug, Default)]
+pub struct LogRow {
+    /// Where the next record goes.
+    pub end: String,
+    /// Everything before is durable.
+    pub durable: String,
+    /// Where the last checkpoint's cut was.
+    pub checkpoint: String,
+    /// Bytes of the log behind that.
+    pub bytes: u64,
+    /// Its files.
+    pub files: u64,
+    /// Commits since the start.
+    pub commits: u64,
+    /// How often a batch of them was written and synced.
+    pub syncs: u64,
+    /// Time that took, in milliseconds.
+    pub sync_ms: f64,
+    /// When the last checkpoint of this process was done.
+    pub checkpoint_us: Option<i64>,
+    /// Why no commits are taken, if that is so.
+    pub error: Option<String>,
 }
 
 /// A transaction under way.

@@ -23,7 +23,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::catalog::TableProvider;
@@ -35,7 +34,9 @@ use crate::exec::SessionVars;
 
 pub(crate) use describe::quote_ident;
 pub use functions::{function, functions, is_known as is_function};
-pub use live::{Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow};
+pub use live::{
+    Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
+};
 pub use rewrite::rewrite;
 
 use objects::{Object, Objects, System};
@@ -142,7 +143,7 @@ impl Context {
 
     /// The last value a sequence gave out; `None` before the first.
     fn last_value(&self, sequence: &Sequence) -> Option<i64> {
-        let last = sequence.last.load(Ordering::Relaxed);
+        let last = sequence.position.last();
         let before = sequence.options.start.checked_sub(sequence.options.increment);
         (Some(last) != before).then_some(last)
     }

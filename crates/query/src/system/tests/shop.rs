@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 
 use arrow::datatypes::Schema as ArrowSchema;
 use halcyon_base::ids::{IndexId, PartitionId, TableId};
@@ -68,6 +67,10 @@ struct Engine {
 }
 
 impl Live for Engine {
+    fn log(&self) -> Option<crate::system::LogRow> {
+        None
+    }
+
     fn version(&self) -> String {
         "Halcyon test".to_owned()
     }
@@ -256,7 +259,7 @@ fn sequence(oid: u32, schema: &str, name: &str, start: i64, max: i64) -> Sequenc
         schema: schema.to_owned(),
         name: name.to_owned(),
         options: SequenceOptions { start, increment: 1, min: 1, max, cycle: false },
-        last: Arc::new(AtomicI64::new(start - 1)),
+        position: crate::sequence::Position::new(&Default::default(), start - 1),
         owned_by: None,
         owner: "halcyon".to_owned(),
         grants: Vec::new(),

@@ -1,0 +1,329 @@
+//! A server that is killed again and again, and what its clients were told.
+//!
+//! Each round starts `halcyon serve --data`, runs transfers between accounts in four sessions,
+//! tables being made and dropped, a sequence and checkpoints, and ends the process by SIGKILL at a
+//! random moment; some rounds kill it while it recovers. What was acknowledged is noted here, in
+//! another process. After the restart:
+//! 1. every acknowledged transfer is there (of the session with `synchronous_commit = off`, all up
+//!    to some number), and no other but the one that was under way;
+//! 2. each balance is what the transfers make of it, so no transaction is there in part;
+//! 3. every acknowledged table is there, with its row; a table without its row never is;
+//! 4. no value of the sequence is handed out twice;
+//! 5. `halcyon check` finds nothing.
+//!
+//! `HALCYON_TORTURE_ROUNDS` sets how many rounds (15), `HALCYON_TORTURE_SEED` the choices.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, NoTls};
+
+const HALCYON: &str = env!("CARGO_BIN_EXE_halcyon");
+const ACCOUNTS: u64 = 40;
+const START: i64 = 1000;
+const SESSIONS: usize = 4;
+/// The session that does not wait for its commits.
+const CARELESS: usize = 3;
+
+/// What clients were told.
+#[derive(Default)]
+struct Told {
+    /// Transfers by session; their numbers are dense, from 1.
+    transfers: [i64; SESSIONS],
+    /// Numbers of tables made and not dropped, or about to be dropped.
+    tables: BTreeSet<i64>,
+    /// Tables whose DROP was sent and whose answer did not come.
+    dropping: BTreeSet<i64>,
+    next_table: i64,
+    sequence: i64,
+}
+
+/// xorshift: what happens when differs from run to run anyway.
+struct Choices(u64);
+
+impl Choices {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+struct Server {
+    child: Child,
+    address: String,
+    /// What it prints has a reader until it ends.
+    _output: BufReader<ChildStdout>,
+}
+
+fn spawn(folder: &Path) -> Child {
+    let folder = folder.to_str().expect("a plain path");
+    Command::new(HALCYON)
+        .args(["serve", "--listen", "127.0.0.1:0", "--data", folder])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the server starts")
+}
+
+impl Server {
+    fn start(folder: &Path) -> Server {
+        let mut child = spawn(folder);
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("the server speaks");
+        let address = line.trim().rsplit(' ').next().expect("an address").to_owned();
+        assert!(line.starts_with("ready after"), "the server says {line:?}");
+        Server { child, address, _output: output }
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it was started here");
+    }
+
+    async fn connect(&self) -> Client {
+        let (host, port) = self.address.rsplit_once(':').expect("host and port");
+        let config = format!("host={host} port={port} user=halcyon dbname=halcyon");
+        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("a server");
+        tokio::spawn(async move {
+            // It ends when the server is killed.
+            let _ = connection.await;
+        });
+        client
+    }
+}
+
+type Gone = tokio_postgres::Error;
+
+async fn transfers(
+    client: Client,
+    session: usize,
+    told: Arc<Mutex<Told>>,
+    seed: u64,
+) -> Result<(), Gone> {
+    let mut choices = Choices(seed | 1);
+    if session == CARELESS {
+        client.batch_execute("SET synchronous_commit = off").await?;
+    }
+    let row = client
+        .query_one(
+            &format!("SELECT coalesce(max(number), 0) FROM transfer WHERE session = {session}"),
+            &[],
+        )
+        .await?;
+    let mut number: i64 = row.get(0);
+    loop {
+        number += 1;
+        let (from, to) = (choices.below(ACCOUNTS), choices.below(ACCOUNTS));
+        let amount = choices.below(50) as i64;
+        let statements = format!(
+            "BEGIN; UPDATE account SET balance = balance - {amount} WHERE id = {from};
+             UPDATE account SET balance = balance + {amount} WHERE id = {to};
+             INSERT INTO transfer VALUES ({session}, {number}, {from}, {to}, {amount}); COMMIT"
+        );
+        match client.batch_execute(&statements).await {
+            Ok(()) => told.lock().expect("unpoisoned").transfers[session] = number,
+            // A victim of a deadlock: nothing of it is there.
+            Err(error) if error.code().is_some_and(|code| code.code() == "40P01") => {
+                client.batch_execute("ROLLBACK").await?;
+                number -= 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn tables(client: Client, told: Arc<Mutex<Told>>, seed: u64) -> Result<(), Gone> {
+    let mut choices = Choices(seed | 1);
+    loop {
+        let number = {
+            let mut told = told.lock().expect("unpoisoned");
+            told.next_table += 1;
+            told.next_table
+        };
+        let made = format!(
+            "BEGIN; CREATE TABLE made_{number} (id SERIAL PRIMARY KEY, v INT);
+             INSERT INTO made_{number} (v) VALUES ({number}); COMMIT"
+        );
+        client.batch_execute(&made).await?;
+        told.lock().expect("unpoisoned").tables.insert(number);
+        let value: i64 = client.query_one("SELECT nextval('counter')", &[]).await?.get(0);
+        {
+            let mut told = told.lock().expect("unpoisoned");
+            assert!(value > told.sequence, "the sequence gave {value} after {}", told.sequence);
+            told.sequence = value;
+        }
+        match choices.below(4) {
+            0 => client.batch_execute("CHECKPOINT").await?,
+            1 => {
+                client
+                    .batch_execute(&format!(
+                        "TRUNCATE made_{number} ; INSERT INTO made_{number} (v) VALUES ({number})"
+                    ))
+                    .await?
+            }
+            2 => {
+                told.lock().expect("unpoisoned").dropping.insert(number);
+                client.batch_execute(&format!("DROP TABLE made_{number}")).await?;
+                let mut told = told.lock().expect("unpoisoned");
+                told.tables.remove(&number);
+                told.dropping.remove(&number);
+            }
+            _ => {
+                client
+                    .batch_execute(&format!("ALTER TABLE made_{number} ADD COLUMN w INT DEFAULT 1"))
+                    .await?
+            }
+        }
+    }
+}
+
+async fn number(client: &Client, query: &str) -> i64 {
+    let query = format!("SELECT ({query})::bigint");
+    client.query_one(&query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error}")).get(0)
+}
+
+/// Whether the database is what was told.
+async fn verify(client: &Client, told: &mut Told) {
+    for session in 0..SESSIONS {
+        let of = format!("FROM transfer WHERE session = {session}");
+        let last = number(client, &format!("SELECT coalesce(max(number), 0) {of}")).await;
+        let count = number(client, &format!("SELECT count(*) {of}")).await;
+        assert_eq!(count, last, "session {session} has a gap");
+        let acknowledged = told.transfers[session];
+        assert!(last <= acknowledged + 1, "session {session} has {last}, told was {acknowledged}");
+        assert!(
+            last >= acknowledged || session == CARELESS,
+            "session {session} lost a transfer: {last} are there, {acknowledged} were acknowledged"
+        );
+        told.transfers[session] = last;
+    }
+    let wrong = number(
+        client,
+        &format!(
+            "SELECT count(*) FROM account a WHERE balance <> {START}
+             + (SELECT coalesce(sum(amount), 0) FROM transfer t WHERE t.target = a.id)
+             - (SELECT coalesce(sum(amount), 0) FROM transfer t WHERE t.source = a.id)"
+        ),
+    )
+    .await;
+    assert_eq!(wrong, 0, "balances that the transfers do not explain");
+    let total = number(client, "SELECT sum(balance) FROM account").await;
+    assert_eq!(total, START * ACCOUNTS as i64);
+    let rows = client
+        .query(
+            "SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'made%'",
+            &[],
+        )
+        .await
+        .expect("a query");
+    let found: BTreeSet<i64> = rows
+        .iter()
+        .map(|row| row.get::<_, String>(0)["made_".len()..].parse().expect("a number"))
+        .collect();
+    for table in &told.tables {
+        let known = found.contains(table) || told.dropping.contains(table);
+        assert!(known, "table made_{table} is lost");
+    }
+    for table in &found {
+        assert!(told.tables.contains(table) || *table == told.next_table, "made_{table} is back");
+        let rows = number(client, &format!("SELECT count(*) FROM made_{table}")).await;
+        // Between TRUNCATE and INSERT, which are two transactions, there is none.
+        assert!(rows == 1 || (rows == 0 && *table == told.next_table), "made_{table} has {rows}");
+    }
+    told.tables = found;
+    told.dropping.clear();
+}
+
+fn parameter(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What failed is worth a look.
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_outlives_the_process() {
+    let rounds = parameter("HALCYON_TORTURE_ROUNDS", 15);
+    let seed = parameter("HALCYON_TORTURE_SEED", u64::from(std::process::id()) << 20 | 1);
+    println!("HALCYON_TORTURE_SEED={seed}");
+    let mut choices = Choices(seed | 1);
+    let folder = std::env::temp_dir().join(format!("halcyon-torture-{}", std::process::id()));
+    let folder = Folder(folder);
+    println!("{}", folder.0.display());
+    let runtime = Runtime::new().expect("threads");
+    let told = Arc::new(Mutex::new(Told::default()));
+    let server = Server::start(&folder.0);
+    runtime.block_on(async {
+        let setup = format!(
+            "CREATE TABLE account (id INT PRIMARY KEY, balance BIGINT)
+                 WITH (partition_by = 'id', partitions = 4);
+             CREATE TABLE transfer (session INT, number BIGINT, source INT, target INT,
+                 amount BIGINT, PRIMARY KEY (session, number))
+                 WITH (partition_by = 'session', partitions = 4);
+             CREATE SEQUENCE counter;
+             INSERT INTO account SELECT n, {START} FROM generate_series(0, {}) n",
+            ACCOUNTS - 1
+        );
+        server.connect().await.batch_execute(&setup).await.expect("tables are made");
+    });
+    server.kill();
+    let (mut acknowledged, mut recoveries_killed) = (0, 0);
+    for round in 0..rounds {
+        if choices.below(3) == 0 {
+            // Killed before it is ready, most likely.
+            let mut child = spawn(&folder.0);
+            std::thread::sleep(Duration::from_millis(choices.below(60)));
+            child.kill().expect("it runs");
+            child.wait().expect("it was started here");
+            recoveries_killed += 1;
+        }
+        if choices.below(3) == 0 {
+            let checked = Command::new(HALCYON)
+                .args(["check", "--data", folder.0.to_str().expect("a plain path")])
+                .output()
+                .expect("it runs");
+            assert!(checked.status.success(), "round {round}: {checked:?}");
+        }
+        let server = Server::start(&folder.0);
+        runtime.block_on(async {
+            let client = server.connect().await;
+            let mut now = std::mem::take(&mut *told.lock().expect("unpoisoned"));
+            verify(&client, &mut now).await;
+            acknowledged = now.transfers.iter().sum();
+            *told.lock().expect("unpoisoned") = now;
+            let mut work: Vec<JoinHandle<Result<(), Gone>>> = Vec::new();
+            for session in 0..SESSIONS {
+                let client = server.connect().await;
+                let seed = choices.below(u64::MAX);
+                work.push(tokio::spawn(transfers(client, session, told.clone(), seed)));
+            }
+            let seed = choices.below(u64::MAX);
+            work.push(tokio::spawn(tables(server.connect().await, told.clone(), seed)));
+            tokio::time::sleep(Duration::from_millis(30 + choices.below(600))).await;
+            server.kill();
+            for work in work {
+                let error =
+                    work.await.expect("no session finds a fault").expect_err("it was killed");
+                assert!(error.is_closed() || error.code().is_none(), "round {round}: {error:?}");
+            }
+        });
+    }
+    println!("{rounds} rounds, {acknowledged} transfers, {recoveries_killed} recoveries killed");
+    assert!(acknowledged > rounds as i64, "hardly anything was done");
+}

@@ -1,0 +1,149 @@
+//! Checkpoints and backups: the whole database as of one moment, while transactions go on.
+//!
+//! The moment is that of a cut through all partitions and the catalog's lock. Under the latches of all
+//! of them nobody is between writing a record and showing its changes, so where the log ends then
+//! is exactly what the cut holds.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::stored;
+use halcyon_txn::{
+    CancelToken, CheckpointError, Contents, CutError, Disk, Lsn, Pace, PartitionCell, WaitLimits,
+    cut_noting,
+};
+
+use crate::database::Shared;
+use crate::durable::{Checkpointed, Durable, io_error, log_error};
+
+/// How often it is looked whether a checkpoint is due.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Everything as of now.
+fn contents(shared: &Shared, durable: &Durable) -> Result<Contents> {
+    let cancel = CancelToken::new();
+    let limits = WaitLimits { timeout: None, cancel: &cancel };
+    loop {
+        let catalog = shared.catalog();
+        let tables = catalog.tables.values().flat_map(|table| &table.cells);
+        let cells: Vec<Arc<PartitionCell>> = tables.chain([&shared.ddl]).cloned().collect();
+        let note = |_| (durable.log.end(), shared.version());
+        let (mut roots, (lsn, version)) = cut_noting(&shared.manager, &cells, &limits, note)
+            .map_err(|error| match error {
+                CutError::Timeout | CutError::Cancelled => unreachable!("nobody ends this wait"),
+            })?;
+        if version != catalog.version {
+            continue;
+        }
+        roots.pop();
+        durable.log.wait(lsn).map_err(log_error)?;
+        // Sequences are outside of transactions: what stands before the cut in the log is in what
+        // they say now, and what stands behind it is read again.
+        let bytes = stored::encode(&catalog);
+        let partitions = cells.iter().map(|cell| cell.id).zip(roots).collect();
+        return Ok(Contents { id: durable.id, lsn, catalog: bytes, partitions });
+    }
+}
+
+/// Writes a checkpoint and lets go of the log before it.
+pub(crate) fn checkpoint(shared: &Shared, pace: &Pace) -> Result<()> {
+    let Some(durable) = &shared.durable else {
+        return Ok(());
+    };
+    let _writing = durable.writing.lock();
+    let began = Instant::now();
+    let contents = contents(shared, durable)?;
+    let lsn = contents.lsn;
+    let written = contents.write(&*durable.storage, pace).map_err(checkpoint_error)?;
+    let wall_us = Some(halcyon_base::clock::wall_us());
+    *durable.last.lock() = Checkpointed { lsn, at: Instant::now(), wall_us };
+    let (seconds, bytes) = (began.elapsed().as_secs_f64(), written.bytes);
+    tracing::info!(%lsn, bytes, rows = written.rows, seconds, "checkpoint written");
+    durable.log.drop_before(lsn).map_err(|error| io_error("log", &error))
+}
+
+/// Writes everything as of now into a folder of its own.
+pub(crate) fn backup(shared: &Shared, folder: &Path) -> Result<()> {
+    let Some(durable) = &shared.durable else {
+        return Err(SqlError::unsupported("a backup of a database that lives in memory alone")
+            .hint("Open it with a data folder, or export it."));
+    };
+    let shown = folder.display().to_string();
+    fs::create_dir_all(folder).map_err(|error| io_error(&shown, &error))?;
+    let mut entries = fs::read_dir(folder).map_err(|error| io_error(&shown, &error))?;
+    if entries.next().is_some() {
+        let message = format!("folder {shown} is not empty");
+        return Err(SqlError::new(SqlState::DUPLICATE_FILE, message));
+    }
+    let contents = contents(shared, durable)?;
+    contents.write(&Disk::new(folder), &Pace::default()).map_err(checkpoint_error)?;
+    // By its lock file a folder is known as a database's.
+    let lock = folder.join(crate::durable::LOCK);
+    fs::File::create(&lock)
+        .map(|_| ())
+        .map_err(|error| io_error(&lock.display().to_string(), &error))
+}
+
+fn checkpoint_error(error: CheckpointError) -> SqlError {
+    match error {
+        CheckpointError::Io { path, error } => io_error(&path, &error),
+        CheckpointError::Stopped => {
+            SqlError::new(SqlState::QUERY_CANCELED, "the checkpoint was given up")
+        }
+    }
+}
+
+/// Starts the thread that keeps the log short, for as long as the database is there.
+pub(crate) fn keep_short(shared: &Arc<Shared>) {
+    let shared = Arc::downgrade(shared);
+    let thread = thread::Builder::new().name("checkpointer".into());
+    if let Err(error) = thread.spawn(move || watch(&shared)) {
+        tracing::error!(%error, "there are no checkpoints but those that are asked for");
+    }
+}
+
+fn watch(shared: &Weak<Shared>) {
+    let mut failed: Option<Instant> = None;
+    loop {
+        thread::sleep(TICK);
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        let Some(durable) = &shared.durable else {
+            return;
+        };
+        if durable.stop.load(Ordering::Relaxed) || durable.log.failure().is_some() {
+            continue;
+        }
+        if let Err(error) = durable.log.prepare() {
+            tracing::warn!(%error, "the next log file is not made in advance");
+        }
+        // What has failed is not tried again at once.
+        let pause = shared.options.checkpoint_timeout.min(Duration::from_secs(60));
+        if failed.is_some_and(|at| at.elapsed() < pause) || !is_due(&shared, durable) {
+            continue;
+        }
+        let bytes_per_s = shared.options.checkpoint_bytes_per_s;
+        let pace = Pace { bytes_per_s, stop: durable.stop.clone() };
+        failed = match checkpoint(&shared, &pace) {
+            Ok(()) => None,
+            Err(error) => {
+                tracing::error!(error = error.message(), "no checkpoint was written");
+                Some(Instant::now())
+            }
+        };
+    }
+}
+
+fn is_due(shared: &Shared, durable: &Durable) -> bool {
+    let last = *durable.last.lock();
+    let Lsn(end) = durable.log.end();
+    let bytes = end.saturating_sub(last.lsn.0);
+    let late = last.at.elapsed() >= shared.options.checkpoint_timeout;
+    bytes > 0 && (late || bytes >= shared.options.max_wal_size)
+}

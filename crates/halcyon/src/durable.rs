@@ -1,0 +1,377 @@
+//! A database that outlives its process: a folder with checkpoints and the log behind them.
+//!
+//! Invariants:
+//! 1. Whoever opens the folder holds its lock file, so that nobody else writes there.
+//! 2. What a commit makes of the catalog is in its record, with the partitions that come and go;
+//!    so recovery finds a partition for every id that the catalog names, and none besides.
+//! 3. Nobody is told of anything, not even of rows that were read, before the log that holds it is
+//!    durable; unless `synchronous_commit` is off for who asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use halcyon_base::ids::PartitionId;
+use halcyon_query::catalog::{Catalog, Table};
+use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::stored;
+use halcyon_store::{IndexDef, Partition};
+use halcyon_txn::{
+    CatalogChange, Contents, Damage, Disk, Log, LogError, LogOptions, Lsn, Pace, PartitionCell,
+    Progress, Recovered, Storage, recover,
+};
+use parking_lot::Mutex;
+
+/// Kept locked by the process that has the database open.
+pub(crate) const LOCK: &str = "LOCK";
+/// How long another process that has the database open is waited for.
+const CLOSING: Duration = Duration::from_secs(1);
+/// Where the log of a new database begins. Not 0, which means nothing.
+const FIRST: Lsn = Lsn(64);
+
+/// How far opening a database is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Reading the checkpoint: bytes done, and in all.
+    Checkpoint(u64, u64),
+    /// Doing the log again: bytes done.
+    Log(u64),
+    /// Building indexes: partitions done, and in all.
+    Indexes(u64, u64),
+}
+
+/// What opening a database came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Bytes of the checkpoint.
+    pub checkpoint_bytes: u64,
+    /// Bytes of the log behind it.
+    pub log_bytes: u64,
+    /// Commits done again.
+    pub commits: u64,
+    /// Whether the log ended in something unfinished, which nobody had been promised.
+    pub torn: bool,
+    /// Time that reading the checkpoint took.
+    pub loading: Duration,
+    /// Time that doing the log again took.
+    pub replaying: Duration,
+    /// Time that building indexes took.
+    pub indexing: Duration,
+}
+
+/// What a database has that is kept on disk.
+pub(crate) struct Durable {
+    pub log: Arc<Log>,
+    pub storage: Arc<dyn Storage>,
+    pub id: u128,
+    pub opened: Opened,
+    /// Held while a checkpoint is written.
+    pub writing: Mutex<()>,
+    /// The one that was the last.
+    pub last: Mutex<Checkpointed>,
+    /// Gives checkpoints in the background up.
+    pub stop: Arc<AtomicBool>,
+    /// Locked until this is dropped; None on a simulated disk.
+    _lock: Option<fs::File>,
+}
+
+/// The last checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checkpointed {
+    pub lsn: Lsn,
+    pub at: Instant,
+    /// Microseconds since 1970; None if an earlier process wrote it.
+    pub wall_us: Option<i64>,
+}
+
+impl Drop for Durable {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.log.close();
+    }
+}
+
+/// A database as it was found, ready to be used.
+pub(crate) struct Found {
+    pub catalog: Catalog,
+    pub durable: Durable,
+}
+
+/// Opens the database in a folder, or makes one there.
+pub(crate) fn open(
+    folder: &Path,
+    log: LogOptions,
+    progress: &(dyn Fn(Opening) + Sync),
+) -> Result<Found> {
+    let failed = |error: io::Error| io_error(&folder.display().to_string(), &error);
+    fs::create_dir_all(folder).map_err(failed)?;
+    let lock = lock_folder(folder)?;
+    open_on(Arc::new(Disk::new(folder)), Some(lock), log, progress)
+}
+
+/// As [`open`], on any storage.
+pub(crate) fn open_on(
+    storage: Arc<dyn Storage>,
+    lock: Option<fs::File>,
+    options: LogOptions,
+    progress: &(dyn Fn(Opening) + Sync),
+) -> Result<Found> {
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let Some(recovered) = read(&*storage, workers, progress)? else {
+        let catalog = Catalog::initial();
+        let id = random_id();
+        let contents =
+            Contents { id, lsn: FIRST, catalog: stored::encode(&catalog), partitions: vec![] };
+        let written = contents.write(&*storage, &Pace::default());
+        written.map_err(|error| {
+            SqlError::new(SqlState::IO_ERROR, format!("the database cannot be made: {error}"))
+        })?;
+        // Read back, like any other: its sequences and ids are then those of a database with a log.
+        return open_on(storage, lock, options, progress);
+    };
+    let (id, end, checkpoint) = (recovered.id, recovered.log.end, recovered.checkpoint);
+    let opened = opened(&recovered);
+    let log = Log::start(storage.clone(), id, end, options).map_err(log_error)?;
+    let log = Arc::new(log);
+    let began = Instant::now();
+    let catalog = restore(recovered, Some(log.clone()), workers, progress)?;
+    let opened = Opened { indexing: began.elapsed(), ..opened };
+    tracing::info!(?opened, "database opened");
+    let checkpoint = Checkpointed { lsn: checkpoint, at: Instant::now(), wall_us: None };
+    let durable = Durable {
+        log,
+        storage,
+        id,
+        opened,
+        writing: Mutex::new(()),
+        last: Mutex::new(checkpoint),
+        stop: Arc::default(),
+        _lock: lock,
+    };
+    Ok(Found { catalog, durable })
+}
+
+fn opened(recovered: &Recovered) -> Opened {
+    Opened {
+        checkpoint_bytes: recovered.checkpoint_bytes,
+        log_bytes: recovered.log.bytes,
+        commits: recovered.log.commits,
+        torn: recovered.log.torn,
+        loading: recovered.loading,
+        replaying: recovered.replaying,
+        indexing: Duration::ZERO,
+    }
+}
+
+fn read(
+    storage: &dyn Storage,
+    workers: usize,
+    progress: &(dyn Fn(Opening) + Sync),
+) -> Result<Option<Recovered>> {
+    let told = |step| {
+        progress(match step {
+            Progress::Checkpoint(done, total) => Opening::Checkpoint(done, total),
+            Progress::Log(done) => Opening::Log(done),
+        });
+    };
+    recover(storage, workers, &told).map_err(damage_error)
+}
+
+/// Looks at a database that nobody has open, and says what is there.
+///
+/// Errors: what [`open`] would refuse; 55006 if somebody has it open.
+pub(crate) fn check(folder: &Path, progress: &(dyn Fn(Opening) + Sync)) -> Result<Opened> {
+    if !folder.join(LOCK).exists() {
+        let message = format!("{} holds no database", folder.display());
+        return Err(SqlError::new(SqlState::UNDEFINED_FILE, message));
+    }
+    let _lock = lock_folder(folder)?;
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let storage = Disk::new(folder);
+    let Some(recovered) = read(&storage, workers, progress)? else {
+        return Ok(Opened::default());
+    };
+    let opened = opened(&recovered);
+    let began = Instant::now();
+    let catalog = restore(recovered, None, workers, progress)?;
+    catalog.check();
+    for cell in catalog.tables.values().flat_map(|table| &table.cells) {
+        cell.check();
+    }
+    Ok(Opened { indexing: began.elapsed(), ..opened })
+}
+
+/// The catalog with its partitions, indexes built.
+fn restore(
+    recovered: Recovered,
+    log: Option<Arc<Log>>,
+    workers: usize,
+    progress: &(dyn Fn(Opening) + Sync),
+) -> Result<Catalog> {
+    let broken = |what: String| SqlError::new(SqlState::DATA_CORRUPTED, what);
+    let checkpointed = stored::decode(&recovered.checkpoint_catalog).map_err(broken)?;
+    let stored = stored::decode(&recovered.catalog).map_err(broken)?;
+    let mut positions = checkpointed.positions();
+    positions.extend(recovered.sequences);
+    let mut wanted = Vec::new();
+    let mut partitions = recovered.partitions;
+    let catalog = stored.restore(&positions, log, |id, table| {
+        let root = partitions.remove(&id).ok_or_else(|| {
+            broken(format!("partition {id} of table \"{}\" is missing", table.name))
+        })?;
+        if **root.schema() != *table.store_schema() {
+            let what = format!("partition {id} has other columns than table \"{}\"", table.name);
+            return Err(broken(what));
+        }
+        let defs: Vec<IndexDef> = table.indexes.iter().map(|index| index.def()).collect();
+        wanted.push((id, root, defs, table.name.clone()));
+        Ok(placeholder(id))
+    })?;
+    if let Some(id) = partitions.keys().next() {
+        return Err(broken(format!("partition {id} belongs to no table")));
+    }
+    let cells = build_indexes(wanted, workers, progress)?;
+    Ok(with_cells(catalog, &cells))
+}
+
+/// Stands for a partition whose indexes are still to be built.
+fn placeholder(id: PartitionId) -> Arc<PartitionCell> {
+    let empty = Partition::new(halcyon_store::Schema::new(Vec::new()));
+    Arc::new(PartitionCell::with_slots(id, empty, 1))
+}
+
+fn with_cells(mut catalog: Catalog, cells: &BTreeMap<PartitionId, Arc<PartitionCell>>) -> Catalog {
+    let ids: Vec<_> = catalog.tables.keys().copied().collect();
+    for id in ids {
+        catalog.change_table(id, |table: &mut Table| {
+            for cell in &mut table.cells {
+                *cell = cells[&cell.id].clone();
+            }
+        });
+    }
+    catalog
+}
+
+type Unindexed = (PartitionId, Partition, Vec<IndexDef>, String);
+
+/// Builds the indexes of all partitions, several at a time.
+fn build_indexes(
+    wanted: Vec<Unindexed>,
+    workers: usize,
+    progress: &(dyn Fn(Opening) + Sync),
+) -> Result<BTreeMap<PartitionId, Arc<PartitionCell>>> {
+    let total = wanted.len() as u64;
+    let (queue, cells) = (Mutex::new(wanted), Mutex::new(BTreeMap::new()));
+    let work = || -> Result<()> {
+        loop {
+            let Some((id, mut root, defs, table)) = queue.lock().pop() else {
+                return Ok(());
+            };
+            for def in defs {
+                let index = def.id;
+                root.add_index(def).map_err(|_| {
+                    let what = format!("index {index} of table \"{table}\" has a key twice");
+                    SqlError::new(SqlState::DATA_CORRUPTED, what)
+                })?;
+            }
+            let mut cells = cells.lock();
+            cells.insert(id, Arc::new(PartitionCell::new(id, root)));
+            progress(Opening::Indexes(cells.len() as u64, total));
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let join = |worker: thread::ScopedJoinHandle<'_, Result<()>>| {
+            worker.join().expect("what is recovered has been checked")
+        };
+        workers.into_iter().try_for_each(join)
+    })?;
+    Ok(cells.into_inner())
+}
+
+fn lock_folder(folder: &Path) -> Result<fs::File> {
+    let path = folder.join(LOCK);
+    let shown = path.display().to_string();
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false).open(&path);
+    let file = file.map_err(|error| io_error(&shown, &error))?;
+    let mut locked = file.try_lock();
+    let began = Instant::now();
+    // Whoever is just closing it needs a moment.
+    while matches!(locked, Err(fs::TryLockError::WouldBlock)) && began.elapsed() < CLOSING {
+        thread::sleep(CLOSING / 50);
+        locked = file.try_lock();
+    }
+    match locked {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(SqlError::new(
+            SqlState::OBJECT_IN_USE,
+            format!("the database in {} is open in another process", folder.display()),
+        )),
+        Err(fs::TryLockError::Error(error)) => Err(io_error(&shown, &error)),
+    }
+}
+
+/// Tells one database's files from another's.
+fn random_id() -> u128 {
+    let half = || u128::from(RandomState::new().build_hasher().finish());
+    half() << 64 | half()
+}
+
+/// What a transaction makes of the catalog, for its record.
+pub(crate) fn catalog_change(before: &Catalog, after: &Catalog) -> CatalogChange {
+    let cells = |catalog: &Catalog| -> BTreeMap<PartitionId, Arc<PartitionCell>> {
+        let cells = catalog.tables.values().flat_map(|table| &table.cells);
+        cells.map(|cell| (cell.id, cell.clone())).collect()
+    };
+    let (old, new) = (cells(before), cells(after));
+    let old_ids: BTreeSet<PartitionId> = old.keys().copied().collect();
+    let dropped = old_ids.iter().copied().filter(|id| !new.contains_key(id)).collect();
+    let created = new.into_iter().filter(|(id, _)| !old_ids.contains(id));
+    CatalogChange {
+        catalog: stored::encode(after),
+        created: created.map(|(_, cell)| cell).collect(),
+        dropped,
+    }
+}
+
+/// An error of the log as clients are told it.
+pub(crate) fn log_error(error: LogError) -> SqlError {
+    let told = SqlError::new(error.sql_state(), error.to_string());
+    match error {
+        LogError::Full { .. } => {
+            told.hint("Free space on the disk; commits are taken again then, without a restart.")
+        }
+        LogError::Failed { .. } => told
+            .detail("No commit is accepted any more; queries still run.")
+            .hint("Restart once the disk is sound: what was acknowledged is recovered."),
+        LogError::Closed => told,
+    }
+}
+
+fn damage_error(damage: Damage) -> SqlError {
+    let text = damage.to_string();
+    match damage {
+        Damage::Io { error, path } => io_error(&path, &error),
+        Damage::Corrupt { .. } | Damage::Missing { .. } => {
+            SqlError::new(SqlState::DATA_CORRUPTED, text).hint(
+                "Nothing was changed. Restore a backup, or set the file right: starting without \
+                 it would lose commits.",
+            )
+        }
+    }
+}
+
+pub(crate) fn io_error(path: &str, error: &io::Error) -> SqlError {
+    let state = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SqlState::DISK_FULL,
+        _ => SqlState::IO_ERROR,
+    };
+    SqlError::new(state, format!("{path}: {error}"))
+}

@@ -1,0 +1,300 @@
+//! A database after a restart is the one before: rows and their ids, catalog, sequences, roles.
+
+use std::time::Duration;
+
+use halcyon::{Database, DatabaseOptions, SqlState};
+
+use crate::world::{Folder, fingerprint, one, run};
+
+/// Runs `work` on a database in a folder, and sees that it is the same when opened anew: once by
+/// its log, once by a checkpoint, once by both.
+fn survives(name: &str, work: &[&str]) {
+    let folder = Folder::new(name);
+    let database = Database::open(folder.path()).expect("a new database");
+    let mut session = database.session();
+    run(&mut session, work);
+    let before = fingerprint(&database);
+    drop((session, database));
+
+    let database = Database::open(folder.path()).expect("its log is done again");
+    assert_eq!(fingerprint(&database), before, "after the log");
+    database.checkpoint().expect("a checkpoint");
+    drop(database);
+
+    let database = Database::open(folder.path()).expect("the checkpoint is read");
+    assert_eq!(database.opened().expect("it is on disk").commits, 0);
+    assert_eq!(fingerprint(&database), before, "after the checkpoint");
+    let mut session = database.session();
+    run(&mut session, &["CREATE TABLE afterwards (id INT PRIMARY KEY)"]);
+    run(&mut session, &["INSERT INTO afterwards SELECT n FROM generate_series(1, 100) n"]);
+    let before = fingerprint(&database);
+    drop((session, database));
+
+    let database = Database::open(folder.path()).expect("checkpoint and log");
+    assert_eq!(fingerprint(&database), before, "after checkpoint and log");
+    drop(database);
+    let checked = Database::check(folder.path(), &|_| ()).expect("nothing is wrong with it");
+    assert_eq!(checked.commits, 2);
+}
+
+#[test]
+fn rows_survive() {
+    survives(
+        "rows",
+        &[
+            "CREATE TABLE item (id INT PRIMARY KEY, name TEXT, price NUMERIC(9,2), at TIMESTAMPTZ)",
+            "CREATE INDEX ON item (name)",
+            "INSERT INTO item VALUES (1, 'tea', 4.20, now()), (2, 'a name longer than a view', NULL, NULL)",
+            "INSERT INTO item SELECT n, 'item ' || n, n / 7.0, now() FROM generate_series(3, 5000) n",
+            "UPDATE item SET price = price + 1, name = 'changed' WHERE id % 7 = 0",
+            "DELETE FROM item WHERE id % 11 = 0",
+            "INSERT INTO item VALUES (11, 'again', 0, NULL)",
+            "UPDATE item SET id = -id WHERE id < 100",
+        ],
+    );
+}
+
+#[test]
+fn every_type_survives() {
+    survives(
+        "types",
+        &[
+            "CREATE TABLE t (a BOOLEAN, b SMALLINT, c INTEGER, d BIGINT, e REAL, f DOUBLE PRECISION,
+             g DECIMAL(38,4), h CHAR(3), i VARCHAR(9), j TEXT, k BYTEA, l DATE, m TIME, n TIMESTAMP,
+             o TIMESTAMPTZ, p INTERVAL, q UUID)",
+            "INSERT INTO t VALUES (true, -1, 2147483647, -9223372036854775808, 'NaN', '-Infinity',
+             -12345678901234567890.1234, 'ab', 'ü', 'text that does not fit into a view',
+             '\\x00ff10', '1969-12-31', '23:59:59.999999', '2000-01-01 00:00:00.000001',
+             '1900-01-01 00:00+02', '1 year -3 days 00:00:01.5',
+             '00112233-4455-6677-8899-aabbccddeeff')",
+            "INSERT INTO t DEFAULT VALUES",
+        ],
+    );
+}
+
+#[test]
+fn transactions_leave_what_they_committed() {
+    survives(
+        "transactions",
+        &[
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+            "INSERT INTO t SELECT n, 0 FROM generate_series(1, 20) n",
+            "BEGIN",
+            "INSERT INTO t VALUES (100, 1)",
+            "DELETE FROM t WHERE id = 3",
+            "UPDATE t SET v = 1 WHERE id = 4",
+            "SAVEPOINT s",
+            "INSERT INTO t VALUES (101, 2)",
+            "UPDATE t SET v = 2 WHERE id = 4",
+            "DELETE FROM t WHERE id = 100",
+            "ROLLBACK TO SAVEPOINT s",
+            "UPDATE t SET v = v + 1 WHERE id IN (4, 100)",
+            "COMMIT",
+            "BEGIN",
+            "INSERT INTO t VALUES (102, 3)",
+            "CREATE TABLE gone (id INT)",
+            "ROLLBACK",
+            "BEGIN",
+            // The slot of a row that this transaction deleted is used again.
+            "DELETE FROM t WHERE id = 5",
+            "INSERT INTO t VALUES (103, 4)",
+            "UPDATE t SET v = 5 WHERE id = 103",
+            "COMMIT",
+        ],
+    );
+}
+
+#[test]
+fn tables_and_all_about_them_survive() {
+    survives(
+        "catalog",
+        &[
+            "CREATE SCHEMA shop",
+            "CREATE TABLE shop.customer (id INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+             name TEXT NOT NULL DEFAULT 'nobody', CHECK (name <> ''))",
+            "CREATE TABLE shop.sale (id BIGSERIAL, customer INT REFERENCES shop.customer
+             ON DELETE CASCADE, amount NUMERIC(9,2) UNIQUE)",
+            "INSERT INTO shop.customer (name) VALUES ('a'), ('b'), (DEFAULT)",
+            "INSERT INTO shop.sale (customer, amount) VALUES (1, 1), (2, 2)",
+            "CREATE VIEW shop.big AS SELECT amount FROM shop.sale WHERE amount > 1",
+            "CREATE SEQUENCE counter INCREMENT BY -2 MINVALUE -100 MAXVALUE 5 START WITH 5 CYCLE",
+            "SELECT nextval('counter')",
+            "COMMENT ON TABLE shop.sale IS 'what was sold'",
+            "CREATE ROLE clerk LOGIN PASSWORD 'secret'",
+            "CREATE ROLE staff",
+            "GRANT staff TO clerk",
+            "GRANT SELECT, INSERT ON shop.sale TO staff",
+            "ALTER TABLE shop.customer ADD COLUMN since DATE DEFAULT '2020-01-01'",
+            "ALTER TABLE shop.customer ALTER COLUMN name TYPE VARCHAR(20)",
+            "ALTER TABLE shop.sale RENAME COLUMN customer TO buyer",
+            "CREATE TABLE dropped (id INT)",
+            "INSERT INTO dropped VALUES (1)",
+            "DROP TABLE dropped",
+            "CREATE UNIQUE INDEX by_name ON shop.customer (name DESC, id)",
+            "INSERT INTO shop.customer (name) VALUES ('c')",
+            "ALTER TABLE shop.customer DROP COLUMN since",
+            "DELETE FROM shop.customer WHERE id = 1",
+        ],
+    );
+}
+
+#[test]
+fn partitioned_tables_bulk_loads_and_truncation_survive() {
+    survives(
+        "bulk",
+        &[
+            "CREATE TABLE p (id INT PRIMARY KEY, v TEXT) WITH (partition_by = 'id', partitions = 4)",
+            "INSERT INTO p SELECT n, 'value number ' || n FROM generate_series(1, 30000) n",
+            "CREATE TABLE q AS SELECT id, v FROM p WHERE id % 3 = 0",
+            "TRUNCATE p",
+            "INSERT INTO p SELECT n, NULL FROM generate_series(1, 10) n",
+            "BEGIN",
+            "TRUNCATE q",
+            "INSERT INTO q SELECT n, 'new' FROM generate_series(1, 9000) n",
+            "SAVEPOINT s",
+            "UPDATE q SET v = 'newer'",
+            "DELETE FROM q WHERE id % 2 = 0",
+            "COMMIT",
+            "BEGIN",
+            "CREATE TABLE r (id INT)",
+            "INSERT INTO r SELECT n FROM generate_series(1, 5000) n",
+            "ALTER TABLE r ADD COLUMN w INT DEFAULT 7",
+            "COMMIT",
+        ],
+    );
+}
+
+#[test]
+fn sequences_never_repeat_a_value() {
+    let folder = Folder::new("sequences");
+    let mut last = 0;
+    for round in 0..4 {
+        let database = Database::open(folder.path()).expect("it opens");
+        let mut session = database.session();
+        if round == 0 {
+            run(&mut session, &["CREATE SEQUENCE s", "CREATE TABLE t (id SERIAL, v INT)"]);
+        }
+        for _ in 0..round * 20 + 1 {
+            let value: i64 = one(&mut session, "nextval('s')").parse().expect("a number");
+            assert!(value > last, "{value} after {last}");
+            last = value;
+        }
+        if round == 2 {
+            database.checkpoint().expect("a checkpoint");
+            last = last.max(one(&mut session, "nextval('s')").parse().expect("a number"));
+        }
+        run(&mut session, &["INSERT INTO t (v) VALUES (1), (2)"]);
+    }
+    let database = Database::open(folder.path()).expect("it opens");
+    let mut session = database.session();
+    assert_eq!(one(&mut session, "SELECT count(DISTINCT id) FROM t"), "8");
+    run(&mut session, &["SELECT setval('s', 7)", "BEGIN", "ALTER SEQUENCE s RESTART WITH 3"]);
+    run(&mut session, &["ROLLBACK"]);
+    drop((session, database));
+    let mut session = Database::open(folder.path()).expect("it opens").session();
+    assert_eq!(one(&mut session, "nextval('s')"), "8");
+    run(&mut session, &["ALTER SEQUENCE s RESTART WITH 3"]);
+    drop(session);
+    let mut session = Database::open(folder.path()).expect("it opens").session();
+    assert_eq!(one(&mut session, "nextval('s')"), "3");
+}
+
+#[test]
+fn passwords_and_rights_survive() {
+    let folder = Folder::new("roles");
+    let database = Database::open(folder.path()).expect("a new database");
+    let mut session = database.session();
+    run(
+        &mut session,
+        &["CREATE TABLE t (id INT)", "CREATE ROLE reader LOGIN", "GRANT SELECT ON t TO reader"],
+    );
+    drop((session, database));
+    let database = Database::open(folder.path()).expect("it opens");
+    let mut session = database.session_as("reader").expect("the role is there");
+    run(&mut session, &["SELECT * FROM t"]);
+    let refused = session.execute("INSERT INTO t VALUES (1)", &[]).expect_err("it may only read");
+    assert_eq!(refused.state(), SqlState::INSUFFICIENT_PRIVILEGE);
+}
+
+#[test]
+fn commits_that_are_not_waited_for_are_there_after_closing() {
+    let folder = Folder::new("async");
+    let database = Database::open(folder.path()).expect("a new database");
+    let mut session = database.session();
+    run(&mut session, &["CREATE TABLE t (id INT)", "SET synchronous_commit = off"]);
+    for _ in 0..100 {
+        run(&mut session, &["INSERT INTO t VALUES (1)"]);
+    }
+    run(&mut session, &["SET synchronous_commit = remote_apply"]);
+    assert_eq!(session.setting("synchronous_commit").expect("a setting"), "on");
+    drop((session, database));
+    let database = Database::open(folder.path()).expect("it opens");
+    assert_eq!(one(&mut database.session(), "SELECT count(*) FROM t"), "100");
+    assert!(!database.opened().expect("it is on disk").torn);
+}
+
+#[test]
+fn nobody_else_opens_it_meanwhile() {
+    let folder = Folder::new("lock");
+    let database = Database::open(folder.path()).expect("a new database");
+    let refused = Database::open(folder.path()).err().expect("it is open");
+    assert_eq!(refused.state(), SqlState::OBJECT_IN_USE);
+    assert!(refused.message().contains("open in another process"), "{refused}");
+    drop(database);
+    Database::open(folder.path()).expect("it is free again");
+}
+
+#[test]
+fn the_log_is_kept_short_and_shown() {
+    let folder = Folder::new("short");
+    let options = DatabaseOptions {
+        max_wal_size: 4 << 20,
+        checkpoint_bytes_per_s: 0,
+        checkpoint_timeout: Duration::from_secs(3600),
+        ..DatabaseOptions::default()
+    };
+    let database = Database::open_with(folder.path(), options, &|_| ()).expect("a new database");
+    let mut session = database.session();
+    assert_eq!(session.setting("max_wal_size").expect("a setting"), "4096kB");
+    run(&mut session, &["CREATE TABLE t (id INT, v TEXT)"]);
+    let checkpoint = "SELECT checkpoint_lsn FROM halcyon.log";
+    let first = one(&mut session, checkpoint);
+    let mut rows = 0;
+    while one(&mut session, checkpoint) == first {
+        run(
+            &mut session,
+            &["INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, 5000) n"],
+        );
+        rows += 5000;
+        assert!(rows < 10_000_000, "no checkpoint came");
+    }
+    assert_eq!(one(&mut session, "SELECT error IS NULL FROM halcyon.log"), "true");
+    let before = fingerprint(&database);
+    drop((session, database));
+    let database = Database::open(folder.path()).expect("it opens");
+    assert_eq!(fingerprint(&database), before);
+}
+
+#[test]
+fn a_backup_is_a_database_of_its_own() {
+    let (folder, copy) = (Folder::new("original"), Folder::new("backup"));
+    let database = Database::open(folder.path()).expect("a new database");
+    let mut session = database.session();
+    run(&mut session, &["CREATE TABLE t (id SERIAL PRIMARY KEY, v TEXT)"]);
+    run(&mut session, &["INSERT INTO t (v) VALUES ('a'), ('b')", "CHECKPOINT"]);
+    run(&mut session, &["DELETE FROM t WHERE id = 1"]);
+    let at_backup = fingerprint(&database);
+    run(&mut session, &[&format!("BACKUP TO '{}'", copy.path().display())]);
+    run(&mut session, &["INSERT INTO t (v) VALUES ('later')"]);
+    let refused = session.execute(format!("BACKUP TO '{}'", copy.path().display()).as_str(), &[]);
+    assert_eq!(refused.expect_err("something is there").state(), SqlState::DUPLICATE_FILE);
+    let backup = Database::open(copy.path()).expect("a backup opens");
+    assert_eq!(fingerprint(&backup), at_backup);
+    run(&mut session, &["BEGIN"]);
+    let refused = session.execute("CHECKPOINT", &[]).expect_err("a transaction runs");
+    assert_eq!(refused.state(), SqlState::ACTIVE_SQL_TRANSACTION);
+    let mut memory = Database::in_memory().session();
+    run(&mut memory, &["CHECKPOINT"]);
+    let refused = memory.execute("BACKUP TO 'somewhere'", &[]).expect_err("there is nothing");
+    assert_eq!(refused.state(), SqlState::FEATURE_NOT_SUPPORTED);
+}

@@ -1,0 +1,326 @@
+//! Commits per second, by engine and number of sessions.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use halcyon::{Database, IntoValue, Session, Statement};
+use rusqlite::Connection;
+use serde_json::json;
+
+use super::Options;
+use crate::measure::{self, Rounds};
+use crate::report::{Arm, Reporter};
+use crate::{Failure, Result};
+
+/// Rows per session.
+const ROWS: i64 = 1_000;
+/// About what a commit of one row takes in the log, with its frame.
+const RECORD_BYTES: usize = 64;
+/// Linux's `O_DSYNC`, on all architectures that this runs on.
+const O_DSYNC: i32 = 0o10000;
+/// Length of the file that bare appends go to; begun anew at its end.
+const FILE_BYTES: usize = 16 << 20;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Engine {
+    Fdatasync,
+    Dsync,
+    Sync,
+    Async,
+    Off,
+    Sqlite,
+}
+
+impl Engine {
+    const ALL: [Engine; 6] = [
+        Engine::Fdatasync,
+        Engine::Dsync,
+        Engine::Sync,
+        Engine::Async,
+        Engine::Off,
+        Engine::Sqlite,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Engine::Fdatasync => "disk (fdatasync)",
+            Engine::Dsync => "disk (O_DSYNC)",
+            Engine::Sync => "halcyon sync",
+            Engine::Async => "halcyon async",
+            Engine::Off => "halcyon off",
+            Engine::Sqlite => "sqlite",
+        }
+    }
+
+    fn is_disk(self) -> bool {
+        matches!(self, Engine::Fdatasync | Engine::Dsync)
+    }
+}
+
+/// An arm in the making.
+struct Measured {
+    engine: Engine,
+    folder: PathBuf,
+    workers: Vec<Box<dyn Worker>>,
+    rates: Rounds,
+    done: u64,
+    failure: Option<Failure>,
+}
+
+/// One session.
+trait Worker: Send {
+    /// Commits one transaction.
+    fn commit(&mut self) -> Result<()>;
+}
+
+/// Runs all arms.
+pub fn run(options: &Options, folder: &Path, reporter: &mut Reporter) -> Result<()> {
+    let mut disk_rate = 0.0;
+    for &sessions in &options.sessions {
+        let mut arms = Vec::new();
+        for engine in Engine::ALL {
+            // A second session at one file's end would be another experiment.
+            if !engine.is_disk() || sessions == options.sessions[0] {
+                arms.push(Measured::new(engine, sessions, folder)?);
+            }
+        }
+        let time = measure::seconds(options.seconds / f64::from(options.rounds));
+        for round in 0..options.rounds {
+            reporter.progress(format_args!("{sessions} sessions, round {}", round + 1));
+            for place in 0..arms.len() {
+                let turn = (place + round as usize) % arms.len();
+                arms[turn].round(time);
+            }
+        }
+        for arm in &arms {
+            if arm.engine.is_disk() {
+                disk_rate = arm.rates.median().max(disk_rate);
+            }
+        }
+        for arm in arms {
+            reporter.arm(arm.report(options, sessions, disk_rate));
+        }
+    }
+    Ok(())
+}
+
+impl Measured {
+    fn new(engine: Engine, sessions: u32, folder: &Path) -> Result<Self> {
+        let name = format!("{}-{sessions}", engine.name().replace(' ', "-"));
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder)?;
+        let workers = match engine {
+            Engine::Fdatasync | Engine::Dsync => {
+                vec![Box::new(Appender::new(&folder, engine == Engine::Dsync)?) as Box<dyn Worker>]
+            }
+            Engine::Sync => halcyon(&Database::open(&folder)?, sessions, "on")?,
+            Engine::Async => halcyon(&Database::open(&folder)?, sessions, "off")?,
+            Engine::Off => halcyon(&Database::in_memory(), sessions, "off")?,
+            Engine::Sqlite => sqlite(&folder, sessions)?,
+        };
+        let rates = Rounds::default();
+        Ok(Measured { engine, folder, workers, rates, done: 0, failure: None })
+    }
+
+    fn round(&mut self, time: Duration) {
+        if self.failure.is_some() {
+            return;
+        }
+        let barrier = Barrier::new(self.workers.len());
+        let results: Vec<Result<(u64, Duration)>> = std::thread::scope(|scope| {
+            let running: Vec<_> = self
+                .workers
+                .iter_mut()
+                .map(|worker| {
+                    let barrier = &barrier;
+                    scope.spawn(move || {
+                        barrier.wait();
+                        commit_for(worker.as_mut(), time)
+                    })
+                })
+                .collect();
+            running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        let mut rate = 0.0;
+        for result in results {
+            match result {
+                Ok((done, took)) => {
+                    rate += done as f64 / took.as_secs_f64();
+                    self.done += done;
+                }
+                Err(failure) => self.failure = Some(failure),
+            }
+        }
+        self.rates.push(rate);
+    }
+
+    fn report(mut self, options: &Options, sessions: u32, disk_rate: f64) -> Arm {
+        let params = json!({
+            "part": "commits", "sessions": sessions, "seconds": options.seconds,
+            "rounds": options.rounds,
+        });
+        let mut arm = Arm::new("durability", self.engine.name(), params);
+        let rate = self.rates.median();
+        if self.engine.is_disk() {
+            arm.figure("disk_appends_per_s", rate.round());
+        } else {
+            arm.figure("commits_per_s", rate.round());
+            if disk_rate > 0.0 && matches!(self.engine, Engine::Sync | Engine::Sqlite) {
+                // A sync carries at most one commit of each session.
+                arm.rounded("share_of_disk", rate / (disk_rate * f64::from(sessions)));
+            }
+        }
+        arm.rounded("spread", self.rates.spread());
+        let failure = self.failure.take().or_else(|| self.check(sessions).err());
+        if let Some(failure) = failure {
+            arm.check = failure.to_string();
+        }
+        arm
+    }
+
+    /// After opening the folder anew, the table shows every update that was acknowledged.
+    fn check(&mut self, sessions: u32) -> Result<()> {
+        let found = match self.engine {
+            Engine::Fdatasync | Engine::Dsync | Engine::Off => return Ok(()),
+            Engine::Sync | Engine::Async => {
+                self.workers.clear();
+                let mut session = Database::open(&self.folder)?.session();
+                let sum = session.prepare("SELECT sum(balance)::bigint FROM account")?;
+                let mut rows = session.query(&sum, &[])?;
+                let row = rows.next()?;
+                row.map(|row| row.get::<i64>(0)).transpose()?
+            }
+            Engine::Sqlite => {
+                self.workers.clear();
+                let connection = Connection::open(self.folder.join("db"))?;
+                Some(connection.query_row("SELECT sum(balance) FROM account", [], |r| r.get(0))?)
+            }
+        };
+        let expected = self.done as i64;
+        match found == Some(expected) {
+            true => Ok(()),
+            false => Err(Failure::WrongAnswer(format!(
+                "{expected} updates by {sessions} sessions were acknowledged, {found:?} are there"
+            ))),
+        }
+    }
+}
+
+fn commit_for(worker: &mut dyn Worker, time: Duration) -> Result<(u64, Duration)> {
+    let start = Instant::now();
+    let mut done = 0;
+    loop {
+        worker.commit()?;
+        done += 1;
+        let took = start.elapsed();
+        if took >= time {
+            return Ok((done, took));
+        }
+    }
+}
+
+/// Appends records to a file that was filled before, as a log would.
+struct Appender {
+    file: File,
+    at: usize,
+    synced_by_write: bool,
+}
+
+impl Appender {
+    fn new(folder: &Path, synced_by_write: bool) -> Result<Self> {
+        let path = folder.join("log");
+        std::fs::write(&path, vec![0; FILE_BYTES])?;
+        File::open(&path)?.sync_all()?;
+        let flags = if synced_by_write { O_DSYNC } else { 0 };
+        let file = OpenOptions::new().write(true).custom_flags(flags).open(&path)?;
+        Ok(Appender { file, at: 0, synced_by_write })
+    }
+}
+
+impl Worker for Appender {
+    fn commit(&mut self) -> Result<()> {
+        self.file.write_all_at(&[1; RECORD_BYTES], self.at as u64)?;
+        if !self.synced_by_write {
+            self.file.sync_data()?;
+        }
+        self.at = (self.at + RECORD_BYTES) % (FILE_BYTES - RECORD_BYTES);
+        Ok(())
+    }
+}
+
+struct Halcyon {
+    session: Session,
+    update: Statement,
+    /// Ids of this session, all of one partition.
+    ids: Vec<i64>,
+    turn: usize,
+}
+
+fn halcyon(database: &Database, sessions: u32, synchronous: &str) -> Result<Vec<Box<dyn Worker>>> {
+    let mut session = database.session();
+    let create = format!(
+        "CREATE TABLE account (id BIGINT PRIMARY KEY, balance BIGINT NOT NULL)
+         WITH (partition_by = 'id', partitions = {sessions})"
+    );
+    session.execute(create.as_str(), &[])?;
+    let last = ROWS * i64::from(sessions) - 1;
+    let fill = format!("INSERT INTO account SELECT n, 0 FROM generate_series(0, {last}) n");
+    session.execute(fill.as_str(), &[])?;
+    let worker = |number| {
+        let mut session = database.session();
+        session.set("synchronous_commit", synchronous)?;
+        let update = session.prepare("UPDATE account SET balance = balance + 1 WHERE id = $1")?;
+        let ids = (0..ROWS).map(|row| row * i64::from(sessions) + i64::from(number)).collect();
+        Ok(Box::new(Halcyon { session, update, ids, turn: 0 }) as Box<dyn Worker>)
+    };
+    (0..sessions).map(worker).collect()
+}
+
+impl Worker for Halcyon {
+    fn commit(&mut self) -> Result<()> {
+        let id = self.ids[self.turn % self.ids.len()];
+        self.turn += 1;
+        match self.session.execute(&self.update, &[id.into_value()])? {
+            1 => Ok(()),
+            other => Err(Failure::WrongAnswer(format!("{other} rows were updated"))),
+        }
+    }
+}
+
+struct Sqlite {
+    connection: Connection,
+    id: i64,
+}
+
+fn sqlite(folder: &Path, sessions: u32) -> Result<Vec<Box<dyn Worker>>> {
+    let open = || -> Result<Connection> {
+        let connection = Connection::open(folder.join("db"))?;
+        connection.busy_timeout(Duration::from_secs(60))?;
+        connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")?;
+        Ok(connection)
+    };
+    open()?.execute_batch(&format!(
+        "CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL);
+         WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < {})
+         INSERT INTO account SELECT n, 0 FROM n",
+        ROWS * i64::from(sessions) - 1
+    ))?;
+    let worker = |number| {
+        let connection = open()?;
+        Ok(Box::new(Sqlite { connection, id: ROWS * i64::from(number) }) as Box<dyn Worker>)
+    };
+    (0..sessions).map(worker).collect()
+}
+
+impl Worker for Sqlite {
+    fn commit(&mut self) -> Result<()> {
+        let text = "UPDATE account SET balance = balance + 1 WHERE id = ?1";
+        match self.connection.prepare_cached(text)?.execute([self.id])? {
+            1 => Ok(()),
+            other => Err(Failure::WrongAnswer(format!("{other} rows were updated"))),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The catalog as bytes: what checkpoints keep and what commits that change it write to the log.
+//!
+//! JSON, by name of field: a later version can read it, and so can a person who has to. Views,
+//! defaults and checks are SQL text in the catalog already. What follows from the rest (Arrow schemas,
+//! names of indexes) is not stored; partitions are, by their ids.
+//! Invariant: what [`encode`] writes, [`decode`] and [`Stored::restore`] turn into a catalog that
+//! passes [`Catalog::check`] and encodes to the same bytes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use halcyon_base::ids::{PartitionId, TableId};
+use halcyon_txn::{Log, PartitionCell};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{
+    Catalog, Check, Column, ForeignKey, Grant, Ids, Index, Partitioning, Relation, Role, Schema,
+    Sequence, SequenceOptions, Table, View,
+};
+use crate::sequence::Position;
+
+/// Grows when an older version could not read what is written.
+const FORMAT: u32 = 1;
+
+/// A catalog that was read back and has no partitions yet.
+#[derive(Serialize, Deserialize)]
+pub struct Stored {
+    format: u32,
+    version: u64,
+    next_oid: u32,
+    next_partition: u32,
+    roles: Vec<Role>,
+    schemas: Vec<StoredSchema>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredSchema {
+    oid: u32,
+    name: String,
+    owner: String,
+    grants: Vec<Grant>,
+    comment: Option<String>,
+    tables: Vec<StoredTable>,
+    views: Vec<View>,
+    sequences: Vec<StoredSequence>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredTable {
+    id: u32,
+    name: String,
+    columns: Vec<Column>,
+    partitioning: Partitioning,
+    partitions: Vec<u32>,
+    indexes: Vec<Index>,
+    checks: Vec<Check>,
+    foreign_keys: Vec<ForeignKey>,
+    referenced_by: Vec<(u32, String)>,
+    owner: String,
+    grants: Vec<Grant>,
+    comment: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredSequence {
+    oid: u32,
+    name: String,
+    options: SequenceOptions,
+    position: u32,
+    last: i64,
+    owned_by: Option<(u32, u16)>,
+    owner: String,
+    grants: Vec<Grant>,
+    comment: Option<String>,
+}
+
+/// The catalog as bytes.
+pub fn encode(catalog: &Catalog) -> Vec<u8> {
+    let (next_oid, next_partition) = catalog.ids.next();
+    let stored = Stored {
+        format: FORMAT,
+        version: catalog.version,
+        next_oid,
+        next_partition,
+        roles: catalog.roles.values().map(|role| (**role).clone()).collect(),
+        schemas: catalog.schemas.values().map(|schema| stored_schema(schema)).collect(),
+    };
+    serde_json::to_vec(&stored).expect("names and numbers are JSON")
+}
+
+/// Reads what [`encode`] wrote. Errors: what is wrong with the bytes.
+pub fn decode(bytes: &[u8]) -> Result<Stored, String> {
+    let stored: Stored = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    match stored.format {
+        FORMAT => Ok(stored),
+        other => Err(format!("the catalog has format {other}, this version reads {FORMAT}")),
+    }
+}
+
+fn stored_schema(schema: &Schema) -> StoredSchema {
+    let mut stored = StoredSchema {
+        oid: schema.oid,
+        name: schema.name.clone(),
+        owner: schema.owner.clone(),
+        grants: schema.grants.clone(),
+        comment: schema.comment.clone(),
+        tables: Vec::new(),
+        views: Vec::new(),
+        sequences: Vec::new(),
+    };
+    for relation in schema.relations.values() {
+        match relation {
+            Relation::Table(table) => stored.tables.push(stored_table(table)),
+            Relation::View(view) => stored.views.push((**view).clone()),
+            Relation::Sequence(sequence) => stored.sequences.push(stored_sequence(sequence)),
+            // It is one of its table's.
+            Relation::Index { .. } => {}
+        }
+    }
+    stored
+}
+
+fn stored_table(table: &Table) -> StoredTable {
+    StoredTable {
+        id: table.id.0,
+        name: table.name.clone(),
+        columns: table.columns.clone(),
+        partitioning: table.partitioning.clone(),
+        partitions: table.cells.iter().map(|cell| cell.id.0).collect(),
+        indexes: table.indexes.clone(),
+        checks: table.checks.clone(),
+        foreign_keys: table.foreign_keys.clone(),
+        referenced_by: table.referenced_by.iter().map(|(id, key)| (id.0, key.clone())).collect(),
+        owner: table.owner.clone(),
+        grants: table.grants.clone(),
+        comment: table.comment.clone(),
+    }
+}
+
+fn stored_sequence(sequence: &Sequence) -> StoredSequence {
+    let (position, last) = sequence.position.stored();
+    StoredSequence {
+        oid: sequence.oid,
+        name: sequence.name.clone(),
+        options: sequence.options,
+        position,
+        last,
+        owned_by: sequence.owned_by.map(|(table, column)| (table.0, column)),
+        owner: sequence.owner.clone(),
+        grants: sequence.grants.clone(),
+        comment: sequence.comment.clone(),
+    }
+}
+
+impl Stored {
+    /// Where its sequences stand, by their names in the log.
+    pub fn positions(&self) -> BTreeMap<u32, i64> {
+        let sequences = self.schemas.iter().flat_map(|schema| &schema.sequences);
+        sequences.map(|sequence| (sequence.position, sequence.last)).collect()
+    }
+
+    /// The catalog. `positions` overrule where sequences stand, `cell` finds the partitions.
+    ///
+    /// Errors: those of `cell`.
+    pub fn restore<E>(
+        self,
+        positions: &BTreeMap<u32, i64>,
+        log: Option<Arc<Log>>,
+        mut cell: impl FnMut(PartitionId, &Table) -> Result<Arc<PartitionCell>, E>,
+    ) -> Result<Catalog, E> {
+        let mut catalog = Catalog {
+            version: self.version,
+            ids: Arc::new(Ids::starting(self.next_oid, self.next_partition, log.clone())),
+            ..Catalog::default()
+        };
+        let roles = self.roles.into_iter().map(|role| (role.name.clone(), Arc::new(role)));
+        catalog.roles = roles.collect();
+        for stored in self.schemas {
+            let name = stored.name.clone();
+            let schema = Schema {
+                oid: stored.oid,
+                name: name.clone(),
+                owner: stored.owner,
+                relations: BTreeMap::new(),
+                grants: stored.grants,
+                comment: stored.comment,
+            };
+            catalog.schemas.insert(name.clone(), Arc::new(schema));
+            for table in stored.tables {
+                let table = restore_table(&name, table, &mut cell)?;
+                for index in &table.indexes {
+                    let relation = Relation::Index { table: table.id, index: index.id };
+                    catalog.put(&name, &index.name, relation);
+                }
+                catalog.put(&name, &table.name.clone(), Relation::Table(Arc::new(table)));
+            }
+            for view in stored.views {
+                catalog.put(&name, &view.name.clone(), Relation::View(Arc::new(view)));
+            }
+            for sequence in stored.sequences {
+                let last = positions.get(&sequence.position).copied().unwrap_or(sequence.last);
+                let position = Position::restored(sequence.position, last, log.clone());
+                let sequence = restore_sequence(&name, sequence, position);
+                let relation_name = sequence.name.clone();
+                catalog.put(&name, &relation_name, Relation::Sequence(Arc::new(sequence)));
+            }
+        }
+        Ok(catalog)
+    }
+}
+
+fn restore_table<E>(
+    schema: &str,
+    stored: StoredTable,
+    cell: &mut impl FnMut(PartitionId, &Table) -> Result<Arc<PartitionCell>, E>,
+) -> Result<Table, E> {
+    let mut table = Table {
+        id: TableId(stored.id),
+        schema: schema.to_owned(),
+        name: stored.name,
+        columns: stored.columns,
+        arrow: Arc::new(arrow::datatypes::Schema::empty()),
+        partitioning: stored.partitioning,
+        cells: Vec::new(),
+        indexes: stored.indexes,
+        checks: stored.checks,
+        foreign_keys: stored.foreign_keys,
+        referenced_by: stored
+            .referenced_by
+            .into_iter()
+            .map(|(id, key)| (TableId(id), key))
+            .collect(),
+        owner: stored.owner,
+        grants: stored.grants,
+        comment: stored.comment,
+    };
+    table.refresh_arrow();
+    for id in stored.partitions {
+        let found = cell(PartitionId(id), &table)?;
+        table.cells.push(found);
+    }
+    Ok(table)
+}
+
+fn restore_sequence(schema: &str, stored: StoredSequence, position: Arc<Position>) -> Sequence {
+    Sequence {
+        oid: stored.oid,
+        schema: schema.to_owned(),
+        name: stored.name,
+        options: stored.options,
+        position,
+        owned_by: stored.owned_by.map(|(table, column)| (TableId(table), column)),
+        owner: stored.owner,
+        grants: stored.grants,
+        comment: stored.comment,
+    }
+}
+
+macro_rules! stored_id {
+    ($module:ident, $id:ident) => {
+        /// The number of an id, for ids do not know how they are stored.
+        pub(crate) mod $module {
+            use halcyon_base::ids::$id;
+            use serde::{Deserialize, Deserializer, Serializer};
+
+            pub(crate) fn serialize<S: Serializer>(id: &$id, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_u32(id.0)
+            }
+
+            pub(crate) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<$id, D::Error> {
+                u32::deserialize(from).map($id)
+            }
+        }
+    };
+}
+
+stored_id!(index_id, IndexId);
+stored_id!(table_id, TableId);

@@ -1,0 +1,187 @@
+//! How records lie in log files: docs/log-format.md says it for readers of the bytes.
+//!
+//! Words: the log is one stream of *frames*, each a header and a payload; a frame's place in the
+//! stream is its LSN. A *file* holds a run of the stream behind a header of its own.
+//! Invariant: a frame's checksum covers its LSN, so bytes left over in a recycled file, or a frame
+//! that was written to a wrong place, are never taken for the frame that belongs there.
+//! Every frame also says up to where the log was durable when it was appended: a reader that finds
+//! a broken frame and a later whole one knows from that whether the broken one was ever promised.
+
+use super::Lsn;
+use halcyon_base::crc32c;
+
+/// Bytes of a frame before its payload.
+pub(crate) const FRAME_HEADER: usize = 32;
+/// Frames begin at multiples of this.
+pub(crate) const ALIGN: usize = 8;
+/// Bytes of a file before its first frame.
+pub(crate) const FILE_HEADER: usize = 64;
+/// Longest payload of one frame; a longer commit is several fragments.
+pub(crate) const PAYLOAD_MAX: usize = 1 << 28;
+
+const MAGIC: [u8; 8] = *b"HALCLOG\n";
+const VERSION: u32 = 1;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A commit, or the last fragment of one.
+    Commit,
+    /// A part of a commit that the next frame goes on with.
+    Fragment,
+    /// Where a sequence will go on at least.
+    Sequence,
+    /// Nothing but the durable LSN in its header.
+    Mark,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Kind> {
+        [None, Some(Kind::Commit), Some(Kind::Fragment), Some(Kind::Sequence), Some(Kind::Mark)]
+            .get(byte as usize)
+            .copied()
+            .flatten()
+    }
+
+    fn byte(self) -> u8 {
+        match self {
+            Kind::Commit => 1,
+            Kind::Fragment => 2,
+            Kind::Sequence => 3,
+            Kind::Mark => 4,
+        }
+    }
+}
+
+/// Bytes that a frame with this payload takes.
+pub(crate) fn frame_bytes(payload: usize) -> usize {
+    FRAME_HEADER + payload.next_multiple_of(ALIGN)
+}
+
+/// Appends a frame to `out`. `payload_sum` is the payload's checksum, made before the LSN was known.
+pub(crate) fn write(
+    out: &mut Vec<u8>,
+    kind: Kind,
+    lsn: Lsn,
+    durable: Lsn,
+    payload: &[u8],
+    payload_sum: u32,
+) {
+    debug_assert!(payload.len() <= PAYLOAD_MAX);
+    let mut header = [0; FRAME_HEADER];
+    header[4..8].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    header[8..16].copy_from_slice(&lsn.0.to_le_bytes());
+    header[16..24].copy_from_slice(&durable.0.to_le_bytes());
+    header[24] = kind.byte();
+    let sum = crc32c::append(payload_sum, &header[4..]);
+    header[..4].copy_from_slice(&sum.to_le_bytes());
+    out.extend_from_slice(&header);
+    out.extend_from_slice(payload);
+    out.resize(out.len() + frame_bytes(payload.len()) - FRAME_HEADER - payload.len(), 0);
+}
+
+/// A frame that was found whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame<'a> {
+    pub(crate) kind: Kind,
+    /// The log was durable up to here when this was appended.
+    pub(crate) durable: Lsn,
+    pub(crate) payload: &'a [u8],
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// The frame at the start of `bytes`, if it is whole and belongs at `lsn`. Total: any bytes will do.
+pub(crate) fn parse(bytes: &[u8], lsn: Lsn) -> Option<Frame<'_>> {
+    let header = bytes.get(..FRAME_HEADER)?;
+    // Cheap, and enough to pass over nearly everything that is no frame.
+    if u64_at(header, 8) != lsn.0 {
+        return None;
+    }
+    let length = u32_at(header, 4) as usize;
+    let payload = bytes.get(FRAME_HEADER..FRAME_HEADER.checked_add(length)?)?;
+    let sum = crc32c::append(crc32c::crc32c(payload), &header[4..]);
+    if length > PAYLOAD_MAX || sum != u32_at(header, 0) {
+        return None;
+    }
+    let durable = Lsn(u64_at(header, 16));
+    Some(Frame { kind: Kind::from_byte(header[24])?, durable, payload })
+}
+
+/// A file's header.
+pub(crate) fn file_header(id: u128, first: Lsn) -> [u8; FILE_HEADER] {
+    let mut header = [0; FILE_HEADER];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[16..32].copy_from_slice(&id.to_le_bytes());
+    header[32..40].copy_from_slice(&first.0.to_le_bytes());
+    let sum = crc32c::crc32c(&header);
+    header[12..16].copy_from_slice(&sum.to_le_bytes());
+    header
+}
+
+/// The database's id and the first LSN that a file's header names; else what is wrong with it.
+pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<(u128, Lsn), &'static str> {
+    let header = bytes.get(..FILE_HEADER).ok_or("it is shorter than its header")?;
+    if header[..8] != MAGIC {
+        return Err("it is no log file");
+    }
+    if u32_at(header, 8) != VERSION {
+        return Err("it was written by another version");
+    }
+    let mut zeroed: [u8; FILE_HEADER] = header.try_into().expect("just cut");
+    zeroed[12..16].fill(0);
+    if crc32c::crc32c(&zeroed) != u32_at(header, 12) {
+        return Err("the checksum of its header is wrong");
+    }
+    let id = u128::from_le_bytes(header[16..32].try_into().expect("sixteen bytes"));
+    Ok((id, Lsn(u64_at(header, 32))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(&mut out, Kind::Commit, Lsn(72), Lsn(64), payload, crc32c::crc32c(payload));
+        out
+    }
+
+    #[test]
+    fn a_frame_is_read_back_and_no_flipped_bit_passes() {
+        for length in [0, 1, 8, 100] {
+            let payload: Vec<u8> = (0..length).collect();
+            let whole = frame(&payload);
+            assert_eq!(whole.len(), frame_bytes(payload.len()));
+            let expected = Frame { kind: Kind::Commit, durable: Lsn(64), payload: &payload };
+            assert_eq!(parse(&whole, Lsn(72)), Some(expected));
+            assert_eq!(parse(&whole, Lsn(80)), None);
+            for bit in 0..(FRAME_HEADER + payload.len()) * 8 {
+                let mut flipped = whole.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(parse(&flipped, Lsn(72)), None, "bit {bit}");
+            }
+            for cut in 0..FRAME_HEADER + payload.len() {
+                assert_eq!(parse(&whole[..cut], Lsn(72)), None, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_header_is_read_back_and_no_flipped_bit_passes() {
+        let header = file_header(u128::MAX - 5, Lsn(4096));
+        assert_eq!(parse_file_header(&header), Ok((u128::MAX - 5, Lsn(4096))));
+        for bit in 0..FILE_HEADER * 8 {
+            let mut flipped = header;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(parse_file_header(&flipped).is_err(), "bit {bit}");
+        }
+    }
+}

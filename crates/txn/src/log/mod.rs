@@ -1,0 +1,241 @@
+//! The redo log: what was committed, in the order in which it was, on disk.
+//!
+//! Words: the log is a stream of bytes and an [`Lsn`] a place in it; it is *durable* up to an LSN
+//! once everything before that place will be there after a crash. A *batch* is what the writer
+//! thread writes and syncs at once; while it does, the next one gathers (group commit).
+//! Invariants:
+//! 1. Records are appended under the latches of the partitions that they change, before anybody
+//!    else can see the change: the order of records is the order of conflicting commits, and
+//!    whoever holds the latches of all partitions finds every visible commit below the LSN where
+//!    the log ends.
+//! 2. A file is written from its beginning to its end, and is durable as a whole before the next
+//!    one gets its name. So only the last file can end in the middle of something.
+//! 3. After a failed sync nothing is written any more: what the kernel has thrown away cannot be
+//!    known, so nothing after it may be acknowledged ("fsyncgate"). A full disk is another matter:
+//!    nothing was lost, so the batch is kept and tried again.
+//!
+//! Cost: an append copies its bytes under one mutex; its checksum is made before. Threads: any
+//! number append and wait; one writes.
+
+pub(crate) mod disk;
+pub(crate) mod frame;
+pub(crate) mod reader;
+pub(crate) mod writer;
+
+use self::frame::Kind;
+use crate::log::disk::Storage;
+use halcyon_base::SqlState;
+use halcyon_base::crc32c::crc32c;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A place in the log, in bytes from its beginning. 0 is before everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
+
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:X}/{:08X}", self.0 >> 32, self.0 as u32)
+    }
+}
+
+/// Why a commit was not taken, or is not known to be durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogError {
+    /// The disk is full. Commits are taken again once it is not.
+    Full {
+        /// The file and what the system said.
+        what: String,
+    },
+    /// Writing or syncing failed. No commit is taken any more until the database is opened anew.
+    Failed {
+        /// The file and what the system said.
+        what: String,
+    },
+    /// The log was closed.
+    Closed,
+}
+
+impl LogError {
+    /// SQL code of the error.
+    pub fn sql_state(&self) -> SqlState {
+        match self {
+            LogError::Full { .. } => SqlState::DISK_FULL,
+            LogError::Failed { .. } => SqlState::IO_ERROR,
+            LogError::Closed => SqlState::CANNOT_CONNECT_NOW,
+        }
+    }
+
+    /// What an operation on `path` failed for. `synced`: whether it was a sync.
+    pub(crate) fn of(path: &str, error: &io::Error, synced: bool) -> LogError {
+        let what = format!("{path}: {error}");
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        match full.contains(&error.kind()) && !synced {
+            true => LogError::Full { what },
+            false => LogError::Failed { what },
+        }
+    }
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogError::Full { what } => write!(f, "the log cannot grow: {what}"),
+            LogError::Failed { what } => write!(f, "the log cannot be written: {what}"),
+            LogError::Closed => f.write_str("the log is closed"),
+        }
+    }
+}
+
+impl std::error::Error for LogError {}
+
+/// How the log is kept.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// Size of a log file, in bytes; a commit that needs more gets a longer one.
+    pub file_bytes: u64,
+    /// How long a commit that nobody waits for may stay in memory.
+    pub delay: Duration,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        LogOptions { file_bytes: 16 << 20, delay: Duration::from_millis(200) }
+    }
+}
+
+/// What the log has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStatistics {
+    /// Where the next record goes.
+    pub end: Lsn,
+    /// Everything before is durable.
+    pub durable: Lsn,
+    /// Commits appended.
+    pub commits: u64,
+    /// Batches written and synced.
+    pub batches: u64,
+    /// Time spent in writing and syncing them.
+    pub writing: Duration,
+    /// Files that hold what no checkpoint has made superfluous.
+    pub files: u64,
+}
+
+/// The redo log of a database that is open.
+pub struct Log {
+    writer: writer::Writer,
+    /// Where the last record of a sequence ends.
+    sequences: AtomicU64,
+}
+
+impl Log {
+    /// Begins a new file at `at`, where recovery found the end, and starts the writer.
+    ///
+    /// Errors: [`LogError`]; nothing was started.
+    pub fn start(
+        storage: Arc<dyn Storage>,
+        id: u128,
+        at: Lsn,
+        options: LogOptions,
+    ) -> Result<Log, LogError> {
+        let writer = writer::Writer::start(storage, id, at, options)?;
+        Ok(Log { writer, sequences: AtomicU64::new(0) })
+    }
+
+    /// Whether a commit would be taken now. Waits while much more is appended than the disk takes.
+    pub fn admit(&self) -> Result<(), LogError> {
+        self.writer.admit()
+    }
+
+    /// Appends a commit; returns where it ends. It is durable once the log is durable up to there.
+    pub(crate) fn append_commit(&self, payload: &Payload<'_>) -> Lsn {
+        self.writer.append(payload, true)
+    }
+
+    /// Appends where a sequence goes on after a crash.
+    pub fn append_sequence(&self, payload: &[u8]) {
+        let end = self.writer.append(&Payload::new(Kind::Sequence, payload), false);
+        self.sequences.fetch_max(end.0, Ordering::Release);
+        self.soon();
+    }
+
+    /// Up to where the log must be durable before anybody may be told of a sequence's value.
+    pub fn last_sequence(&self) -> Lsn {
+        Lsn(self.sequences.load(Ordering::Acquire))
+    }
+
+    /// Waits until the log is durable up to `lsn`.
+    ///
+    /// Errors: [`LogError`]; whether what stands there is durable is not known then.
+    pub fn wait(&self, lsn: Lsn) -> Result<(), LogError> {
+        self.writer.wait(lsn)
+    }
+
+    /// Sees to it that the log becomes durable up to its present end within [`LogOptions::delay`].
+    pub fn soon(&self) {
+        self.writer.soon();
+    }
+
+    /// Changes [`LogOptions::delay`].
+    pub fn set_delay(&self, delay: Duration) {
+        self.writer.set_delay(delay);
+    }
+
+    /// Where the next record goes.
+    pub fn end(&self) -> Lsn {
+        self.writer.statistics().end
+    }
+
+    /// What it has done.
+    pub fn statistics(&self) -> LogStatistics {
+        self.writer.statistics()
+    }
+
+    /// Why no commit is taken, if that is so.
+    pub fn failure(&self) -> Option<LogError> {
+        self.writer.failure()
+    }
+
+    /// Removes, or keeps for reuse, files that hold nothing from `lsn` on.
+    pub fn drop_before(&self, lsn: Lsn) -> io::Result<()> {
+        self.writer.drop_before(lsn)
+    }
+
+    /// Makes the next file ready before it is needed, unless one is.
+    pub fn prepare(&self) -> io::Result<()> {
+        self.writer.prepare()
+    }
+
+    /// Writes what is left and ends the writer. Later commits are refused.
+    pub fn close(&self) {
+        self.writer.close();
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Payload of a record with its checksum, made outside the log's mutex.
+pub(crate) struct Payload<'a> {
+    /// Pieces that fit into frames, the last of the record's kind.
+    pieces: Vec<(Kind, &'a [u8], u32)>,
+}
+
+impl<'a> Payload<'a> {
+    pub(crate) fn new(kind: Kind, bytes: &'a [u8]) -> Self {
+        let count = bytes.len().div_ceil(frame::PAYLOAD_MAX).max(1);
+        let piece = |number: usize| {
+            let from = number * frame::PAYLOAD_MAX;
+            let piece = &bytes[from..bytes.len().min(from + frame::PAYLOAD_MAX)];
+            let kind = if number + 1 == count { kind } else { Kind::Fragment };
+            (kind, piece, crc32c(piece))
+        };
+        Payload { pieces: (0..count).map(piece).collect() }
+    }
+}
