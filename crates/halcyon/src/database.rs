@@ -134,7 +134,8 @@ impl Database {
     }
 
     fn found(found: Found, options: DatabaseOptions) -> Self {
-        let shared = Arc::new(Shared::new(options, found.catalog, Some(found.durable)));
+        let catalog = Catalog { latches: options.latches, ..found.catalog };
+        let shared = Arc::new(Shared::new(options, catalog, Some(found.durable)));
         checkpoint::keep_short(&shared);
         Database { shared }
     }

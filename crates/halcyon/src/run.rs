@@ -635,9 +635,11 @@ impl Session {
         }
     }
 
-    fn new_active(&self, modes: Modes) -> Active {
+    /// Boxed, since every statement takes it out of the session and puts it back: one allocation
+    /// a transaction, and a word to move instead of four cache lines.
+    fn new_active(&self, modes: Modes) -> Box<Active> {
         let isolation = modes.isolation.unwrap_or_default();
-        Active::new(self.shared.manager.begin(isolation, self.slot()), modes)
+        Box::new(Active::new(self.shared.manager.begin(isolation, self.slot()), modes))
     }
 
     /// Begins a transaction block.
@@ -666,8 +668,8 @@ impl Session {
     }
 
     /// Commits, and publishes the catalog before anybody else can have the locks.
-    pub(crate) fn commit_active(&mut self, active: Active) -> Result<()> {
-        let Active { mut tx, catalog, .. } = active;
+    pub(crate) fn commit_active(&mut self, active: Box<Active>) -> Result<()> {
+        let Active { mut tx, catalog, .. } = *active;
         let mut change = None;
         if let Some(catalog) = catalog {
             if self.shared.durable.is_some() {
@@ -705,11 +707,12 @@ impl Session {
     pub(crate) fn rollback_if_active(&mut self) {
         self.copying = None;
         let Some(active) = self.active.take() else { return };
-        if let Some(settings) = active.settings_before {
+        let Active { tx, settings_before, .. } = *active;
+        if let Some(settings) = settings_before {
             self.settings = settings;
             self.apply_settings();
         }
-        active.tx.rollback();
+        tx.rollback();
     }
 
     /// Ends what SET LOCAL covered, the last first.
