@@ -81,7 +81,7 @@ fn start(options: &Options, database: Database, begin: Instant) -> Result<(), St
         false => None,
     };
     let signals = Signals::new().map_err(|error| format!("signals cannot be heard: {error}"))?;
-    let server = serve(database, config).map_err(|error| error.to_string())?;
+    let server = serve(database.clone(), config).map_err(|error| error.to_string())?;
     let traffic = demo.map(Demo::start);
     println!("ready after {:.1} s at {}", begin.elapsed().as_secs_f64(), server.address());
     println!("{}", invitation(server.address(), options.demo));
@@ -89,6 +89,8 @@ fn start(options: &Options, database: Database, begin: Instant) -> Result<(), St
     eprintln!("ending");
     drop(traffic);
     server.shutdown();
+    // A session that is still ending must not keep the log's last bytes in memory.
+    database.close();
     Ok(())
 }
 

@@ -120,12 +120,17 @@ fn watch(shared: &Weak<Shared>) {
         if durable.stop.load(Ordering::Relaxed) || durable.log.failure().is_some() {
             continue;
         }
-        if let Err(error) = durable.log.prepare() {
-            tracing::warn!(%error, "the next log file is not made in advance");
-        }
         // What has failed is not tried again at once.
         let pause = shared.options.checkpoint_timeout.min(Duration::from_secs(60));
-        if failed.is_some_and(|at| at.elapsed() < pause) || !is_due(&shared, durable) {
+        if failed.is_some_and(|at| at.elapsed() < pause) {
+            continue;
+        }
+        if let Err(error) = durable.log.prepare() {
+            tracing::warn!(%error, "the next log file is not made in advance");
+            failed = Some(Instant::now());
+            continue;
+        }
+        if !is_due(&shared, durable) {
             continue;
         }
         let bytes_per_s = shared.options.checkpoint_bytes_per_s;

@@ -165,6 +165,15 @@ impl Database {
         checkpoint::checkpoint(&self.shared, &Pace { bytes_per_s, ..Pace::default() })
     }
 
+    /// Writes what is left of the log, also of commits that nobody waited for. Later commits are
+    /// refused. Dropping the last handle and session does so too.
+    pub fn close(&self) {
+        if let Some(durable) = &self.shared.durable {
+            durable.stop.store(true, Ordering::Relaxed);
+            durable.log.close();
+        }
+    }
+
     /// Copies the database, as it is at one moment, into `folder`, where it can be
     /// [opened](Database::open).
     ///

@@ -332,12 +332,16 @@ pub(crate) fn catalog_change(before: &Catalog, after: &Catalog) -> CatalogChange
     };
     let (old, new) = (cells(before), cells(after));
     let old_ids: BTreeSet<PartitionId> = old.keys().copied().collect();
-    let dropped = old_ids.iter().copied().filter(|id| !new.contains_key(id)).collect();
+    let (kept, dropped): (BTreeSet<_>, Vec<_>) = (
+        old_ids.iter().copied().filter(|id| new.contains_key(id)).collect(),
+        old_ids.iter().copied().filter(|id| !new.contains_key(id)).collect(),
+    );
     let created = new.into_iter().filter(|(id, _)| !old_ids.contains(id));
     CatalogChange {
         catalog: stored::encode(after),
         created: created.map(|(_, cell)| cell).collect(),
         dropped,
+        kept,
     }
 }
 

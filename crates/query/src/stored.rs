@@ -168,9 +168,12 @@ impl Stored {
         log: Option<Arc<Log>>,
         mut cell: impl FnMut(PartitionId, &Table) -> Result<Arc<PartitionCell>, E>,
     ) -> Result<Catalog, E> {
+        // The log may name sequences that were undone; their numbers must not come again either.
+        let named = positions.last_key_value().map_or(0, |(id, _)| id + 1);
+        let next_oid = self.next_oid.max(named);
         let mut catalog = Catalog {
             version: self.version,
-            ids: Arc::new(Ids::starting(self.next_oid, self.next_partition, log.clone())),
+            ids: Arc::new(Ids::starting(next_oid, self.next_partition, log.clone())),
             ..Catalog::default()
         };
         let roles = self.roles.into_iter().map(|role| (role.name.clone(), Arc::new(role)));

@@ -116,7 +116,10 @@ impl Contents {
     /// Errors: [`CheckpointError`]; what was there before still is.
     pub fn write(self, storage: &dyn Storage, pace: &Pace) -> Result<Written, CheckpointError> {
         let (lsn, folder) = (self.lsn, path_of(self.lsn));
-        let written = self.write_folder(storage, NEW, pace)?;
+        let written = self.write_folder(storage, NEW, pace).inspect_err(|_| {
+            // It only takes room; the next one begins by removing it, too.
+            let _ = storage.remove_folder(NEW);
+        })?;
         if storage.list(&folder).is_ok_and(|names| !names.is_empty()) {
             // The same moment once more: nothing was committed between the two.
             storage.remove_folder(NEW).map_err(failed(NEW))?;

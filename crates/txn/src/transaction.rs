@@ -39,6 +39,7 @@ use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
 use halcyon_base::{PartitionId, RowId, SessionId, SqlState, TxnId};
 use halcyon_store::{AppendError, Conflict, Partition, ValueRef};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -130,6 +131,9 @@ pub struct CatalogChange {
     pub created: Vec<Arc<PartitionCell>>,
     /// Partitions that do not exist any more. The transaction holds them exclusively.
     pub dropped: Vec<PartitionId>,
+    /// Partitions that were there before and still are. Of others that the transaction has changed
+    /// nobody will ever know: it made and dropped them.
+    pub kept: BTreeSet<PartitionId>,
 }
 
 type Hook = Box<dyn FnOnce() + Send>;
@@ -893,20 +897,19 @@ impl Seat {
     /// Makes the record of what has changed.
     fn encode(&self, catalog: Option<&CatalogChange>, redo: &mut Redo) {
         redo.encoder.begin(catalog.map(|change| change.catalog.as_slice()));
-        let (created, dropped) = match catalog {
-            Some(change) => (change.created.as_slice(), change.dropped.as_slice()),
-            None => (&[][..], &[][..]),
-        };
         let body = self.body.as_ref().expect("roused before");
         for (position, held) in body.held.iter().enumerate() {
             let Hold::Exclusive(guard) = &held.hold else {
                 continue;
             };
             let id = held.partition;
-            if !dropped.contains(&id) && !created.iter().any(|cell| cell.id == id) {
+            if catalog.is_none_or(|change| change.kept.contains(&id)) {
                 body.undo.redo(position as u32, id, guard, redo);
             }
         }
+        let Some(CatalogChange { created, dropped, .. }) = catalog else {
+            return;
+        };
         for cell in created {
             match body.find(cell.id) {
                 Some(handle) => redo.whole(cell.id, body.root(handle)),

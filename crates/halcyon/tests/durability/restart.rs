@@ -95,6 +95,12 @@ fn transactions_leave_what_they_committed() {
             "CREATE TABLE gone (id INT)",
             "ROLLBACK",
             "BEGIN",
+            "CREATE TABLE brief (id INT)",
+            "INSERT INTO brief VALUES (1)",
+            "INSERT INTO t VALUES (200, 1)",
+            "DROP TABLE brief",
+            "COMMIT",
+            "BEGIN",
             // The slot of a row that this transaction deleted is used again.
             "DELETE FROM t WHERE id = 5",
             "INSERT INTO t VALUES (103, 4)",
@@ -197,6 +203,24 @@ fn sequences_never_repeat_a_value() {
     drop(session);
     let mut session = Database::open(folder.path()).expect("it opens").session();
     assert_eq!(one(&mut session, "nextval('s')"), "3");
+}
+
+/// A sequence that was undone leaves its number in the log; no other sequence takes it over.
+#[test]
+fn what_an_undone_sequence_wrote_touches_no_other() {
+    let folder = Folder::new("undone");
+    let mut session = Database::open(folder.path()).expect("a new database").session();
+    run(&mut session, &["BEGIN", "CREATE SEQUENCE a", "SELECT setval('a', 500)", "ROLLBACK"]);
+    drop(session);
+    let mut session = Database::open(folder.path()).expect("it opens").session();
+    for name in ["b", "c", "d"] {
+        run(&mut session, &[&format!("CREATE SEQUENCE {name}")]);
+    }
+    drop(session);
+    let mut session = Database::open(folder.path()).expect("it opens").session();
+    for name in ["b", "c", "d"] {
+        assert_eq!(one(&mut session, &format!("nextval('{name}')")), "1");
+    }
 }
 
 #[test]

@@ -123,7 +123,9 @@ impl World {
                 tx.lock(self.cell(before), Mode::Exclusive, &limits).expect("it is free");
             }
             let catalog = n.to_string().into_bytes();
-            change = Some((CatalogChange { catalog, created: vec![made.clone()], dropped }, made));
+            let created = vec![made.clone()];
+            let kept = (1..=3).map(PartitionId).collect();
+            change = Some((CatalogChange { catalog, created, dropped, kept }, made));
         }
         tx.end_statement();
         let (change, made) = change.unzip();
