@@ -200,7 +200,8 @@ impl Records {
              New-Order p99 µs | slowest µs |\n|---|---|---:|---:|---:|---:|---:|---:|---:|\n",
         );
         for (key, figures) in &self.arms {
-            let one = self.arms.get(&Key { clients: 1, ..key.clone() });
+            // Databases of their own are as many as clients: one is the usual arm.
+            let one = self.arms.get(&Key { clients: 1, ideal: false, ..key.clone() });
             let scaling = one.map_or("".into(), |one| {
                 format!("{:.2}", figures.rates.median() / one.rates.median())
             });

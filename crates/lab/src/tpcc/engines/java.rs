@@ -131,7 +131,12 @@ impl Exchange {
         write_tables(&self.folder, content)?;
         let schema = statements(Dialect::Java).join("\n");
         fs::write(self.folder.join("schema.sql"), schema)?;
-        let named = |sql: Sql| format!("{}\t{}\n", sql.name(), question_marks(&sql.text()));
+        let named = |sql: Sql| {
+            // Only by all columns of the index do H2 and HSQLDB see that the first row is enough.
+            let whole = "ORDER BY no_w_id, no_d_id, no_o_id LIMIT 1";
+            let text = sql.text().replace("ORDER BY no_o_id LIMIT 1", whole);
+            format!("{}\t{}\n", sql.name(), question_marks(&text))
+        };
         let texts: String = Sql::all().map(named).collect();
         fs::write(self.folder.join("statements.tsv"), texts)?;
         let mut texts = String::new();
