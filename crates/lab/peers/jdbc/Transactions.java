@@ -318,7 +318,9 @@ final class Transactions {
                 }
                 id = rows.getInt(1);
             }
-            change(bind(newOrderDelete, w, d, id));
+            if (bind(newOrderDelete, w, d, id).executeUpdate() != 1) {
+                throw new SQLException("another client delivers this order", "40001");
+            }
             int c = number(bind(orderCustomer, w, d, id));
             change(bind(orderDeliver, in[2], w, d, id));
             linesDeliver.setTimestamp(1, at);
