@@ -34,7 +34,7 @@ pub(crate) enum Copying {
 pub(crate) struct Incoming {
     prepared: Arc<Prepared>,
     input: CopyIn,
-    active: Active,
+    active: Box<Active>,
     locks: Locks,
     /// Where the statement began in the transaction.
     start: Savepoint,
@@ -209,7 +209,7 @@ impl Session {
     }
 
     /// Gives a COPY FROM STDIN that has begun the transaction it writes in.
-    pub(crate) fn copy_continues(&mut self, mut active: Active, implicit: bool) {
+    pub(crate) fn copy_continues(&mut self, mut active: Box<Active>, implicit: bool) {
         let Some(Copying::Beginning(prepared, input)) = self.copying.take() else {
             unreachable!("only COPY FROM STDIN goes on");
         };
@@ -239,7 +239,7 @@ impl Session {
         self.undo_statement(copy.active, copy.start, copy.implicit);
     }
 
-    fn undo_statement(&mut self, mut active: Active, start: Savepoint, implicit: bool) {
+    fn undo_statement(&mut self, mut active: Box<Active>, start: Savepoint, implicit: bool) {
         if implicit {
             return drop(active);
         }

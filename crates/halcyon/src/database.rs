@@ -38,6 +38,9 @@ pub struct DatabaseOptions {
     pub threads: usize,
     /// Statements kept ready by the statement cache.
     pub cached_statements: usize,
+    /// A reader-writer latch around every access to segments and indexes, which locks make
+    /// superfluous here: for measuring what engines that need it pay.
+    pub latches: bool,
     /// Longest time that a commit with `synchronous_commit = off` may stay in memory.
     pub wal_writer_delay: Duration,
     /// Longest time between two checkpoints while there are commits.
@@ -54,6 +57,7 @@ impl Default for DatabaseOptions {
             name: "halcyon".into(),
             threads: 0,
             cached_statements: 4096,
+            latches: false,
             wal_writer_delay: Duration::from_millis(200),
             checkpoint_timeout: Duration::from_secs(300),
             max_wal_size: 1 << 30,
@@ -95,7 +99,8 @@ impl Database {
 
     /// An empty database in memory, set up as `options` say.
     pub fn with_options(options: DatabaseOptions) -> Self {
-        Database { shared: Arc::new(Shared::new(options, Catalog::initial(), None)) }
+        let catalog = Catalog { latches: options.latches, ..Catalog::initial() };
+        Database { shared: Arc::new(Shared::new(options, catalog, None)) }
     }
 
     /// The database that is kept in `folder`, or a new one there.
@@ -129,7 +134,8 @@ impl Database {
     }
 
     fn found(found: Found, options: DatabaseOptions) -> Self {
-        let shared = Arc::new(Shared::new(options, found.catalog, Some(found.durable)));
+        let catalog = Catalog { latches: options.latches, ..found.catalog };
+        let shared = Arc::new(Shared::new(options, catalog, Some(found.durable)));
         checkpoint::keep_short(&shared);
         Database { shared }
     }

@@ -23,6 +23,8 @@ use crate::settings::{SERVER_VERSION, Settings};
 
 /// Statements a session keeps counts of at a time.
 const TALLIES: usize = 64;
+/// Slots among which a statement looks for one.
+const PLACES: usize = 16;
 /// Every how many executions of one statement the clock is read.
 const TIMED_ONE_IN: u64 = 16;
 /// Every how many executions of one statement the shared table is brought up to date.
@@ -108,23 +110,39 @@ impl Tallies {
         Tallies((0..TALLIES).map(|_| Tally::default()).collect())
     }
 
-    /// Notes that `text` begins to run.
+    /// Notes that a statement begins to run.
     pub fn begin(&mut self, statement: &Statement, entry: &SessionEntry, shared: &Shared) -> Watch {
-        let text = &statement.text;
-        let address = Arc::as_ptr(text).cast::<u8>() as usize;
-        let slot = (address >> 4 ^ address >> 10) % TALLIES;
-        let tally = &mut self.0[slot];
-        if !tally.text.as_ref().is_some_and(|known| Arc::ptr_eq(known, text)) {
-            tally.flush(shared);
-            let executor = statement.prepared.borrow().plan.executor();
-            *tally = Tally { text: Some(text.clone()), executor, ..Tally::default() };
-            *entry.texts[slot].lock() = text.clone();
+        let mut slot = statement.tally.get();
+        if !self.0[slot].counts(&statement.text) {
+            slot = self.find(statement, entry, shared);
+            statement.tally.set(slot);
         }
+        let tally = &mut self.0[slot];
         entry.current.store(slot as u32, Ordering::Relaxed);
         entry.running.store(true, Ordering::Relaxed);
         let timed = tally.executions.is_multiple_of(TIMED_ONE_IN);
         tally.executions += 1;
         Watch { slot, began: timed.then(Instant::now) }
+    }
+
+    /// The slot of a statement that did not find itself where it was last: one of a few, so that
+    /// two that are run in turn do not drive each other out, which would take a shared lock.
+    #[cold]
+    fn find(&mut self, statement: &Statement, entry: &SessionEntry, shared: &Shared) -> usize {
+        let text = &statement.text;
+        let address = Arc::as_ptr(text).cast::<u8>() as usize;
+        let home = (address >> 4 ^ address >> 10) % TALLIES;
+        let mut places = (0..PLACES).map(|step| (home + step) % TALLIES);
+        if let Some(own) = places.clone().find(|slot| self.0[*slot].counts(text)) {
+            return own;
+        }
+        let slot = places.find(|slot| self.0[*slot].text.is_none()).unwrap_or(home);
+        let tally = &mut self.0[slot];
+        tally.flush(shared);
+        let executor = statement.prepared.borrow().plan.executor();
+        *tally = Tally { text: Some(text.clone()), executor, ..Tally::default() };
+        *entry.texts[slot].lock() = text.clone();
+        slot
     }
 
     /// Notes that it ended.
@@ -154,6 +172,10 @@ impl Tallies {
 }
 
 impl Tally {
+    fn counts(&self, text: &Arc<str>) -> bool {
+        self.text.as_ref().is_some_and(|known| Arc::ptr_eq(known, text))
+    }
+
     fn flush(&mut self, shared: &Shared) {
         let Some(text) = self.text.as_ref().filter(|_| self.calls > 0) else { return };
         let mut statements = shared.statements.lock();

@@ -52,6 +52,10 @@ impl<T: IntoValue> IntoValue for Option<T> {
 
 /// Whether `value` can be used for a parameter of type `ty` as it is.
 fn fits(value: &Value, ty: SqlType) -> bool {
+    if let (Value::Text(text), SqlType::Varchar(Some(length))) = (value, ty) {
+        // No longer in bytes, so no longer in characters: nothing to cut and nothing to refuse.
+        return text.len() <= length as usize;
+    }
     matches!(
         (value, ty),
         (Value::Null, _)

@@ -1,6 +1,6 @@
 //! A session: who asks, with which settings, in which transaction.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub struct Session {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) vars: SessionVars,
     pub(crate) settings: Settings,
-    pub(crate) active: Option<Active>,
+    pub(crate) active: Option<Box<Active>>,
     pub(crate) copying: Option<Copying>,
     pub(crate) named: HashMap<String, Statement>,
     pub(crate) scratch: Scratch,
@@ -69,6 +69,8 @@ pub struct Statement {
     pub(crate) text: Arc<str>,
     types: Vec<Option<SqlType>>,
     pub(crate) prepared: RefCell<Arc<Prepared>>,
+    /// Where the session that ran it last keeps its counts.
+    pub(crate) tally: Cell<usize>,
 }
 
 /// Where a session stands.
@@ -296,6 +298,7 @@ impl Session {
             text: Arc::from(&*prepared.text),
             types: types.to_vec(),
             prepared: RefCell::new(prepared),
+            tally: Cell::new(0),
         })
     }
 
@@ -453,7 +456,7 @@ impl Session {
 
     /// Version of the catalog that statements of this session are bound against.
     pub(crate) fn catalog_version(&self) -> u64 {
-        match &self.active {
+        match self.active.as_deref() {
             Some(Active { catalog: Some(own), .. }) => own.version,
             Some(Active { snapshot: Some(snapshot), .. }) => snapshot.catalog.version,
             _ => self.shared.version(),
@@ -501,7 +504,7 @@ impl Session {
     }
 
     pub(crate) fn refuse_if_failed(&self, plan: &Plan) -> Result<()> {
-        let failed = self.active.as_ref().is_some_and(Active::is_failed);
+        let failed = self.active.as_ref().is_some_and(|active| active.is_failed());
         match failed && !ends_transaction(plan) && !matches!(plan, Plan::Empty) {
             true => Err(failed_transaction()),
             false => Ok(()),
@@ -644,7 +647,7 @@ impl Session {
 
     /// The transaction block in progress. Errors: 25P01.
     fn in_block(&mut self, what: &str) -> Result<&mut Active> {
-        self.active.as_mut().ok_or_else(|| {
+        self.active.as_deref_mut().ok_or_else(|| {
             SqlError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
                 format!("{what} can only be used in transaction blocks"),

@@ -52,6 +52,8 @@ pub struct Catalog {
     pub roles: BTreeMap<String, Arc<Role>>,
     /// Hands out object and partition ids.
     pub ids: Arc<Ids>,
+    /// Whether tables get latches around every access to their storage: only to measure them.
+    pub latches: bool,
 }
 
 /// Numbers that are handed out once, whatever becomes of the transaction that asked.

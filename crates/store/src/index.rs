@@ -8,6 +8,7 @@
 //! O(1) per row.
 
 use crate::key::{self, KeyBuf, KeyKind};
+use crate::latch::Latch;
 use crate::tree::{BytesKey, BytesProbe, Key, Range, Tree, WideKey};
 use crate::value::{Schema, ValueRef};
 use halcyon_base::{IndexId, RowId};
@@ -73,6 +74,7 @@ pub(crate) struct Index {
     /// Bit per table column: in the key. Columns from 127 on share the last bit.
     column_mask: u128,
     tree: AnyTree,
+    latch: Latch,
 }
 
 /// The mask bit of a column; see [`Index::column_mask`].
@@ -89,14 +91,15 @@ fn narrow(number: u128) -> u64 {
 
 impl Index {
     /// An index without entries.
-    pub(crate) fn new(def: IndexDef, schema: &Schema) -> Self {
+    pub(crate) fn new(def: IndexDef, schema: &Schema, latched: bool) -> Self {
         let column_mask = def.columns.iter().fold(0, |mask, key| mask | column_bit(key.column));
         let tree = match key::kind(schema, &def.columns) {
             KeyKind::Narrow => AnyTree::Narrow(Tree::default()),
             KeyKind::Wide => AnyTree::Wide(Tree::default()),
             KeyKind::Bytes => AnyTree::Bytes(Tree::default()),
         };
-        Index { id: def.id, def: Arc::new(def), column_mask, tree }
+        let latch = Latch::new(latched);
+        Index { id: def.id, def: Arc::new(def), column_mask, tree, latch }
     }
 
     #[inline]
@@ -144,6 +147,7 @@ impl Index {
     /// The first row with this whole key.
     #[inline]
     pub(crate) fn get(&self, key: &KeyBuf) -> Option<RowId> {
+        let _held = self.latch.read();
         match &self.tree {
             AnyTree::Narrow(tree) => tree.get(narrow(key.number())),
             AnyTree::Wide(tree) => tree.get(WideKey::from_number(key.number())),
@@ -177,6 +181,7 @@ impl Index {
     /// Adds an entry.
     #[inline]
     pub(crate) fn insert(&mut self, key: &KeyBuf, row: RowId) {
+        let _held = self.latch.write();
         match &mut self.tree {
             AnyTree::Narrow(tree) => tree.insert(narrow(key.number()), row),
             AnyTree::Wide(tree) => tree.insert(WideKey::from_number(key.number()), row),
@@ -189,6 +194,7 @@ impl Index {
     /// Panics: if it is not there.
     #[inline]
     pub(crate) fn remove(&mut self, key: &KeyBuf, row: RowId) {
+        let _held = self.latch.write();
         let removed = match &mut self.tree {
             AnyTree::Narrow(tree) => tree.remove(narrow(key.number()), row),
             AnyTree::Wide(tree) => tree.remove(WideKey::from_number(key.number()), row),
@@ -243,7 +249,9 @@ impl Index {
             AnyTree::Wide(_) => AnyTree::Wide(Tree::default()),
             AnyTree::Bytes(_) => AnyTree::Bytes(Tree::default()),
         };
-        Index { id: self.id, def: Arc::clone(&self.def), column_mask: self.column_mask, tree }
+        let def = Arc::clone(&self.def);
+        let latch = self.latch.clone();
+        Index { id: self.id, def, column_mask: self.column_mask, tree, latch }
     }
 
     /// The same entries under a definition whose columns moved.
@@ -253,7 +261,8 @@ impl Index {
             key.column = column(key.column);
         }
         let column_mask = def.columns.iter().fold(0, |mask, key| mask | column_bit(key.column));
-        Index { id: self.id, def: Arc::new(def), column_mask, tree: self.tree.clone() }
+        let (tree, latch) = (self.tree.clone(), self.latch.clone());
+        Index { id: self.id, def: Arc::new(def), column_mask, tree, latch }
     }
 
     /// Rows whose key starts with `prefix`.
@@ -268,6 +277,7 @@ impl Index {
         upper: Bound<&KeyBuf>,
         direction: Direction,
     ) -> Cursor<'_> {
+        let _held = self.latch.read();
         let numbers = || Some((number_from(lower)?, number_to(upper)));
         let rows = match &self.tree {
             AnyTree::Narrow(tree) => AnyRange::Narrow(match numbers() {
@@ -295,7 +305,12 @@ impl Index {
                 AnyRange::Bytes(tree.range(from, to, direction))
             }
         };
-        Cursor { rows }
+        Cursor { rows, latch: &self.latch }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn latch(&self) -> &Latch {
+        &self.latch
     }
 
     /// Entries held.
@@ -408,6 +423,7 @@ enum AnyRange<'a> {
 /// Row ids of an index range, in order. Holds no memory of its own.
 pub struct Cursor<'a> {
     rows: AnyRange<'a>,
+    latch: &'a Latch,
 }
 
 impl Iterator for Cursor<'_> {
@@ -415,6 +431,7 @@ impl Iterator for Cursor<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<RowId> {
+        let _held = self.latch.read();
         match &mut self.rows {
             AnyRange::Narrow(rows) => rows.next(),
             AnyRange::Wide(rows) => rows.next(),

@@ -6,7 +6,7 @@
 //! snapshot reads the same memory as a point lookup.
 //!
 //! This crate knows no transactions, no SQL and no threads: no lock, no atomic but reference
-//! counts. What it takes for granted (types match, NOT NULL holds, rows exist) the layers above
+//! counts (and, in one experiment, latches that show what locks would cost: `latch`). What it takes for granted (types match, NOT NULL holds, rows exist) the layers above
 //! have checked; a breach is a panic.
 //!
 //! Where to start: [`Partition`], then `segment`, then `tree`.
@@ -20,6 +20,7 @@ mod directory;
 mod heap;
 mod index;
 mod key;
+mod latch;
 mod partition;
 mod segment;
 mod text;

@@ -14,6 +14,7 @@ use crate::batch::SegmentRef;
 use crate::directory::Directory;
 use crate::index::{Conflict, Index, IndexDef, IndexRef, column_bit};
 use crate::key::KeyBuf;
+use crate::latch::Latch;
 use crate::segment::Segment;
 use crate::value::{ColumnDef, Schema, ValueRef};
 use crate::vector::set_bits;
@@ -43,6 +44,8 @@ pub struct Partition {
     pub(crate) directory: triomphe::Arc<Directory>,
     pub(crate) indexes: Vec<Index>,
     scratch: Scratch,
+    /// Around the segments; on only where latches are measured.
+    latch: Latch,
 }
 
 // Snapshots go to other threads.
@@ -96,7 +99,14 @@ impl Partition {
     /// A partition without rows and without indexes.
     pub fn new(schema: Arc<Schema>) -> Self {
         let directory = triomphe::Arc::new(Directory::default());
-        Partition { schema, directory, indexes: vec![], scratch: Scratch::default() }
+        let (scratch, latch) = (Scratch::default(), Latch::default());
+        Partition { schema, directory, indexes: vec![], scratch, latch }
+    }
+
+    /// The same with a reader-writer latch around every access to its segments and to every index
+    /// that is added from now on: for measuring what such latches cost.
+    pub fn with_latches(self) -> Self {
+        Partition { latch: Latch::new(true), ..self }
     }
 
     /// The columns.
@@ -123,6 +133,7 @@ impl Partition {
     /// The row, if there is one.
     #[inline]
     pub fn row(&self, id: RowId) -> Option<RowRef<'_>> {
+        let _held = self.latch.read();
         let segment = self.directory.segment(id.segment_idx())?;
         segment.is_live(id.slot()).then(|| RowRef::new(&self.schema, segment, id))
     }
@@ -197,8 +208,10 @@ impl Partition {
     /// Stores a row whose keys were encoded.
     #[inline]
     fn insert_encoded(&mut self, values: &[ValueRef<'_>]) -> RowId {
+        let held = self.latch.write();
         let directory = triomphe::Arc::make_mut(&mut self.directory);
         let row = directory.insert(&self.schema, values);
+        drop(held);
         self.insert_keys(row);
         row
     }
@@ -245,6 +258,7 @@ impl Partition {
                 self.indexes[at].insert(&self.scratch.new, row);
             }
         }
+        let _held = self.latch.write();
         let directory = triomphe::Arc::make_mut(&mut self.directory);
         directory.update(&self.schema, row, columns, values);
     }
@@ -296,6 +310,7 @@ impl Partition {
             index.encode(&self.schema, &mut self.scratch.old, |column| old.value(column));
             index.remove(&self.scratch.old, row);
         }
+        let _held = self.latch.write();
         triomphe::Arc::make_mut(&mut self.directory).delete(&self.schema, row);
         true
     }
@@ -314,7 +329,7 @@ impl Partition {
     /// Panics: if an index of this id exists, or a column does not.
     pub fn add_index(&mut self, def: IndexDef) -> Result<(), Conflict> {
         assert!(self.index(def.id).is_none(), "index {} exists", def.id);
-        let mut index = Index::new(def, &self.schema);
+        let mut index = Index::new(def, &self.schema, self.latch.is_on());
         let rows: Vec<RowId> = self.rows().map(|row| row.id()).collect();
         self.fill_index(&mut index, &rows)?;
         self.indexes.push(index);
@@ -341,6 +356,11 @@ impl Partition {
     pub fn index(&self, id: IndexId) -> Option<IndexRef<'_>> {
         let index = self.indexes.iter().find(|index| index.id() == id)?;
         Some(IndexRef { index, schema: &self.schema })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn latches(&self) -> impl Iterator<Item = &Latch> {
+        self.indexes.iter().map(Index::latch).chain([&self.latch])
     }
 
     /// All indexes, in the order in which they were added.
@@ -391,7 +411,7 @@ impl Partition {
         for at in 0..self.indexes.len() {
             let def = self.indexes[at].def();
             if def.columns.iter().any(|key| key.column as usize == column) {
-                let mut index = Index::new(def.clone(), &self.schema);
+                let mut index = Index::new(def.clone(), &self.schema, self.latch.is_on());
                 let rows: Vec<RowId> = self.rows().map(|row| row.id()).collect();
                 self.fill_index(&mut index, &rows).expect("no key changed its equals");
                 self.indexes[at] = index;

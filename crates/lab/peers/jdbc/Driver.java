@@ -106,7 +106,9 @@ public final class Driver {
                     connection.commit();
                 }
             }
-            insert.executeBatch();
+            if (pending % 1000 != 0) {
+                insert.executeBatch();
+            }
             connection.commit();
         }
     }

@@ -389,6 +389,9 @@ fn finish(cx: &mut DdlContext<'_>, mut table: Table, sequences: Vec<Arc<Sequence
     table.cells = (0..count)
         .map(|_| {
             let mut root = Partition::new(schema.clone());
+            if cx.catalog.latches {
+                root = root.with_latches();
+            }
             for index in &table.indexes {
                 root.add_index(index.def()).expect("an empty partition has no duplicates");
             }

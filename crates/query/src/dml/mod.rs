@@ -228,7 +228,8 @@ impl WritePlan {
         scratch: &mut Scratch,
         returning: Option<&mut dyn RowSink>,
     ) -> Result<u64> {
-        let mut own = std::mem::take(&mut scratch.write);
+        // Boxed, so that taking it out and putting it back moves a word, not the buffers' heads.
+        let mut own = scratch.write.take().unwrap_or_default();
         let mut cx = WriteContext::new(env, tx, locks);
         let written = match &self.kind {
             Kind::Insert(insert) => insert.run(&mut cx, scratch, &mut own, returning),
@@ -236,7 +237,7 @@ impl WritePlan {
             Kind::Delete(delete) => delete.run(&mut cx, scratch, &mut own, returning),
         };
         own.arena.reset();
-        scratch.write = own;
+        scratch.write = Some(own);
         written
     }
 

@@ -89,15 +89,22 @@ pub(super) fn run(
     if let Some(fast) = &plan.fast {
         counts.clear();
         counts.resize(plan.node_count, 0);
-        let values = recycle(std::mem::take(slots));
-        let (result, values) =
-            fast.run(&plan.tables, env, roots, arena, keys, values, sink, counts);
+        let mut values = recycle(std::mem::take(slots));
+        let mut given = recycle(std::mem::take(row));
+        let result =
+            fast.run(plan, env, roots, arena, keys, (&mut values, &mut given), sink, counts);
         *slots = recycle(values);
+        *row = recycle(given);
         return result;
     }
     counts.clear();
     counts.resize(plan.node_count, 0);
     states.resize_with(plan.state_count.max(states.len()), State::default);
+    // A plan without states leaves them where they are: each is a cache line or four to move.
+    let own_states = match plan.state_count {
+        0 => Vec::new(),
+        _ => recycle_states(std::mem::take(states)),
+    };
     let mut cx = Cx {
         env,
         arena,
@@ -108,7 +115,7 @@ pub(super) fn run(
         keys: std::mem::take(keys),
         values: recycle(std::mem::take(key_values)),
         row: recycle(std::mem::take(row)),
-        states: recycle_states(std::mem::take(states)),
+        states: own_states,
         counts: std::mem::take(counts),
         polled: 0,
     };
@@ -119,7 +126,9 @@ pub(super) fn run(
     *keys = cx.keys;
     *key_values = recycle(cx.values);
     *row = recycle(cx.row);
-    *states = recycle_states(cx.states);
+    if plan.state_count > 0 {
+        *states = recycle_states(cx.states);
+    }
     *counts = cx.counts;
     result
 }
@@ -797,17 +806,28 @@ fn compare(
     }
 }
 
-/// One row by the whole key of a unique index, columns given as they are.
+/// One row by the whole key of a unique index: its columns as they are, its row id, and what is
+/// computed from them, which is what the source of an UPDATE asks for.
 ///
-/// What it saves over the general way: slots, closures, states, and the second copy of each value
+/// What it saves over the general way: closures, states, and the second copy of each value
 /// (figures in docs, lab `point`).
 pub(super) struct UniqueLookup {
     table: usize,
     index: halcyon_base::IndexId,
     pin: Option<usize>,
-    node: usize,
-    columns: Vec<u16>,
+    nodes: Vec<usize>,
+    output: Vec<Output>,
     key: Vec<KeyPart>,
+}
+
+/// A column of the result.
+enum Output {
+    /// A column of the table.
+    Column(u16),
+    /// The hidden column.
+    RowId,
+    /// A computed slot.
+    Slot(usize),
 }
 
 /// A value of the key, from where it is found soonest.
@@ -819,24 +839,34 @@ enum KeyPart {
 }
 
 impl UniqueLookup {
-    /// Recognises the plan.
+    /// Recognises the plan: a scan, or what is computed from one.
     pub(super) fn of(
         node: &Node,
         output: &[usize],
         alone: bool,
         tables: &[Arc<Table>],
     ) -> Option<UniqueLookup> {
-        let Kind::Scan(scan) = &node.kind else { return None };
+        let (scan_node, defs) = match &node.kind {
+            Kind::Project { input, defs } => (&**input, &defs[..]),
+            _ => (node, &[][..]),
+        };
+        let Kind::Scan(scan) = &scan_node.kind else { return None };
         let Path::Index(path) = &scan.access.path else { return None };
         if !alone || !scan.is_plain_lookup() {
             return None;
         }
         let table = &tables[scan.table];
-        let columns = output.iter().map(|slot| {
+        let output = output.iter().map(|slot| {
+            if scan.row_id == Some(*slot) {
+                return Some(Output::RowId);
+            }
+            if defs.iter().any(|(computed, _)| computed == slot) {
+                return Some(Output::Slot(*slot));
+            }
             let found = scan.late.iter().find(|(_, other)| other == slot);
-            found.map(|(column, _)| *column)
+            found.map(|(column, _)| Output::Column(*column))
         });
-        let columns = columns.collect::<Option<Vec<u16>>>()?;
+        let output = output.collect::<Option<Vec<Output>>>()?;
         let index = table.indexes.iter().find(|index| index.id == path.index)?;
         let pin = match table.partition_column().filter(|_| table.cells.len() > 1) {
             None => None,
@@ -854,8 +884,8 @@ impl UniqueLookup {
             table: scan.table,
             index: path.index,
             pin,
-            node: node.id,
-            columns,
+            nodes: vec![scan_node.id, node.id],
+            output,
             key,
         })
     }
@@ -893,27 +923,39 @@ impl UniqueLookup {
     #[allow(clippy::too_many_arguments)]
     fn run<'a>(
         &'a self,
-        tables: &[Arc<Table>],
+        plan: &'a PointPlan,
         env: &'a Env<'a>,
         roots: Roots<'a>,
         arena: &'a Arena,
         keys: &mut [KeyBuf; 2],
-        mut values: Vec<ValueRef<'a>>,
+        (values, given): (&mut Vec<ValueRef<'a>>, &mut Vec<ValueRef<'a>>),
         sink: &mut dyn RowSink,
         counts: &mut [u64],
-    ) -> (Result<()>, Vec<ValueRef<'a>>) {
-        let result = self.find(tables, env, roots, arena, keys, &mut values);
-        let result = match result {
-            Ok(Some(row)) => {
-                values.clear();
-                values.extend(self.columns.iter().map(|column| row.value(*column as usize)));
-                counts[self.node] = 1;
-                sink.row(&values).map(|_| ())
+    ) -> Result<()> {
+        let found = self.find(&plan.tables, env, roots, arena, keys, values)?;
+        let Some((partition, row)) = found else { return Ok(()) };
+        self.nodes.iter().for_each(|node| counts[*node] = 1);
+        values.clear();
+        if let Kind::Project { input, defs } = &plan.root.kind {
+            values.resize(plan.slot_count, ValueRef::Null);
+            if let Kind::Scan(scan) = &input.kind {
+                for (column, slot) in &scan.late {
+                    values[*slot] = row.value(*column as usize);
+                }
+                if let Some(slot) = scan.row_id {
+                    values[slot] = row_id(partition, row.id());
+                }
             }
-            Ok(None) => Ok(()),
-            Err(error) => Err(error),
-        };
-        (result, values)
+            for (slot, program) in defs {
+                values[*slot] = program.eval(values, env, arena)?;
+            }
+        }
+        given.extend(self.output.iter().map(|output| match output {
+            Output::Column(column) => row.value(*column as usize),
+            Output::RowId => row_id(partition, row.id()),
+            Output::Slot(slot) => values[*slot],
+        }));
+        sink.row(given).map(|_| ())
     }
 
     #[inline]
@@ -925,22 +967,23 @@ impl UniqueLookup {
         arena: &'a Arena,
         keys: &mut [KeyBuf; 2],
         values: &mut Vec<ValueRef<'a>>,
-    ) -> Result<Option<RowRef<'a>>> {
+    ) -> Result<Option<(u32, RowRef<'a>)>> {
         for at in 0..self.key.len() {
             match self.value(at, env, arena)? {
                 Some(value) => values.push(value),
                 None => return Ok(None),
             }
         }
-        let partition = match self.pin {
+        let number = match self.pin {
             None => 0,
             Some(pin) => partition_of(values[pin], tables[self.table].cells.len() as u32),
         };
-        let partition = roots.partition(self.table, partition);
+        let partition = roots.partition(self.table, number);
         let index = partition.index(self.index).expect("the catalog's indexes exist");
         index.encode(values, &mut keys[0]);
         let row = index.get(&keys[0]);
-        Ok(row.map(|row| partition.row(row).expect("an index names rows that exist")))
+        let at = |row| partition.row(row).expect("an index names rows that exist");
+        Ok(row.map(|row| (number, at(row))))
     }
 }
 

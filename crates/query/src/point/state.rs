@@ -20,7 +20,7 @@ pub struct Scratch {
     pub(super) states: Vec<State<'static>>,
     pub(super) counts: Vec<u64>,
     /// Memory of writes, which run plans of this executor for their rows.
-    pub(crate) write: crate::dml::WriteScratch,
+    pub(crate) write: Option<Box<crate::dml::WriteScratch>>,
 }
 
 /// The same vector, empty, for values that live otherwise. Keeps its memory: collecting in place
@@ -115,11 +115,14 @@ impl<'a> KeySet<'a> {
         }
     }
 
+    /// O(1) if it is empty: every statement passes here, and one of them had a large set once.
     pub(super) fn clear(&mut self) {
-        self.count = 0;
         self.values.clear();
-        self.hashes.clear();
-        self.table.fill(0);
+        if self.count > 0 {
+            self.count = 0;
+            self.hashes.clear();
+            self.table.fill(0);
+        }
     }
 
     pub(super) fn len(&self) -> usize {

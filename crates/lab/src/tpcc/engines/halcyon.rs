@@ -1,6 +1,10 @@
 //! Halcyon by its public door: a session per client, statements prepared once.
 
-use halcyon::{Access, Database, Isolation, RowSet, Session, Statement, Value};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use halcyon::{Access, Database, DatabaseOptions, Isolation, RowSet, Session, Statement, Value};
 
 use super::{Client, Content, Engine};
 use crate::tpcc::consistency;
@@ -10,7 +14,7 @@ use crate::tpcc::random::Scale;
 use crate::tpcc::schema::{Dialect, Table, statements};
 use crate::tpcc::sql::Sql;
 use crate::tpcc::transactions::{self, Connection, Ended};
-use crate::tpcc::{Conflict, Done, LOCK_WAIT_MAX, Trouble};
+use crate::tpcc::{Conflict, Done, Durability, LOCK_WAIT_MAX, Trouble};
 use crate::{Failure, Result};
 
 /// How the database is set up and used.
@@ -24,6 +28,10 @@ pub struct Setup {
     pub snapshot_reads: bool,
     /// Whether a transaction is a program that takes its locks first.
     pub one_shot: bool,
+    /// Whether every access to segments and indexes takes a latch.
+    pub latches: bool,
+    /// When a commit is on disk; the database is in a temporary folder if it ever is.
+    pub durability: Durability,
 }
 
 impl Default for Setup {
@@ -33,6 +41,8 @@ impl Default for Setup {
             isolation: Isolation::Serializable,
             snapshot_reads: false,
             one_shot: false,
+            latches: false,
+            durability: Durability::Off,
         }
     }
 }
@@ -40,8 +50,31 @@ impl Default for Setup {
 /// A database with the tables.
 pub struct Halcyon {
     database: Database,
+    /// Goes after the database.
+    _folder: Option<Folder>,
     scale: Scale,
     setup: Setup,
+}
+
+/// A folder for a database, removed when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("halcyon-tpcc-data-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder)?;
+        Ok(Folder(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed from a temporary place does no harm there.
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Rows on their way in, a hundred thousand in a transaction.
@@ -54,12 +87,19 @@ pub struct Loading {
 impl Halcyon {
     /// Empty tables.
     pub fn new(scale: Scale, setup: Setup) -> Result<Self> {
-        let database = Database::in_memory();
+        let options = DatabaseOptions { latches: setup.latches, ..DatabaseOptions::default() };
+        let (database, folder) = match setup.durability {
+            Durability::Off => (Database::with_options(options), None),
+            Durability::Async | Durability::Sync => {
+                let folder = Folder::new()?;
+                (Database::open_with(&folder.0, options, &|_| ())?, Some(folder))
+            }
+        };
         let mut session = database.session();
         for text in statements(Dialect::Halcyon { partitions: setup.partitions }) {
             session.execute(text.as_str(), &[])?;
         }
-        Ok(Halcyon { database, scale, setup })
+        Ok(Halcyon { database, _folder: folder, scale, setup })
     }
 
     /// The tables with their content.
@@ -109,6 +149,8 @@ impl Engine for Halcyon {
     fn client(&self) -> Result<Box<dyn Client>> {
         let mut session = self.database.session();
         session.set("lock_timeout", &format!("{}ms", LOCK_WAIT_MAX.as_millis()))?;
+        let synchronous = if self.setup.durability == Durability::Sync { "on" } else { "off" };
+        session.set("synchronous_commit", synchronous)?;
         let prepare = |sql: Sql| session.prepare(&sql.text());
         let statements = Sql::all().map(prepare).collect::<Result<_, _>>()?;
         let locks = Locks::prepare(&mut session)?;

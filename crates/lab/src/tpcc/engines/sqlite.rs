@@ -52,6 +52,8 @@ impl Sqlite {
             Ok(())
         })?;
         db.execute_batch("COMMIT")?;
+        // Without statistics it takes the index of customers' orders for an order by its number.
+        db.execute_batch("ANALYZE")?;
         let texts = Sql::all().map(|sql| sql.text_without_locks().replace('$', "?")).collect();
         let hand = Hand { db, texts, rows: RowSet::default() };
         Ok(Sqlite { hand: Arc::new(Mutex::new(hand)), scale: content.scale })
