@@ -668,6 +668,10 @@ impl Session {
     }
 
     /// Commits, and publishes the catalog before anybody else can have the locks.
+    #[expect(
+        clippy::boxed_local,
+        reason = "a transaction is large, and lies in a box from its begin"
+    )]
     pub(crate) fn commit_active(&mut self, active: Box<Active>) -> Result<()> {
         let Active { mut tx, catalog, .. } = *active;
         let mut change = None;

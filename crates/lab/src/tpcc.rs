@@ -1,4 +1,4 @@
-//! TPC-C as [P1] §5 runs it: the five transactions, statement by statement over a connection,
+//! TPC-C as P1 §5 runs it: the five transactions, statement by statement over a connection,
 //! without think times, in mixes of more and fewer reads.
 //!
 //! Arms: Halcyon, its peers, and *bare*: the same work by hand over structs, one mutex per
@@ -12,7 +12,7 @@
 //! every arm the consistency conditions 3.3.2.1 to 3.3.2.12. What differs from TPC-C: no terminals,
 //! no think times, no durability, no price; Delivery is one transaction and not deferred; lines of
 //! an order are worked on in order of warehouse and item.
-//! Source: TPC-C 5.11; [P1] §3 and §5.
+//! Source: TPC-C 5.11; P1 §3 and §5.
 
 mod chart;
 mod consistency;

@@ -1,5 +1,5 @@
 //! The reader-writer latch that engines with concurrency control in their storage put around every
-//! access: only for measuring what it costs ([P1] §3 and §5). Off in every other database.
+//! access: only for measuring what it costs (P1 §3 and §5). Off in every other database.
 //!
 //! A latch guards nothing here: who may read and write is decided by the guards of `txn`, and a
 //! partition stays a value. Clones of a partition share its latches, as its users would in those

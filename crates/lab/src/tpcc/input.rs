@@ -41,7 +41,7 @@ impl Type {
     }
 }
 
-/// How often each type comes: the mixes of [P1] §5, by their share of reading transactions.
+/// How often each type comes: the mixes of P1 §5, by their share of reading transactions.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// TPC-C's own: 8 % read

@@ -1,4 +1,4 @@
-//! `halcyon lab report tpcc`: figures and tables of recorded runs, as [P1] has them.
+//! `halcyon lab report tpcc`: figures and tables of recorded runs, as P1 has them.
 //!
 //! A *record* is a file of JSON objects, one a line, as `halcyon lab tpcc --record FILE` appends
 //! them: first what machine it was and when, then an object per arm. Arms that were recorded
@@ -6,7 +6,7 @@
 //! those records and that between an arm's own rounds.
 //!
 //! Figures: one per mix (throughput against clients; with databases of one's own as the limit:
-//! [P1] Figures 3 and 6 to 8), one of isolation levels (Figure 4), one of latches (Figure 5).
+//! P1 Figures 3 and 6 to 8), one of isolation levels (Figure 4), one of latches (Figure 5).
 //! The page keeps its prose: only what stands between its two marks is written.
 
 use std::collections::BTreeMap;

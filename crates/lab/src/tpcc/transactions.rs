@@ -72,7 +72,7 @@ pub fn steps<C: Connection>(connection: &mut C, input: &Input) -> Done<Ended> {
 
 fn new_order<C: Connection>(connection: &mut C, input: &NewOrder) -> Done<Ended> {
     let (w, d) = (Value::Int32(input.w), Value::Int32(input.d));
-    let tax = number(one(connection.query(Sql::WarehouseTax, &[w.clone()])?)?, 0)?;
+    let tax = number(one(connection.query(Sql::WarehouseTax, std::slice::from_ref(&w))?)?, 0)?;
     let next = connection.query(Sql::DistrictNext, &[w.clone(), d.clone()])?;
     let (d_tax, id) = (number(one(next)?, 0)?, number(next, 1)? as i32);
     changed(connection.execute(Sql::DistrictAdvance, &[w.clone(), d.clone()])?, 1)?;
@@ -157,7 +157,7 @@ fn payment<C: Connection>(connection: &mut C, input: &Payment) -> Done<()> {
     let (w, d) = (Value::Int32(input.w), Value::Int32(input.d));
     let amount = decimal(input.amount);
     changed(connection.execute(Sql::WarehousePay, &[amount.clone(), w.clone()])?, 1)?;
-    let warehouse = connection.query(Sql::WarehouseAddress, &[w.clone()])?;
+    let warehouse = connection.query(Sql::WarehouseAddress, std::slice::from_ref(&w))?;
     let mut paid_at = String::with_capacity(24);
     paid_at.push_str(text(one(warehouse)?, 0)?);
     let values = [amount.clone(), w.clone(), d.clone()];

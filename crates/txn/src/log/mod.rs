@@ -1,8 +1,8 @@
 //! The redo log: what was committed, in the order in which it was, on disk.
 //!
 //! Words: the log is a stream of bytes and an [`Lsn`] a place in it; it is *durable* up to an LSN
-//! once everything before that place will be there after a crash. A *batch* is what the writer
-//! thread writes and syncs at once; while it does, the next one gathers (group commit).
+//! once everything before that place will be there after a crash. A *batch* is what is
+//! written and synced at once; while that is done, the next one gathers (group commit).
 //! Invariants:
 //! 1. Records are appended under the latches of the partitions that they change, before anybody
 //!    else can see the change: the order of records is the order of conflicting commits, and

@@ -1,8 +1,11 @@
-//! The log writer: one thread that writes batches and syncs them.
+//! Writing the log: batches, one after the other, by whoever is at hand.
 //!
-//! Appending does not wake it; waiting does. So a commit wakes it once, and those that arrive
-//! while it is at the disk are its next batch. What nobody waits for is written when the delay is
-//! over, or when it has become much.
+//! A session that waits alone writes and syncs by itself: handing that to a thread and being woken up
+//! by it costs as much as the disk takes. Those that come while somebody is at the disk are the next
+//! batch, and the writer thread takes over; it goes on as long as anybody waits, without a pause
+//! between two batches. What nobody waits for it writes when the delay is over, or when it has
+//! become much; and it tries again when the disk was full.
+//! Invariant: one is at the disk at a time ([`State::busy`]), and has [`Shared::writing`].
 
 use super::disk::{File, Storage};
 use super::frame::{self, Kind};
@@ -53,6 +56,14 @@ struct Shared {
     /// Copy of [`State::durable`], to be looked at without the mutex.
     durable: AtomicU64,
     files: Files,
+    /// Locked by whoever is at the disk, so nobody ever waits for it.
+    writing: Mutex<Writing>,
+}
+
+/// What is needed at the disk.
+struct Writing {
+    current: Current,
+    batch: Vec<u8>,
 }
 
 struct State {
@@ -65,6 +76,10 @@ struct State {
     wanted: Lsn,
     /// When the oldest bytes of the buffer must be written, if somebody said so.
     due: Option<Instant>,
+    /// Somebody is at the disk.
+    busy: bool,
+    /// When a full disk is tried again.
+    retry: Option<Instant>,
     /// The writer sleeps and nobody has called it.
     asleep: bool,
     delay: Duration,
@@ -128,6 +143,8 @@ impl Writer {
                 durable: at,
                 wanted: at,
                 due: None,
+                busy: false,
+                retry: None,
                 asleep: false,
                 delay: options.delay,
                 failure: None,
@@ -140,10 +157,11 @@ impl Writer {
             done: Condvar::new(),
             durable: AtomicU64::new(at.0),
             files,
+            writing: Mutex::new(Writing { current, batch: Vec::new() }),
         });
         let writing = shared.clone();
         let thread = thread::Builder::new().name("log writer".into());
-        let thread = thread.spawn(move || writing.run(current));
+        let thread = thread.spawn(move || writing.run());
         let thread = thread.map_err(|error| LogError::Failed { what: error.to_string() })?;
         Ok(Writer { shared, thread: Mutex::new(Some(thread)) })
     }
@@ -190,10 +208,13 @@ impl Writer {
             if let Some(failure) = &state.failure {
                 return Err(failure.clone());
             }
-            if state.wanted < lsn {
-                state.wanted = lsn;
-                self.shared.call(&mut state);
+            let alone = state.wanted <= state.durable;
+            state.wanted = state.wanted.max(lsn);
+            if alone && !state.busy {
+                state = self.shared.flush(state);
+                continue;
             }
+            self.shared.call(&mut state);
             self.shared.done.wait(&mut state);
         }
         Ok(())
@@ -273,88 +294,88 @@ impl Shared {
         self.work.notify_one();
     }
 
-    fn run(&self, mut current: Current) {
-        let mut batch = Vec::new();
-        loop {
-            let (from, to, closing) = self.next_batch(&mut batch);
-            if batch.is_empty() {
-                break;
-            }
-            let began = Instant::now();
-            let written = self.write(&mut current, from, &batch, closing);
-            let mut state = self.state.lock();
-            if let Err(error) = written {
-                state.failure = Some(error);
-                self.done.notify_all();
-                return;
-            }
-            state.failure = None;
-            state.durable = to;
-            state.batches += 1;
-            state.writing += began.elapsed();
-            self.durable.store(to.0, Ordering::Release);
-            self.done.notify_all();
-            drop(state);
-            batch.clear();
-            batch.shrink_to(KEPT_BYTES);
-        }
-        // What came between the last batch and the end of this thread is refused.
-        let mut state = self.state.lock();
-        state.failure.get_or_insert(LogError::Closed);
-        self.done.notify_all();
-    }
-
-    /// Waits until something is to be written and takes it. Empty when the log is closed.
-    fn next_batch(&self, batch: &mut Vec<u8>) -> (Lsn, Lsn, bool) {
+    /// The writer thread.
+    fn run(&self) {
         let mut state = self.state.lock();
         loop {
             let now = Instant::now();
-            let due = state.due.is_some_and(|due| due <= now);
-            if state.closing || due || state.wanted > state.durable {
-                break;
+            let full = match &state.failure {
+                None => false,
+                Some(LogError::Full { .. }) => true,
+                Some(LogError::Failed { .. } | LogError::Closed) => return,
+            };
+            let closed = state.closing && !state.busy && (full || state.buffer.is_empty());
+            if closed {
+                // What comes now is refused.
+                state.failure.get_or_insert(LogError::Closed);
+                self.done.notify_all();
+                return;
             }
-            if state.buffer.len() > BATCH_BYTES {
-                break;
+            let wanted = match full {
+                true => state.retry.is_none_or(|retry| retry <= now),
+                false => {
+                    state.closing
+                        || state.wanted > state.durable
+                        || state.buffer.len() > BATCH_BYTES
+                        || state.due.is_some_and(|due| due <= now)
+                }
+            };
+            if wanted && !state.busy && !state.buffer.is_empty() {
+                state = self.flush(state);
+                continue;
             }
+            let until = if full { state.retry } else { state.due };
             state.asleep = true;
-            match state.due {
+            match until.filter(|until| *until > now) {
                 None => self.work.wait(&mut state),
-                Some(due) => {
-                    self.work.wait_for(&mut state, due - now);
+                Some(until) => {
+                    self.work.wait_for(&mut state, until - now);
                 }
             }
             state.asleep = false;
         }
-        state.due = None;
-        std::mem::swap(&mut state.buffer, batch);
-        (state.durable, state.end, state.closing)
     }
 
-    /// Writes a batch and syncs it. A full disk is waited for unless the log is to be closed.
-    fn write(
-        &self,
-        current: &mut Current,
-        from: Lsn,
-        batch: &[u8],
-        closing: bool,
-    ) -> Result<(), LogError> {
-        loop {
-            let Err(failed) = self.files.write(current, from, batch) else {
-                return Ok(());
-            };
-            let error = failed.log_error();
-            tracing::error!(%error, "commits are refused");
-            let full = matches!(error, LogError::Full { .. });
-            let mut state = self.state.lock();
-            if !full || closing || state.closing {
-                return Err(error);
+    /// Writes and syncs what was appended, and tells those who wait for it.
+    fn flush<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        assert!(!state.busy, "one is at the disk at a time");
+        state.busy = true;
+        state.due = None;
+        let mut writing = self.writing.lock();
+        let Writing { current, batch } = &mut *writing;
+        std::mem::swap(&mut state.buffer, batch);
+        let (from, to) = (state.durable, state.end);
+        drop(state);
+        let began = Instant::now();
+        let written = self.files.write(current, from, batch);
+        let mut state = self.state.lock();
+        match written {
+            Ok(()) => {
+                state.failure = None;
+                state.durable = to;
+                state.batches += 1;
+                state.writing += began.elapsed();
+                self.durable.store(to.0, Ordering::Release);
             }
-            state.failure = Some(error);
-            self.done.notify_all();
-            if !state.closing {
-                self.work.wait_for(&mut state, RETRY);
+            Err(failed) => {
+                let error = failed.log_error();
+                tracing::error!(%error, "commits are refused");
+                state.retry = Some(Instant::now() + RETRY);
+                state.failure = Some(error);
+                // Nothing is lost but time: it is written with what has come meanwhile.
+                batch.append(&mut state.buffer);
+                std::mem::swap(&mut state.buffer, batch);
             }
         }
+        batch.clear();
+        batch.shrink_to(KEPT_BYTES);
+        drop(writing);
+        state.busy = false;
+        self.done.notify_all();
+        if state.failure.is_some() || state.closing || !state.buffer.is_empty() {
+            self.call(&mut state);
+        }
+        state
     }
 }
 

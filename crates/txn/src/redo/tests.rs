@@ -174,7 +174,8 @@ fn records_that_do_not_fit_are_refused() {
         fill(&mut encoder);
         replay.commit(1, encoder.finish().expect("something")).unwrap_err().0
     };
-    let cases: [(&dyn Fn(&mut Encoder), &str); 6] = [
+    type Case<'a> = (&'a dyn Fn(&mut Encoder), &'a str);
+    let cases: [Case<'_>; 6] = [
         (
             &|encoder| {
                 encoder.begin(None);

@@ -1,4 +1,4 @@
-//! H2 and HSQLDB, the engines of [P1], in a Java process of their own: `crates/lab/peers/jdbc`.
+//! H2 and HSQLDB, the engines of P1, in a Java process of their own: `crates/lab/peers/jdbc`.
 //!
 //! The driver gets tables, statements, conditions and inputs as files and runs the same loop; the
 //! inputs of a client are the first hundred thousand of its stream, over and over. Jars come from
@@ -56,7 +56,7 @@ pub const H2: Peer = Peer {
     table_locks: false,
 };
 
-/// H2 as [P1] had it: locks on tables.
+/// H2 as P1 had it: locks on tables.
 pub const H2_OLD: Peer = Peer {
     version: "1.3.169",
     url: "jdbc:h2:mem:;MVCC=FALSE;LOCK_TIMEOUT=10000",
@@ -73,7 +73,7 @@ pub const HSQLDB: Peer = Peer {
     table_locks: true,
 };
 
-/// HSQLDB as [P1] had it.
+/// HSQLDB as P1 had it.
 pub const HSQLDB_OLD: Peer = Peer { version: "2.3.1", ..HSQLDB };
 
 /// What the driver is to do.
