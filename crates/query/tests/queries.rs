@@ -622,7 +622,7 @@ fn dates_are_compared_as_dates() {
 }
 
 #[test]
-#[ignore = "minutes of planning without optimisation; docs/testing.md"]
+#[ignore = "takes minutes in an unoptimised build; docs/testing.md has the command"]
 fn large_statements_are_taken() {
     let world = World::new();
     let list = (0..20_000).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");

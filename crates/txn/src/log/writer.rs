@@ -67,7 +67,7 @@ struct Writing {
 }
 
 struct State {
-    /// Appended, not yet taken by the writer.
+    /// Appended since the writer took the last batch.
     buffer: Vec<u8>,
     /// Where the buffer ends in the stream.
     end: Lsn,

@@ -173,7 +173,7 @@ pub(crate) enum Part<'a> {
     Dropped(PartitionId),
 }
 
-/// Row entries, not yet decoded.
+/// Row entries as bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows<'a> {
     pub(crate) bytes: &'a [u8],
@@ -235,7 +235,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Bytes that are not yet decoded.
+/// What is left to decode.
 struct Input<'a>(&'a [u8]);
 
 const SHORT: Malformed = Malformed("it ends too early");
