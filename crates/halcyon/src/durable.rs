@@ -231,19 +231,13 @@ fn restore(
         }
         let defs: Vec<IndexDef> = table.indexes.iter().map(|index| index.def()).collect();
         wanted.push((id, root, defs, table.name.clone()));
-        Ok(placeholder(id))
+        Ok(Arc::new(PartitionCell::unbuilt(id)))
     })?;
     if let Some(id) = partitions.keys().next() {
         return Err(broken(format!("partition {id} belongs to no table")));
     }
     let cells = build_indexes(wanted, workers, progress)?;
     Ok(with_cells(catalog, &cells))
-}
-
-/// Stands for a partition whose indexes are still to be built.
-fn placeholder(id: PartitionId) -> Arc<PartitionCell> {
-    let empty = Partition::new(halcyon_store::Schema::new(Vec::new()));
-    Arc::new(PartitionCell::with_slots(id, empty, 1))
 }
 
 fn with_cells(mut catalog: Catalog, cells: &BTreeMap<PartitionId, Arc<PartitionCell>>) -> Catalog {

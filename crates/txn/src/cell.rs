@@ -29,7 +29,7 @@ use crate::planted;
 use halcyon_base::PartitionId;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::{AtomicU64, Ordering};
-use halcyon_store::Partition;
+use halcyon_store::{Partition, Schema};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -76,6 +76,12 @@ impl PartitionCell {
             Arc::new(Share { core, slot })
         };
         PartitionCell { id, shares: (0..slot_count).map(share).collect() }
+    }
+
+    /// Number `id` in a catalog whose partitions are still being built; its owner puts the built
+    /// one in its place before anybody else sees the catalog.
+    pub fn unbuilt(id: PartitionId) -> Self {
+        Self::with_slots(id, Partition::new(Schema::new(Vec::new())), 1)
     }
 
     /// The handle for the sessions that `slot` stands for.

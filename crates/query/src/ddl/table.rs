@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     self, ColumnOption, CreateTable, CreateTableLikeDefaults, CreateTableLikeKind,
     CreateTableOptions, Expr, GeneratedAs, SqlOption, TableConstraint,
 };
-use halcyon_base::ids::TableId;
+use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_store::Partition;
 use halcyon_txn::PartitionCell;
 
@@ -357,18 +357,14 @@ fn partition(table: &mut Table, options: &CreateTableOptions) -> Result<()> {
         }
     };
     // The cells are made when indexes and nullability are known; until then their number counts.
-    table.cells = vec![placeholder(); count as usize];
+    let unbuilt = Arc::new(PartitionCell::unbuilt(PartitionId(0)));
+    table.cells = vec![unbuilt; count as usize];
     Ok(())
 }
 
 /// One partition per core, unless the statement says how many.
 fn default_partitions() -> u64 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64).min(64)
-}
-
-fn placeholder() -> Arc<PartitionCell> {
-    let empty = Partition::new(halcyon_store::Schema::new(Vec::new()));
-    Arc::new(PartitionCell::new(halcyon_base::ids::PartitionId(0), empty))
 }
 
 fn refuse_partition_type(column: &Column) -> Result<()> {
