@@ -8,6 +8,8 @@
 pub mod clock;
 pub mod crc32c;
 pub mod ids;
+#[cfg(shuttle)]
+pub mod model;
 pub mod planted;
 pub mod rng;
 pub mod sqlstate;

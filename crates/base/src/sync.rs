@@ -222,6 +222,6 @@ mod tests {
             assert!(shared.0.try_lock().is_some());
             writer.join().expect("the writer does not panic");
         };
-        shuttle::check_random(model, 200);
+        crate::model::Check::new(200).run(model);
     }
 }

@@ -5,12 +5,12 @@
 //! RUSTFLAGS='--cfg shuttle' cargo test -p halcyon-task --test models --target-dir target/shuttle
 //! ```
 //!
-//! `HALCYON_MODEL_SCHEDULES` sets how many schedules each model is run under; `--features
-//! checked-slots` runs the safe twin of slots and inboxes. Canaries: with a bug planted
-//! (`halcyon_task::planted`) the same models must fail.
+//! `halcyon_base::model` has the schedules; `--features checked-slots` runs the safe twin of slots and
+//! inboxes. Canaries: with a bug planted (`halcyon_task::planted`) the same models must fail.
 
 #![cfg(shuttle)]
 
+use halcyon_base::model::Check;
 use halcyon_base::planted::Bug;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use halcyon_base::sync::{Arc, thread};
@@ -18,38 +18,17 @@ use halcyon_task::{
     Access, Annotation, Config, Context, GroupError, Locality, Owned, Place, Priority, Resource,
     Runtime, Shutdown, Step, Synchronisation, Task, WorkerId, planted,
 };
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-const STACK_BYTES: usize = 1 << 20;
+/// Workers that look for work again and again make long schedules.
 const STEPS: usize = 50_000;
 
-fn schedules() -> usize {
-    let set = std::env::var("HALCYON_MODEL_SCHEDULES").ok();
-    set.map_or(150, |text| text.parse().expect("HALCYON_MODEL_SCHEDULES is a number"))
-}
-
-/// Runs `model` under random schedules, and under ones that look for rare orders of few events.
 fn check(model: impl Fn() + Send + Sync + 'static) {
-    let model = std::sync::Arc::new(model);
-    let mut config = shuttle::Config::new();
-    config.stack_size = STACK_BYTES;
-    config.max_steps = shuttle::MaxSteps::FailAfter(STEPS);
-    let run = std::sync::Arc::clone(&model);
-    shuttle::Runner::new(RandomScheduler::new(schedules()), config.clone()).run(move || run());
-    // Workers that look for work again and again keep a strict order of priorities from ever
-    // letting others run: such a schedule is given up, not failed.
-    config.max_steps = shuttle::MaxSteps::ContinueAfter(STEPS / 10);
-    shuttle::Runner::new(PctScheduler::new(3, schedules()), config).run(move || model());
+    Check::new(150).step_limit(STEPS).run(model);
 }
 
-/// The model must fail with `bug` planted: it can see.
 fn check_canary(bug: Bug, model: impl Fn() + Send + Sync + 'static) {
-    planted::plant(Some(bug));
-    let result = catch_unwind(AssertUnwindSafe(|| check(model)));
-    planted::plant(None);
-    assert!(result.is_err(), "planted and not found: {bug:?}");
+    Check::new(150).step_limit(STEPS).canary(bug, model);
 }
 
 fn runtime(workers: usize) -> Runtime {

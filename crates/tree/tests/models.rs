@@ -9,34 +9,18 @@
 
 #![cfg(shuttle)]
 
+use halcyon_base::model::Check;
 use halcyon_base::planted::Bug;
 use halcyon_base::sync::{Arc, thread};
 use halcyon_tree::latch::{Access, Latch, Optimistic};
 use halcyon_tree::{Tree, planted};
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-fn schedules() -> usize {
-    let set = std::env::var("HALCYON_MODEL_SCHEDULES").ok();
-    set.map_or(600, |text| text.parse().expect("HALCYON_MODEL_SCHEDULES is a number"))
-}
-
-/// Runs `model` under random schedules, and under ones that look for rare orders of few events.
 fn check(model: fn()) {
-    let config = || {
-        let mut config = shuttle::Config::new();
-        config.stack_size = 1 << 20;
-        config
-    };
-    shuttle::Runner::new(RandomScheduler::new(schedules()), config()).run(model);
-    shuttle::Runner::new(PctScheduler::new(3, schedules()), config()).run(model);
+    Check::new(600).run(model);
 }
 
 fn check_canary(bug: Bug, model: fn()) {
-    planted::plant(Some(bug));
-    let result = catch_unwind(AssertUnwindSafe(|| check(model)));
-    planted::plant(None);
-    assert!(result.is_err(), "planted and not found: {bug:?}");
+    Check::new(600).canary(bug, model);
 }
 
 /// Two writers with interleaving keys from an empty tree (the first root is a leaf), and a reader

@@ -5,9 +5,8 @@
 //! RUSTFLAGS='--cfg shuttle' cargo test -p halcyon-txn --test models --target-dir target/shuttle
 //! ```
 //!
-//! `HALCYON_MODEL_SCHEDULES` sets how many schedules each model is run under. A failing schedule is
-//! printed by shuttle; `shuttle::replay` repeats it. The root of a partition is the checked
-//! twin here: two who should exclude each other panic.
+//! `halcyon_base::model` has the schedules. The root of a partition is the checked twin here: two who
+//! should exclude each other panic.
 //! Canaries: with a bug planted (`halcyon_txn::planted`) the same models must fail.
 
 #![cfg(shuttle)]
@@ -16,6 +15,7 @@ mod common;
 
 use common::{Bank, add, amount, patiently};
 use halcyon_base::RowId;
+use halcyon_base::model::Check;
 use halcyon_base::planted::Bug;
 use halcyon_base::rng::Rng;
 use halcyon_base::sync::atomic::{AtomicUsize, Ordering};
@@ -24,34 +24,13 @@ use halcyon_txn::{
     CancelToken, LockError, Mode, Transaction, TransactionState, WaitLimits, cut, planted,
 };
 use shuttle::rand::Rng as _;
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-const STACK_BYTES: usize = 1 << 20;
-
-fn schedules() -> usize {
-    let set = std::env::var("HALCYON_MODEL_SCHEDULES").ok();
-    set.map_or(600, |text| text.parse().expect("HALCYON_MODEL_SCHEDULES is a number"))
-}
-
-/// Runs `model` under random schedules, and under ones that look for rare orders of few events.
 fn check(model: impl Fn() + Send + Sync + 'static) {
-    let model = Arc::new(model);
-    let mut config = shuttle::Config::new();
-    config.stack_size = STACK_BYTES;
-    let random = RandomScheduler::new(schedules());
-    let run = Arc::clone(&model);
-    shuttle::Runner::new(random, config.clone()).run(move || run());
-    let rare = PctScheduler::new(3, schedules());
-    shuttle::Runner::new(rare, config).run(move || model());
+    Check::new(600).run(model);
 }
 
-/// The model must fail with `bug` planted: it can see.
 fn check_canary(bug: Bug, model: impl Fn() + Send + Sync + 'static) {
-    planted::plant(Some(bug));
-    let result = catch_unwind(AssertUnwindSafe(|| check(model)));
-    planted::plant(None);
-    assert!(result.is_err(), "planted and not found: {bug:?}");
+    Check::new(600).canary(bug, model);
 }
 
 fn seeded() -> Rng {
