@@ -1,0 +1,458 @@
+//! Trigger programs: what a view does about one inserted or deleted row, as data.
+//!
+//! The compiler (crate `delta`) makes a program, an executor runs it, `Display` prints it, and
+//! [`Program::check`] says whether it makes sense. It is the form that DBToaster calls M3: per event,
+//! statements over maps [koch2014, §3].
+//!
+//! Words: a *map* goes from a key to a *payload*, a product of counts and sums (an element of the
+//! ring of [koch2014, §3.1], one component per aggregate); a key without an entry has the payload
+//! zero. An *event* is one row of a relation with a weight, +1 for an insert and −1 for a delete. A
+//! *derived relation* has a row per group of a map, so it changes when the map does: the old row
+//! goes, the new one comes, and these are events for triggers of its own. That is how everything
+//! that is not linear (nested aggregates, EXISTS, DISTINCT, outer joins, MIN and MAX) is kept: the
+//! lift of the calculus is the border between a map and a derived relation.
+//!
+//! Order of one event of a base relation: its trigger's statements, one after the other; then, for
+//! every derived relation in order, for every group whose row differs from before the event, the
+//! trigger of that relation with the old row and −1, then with the new row and +1. The rows of
+//! [`Program::output`] are the view; nothing is triggered by them, whoever runs the program collects
+//! their changes.
+//!
+//! Values: a value is one or two 64-bit words ([`Type`]). NULL is the smallest value of its type
+//! ([`NULL_INT`], [`NULL_WIDE`]) or one particular NaN ([`NULL_FLOAT_BITS`]); it compares to NULL in
+//! [`Expr::Compare`], equals itself in keys, and sorts first in ordered maps. Strings are numbers
+//! given out by the [`Dictionary`](crate::Dictionary), decimals integers of a scale that only the
+//! compiler knows, dates days and timestamps microseconds since 1970-01-01, booleans 0 and 1.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// NULL of type [`Type::Int`].
+pub const NULL_INT: i64 = i64::MIN;
+/// NULL of type [`Type::Wide`].
+pub const NULL_WIDE: i128 = i128::MIN;
+/// The bits of NULL of type [`Type::Float`]: a quiet NaN that no operation makes.
+pub const NULL_FLOAT_BITS: u64 = 0x7ff8_4841_4c43_594f;
+
+/// Type of a register, of a column of a relation, or of a key column of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// 64-bit integer, one word: integers, decimals of up to 18 digits, dates, timestamps, booleans,
+    /// numbers of strings.
+    Int,
+    /// 64-bit floating point, one word. −0 is stored as 0 in keys.
+    Float,
+    /// 128-bit integer, two words, the lower one first: sums, decimals of more than 18 digits.
+    Wide,
+}
+
+impl Type {
+    /// How many 64-bit words a value takes.
+    pub const fn words(self) -> usize {
+        match self {
+            Self::Int | Self::Float => 1,
+            Self::Wide => 2,
+        }
+    }
+}
+
+/// One summand of a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Component {
+    /// A sum of integers in 64 bits; counts. Overflow fails the event.
+    Int,
+    /// A sum of integers in 128 bits. Overflow fails the event.
+    Wide,
+    /// A sum of floating-point numbers, kept as a 128-bit multiple of 2⁻⁴⁰: every addend is rounded
+    /// by itself, so that deleting what was inserted restores the sum exactly, in any order. Reads
+    /// as [`Type::Float`]; error at most 2⁻⁴¹ per addend; beyond ±2⁸⁶, NaN or infinite fails the event.
+    Float,
+}
+
+impl Component {
+    /// Type of the register that reads the component, and of the expression added to it.
+    pub const fn ty(self) -> Type {
+        match self {
+            Self::Int => Type::Int,
+            Self::Wide => Type::Wide,
+            Self::Float => Type::Float,
+        }
+    }
+}
+
+/// A register of a trigger: index into [`Trigger::registers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reg(pub u16);
+
+/// Index into [`Program::maps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MapId(pub u16);
+
+/// Index into [`Program::relations`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelationId(pub u16);
+
+/// Index into [`MapDecl::slices`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SliceId(pub u16);
+
+/// Index into [`Program::functions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub u16);
+
+/// A view's maintenance, whole.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Base relations first, then derived ones, each after those that it depends on.
+    pub relations: Vec<Relation>,
+    /// The maps that the triggers keep.
+    pub maps: Vec<MapDecl>,
+    /// One per relation, at the same index; the output's is empty.
+    pub triggers: Vec<Trigger>,
+    /// Functions beyond [`Expr`], which whoever runs the program must provide.
+    pub functions: Vec<FunctionDecl>,
+    /// The derived relation whose rows are the view.
+    pub output: RelationId,
+    /// The last column of the output ([`Type::Int`]) is no column of the view but says how often the
+    /// row is there: for views that keep duplicates.
+    pub output_repeats: bool,
+}
+
+/// Where events come from.
+#[derive(Clone, Debug)]
+pub struct Relation {
+    /// For people. Base relations: the table's or stream's name.
+    pub name: String,
+    /// Types of the columns of a row. A base relation has only the columns that the view needs, in
+    /// the order of the table.
+    pub columns: Vec<Type>,
+    /// For base relations: which columns of the table these are.
+    pub source_columns: Vec<u16>,
+    /// `None` for base relations.
+    pub derived: Option<Derived>,
+}
+
+/// How the rows of a derived relation come of the groups of a map.
+#[derive(Clone, Debug)]
+pub struct Derived {
+    /// The map whose entries are the groups. Every change of an entry is noticed. Statements on it
+    /// stand before those on maps that `steps` read.
+    pub map: MapId,
+    /// Types of the registers below: key columns first, then the components of the payload, then
+    /// those of `steps`.
+    pub registers: Vec<Type>,
+    /// What else has to be looked up, for instance the smallest key of an ordered map.
+    pub steps: Vec<Step>,
+    /// Whether the group has a row: over the payload zero, too, so that a constant true stands for a
+    /// relation with a row for every key (an aggregate without GROUP BY, a scalar subquery).
+    pub exists: Expr,
+    /// The row.
+    pub row: Vec<Expr>,
+}
+
+/// A map.
+#[derive(Clone, Debug)]
+pub struct MapDecl {
+    /// For people.
+    pub name: String,
+    /// The query in the calculus that the map materialises, for people and tests.
+    pub definition: String,
+    /// Types of the key's columns; none for a single value.
+    pub key: Vec<Type>,
+    /// The components. An entry is dropped when all are zero ([`Component::Float`]: below 2⁻²⁰).
+    pub payload: Vec<Component>,
+    /// Sorted by the key, with sums over ranges: [`Step::RangeSum`], [`Step::Edge`],
+    /// [`Step::Search`] and [`Step::Each`] over leading columns.
+    pub ordered: bool,
+    /// Sets of key columns by whose values entries can be enumerated ([`Step::Each`]); for unordered
+    /// maps. Ascending, none empty or whole.
+    pub slices: Vec<Vec<u16>>,
+}
+
+/// What an event of one relation does. Registers `0..n` hold the row, register `n` the weight
+/// ([`Type::Int`]).
+#[derive(Clone, Debug, Default)]
+pub struct Trigger {
+    /// Types of all registers.
+    pub registers: Vec<Type>,
+    /// In order; each sees what those before it have done.
+    pub statements: Vec<Statement>,
+}
+
+/// For every binding that the steps make: adds to an entry of the target.
+///
+/// The steps never read the target itself, unless `replace` is set (then they may not either).
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// For people: what the statement computes, in the calculus.
+    pub comment: String,
+    /// Bindings, nested from left to right.
+    pub steps: Vec<Step>,
+    /// The map that changes.
+    pub target: MapId,
+    /// The entry: a value per key column.
+    pub key: Vec<Expr>,
+    /// What is added, a value per component. NULL adds nothing.
+    pub add: Vec<Expr>,
+    /// Every entry of the target is set to zero first: re-evaluation.
+    pub replace: bool,
+}
+
+/// One step of a nested loop: binds registers for the steps after it, or ends the binding.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Gives a register a value.
+    Let {
+        /// The register.
+        reg: Reg,
+        /// Its value.
+        value: Expr,
+    },
+    /// Goes on only if the condition is true (neither false nor NULL).
+    If(Expr),
+    /// The payload under one key; zero if there is no entry.
+    Get {
+        /// The map.
+        map: MapId,
+        /// A value per key column.
+        key: Vec<Expr>,
+        /// Registers for some components.
+        payload: Vec<(u16, Reg)>,
+    },
+    /// Every entry whose columns of the slice have the given values; once per entry.
+    Each {
+        /// The map.
+        map: MapId,
+        /// Which columns are given. `None`: leading columns of an ordered map, or none at all.
+        slice: Option<SliceId>,
+        /// A value per given column.
+        prefix: Vec<Expr>,
+        /// Registers for some of the key's columns.
+        key: Vec<(u16, Reg)>,
+        /// Registers for some components.
+        payload: Vec<(u16, Reg)>,
+    },
+    /// Sums over the entries of an ordered map whose leading columns equal `prefix` and whose next
+    /// column lies between the bounds. O(log n).
+    RangeSum {
+        /// The map.
+        map: MapId,
+        /// Values of the leading columns.
+        prefix: Vec<Expr>,
+        /// Lower bound of the next column.
+        low: Bound,
+        /// Upper bound of the next column.
+        high: Bound,
+        /// Registers for some components' sums.
+        payload: Vec<(u16, Reg)>,
+    },
+    /// The first or last entry of an ordered map with the given leading columns. O(log n).
+    Edge {
+        /// The map.
+        map: MapId,
+        /// Values of the leading columns.
+        prefix: Vec<Expr>,
+        /// The last instead of the first.
+        last: bool,
+        /// The entry's next column must not be NULL (MIN and MAX ignore NULLs).
+        skip_null: bool,
+        /// Register for the next column; NULL if there is no such entry.
+        key: Reg,
+    },
+    /// In an ordered map, among the entries with the given leading columns, in ascending (or
+    /// descending) order of the next column: the first at which the sum of `component` over all
+    /// entries up to and including it exceeds `limit`; the component must be nowhere negative.
+    /// O(log n).
+    Search {
+        /// The map.
+        map: MapId,
+        /// Values of the leading columns.
+        prefix: Vec<Expr>,
+        /// From the last entry to the first.
+        descending: bool,
+        /// The component that is summed.
+        component: u16,
+        /// The sum to exceed, of the component's type.
+        limit: Expr,
+        /// Register for the next column there; NULL if the sum never exceeds the limit.
+        key: Reg,
+    },
+    /// Sums over all bindings of inner steps: a nested aggregate evaluated on the spot. NULLs add
+    /// nothing; the sum over no binding is zero.
+    Sum {
+        /// Inner steps; their registers are not visible outside.
+        steps: Vec<Step>,
+        /// What is summed, and where it goes.
+        terms: Vec<(Expr, Reg)>,
+    },
+}
+
+/// A bound of a range.
+#[derive(Clone, Debug)]
+pub enum Bound {
+    /// None. On the lower side NULLs are left out.
+    Open,
+    /// Up to and including the value. A NULL value makes the range empty.
+    Included(Expr),
+    /// Up to the value. A NULL value makes the range empty.
+    Excluded(Expr),
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CompareOp {
+    /// =
+    Eq,
+    /// <>
+    Ne,
+    /// <
+    Lt,
+    /// <=
+    Le,
+    /// >
+    Gt,
+    /// >=
+    Ge,
+}
+
+/// An operation on two values of one type, which is also the result's. NULL if either is NULL.
+/// Overflow, and division by zero, fail the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BinaryOp {
+    /// +
+    Add,
+    /// −
+    Sub,
+    /// ×
+    Mul,
+    /// Division; of integers towards zero.
+    Div,
+    /// Division of integers, rounded half away from zero (decimals).
+    DivRound,
+    /// Remainder, with the dividend's sign.
+    Rem,
+}
+
+/// A part of a date (days) or of a timestamp (microseconds); proleptic Gregorian, UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DatePart {
+    /// The year.
+    Year,
+    /// 1 to 12.
+    Month,
+    /// 1 to 31.
+    Day,
+    /// The quarter, 1 to 4.
+    Quarter,
+    /// The day of the week, Sunday is 0.
+    DayOfWeek,
+    /// The day of the year, from 1.
+    DayOfYear,
+}
+
+/// A scalar expression over registers. Types are as stated; [`Program::check`] verifies them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// A register.
+    Reg(Reg),
+    /// A constant [`Type::Int`]; [`NULL_INT`] is NULL.
+    Int(i64),
+    /// A constant [`Type::Float`].
+    Float(f64),
+    /// A constant [`Type::Wide`]; [`NULL_WIDE`] is NULL.
+    Wide(i128),
+    /// NULL of a type.
+    Null(Type),
+    /// Two operands of the given type.
+    Binary(BinaryOp, Type, Box<Expr>, Box<Expr>),
+    /// −x of the given type.
+    Neg(Type, Box<Expr>),
+    /// Compares two values of the given type as SQL does; 0, 1 or NULL.
+    Compare(CompareOp, Type, Box<Expr>, Box<Expr>),
+    /// Compares two strings, by their bytes; 0, 1 or NULL.
+    CompareText(CompareOp, Box<Expr>, Box<Expr>),
+    /// 0 or 1, of a value of the given type.
+    IsNull(Type, Box<Expr>),
+    /// SQL's AND over conditions ([`Type::Int`]).
+    And(Vec<Expr>),
+    /// SQL's OR over conditions.
+    Or(Vec<Expr>),
+    /// SQL's NOT.
+    Not(Box<Expr>),
+    /// The value of the first condition that is true, else `otherwise`; values of the given type.
+    Case {
+        /// Type of the values.
+        ty: Type,
+        /// Conditions and values.
+        when: Vec<(Expr, Expr)>,
+        /// If none is true.
+        otherwise: Box<Expr>,
+    },
+    /// The first value that is not NULL.
+    Coalesce(Type, Vec<Expr>),
+    /// Converts between types: `Int` to `Wide` and back (fails the event if it does not fit), either
+    /// to `Float`, `Float` to either (rounded half to even; fails if it does not fit).
+    Cast {
+        /// Type of the operand.
+        from: Type,
+        /// Type of the result.
+        to: Type,
+        /// The operand.
+        value: Box<Expr>,
+    },
+    /// Multiplies an `Int` or `Wide` by 10^`by`; divides, rounding half away from zero, if negative.
+    Rescale {
+        /// Type of operand and result.
+        ty: Type,
+        /// The power of ten.
+        by: i8,
+        /// The operand.
+        value: Box<Expr>,
+    },
+    /// A part of a date (days).
+    DatePart(DatePart, Box<Expr>),
+    /// Days of a timestamp (microseconds), rounded down.
+    DateOf(Box<Expr>),
+    /// Whether a string matches a pattern of SQL's LIKE; escape `\`.
+    Like {
+        /// The string's number.
+        value: Box<Expr>,
+        /// The pattern.
+        pattern: String,
+        /// ILIKE: ASCII letters match in either case.
+        ignore_case: bool,
+        /// NOT LIKE.
+        negated: bool,
+    },
+    /// A part of a string, as a string (SQL SUBSTRING; characters are Unicode scalar values).
+    Substring {
+        /// The string's number.
+        value: Box<Expr>,
+        /// First character, from 1.
+        start: i64,
+        /// Number of characters; `None`: to the end.
+        length: Option<i64>,
+    },
+    /// A constant string: its number is fixed when the program is loaded.
+    Text(String),
+    /// A function of [`Program::functions`].
+    Call {
+        /// Which.
+        function: FunctionId,
+        /// Operands, of the declared types.
+        args: Vec<Expr>,
+    },
+}
+
+/// A function that whoever runs the program provides: it must give the same result for the same
+/// arguments at all times.
+#[derive(Clone, Debug)]
+pub struct FunctionDecl {
+    /// Name, by which it is found.
+    pub name: String,
+    /// Types of the arguments.
+    pub args: Vec<Type>,
+    /// Type of the result.
+    pub result: Type,
+}
