@@ -21,7 +21,7 @@
 //! Values: a value is one or two 64-bit words ([`Type`]). NULL is the smallest value of its type
 //! ([`NULL_INT`], [`NULL_WIDE`]) or one particular NaN ([`NULL_FLOAT_BITS`]); it compares to NULL in
 //! [`Expr::Compare`], equals itself in keys, and sorts first in ordered maps. Strings are numbers
-//! given out by the [`Dictionary`](crate::Dictionary), decimals integers of a scale that only the
+//! given out by the dictionary, decimals integers of a scale that only the
 //! compiler knows, dates days and timestamps microseconds since 1970-01-01, booleans 0 and 1.
 
 use alloc::boxed::Box;
@@ -90,7 +90,7 @@ pub struct Reg(pub u16);
 pub struct MapId(pub u16);
 
 /// Index into [`Program::relations`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelationId(pub u16);
 
 /// Index into [`MapDecl::slices`].
