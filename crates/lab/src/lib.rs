@@ -20,6 +20,7 @@ pub mod tasks;
 pub mod tpcc;
 pub mod tpch;
 pub mod tree;
+pub mod views;
 
 use std::process::ExitCode;
 
@@ -90,6 +91,8 @@ pub enum Experiment {
     Tpch(tpch::Options),
     /// A B-link tree in five modes, beside a BTreeMap
     Tree(tree::Options),
+    /// Incremental views: events per second and latency of each event
+    Views(views::Options),
     /// Figures and tables of recorded runs
     #[command(subcommand)]
     Report(Report),
@@ -115,6 +118,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Tpcc(options) => tpcc::run(options, &mut reporter),
         Experiment::Tpch(options) => tpch::run(options, &mut reporter),
         Experiment::Tree(options) => tree::run(options, &mut reporter),
+        Experiment::Views(options) => views::run(options, &mut reporter),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
     };
