@@ -239,11 +239,13 @@ fn verify(work: &Work, engine: Engine, options: &Options) -> Result<Option<Strin
         events.truncate(count);
         events
     };
-    let view = |engine: Engine, events: &Events, seconds: f64| {
-        match engine.ask(Ask::Rate(seconds), work.query, events)? {
-            Given::Rate(pass, answer) => Ok::<_, Failure>((pass.event_count, answer)),
-            Given::Latency(..) => unreachable!("a rate was asked for"),
-        }
+    let view = |engine: Engine, events: &Events, seconds: f64| match engine.ask(
+        Ask::Rate(seconds),
+        work.query,
+        events,
+    )? {
+        Given::Rate(pass, answer) => Ok::<_, Failure>((pass.event_count, answer)),
+        Given::Latency(..) => unreachable!("a rate was asked for"),
     };
     let few = first(RECOMPUTED_EVENTS);
     let expected = recompute::once(work.query, &few)?;

@@ -22,7 +22,7 @@
 //! Source: DESIGN.md §5; copy-on-write snapshots without fork after HyPer.
 
 use crate::cell::{CellLatch, PartitionCell};
-use crate::event::{Event, WaitLimits, Waited};
+use crate::event::{Event, Patience, WaitLimits, Waited};
 use crate::log::Lsn;
 use crate::manager::{AtRest, Manager, Participant};
 use halcyon_base::PartitionId;
@@ -34,7 +34,10 @@ use std::fmt;
 
 /// Looks at an unfinished cut before sleeping: some hundred microseconds. A pre-image takes its owner
 /// ten or twenty, and waking up from sleep as long again or, on a virtual machine, a hundred.
-const SPINS: u32 = if cfg!(shuttle) { 1 } else { 2_000 };
+const PATIENCE: Patience = match cfg!(shuttle) {
+    true => Patience { looks: 1, offers: 0 },
+    false => Patience { looks: 2_000, offers: 0 },
+};
 
 /// Looks for a moment between transactions, each a little later after the one before: some ten
 /// microseconds in all.
@@ -247,7 +250,7 @@ fn fulfil(pending: &Pending, limits: &WaitLimits<'_>) -> Result<(), CutError> {
     for owner in &pending.owners {
         owner.fulfil_at_rest();
     }
-    let error = match pending.request.complete.wait(limits, SPINS) {
+    let error = match pending.request.complete.wait(limits, PATIENCE) {
         Waited::Set => return Ok(()),
         Waited::TimedOut => CutError::Timeout,
         Waited::Cancelled => CutError::Cancelled,

@@ -1,14 +1,14 @@
 //! Waiting: a one-shot event, the limits of a wait, and the token that ends one from outside.
 //!
 //! Words: an event is *clear*, *awaited* (its waiter has gone to sleep) or *set*. Only its one
-//! waiter clears it, before anybody could set it. A waiter spins shortly, since most waits here
-//! end within the microsecond that a statement takes, and then sleeps: it never spins for long.
+//! waiter clears it, before anybody could set it. A waiter looks a while before it sleeps
+//! ([`Patience`]), since most waits here end within the microseconds that a statement takes.
 //! Cost: `set` is one swap, and a wake-up only if the waiter sleeps. Threads: one waiter, any number of
 //! setters.
 
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use halcyon_base::sync::{Arc, Condvar, Mutex, hint};
+use halcyon_base::sync::{Arc, Condvar, Mutex, hint, thread};
 use std::time::Duration;
 
 /// How a wait ended.
@@ -29,6 +29,48 @@ pub struct WaitLimits<'a> {
     pub timeout: Option<Duration>,
     /// Ends the wait from another thread.
     pub cancel: &'a CancelToken,
+}
+
+/// How long a waiter looks before it sleeps. Going to sleep and being woken costs the two of them
+/// ten microseconds, on a virtual machine fifty: more than most transactions hold a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// Looks without a pause.
+    pub(crate) looks: u32,
+    /// Looks after that, each after giving the processor to whoever can use it. At most one waiter
+    /// fewer than there are cores does so at a time; the others sleep at once.
+    pub(crate) offers: u32,
+}
+
+/// Spins between two offers of the processor: about a microsecond.
+const SPINS_PER_OFFER: u32 = 40;
+
+/// The right to keep a core while waiting.
+#[derive(Debug)]
+struct Watch;
+
+/// How many waiters are awake between two offers.
+static WATCHING: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+impl Watch {
+    /// `None` if as many keep a core as may.
+    fn take() -> Option<Watch> {
+        let watching = WATCHING.fetch_add(1, Ordering::Relaxed);
+        let watch = Watch;
+        (watching < watchers_max()).then_some(watch)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        WATCHING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn watchers_max() -> usize {
+    static MAX: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    let count = || std::thread::available_parallelism().map_or(1, usize::from);
+    *MAX.get_or_init(|| count().saturating_sub(1))
 }
 
 const CLEAR: u32 = 0;
@@ -77,19 +119,35 @@ impl Event {
         self.wake.notify_all();
     }
 
-    /// Waits until it is set or `limits` end the wait: `spins` looks first, then asleep.
-    pub(crate) fn wait(self: &Arc<Self>, limits: &WaitLimits<'_>, spins: u32) -> Waited {
-        for _ in 0..spins {
-            if self.is_set() {
-                return Waited::Set;
-            }
-            hint::spin_loop();
+    /// Waits until it is set or `limits` end the wait: looking first, then asleep.
+    pub(crate) fn wait(self: &Arc<Self>, limits: &WaitLimits<'_>, patience: Patience) -> Waited {
+        if self.look(patience) {
+            return Waited::Set;
         }
         let deadline = limits.timeout.map(|timeout| clock::now().plus(timeout));
         limits.cancel.enlist(self);
         let waited = self.sleep(deadline, limits.cancel);
         limits.cancel.delist(self);
         waited
+    }
+
+    /// Whether it was set within the looks that `patience` has.
+    fn look(&self, patience: Patience) -> bool {
+        for _ in 0..patience.looks {
+            if self.is_set() {
+                return true;
+            }
+            hint::spin_loop();
+        }
+        if patience.offers == 0 {
+            return false;
+        }
+        let Some(_watch) = Watch::take() else { return false };
+        (0..patience.offers).any(|_| {
+            thread::yield_now();
+            (0..SPINS_PER_OFFER).for_each(|_| hint::spin_loop());
+            self.is_set()
+        })
     }
 
     fn sleep(&self, deadline: Option<Moment>, cancel: &CancelToken) -> Waited {
@@ -172,6 +230,8 @@ mod tests {
     use super::*;
     use halcyon_base::sync::thread;
 
+    const ASLEEP: Patience = Patience { looks: 0, offers: 0 };
+
     fn limits(cancel: &CancelToken, timeout: Option<Duration>) -> WaitLimits<'_> {
         WaitLimits { timeout, cancel }
     }
@@ -179,7 +239,7 @@ mod tests {
     #[test]
     fn waiter_wakes_when_set_before_during_and_after_its_sleep_begins() {
         let cancel = CancelToken::new();
-        for delay_us in [0, 50, 2_000] {
+        for (delay_us, offers) in [(0, 0), (50, 0), (50, 200), (2_000, 0), (2_000, 20)] {
             let event = Arc::new(Event::default());
             let setter = {
                 let event = Arc::clone(&event);
@@ -188,9 +248,18 @@ mod tests {
                     event.set();
                 })
             };
-            assert_eq!(event.wait(&limits(&cancel, None), 10), Waited::Set);
+            assert_eq!(
+                event.wait(&limits(&cancel, None), Patience { looks: 10, offers }),
+                Waited::Set
+            );
             setter.join().expect("the setter does not panic");
         }
+    }
+
+    #[test]
+    fn watches_are_fewer_than_cores() {
+        let watches: Vec<_> = std::iter::from_fn(Watch::take).take(watchers_max() + 1).collect();
+        assert!(watches.len() <= watchers_max(), "{}", watches.len());
     }
 
     #[test]
@@ -198,7 +267,7 @@ mod tests {
         let cancel = CancelToken::new();
         let event = Arc::new(Event::default());
         let short = Some(Duration::from_millis(2));
-        assert_eq!(event.wait(&limits(&cancel, short), 0), Waited::TimedOut);
+        assert_eq!(event.wait(&limits(&cancel, short), ASLEEP), Waited::TimedOut);
         let canceller = {
             let cancel = cancel.clone();
             thread::spawn(move || {
@@ -206,12 +275,12 @@ mod tests {
                 cancel.cancel();
             })
         };
-        assert_eq!(event.wait(&limits(&cancel, None), 0), Waited::Cancelled);
+        assert_eq!(event.wait(&limits(&cancel, None), ASLEEP), Waited::Cancelled);
         canceller.join().expect("the canceller does not panic");
         assert!(cancel.is_cancelled() && cancel.0.waiting.lock().is_empty());
         cancel.reset();
         event.set();
-        assert_eq!(event.wait(&limits(&cancel, None), 0), Waited::Set);
+        assert_eq!(event.wait(&limits(&cancel, None), ASLEEP), Waited::Set);
         event.clear();
         assert!(!event.is_set());
     }

@@ -26,7 +26,7 @@
 use crate::cell::{ExclusiveGuard, PartitionCell, Releasing, Share, SharedGuard, release_together};
 use crate::cut::PendingCut;
 use crate::deadlock::{Deadlock, Waiting};
-use crate::event::{WaitLimits, Waited};
+use crate::event::{Patience, WaitLimits, Waited};
 use crate::lock::{Mode, Want};
 use crate::log::frame::Kind;
 use crate::log::{Log, LogError, Lsn, Payload};
@@ -43,8 +43,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-/// Looks at an unfinished wait for a lock before sleeping: a few microseconds.
-const SPINS: u32 = if cfg!(shuttle) { 1 } else { 100 };
+/// Before a waiter for a lock sleeps: a few microseconds of looking, then some hundred on a core that
+/// nobody else wants.
+const PATIENCE: Patience = match cfg!(shuttle) {
+    true => Patience { looks: 1, offers: 0 },
+    false => Patience { looks: 100, offers: 300 },
+};
 
 /// How much of other transactions one sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -875,7 +879,7 @@ impl Seat {
             Err(deadlock) => LockError::Deadlock(deadlock),
             Ok(()) => {
                 self.rest();
-                let waited = participant.granted.wait(limits, SPINS);
+                let waited = participant.granted.wait(limits, PATIENCE);
                 self.rouse();
                 pool.center.waits.lock().leave(participant.id);
                 match waited {

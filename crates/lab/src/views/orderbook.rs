@@ -146,7 +146,9 @@ mod tests {
             .map(|event| (event.relation, event.weight, f64::from_bits(event.row[3])))
             .collect();
         assert_eq!(seen, [(0, 1, 100.0), (0, -1, 100.0), (0, 1, 60.0), (0, -1, 60.0)]);
-        assert!(events.iter().all(|event| event.row[2] == 5 && f64::from_bits(event.row[0]) == 1.0));
+        assert!(
+            events.iter().all(|event| event.row[2] == 5 && f64::from_bits(event.row[0]) == 1.0)
+        );
     }
 
     #[test]

@@ -53,8 +53,8 @@ impl Query {
     /// Reads the answer from `source`, a table or subquery with [`Query::columns`]: keys as text
     /// (dates as days), values as numbers.
     pub fn answer_sql(&self, source: &str) -> String {
-        let values = (1..=self.value_columns)
-            .map(|column| format!("CAST(v{column} AS DOUBLE PRECISION)"));
+        let values =
+            (1..=self.value_columns).map(|column| format!("CAST(v{column} AS DOUBLE PRECISION)"));
         let keys = (1..=self.key_columns).map(|column| format!("k{column}"));
         format!("SELECT {} FROM {source}", keys.chain(values).collect::<Vec<_>>().join(", "))
     }

@@ -109,9 +109,7 @@ pub fn once(query: &Query, events: &Events) -> Result<Answer> {
         if let Some((row, count)) = rows.iter().find(|&(_, &count)| count < 0) {
             return Err(Failure::WrongAnswer(format!("row {row:?} is there {count} times")));
         }
-        let rows = rows
-            .iter()
-            .flat_map(|(&row, &count)| std::iter::repeat_n(row, count as usize));
+        let rows = rows.iter().flat_map(|(&row, &count)| std::iter::repeat_n(row, count as usize));
         copy(&mut session, events, relation, rows)?;
     }
     answer(&mut session, query, &from(query))

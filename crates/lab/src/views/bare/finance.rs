@@ -129,8 +129,11 @@ impl Bare for Pricespread {
         self.volumes[event.relation] += event.weight as f64 * order.volume;
         let side = |side: usize| {
             let limit = 0.0001 * self.volumes[side];
-            let large = self.books[side].iter().filter(|(volume, _)| f64::from_bits(**volume) > limit);
-            large.fold((0.0, 0.0), |sums, (_, book)| (sums.0 + book.count as f64, sums.1 + book.first))
+            let large =
+                self.books[side].iter().filter(|(volume, _)| f64::from_bits(**volume) > limit);
+            large.fold((0.0, 0.0), |sums, (_, book)| {
+                (sums.0 + book.count as f64, sums.1 + book.first)
+            })
         };
         let ((bids, bid_prices), (asks, ask_prices)) = (side(0), side(1));
         self.view = ask_prices * bids - bid_prices * asks;
@@ -259,9 +262,9 @@ pub struct Missedtrades {
 
 impl Missedtrades {
     fn evaluate(&self) -> Answer {
-        let asks = self.books[1].best_quarter().fold((0, 0.0), |sums, (_, book)| {
-            (sums.0 + book.count, sums.1 + book.second)
-        });
+        let asks = self.books[1]
+            .best_quarter()
+            .fold((0, 0.0), |sums, (_, book)| (sums.0 + book.count, sums.1 + book.second));
         let mut bids: Map<u64, (i64, f64)> = Map::default();
         for (price, _) in self.books[0].best_quarter() {
             for (&broker, sums) in &self.brokers[0][&price] {

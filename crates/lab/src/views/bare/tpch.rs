@@ -63,13 +63,8 @@ impl Bare for Q1 {
         };
         if shipdate <= date::Y1997_09 {
             let discounted = revenue(price, discount);
-            let values = [
-                1,
-                quantity as i64,
-                price as i64,
-                discounted,
-                discounted * (100 + tax as i64),
-            ];
+            let values =
+                [1, quantity as i64, price as i64, discounted, discounted * (100 + tax as i64)];
             add(&mut self.groups, (flag, status), values.map(|value| value * event.weight));
         }
     }
@@ -231,7 +226,9 @@ pub struct Q6(i64);
 
 impl Bare for Q6 {
     fn apply(&mut self, event: Event<'_>) {
-        let &[shipdate, discount, quantity, price] = event.row else { unreachable!("four columns") };
+        let &[shipdate, discount, quantity, price] = event.row else {
+            unreachable!("four columns")
+        };
         if (date::Y1994..date::Y1995).contains(&shipdate)
             && (5..=7).contains(&discount)
             && quantity < 2400
