@@ -1,7 +1,7 @@
 //! Machines of other shapes, as trees like those that kernels show under `/sys`.
 //!
-//! `recorded/guest-2.txt` was read off a guest with two processors. The others are written out from
-//! a shape by the kernel's documentation of these files: sockets, cores, threads, caches, nodes.
+//! `recorded/guest-2.txt` was read off a guest with two processors, the other recorded ones off guests
+//! under QEMU (`tests/guests/run --record` reads them again). The rest are written out from a shape by the kernel's documentation of these files: sockets, cores, threads, caches, nodes.
 
 use halcyon_machine::{State, Topology, recorded};
 use std::fs;
@@ -167,6 +167,35 @@ fn recorded_guest_is_read() {
     assert_eq!((topology.processors.len(), topology.island_count()), (2, 1));
     assert_eq!(topology.one_per_core().iter().map(|p| p.cpu).collect::<Vec<_>>(), [1]);
     assert_eq!(topology.caches.last().map(|cache| cache.bytes), Some(48 << 20));
+}
+
+#[test]
+fn recorded_guest_with_two_nodes_and_threads() {
+    let tree = Tree::new("numa");
+    tree.unpack(include_str!("recorded/numa.txt"));
+    let topology = tree.topology(&(0..8).collect::<Vec<_>>());
+    assert_eq!((topology.processors.len(), topology.core_count()), (8, 4));
+    assert_eq!((topology.island_count(), topology.nodes.len()), (2, 2));
+    let fifth = &topology.processors[5];
+    assert_eq!((fifth.core, fifth.thread, fifth.island, fifth.package), (2, 1, 1, 1));
+    assert_eq!(topology.one_per_core().iter().map(|p| p.cpu).collect::<Vec<_>>(), [0, 2, 4, 6]);
+    assert_eq!(topology.nodes[0].distances, [10, 21]);
+    assert!(topology.nodes.iter().all(|node| node.memory_bytes > 400 << 20));
+}
+
+#[test]
+fn recorded_guests_with_an_offline_and_with_isolated_processors() {
+    let tree = Tree::new("offline");
+    tree.unpack(include_str!("recorded/offline.txt"));
+    let topology = tree.topology(&[0, 1, 2]);
+    assert_eq!((topology.processors.len(), topology.island_count()), (3, 1));
+    assert_eq!(topology.offline, [3]);
+    let tree = Tree::new("isolated");
+    tree.unpack(include_str!("recorded/isolated.txt"));
+    let topology = tree.topology(&[0, 1, 2, 3]);
+    let isolated = topology.processors.iter().filter(|processor| processor.isolated);
+    assert_eq!(isolated.map(|processor| processor.cpu).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(state(&tree.0, "isolated cores"), State::Present);
 }
 
 fn state(root: &Path, name: &str) -> State {
