@@ -95,6 +95,22 @@ impl Region {
     }
 }
 
+/// Keeps every page of the process in memory from now on, those that it has and those that it will
+/// touch; none is touched for it.
+///
+/// Errors: `EPERM` or `ENOMEM` beyond the limit of locked memory (`ulimit -l`).
+pub fn lock_process() -> io::Result<()> {
+    let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
+    // SAFETY: takes no pointers.
+    if unsafe { libc::mlockall(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes [`lock_process`] back.
+pub fn unlock_process() -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    if unsafe { libc::munlockall() } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 fn map(bytes: usize, flags: i32) -> io::Result<NonNull<u8>> {
     // SAFETY: an anonymous private mapping at an address of the kernel's choice touches no memory
     // that exists.

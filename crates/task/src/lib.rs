@@ -60,5 +60,7 @@ pub use group::{EnqueueError, Group, GroupError, Locality, RunningGroup};
 pub use morsel::Morsels;
 pub use reply::{Reply, TaskError};
 pub use resource::{Changed, Latch, Owned, OwnedGuard, Version, WriteGuard};
-pub use runtime::{Busy, Config, Runtime, Shutdown, StartError, WorkerConfig, WorkerKind};
+pub use runtime::{
+    Busy, Config, Runtime, Shutdown, StartError, Withheld, WorkerConfig, WorkerKind,
+};
 pub use task::{Step, Task};

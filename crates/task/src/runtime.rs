@@ -15,8 +15,9 @@ use crate::simulation::Simulation;
 use crate::task::{Once, Task};
 use halcyon_base::sync::atomic::{AtomicU64, Ordering};
 use halcyon_base::sync::{Arc, Mutex, thread};
-use halcyon_machine::affinity;
+use halcyon_machine::schedule::{self, Policy};
 use halcyon_machine::topology::{Processor, Topology};
+use halcyon_machine::{affinity, memory};
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -67,6 +68,10 @@ pub struct Config {
     pub run_delay_per_mille: u32,
     /// How often that is measured.
     pub run_delay_period: Duration,
+    /// Dedicated workers run under `SCHED_FIFO` with this priority (1 to 99).
+    pub fifo_priority: Option<u8>,
+    /// The whole process stays in memory, if a worker is dedicated.
+    pub lock_memory: bool,
 }
 
 impl Config {
@@ -83,6 +88,8 @@ impl Config {
             long_task: Duration::from_millis(2),
             run_delay_per_mille: 10,
             run_delay_period: Duration::from_millis(100),
+            fifo_priority: None,
+            lock_memory: false,
         }
     }
 
@@ -135,6 +142,27 @@ impl Config {
             return Err(StartError::ZeroWeight);
         }
         Ok(())
+    }
+}
+
+/// Something that a [`Config`] asked for and the operating system refused. The runtime works without.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Withheld {
+    /// A dedicated worker does not run under `SCHED_FIFO`.
+    Fifo(WorkerId, io::Error),
+    /// Memory is not locked.
+    LockedMemory(io::Error),
+}
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Withheld::Fifo(worker, error) => {
+                write!(f, "worker {} is scheduled as any other thread: {error}", worker.0)
+            }
+            Withheld::LockedMemory(error) => write!(f, "memory is not locked: {error}"),
+        }
     }
 }
 
@@ -206,6 +234,20 @@ pub enum Shutdown {
 pub struct Runtime {
     shared: Arc<Shared>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    withheld: Vec<Withheld>,
+}
+
+/// Places the calling thread as its worker's configuration says. What is refused without harm comes
+/// back.
+fn place(config: &Config, number: usize) -> io::Result<Option<Withheld>> {
+    let worker = &config.workers[number];
+    if !worker.cpus.is_empty() {
+        affinity::set(&worker.cpus)?;
+    }
+    let priority = config.fifo_priority.filter(|_| worker.kind == WorkerKind::Dedicated);
+    let Some(priority) = priority else { return Ok(None) };
+    let refused = schedule::set(Policy::Fifo(priority)).err();
+    Ok(refused.map(|error| Withheld::Fifo(WorkerId(number as u16), error)))
 }
 
 /// Panics on a worker: nothing may wait there.
@@ -220,14 +262,20 @@ impl Runtime {
     pub fn new(config: Config) -> Result<Runtime, StartError> {
         config.check()?;
         let shared = Arc::new(Shared::new(config, Clock::tsc(), None));
-        let runtime = Runtime { shared: Arc::clone(&shared), threads: Mutex::default() };
+        let withheld = Vec::new();
+        let mut runtime =
+            Runtime { shared: Arc::clone(&shared), threads: Mutex::default(), withheld };
+        let dedicated =
+            shared.config.workers.iter().any(|worker| worker.kind == WorkerKind::Dedicated);
+        if shared.config.lock_memory && dedicated {
+            runtime.withheld.extend(memory::lock_process().err().map(Withheld::LockedMemory));
+        }
         let (started, results) = std::sync::mpsc::channel();
         for number in 0..shared.workers.len() {
             let (worker, started) =
                 (Context::new(WorkerId(number as u16), &shared), started.clone());
             let run = move || {
-                let cpus = &worker.shared.config.workers[number].cpus;
-                let placed = if cpus.is_empty() { Ok(()) } else { affinity::set(cpus) };
+                let placed = place(&worker.shared.config, number);
                 let _ = worker.shared.workers[number].thread.set(thread::current());
                 let go = placed.is_ok();
                 let _ = started.send(placed);
@@ -241,9 +289,16 @@ impl Runtime {
         }
         drop(started);
         if !cfg!(shuttle) {
-            results.into_iter().collect::<io::Result<()>>().map_err(StartError::System)?;
+            let placed = results.into_iter().collect::<io::Result<Vec<_>>>();
+            let placed = placed.map_err(StartError::System)?;
+            runtime.withheld.extend(placed.into_iter().flatten());
         }
         Ok(runtime)
+    }
+
+    /// What the operating system refused of what the configuration asked for.
+    pub fn withheld(&self) -> &[Withheld] {
+        &self.withheld
     }
 
     /// The deterministic twin: the same workers on the calling thread, in an order that `seed`
@@ -258,7 +313,7 @@ impl Runtime {
             let worker = Context::new(WorkerId(number as u16), &shared);
             shared.simulation.as_ref().expect("it is simulated").lock().add(worker);
         }
-        Ok(Runtime { shared, threads: Mutex::default() })
+        Ok(Runtime { shared, threads: Mutex::default(), withheld: Vec::new() })
     }
 
     /// Runs a simulated runtime until nothing is left to run.

@@ -5,7 +5,7 @@
 use halcyon_task::{
     Access, Annotation, ClassId, Config, Context, EnqueueError, GroupError, IslandId, Locality,
     Morsels, Place, Priority, Runtime, Shutdown, StartError, Step, Synchronisation, Task,
-    TaskError, Version, WorkerId,
+    TaskError, Version, Withheld, WorkerId,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,6 +48,34 @@ fn every_task_of_a_tree_of_tasks_runs_once() {
     group.enqueue(Locality::Spread).expect("it runs").wait().expect("no task panics");
     assert_eq!(kept.load(Ordering::Relaxed), (4u64.pow(8) - 1) / 3);
     runtime.shutdown(Shutdown::Drain);
+}
+
+/// Both are asked for; what the system refuses is told, and what it does not refuse is there.
+#[test]
+fn real_time_priority_and_locked_memory_are_granted_or_told() {
+    use halcyon_machine::schedule::{self, Policy};
+    use halcyon_machine::{affinity, memory};
+    let cpu = *affinity::get().expect("it has processors").last().expect("at least one");
+    let mut config = Config::dedicated(&[cpu]);
+    config.fifo_priority = Some(7);
+    config.lock_memory = true;
+    let runtime = Runtime::new(config).expect("one thread can be started");
+    let policy =
+        runtime.submit(Annotation::new(), |_: &mut Context| schedule::get().ok().flatten());
+    let policy = policy.expect("there is credit").wait().expect("the task does not panic");
+    let refused = |wanted: fn(&Withheld) -> bool| runtime.withheld().iter().any(wanted);
+    let fifo_refused = refused(|withheld| matches!(withheld, Withheld::Fifo(WorkerId(0), _)));
+    assert_eq!(policy == Some(Policy::Fifo(7)), !fifo_refused, "{:?}", runtime.withheld());
+    let locked_bytes = || {
+        let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+        let line = status.lines().find(|line| line.starts_with("VmLck:")).map(str::to_owned);
+        line.expect("it is listed").split_whitespace().nth(1).map(|kib| kib != "0")
+    };
+    let lock_refused = refused(|withheld| matches!(withheld, Withheld::LockedMemory(_)));
+    assert_eq!(locked_bytes(), Some(!lock_refused), "{:?}", runtime.withheld());
+    assert!(runtime.withheld().iter().all(|withheld| !withheld.to_string().is_empty()));
+    runtime.shutdown(Shutdown::Drain);
+    memory::unlock_process().expect("unlocking needs no right");
 }
 
 #[test]
