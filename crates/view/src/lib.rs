@@ -2,10 +2,32 @@
 //!
 //! `no_std + alloc`, without dependencies: the same code runs inside the database and in a cell.
 //!
-//! Where to start: [`program`], the form in which a view's maintenance comes from the compiler.
+//! Where to start: [`program`], the form in which a view's maintenance comes from the compiler;
+//! [`Engine`], which runs one.
 
 #![no_std]
+#![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod program;
+
+mod calendar;
+mod check;
+mod dictionary;
+mod display;
+mod engine;
+mod error;
+mod eval;
+mod interpret;
+mod scalar;
+mod text;
+mod value;
+mod walk;
+
+pub use dictionary::Dictionary;
+pub use engine::{Change, Engine, Executor, MapStatistics, Options, Statistics};
+pub use error::{ApplyError, EvalError, ProgramError};
+pub use value::Call;

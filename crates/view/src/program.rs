@@ -279,7 +279,8 @@ pub enum Step {
         key: Reg,
     },
     /// Sums over all bindings of inner steps: a nested aggregate evaluated on the spot. NULLs add
-    /// nothing; the sum over no binding is zero.
+    /// nothing; the sum over no binding is zero. Floating-point terms are summed exactly, as in
+    /// [`Component::Float`], so that the order of the bindings does not matter.
     Sum {
         /// Inner steps; their registers are not visible outside.
         steps: Vec<Step>,
@@ -374,9 +375,10 @@ pub enum Expr {
     CompareText(CompareOp, Box<Expr>, Box<Expr>),
     /// 0 or 1, of a value of the given type.
     IsNull(Type, Box<Expr>),
-    /// SQL's AND over conditions ([`Type::Int`]).
+    /// SQL's AND over conditions ([`Type::Int`]). Stops at the first that is false; in
+    /// [`Step::If`], at the first that is not true.
     And(Vec<Expr>),
-    /// SQL's OR over conditions.
+    /// SQL's OR over conditions. Stops at the first that is true.
     Or(Vec<Expr>),
     /// SQL's NOT.
     Not(Box<Expr>),

@@ -1,0 +1,230 @@
+//! A view being maintained: a program, its state, and the way in and out.
+
+use alloc::vec::Vec;
+
+use crate::dictionary::Dictionary;
+use crate::error::{ApplyError, ProgramError};
+use crate::interpret::Interpreter;
+use crate::program::{Expr, Program, RelationId};
+use crate::value::{Call, Environment, Function};
+
+/// Which of the two runs the program. Both give the same results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Executor {
+    /// Quick, with bounded latency.
+    #[default]
+    Compiled,
+    /// The reference, slow and simple.
+    Interpreted,
+}
+
+/// How a program is to be run.
+#[derive(Default)]
+pub struct Options {
+    /// What runs it.
+    pub executor: Executor,
+    /// What maps and strings may take, in bytes. `None`: as much as there is.
+    pub memory_bytes_max: Option<u64>,
+    /// By [`Program::functions`]. They must agree with each other's declarations.
+    pub functions: Vec<Call>,
+}
+
+/// A group of the output whose row differs from what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change<'a> {
+    /// Words of the group's key: what stays the same about the row.
+    pub key: &'a [u64],
+    /// The row at the last call of [`Engine::drain_changes`]; `None` if there was none.
+    pub old: Option<&'a [u64]>,
+    /// The row now; `None` if there is none.
+    pub new: Option<&'a [u64]>,
+}
+
+/// What an engine has done and holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Events applied without an error.
+    pub events: u64,
+    /// By map of the program.
+    pub maps: Vec<MapStatistics>,
+}
+
+/// What a map holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MapStatistics {
+    /// Its name.
+    pub name: alloc::string::String,
+    /// Keys that are not zero.
+    pub entries: u64,
+    /// Memory, in bytes.
+    pub bytes: u64,
+    /// How often it began to grow into a larger table.
+    pub growths: u64,
+}
+
+/// A view being maintained.
+pub struct Engine {
+    program: Program,
+    env: Environment,
+    state: State,
+    events: u64,
+    memory_bytes_max: u64,
+}
+
+enum State {
+    Interpreted(Interpreter),
+}
+
+impl Engine {
+    /// Empty maps, ready for the first event.
+    ///
+    /// Errors: the program makes no sense, or does not have its functions.
+    pub fn new(program: Program, options: Options) -> Result<Engine, ProgramError> {
+        program.check()?;
+        let mut env = Environment::default();
+        if options.functions.len() != program.functions.len() {
+            let problem = alloc::format!(
+                "{} functions were given, {} are declared",
+                options.functions.len(),
+                program.functions.len()
+            );
+            return Err(ProgramError { place: "functions".into(), problem });
+        }
+        for (call, declared) in options.functions.into_iter().zip(&program.functions) {
+            env.functions.push(Function { call, result: declared.result });
+        }
+        program.for_each_expr(&mut |expr| {
+            if let Expr::Text(text) = expr {
+                env.dictionary.intern(text);
+            }
+        });
+        let state = State::Interpreted(Interpreter::new(&program));
+        let memory_bytes_max = options.memory_bytes_max.unwrap_or(u64::MAX);
+        Ok(Engine { program, env, state, events: 0, memory_bytes_max })
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The strings whose numbers stand in rows.
+    pub fn dictionary(&self) -> &Dictionary {
+        &self.env.dictionary
+    }
+
+    /// The number of a string.
+    pub fn intern(&mut self, text: &str) -> i64 {
+        self.env.dictionary.intern(text)
+    }
+
+    /// One row inserted into (`weight` 1) or deleted from (−1) a base relation; other weights stand
+    /// for as many. `row`: the words of the relation's columns.
+    ///
+    /// Errors: see [`ApplyError`]; nothing has changed then.
+    /// Panics: if there is no such base relation, or the row is not of its width.
+    pub fn apply(
+        &mut self,
+        relation: RelationId,
+        row: &[u64],
+        weight: i64,
+    ) -> Result<(), ApplyError> {
+        let declared = &self.program.relations[usize::from(relation.0)];
+        assert!(declared.derived.is_none(), "events are of base relations");
+        let words: usize = declared.columns.iter().map(|ty| ty.words()).sum();
+        assert_eq!(row.len(), words, "a row has the words of its columns");
+        if self.memory_bytes_max != u64::MAX && self.memory_bytes() > self.memory_bytes_max {
+            return Err(ApplyError::MemoryBudget { bytes_max: self.memory_bytes_max });
+        }
+        match &mut self.state {
+            State::Interpreted(state) => {
+                state.apply(&self.program, &mut self.env, relation, row, weight)?;
+            }
+        }
+        self.events += 1;
+        Ok(())
+    }
+
+    /// Reports every output row that differs from what the last call left, in no particular order.
+    ///
+    /// Errors: an expression of the view fails (division by zero in an expression over aggregates).
+    /// What was reported is void then: the changes stay, for a call after the event was taken back.
+    pub fn drain_changes(&mut self, mut each: impl FnMut(Change<'_>)) -> Result<(), ApplyError> {
+        let mut each = |key: &[u64], old: Option<&[u64]>, new: Option<&[u64]>| {
+            each(Change { key, old, new });
+        };
+        match &mut self.state {
+            State::Interpreted(state) => state.drain(&self.program, &mut self.env, &mut each),
+        }
+    }
+
+    /// Whether [`Engine::drain_changes`] has something to look at; it may turn out to be no change.
+    pub fn has_changes(&self) -> bool {
+        match &self.state {
+            State::Interpreted(state) => state.has_changes(&self.program),
+        }
+    }
+
+    /// The view as it is now, in no particular order.
+    ///
+    /// Errors: an expression of the view fails.
+    pub fn for_each_row(&mut self, mut each: impl FnMut(&[u64])) -> Result<(), ApplyError> {
+        match &mut self.state {
+            State::Interpreted(state) => {
+                state.for_each_row(&self.program, &mut self.env, &mut each)
+            }
+        }
+    }
+
+    /// The row of a group, by the words of its key, in place of what is in `out`; whether it has one.
+    ///
+    /// Errors: an expression of the view fails.
+    pub fn row(&mut self, key: &[u64], out: &mut Vec<u64>) -> Result<bool, ApplyError> {
+        out.clear();
+        match &mut self.state {
+            State::Interpreted(state) => {
+                let row = state.output_row(&self.program, &mut self.env, key)?;
+                out.extend(row.iter().flatten());
+                Ok(row.is_some())
+            }
+        }
+    }
+
+    /// Events and maps in numbers.
+    pub fn statistics(&self) -> Statistics {
+        let map = |(index, declared): (usize, &crate::program::MapDecl)| match &self.state {
+            State::Interpreted(state) => MapStatistics {
+                name: declared.name.clone(),
+                entries: state.len(index),
+                bytes: state.bytes(&self.program, index),
+                growths: 0,
+            },
+        };
+        let maps = self.program.maps.iter().enumerate().map(map).collect();
+        Statistics { events: self.events, maps }
+    }
+
+    /// Memory of maps and strings, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let maps = 0..self.program.maps.len();
+        let maps: u64 = match &self.state {
+            State::Interpreted(state) => maps.map(|map| state.bytes(&self.program, map)).sum(),
+        };
+        maps + self.env.dictionary.memory_bytes()
+    }
+
+    /// Entries of a map, sorted by key: words of the key, words of the sums (two for components of
+    /// 128 bits, floating-point ones among them). For tests.
+    pub fn entries(&self, map: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
+        match &self.state {
+            State::Interpreted(state) => state.entries(&self.program, map),
+        }
+    }
+
+    /// Panics unless all invariants of all maps hold. O(entries): for tests.
+    pub fn check(&self) {
+        match &self.state {
+            State::Interpreted(state) => state.check(&self.program),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What can go wrong while a program is loaded, and while it runs.
+
+use alloc::string::String;
+use core::fmt;
+
+/// A program that makes no sense: the compiler that made it is broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramError {
+    /// Where, for people: `trigger of bids, statement 2 (…)`.
+    pub place: String,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.problem)
+    }
+}
+
+impl core::error::Error for ProgramError {}
+
+/// Why a value could not be computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EvalError {
+    /// An integer does not fit its type.
+    Overflow,
+    /// A floating-point number is infinite, NaN or too large for an exact sum (±2⁸⁶).
+    OutOfRange,
+    /// Division by zero.
+    DivisionByZero,
+    /// What a function of the program said.
+    Function(String),
+}
+
+impl fmt::Display for EvalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Overflow => f.write_str("integer out of range"),
+            Self::OutOfRange => f.write_str("floating-point value out of range"),
+            Self::DivisionByZero => f.write_str("division by zero"),
+            Self::Function(message) => f.write_str(message),
+        }
+    }
+}
+
+impl core::error::Error for EvalError {}
+
+/// Why an event was not applied. Nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// A value could not be computed, or a sum does not fit its component.
+    Eval(EvalError),
+    /// The maps would take more memory than they may.
+    MemoryBudget {
+        /// What they may take.
+        bytes_max: u64,
+    },
+}
+
+impl From<EvalError> for ApplyError {
+    fn from(error: EvalError) -> Self {
+        Self::Eval(error)
+    }
+}
+
+impl fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Eval(error) => error.fmt(f),
+            Self::MemoryBudget { bytes_max } => {
+                write!(f, "the view's maps would exceed their {bytes_max} bytes")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ApplyError {}

@@ -1,0 +1,618 @@
+//! The reference: runs a program as it stands, over plain sorted maps.
+//!
+//! Nothing here is clever: every loop over a map looks at all its entries, sums are added up entry
+//! by entry. What is quick ([`crate::machine`]) is compared to it.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::error::{ApplyError, EvalError};
+use crate::eval::{eval, is_true};
+use crate::program::{
+    Bound, Component, Derived, Expr, MapDecl, MapId, Program, Reg, RelationId, Statement, Step,
+    Type,
+};
+use crate::scalar::{SUM_ZERO_BELOW, float_to_sum, int_to_wide, sum_to_float, wide_to_int};
+use crate::value::{Environment, Value};
+
+/// A key, its words in the order of [`Value::put_ordered`].
+type Key = Vec<u64>;
+/// Sums of the components, whatever their width.
+type Payload = Vec<i128>;
+type Result<T = ()> = core::result::Result<T, ApplyError>;
+
+/// State of a view under the interpreter.
+pub struct Interpreter {
+    maps: Vec<BTreeMap<Key, Payload>>,
+    /// By relation; those of base relations stay empty.
+    logs: Vec<Log>,
+    /// Entries as they were, in the order of the event's changes.
+    journal: Vec<(usize, Key, Payload)>,
+}
+
+/// Groups of a derived relation that were touched, with their rows before.
+#[derive(Default)]
+struct Log {
+    touched: BTreeSet<Key>,
+    rows: Vec<(Key, Option<Vec<u64>>)>,
+}
+
+impl Interpreter {
+    /// Empty maps.
+    pub fn new(program: &Program) -> Self {
+        let log = |_| Log::default();
+        Interpreter {
+            maps: vec![BTreeMap::new(); program.maps.len()],
+            logs: program.relations.iter().map(log).collect(),
+            journal: Vec::new(),
+        }
+    }
+
+    /// One event, with all that derives from it. On an error nothing has changed.
+    pub fn apply(
+        &mut self,
+        program: &Program,
+        env: &mut Environment,
+        relation: RelationId,
+        row: &[u64],
+        weight: i64,
+    ) -> Result {
+        let result = self.event(program, env, usize::from(relation.0), row, weight);
+        if result.is_err() {
+            while let Some((map, key, payload)) = self.journal.pop() {
+                self.set(program, map, key, payload);
+            }
+            for (index, log) in self.logs.iter_mut().enumerate() {
+                if index != usize::from(program.output.0) {
+                    *log = Log::default();
+                }
+            }
+        }
+        self.journal.clear();
+        result
+    }
+
+    fn event(
+        &mut self,
+        program: &Program,
+        env: &mut Environment,
+        relation: usize,
+        row: &[u64],
+        weight: i64,
+    ) -> Result {
+        self.trigger(program, env, relation, row, weight)?;
+        for (index, declared) in program.relations.iter().enumerate() {
+            let Some(derived) = &declared.derived else { continue };
+            if index == usize::from(program.output.0) {
+                continue;
+            }
+            for (key, old) in core::mem::take(&mut self.logs[index]).rows {
+                let new = self.row(program, env, derived, &key)?;
+                if old == new {
+                    continue;
+                }
+                for (row, weight) in [(old, -1), (new, 1)] {
+                    if let Some(row) = row {
+                        self.trigger(program, env, index, &row, weight)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the statements of one relation's trigger.
+    fn trigger(
+        &mut self,
+        program: &Program,
+        env: &mut Environment,
+        relation: usize,
+        mut row: &[u64],
+        weight: i64,
+    ) -> Result {
+        let trigger = &program.triggers[relation];
+        let mut registers: Vec<Value> =
+            trigger.registers.iter().map(|ty| Value::null(*ty)).collect();
+        if registers.is_empty() {
+            return Ok(());
+        }
+        let columns = &program.relations[relation].columns;
+        for (register, ty) in registers.iter_mut().zip(columns) {
+            *register = Value::take(*ty, &mut row);
+        }
+        registers[columns.len()] = Value::Int(weight);
+        for statement in &trigger.statements {
+            self.statement(program, env, statement, &mut registers)?;
+        }
+        Ok(())
+    }
+
+    /// The steps never read the target, so all bindings can be found before the first one counts.
+    fn statement(
+        &mut self,
+        program: &Program,
+        env: &mut Environment,
+        statement: &Statement,
+        registers: &mut [Value],
+    ) -> Result {
+        let target = usize::from(statement.target.0);
+        let components = &program.maps[target].payload;
+        let mut adds = Vec::new();
+        let mut bound = |registers: &mut [Value], env: &mut Environment| {
+            let key = ordered_key(&statement.key, registers, env)?;
+            let add = statement.add.iter().map(|add| addend(eval(add, registers, env)?));
+            adds.push((key, add.collect::<core::result::Result<Payload, _>>()?));
+            Ok(())
+        };
+        self.steps(program, env, &statement.steps, registers, &mut bound)?;
+        if statement.replace {
+            let keys: Vec<Key> = self.maps[target].keys().cloned().collect();
+            for key in keys {
+                self.change(program, env, target, key, vec![0; components.len()])?;
+            }
+        }
+        for (key, add) in adds {
+            let mut payload = self.payload(program, target, &key);
+            for ((sum, add), component) in payload.iter_mut().zip(add).zip(components) {
+                let value = sum.checked_add(add).ok_or(EvalError::Overflow)?;
+                if *component == Component::Int {
+                    wide_to_int(value)?;
+                }
+                *sum = value;
+            }
+            self.change(program, env, target, key, payload)?;
+        }
+        Ok(())
+    }
+
+    fn steps(
+        &self,
+        program: &Program,
+        env: &mut Environment,
+        steps: &[Step],
+        registers: &mut [Value],
+        bound: &mut dyn FnMut(
+            &mut [Value],
+            &mut Environment,
+        ) -> core::result::Result<(), EvalError>,
+    ) -> core::result::Result<(), EvalError> {
+        let Some((step, rest)) = steps.split_first() else { return bound(registers, env) };
+        let set = |registers: &mut [Value], reg: &Reg, value| registers[usize::from(reg.0)] = value;
+        match step {
+            Step::Let { reg, value } => {
+                let value = eval(value, registers, env)?;
+                set(registers, reg, value);
+            }
+            Step::If(condition) => {
+                if !is_true(condition, registers, env)? {
+                    return Ok(());
+                }
+            }
+            Step::Get { map, key, payload } => {
+                let key = ordered_key(key, registers, env)?;
+                let found = self.payload(program, usize::from(map.0), &key);
+                set_payload(registers, decl(program, *map), payload, &found);
+            }
+            Step::Each { map, slice, prefix, key, payload } => {
+                let declared = decl(program, *map);
+                let columns: Vec<u16> = match slice {
+                    Some(slice) => declared.slices[usize::from(slice.0)].clone(),
+                    None => (0..prefix.len() as u16).collect(),
+                };
+                let given = ordered_key(prefix, registers, env)?;
+                for (entry, found) in &self.maps[usize::from(map.0)] {
+                    if columns_of(declared, entry, &columns) != given {
+                        continue;
+                    }
+                    for (column, reg) in key {
+                        let words = columns_of(declared, entry, &[*column]);
+                        let ty = declared.key[usize::from(*column)];
+                        set(registers, reg, Value::take_ordered(ty, &mut &words[..]));
+                    }
+                    set_payload(registers, declared, payload, found);
+                    self.steps(program, env, rest, registers, bound)?;
+                }
+                return Ok(());
+            }
+            Step::RangeSum { map, prefix, low, high, payload } => {
+                let declared = decl(program, *map);
+                let prefix = ordered_key(prefix, registers, env)?;
+                let low = bound_words(low, registers, env)?;
+                let high = bound_words(high, registers, env)?;
+                let mut sums = vec![0; declared.payload.len()];
+                for (entry, found) in self.within(*map, &prefix) {
+                    let next = next_column(declared, entry, &prefix);
+                    if is_null_key(next) || !low.above(next) || !high.below(next) {
+                        continue;
+                    }
+                    for (sum, found) in sums.iter_mut().zip(found) {
+                        *sum += found;
+                    }
+                }
+                for (sum, component) in sums.iter().zip(&declared.payload) {
+                    if *component == Component::Int {
+                        wide_to_int(*sum)?;
+                    }
+                }
+                set_payload(registers, declared, payload, &sums);
+            }
+            Step::Edge { map, prefix, last, skip_null, key } => {
+                let declared = decl(program, *map);
+                let column = declared.key[prefix.len()];
+                let prefix = ordered_key(prefix, registers, env)?;
+                let entries = self.within(*map, &prefix).map(|(entry, _)| entry);
+                let mut found = entries
+                    .map(|entry| next_column(declared, entry, &prefix))
+                    .filter(|next| !(*skip_null && is_null_key(next)));
+                let found = if *last { found.last() } else { found.next() };
+                set(registers, key, key_value(column, found));
+            }
+            Step::Search { map, prefix, descending, component, limit, key } => {
+                let declared = decl(program, *map);
+                let column = declared.key[prefix.len()];
+                let prefix = ordered_key(prefix, registers, env)?;
+                let limit = eval(limit, registers, env)?;
+                let mut entries: Vec<_> = self.within(*map, &prefix).collect();
+                if *descending {
+                    entries.reverse();
+                }
+                let mut sum = 0;
+                let found = entries.iter().find(|(_, found)| {
+                    sum += found[usize::from(*component)];
+                    exceeds(sum, limit)
+                });
+                let found = found.map(|(entry, _)| next_column(declared, entry, &prefix));
+                set(registers, key, key_value(column, found));
+            }
+            Step::Sum { steps, terms } => {
+                let mut sums = vec![0_i128; terms.len()];
+                let mut inner = |registers: &mut [Value], env: &mut Environment| {
+                    for (sum, (term, _)) in sums.iter_mut().zip(terms) {
+                        let add = addend(eval(term, registers, env)?)?;
+                        *sum = sum.checked_add(add).ok_or(EvalError::Overflow)?;
+                    }
+                    Ok(())
+                };
+                self.steps(program, env, steps, registers, &mut inner)?;
+                for (sum, (_, reg)) in sums.iter().zip(terms) {
+                    let value = match registers[usize::from(reg.0)] {
+                        Value::Int(_) => Value::Int(wide_to_int(*sum)?),
+                        Value::Float(_) => Value::Float(sum_to_float(*sum)),
+                        Value::Wide(_) => Value::Wide(*sum),
+                    };
+                    set(registers, reg, value);
+                }
+            }
+        }
+        self.steps(program, env, rest, registers, bound)
+    }
+
+    /// Entries of a map whose keys start with a prefix.
+    fn within<'a>(
+        &'a self,
+        map: MapId,
+        prefix: &'a [u64],
+    ) -> impl Iterator<Item = (&'a Key, &'a Payload)> {
+        self.maps[usize::from(map.0)].iter().filter(move |(entry, _)| entry.starts_with(prefix))
+    }
+
+    fn payload(&self, program: &Program, map: usize, key: &Key) -> Payload {
+        let zero = || vec![0; program.maps[map].payload.len()];
+        self.maps[map].get(key).cloned().unwrap_or_else(zero)
+    }
+
+    /// Sets an entry, having noted how it was for whoever watches it and for the undoing.
+    fn change(
+        &mut self,
+        program: &Program,
+        env: &mut Environment,
+        map: usize,
+        key: Key,
+        payload: Payload,
+    ) -> Result {
+        for (index, relation) in program.relations.iter().enumerate() {
+            let Some(derived) = &relation.derived else { continue };
+            if usize::from(derived.map.0) == map && !self.logs[index].touched.contains(&key) {
+                let old = self.row(program, env, derived, &key)?;
+                self.logs[index].touched.insert(key.clone());
+                self.logs[index].rows.push((key.clone(), old));
+            }
+        }
+        self.journal.push((map, key.clone(), self.payload(program, map, &key)));
+        self.set(program, map, key, payload);
+        Ok(())
+    }
+
+    fn set(&mut self, program: &Program, map: usize, key: Key, payload: Payload) {
+        let zero = |(sum, component): (&i128, &Component)| match component {
+            Component::Float => sum.unsigned_abs() < SUM_ZERO_BELOW,
+            Component::Int | Component::Wide => *sum == 0,
+        };
+        if payload.iter().zip(&program.maps[map].payload).all(zero) {
+            self.maps[map].remove(&key);
+        } else {
+            self.maps[map].insert(key, payload);
+        }
+    }
+
+    /// The row of a group, if it has one.
+    fn row(
+        &self,
+        program: &Program,
+        env: &mut Environment,
+        derived: &Derived,
+        key: &Key,
+    ) -> core::result::Result<Option<Vec<u64>>, EvalError> {
+        let mut registers: Vec<Value> =
+            derived.registers.iter().map(|ty| Value::null(*ty)).collect();
+        let declared = decl(program, derived.map);
+        let mut words = &key[..];
+        for (register, ty) in registers.iter_mut().zip(&declared.key) {
+            *register = Value::take_ordered(*ty, &mut words);
+        }
+        let payload = self.payload(program, usize::from(derived.map.0), key);
+        let columns = declared.key.len() as u16;
+        let all: Vec<(u16, Reg)> =
+            (0..payload.len() as u16).map(|index| (index, Reg(columns + index))).collect();
+        set_payload(&mut registers, declared, &all, &payload);
+        let mut row = None;
+        let mut bound = |registers: &mut [Value], env: &mut Environment| {
+            if is_true(&derived.exists, registers, env)? {
+                let mut words = Vec::new();
+                for value in &derived.row {
+                    eval(value, registers, env)?.put(&mut words);
+                }
+                row = Some(words);
+            }
+            Ok(())
+        };
+        self.steps(program, env, &derived.steps, &mut registers, &mut bound)?;
+        Ok(row)
+    }
+
+    /// Whether some group of the output was touched since the last [`Interpreter::drain`].
+    pub fn has_changes(&self, program: &Program) -> bool {
+        !self.logs[usize::from(program.output.0)].rows.is_empty()
+    }
+
+    /// See [`crate::Engine::drain_changes`].
+    pub fn drain(
+        &mut self,
+        program: &Program,
+        env: &mut Environment,
+        each: &mut dyn FnMut(&[u64], Option<&[u64]>, Option<&[u64]>),
+    ) -> Result {
+        let output = usize::from(program.output.0);
+        let derived = output_of(program);
+        let declared = decl(program, derived.map);
+        for (key, old) in &self.logs[output].rows {
+            let new = self.row(program, env, derived, key)?;
+            if *old != new {
+                each(&plain_key(declared, key), old.as_deref(), new.as_deref());
+            }
+        }
+        self.logs[output] = Log::default();
+        Ok(())
+    }
+
+    /// See [`crate::Engine::for_each_row`].
+    pub fn for_each_row(
+        &self,
+        program: &Program,
+        env: &mut Environment,
+        each: &mut dyn FnMut(&[u64]),
+    ) -> Result {
+        let derived = output_of(program);
+        let entries = &self.maps[usize::from(derived.map.0)];
+        let mut keys: Vec<&Key> = entries.keys().collect();
+        let none = Vec::new();
+        if keys.is_empty() && decl(program, derived.map).key.is_empty() {
+            keys.push(&none);
+        }
+        for key in keys {
+            if let Some(row) = self.row(program, env, derived, key)? {
+                each(&row);
+            }
+        }
+        Ok(())
+    }
+
+    /// See [`crate::Engine::row`].
+    pub fn output_row(
+        &self,
+        program: &Program,
+        env: &mut Environment,
+        mut key: &[u64],
+    ) -> Result<Option<Vec<u64>>> {
+        let derived = output_of(program);
+        let mut words = Vec::new();
+        for ty in &decl(program, derived.map).key {
+            Value::take(*ty, &mut key).put_ordered(&mut words);
+        }
+        Ok(self.row(program, env, derived, &words)?)
+    }
+
+    /// Entries of a map: key words, payload words.
+    pub fn entries(&self, program: &Program, map: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
+        let declared = &program.maps[map];
+        let words = |(key, payload): (&Key, &Payload)| {
+            let mut sums = Vec::new();
+            for (sum, component) in payload.iter().zip(&declared.payload) {
+                match component {
+                    Component::Int => sums.push(*sum as u64),
+                    _ => Value::Wide(*sum).put(&mut sums),
+                }
+            }
+            (plain_key(declared, key), sums)
+        };
+        self.maps[map].iter().map(words).collect()
+    }
+
+    /// Number of entries of a map.
+    pub fn len(&self, map: usize) -> u64 {
+        self.maps[map].len() as u64
+    }
+
+    /// Roughly: a node of the standard library's sorted map is filled to two thirds.
+    pub fn bytes(&self, program: &Program, map: usize) -> u64 {
+        let declared = &program.maps[map];
+        let words: usize = declared.key.iter().map(|ty| ty.words()).sum();
+        self.len(map) * (3 * (48 + 16) / 2 + 8 * words + 16 * declared.payload.len()) as u64
+    }
+
+    /// No entry is zero, keys have their width, and no group of an inner relation waits.
+    pub fn check(&self, program: &Program) {
+        for (map, declared) in self.maps.iter().zip(&program.maps) {
+            let words: usize = declared.key.iter().map(|ty| ty.words()).sum();
+            for (key, payload) in map {
+                assert_eq!(key.len(), words);
+                assert!(payload.iter().any(|sum| *sum != 0));
+            }
+        }
+        for (index, log) in self.logs.iter().enumerate() {
+            assert_eq!(log.touched.len(), log.rows.len());
+            assert!(index == usize::from(program.output.0) || log.rows.is_empty());
+        }
+        assert!(self.journal.is_empty());
+    }
+}
+
+fn decl(program: &Program, map: MapId) -> &MapDecl {
+    &program.maps[usize::from(map.0)]
+}
+
+fn output_of(program: &Program) -> &Derived {
+    let output = &program.relations[usize::from(program.output.0)];
+    output.derived.as_ref().expect("the output is derived (Program::check)")
+}
+
+fn ordered_key(
+    key: &[Expr],
+    registers: &[Value],
+    env: &mut Environment,
+) -> core::result::Result<Key, EvalError> {
+    let mut words = Vec::new();
+    for value in key {
+        eval(value, registers, env)?.put_ordered(&mut words);
+    }
+    Ok(words)
+}
+
+fn plain_key(declared: &MapDecl, mut key: &[u64]) -> Vec<u64> {
+    let mut words = Vec::new();
+    for ty in &declared.key {
+        Value::take_ordered(*ty, &mut key).put(&mut words);
+    }
+    words
+}
+
+/// What a value adds to a sum: itself, or nothing if it is NULL.
+fn addend(value: Value) -> core::result::Result<i128, EvalError> {
+    Ok(match value {
+        value if value.is_null() => 0,
+        Value::Int(value) => int_to_wide(value),
+        Value::Wide(value) => value,
+        Value::Float(value) => float_to_sum(value)?,
+    })
+}
+
+fn set_payload(registers: &mut [Value], map: &MapDecl, list: &[(u16, Reg)], payload: &Payload) {
+    for (component, reg) in list {
+        let sum = payload[usize::from(*component)];
+        registers[usize::from(reg.0)] = match map.payload[usize::from(*component)] {
+            Component::Int => Value::Int(sum as i64),
+            Component::Wide => Value::Wide(sum),
+            Component::Float => Value::Float(sum_to_float(sum)),
+        };
+    }
+}
+
+/// Words of some columns of a key.
+fn columns_of(declared: &MapDecl, key: &[u64], columns: &[u16]) -> Vec<u64> {
+    let mut words = Vec::new();
+    let mut at = 0;
+    for (column, ty) in declared.key.iter().enumerate() {
+        if columns.contains(&(column as u16)) {
+            words.extend(&key[at..at + ty.words()]);
+        }
+        at += ty.words();
+    }
+    words
+}
+
+/// Words of the column behind a prefix.
+fn next_column<'a>(declared: &MapDecl, key: &'a [u64], prefix: &[u64]) -> &'a [u64] {
+    let mut words = 0;
+    let column = declared.key.iter().find(|ty| {
+        let found = words == prefix.len();
+        words += if found { 0 } else { ty.words() };
+        found
+    });
+    &key[words..words + column.map_or(0, |ty| ty.words())]
+}
+
+fn is_null_key(words: &[u64]) -> bool {
+    words.iter().all(|word| *word == 0)
+}
+
+fn key_value(ty: Type, words: Option<&[u64]>) -> Value {
+    words.map_or(Value::null(ty), |mut words| Value::take_ordered(ty, &mut words))
+}
+
+fn exceeds(sum: i128, limit: Value) -> bool {
+    match limit {
+        limit if limit.is_null() => false,
+        Value::Int(limit) => sum > i128::from(limit),
+        Value::Wide(limit) => sum > limit,
+        Value::Float(limit) => sum_to_float(sum) > limit,
+    }
+}
+
+/// A bound's words.
+enum Words {
+    Open,
+    Nothing,
+    Included(Key),
+    Excluded(Key),
+}
+
+impl Words {
+    fn above(&self, key: &[u64]) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Nothing => false,
+            Self::Included(low) => key >= &low[..],
+            Self::Excluded(low) => key > &low[..],
+        }
+    }
+
+    fn below(&self, key: &[u64]) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Nothing => false,
+            Self::Included(high) => key <= &high[..],
+            Self::Excluded(high) => key < &high[..],
+        }
+    }
+}
+
+fn bound_words(
+    bound: &Bound,
+    registers: &[Value],
+    env: &mut Environment,
+) -> core::result::Result<Words, EvalError> {
+    Ok(match bound {
+        Bound::Open => Words::Open,
+        Bound::Included(value) | Bound::Excluded(value) => {
+            let value = eval(value, registers, env)?;
+            let mut words = Vec::new();
+            value.put_ordered(&mut words);
+            match bound {
+                _ if value.is_null() => Words::Nothing,
+                Bound::Included(_) => Words::Included(words),
+                _ => Words::Excluded(words),
+            }
+        }
+    })
+}

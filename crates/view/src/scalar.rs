@@ -1,0 +1,259 @@
+//! Arithmetic on values with NULL: what the operators of [`crate::program::Expr`] mean.
+//!
+//! Every function takes NULL as its type's mark and gives NULL where SQL does. No integer result is
+//! the mark of NULL: that one value counts as overflow.
+
+use crate::error::EvalError;
+use crate::program::{BinaryOp, CompareOp, NULL_FLOAT_BITS, NULL_INT, NULL_WIDE};
+use core::cmp::Ordering;
+
+type Result<T> = core::result::Result<T, EvalError>;
+
+/// A type of numbers in which expressions compute.
+pub trait Number: Copy + PartialEq {
+    /// The mark.
+    fn null() -> Self;
+    /// Whether this is the mark.
+    fn is_null(self) -> bool;
+    /// Both operands are not NULL.
+    fn operate(op: BinaryOp, a: Self, b: Self) -> Result<Self>;
+    /// Not NULL.
+    fn negate(self) -> Result<Self>;
+    /// Order of SQL, neither being NULL.
+    fn order(a: Self, b: Self) -> Ordering;
+}
+
+macro_rules! integer {
+    ($type:ty, $null:expr) => {
+        impl Number for $type {
+            #[inline(always)]
+            fn null() -> Self {
+                $null
+            }
+            #[inline(always)]
+            fn is_null(self) -> bool {
+                self == $null
+            }
+            #[inline(always)]
+            fn operate(op: BinaryOp, a: Self, b: Self) -> Result<Self> {
+                let value = match op {
+                    BinaryOp::Add => a.checked_add(b),
+                    BinaryOp::Sub => a.checked_sub(b),
+                    BinaryOp::Mul => a.checked_mul(b),
+                    BinaryOp::Div | BinaryOp::DivRound | BinaryOp::Rem if b == 0 => {
+                        return Err(EvalError::DivisionByZero);
+                    }
+                    BinaryOp::Div => a.checked_div(b),
+                    BinaryOp::Rem => a.checked_rem(b),
+                    BinaryOp::DivRound => {
+                        let (quotient, rest) = (a / b, (a % b).unsigned_abs());
+                        // Half away from zero: the rest is at least half of the divisor.
+                        if rest >= b.unsigned_abs() - rest {
+                            quotient.checked_add(if (a < 0) == (b < 0) { 1 } else { -1 })
+                        } else {
+                            Some(quotient)
+                        }
+                    }
+                };
+                value.filter(|value| !value.is_null()).ok_or(EvalError::Overflow)
+            }
+            #[inline(always)]
+            fn negate(self) -> Result<Self> {
+                Ok(-self)
+            }
+            #[inline(always)]
+            fn order(a: Self, b: Self) -> Ordering {
+                a.cmp(&b)
+            }
+        }
+    };
+}
+
+integer!(i64, NULL_INT);
+integer!(i128, NULL_WIDE);
+
+impl Number for f64 {
+    #[inline(always)]
+    fn null() -> Self {
+        f64::from_bits(NULL_FLOAT_BITS)
+    }
+    #[inline(always)]
+    fn is_null(self) -> bool {
+        self.to_bits() == NULL_FLOAT_BITS
+    }
+    #[inline(always)]
+    fn operate(op: BinaryOp, a: Self, b: Self) -> Result<Self> {
+        let value = match op {
+            BinaryOp::Add => a + b,
+            BinaryOp::Sub => a - b,
+            BinaryOp::Mul => a * b,
+            BinaryOp::Div | BinaryOp::DivRound | BinaryOp::Rem if b == 0.0 => {
+                return Err(EvalError::DivisionByZero);
+            }
+            BinaryOp::Div | BinaryOp::DivRound => a / b,
+            BinaryOp::Rem => a % b,
+        };
+        if value.is_finite() || !(a.is_finite() && b.is_finite()) {
+            Ok(canonical(value))
+        } else {
+            Err(EvalError::OutOfRange)
+        }
+    }
+    #[inline(always)]
+    fn negate(self) -> Result<Self> {
+        Ok(canonical(-self))
+    }
+    /// As in PostgreSQL: NaN equals itself and is above everything.
+    #[inline(always)]
+    fn order(a: Self, b: Self) -> Ordering {
+        a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+    }
+}
+
+/// One NaN for all, so that no operation makes the mark of NULL.
+#[inline(always)]
+fn canonical(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value }
+}
+
+/// The value by which keys are compared: no −0, one NaN.
+#[inline(always)]
+pub fn key_float(value: f64) -> f64 {
+    if value.is_null() { value } else { canonical(value + 0.0) }
+}
+
+/// `a op b`, NULL if either is.
+#[inline(always)]
+pub fn binary<T: Number>(op: BinaryOp, a: T, b: T) -> Result<T> {
+    if a.is_null() || b.is_null() { Ok(T::null()) } else { T::operate(op, a, b) }
+}
+
+/// −`a`, NULL if it is.
+#[inline(always)]
+pub fn negate<T: Number>(a: T) -> Result<T> {
+    if a.is_null() { Ok(a) } else { a.negate() }
+}
+
+/// 0, 1 or NULL.
+#[inline(always)]
+pub fn compare<T: Number>(op: CompareOp, a: T, b: T) -> i64 {
+    if a.is_null() || b.is_null() { NULL_INT } else { i64::from(holds(op, T::order(a, b))) }
+}
+
+/// Whether an order of two values is what the operator asks for.
+#[inline(always)]
+pub fn holds(op: CompareOp, order: Ordering) -> bool {
+    match op {
+        CompareOp::Eq => order.is_eq(),
+        CompareOp::Ne => order.is_ne(),
+        CompareOp::Lt => order.is_lt(),
+        CompareOp::Le => order.is_le(),
+        CompareOp::Gt => order.is_gt(),
+        CompareOp::Ge => order.is_ge(),
+    }
+}
+
+/// A condition's opposite; NULL stays.
+#[inline(always)]
+pub fn not(a: i64) -> i64 {
+    if a == NULL_INT { a } else { i64::from(a == 0) }
+}
+
+/// Shifts of a decimal point: × 10^`by`, or ÷ 10^−`by` rounded half away from zero. The power must
+/// fit the type.
+pub fn rescale<T: Number + TryFrom<i128>>(by: i8, a: T) -> Result<T> {
+    if a.is_null() {
+        return Ok(a);
+    }
+    let power = T::try_from(10_i128.pow(u32::from(by.unsigned_abs())));
+    let op = if by < 0 { BinaryOp::DivRound } else { BinaryOp::Mul };
+    T::operate(op, a, power.map_err(|_| EvalError::Overflow)?)
+}
+
+/// [`rescale`] of a 64-bit integer: through the wider type where the power does not fit.
+pub fn rescale_int(by: i8, a: i64) -> Result<i64> {
+    if by.unsigned_abs() <= 18 { rescale(by, a) } else { wide_to_int(rescale(by, int_to_wide(a))?) }
+}
+
+/// Wider.
+#[inline(always)]
+pub fn int_to_wide(a: i64) -> i128 {
+    if a == NULL_INT { NULL_WIDE } else { i128::from(a) }
+}
+
+/// Narrower, if it fits.
+#[inline(always)]
+pub fn wide_to_int(a: i128) -> Result<i64> {
+    if a == NULL_WIDE {
+        return Ok(NULL_INT);
+    }
+    i64::try_from(a).ok().filter(|a| *a != NULL_INT).ok_or(EvalError::Overflow)
+}
+
+/// Nearest floating-point number.
+#[inline(always)]
+pub fn int_to_float(a: i64) -> f64 {
+    if a == NULL_INT { f64::null() } else { a as f64 }
+}
+
+/// Nearest floating-point number.
+#[inline(always)]
+pub fn wide_to_float(a: i128) -> f64 {
+    if a == NULL_WIDE { f64::null() } else { a as f64 }
+}
+
+/// Nearest integer, half to even.
+pub fn float_to_wide(a: f64) -> Result<i128> {
+    if a.is_null() { Ok(NULL_WIDE) } else { scaled(a, 0).ok_or(EvalError::OutOfRange) }
+}
+
+/// Nearest integer, half to even.
+pub fn float_to_int(a: f64) -> Result<i64> {
+    wide_to_int(float_to_wide(a)?).map_err(|_| EvalError::OutOfRange)
+}
+
+/// Bits behind the binary point in a sum of floating-point numbers.
+const SUM_SCALE: i32 = 40;
+/// Sums of floating-point numbers below this (2⁻²⁰) count as zero.
+pub const SUM_ZERO_BELOW: u128 = 1 << 20;
+
+/// An addend of an exact sum: a multiple of 2⁻⁴⁰, rounded half to even. NULL adds nothing.
+///
+/// Errors: beyond ±2⁸⁶, infinite or NaN.
+#[inline]
+pub fn float_to_sum(a: f64) -> Result<i128> {
+    if a.is_null() { Ok(0) } else { scaled(a, SUM_SCALE).ok_or(EvalError::OutOfRange) }
+}
+
+/// What an exact sum reads as.
+#[inline(always)]
+pub fn sum_to_float(sum: i128) -> f64 {
+    // A power of two, so that only the conversion rounds.
+    const UNIT: f64 = 1.0 / (1_u64 << SUM_SCALE) as f64;
+    sum as f64 * UNIT
+}
+
+/// `a`·2^`scale`, rounded half to even; `None` beyond ±2¹²⁶ and if `a` is no number.
+fn scaled(a: f64, scale: i32) -> Option<i128> {
+    let bits = a.to_bits();
+    let exponent_bits = ((bits >> 52) & 0x7ff) as i32;
+    let fraction = bits & ((1 << 52) - 1);
+    if exponent_bits == 0x7ff {
+        return None;
+    }
+    // Subnormal numbers have no leading one; they round to zero here anyway.
+    let mantissa = if exponent_bits == 0 { fraction } else { fraction | 1 << 52 };
+    let shift = exponent_bits.max(1) - 1075 + scale;
+    let magnitude = match shift {
+        74.. => return None,
+        0..=73 => i128::from(mantissa) << shift,
+        -63..=-1 => {
+            let down = -shift as u32;
+            let (whole, rest) = (mantissa >> down, mantissa & ((1 << down) - 1));
+            let half = 1_u64 << (down - 1);
+            i128::from(whole + u64::from(rest > half || (rest == half && whole & 1 == 1)))
+        }
+        _ => 0,
+    };
+    Some(if a.is_sign_negative() { -magnitude } else { magnitude })
+}
