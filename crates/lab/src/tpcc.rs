@@ -26,8 +26,10 @@ mod run;
 mod schema;
 mod sql;
 pub(crate) mod transactions;
+pub(crate) mod views;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -74,6 +76,9 @@ pub struct Options {
     /// without table locks need it
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Switch::Off])]
     pub latches: Vec<Switch>,
+    /// Three materialized views over Halcyon's tables, which the transactions maintain
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Switch::Off])]
+    pub views: Vec<Switch>,
     /// One database per client: what the machine would give if nothing were shared
     #[arg(long)]
     pub ideal: bool,
@@ -267,6 +272,7 @@ struct Variant {
     partitions: u32,
     form: Form,
     latches: Switch,
+    views: Switch,
 }
 
 /// Runs the experiment.
@@ -322,7 +328,9 @@ fn variants(options: &Options) -> Vec<Variant> {
     for &partitions in &options.partitions {
         for &form in &options.form {
             for &latches in &options.latches {
-                variants.push(Variant { partitions, form, latches });
+                for &views in &options.views {
+                    variants.push(Variant { partitions, form, latches, views });
+                }
             }
         }
     }
@@ -359,6 +367,7 @@ impl Case {
             params["reads"] = value_name(options.reads).into();
             params["form"] = value_name(self.variant.form).into();
             params["latches"] = value_name(self.variant.latches).into();
+            params["views"] = value_name(self.variant.views).into();
             params["durability"] = value_name(options.durability).into();
         }
         let mut arm = Arm::new("tpcc", &self.name(), params);
@@ -425,7 +434,15 @@ impl Case {
         for _ in 0..options.rounds {
             run::round(&mut clients, time, &mut measured);
         }
+        let seen = if self.variant.views == Switch::On {
+            watched(&mut clients, time / 2, &*engines[0], &mut measured)?
+        } else {
+            None
+        };
         drop(clients);
+        if seen.is_some() {
+            return Ok((measured, seen));
+        }
         let broken = engines.iter().map(|engine| engine.broken()).collect::<Result<Vec<_>>>()?;
         Ok((measured, broken.into_iter().flatten().next()))
     }
@@ -446,6 +463,7 @@ impl Case {
             snapshot_reads: options.reads == Reads::Snapshot,
             one_shot: self.variant.form == Form::OneShot,
             latches: self.variant.latches == Switch::On,
+            views: self.variant.views == Switch::On,
             durability: options.durability,
         };
         Ok(match self.subject {
@@ -461,6 +479,33 @@ impl Case {
             _ => unreachable!("{:?} runs in a process of its own", self.subject),
         })
     }
+}
+
+/// A round that counts for nothing, while another session looks at `engine` again and again: what it
+/// found broken in a snapshot.
+fn watched(
+    clients: &mut [(Box<dyn engines::Client>, Inputs)],
+    time: Duration,
+    engine: &dyn Engine,
+    measured: &mut Measured,
+) -> Result<Option<String>> {
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            loop {
+                let last = ended.load(Ordering::Acquire);
+                let broken = engine.broken_meanwhile()?;
+                if broken.is_some() || last {
+                    return Ok(broken);
+                }
+            }
+        });
+        let mut uncounted = Measured::default();
+        run::round(clients, time, &mut uncounted);
+        measured.failure = measured.failure.take().or(uncounted.failure);
+        ended.store(true, Ordering::Release);
+        watcher.join().expect("the watcher does not panic")
+    })
 }
 
 /// The name of a value on the command line.
@@ -482,6 +527,7 @@ mod tests {
             warehouses: 2,
             partitions: vec![1],
             latches: vec![Switch::Off],
+            views: vec![Switch::Off],
             ideal: false,
             reads: Reads::Locked,
             form: vec![Form::Interactive],
@@ -533,6 +579,17 @@ mod tests {
         checked(&Options { clients: vec![3], reads: Reads::Snapshot, ..options() });
         checked(&Options { clients: vec![2], ideal: true, ..options() });
         checked(&Options { clients: vec![4], latches: vec![Switch::On], ..options() });
+    }
+
+    #[test]
+    fn views_are_what_their_queries_say_in_every_snapshot() {
+        let arms = checked(&Options {
+            clients: vec![2],
+            partitions: vec![1, 2],
+            views: vec![Switch::On],
+            ..options()
+        });
+        assert!(arms.iter().all(|arm| arm.params["views"] == "on"));
     }
 
     #[test]

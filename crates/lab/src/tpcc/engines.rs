@@ -18,6 +18,10 @@ pub trait Engine: Sync {
     fn client(&self) -> Result<Box<dyn Client>>;
     /// Which consistency conditions are broken; `None` if all hold. Nobody else is at work.
     fn broken(&self) -> Result<Option<String>>;
+    /// What is broken in a snapshot while clients are at work, if the engine has snapshots.
+    fn broken_meanwhile(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// One client: its connection and what it has prepared.

@@ -1,8 +1,79 @@
-//! Placeholder until the handle is there.
-use super::events::Events;
-use super::measure::{Ask, Given};
+//! The view in Halcyon, fed through the handles of its streams.
+
+use halcyon::{Database, Stream, ValueRef};
+
+use super::bare::Answer;
+use super::events::{Column, Event, Events};
+use super::measure::{Ask, Given, Taker, ask as ask_taker};
 use super::queries::Query;
-use crate::{Failure, Result};
-pub fn ask(_: Ask, _: &Query, _: &Events, _: &str) -> Result<Given> {
-    Err(Failure::Engine("none".into()))
+use super::recompute::answer;
+use crate::Result;
+
+/// A database with one view.
+struct Maintained<'a> {
+    db: Database,
+    streams: Vec<Stream>,
+    query: &'a Query,
+    events: &'a Events,
+}
+
+impl<'a> Maintained<'a> {
+    fn new(query: &'a Query, events: &'a Events, executor: &str) -> Result<Self> {
+        let db = Database::in_memory();
+        let mut session = db.session();
+        for relation in &events.relations {
+            session.batch(&format!("CREATE STREAM {}", relation.sql()))?;
+        }
+        session.batch(&format!(
+            "CREATE MATERIALIZED VIEW view ({}) WITH (executor = '{executor}') AS {}",
+            query.columns().join(", "),
+            query.sql
+        ))?;
+        let stream = |relation: &super::events::Relation| db.stream(relation.name);
+        let streams = events.relations.iter().map(stream).collect::<Result<_, _>>()?;
+        Ok(Self { db, streams, query, events })
+    }
+}
+
+/// Most columns of a stream.
+const COLUMNS_MAX: usize = 8;
+
+/// The row as the handle takes it: no copies but of words.
+#[inline]
+fn row<'a>(events: &'a Events, event: Event<'_>) -> ([ValueRef<'a>; COLUMNS_MAX], usize) {
+    let mut values = [ValueRef::Null; COLUMNS_MAX];
+    let columns = &events.relations[event.relation].columns;
+    for ((value, &(_, column)), &word) in values.iter_mut().zip(columns).zip(event.row) {
+        *value = match column {
+            Column::Int => ValueRef::Int64(word as i64),
+            Column::Double => ValueRef::Float64(f64::from_bits(word)),
+            Column::Money => ValueRef::Decimal(i128::from(word)),
+            Column::Date => ValueRef::Date(word as i32),
+            Column::Text => ValueRef::Text(&events.texts[word as usize]),
+        };
+    }
+    (values, columns.len())
+}
+
+impl Taker for Maintained<'_> {
+    #[inline]
+    fn take(&mut self, index: usize) -> Result<()> {
+        let event = self.events.get(index);
+        let (values, width) = row(self.events, event);
+        let stream = &mut self.streams[event.relation];
+        match event.weight {
+            1 => stream.insert(&values[..width])?,
+            _ => stream.delete(&values[..width])?,
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self) -> Result<Answer> {
+        answer(&mut self.db.session(), self.query, &self.query.answer_sql("view"))
+    }
+}
+
+/// Asks a view with this executor.
+pub fn ask(what: Ask, query: &Query, events: &Events, executor: &str) -> Result<Given> {
+    ask_taker(what, events.len(), || Maintained::new(query, events, executor))
 }

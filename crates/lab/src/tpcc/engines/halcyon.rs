@@ -13,6 +13,7 @@ use crate::tpcc::load::populate;
 use crate::tpcc::random::Scale;
 use crate::tpcc::schema::{Dialect, Table, statements};
 use crate::tpcc::sql::Sql;
+use crate::tpcc::views;
 use crate::tpcc::transactions::{self, Connection, Ended};
 use crate::tpcc::{Conflict, Done, Durability, LOCK_WAIT_MAX, Trouble};
 use crate::{Failure, Result};
@@ -30,6 +31,8 @@ pub struct Setup {
     pub one_shot: bool,
     /// Whether every access to segments and indexes takes a latch.
     pub latches: bool,
+    /// Whether there are views over the tables.
+    pub views: bool,
     /// When a commit is on disk; the database is in a temporary folder if it ever is.
     pub durability: Durability,
 }
@@ -42,6 +45,7 @@ impl Default for Setup {
             snapshot_reads: false,
             one_shot: false,
             latches: false,
+            views: false,
             durability: Durability::Off,
         }
     }
@@ -108,6 +112,9 @@ impl Halcyon {
         let mut loading = engine.loading()?;
         populate(content.scale, content.seed, &mut |table, values| loading.row(table, values))?;
         loading.finish()?;
+        if setup.views {
+            views::create(&mut engine.database.session())?;
+        }
         Ok(engine)
     }
 
@@ -158,7 +165,14 @@ impl Engine for Halcyon {
         Ok(Box::new(hand))
     }
 
+    fn broken_meanwhile(&self) -> Result<Option<String>> {
+        if self.setup.views { views::broken(&self.database) } else { Ok(None) }
+    }
+
     fn broken(&self) -> Result<Option<String>> {
+        if let Some(broken) = self.broken_meanwhile()? {
+            return Ok(Some(broken));
+        }
         let mut session = self.database.session();
         consistency::broken(self.scale, &mut |text| {
             let mut rows = session.query(text, &[])?;
