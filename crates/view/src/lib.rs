@@ -22,6 +22,9 @@ mod engine;
 mod error;
 mod eval;
 mod interpret;
+mod maps;
+#[cfg(test)]
+mod random;
 mod scalar;
 mod text;
 mod value;
