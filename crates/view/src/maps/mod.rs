@@ -2,9 +2,11 @@
 //! is bounded, or logarithmic, however many entries there are.
 
 
+pub mod ordered;
 pub mod shape;
 pub mod slab;
 pub mod sliced;
+pub mod sums;
 pub mod table;
 
 /// Words of one piece of memory of a growing structure (32 KiB): little enough to be zeroed and
