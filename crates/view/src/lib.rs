@@ -22,7 +22,10 @@ mod engine;
 mod error;
 mod eval;
 mod interpret;
+mod machine;
 mod maps;
+#[cfg(test)]
+mod programs_fuzz;
 #[cfg(test)]
 mod random;
 mod scalar;

@@ -1,7 +1,7 @@
 //! The structures behind a view's maps. None of them ever stops the world: whatever one change does
 //! is bounded, or logarithmic, however many entries there are.
 
-
+pub mod any;
 pub mod ordered;
 pub mod shape;
 pub mod slab;

@@ -65,6 +65,18 @@ pub struct OrderedPosition {
     slot: usize,
 }
 
+impl OrderedPosition {
+    /// As it lies in registers.
+    pub fn words(self) -> [u64; 2] {
+        [self.leaf as u64, self.slot as u64]
+    }
+
+    /// From there.
+    pub fn of([leaf, slot]: [u64; 2]) -> Self {
+        OrderedPosition { leaf: leaf as usize, slot: slot as usize }
+    }
+}
+
 #[inline(always)]
 fn less(a: &[u64], b: &[u64], words: usize) -> bool {
     let (a, b) = (&a[..words], &b[..words]);
@@ -126,7 +138,11 @@ impl<S: Shape> Ordered<S> {
     fn count_below(&self, node: &[u64], first: usize, key: &[u64]) -> usize {
         let words = self.shape.key();
         let keys = &node[self.key_at(first)..self.key_at(node[0] as usize)];
-        first + keys.chunks_exact(words).map(|each| usize::from(less(each, key, words))).sum::<usize>()
+        first
+            + keys
+                .chunks_exact(words)
+                .map(|each| usize::from(less(each, key, words)))
+                .sum::<usize>()
     }
 
     /// The child in which a key belongs.
@@ -206,7 +222,11 @@ impl<S: Shape> Ordered<S> {
             self.split_way_to(key);
             return Ok(false);
         }
-        if found { row.copy_from_slice(self.row(leaf, slot)) } else { row.fill(0) }
+        if found {
+            row.copy_from_slice(self.row(leaf, slot))
+        } else {
+            row.fill(0)
+        }
         self.sums.add(row, delta)?;
         if !found && is_zero(row) {
             return Ok(true);
@@ -630,11 +650,6 @@ impl<S: Shape> Ordered<S> {
         self.leaves.bytes() + self.inners.bytes()
     }
 
-    /// Takes all entries out.
-    pub fn clear(&mut self) {
-        *self = Ordered::new(self.shape, self.sums.components());
-    }
-
     /// Panics unless invariants 1 to 4 hold. O(entries).
     pub fn check(&self) {
         self.leaves.check();
@@ -642,13 +657,23 @@ impl<S: Shape> Ordered<S> {
         let mut leaves = Vec::new();
         let mut keys = Vec::new();
         let mut magnitudes = vec![0_u128; self.magnitudes.len()];
-        self.check_node(self.root, self.height, None, None, &mut leaves, &mut keys, &mut magnitudes);
+        self.check_node(
+            self.root,
+            self.height,
+            None,
+            None,
+            &mut leaves,
+            &mut keys,
+            &mut magnitudes,
+        );
         assert!(keys.is_sorted());
         keys.dedup();
         assert_eq!(keys.len(), self.len);
         assert_eq!(magnitudes, self.magnitudes);
         assert_eq!(leaves.len(), self.leaves.live());
-        for (leaf, next) in leaves.iter().zip(leaves.iter().skip(1).map(|next| *next + 1).chain([0])) {
+        for (leaf, next) in
+            leaves.iter().zip(leaves.iter().skip(1).map(|next| *next + 1).chain([0]))
+        {
             assert_eq!(self.leaves.piece(*leaf)[1] as usize, next);
         }
     }
@@ -667,8 +692,10 @@ impl<S: Shape> Ordered<S> {
         let node = if level == 0 { self.leaves.piece(number) } else { self.inners.piece(number) };
         let slots = node[0] as usize;
         let least = if level == 0 { 0 } else { 2 };
-        assert!((if number == self.root && level == self.height { least } else { SLOTS_MIN }..=SLOTS)
-            .contains(&slots));
+        assert!(
+            (if number == self.root && level == self.height { least } else { SLOTS_MIN }..=SLOTS)
+                .contains(&slots)
+        );
         let mut sum = vec![0; self.shape.value()];
         for slot in 0..slots {
             let row = self.row(node, slot);
@@ -686,8 +713,7 @@ impl<S: Shape> Ordered<S> {
                 let low = if slot == 0 { low } else { Some(key) };
                 let high = if slot + 1 < slots { Some(self.key(node, slot + 1)) } else { high };
                 let child = node[self.child_at(slot)] as usize;
-                let below =
-                    self.check_node(child, level - 1, low, high, leaves, keys, magnitudes);
+                let below = self.check_node(child, level - 1, low, high, leaves, keys, magnitudes);
                 assert_eq!(below, row);
             }
         }
@@ -734,7 +760,11 @@ mod tests {
             map.add(&key, &delta).expect("small sums fit");
             let mut new = old.clone();
             sums.add(&mut new, &delta).expect("small sums fit");
-            if is_zero(&new) { model.remove(&key) } else { model.insert(key.clone(), new) };
+            if is_zero(&new) {
+                model.remove(&key)
+            } else {
+                model.insert(key.clone(), new)
+            };
             if step % 41 > 0 {
                 continue;
             }

@@ -56,6 +56,11 @@ impl Slab {
         self.free = piece as u64 + 1;
     }
 
+    /// Takes all pieces back; their memory stays.
+    pub fn clear(&mut self) {
+        (self.used, self.free, self.live) = (0, 0, 0);
+    }
+
     /// Memory for so many pieces, touched now.
     pub fn reserve(&mut self, pieces: usize) {
         while self.segments.len() << self.bits < pieces {

@@ -51,6 +51,18 @@ pub struct SlicePosition {
     left: u64,
 }
 
+impl SlicePosition {
+    /// As it lies in registers.
+    pub fn words(self) -> [u64; 2] {
+        [self.chunk, self.left]
+    }
+
+    /// From there.
+    pub fn of([chunk, left]: [u64; 2]) -> Self {
+        SlicePosition { chunk, left }
+    }
+}
+
 impl<S: Shape> Sliced<S> {
     /// An empty map. `slices`: which words of the key each has.
     pub fn new(shape: S, slices: Vec<Vec<u16>>) -> Self {
@@ -230,12 +242,6 @@ impl<S: Shape> Sliced<S> {
     pub fn bytes(&self) -> u64 {
         let lists: u64 = self.slices.iter().map(|slice| slice.lists.bytes()).sum();
         self.index.bytes() + self.entries.bytes() + self.chunks.bytes() + lists
-    }
-
-    /// Takes all entries out.
-    pub fn clear(&mut self) {
-        let words = self.slices.iter_mut().map(|slice| core::mem::take(&mut slice.words)).collect();
-        *self = Sliced::new(self.shape, words);
     }
 
     /// Panics unless the invariants hold. O(entries).

@@ -41,11 +41,6 @@ impl Sums {
         &self.components
     }
 
-    /// Whether all components are 64-bit sums.
-    pub fn ints(&self) -> bool {
-        self.ints
-    }
-
     /// First word of a component.
     pub fn offset(&self, component: usize) -> usize {
         self.components[..component].iter().map(|component| words_of(*component)).sum()

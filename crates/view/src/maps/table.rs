@@ -363,11 +363,14 @@ impl<S: Shape> Table<S> {
     /// Memory, in bytes.
     pub fn bytes(&self) -> u64 {
         let all = [&self.current.segments, &self.old.segments, &self.spare];
-        let words: usize = all.iter().map(|list| match list.last() {
-            // All segments of a list are of one size, but those passed are none.
-            Some(last) => list.len() * last.len() + 2 * list.capacity(),
-            None => 0,
-        }).sum();
+        let words: usize = all
+            .iter()
+            .map(|list| match list.last() {
+                // All segments of a list are of one size, but those passed are none.
+                Some(last) => list.len() * last.len() + 2 * list.capacity(),
+                None => 0,
+            })
+            .sum();
         let passed = match (self.cursor, self.old.segments.last()) {
             (usize::MAX, _) | (_, None) => 0,
             (cursor, Some(last)) => (cursor >> self.old.segment_bits) * last.len(),
@@ -395,12 +398,6 @@ impl<S: Shape> Table<S> {
                 return Some((position, key, value));
             }
         }
-    }
-
-    /// Takes all entries out.
-    pub fn clear(&mut self) {
-        let growths = self.growths;
-        *self = Table { growths, ..Table::new(self.shape) };
     }
 
     /// Panics unless invariants 1 to 3 hold. O(slots).
@@ -459,12 +456,22 @@ mod tests {
             let present = model.get(&key).copied().unwrap_or(0);
             let by = match random.below(4) {
                 0 => 1,
-                _ if growing == (present == 0) => if present == 0 { 5 } else { present.wrapping_neg() },
+                _ if growing == (present == 0) => {
+                    if present == 0 {
+                        5
+                    } else {
+                        present.wrapping_neg()
+                    }
+                }
                 _ => 0,
             };
             add(&mut table, &key, by);
             let value = present.wrapping_add(by);
-            if value == 0 { model.remove(&key); } else { model.insert(key, value); }
+            if value == 0 {
+                model.remove(&key);
+            } else {
+                model.insert(key, value);
+            }
             if step % 37 == 0 {
                 table.check();
             }
