@@ -34,6 +34,7 @@ mod run;
 mod session;
 mod settings;
 mod transaction;
+mod transfer;
 
 pub use database::{Database, DatabaseOptions};
 pub use durable::{Opened, Opening};

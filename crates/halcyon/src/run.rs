@@ -120,7 +120,7 @@ impl Session {
             .detail("The transaction was rolled back.")
     }
 
-    fn dispatch(
+    pub(crate) fn dispatch(
         &mut self,
         statement: &Statement,
         params: &[Value],
@@ -488,7 +488,7 @@ fn cut_error(error: CutError) -> SqlError {
     }
 }
 
-fn cancelled() -> SqlError {
+pub(crate) fn cancelled() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }
 
@@ -559,7 +559,7 @@ impl Session {
     }
 
     /// Every partition of the database at one cut.
-    fn take_snapshot(&mut self) -> Result<Snapshot> {
+    pub(crate) fn take_snapshot(&mut self) -> Result<Snapshot> {
         loop {
             self.refresh_catalog();
             let catalog = self.catalog.clone();

@@ -208,7 +208,7 @@ fn relations_of(query: &Query) -> Vec<(String, String)> {
 }
 
 /// Relations that a view uses directly.
-fn uses(view: &View) -> Vec<(String, String)> {
+pub(crate) fn uses(view: &View) -> Vec<(String, String)> {
     parse_query(&view.query).map(|query| relations_of(&query)).unwrap_or_default()
 }
 
