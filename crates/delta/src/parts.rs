@@ -82,6 +82,8 @@ pub struct Map {
 /// Maps of derived relations change first, what their rows look up last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
+    /// Notices that a threshold may have moved; its row looks other groups up.
+    Thresholds,
     /// The groups of a derived relation.
     Groups,
     /// Serves statements.

@@ -10,7 +10,7 @@ use datafusion::common::ScalarValue;
 /// Three small tables whose values collide all the time; `p` has a primary key.
 fn database() -> Db {
     let decimal = DataType::Decimal128(10, 2);
-    Db::new(vec![
+    let mut tables = vec![
         Table::new(
             "r",
             &[
@@ -36,7 +36,9 @@ fn database() -> Db {
             ],
             &[&[0]],
         ),
-    ])
+    ];
+    tables[2].never_negative = vec![1];
+    Db::new(tables)
 }
 
 fn value(random: &mut Random, ty: &DataType, nullable: bool) -> ScalarValue {
@@ -219,6 +221,33 @@ fn subqueries_correlated_by_inequality() {
              ON q.b = s.b AND q.c = s.c WHERE s.y > q.n",
         ),
     ]);
+}
+
+#[test]
+fn thresholds_are_searched_for() {
+    let mut queries = Vec::new();
+    for op in ["<", "<=", ">", ">="] {
+        for order in ["<", "<=", ">", ">="] {
+            for (outer, key, limit) in [("p", "id", "7"), ("r", "x", "(SELECT SUM(y) FROM s)")] {
+                let sql = format!(
+                    "SELECT COUNT(*), SUM(o.{key}) FROM {outer} o WHERE {limit} {op} \
+                     COALESCE((SELECT SUM(t.c) FROM p t WHERE t.id {order} o.{key}), 0)"
+                );
+                let same = format!(
+                    "SELECT COUNT(*), SUM(o.{key}) FROM {outer} o JOIN (SELECT k.k, \
+                     COALESCE(SUM(t.c), 0) AS v FROM (SELECT DISTINCT {key} AS k FROM {outer}) k \
+                     LEFT JOIN p t ON t.id {order} k.k GROUP BY k.k) q \
+                     ON q.k IS NOT DISTINCT FROM o.{key} WHERE {limit} {op} q.v"
+                );
+                let compiled = View::new(&database(), &sql).unwrap().compiled;
+                assert!(compiled.program.to_string().contains("exceeds"), "{sql}");
+                queries.push((sql, same));
+            }
+        }
+    }
+    let queries: Vec<(&str, &str)> =
+        queries.iter().map(|(sql, same)| (sql.as_str(), same.as_str())).collect();
+    check_against(&queries);
 }
 
 #[test]
