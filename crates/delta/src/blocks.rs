@@ -311,11 +311,12 @@ impl<'f> Builder<'f> {
         Ok(kept)
     }
 
-    /// The row where a condition over the scope's columns is true.
+    /// The row where a condition over the scope's columns is true. Never no row at all: its columns
+    /// tell types.
     fn restricted(&self, row: &Term, vars: &[Var], condition: &Expr) -> Vec<Term> {
         let by = columns_of(vars, &row.keys);
         let cases = self.expand(row, &by, std::slice::from_ref(condition));
-        cases
+        let mut kept: Vec<Term> = cases
             .into_iter()
             .filter_map(|(mut row, mut condition)| {
                 let condition = condition.remove(0);
@@ -325,7 +326,13 @@ impl<'f> Builder<'f> {
                 row.conditions.push(condition);
                 Some(row)
             })
-            .collect()
+            .collect();
+        if kept.is_empty() {
+            let mut none = row.clone();
+            none.conditions.push(Expr::Int(0));
+            kept.push(none);
+        }
+        kept
     }
 
     /// A row, with the scope's columns replaced in expressions, for every case of the subqueries in

@@ -6,6 +6,8 @@ mod common;
 use arrow::datatypes::DataType::{self, Date32, Float64, Int32, Int64, Utf8};
 use common::{Db, Random, Row, Table, View};
 use datafusion::common::ScalarValue;
+use halcyon_view::program::{Statement, Step};
+use halcyon_view::{Engine, Options};
 
 /// Three small tables whose values collide all the time; `p` has a primary key.
 fn database() -> Db {
@@ -158,6 +160,31 @@ fn joins_and_self_joins() {
         "SELECT SUM(CASE WHEN p.c > 2 THEN r.x ELSE 0 END) FROM r, p WHERE p.id = r.a",
         "SELECT r.a, SUM(r.x) FROM r, p WHERE r.b IS NOT DISTINCT FROM p.c GROUP BY r.a",
     ]);
+}
+
+/// The canary: without the term in which one row is both sides of a self-join, views are wrong.
+#[test]
+fn forgetting_a_joint_term_is_noticed() {
+    let sql = "SELECT t.a, SUM(t.x * u.x), COUNT(*) FROM r t, r u WHERE t.b = u.b GROUP BY t.a";
+    let mut db = database();
+    let mut view = View::new(&db, sql).unwrap();
+    let mut program = view.compiled.program.clone();
+    let statements = &mut program.triggers[0].statements;
+    let is_joint = |statement: &Statement| {
+        statement.target.0 == 0 && statement.steps.iter().all(|step| matches!(step, Step::If(_)))
+    };
+    let before = statements.len();
+    statements.retain(|statement| !is_joint(statement));
+    assert_eq!(statements.len(), before - 1);
+    view.engine = Engine::new(program, Options::default()).unwrap();
+    let mut random = Random::new(1);
+    let noticed = (0..40).any(|_| {
+        let Some((table, row, weight)) = event(&mut db, &mut random) else { return false };
+        view.apply(&table, &row, weight).unwrap();
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| view.check(&db)));
+        !matches!(found, Ok(Ok(())))
+    });
+    assert!(noticed);
 }
 
 #[test]
