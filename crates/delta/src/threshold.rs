@@ -301,6 +301,8 @@ impl Builder<'_> {
         };
         let name = format!("dt{map}");
         let relation = self.parts.relation(name, columns, vec![vec![]], None, Some(derived));
+        // Most events leave it where it is.
+        self.parts.relations[relation].restless = false;
         let atom = self.parts.atom(relation);
         let keys = atom.vars.iter().map(|var| Expr::Reg(*var)).collect();
         Ok(Term { atoms: vec![atom], keys, ..Term::unit() })
