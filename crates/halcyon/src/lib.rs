@@ -35,6 +35,7 @@ mod session;
 mod settings;
 mod transaction;
 mod transfer;
+mod tuning;
 
 pub use database::{Database, DatabaseOptions};
 pub use durable::{Opened, Opening};

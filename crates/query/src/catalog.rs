@@ -52,6 +52,8 @@ pub struct Catalog {
     pub roles: BTreeMap<String, Arc<Role>>,
     /// Hands out object and partition ids.
     pub ids: Arc<Ids>,
+    /// What ALTER SYSTEM set, as text by name.
+    pub settings: BTreeMap<String, String>,
     /// Whether tables get latches around every access to their storage: only to measure them.
     pub latches: bool,
 }
