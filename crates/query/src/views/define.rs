@@ -171,6 +171,7 @@ impl Definition {
         let engine = Engine::new(self.program, Options::default())
             .expect("the compiler makes programs that make sense");
         let mut running = Running::new(engine, self.inputs, self.outputs);
+        running.write_first(&mut &mut *rows)?;
         for (table, root) in tables {
             running.fill(table, root)?;
         }

@@ -217,6 +217,22 @@ impl Running {
         written
     }
 
+    /// Writes the row that a view has before the first event: an aggregate without GROUP BY has
+    /// one over nothing, too, and the engine reports only what differs from it.
+    pub fn write_first(&mut self, sink: &mut impl Sink) -> Result<()> {
+        let program = self.engine.program();
+        let derived = program.relations[usize::from(program.output.0)].derived.as_ref();
+        let map = derived.expect("the output is derived").map;
+        if !program.maps[usize::from(map.0)].key.is_empty() {
+            return Ok(());
+        }
+        let mut row = Vec::new();
+        if self.engine.row(&[], &mut row).map_err(apply_error)? {
+            self.write_one(&[], None, Some(&row), sink, false, false, &mut |_| Ok(()))?;
+        }
+        Ok(())
+    }
+
     #[expect(clippy::too_many_arguments, reason = "a change is three slices; the rest is `write`'s")]
     fn write_one(
         &mut self,
