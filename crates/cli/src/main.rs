@@ -46,6 +46,30 @@ enum Command {
         #[arg(long, value_name = "DIR", conflicts_with = "connect")]
         data: Option<PathBuf>,
     },
+    /// Write a database, as it is at one moment, as SQL scripts and Parquet files
+    Export {
+        /// The folder to be made, on the server's machine
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// The server whose database is exported
+        #[arg(long, value_name = "URL", required_unless_present = "data")]
+        connect: Option<String>,
+        /// The database that is exported, if nobody has it open
+        #[arg(long, value_name = "DIR", conflicts_with = "connect")]
+        data: Option<PathBuf>,
+    },
+    /// Add an exported database to one, wholly or not at all
+    Import {
+        /// The folder that was exported, on the server's machine
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// The server whose database takes it
+        #[arg(long, value_name = "URL", required_unless_present = "data")]
+        connect: Option<String>,
+        /// The database that takes it, if nobody has it open; made if need be
+        #[arg(long, value_name = "DIR", conflicts_with = "connect")]
+        data: Option<PathBuf>,
+    },
     /// What the machine has and withholds, why, and what Halcyon does about it
     Machine {
         /// One JSON object instead of text
@@ -74,7 +98,13 @@ fn main() -> ExitCode {
         Command::Shell(options) => shell::run(&options),
         Command::Serve(options) => serve::run(&options),
         Command::Check { data } => data::check(&data),
-        Command::Backup { folder, connect, data } => backup(&folder, connect, data),
+        Command::Backup { folder, connect, data } => about("BACKUP TO", &folder, connect, data),
+        Command::Export { folder, connect, data } => {
+            about("EXPORT DATABASE TO", &folder, connect, data)
+        }
+        Command::Import { folder, connect, data } => {
+            about("IMPORT DATABASE FROM", &folder, connect, data)
+        }
         Command::Machine { json } => machine(json),
         Command::Lab { common, experiment } => halcyon_lab::run(&experiment, common),
     }
@@ -100,8 +130,13 @@ fn machine(json: bool) -> ExitCode {
     }
 }
 
-/// Has a database copied by itself: it alone knows what belongs to one moment.
-fn backup(folder: &Path, connect: Option<String>, data: Option<PathBuf>) -> ExitCode {
+/// Has a database carry out a statement about a folder: it alone knows what belongs to one moment.
+fn about(
+    statement: &str,
+    folder: &Path,
+    connect: Option<String>,
+    data: Option<PathBuf>,
+) -> ExitCode {
     let folder = match std::path::absolute(folder) {
         Ok(folder) => folder.display().to_string(),
         Err(error) => {
@@ -109,7 +144,7 @@ fn backup(folder: &Path, connect: Option<String>, data: Option<PathBuf>) -> Exit
             return ExitCode::FAILURE;
         }
     };
-    let command = format!("BACKUP TO '{}'", folder.replace('\'', "''"));
+    let command = format!("{statement} '{}'", folder.replace('\'', "''"));
     shell::run(&shell::Options {
         data,
         connect,

@@ -123,7 +123,7 @@ impl Database {
         progress: &(dyn Fn(Opening) + Sync),
     ) -> Result<Self> {
         let log = LogOptions { delay: options.wal_writer_delay, ..LogOptions::default() };
-        Self::found(durable::open(folder, log, progress)?, options)
+        Self::found(durable::open(folder, log, options.latches, progress)?, options)
     }
 
     /// As [`Database::open_with`], on a disk that is not the real one, for tests of crashes.
@@ -134,7 +134,7 @@ impl Database {
         options: DatabaseOptions,
     ) -> Result<Self> {
         let log = LogOptions { delay: options.wal_writer_delay, file_bytes: log_file_bytes };
-        Self::found(durable::open_on(storage, None, log, &|_| ())?, options)
+        Self::found(durable::open_on(storage, None, log, options.latches, &|_| ())?, options)
     }
 
     fn found(found: Found, options: DatabaseOptions) -> Result<Self> {
@@ -188,6 +188,7 @@ impl Database {
     pub fn backup(&self, folder: impl AsRef<Path>) -> Result<()> {
         checkpoint::backup(&self.shared, folder.as_ref())
     }
+
     /// A session that acts for the first superuser.
     pub fn session(&self) -> Session {
         self.session_as(halcyon_query::catalog::SUPERUSER).expect("the superuser exists")
@@ -229,6 +230,18 @@ impl Database {
             root.rows().map(|row| (row.id(), values(row))).collect()
         };
         cells.iter().zip(roots).map(|(cell, root)| (cell.id, rows(&root))).collect()
+    }
+
+    /// Whether every partition is latched: for tests of what is measured.
+    #[doc(hidden)]
+    pub fn is_latched(&self) -> bool {
+        let catalog = self.catalog();
+        let cells: Vec<_> =
+            catalog.tables.values().flat_map(|table| &table.cells).cloned().collect();
+        let cancel = CancelToken::new();
+        let limits = WaitLimits { timeout: None, cancel: &cancel };
+        let roots = cut(&self.shared.manager, &cells, &limits).expect("nobody ends this wait");
+        roots.iter().all(|root| root.is_latched())
     }
 
     /// The catalog as last published.

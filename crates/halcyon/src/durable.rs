@@ -107,12 +107,13 @@ pub(crate) struct Found {
 pub(crate) fn open(
     folder: &Path,
     log: LogOptions,
+    latches: bool,
     progress: &(dyn Fn(Opening) + Sync),
 ) -> Result<Found> {
     let failed = |error: io::Error| io_error(&folder.display().to_string(), &error);
     fs::create_dir_all(folder).map_err(failed)?;
     let lock = lock_folder(folder)?;
-    open_on(Arc::new(Disk::new(folder)), Some(lock), log, progress)
+    open_on(Arc::new(Disk::new(folder)), Some(lock), log, latches, progress)
 }
 
 /// As [`open`], on any storage.
@@ -120,6 +121,7 @@ pub(crate) fn open_on(
     storage: Arc<dyn Storage>,
     lock: Option<fs::File>,
     options: LogOptions,
+    latches: bool,
     progress: &(dyn Fn(Opening) + Sync),
 ) -> Result<Found> {
     let workers = thread::available_parallelism().map_or(1, usize::from);
@@ -133,14 +135,14 @@ pub(crate) fn open_on(
             SqlError::new(SqlState::IO_ERROR, format!("the database cannot be made: {error}"))
         })?;
         // Read back, like any other: its sequences and ids are then those of a database with a log.
-        return open_on(storage, lock, options, progress);
+        return open_on(storage, lock, options, latches, progress);
     };
     let (id, end, checkpoint) = (recovered.id, recovered.log.end, recovered.checkpoint);
     let opened = opened(&recovered);
     let log = Log::start(storage.clone(), id, end, options).map_err(log_error)?;
     let log = Arc::new(log);
     let began = Instant::now();
-    let catalog = restore(recovered, Some(log.clone()), workers, progress)?;
+    let catalog = restore(recovered, Some(log.clone()), latches, workers, progress)?;
     let opened = Opened { indexing: began.elapsed(), ..opened };
     tracing::info!(?opened, "database opened");
     let checkpoint = Checkpointed { lsn: checkpoint, at: Instant::now(), wall_us: None };
@@ -199,7 +201,7 @@ pub(crate) fn check(folder: &Path, progress: &(dyn Fn(Opening) + Sync)) -> Resul
     };
     let opened = opened(&recovered);
     let began = Instant::now();
-    let catalog = restore(recovered, None, workers, progress)?;
+    let catalog = restore(recovered, None, false, workers, progress)?;
     catalog.check();
     for cell in catalog.tables.values().flat_map(|table| &table.cells) {
         cell.check();
@@ -211,6 +213,7 @@ pub(crate) fn check(folder: &Path, progress: &(dyn Fn(Opening) + Sync)) -> Resul
 fn restore(
     recovered: Recovered,
     log: Option<Arc<Log>>,
+    latches: bool,
     workers: usize,
     progress: &(dyn Fn(Opening) + Sync),
 ) -> Result<Catalog> {
@@ -229,6 +232,7 @@ fn restore(
             let what = format!("partition {id} has other columns than table \"{}\"", table.name);
             return Err(broken(what));
         }
+        let root = if latches { root.with_latches() } else { root };
         let defs: Vec<IndexDef> = table.indexes.iter().map(|index| index.def()).collect();
         let derived = !matches!(table.kind, TableKind::Ordinary);
         wanted.push(Unindexed { id, root, defs, table: table.name.clone(), derived });

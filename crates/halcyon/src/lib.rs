@@ -36,6 +36,7 @@ mod settings;
 mod stream;
 mod subscribe;
 mod transaction;
+mod transfer;
 
 pub use database::{Database, DatabaseOptions};
 pub use durable::{Opened, Opening};

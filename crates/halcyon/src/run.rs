@@ -122,7 +122,7 @@ impl Session {
             .detail("The transaction was rolled back.")
     }
 
-    fn dispatch(
+    pub(crate) fn dispatch(
         &mut self,
         statement: &Statement,
         params: &[Value],
@@ -527,7 +527,7 @@ fn cut_error(error: CutError) -> SqlError {
     }
 }
 
-fn cancelled() -> SqlError {
+pub(crate) fn cancelled() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }
 
@@ -599,7 +599,7 @@ impl Session {
     }
 
     /// Every partition of the database at one cut.
-    fn take_snapshot(&mut self) -> Result<Snapshot> {
+    pub(crate) fn take_snapshot(&mut self) -> Result<Snapshot> {
         loop {
             self.refresh_catalog();
             let catalog = self.catalog.clone();

@@ -197,6 +197,7 @@ impl Session {
             memory_bytes: 0,
             session_id: id,
             sequence_values: Arc::default(),
+            copy_folder: None,
         };
         let mut session = Session {
             shared,
@@ -477,7 +478,7 @@ impl Session {
         self.plan_with(text, types, &catalog)
     }
 
-    fn plan_with(
+    pub(crate) fn plan_with(
         &self,
         text: &str,
         types: &[Option<SqlType>],
@@ -635,6 +636,14 @@ impl Session {
             Utility::Checkpoint { to } => {
                 self.write_checkpoint(to.as_deref())?;
                 done(tag)
+            }
+            Utility::Export(folder) => {
+                let rows = self.export(Path::new(folder))?;
+                Ok(Outcome::Done(Tag::counted(tag, rows)))
+            }
+            Utility::Import(folder) => {
+                let rows = self.import(Path::new(folder))?;
+                Ok(Outcome::Done(Tag::counted(tag, rows)))
             }
             Utility::Nothing(tag) => done(tag),
         }

@@ -43,7 +43,6 @@ pub(crate) struct Following {
     first: Option<Vec<RowDelta>>,
     zone: TimeZone,
     told: Instant,
-    rows: u64,
 }
 
 impl Database {
@@ -94,7 +93,6 @@ impl Session {
             first,
             zone: TimeZone::parse(&self.vars.time_zone).unwrap_or_default(),
             told: Instant::now(),
-            rows: 0,
         })
     }
 }
@@ -125,11 +123,6 @@ impl Following {
     /// Columns of the view.
     pub(crate) fn column_count(&self) -> usize {
         self.view.columns.len()
-    }
-
-    /// Rows told.
-    pub(crate) fn rows(&self) -> u64 {
-        self.rows
     }
 
     fn next(&mut self, session: &Session, wait: Duration) -> Result<Option<Changes>> {
@@ -163,11 +156,7 @@ impl Following {
     /// The next lines for a client: of the first rows, of a transaction, or of nothing for long.
     /// A line is position, `+`, `-` or `=`, and the columns, as COPY writes text; `=` ends what
     /// belongs together. No line if nothing has happened.
-    pub(crate) fn lines(
-        &mut self,
-        session: &Session,
-        mut line: impl FnMut(&[u8]),
-    ) -> Result<()> {
+    pub(crate) fn lines(&mut self, session: &Session, mut line: impl FnMut(&[u8])) -> Result<()> {
         let mut text = String::new();
         if let Some(changes) = self.next(session, LOOK)? {
             for row in &changes.rows {
@@ -178,7 +167,6 @@ impl Following {
                     }
                 }
             }
-            self.rows += changes.rows.len() as u64;
             self.told = Instant::now() - HEARTBEAT;
         }
         if self.told.elapsed() >= HEARTBEAT {

@@ -147,7 +147,9 @@ impl Binder<'_> {
                 let query = views::query_of(self, &name)?;
                 self.lines(parsed, views::triggers(self, &query, "")?)
             }
-            ViewStatement::Maintenance(name) => self.lines(parsed, views::maintenance(self, &name)?),
+            ViewStatement::Maintenance(name) => {
+                self.lines(parsed, views::maintenance(self, &name)?)
+            }
             ViewStatement::Subscribe { name, from } => {
                 let view = views::view_of(self, &name)?;
                 self.catalog.require_on_table(&self.session.user, &view, Privilege::Select)?;
@@ -570,12 +572,9 @@ impl Context<'_> {
 
 /// 42809: the events of a stream are gone.
 fn stream_is_read(stream: &Table) -> SqlError {
-    SqlError::new(
-        SqlState::WRONG_OBJECT_TYPE,
-        format!("cannot read stream \"{}\"", stream.name),
-    )
-    .detail("A stream keeps no rows: they pass to the materialized views that read it.")
-    .hint("Create a materialized view over the stream, and read that.")
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot read stream \"{}\"", stream.name))
+        .detail("A stream keeps no rows: they pass to the materialized views that read it.")
+        .hint("Create a materialized view over the stream, and read that.")
 }
 
 /// 42883 for a function of which not even the name is known.

@@ -811,7 +811,11 @@ impl Catalog {
 
     /// Notes at every table which views read it. O(tables): for a catalog that was read back.
     pub(crate) fn find_feeds(&mut self) {
-        let views: Vec<_> = self.tables.values().filter_map(|table| table.materialized().map(|view| (table.id, view.reads.clone()))).collect();
+        let views: Vec<_> = self
+            .tables
+            .values()
+            .filter_map(|table| table.materialized().map(|view| (table.id, view.reads.clone())))
+            .collect();
         for (view, reads) in views {
             for read in reads {
                 self.change_table(read, |table| table.feeds.push(view));

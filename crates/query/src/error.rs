@@ -70,6 +70,12 @@ impl SqlError {
         self
     }
 
+    /// Takes the position away, where the text is not the client's own.
+    pub fn without_position(mut self) -> Self {
+        self.0.position = None;
+        self
+    }
+
     /// Adds the context line.
     pub fn context(mut self, context: impl Into<String>) -> Self {
         self.0.context = Some(context.into());

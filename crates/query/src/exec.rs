@@ -75,6 +75,9 @@ pub struct SessionVars {
     pub session_id: u32,
     /// Values last given out by sequences in this session: (sequence oid, value).
     pub sequence_values: Arc<parking_lot::Mutex<Vec<(u32, i64)>>>,
+    /// Folder that names of files in COPY FROM begin at; the process's own unless a script of an
+    /// exported database runs.
+    pub copy_folder: Option<std::path::PathBuf>,
 }
 
 /// What part of a table a statement touches, and how.

@@ -26,6 +26,7 @@ pub mod dml;
 pub mod error;
 mod estimates;
 pub mod exec;
+pub mod export;
 pub mod functions;
 mod growing;
 mod late_conditions;

@@ -80,6 +80,10 @@ pub enum Utility {
         /// Where the backup goes.
         to: Option<String>,
     },
+    /// EXPORT DATABASE TO 'folder'.
+    Export(String),
+    /// IMPORT DATABASE FROM 'folder'.
+    Import(String),
     /// VACUUM, ANALYZE, LISTEN …: accepted, nothing to do; the tag is returned.
     Nothing(&'static str),
 }
@@ -144,29 +148,43 @@ pub fn parse_isolation(text: &str) -> Option<Isolation> {
     }
 }
 
-/// CHECKPOINT and BACKUP TO 'folder', which the parser does not know, carried by a statement of
-/// its own that PostgreSQL's dialect does not have.
+/// Statements about the whole database, which the parser does not know, carried by a statement of
+/// its own that PostgreSQL's dialect does not have: CHECKPOINT, BACKUP TO 'folder', EXPORT DATABASE
+/// \[TO\] 'folder', IMPORT DATABASE \[FROM\] 'folder'.
 pub(crate) fn carrier(tokens: &[TokenWithSpan]) -> Option<Statement> {
-    let is = |token: &&TokenWithSpan, word: &str| match &token.token {
-        Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
-        _ => false,
+    let words: Vec<&Token> = tokens
+        .iter()
+        .map(|token| &token.token)
+        .filter(|token| !matches!(token, Token::Whitespace(_)))
+        .collect();
+    let (words, folder) = match words.as_slice() {
+        [words @ .., Token::SingleQuotedString(folder)] => (words, Some(folder.clone())),
+        words => (words, None),
     };
-    let tokens: Vec<&TokenWithSpan> =
-        tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
-    let channel = match tokens.as_slice() {
-        [checkpoint] if is(checkpoint, "checkpoint") => None,
-        [backup, to, folder] if is(backup, "backup") && is(to, "to") => match &folder.token {
-            Token::SingleQuotedString(folder) => Some(folder.clone()),
+    let mut text = Vec::new();
+    for word in words {
+        match word {
+            Token::Word(word) if word.quote_style.is_none() => text.push(word.value.to_lowercase()),
             _ => return None,
-        },
+        }
+    }
+    let text: Vec<&str> = text.iter().map(String::as_str).collect();
+    let (object_type, export) = match (text.as_slice(), &folder) {
+        (["checkpoint"], None) | (["backup", "to"], Some(_)) => (ast::FlushType::Logs, false),
+        (["export", "database"] | ["export", "database", "to"], Some(_)) => {
+            (ast::FlushType::Tables, true)
+        }
+        (["import", "database"] | ["import", "database", "from"], Some(_)) => {
+            (ast::FlushType::Tables, false)
+        }
         _ => return None,
     };
     Some(Statement::Flush {
-        object_type: ast::FlushType::Logs,
+        object_type,
         location: None,
-        channel,
+        channel: folder,
         read_lock: false,
-        export: false,
+        export,
         tables: Vec::new(),
     })
 }
@@ -192,7 +210,10 @@ pub fn bind(statement: &Statement, text: &str) -> Result<Option<(Utility, &'stat
                 ast::Reset::ALL => None,
                 ast::Reset::ConfigurationParameter(name) => Some(setting_name(name)),
             };
-            (Utility::Reset(name), "RESET")
+            match name.as_deref() {
+                Some("role" | "session_authorization") => (Utility::SetRole(None), "RESET"),
+                _ => (Utility::Reset(name), "RESET"),
+            }
         }
         Statement::ShowVariable { variable } => (bind_show(variable), "SHOW"),
         Statement::Prepare { name, data_types, .. } => {
@@ -214,6 +235,15 @@ pub fn bind(statement: &Statement, text: &str) -> Result<Option<(Utility, &'stat
         }
         Statement::Discard { .. } => (Utility::Discard, "DISCARD ALL"),
         Statement::Lock(lock) => (bind_lock(lock), "LOCK TABLE"),
+        Statement::Flush {
+            object_type: ast::FlushType::Tables,
+            export,
+            channel: Some(folder),
+            ..
+        } => match export {
+            true => (Utility::Export(folder.clone()), "EXPORT"),
+            false => (Utility::Import(folder.clone()), "IMPORT"),
+        },
         Statement::Flush { channel, .. } => {
             let tag = if channel.is_some() { "BACKUP" } else { "CHECKPOINT" };
             (Utility::Checkpoint { to: channel.clone() }, tag)

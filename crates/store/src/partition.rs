@@ -109,6 +109,11 @@ impl Partition {
         Partition { latch: Latch::new(true), ..self }
     }
 
+    /// Whether every access to its segments and indexes is latched.
+    pub fn is_latched(&self) -> bool {
+        self.latch.is_on()
+    }
+
     /// The columns.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema

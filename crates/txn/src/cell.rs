@@ -88,7 +88,13 @@ impl PartitionCell {
     fn made(id: PartitionId, root: Partition, slot_count: usize, logged: Logged) -> Self {
         let core = {
             let lock = Lock::new(slot_count);
-            Arc::new(Core { id, logged, lock, changed: AtomicU64::new(0), root: root::Root::new(root) })
+            Arc::new(Core {
+                id,
+                logged,
+                lock,
+                changed: AtomicU64::new(0),
+                root: root::Root::new(root),
+            })
         };
         let share = |slot| {
             let core = Arc::clone(&core);

@@ -9,6 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::error::ProgramError;
+use crate::machine::ORDERED_KEY_WORDS_MAX;
 use crate::program::{
     Bound, Derived, Expr, MapDecl, MapId, Program, Reg, RelationId, Statement, Step, Type,
 };
@@ -93,6 +94,9 @@ impl Program {
         let mut scope = self.scope(&derived.registers, given.len());
         scope.fixed = 0;
         for step in &derived.steps {
+            if matches!(step, Step::Each { .. }) {
+                return Err("a group has one row, so loops stand within sums only".to_string());
+            }
             for map in maps_read(step) {
                 if map == derived.map {
                     return Err("its steps must not read its own map".to_string());
@@ -156,6 +160,10 @@ fn check_map(map: &MapDecl) -> Check {
     }
     if map.ordered && (map.key.is_empty() || !map.slices.is_empty()) {
         return Err("an ordered map needs a key, and no slices".to_string());
+    }
+    let words: usize = map.key.iter().map(|ty| ty.words()).sum();
+    if map.ordered && words > ORDERED_KEY_WORDS_MAX {
+        return Err(format!("an ordered key of {words} words is too long"));
     }
     for slice in &map.slices {
         let within = slice.last().is_some_and(|last| usize::from(*last) < map.key.len());

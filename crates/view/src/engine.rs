@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::dictionary::Dictionary;
 use crate::error::{ApplyError, ProgramError};
 use crate::interpret::Interpreter;
+use crate::machine::Machine;
 use crate::program::{Expr, Program, RelationId};
 use crate::value::{Call, Environment, Function};
 
@@ -72,6 +73,7 @@ pub struct Engine {
 }
 
 enum State {
+    Compiled(Machine),
     Interpreted(Interpreter),
 }
 
@@ -98,7 +100,10 @@ impl Engine {
                 env.dictionary.intern(text);
             }
         });
-        let state = State::Interpreted(Interpreter::new(&program));
+        let state = match options.executor {
+            Executor::Compiled => State::Compiled(Machine::new(&program, &mut env)?),
+            Executor::Interpreted => State::Interpreted(Interpreter::new(&program)),
+        };
         let memory_bytes_max = options.memory_bytes_max.unwrap_or(u64::MAX);
         Ok(Engine { program, env, state, events: 0, memory_bytes_max })
     }
@@ -137,6 +142,7 @@ impl Engine {
             return Err(ApplyError::MemoryBudget { bytes_max: self.memory_bytes_max });
         }
         match &mut self.state {
+            State::Compiled(state) => state.apply(&mut self.env, relation, row, weight)?,
             State::Interpreted(state) => {
                 state.apply(&self.program, &mut self.env, relation, row, weight)?;
             }
@@ -154,6 +160,7 @@ impl Engine {
             each(Change { key, old, new });
         };
         match &mut self.state {
+            State::Compiled(state) => state.drain(&mut self.env, &mut each),
             State::Interpreted(state) => state.drain(&self.program, &mut self.env, &mut each),
         }
     }
@@ -161,6 +168,7 @@ impl Engine {
     /// Whether [`Engine::drain_changes`] has something to look at; it may turn out to be no change.
     pub fn has_changes(&self) -> bool {
         match &self.state {
+            State::Compiled(state) => state.has_changes(),
             State::Interpreted(state) => state.has_changes(&self.program),
         }
     }
@@ -170,6 +178,7 @@ impl Engine {
     /// Errors: an expression of the view fails.
     pub fn for_each_row(&mut self, mut each: impl FnMut(&[u64])) -> Result<(), ApplyError> {
         match &mut self.state {
+            State::Compiled(state) => state.for_each_row(&mut self.env, &mut each),
             State::Interpreted(state) => {
                 state.for_each_row(&self.program, &mut self.env, &mut each)
             }
@@ -182,6 +191,7 @@ impl Engine {
     pub fn row(&mut self, key: &[u64], out: &mut Vec<u64>) -> Result<bool, ApplyError> {
         out.clear();
         match &mut self.state {
+            State::Compiled(state) => state.row(&self.program, &mut self.env, key, out),
             State::Interpreted(state) => {
                 let row = state.output_row(&self.program, &mut self.env, key)?;
                 out.extend(row.iter().flatten());
@@ -190,9 +200,24 @@ impl Engine {
         }
     }
 
+    /// Takes memory for so many entries of a map (by its index in the program) and touches it now, so
+    /// that growing there needs none from the allocator, and no page faults. The interpreter does
+    /// nothing.
+    pub fn reserve(&mut self, map: usize, entries: usize) {
+        if let State::Compiled(state) = &mut self.state {
+            state.reserve(map, entries);
+        }
+    }
+
     /// Events and maps in numbers.
     pub fn statistics(&self) -> Statistics {
         let map = |(index, declared): (usize, &crate::program::MapDecl)| match &self.state {
+            State::Compiled(state) => MapStatistics {
+                name: declared.name.clone(),
+                entries: state.len(index),
+                bytes: state.bytes(index),
+                growths: state.growths(index),
+            },
             State::Interpreted(state) => MapStatistics {
                 name: declared.name.clone(),
                 entries: state.len(index),
@@ -208,6 +233,7 @@ impl Engine {
     pub fn memory_bytes(&self) -> u64 {
         let maps = 0..self.program.maps.len();
         let maps: u64 = match &self.state {
+            State::Compiled(state) => state.memory_bytes(),
             State::Interpreted(state) => maps.map(|map| state.bytes(&self.program, map)).sum(),
         };
         maps + self.env.dictionary.memory_bytes()
@@ -217,6 +243,7 @@ impl Engine {
     /// 128 bits, floating-point ones among them). For tests.
     pub fn entries(&self, map: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
         match &self.state {
+            State::Compiled(state) => state.entries(&self.program, map),
             State::Interpreted(state) => state.entries(&self.program, map),
         }
     }
@@ -224,6 +251,7 @@ impl Engine {
     /// Panics unless all invariants of all maps hold. O(entries): for tests.
     pub fn check(&self) {
         match &self.state {
+            State::Compiled(state) => state.check(),
             State::Interpreted(state) => state.check(&self.program),
         }
     }

@@ -13,7 +13,9 @@ use crate::program::{
     Bound, Component, Derived, Expr, MapDecl, MapId, Program, Reg, RelationId, Statement, Step,
     Type,
 };
-use crate::scalar::{SUM_ZERO_BELOW, float_to_sum, int_to_wide, sum_to_float, wide_to_int};
+use crate::scalar::{
+    SUM_ZERO_BELOW, float_limit, float_to_sum, int_to_wide, sum_to_float, wide_to_int,
+};
 use crate::value::{Environment, Value};
 
 /// A key, its words in the order of [`Value::put_ordered`].
@@ -31,11 +33,19 @@ pub struct Interpreter {
     journal: Vec<(usize, Key, Payload)>,
 }
 
-/// Groups of a derived relation that were touched, with their rows before.
+/// Groups of a derived relation that were touched.
 #[derive(Default)]
 struct Log {
     touched: BTreeSet<Key>,
-    rows: Vec<(Key, Option<Vec<u64>>)>,
+    rows: Vec<(Key, Before)>,
+}
+
+/// A group before it was touched.
+enum Before {
+    /// Its payload, of which the row can be made whenever it is wanted.
+    Payload(Payload),
+    /// Its row, which depends on other maps as well.
+    Row(Option<Vec<u64>>),
 }
 
 impl Interpreter {
@@ -87,7 +97,8 @@ impl Interpreter {
             if index == usize::from(program.output.0) {
                 continue;
             }
-            for (key, old) in core::mem::take(&mut self.logs[index]).rows {
+            for (key, before) in core::mem::take(&mut self.logs[index]).rows {
+                let old = self.row_before(program, env, derived, &key, &before)?;
                 let new = self.row(program, env, derived, &key)?;
                 if old == new {
                     continue;
@@ -153,6 +164,9 @@ impl Interpreter {
             }
         }
         for (key, add) in adds {
+            if add.iter().all(|add| *add == 0) {
+                continue;
+            }
             let mut payload = self.payload(program, target, &key);
             for ((sum, add), component) in payload.iter_mut().zip(add).zip(components) {
                 let value = sum.checked_add(add).ok_or(EvalError::Overflow)?;
@@ -314,9 +328,13 @@ impl Interpreter {
         for (index, relation) in program.relations.iter().enumerate() {
             let Some(derived) = &relation.derived else { continue };
             if usize::from(derived.map.0) == map && !self.logs[index].touched.contains(&key) {
-                let old = self.row(program, env, derived, &key)?;
+                let before = if derived.steps.is_empty() {
+                    Before::Payload(self.payload(program, map, &key))
+                } else {
+                    Before::Row(self.row(program, env, derived, &key)?)
+                };
                 self.logs[index].touched.insert(key.clone());
-                self.logs[index].rows.push((key.clone(), old));
+                self.logs[index].rows.push((key.clone(), before));
             }
         }
         self.journal.push((map, key.clone(), self.payload(program, map, &key)));
@@ -344,6 +362,33 @@ impl Interpreter {
         derived: &Derived,
         key: &Key,
     ) -> core::result::Result<Option<Vec<u64>>, EvalError> {
+        let payload = self.payload(program, usize::from(derived.map.0), key);
+        self.row_of(program, env, derived, key, &payload)
+    }
+
+    /// The row that a group had.
+    fn row_before(
+        &self,
+        program: &Program,
+        env: &mut Environment,
+        derived: &Derived,
+        key: &Key,
+        before: &Before,
+    ) -> core::result::Result<Option<Vec<u64>>, EvalError> {
+        match before {
+            Before::Row(row) => Ok(row.clone()),
+            Before::Payload(payload) => self.row_of(program, env, derived, key, payload),
+        }
+    }
+
+    fn row_of(
+        &self,
+        program: &Program,
+        env: &mut Environment,
+        derived: &Derived,
+        key: &Key,
+        payload: &Payload,
+    ) -> core::result::Result<Option<Vec<u64>>, EvalError> {
         let mut registers: Vec<Value> =
             derived.registers.iter().map(|ty| Value::null(*ty)).collect();
         let declared = decl(program, derived.map);
@@ -351,11 +396,10 @@ impl Interpreter {
         for (register, ty) in registers.iter_mut().zip(&declared.key) {
             *register = Value::take_ordered(*ty, &mut words);
         }
-        let payload = self.payload(program, usize::from(derived.map.0), key);
         let columns = declared.key.len() as u16;
         let all: Vec<(u16, Reg)> =
             (0..payload.len() as u16).map(|index| (index, Reg(columns + index))).collect();
-        set_payload(&mut registers, declared, &all, &payload);
+        set_payload(&mut registers, declared, &all, payload);
         let mut row = None;
         let mut bound = |registers: &mut [Value], env: &mut Environment| {
             if is_true(&derived.exists, registers, env)? {
@@ -386,9 +430,10 @@ impl Interpreter {
         let output = usize::from(program.output.0);
         let derived = output_of(program);
         let declared = decl(program, derived.map);
-        for (key, old) in &self.logs[output].rows {
+        for (key, before) in &self.logs[output].rows {
+            let old = self.row_before(program, env, derived, key, before)?;
             let new = self.row(program, env, derived, key)?;
-            if *old != new {
+            if old != new {
                 each(&plain_key(declared, key), old.as_deref(), new.as_deref());
             }
         }
@@ -565,7 +610,7 @@ fn exceeds(sum: i128, limit: Value) -> bool {
         limit if limit.is_null() => false,
         Value::Int(limit) => sum > i128::from(limit),
         Value::Wide(limit) => sum > limit,
-        Value::Float(limit) => sum_to_float(sum) > limit,
+        Value::Float(limit) => sum > float_limit(limit),
     }
 }
 

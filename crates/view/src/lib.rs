@@ -22,6 +22,12 @@ mod engine;
 mod error;
 mod eval;
 mod interpret;
+mod machine;
+mod maps;
+#[cfg(test)]
+mod programs_fuzz;
+#[cfg(test)]
+mod random;
 mod scalar;
 mod text;
 mod value;

@@ -233,6 +233,15 @@ pub fn sum_to_float(sum: i128) -> f64 {
     sum as f64 * UNIT
 }
 
+/// The largest exact sum that does not exceed a number; NaN is above all of them.
+pub fn float_limit(limit: f64) -> i128 {
+    match scaled(limit, SUM_SCALE) {
+        Some(sum) => sum - i128::from(sum_to_float(sum) > limit),
+        None if limit < 0.0 => i128::MIN,
+        None => i128::MAX,
+    }
+}
+
 /// `a`·2^`scale`, rounded half to even; `None` beyond ±2¹²⁶ and if `a` is no number.
 fn scaled(a: f64, scale: i32) -> Option<i128> {
     let bits = a.to_bits();

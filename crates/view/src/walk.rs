@@ -49,6 +49,11 @@ fn steps(all: &[Step], each: &mut dyn FnMut(&Expr)) {
     }
 }
 
+/// Calls `each` for an expression and all within it.
+pub fn for_each_within(value: &Expr, each: &mut dyn FnMut(&Expr)) {
+    expr(value, each);
+}
+
 fn expr(value: &Expr, each: &mut dyn FnMut(&Expr)) {
     each(value);
     match value {

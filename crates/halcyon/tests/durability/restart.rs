@@ -322,3 +322,23 @@ fn a_backup_is_a_database_of_its_own() {
     let refused = memory.execute("BACKUP TO 'somewhere'", &[]).expect_err("there is nothing");
     assert_eq!(refused.state(), SqlState::FEATURE_NOT_SUPPORTED);
 }
+
+#[test]
+fn tables_that_were_recovered_are_latched_if_that_is_asked_for() {
+    let folder = Folder::new("latched");
+    let database = Database::open(folder.path()).expect("a new database");
+    let mut session = database.session();
+    run(&mut session, &["CREATE TABLE old (id INT PRIMARY KEY, v TEXT)", "CHECKPOINT"]);
+    run(&mut session, &["CREATE TABLE logged (id INT PRIMARY KEY, v TEXT)"]);
+    run(&mut session, &["INSERT INTO old VALUES (1, 'a')", "INSERT INTO logged VALUES (1, 'b')"]);
+    assert!(!database.is_latched());
+    drop((session, database));
+    let options = DatabaseOptions { latches: true, ..DatabaseOptions::default() };
+    let database = Database::open_with(folder.path(), options, &|_| ()).expect("it opens");
+    assert!(database.is_latched());
+    let mut session = database.session();
+    run(&mut session, &["CREATE INDEX ON old (v)", "ALTER TABLE old ALTER v TYPE VARCHAR(9)"]);
+    run(&mut session, &["TRUNCATE logged", "INSERT INTO logged VALUES (2, 'c')"]);
+    assert!(database.is_latched());
+    assert_eq!(one(&mut session, "SELECT v FROM old WHERE id = 1"), "a");
+}

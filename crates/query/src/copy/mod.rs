@@ -286,6 +286,8 @@ impl CopyPlan {
         let (Kind::From(from), Place::File(path)) = (&self.kind, &self.place) else {
             panic!("this COPY does not read a file")
         };
+        let within = env.session.copy_folder.as_ref().map(|folder| folder.join(path));
+        let path = &within.map_or_else(|| path.clone(), |path| path.display().to_string());
         if self.options.format == Format::Parquet {
             return parquet::read(from, path, env, tx, locks, progress);
         }

@@ -3,10 +3,15 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use datafusion::parquet::arrow::ArrowWriter;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use datafusion::parquet::arrow::arrow_writer::ArrowWriterOptions;
+use datafusion::parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
+use datafusion::parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use datafusion::parquet::errors::ParquetError;
+use datafusion::parquet::schema::types::{SchemaDescriptor, Type};
+use halcyon_store::ValueRef;
 use halcyon_txn::Transaction;
 
 use super::{CopyOut, From, Progress, file_error};
@@ -15,6 +20,7 @@ use crate::coerce::{self, Arena, TimeZone};
 use crate::dml::WriteContext;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Locks};
+use crate::rows::ResultColumn;
 use crate::types::SqlType;
 use crate::values::{ArrayWriter, sql_type_of};
 
@@ -71,7 +77,7 @@ fn arrange(
     batch: &RecordBatch,
     cx: &mut WriteContext<'_>,
     zone: &TimeZone,
-) -> Result<Vec<arrow::array::ArrayRef>> {
+) -> Result<Vec<ArrayRef>> {
     let table = from.writer.table().clone();
     let schema = batch.schema();
     let by_name = from
@@ -112,55 +118,103 @@ fn arrange(
 }
 
 fn convert(
-    array: &arrow::array::ArrayRef,
+    array: &ArrayRef,
     found: SqlType,
     wanted: SqlType,
     name: &str,
     zone: &TimeZone,
-) -> Result<arrow::array::ArrayRef> {
+) -> Result<ArrayRef> {
     let bounded = matches!(wanted, SqlType::Char(_) | SqlType::Varchar(Some(_)));
     if found.storage() == wanted.storage() && !bounded {
         return as_storage(array, wanted);
     }
-    if !coerce::assignable(found, wanted) {
+    // A file may have text where it has no type for a value: intervals, and what others write.
+    let text =
+        matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    if !text && !coerce::assignable(found, wanted) {
         return Err(crate::constraints::mismatch(name, wanted, &found.to_string()));
     }
     let array = as_storage(array, found)?;
     let mut writer = ArrayWriter::new(wanted, array.len());
     let arena = Arena::new();
     for row in 0..array.len() {
-        let value = cell_of(&array, row)?;
-        writer.push(coerce::assign(value, found, wanted, zone, &arena)?)?;
+        writer.push(match cell_of(&array, row)? {
+            ValueRef::Text(text) => coerce::parse(text, wanted, zone, &arena)?,
+            value => coerce::assign(value, found, wanted, zone, &arena)?,
+        })?;
     }
     Ok(writer.finish())
 }
 
 /// COPY TO a Parquet file. Returns the rows written.
+///
+/// Parquet has intervals of milliseconds only, so ours are written as text; a UUID is told as one.
 pub(super) fn write(mut output: CopyOut, path: &str) -> Result<u64> {
     let file = File::create(path).map_err(|error| file_error(path, &error))?;
-    let fields: Vec<_> = output
-        .columns
-        .iter()
-        .map(|column| column.field.as_ref().clone().with_name(&column.name).with_nullable(true))
-        .collect();
-    let schema = Arc::new(arrow::datatypes::Schema::new(fields));
+    let field = |column: &ResultColumn| {
+        let field = match column.field.data_type() {
+            DataType::Interval(_) => SqlType::Text.field(&column.name, true),
+            _ => column.field.as_ref().clone(),
+        };
+        Arc::new(field.with_name(&column.name).with_nullable(true))
+    };
+    let schema = Arc::new(Schema::new(output.columns.iter().map(field).collect::<Vec<_>>()));
     let fail = |error: ParquetError| {
         SqlError::new(SqlState::IO_ERROR, format!("could not write file \"{path}\": {error}"))
     };
-    let mut writer = ArrowWriter::try_new(file, schema.clone(), None).map_err(fail)?;
+    let options =
+        ArrowWriterOptions::new().with_parquet_schema(parquet_schema(&schema).map_err(fail)?);
+    let mut writer =
+        ArrowWriter::try_new_with_options(file, schema.clone(), options).map_err(fail)?;
     while let Some(batch) = output.next_batch()? {
-        let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
-            if field.data_type() == column.data_type() {
-                return Ok(column.clone());
-            }
-            arrow::compute::cast(column, field.data_type())
-        });
-        let batch = columns
-            .collect::<Result<Vec<_>, _>>()
-            .and_then(|columns| RecordBatch::try_new(schema.clone(), columns))
+        let columns = schema.fields().iter().zip(batch.columns());
+        let columns = columns.map(|(field, column)| written(field, column));
+        let batch = RecordBatch::try_new(schema.clone(), columns.collect::<Result<Vec<_>>>()?)
             .map_err(|error| crate::diagnose::sql_error(error.into(), ""))?;
         writer.write(&batch).map_err(fail)?;
     }
     writer.close().map_err(fail)?;
     Ok(output.rows())
+}
+
+/// A column as the file has it.
+fn written(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
+    if field.data_type() == column.data_type() {
+        return Ok(column.clone());
+    }
+    if !matches!(column.data_type(), DataType::Interval(_)) {
+        return arrow::compute::cast(column, field.data_type())
+            .map_err(|error| crate::diagnose::sql_error(error.into(), ""));
+    }
+    let mut writer = ArrayWriter::new(SqlType::Text, column.len());
+    let (arena, zone) = (Arena::new(), TimeZone::default());
+    for row in 0..column.len() {
+        let value = cell_of(column, row)?;
+        match coerce::cast(value, SqlType::Interval, SqlType::Text, &zone, &arena)? {
+            // DuckDB does not read the signs that PostgreSQL writes after a negative part.
+            ValueRef::Text(text) => writer.push(ValueRef::Text(&text.replace('+', "")))?,
+            null => writer.push(null)?,
+        }
+    }
+    Ok(writer.finish())
+}
+
+/// The file's schema: what Arrow makes of ours, but that sixteen bytes are known as a UUID.
+fn parquet_schema(schema: &Schema) -> Result<SchemaDescriptor, ParquetError> {
+    let made = ArrowSchemaConverter::new().convert(schema)?;
+    let mut fields = Vec::new();
+    for (field, made) in schema.fields().iter().zip(made.root_schema().get_fields()) {
+        fields.push(match field.data_type() {
+            DataType::FixedSizeBinary(16) => Arc::new(
+                Type::primitive_type_builder(field.name(), PhysicalType::FIXED_LEN_BYTE_ARRAY)
+                    .with_repetition(Repetition::OPTIONAL)
+                    .with_length(16)
+                    .with_logical_type(Some(LogicalType::Uuid))
+                    .build()?,
+            ),
+            _ => made.clone(),
+        });
+    }
+    let root = Type::group_type_builder(made.root_schema().name()).with_fields(fields).build()?;
+    Ok(SchemaDescriptor::new(Arc::new(root)))
 }

@@ -50,8 +50,13 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Don
     table.refresh_arrow();
     let (rows, cell) = fill(cx, definition, &reads, &table)?;
     let count = rows.row_count();
-    let view =
-        Materialized { query: query.to_string(), reads: reads.clone(), guards: Vec::new(), empty_on_restart, cell };
+    let view = Materialized {
+        query: query.to_string(),
+        reads: reads.clone(),
+        guards: Vec::new(),
+        empty_on_restart,
+        cell,
+    };
     table.cells = vec![Arc::new(PartitionCell::derived(cx.catalog.ids.partition(), rows))];
     table.kind = TableKind::Materialized(Arc::new(view));
     let id = table.id;
@@ -77,8 +82,10 @@ fn options(options: &CreateTableOptions) -> Result<bool> {
         match (fold(key).as_str(), value.trim_matches('\'')) {
             ("on_restart", "empty") => empty_on_restart = true,
             ("on_restart", other) => {
-                return Err(bad(format!("invalid value for parameter \"on_restart\": \"{other}\""))
-                    .hint("The only one is 'empty'."));
+                return Err(bad(format!(
+                    "invalid value for parameter \"on_restart\": \"{other}\""
+                ))
+                .hint("The only one is 'empty'."));
             }
             ("refresh", _) => {
                 return Err(bad("parameter \"refresh\" cannot be set".to_owned()).hint(

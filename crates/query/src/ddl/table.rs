@@ -18,7 +18,8 @@ use super::{DdlContext, Done, fold, names, parts, refuse_temporary, sql_type};
 use crate::bind::Binder;
 use crate::bulk;
 use crate::catalog::{
-    Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table, TableKind,
+    Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
+    TableKind,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;

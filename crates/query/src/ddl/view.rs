@@ -205,7 +205,7 @@ fn relations_of(query: &Query) -> Vec<(String, String)> {
 }
 
 /// Relations that a view of this text uses directly.
-fn used_by(query: &str) -> Vec<(String, String)> {
+pub(crate) fn used_by(query: &str) -> Vec<(String, String)> {
     parse_query(query).map(|query| relations_of(&query)).unwrap_or_default()
 }
 

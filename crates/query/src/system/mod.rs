@@ -32,7 +32,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use crate::catalog::{Catalog, Grant, Privilege, Sequence};
 use crate::exec::SessionVars;
 
-pub(crate) use describe::quote_ident;
+pub(crate) use describe::{action_name, quote_ident};
 pub use functions::{function, functions, is_known as is_function};
 pub use live::{
     Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,

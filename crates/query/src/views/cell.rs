@@ -10,8 +10,8 @@
 //!
 //! Cost: an event of a stream's handle takes one mutex per view that the stream feeds.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use halcyon_base::clock;
 use halcyon_base::ids::RowId;
@@ -142,7 +142,8 @@ impl ViewCell {
         let state = State { running: Some(Box::new(running)), owned: false };
         let (stale, bytes_known) = (AtomicBool::new(false), AtomicU64::new(0));
         let feed = Feed::default();
-        let cell = ViewCell { state: Mutex::new(state), inputs, stale, feed, budget, bytes: bytes_known };
+        let cell =
+            ViewCell { state: Mutex::new(state), inputs, stale, feed, budget, bytes: bytes_known };
         cell.account(bytes)?;
         Ok(cell)
     }
@@ -191,9 +192,8 @@ impl ViewCell {
         }
         let tells = self.feed.is_followed();
         let running = state.running();
-        let settled = tx.settle(handle, |root| {
-            running.write(&mut &mut *root, false, tells, |_| Ok(()))
-        });
+        let settled =
+            tx.settle(handle, |root| running.write(&mut &mut *root, false, tells, |_| Ok(())));
         if let Err(error) = settled {
             // The view's rows stay what they were; a later event may make them computable.
             tracing::warn!(%error, "a view's rows cannot be computed");
@@ -247,7 +247,8 @@ impl ViewCell {
         if !fed.is_touched(tx, since, stream) {
             return Ok(());
         }
-        let handle = tx.held_exclusively(fed.cell()).expect("views are locked with what feeds them");
+        let handle =
+            tx.held_exclusively(fed.cell()).expect("views are locked with what feeds them");
         let mut state = self.state.lock();
         self.own(&mut state, tx, handle);
         let running = state.running();

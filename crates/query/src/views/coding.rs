@@ -111,7 +111,9 @@ impl Output {
             SqlType::Decimal { .. } => ValueRef::Decimal(number),
             SqlType::BigInt => ValueRef::Int64(word()?),
             SqlType::Integer => ValueRef::Int32(i32::try_from(number).map_err(|_| out_of_range())?),
-            SqlType::SmallInt => ValueRef::Int16(i16::try_from(number).map_err(|_| out_of_range())?),
+            SqlType::SmallInt => {
+                ValueRef::Int16(i16::try_from(number).map_err(|_| out_of_range())?)
+            }
             SqlType::Boolean => ValueRef::Bool(number != 0),
             SqlType::Date => ValueRef::Date(i32::try_from(number).map_err(|_| out_of_range())?),
             SqlType::Time => ValueRef::Time(word()?),

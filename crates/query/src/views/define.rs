@@ -112,8 +112,9 @@ impl Facts for Known<'_> {
     /// Events are told deletions first, so keys are unique after every single one.
     fn unique_keys(&self, table: &TableReference) -> Vec<Vec<usize>> {
         let Some(table) = self.table(table) else { return Vec::new() };
-        let present =
-            |index: &&Index| index.columns.iter().all(|key| table.columns[key.column as usize].not_null);
+        let present = |index: &&Index| {
+            index.columns.iter().all(|key| table.columns[key.column as usize].not_null)
+        };
         let columns = |index: &Index| index.columns.iter().map(|key| key.column.into()).collect();
         table.indexes.iter().filter(|index| index.unique).filter(present).map(columns).collect()
     }
@@ -133,9 +134,7 @@ fn keeps_positive(condition: &ast::Expr, column: &str) -> bool {
     use ast::BinaryOperator as Op;
     let is_column =
         |expr: &ast::Expr| matches!(expr, ast::Expr::Identifier(name) if fold(name) == column);
-    let is_number = |expr: &ast::Expr| {
-        matches!(expr, ast::Expr::Value(value) if matches!(&value.value, ast::Value::Number(..)))
-    };
+    let is_number = |expr: &ast::Expr| matches!(expr, ast::Expr::Value(value) if matches!(&value.value, ast::Value::Number(..)));
     match condition {
         ast::Expr::Nested(inner) => keeps_positive(inner, column),
         ast::Expr::BinaryOp { left, op: Op::And, right } => {

@@ -34,10 +34,10 @@ use serde::{Deserialize, Serialize};
 pub use cell::{Budget, Figures, ViewCell};
 pub(crate) use define::{Definition, define};
 pub(crate) use explain::{maintenance, query_of, triggers, view_of};
-pub(crate) use statement::{ViewStatement, carrier, unpack};
 pub use feed::{Batch, Feed, Follower, Found, Lagging};
 pub use revive::revive;
 pub use running::RowDelta;
+pub(crate) use statement::{ViewStatement, carrier, unpack};
 pub use stream::{StreamPlan, bring_up_to_date, is_streamed, own, stale_views};
 pub(crate) use upkeep::violation;
 

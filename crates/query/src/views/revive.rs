@@ -76,7 +76,7 @@ fn owner() -> SessionVars {
         threads: 1,
         memory_bytes: usize::MAX,
         session_id: 0,
+        copy_folder: None,
         sequence_values: Arc::default(),
     }
 }
-

@@ -233,7 +233,10 @@ impl Running {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a change is three slices; the rest is `write`'s")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a change is three slices; the rest is `write`'s"
+    )]
     fn write_one(
         &mut self,
         key: &[u64],
@@ -273,8 +276,7 @@ impl Running {
         let lying = known.unwrap_or(&mut fresh);
         debug_assert_eq!(lying.len(), before, "the partition has what was reported");
         if let (Some(old), Some(new)) = (old, new) {
-            let differs =
-                |at: &usize| outputs[*at].words(old) != outputs[*at].words(new);
+            let differs = |at: &usize| outputs[*at].words(old) != outputs[*at].words(new);
             let columns: SmallVec<[u16; 8]> =
                 (0..outputs.len()).filter(differs).map(|at| at as u16).collect();
             if !columns.is_empty() {

@@ -58,8 +58,7 @@ impl StreamPlan {
             return Err(crate::catalog::wrong_kind(&stream.name, "stream"));
         }
         binder.catalog.require_on_table(&binder.session.user, &stream, Privilege::Insert)?;
-        let check =
-            |check: &Check| Ok((check.clone(), compile_check(binder, &stream, check)?));
+        let check = |check: &Check| Ok((check.clone(), compile_check(binder, &stream, check)?));
         let checks = stream.checks.iter().map(check).collect::<Result<Vec<_>>>()?;
         let fed = upkeep::bind(binder, [&stream])?;
         let mut direct = Vec::new();

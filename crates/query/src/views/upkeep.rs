@@ -89,7 +89,8 @@ impl Fed {
         since: &Savepoint,
         stream: Option<Events<'_, '_>>,
     ) -> bool {
-        let reads = |(id, _): Events<'_, '_>| self.inputs.iter().any(|(input, _)| input.table == id);
+        let reads =
+            |(id, _): Events<'_, '_>| self.inputs.iter().any(|(input, _)| input.table == id);
         if stream.is_some_and(reads) {
             return true;
         }
@@ -108,7 +109,8 @@ impl Fed {
     ) -> Result<()> {
         let mut told = Ok(());
         if let Some((id, events)) = stream {
-            for (at, (input, _)) in self.inputs.iter().enumerate().filter(|(_, i)| i.0.table == id) {
+            for (at, (input, _)) in self.inputs.iter().enumerate().filter(|(_, i)| i.0.table == id)
+            {
                 for (row, weight) in events {
                     let columns = input.columns.iter();
                     let row: Vec<_> = columns.map(|column| row[usize::from(*column)]).collect();
@@ -158,13 +160,10 @@ impl Fed {
 
 /// 23514.
 pub(crate) fn violation(guard: &Guard, view: &Table, row: &[ValueRef<'_>]) -> SqlError {
-    SqlError::new(
-        SqlState::CHECK_VIOLATION,
-        format!("assertion \"{}\" is violated", guard.name),
-    )
-    .detail(format!("View \"{}\" would contain {}.", view.name, row_text(view, row)))
-    .table(&view.schema, &view.name)
-    .constraint(&guard.name)
+    SqlError::new(SqlState::CHECK_VIOLATION, format!("assertion \"{}\" is violated", guard.name))
+        .detail(format!("View \"{}\" would contain {}.", view.name, row_text(view, row)))
+        .table(&view.schema, &view.name)
+        .constraint(&guard.name)
 }
 
 /// Binds the views that follow from these tables, each after those that it reads.

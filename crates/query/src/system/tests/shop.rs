@@ -37,6 +37,7 @@ pub(super) fn context(user: &str) -> Arc<Context> {
         memory_bytes: 1 << 20,
         session_id: 7,
         sequence_values: Arc::default(),
+        copy_folder: None,
     };
     let catalog = Arc::new(catalog());
     let roots = catalog.tables.values().map(|table| (table.id, vec![root(table)])).collect();

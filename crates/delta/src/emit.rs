@@ -1,0 +1,363 @@
+//! The program, written out: what nothing uses left out, variables made registers.
+
+use std::collections::{BTreeSet, HashMap};
+
+use datafusion::common::DFSchema;
+use halcyon_view::program::{
+    Derived, Expr, MapDecl, MapId, Program, Reg, Relation, RelationId, Statement, Step, Trigger,
+    Type,
+};
+
+use crate::blocks::{Bag, Builder, columns_of};
+use crate::calculus::{RelationIndex, Term, Var};
+use crate::certificate::Certificate;
+use crate::encoding::Encoding;
+use crate::error::{Result, Unsupported};
+use crate::expression::{collect_variables, substitute, variables};
+use crate::parts::{self, Parts, rename_step};
+use crate::simplify::replace;
+use crate::{Compiled, Input, OutputColumn, viewlet};
+
+/// The relation whose rows are the view.
+pub(crate) struct Output {
+    relation: RelationIndex,
+    repeats: bool,
+}
+
+impl Builder<'_> {
+    /// Makes the plan's rows a derived relation that nothing depends on.
+    pub fn output(&mut self, bag: Bag) -> Result<Output> {
+        match bag {
+            Bag::Group(group) => {
+                let is_outer = |var: &Var| self.parts.vars.get(*var).scope.is_some();
+                if group.row.keys.iter().flat_map(variables).any(|var| is_outer(&var)) {
+                    return Err(Unsupported::new("an outer column at this place"));
+                }
+                let everything = group.defaults.is_some();
+                if everything {
+                    let derived = self.parts.relations[group.relation].derived.as_mut();
+                    derived.expect("a group is derived").exists = Expr::Int(1);
+                }
+                self.restrict(group.relation, &group.row, group.having.clone());
+                self.set_row(group.relation, &group.row, None);
+                Ok(Output { relation: group.relation, repeats: false })
+            }
+            Bag::Rows(rows) => {
+                let group = self.distinct(rows)?;
+                let derived = self.parts.relations[group.relation].derived.as_ref();
+                let map = derived.expect("a group is derived").map;
+                let count = Expr::Reg(Reg(self.parts.maps[map].key.len() as u16));
+                self.set_row(group.relation, &group.row, Some(count));
+                Ok(Output { relation: group.relation, repeats: true })
+            }
+        }
+    }
+
+    fn set_row(&mut self, relation: RelationIndex, row: &Term, count: Option<Expr>) {
+        let derived = self.parts.relations[relation].derived.as_mut().expect("a group is derived");
+        let by = columns_of(&row.atoms[0].vars, &derived.row);
+        let mut values: Vec<Expr> = row.keys.iter().map(|key| replace(key, &by)).collect();
+        values.extend(count);
+        derived.row = values;
+        self.parts.relations[relation].name = "view".to_owned();
+    }
+}
+
+/// Relations and maps that the output needs.
+struct Live {
+    relations: BTreeSet<usize>,
+    maps: BTreeSet<usize>,
+}
+
+impl Live {
+    fn of(parts: &Parts, output: RelationIndex) -> Live {
+        let mut live = Live { relations: BTreeSet::new(), maps: BTreeSet::new() };
+        live.relation(parts, output);
+        live
+    }
+
+    fn relation(&mut self, parts: &Parts, relation: RelationIndex) {
+        if !self.relations.insert(relation) {
+            return;
+        }
+        if let Some(derived) = &parts.relations[relation].derived {
+            self.map(parts, derived.map);
+            for map in derived.steps.iter().filter_map(map_of) {
+                self.map(parts, map);
+            }
+        }
+    }
+
+    fn map(&mut self, parts: &Parts, map: usize) {
+        if self.maps.insert(map) {
+            let atoms = parts.maps[map].terms.iter().flat_map(|term| &term.atoms);
+            for relation in atoms.map(|atom| atom.relation).collect::<BTreeSet<_>>() {
+                self.relation(parts, relation);
+            }
+        }
+    }
+}
+
+fn map_of(step: &Step) -> Option<usize> {
+    match step {
+        Step::Get { map, .. }
+        | Step::Each { map, .. }
+        | Step::RangeSum { map, .. }
+        | Step::Edge { map, .. }
+        | Step::Search { map, .. } => Some(usize::from(map.0)),
+        Step::Let { .. } | Step::If(_) | Step::Sum { .. } => None,
+    }
+}
+
+/// Materialises what the blocks need and writes the program.
+pub(crate) fn emit(mut parts: Parts, output: Output, schema: &DFSchema) -> Result<Compiled> {
+    let live = Live::of(&parts, output.relation);
+    for (at, map) in parts.maps.iter_mut().enumerate() {
+        if !live.maps.contains(&at) {
+            map.terms.clear();
+        }
+    }
+    viewlet::transform(&mut parts)?;
+    let first_helper = parts.maps.iter().position(|map| map.canonical.is_some());
+    let helpers = first_helper.unwrap_or(parts.maps.len())..parts.maps.len();
+    let maps: Vec<usize> = live.maps.iter().copied().chain(helpers).collect();
+    let (base, derived): (Vec<usize>, Vec<usize>) =
+        live.relations.iter().partition(|relation| parts.relations[**relation].derived.is_none());
+    let relations: Vec<usize> = base.into_iter().chain(derived).collect();
+    let writer = Writer {
+        map_ids: maps.iter().enumerate().map(|(id, map)| (*map, MapId(id as u16))).collect(),
+        relation_ids: relations.iter().enumerate().map(|(id, r)| (*r, id)).collect(),
+        parts: &parts,
+        output: output.relation,
+    };
+    let mut program = Program {
+        output: RelationId(writer.relation_ids[&output.relation] as u16),
+        output_repeats: output.repeats,
+        ..Program::default()
+    };
+    program.maps = maps.iter().map(|map| writer.map(*map)).collect();
+    let mut inputs = Vec::new();
+    for relation in &relations {
+        let used = writer.used_columns(*relation);
+        program.triggers.push(writer.trigger(*relation, &used));
+        program.relations.push(writer.relation(*relation, &used));
+        if let Some(table) = &parts.relations[*relation].table {
+            let columns = &parts.relations[*relation].columns;
+            inputs.push(Input {
+                relation: RelationId(writer.relation_ids[relation] as u16),
+                table: table.clone(),
+                columns: used.iter().map(|at| (*at, columns[*at].encoding)).collect(),
+            });
+        }
+    }
+    let mut columns = Vec::new();
+    for field in schema.fields() {
+        columns.push(OutputColumn {
+            name: field.name().clone(),
+            data_type: field.data_type().clone(),
+            encoding: Encoding::of(field.data_type())?,
+            nullable: field.is_nullable(),
+        });
+    }
+    let certificate = Certificate::of(&program);
+    Ok(Compiled { program, columns, inputs, certificate })
+}
+
+struct Writer<'p> {
+    map_ids: HashMap<usize, MapId>,
+    relation_ids: HashMap<usize, usize>,
+    parts: &'p Parts,
+    output: RelationIndex,
+}
+
+impl Writer<'_> {
+    fn map(&self, map: usize) -> MapDecl {
+        let map = &self.parts.maps[map];
+        let terms: Vec<String> = map.terms.iter().map(|term| self.parts.show(term)).collect();
+        MapDecl {
+            name: map.name.clone(),
+            definition: terms.join(" + "),
+            key: map.key.clone(),
+            payload: map.payload.clone(),
+            ordered: map.ordered,
+            slices: map.slices.clone(),
+        }
+    }
+
+    fn statements(&self, relation: usize) -> Vec<&parts::Statement> {
+        let of_relation = |s: &&parts::Statement| s.relation == relation;
+        let mut all: Vec<_> = self.parts.statements.iter().filter(of_relation).collect();
+        let place = |statement: &parts::Statement| {
+            let map = &self.parts.maps[statement.target];
+            (usize::MAX - map.degree(), map.rank, statement.target)
+        };
+        all.sort_by_key(|statement| place(statement));
+        all
+    }
+
+    /// Columns of a relation that its trigger, or the view's reader, looks at.
+    fn used_columns(&self, relation: usize) -> Vec<usize> {
+        let own = &self.parts.relations[relation];
+        if relation == self.output {
+            let row = &own.derived.as_ref().expect("the output is derived").row;
+            return (0..row.len()).collect();
+        }
+        let mut used = BTreeSet::new();
+        for statement in self.statements(relation) {
+            for expr in statement.key.iter().chain(&statement.add) {
+                collect_variables(expr, &mut used);
+            }
+            for step in &statement.steps {
+                rename_step(
+                    step,
+                    &mut |expr| {
+                        collect_variables(expr, &mut used);
+                        expr.clone()
+                    },
+                    &mut |reg| reg,
+                );
+            }
+        }
+        let columns = own.event.iter().enumerate();
+        columns.filter(|(_, var)| used.contains(var)).map(|(at, _)| at).collect()
+    }
+
+    fn relation(&self, relation: usize, used: &[usize]) -> Relation {
+        let own = &self.parts.relations[relation];
+        let name = own.table.as_ref().map_or(own.name.clone(), |table| table.to_string());
+        let Some(derived) = &own.derived else {
+            return Relation {
+                name,
+                columns: used.iter().map(|at| own.columns[*at].ty).collect(),
+                source_columns: used.iter().map(|at| *at as u16).collect(),
+                derived: None,
+            };
+        };
+        let map = &self.parts.maps[derived.map];
+        let mut registers = map.key.clone();
+        registers.extend(map.payload.iter().map(|component| component.ty()));
+        registers.extend(&derived.step_registers);
+        let type_of = |reg: Reg| registers[usize::from(reg.0)];
+        let row: Vec<Expr> = used.iter().map(|at| derived.row[*at].clone()).collect();
+        let mut step = |step: &Step| {
+            let renamed = rename_step(step, &mut |expr| expr.clone(), &mut |reg| reg);
+            self.with_map_id(renamed)
+        };
+        Relation {
+            name,
+            columns: row.iter().map(|value| crate::expression::type_of(value, &type_of)).collect(),
+            source_columns: Vec::new(),
+            derived: Some(Derived {
+                map: self.map_ids[&derived.map],
+                steps: derived.steps.iter().map(&mut step).collect(),
+                exists: derived.exists.clone(),
+                row,
+                registers,
+            }),
+        }
+    }
+
+    fn with_map_id(&self, mut step: Step) -> Step {
+        match &mut step {
+            Step::Get { map, .. }
+            | Step::Each { map, .. }
+            | Step::RangeSum { map, .. }
+            | Step::Edge { map, .. }
+            | Step::Search { map, .. } => *map = self.map_ids[&usize::from(map.0)],
+            Step::Sum { steps, .. } => {
+                *steps = std::mem::take(steps).into_iter().map(|s| self.with_map_id(s)).collect();
+            }
+            Step::Let { .. } | Step::If(_) => {}
+        }
+        step
+    }
+
+    fn trigger(&self, relation: usize, used: &[usize]) -> Trigger {
+        let own = &self.parts.relations[relation];
+        let statements = self.statements(relation);
+        if statements.is_empty() {
+            return Trigger::default();
+        }
+        let mut registers = Registers::default();
+        for at in used {
+            registers.fixed(own.event[*at], own.columns[*at].ty);
+        }
+        registers.fixed(own.weight, Type::Int);
+        let mut written = Vec::new();
+        for statement in statements {
+            registers.start();
+            let vars = &self.parts.vars;
+            let steps = statement
+                .steps
+                .iter()
+                .map(|step| {
+                    // Values are read before the step sets its registers.
+                    let step = rename_step(step, &mut |expr| expr.clone(), &mut |reg| {
+                        registers.set(reg, vars.get(reg).ty)
+                    });
+                    let step = rename_exprs(&step, &registers);
+                    self.with_map_id(step)
+                })
+                .collect();
+            let target = &self.parts.maps[statement.target];
+            written.push(Statement {
+                comment: format!("{} += d {}", target.name, statement.comment),
+                steps,
+                target: self.map_ids[&statement.target],
+                key: statement.key.iter().map(|expr| registers.expr(expr)).collect(),
+                add: statement.add.iter().map(|expr| registers.expr(expr)).collect(),
+                replace: false,
+            });
+        }
+        Trigger { registers: registers.types, statements: written }
+    }
+}
+
+fn rename_exprs(step: &Step, registers: &Registers) -> Step {
+    rename_step(step, &mut |expr| registers.expr(expr), &mut |reg| reg)
+}
+
+/// Registers of a trigger: those of the event, then those that statements share.
+#[derive(Default)]
+struct Registers {
+    types: Vec<Type>,
+    event: HashMap<Var, Reg>,
+    own: HashMap<Var, Reg>,
+    taken: BTreeSet<u16>,
+}
+
+impl Registers {
+    fn fixed(&mut self, var: Var, ty: Type) {
+        self.event.insert(var, Reg(self.types.len() as u16));
+        self.types.push(ty);
+    }
+
+    /// A new statement: registers of the one before are free again.
+    fn start(&mut self) {
+        self.own.clear();
+        self.taken = self.event.values().map(|reg| reg.0).collect();
+    }
+
+    fn set(&mut self, var: Var, ty: Type) -> Reg {
+        let free = (0..self.types.len() as u16)
+            .find(|reg| !self.taken.contains(reg) && self.types[usize::from(*reg)] == ty);
+        let reg = free.unwrap_or_else(|| {
+            self.types.push(ty);
+            (self.types.len() - 1) as u16
+        });
+        self.taken.insert(reg);
+        self.own.insert(var, Reg(reg));
+        Reg(reg)
+    }
+
+    fn expr(&self, expr: &Expr) -> Expr {
+        let by = variables(expr)
+            .into_iter()
+            .filter_map(|var| {
+                let reg = self.own.get(&var).or_else(|| self.event.get(&var))?;
+                Some((var, Expr::Reg(*reg)))
+            })
+            .collect();
+        substitute(expr.clone(), &by)
+    }
+}

@@ -1,0 +1,64 @@
+//! How SQL values become the words of a trigger program.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use halcyon_view::program::Type;
+
+use crate::error::{Result, Unsupported};
+
+/// How a SQL value becomes a value of [`Type`]; NULL is the type's mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// 0 and 1.
+    Bool,
+    /// Integers of up to 64 bits as they are.
+    Int,
+    /// The unscaled value: one word up to 18 digits, else two.
+    Decimal {
+        /// Digits.
+        precision: u8,
+        /// Digits behind the point.
+        scale: i8,
+    },
+    /// The bits of the value as a double.
+    Float,
+    /// Days since 1970-01-01.
+    Date,
+    /// Microseconds since 1970-01-01, of the day or moment as the type says.
+    TimestampMicros,
+    /// The number that the view's dictionary gives to the string.
+    Text,
+}
+
+/// Digits of a decimal that fit one word.
+pub const DIGITS_OF_A_WORD: u8 = 18;
+
+impl Encoding {
+    /// The encoding of an Arrow type.
+    ///
+    /// Errors: types that no program can hold.
+    pub fn of(ty: &DataType) -> Result<Encoding> {
+        Ok(match ty {
+            DataType::Boolean => Encoding::Bool,
+            ty if ty.is_integer() && *ty != DataType::UInt64 => Encoding::Int,
+            DataType::Decimal128(precision, scale) if *scale >= 0 => {
+                Encoding::Decimal { precision: *precision, scale: *scale }
+            }
+            DataType::Float32 | DataType::Float64 => Encoding::Float,
+            DataType::Date32 => Encoding::Date,
+            DataType::Timestamp(TimeUnit::Microsecond, _) => Encoding::TimestampMicros,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Encoding::Text,
+            // Only ever NULL, so any type serves.
+            DataType::Null => Encoding::Int,
+            other => return Err(Unsupported::new(format!("type {other}"))),
+        })
+    }
+
+    /// Type of the words.
+    pub fn ty(self) -> Type {
+        match self {
+            Encoding::Float => Type::Float,
+            Encoding::Decimal { precision, .. } if precision > DIGITS_OF_A_WORD => Type::Wide,
+            _ => Type::Int,
+        }
+    }
+}

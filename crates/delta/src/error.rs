@@ -1,0 +1,42 @@
+//! What a view may not contain.
+
+use core::fmt;
+
+/// A construct that no trigger program can be made of. It becomes SQLSTATE 0A000.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// What it is, as in "… is not supported in a materialized view".
+    pub construct: String,
+    /// What to write instead, if there is something.
+    pub hint: Option<String>,
+}
+
+/// Result of compiling.
+pub type Result<T> = core::result::Result<T, Unsupported>;
+
+impl Unsupported {
+    /// A construct without advice.
+    pub fn new(construct: impl Into<String>) -> Self {
+        Unsupported { construct: construct.into(), hint: None }
+    }
+
+    /// Adds advice.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not supported in a materialized view", self.construct)
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+impl From<datafusion::common::DataFusionError> for Unsupported {
+    fn from(error: datafusion::common::DataFusionError) -> Self {
+        Unsupported::new(format!("an expression without a type ({})", error.strip_backtrace()))
+    }
+}

@@ -1,0 +1,250 @@
+//! What a compilation collects: relations, maps and statements, still over variables.
+
+use std::collections::HashMap;
+
+use datafusion::common::TableReference;
+use halcyon_view::program::{Component, Expr, Reg, Step, Type};
+
+use crate::calculus::{Atom, RelationIndex, Term, Var, Variable, Variables};
+use crate::encoding::Encoding;
+
+/// A column of a relation.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// For people.
+    pub name: String,
+    /// How its values are kept.
+    pub encoding: Encoding,
+    /// Type of the words; of a derived column not always the encoding's.
+    pub ty: Type,
+    /// Whether it may be NULL.
+    pub nullable: bool,
+    /// Known never to be negative.
+    pub never_negative: bool,
+}
+
+/// A relation: a table or stream, or derived from a map.
+#[derive(Clone, Debug)]
+pub struct Relation {
+    /// For people.
+    pub name: String,
+    /// Columns; those that nothing uses are left out of the program at the end.
+    pub columns: Vec<Column>,
+    /// Sets of columns that no two rows agree on.
+    pub unique: Vec<Vec<usize>>,
+    /// Variables of an event's row.
+    pub event: Vec<Var>,
+    /// Variable of an event's weight.
+    pub weight: Var,
+    /// The table, for base relations.
+    pub table: Option<TableReference>,
+    /// For derived relations.
+    pub derived: Option<Derived>,
+}
+
+/// As [`halcyon_view::program::Derived`]; registers are numbered from zero: key columns,
+/// components, then those of the steps.
+#[derive(Clone, Debug)]
+pub struct Derived {
+    /// Index of the map.
+    pub map: usize,
+    /// Types of the steps' registers.
+    pub step_registers: Vec<Type>,
+    /// Look-ups; maps are numbered as in [`Parts::maps`].
+    pub steps: Vec<Step>,
+    /// Whether the group has a row.
+    pub exists: Expr,
+    /// The row.
+    pub row: Vec<Expr>,
+}
+
+/// A map, its definition and how it is looked at.
+#[derive(Clone, Debug)]
+pub struct Map {
+    /// For people.
+    pub name: String,
+    /// What it holds: keys and values of all terms have the same types.
+    pub terms: Vec<Term>,
+    /// Types of the key.
+    pub key: Vec<Type>,
+    /// Components of the payload.
+    pub payload: Vec<Component>,
+    /// Sorted by the key.
+    pub ordered: bool,
+    /// Sets of key columns by which it is enumerated.
+    pub slices: Vec<Vec<u16>>,
+    /// Statements on maps of one degree come in this order.
+    pub rank: Rank,
+    /// Text that equal helper maps share.
+    pub canonical: Option<String>,
+}
+
+/// Maps of derived relations change first, what their rows look up last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// The groups of a derived relation.
+    Groups,
+    /// Serves statements.
+    Helper,
+    /// Serves the rows of derived relations.
+    LookedUp,
+}
+
+impl Map {
+    /// Atoms of its largest term.
+    pub fn degree(&self) -> usize {
+        self.terms.iter().map(|term| term.atoms.len()).max().unwrap_or(0)
+    }
+}
+
+/// A statement of the trigger of `relation`.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// Whose events.
+    pub relation: RelationIndex,
+    /// The map.
+    pub target: usize,
+    /// Bindings; registers are variables, maps are numbered as in [`Parts::maps`].
+    pub steps: Vec<Step>,
+    /// Key of the entry.
+    pub key: Vec<Expr>,
+    /// What is added.
+    pub add: Vec<Expr>,
+    /// The delta, for people.
+    pub comment: String,
+}
+
+/// Everything.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// Variables of all terms.
+    pub vars: Variables,
+    /// Base and derived relations, each after those it depends on.
+    pub relations: Vec<Relation>,
+    /// Maps.
+    pub maps: Vec<Map>,
+    /// Statements.
+    pub statements: Vec<Statement>,
+}
+
+impl Parts {
+    /// Adds a relation and makes its event's variables.
+    pub fn relation(
+        &mut self,
+        name: String,
+        columns: Vec<Column>,
+        unique: Vec<Vec<usize>>,
+        table: Option<TableReference>,
+        derived: Option<Derived>,
+    ) -> RelationIndex {
+        let event = columns
+            .iter()
+            .map(|column| self.vars.fresh(format!("@{}", column.name), column.ty, column.nullable))
+            .collect();
+        let weight = self.vars.fresh("@w", Type::Int, false);
+        self.relations.push(Relation { name, columns, unique, event, weight, table, derived });
+        self.relations.len() - 1
+    }
+
+    /// A new atom of a relation.
+    pub fn atom(&mut self, relation: RelationIndex) -> Atom {
+        let columns = &self.relations[relation].columns;
+        let fresh = |column: &Column| Variable {
+            name: column.name.clone(),
+            ty: column.ty,
+            nullable: column.nullable,
+            scope: None,
+        };
+        let vars = columns.iter().map(fresh).collect::<Vec<_>>();
+        Atom { relation, vars: vars.into_iter().map(|var| self.vars.add(var)).collect() }
+    }
+
+    /// A term as people read it.
+    pub fn show(&self, term: &Term) -> String {
+        term.show(&self.vars, &|relation| self.relations[relation].name.clone())
+    }
+
+    /// Component that sums an expression.
+    pub fn component(&self, value: &Expr) -> Component {
+        match self.vars.type_of(value) {
+            Type::Int => Component::Int,
+            Type::Wide => Component::Wide,
+            Type::Float => Component::Float,
+        }
+    }
+}
+
+/// A step with its expressions and registers renamed.
+pub fn rename_step(
+    step: &Step,
+    expr: &mut dyn FnMut(&Expr) -> Expr,
+    reg: &mut dyn FnMut(Reg) -> Reg,
+) -> Step {
+    use halcyon_view::program::Bound;
+    let mut outs = |list: &[(u16, Reg)]| list.iter().map(|(at, r)| (*at, reg(*r))).collect();
+    match step {
+        Step::Let { reg: r, value } => {
+            let value = expr(value);
+            Step::Let { reg: reg(*r), value }
+        }
+        Step::If(condition) => Step::If(expr(condition)),
+        Step::Get { map, key, payload } => {
+            let key = key.iter().map(expr).collect();
+            Step::Get { map: *map, key, payload: outs(payload) }
+        }
+        Step::Each { map, slice, prefix, key, payload } => {
+            let prefix = prefix.iter().map(expr).collect();
+            let key = outs(key);
+            Step::Each { map: *map, slice: *slice, prefix, key, payload: outs(payload) }
+        }
+        Step::RangeSum { map, prefix, low, high, payload } => {
+            let prefix = prefix.iter().map(&mut *expr).collect();
+            let mut bound = |bound: &Bound| match bound {
+                Bound::Open => Bound::Open,
+                Bound::Included(value) => Bound::Included(expr(value)),
+                Bound::Excluded(value) => Bound::Excluded(expr(value)),
+            };
+            let (low, high) = (bound(low), bound(high));
+            Step::RangeSum { map: *map, prefix, low, high, payload: outs(payload) }
+        }
+        Step::Edge { map, prefix, last, skip_null, key } => {
+            let prefix = prefix.iter().map(expr).collect();
+            let key = reg(*key);
+            Step::Edge { map: *map, prefix, last: *last, skip_null: *skip_null, key }
+        }
+        Step::Search { map, prefix, descending, component, limit, key } => {
+            let prefix = prefix.iter().map(&mut *expr).collect();
+            let limit = expr(limit);
+            Step::Search {
+                map: *map,
+                prefix,
+                descending: *descending,
+                component: *component,
+                limit,
+                key: reg(*key),
+            }
+        }
+        Step::Sum { steps, terms } => {
+            let steps = steps.iter().map(|step| rename_step(step, expr, reg)).collect();
+            let terms = terms.iter().map(|(value, r)| (expr(value), reg(*r))).collect();
+            Step::Sum { steps, terms }
+        }
+    }
+}
+
+/// Renames the variables of a term, each to a new one of the same kind.
+pub fn renamed(term: &Term, vars: &mut Variables) -> Term {
+    let mut by: HashMap<Var, Expr> = HashMap::new();
+    let mut atoms = term.atoms.clone();
+    for var in atoms.iter_mut().flat_map(|atom| &mut atom.vars) {
+        let new = by.entry(*var).or_insert_with(|| {
+            let old = vars.get(*var).clone();
+            let name = old.name.trim_start_matches('@').to_owned();
+            Expr::Reg(vars.add(Variable { name, scope: None, ..old }))
+        });
+        if let Expr::Reg(new) = new {
+            *var = *new;
+        }
+    }
+    Term { atoms, ..term.clone() }.substitute(&by)
+}

@@ -1,0 +1,220 @@
+//! The viewlet transform: which maps are kept so that every delta is a few look-ups.
+//!
+//! For every map and every relation in its definition, the delta is taken ([`crate::derivative`]),
+//! and what is left of it after the event's variables are bound is itself materialised: each
+//! connected component becomes a map of its own ([`Plan`]), which is maintained the same way
+//! [koch2014, §4]. Maps have ever fewer atoms, so it ends with maps of single relations.
+//!
+//! A statement reads maps of lower degree only, as they were before the event; so the statements of
+//! a trigger stand by falling degree of their targets.
+
+mod factors;
+mod plan;
+
+use std::collections::HashMap;
+
+use halcyon_view::program::{Expr, Type};
+
+use crate::calculus::{RelationIndex, Term, Var};
+use crate::derivative::{OCCURRENCES_MAX, delta};
+use crate::error::{Result, Unsupported};
+use crate::expression::substitute;
+use crate::parts::{Map, Parts, Rank, renamed};
+
+/// Maps of one view.
+pub const MAPS_MAX: usize = 400;
+/// Atoms of one term.
+pub const ATOMS_MAX: usize = 24;
+
+/// Makes the statements that maintain all maps, and the maps that these need.
+///
+/// Errors: a view that would need too many maps or statements.
+pub fn transform(parts: &mut Parts) -> Result<()> {
+    let mut done = vec![false; parts.maps.len()];
+    loop {
+        done.resize(parts.maps.len(), false);
+        let open = (0..parts.maps.len()).filter(|map| !done[*map]);
+        let Some(next) = open.max_by_key(|map| (parts.maps[*map].degree(), usize::MAX - map))
+        else {
+            return Ok(());
+        };
+        done[next] = true;
+        maintain(parts, next)?;
+        if parts.maps.len() > MAPS_MAX || parts.vars.count() > 60_000 {
+            return Err(Unsupported::new("a query of so many joins and subqueries")
+                .hint("Split it into several views."));
+        }
+    }
+}
+
+fn maintain(parts: &mut Parts, map: usize) -> Result<()> {
+    for term in parts.maps[map].terms.clone() {
+        if term.atoms.len() > ATOMS_MAX {
+            return Err(Unsupported::new(format!("a join of more than {ATOMS_MAX} relations")));
+        }
+        let mut relations: Vec<RelationIndex> = term.atoms.iter().map(|a| a.relation).collect();
+        relations.sort_unstable();
+        for chunk in relations.chunk_by(|a, b| a == b) {
+            if chunk.len() > OCCURRENCES_MAX {
+                let name = &parts.relations[chunk[0]].name;
+                return Err(Unsupported::new(format!(
+                    "a join of \"{name}\" with itself more than {OCCURRENCES_MAX} times"
+                )));
+            }
+            let event = parts.relations[chunk[0]].event.clone();
+            for delta in delta(&term, chunk[0], &event, &parts.vars) {
+                if let Some(statement) = plan::statement(parts, map, chunk[0], delta) {
+                    parts.statements.push(statement);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A map for `term`, whose values are the components wanted: an equal one if there is, with
+/// components added. Returns the map, for each key of the term its column, and for each value its
+/// component. Ordered maps keep the order of the keys.
+fn helper(parts: &mut Parts, term: &Term, ordered: bool) -> (usize, Vec<u16>, Vec<u16>) {
+    let form = canonical(term, ordered);
+    let known = parts.maps.iter().position(|map| map.canonical.as_ref() == Some(&form.text));
+    let index = known.unwrap_or_else(|| {
+        let key = form.term.keys.iter().map(|key| parts.vars.type_of(key)).collect();
+        // Variables of an event are no others' in the map's own deltas.
+        let own = renamed(&Term { values: Vec::new(), ..form.term.clone() }, &mut parts.vars);
+        parts.maps.push(Map {
+            name: name(parts, &form.term),
+            terms: vec![own],
+            key,
+            payload: Vec::new(),
+            ordered,
+            slices: Vec::new(),
+            rank: Rank::Helper,
+            canonical: Some(form.text.clone()),
+        });
+        parts.maps.len() - 1
+    });
+    // The same map was asked for with other variables: values are renamed to those it has.
+    let own = parts.maps[index].terms[0].clone();
+    let by = positional(&form.term, &own);
+    let mut components = Vec::new();
+    for value in &form.term.values {
+        let value = substitute(value.clone(), &by);
+        let place = parts.maps[index].terms[0].values.iter().position(|v| *v == value);
+        let place = place.unwrap_or_else(|| {
+            let component = parts.component(&value);
+            parts.maps[index].terms[0].values.push(value);
+            parts.maps[index].payload.push(component);
+            parts.maps[index].payload.len() - 1
+        });
+        components.push(place as u16);
+    }
+    (index, form.columns, components)
+}
+
+/// Variables of one term by those at the same places of an equal one.
+fn positional(from: &Term, to: &Term) -> HashMap<Var, Expr> {
+    let vars = |term: &Term| -> Vec<Var> {
+        term.atoms.iter().flat_map(|atom| atom.vars.iter().copied()).collect()
+    };
+    vars(from).into_iter().zip(vars(to)).map(|(a, b)| (a, Expr::Reg(b))).collect()
+}
+
+fn name(parts: &Parts, term: &Term) -> String {
+    let relations: Vec<&str> =
+        term.atoms.iter().map(|atom| parts.relations[atom.relation].name.as_str()).collect();
+    format!("m{}_{}", parts.maps.len(), relations.join("_"))
+}
+
+/// A term in an order of atoms, conditions and keys that equal terms share.
+struct Canonical {
+    text: String,
+    term: Term,
+    /// For each key of the original term its column.
+    columns: Vec<u16>,
+}
+
+fn canonical(term: &Term, ordered: bool) -> Canonical {
+    let mut order: Vec<usize> = (0..term.atoms.len()).collect();
+    order.sort_by_key(|at| term.atoms[*at].relation);
+    let mut best: Option<Canonical> = None;
+    permute(&mut order, 0, &|at| term.atoms[at].relation, &mut |order| {
+        let form = written(term, order, ordered);
+        if best.as_ref().is_none_or(|best| form.text < best.text) {
+            best = Some(form);
+        }
+    });
+    best.expect("there is at least one order")
+}
+
+/// Every order of the atoms in which those of one relation change places, up to a few thousand.
+fn permute(
+    order: &mut Vec<usize>,
+    from: usize,
+    group: &dyn Fn(usize) -> usize,
+    visit: &mut dyn FnMut(&[usize]),
+) {
+    if from == order.len() {
+        return visit(order);
+    }
+    for with in from..order.len() {
+        if group(order[with]) == group(order[from]) {
+            order.swap(from, with);
+            permute(order, from + 1, group, visit);
+            order.swap(from, with);
+        }
+    }
+}
+
+fn written(term: &Term, order: &[usize], ordered: bool) -> Canonical {
+    // Numbers by first occurrence make the text independent of variables.
+    let mut numbers: HashMap<Var, Expr> = HashMap::new();
+    let atoms: Vec<_> = order.iter().map(|at| term.atoms[*at].clone()).collect();
+    for var in atoms.iter().flat_map(|atom| &atom.vars) {
+        let next = numbers.len() as u16;
+        numbers.entry(*var).or_insert(Expr::Reg(halcyon_view::program::Reg(next)));
+    }
+    let text_of = |expr: &Expr| format!("{:?}", substitute(expr.clone(), &numbers));
+    let shape: Vec<String> = atoms
+        .iter()
+        .map(|atom| {
+            let vars: Vec<String> = atom.vars.iter().map(|var| text_of(&Expr::Reg(*var))).collect();
+            format!("{}({})", atom.relation, vars.join(","))
+        })
+        .collect();
+    let mut conditions: Vec<(String, Expr)> =
+        term.conditions.iter().map(|c| (text_of(c), c.clone())).collect();
+    conditions.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut keys: Vec<(String, usize)> =
+        term.keys.iter().enumerate().map(|(at, key)| (text_of(key), at)).collect();
+    if !ordered {
+        keys.sort();
+    }
+    let mut columns = vec![0; keys.len()];
+    for (column, (_, at)) in keys.iter().enumerate() {
+        columns[*at] = column as u16;
+    }
+    let key_texts: Vec<&str> = keys.iter().map(|(text, _)| text.as_str()).collect();
+    let condition_texts: Vec<&str> = conditions.iter().map(|(text, _)| text.as_str()).collect();
+    let text = format!("{ordered} {shape:?} {condition_texts:?} {key_texts:?}");
+    Canonical {
+        text,
+        term: Term {
+            weight: 1,
+            atoms,
+            conditions: conditions.into_iter().map(|(_, c)| c).collect(),
+            keys: keys.iter().map(|(_, at)| term.keys[*at].clone()).collect(),
+            values: term.values.clone(),
+        },
+        columns,
+    }
+}
+
+/// 0 or 1 of a type.
+fn unit(ty: Type, value: i64) -> Expr {
+    match ty {
+        Type::Int => Expr::Int(value),
+        Type::Wide => Expr::Wide(value.into()),
+        Type::Float => Expr::Float(value as f64),
+    }
+}

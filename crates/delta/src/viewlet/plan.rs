@@ -1,0 +1,541 @@
+//! One statement: from a delta, whose event is known, to look-ups in maps.
+//!
+//! What remains of the delta falls into components: atoms that share variables the event does not
+//! know. A component becomes a map whose key is what the statement knows of it (to look up), what
+//! it needs of it (to go on with), and at most one bound of a range; its payload are the factors of
+//! the values that it holds. What costs least goes first: a look-up under a whole key, a sum over a
+//! range, a slice, everything.
+//!
+//! A component is taken apart where it would relate things that only the event brings together: if
+//! the known variables do not all follow from the row of one of its atoms, a map of it would have an
+//! entry per pair. Then one atom, best one with a known unique key, is looked up by itself, and the
+//! rest is looked at again.
+
+use std::collections::BTreeSet;
+
+use halcyon_view::program::{BinaryOp, Bound, CompareOp, Expr, SliceId, Step, Type};
+
+use super::factors::{Product, Region, is_zero, product, refine};
+use super::{helper, unit};
+use crate::calculus::{Atom, RelationIndex, Term, Var};
+use crate::derivative::Delta;
+use crate::expression::{
+    collect_variables, compare, conjuncts, is_null, map_operands, never_true, not, variables,
+    within,
+};
+use crate::parts::{Parts, Statement};
+use crate::simplify::isolate;
+
+/// The statement that adds a delta to a map; `None` if the delta is zero.
+pub fn statement(
+    parts: &mut Parts,
+    target: usize,
+    relation: RelationIndex,
+    delta: Delta,
+) -> Option<Statement> {
+    let comment = parts.show(&delta.term);
+    let event = &parts.relations[relation];
+    let weight = event.weight;
+    let known: BTreeSet<Var> = event.event.iter().copied().chain([weight]).collect();
+    let Delta { term, power } = delta;
+    let whole = |value: &Expr| match is_zero(value) {
+        true => Vec::new(),
+        false => vec![Product { sign: term.weight, factors: vec![value.clone()] }],
+    };
+    let mut plan = Plan {
+        sums: term.values.iter().map(whole).collect(),
+        known,
+        atoms: term.atoms,
+        conditions: term.conditions.into_iter().flat_map(conjuncts).collect(),
+        keys: term.keys,
+        steps: Vec::new(),
+        parts,
+    };
+    loop {
+        if !plan.settle_conditions() || plan.sums.iter().all(Vec::is_empty) {
+            return None;
+        }
+        if plan.atoms.is_empty() {
+            break;
+        }
+        let accesses = plan.components().into_iter().map(|members| plan.prepare(members));
+        let accesses: Vec<Access> = accesses.collect();
+        let cheapest = accesses.into_iter().min_by_key(|access| access.cost)?;
+        plan.commit(cheapest);
+    }
+    let Plan { steps, keys, sums, parts, .. } = plan;
+    let payload = parts.maps[target].payload.clone();
+    let times = vec![Expr::Reg(weight); power as usize];
+    let add = sums.iter().zip(payload).map(|(sum, c)| total(parts, sum, &times, c.ty())).collect();
+    Some(Statement { relation, target, steps, key: keys, add, comment })
+}
+
+/// Σ sign · weights · ∏ factors. A NULL product adds nothing, and must not take the others with it.
+fn total(parts: &Parts, products: &[Product], weights: &[Expr], ty: Type) -> Expr {
+    let mut sum: Option<Expr> = None;
+    for one in products {
+        let mut factors = weights.to_vec();
+        if one.sign.abs() != 1 {
+            factors.push(Expr::Int(one.sign.abs()));
+        }
+        factors.extend(one.factors.iter().cloned());
+        let mut value = product(&factors, ty, &parts.vars);
+        if products.len() > 1 && parts.vars.nullable(&value) {
+            value = Expr::Coalesce(ty, vec![value, unit(ty, 0)]);
+        }
+        let op = if one.sign < 0 { BinaryOp::Sub } else { BinaryOp::Add };
+        sum = Some(match sum {
+            None if one.sign < 0 => Expr::Neg(ty, Box::new(value)),
+            None => value,
+            Some(sum) => Expr::Binary(op, ty, Box::new(sum), Box::new(value)),
+        });
+    }
+    sum.unwrap_or_else(|| unit(ty, 0))
+}
+
+/// How a component is looked at, cheapest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cost {
+    Get,
+    Range,
+    Slice,
+    RangePerEntry,
+    All,
+}
+
+struct Plan<'p> {
+    parts: &'p mut Parts,
+    /// Variables that have values by now.
+    known: BTreeSet<Var>,
+    atoms: Vec<Atom>,
+    conditions: Vec<Expr>,
+    keys: Vec<Expr>,
+    sums: Vec<Vec<Product>>,
+    steps: Vec<Step>,
+}
+
+struct Range {
+    key: Expr,
+    low: Bound,
+    high: Bound,
+}
+
+/// A component and how it would be looked up; the statement's rest as it would be after that.
+struct Access {
+    cost: Cost,
+    members: Vec<usize>,
+    inner: Vec<Expr>,
+    /// Key columns whose values are known.
+    given: Vec<(Expr, Expr)>,
+    /// Values that must not be NULL to equal anything.
+    not_null: Vec<Expr>,
+    /// Key columns that are enumerated.
+    outs: Vec<(Expr, Var)>,
+    range: Option<Range>,
+    payload: Vec<(Expr, Var)>,
+    conditions: Vec<Expr>,
+    keys: Vec<Expr>,
+    sums: Vec<Vec<Product>>,
+}
+
+impl Plan<'_> {
+    /// Conditions over what is known become steps. False: nothing passes.
+    fn settle_conditions(&mut self) -> bool {
+        let (ready, rest): (Vec<Expr>, Vec<Expr>) =
+            self.conditions.drain(..).partition(|c| within(c, &self.known));
+        self.conditions = rest;
+        for condition in ready {
+            if never_true(&condition) {
+                return false;
+            }
+            if condition != Expr::Int(1) {
+                self.steps.push(Step::If(condition));
+            }
+        }
+        true
+    }
+
+    fn unknown(&self, atom: &Atom) -> BTreeSet<Var> {
+        atom.vars.iter().copied().filter(|var| !self.known.contains(var)).collect()
+    }
+
+    /// Groups of atoms to look up at once.
+    fn components(&self) -> Vec<Vec<usize>> {
+        let mut groups: Vec<(Vec<usize>, BTreeSet<Var>)> = Vec::new();
+        let mut join = |members: Vec<usize>, vars: BTreeSet<Var>| {
+            let (mut members, mut vars) = (members, vars);
+            let mut at = 0;
+            while at < groups.len() {
+                if groups[at].1.is_disjoint(&vars) {
+                    at += 1;
+                    continue;
+                }
+                let (other, more) = groups.swap_remove(at);
+                members.extend(other);
+                vars.extend(more);
+                at = 0;
+            }
+            groups.push((members, vars));
+        };
+        for (index, atom) in self.atoms.iter().enumerate() {
+            join(vec![index], self.unknown(atom));
+        }
+        for condition in &self.conditions {
+            let used = variables(condition);
+            // With a known variable in it, a condition is looked at by the statement.
+            if used.is_disjoint(&self.known) {
+                join(Vec::new(), used);
+            }
+        }
+        groups.retain(|(members, _)| !members.is_empty());
+        let mut components: Vec<Vec<usize>> = groups
+            .into_iter()
+            .map(|(mut members, _)| {
+                members.sort_unstable();
+                self.coherent(members)
+            })
+            .collect();
+        components.sort();
+        components
+    }
+
+    /// The component, or one atom of it to be looked up first.
+    fn coherent(&self, members: Vec<usize>) -> Vec<usize> {
+        let bound: BTreeSet<Var> = members
+            .iter()
+            .flat_map(|at| self.atoms[*at].vars.iter().copied())
+            .filter(|var| self.known.contains(var))
+            .collect();
+        let has_anchor = |at: &usize| {
+            let start = self.atoms[*at].vars.iter().copied().collect();
+            self.determined(start, &members).is_superset(&bound)
+        };
+        if members.len() < 2 || bound.is_empty() || members.iter().any(has_anchor) {
+            return members;
+        }
+        let known_of = |at: usize| {
+            let atom = &self.atoms[at];
+            atom.vars.iter().filter(|var| self.known.contains(var)).count()
+        };
+        let by_key = |at: usize| self.has_key(&self.atoms[at], &self.known);
+        let best =
+            members.iter().copied().max_by_key(|at| (by_key(*at), known_of(*at), usize::MAX - at));
+        vec![best.expect("a component has atoms")]
+    }
+
+    /// Whether a unique key of the atom's relation is among the variables.
+    fn has_key(&self, atom: &Atom, vars: &BTreeSet<Var>) -> bool {
+        let unique = &self.parts.relations[atom.relation].unique;
+        unique.iter().any(|key| key.iter().all(|column| vars.contains(&atom.vars[*column])))
+    }
+
+    /// What follows from some variables by unique keys of the members.
+    fn determined(&self, start: BTreeSet<Var>, members: &[usize]) -> BTreeSet<Var> {
+        let mut found = start;
+        loop {
+            let before = found.len();
+            for at in members {
+                if self.has_key(&self.atoms[*at], &found) {
+                    found.extend(self.atoms[*at].vars.iter().copied());
+                }
+            }
+            if found.len() == before {
+                return found;
+            }
+        }
+    }
+
+    fn prepare(&mut self, members: Vec<usize>) -> Access {
+        let all: BTreeSet<Var> =
+            members.iter().flat_map(|at| self.atoms[*at].vars.iter().copied()).collect();
+        let unbound: BTreeSet<Var> = all.difference(&self.known).copied().collect();
+        let region = Region { all: &all, unbound: &unbound };
+        let others = (0..self.atoms.len()).filter(|at| !members.contains(at));
+        let shared: BTreeSet<Var> = others
+            .flat_map(|at| self.atoms[at].vars.iter().copied())
+            .filter(|var| unbound.contains(var))
+            .collect();
+        let mut outs: Vec<(Expr, Var)> =
+            shared.into_iter().map(|var| (Expr::Reg(var), var)).collect();
+
+        let known_inside = all.intersection(&self.known);
+        let mut given: Vec<(Expr, Expr)> =
+            known_inside.map(|var| (Expr::Reg(*var), Expr::Reg(*var))).collect();
+        let mut not_null = Vec::new();
+        let (mut inner, mut outer, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
+        for condition in &self.conditions {
+            if !region.touches(condition) {
+                outer.push(condition.clone());
+            } else if region.holds(condition) {
+                inner.push(condition.clone());
+            } else {
+                match isolate(condition, &unbound, &self.known) {
+                    Some((key, CompareOp::Eq, ty, value)) => {
+                        if self.parts.vars.nullable(&value) {
+                            not_null.push(not(is_null(ty, value.clone())));
+                        }
+                        given.push((key, value));
+                    }
+                    Some((key, op, _, value)) if op != CompareOp::Ne => {
+                        ranges.push((key, op, value, condition.clone()));
+                    }
+                    _ => outer.push(condition.clone()),
+                }
+            }
+        }
+
+        let sums: Vec<Vec<Product>> =
+            self.sums.iter().map(|sum| refine(sum, &region, &self.parts.vars)).collect();
+        let mut needs = Needs { region: &region, outs: &mut outs, parts: &mut *self.parts };
+        let outer: Vec<Expr> = outer.iter().map(|c| needs.expose(c)).collect();
+        let sums = needs.mixed_factors(sums);
+        let for_values = needs.outs.len();
+        let keys: Vec<Expr> = self.keys.iter().map(|key| needs.expose(key)).collect();
+        let (range, late) = choose_range(ranges, &mut needs, for_values);
+        let mut conditions = outer;
+        conditions.extend(late);
+        let (payload, sums) = needs.payload(sums);
+        let cost = match (&range, outs.is_empty(), given.is_empty()) {
+            (None, true, _) => Cost::Get,
+            (Some(_), true, _) => Cost::Range,
+            (Some(_), false, _) => Cost::RangePerEntry,
+            (None, false, false) => Cost::Slice,
+            (None, false, true) => Cost::All,
+        };
+        Access {
+            cost,
+            members,
+            inner,
+            given,
+            not_null,
+            outs,
+            range,
+            payload,
+            conditions,
+            keys,
+            sums,
+        }
+    }
+
+    fn commit(&mut self, access: Access) {
+        let mut place = 0;
+        let mut atoms = Vec::new();
+        self.atoms.retain(|atom| {
+            let taken = access.members.contains(&place);
+            place += 1;
+            if taken {
+                atoms.push(atom.clone());
+            }
+            !taken
+        });
+        let (given_keys, given): (Vec<Expr>, Vec<Expr>) = access.given.into_iter().unzip();
+        let (out_keys, outs): (Vec<Expr>, Vec<Var>) = access.outs.into_iter().unzip();
+        let (values, sums): (Vec<Expr>, Vec<Var>) = access.payload.into_iter().unzip();
+        let mut keys = given_keys;
+        keys.extend(out_keys);
+        let mut term = Term { weight: 1, atoms, conditions: access.inner, keys, values };
+        self.steps.extend(access.not_null.into_iter().map(Step::If));
+        match access.range {
+            None => self.look_up(&term, given, &outs, &sums),
+            Some(range) => {
+                let mut prefix = given.clone();
+                if !outs.is_empty() {
+                    let entries = Term { values: vec![Expr::Int(1)], ..term.clone() };
+                    self.look_up(&entries, given, &outs, &[]);
+                    prefix.extend(outs.iter().map(|var| Expr::Reg(*var)));
+                }
+                term.keys.push(range.key);
+                let (map, _, components) = helper(self.parts, &term, true);
+                let payload = components.into_iter().zip(sums.iter().copied()).collect();
+                let map = halcyon_view::program::MapId(map as u16);
+                let (low, high) = (range.low, range.high);
+                self.steps.push(Step::RangeSum { map, prefix, low, high, payload });
+            }
+        }
+        self.known.extend(outs);
+        self.known.extend(sums.iter().copied());
+        if !sums.is_empty() {
+            let nonzero = sums.iter().map(|var| {
+                let ty = self.parts.vars.get(*var).ty;
+                compare(CompareOp::Ne, ty, Expr::Reg(*var), unit(ty, 0))
+            });
+            let nonzero: Vec<Expr> = nonzero.collect();
+            let last = self.steps.last();
+            if matches!(last, Some(Step::Get { .. } | Step::RangeSum { .. })) {
+                self.steps.push(Step::If(match nonzero.len() {
+                    1 => nonzero.into_iter().next().expect("one"),
+                    _ => Expr::Or(nonzero),
+                }));
+            }
+        }
+        self.conditions = access.conditions;
+        self.keys = access.keys;
+        self.sums = access.sums;
+    }
+
+    /// A look-up by a whole key, or an enumeration by part of it.
+    fn look_up(&mut self, term: &Term, given: Vec<Expr>, outs: &[Var], sums: &[Var]) {
+        let (index, columns, components) = helper(self.parts, term, false);
+        let map = halcyon_view::program::MapId(index as u16);
+        let payload = components.into_iter().zip(sums.iter().copied()).collect();
+        let (given_columns, out_columns) = columns.split_at(given.len());
+        let mut by_column: Vec<(u16, Expr)> = given_columns.iter().copied().zip(given).collect();
+        by_column.sort_by_key(|(column, _)| *column);
+        let (slice, prefix): (Vec<u16>, Vec<Expr>) = by_column.into_iter().unzip();
+        if outs.is_empty() {
+            self.steps.push(Step::Get { map, key: prefix, payload });
+            return;
+        }
+        let key = out_columns.iter().copied().zip(outs.iter().copied()).collect();
+        let slice = (!slice.is_empty()).then(|| {
+            let slices = &mut self.parts.maps[index].slices;
+            let known = slices.iter().position(|own| *own == slice);
+            SliceId(known.unwrap_or_else(|| {
+                slices.push(slice);
+                slices.len() - 1
+            }) as u16)
+        });
+        self.steps.push(Step::Each { map, slice, prefix, key, payload });
+    }
+}
+
+/// What the statement needs of a component beyond sums.
+struct Needs<'n> {
+    region: &'n Region<'n>,
+    outs: &'n mut Vec<(Expr, Var)>,
+    parts: &'n mut Parts,
+}
+
+impl Needs<'_> {
+    fn is_raw(&self, var: &Var) -> bool {
+        self.outs.iter().any(|(expr, out)| out == var && *expr == Expr::Reg(*var))
+    }
+
+    /// Whether an expression can be computed from what is enumerated already.
+    fn computable(&self, expr: &Expr) -> bool {
+        let mut used = BTreeSet::new();
+        collect_variables(expr, &mut used);
+        used.iter().all(|var| !self.region.unbound.contains(var) || self.is_raw(var))
+    }
+
+    /// The expression with its parts over the component's variables alone replaced by columns of
+    /// the map's key.
+    fn expose(&mut self, expr: &Expr) -> Expr {
+        if !self.region.touches(expr) || self.computable(expr) {
+            return expr.clone();
+        }
+        if let Expr::Reg(var) = expr {
+            self.outs.push((expr.clone(), *var));
+            return expr.clone();
+        }
+        if !self.region.holds(expr) {
+            return map_operands(expr.clone(), &mut |operand| self.expose(&operand));
+        }
+        if let Some((_, out)) = self.outs.iter().find(|(own, _)| own == expr) {
+            return Expr::Reg(*out);
+        }
+        let vars = &mut self.parts.vars;
+        let (ty, nullable) = (vars.type_of(expr), vars.nullable(expr));
+        let out = vars.fresh(vars.name_of(expr), ty, nullable);
+        self.outs.push((expr.clone(), out));
+        Expr::Reg(out)
+    }
+
+    fn mixed_factors(&mut self, sums: Vec<Vec<Product>>) -> Vec<Vec<Product>> {
+        let mut sums = sums;
+        for factor in sums.iter_mut().flatten().flat_map(|product| &mut product.factors) {
+            if self.region.touches(factor) && !self.region.holds(factor) {
+                *factor = self.expose(factor);
+            }
+        }
+        sums
+    }
+
+    /// Factors inside the component become components of the map's payload.
+    fn payload(&mut self, sums: Vec<Vec<Product>>) -> (Vec<(Expr, Var)>, Vec<Vec<Product>>) {
+        let mut payload: Vec<(Expr, Var)> = Vec::new();
+        let mut sums = sums;
+        for one in sums.iter_mut().flatten() {
+            let (inside, mut rest): (Vec<Expr>, Vec<Expr>) = one
+                .factors
+                .drain(..)
+                .partition(|factor| self.region.holds(factor) && !self.computable(factor));
+            let widest = inside.iter().map(|f| self.parts.vars.type_of(f));
+            let ty = widest.max_by_key(|ty| match ty {
+                Type::Int => 0,
+                Type::Wide => 1,
+                Type::Float => 2,
+            });
+            let ty = ty.unwrap_or(Type::Int);
+            let value = product(&inside, ty, &self.parts.vars);
+            let known = payload.iter().find(|(own, _)| *own == value).map(|(_, var)| *var);
+            let var = known.unwrap_or_else(|| {
+                let var = self.parts.vars.fresh("sum", ty, false);
+                payload.push((value, var));
+                var
+            });
+            rest.push(Expr::Reg(var));
+            one.factors = rest;
+        }
+        (payload, sums)
+    }
+}
+
+type RangeCondition = (Expr, CompareOp, Expr, Expr);
+
+/// One key column may be bounded; conditions on others are looked at entry by entry. With columns to
+/// enumerate, a range pays only if these are no more than the groups asked for.
+fn choose_range(
+    ranges: Vec<RangeCondition>,
+    needs: &mut Needs<'_>,
+    for_values: usize,
+) -> (Option<Range>, Vec<Expr>) {
+    let mut late = Vec::new();
+    let mut chosen: Option<Range> = None;
+    let enumerated = needs.outs.len();
+    for (key, op, value, condition) in ranges {
+        let possible = !needs.computable(&key)
+            && for_values == 0
+            && needs.outs.len() == enumerated
+            && chosen.as_ref().is_none_or(|range| range.key == key);
+        let unused = |bound: &Bound| matches!(bound, Bound::Open);
+        let range =
+            chosen.get_or_insert(Range { key: key.clone(), low: Bound::Open, high: Bound::Open });
+        let bound = match op {
+            CompareOp::Lt | CompareOp::Gt => Bound::Excluded(value),
+            _ => Bound::Included(value),
+        };
+        let side = match op {
+            CompareOp::Lt | CompareOp::Le => &mut range.high,
+            _ => &mut range.low,
+        };
+        if possible && unused(side) {
+            *side = bound;
+            continue;
+        }
+        if unused(&range.low) && unused(&range.high) {
+            chosen = None;
+        }
+        late.push(condition);
+    }
+    let late: Vec<Expr> = late.iter().map(|condition| needs.expose(condition)).collect();
+    // A condition that is looked at by entry needs the range's column, too.
+    if needs.outs.len() > enumerated
+        && let Some(range) = chosen.take()
+    {
+        let mut back = late;
+        let ty = needs.parts.vars.type_of(&range.key);
+        let key = needs.expose(&range.key);
+        for (bound, open, closed) in
+            [(range.low, CompareOp::Gt, CompareOp::Ge), (range.high, CompareOp::Lt, CompareOp::Le)]
+        {
+            match bound {
+                Bound::Open => {}
+                Bound::Excluded(value) => back.push(compare(open, ty, key.clone(), value)),
+                Bound::Included(value) => back.push(compare(closed, ty, key.clone(), value)),
+            }
+        }
+        return (None, back);
+    }
+    (chosen, late)
+}

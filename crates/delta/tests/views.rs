@@ -1,0 +1,240 @@
+//! One query per construct, maintained over random inserts and deletes and compared with
+//! recomputation after every few events.
+
+mod common;
+
+use arrow::datatypes::DataType::{self, Date32, Float64, Int32, Int64, Utf8};
+use common::{Db, Random, Row, Table, View};
+use datafusion::common::ScalarValue;
+
+/// Three small tables whose values collide all the time; `p` has a primary key.
+fn database() -> Db {
+    let decimal = DataType::Decimal128(10, 2);
+    Db::new(vec![
+        Table::new(
+            "r",
+            &[
+                ("a", Int32, false),
+                ("b", Int32, true),
+                ("x", Int64, true),
+                ("d", decimal.clone(), true),
+            ],
+            &[],
+        ),
+        Table::new(
+            "s",
+            &[("b", Int32, true), ("c", Int32, false), ("y", Int64, false), ("f", Float64, true)],
+            &[],
+        ),
+        Table::new(
+            "p",
+            &[
+                ("id", Int32, false),
+                ("c", Int32, false),
+                ("name", Utf8, true),
+                ("day", Date32, false),
+            ],
+            &[&[0]],
+        ),
+    ])
+}
+
+fn value(random: &mut Random, ty: &DataType, nullable: bool) -> ScalarValue {
+    if nullable && random.chance(15) {
+        return ScalarValue::try_from(ty).unwrap();
+    }
+    let number = random.below(6) as i64;
+    match ty {
+        Int32 => ScalarValue::Int32(Some(number as i32)),
+        Int64 => ScalarValue::Int64(Some(random.below(12) as i64 - 3)),
+        Float64 => ScalarValue::Float64(Some(number as f64)),
+        Utf8 => ScalarValue::Utf8(Some(["", "ab", "abc", "b", "xab", "ü"][number as usize].into())),
+        Date32 => ScalarValue::Date32(Some(9000 + 100 * number as i32)),
+        DataType::Decimal128(p, s) => {
+            ScalarValue::Decimal128(Some(i128::from(number) * 37 - 50), *p, *s)
+        }
+        other => panic!("no test has {other}"),
+    }
+}
+
+/// An insert, or a delete of a row that is there; keys stay unique.
+fn event(db: &mut Db, random: &mut Random) -> Option<(String, Row, i64)> {
+    let at = random.below(db.tables.len());
+    let table = &mut db.tables[at];
+    let name = table.name.clone();
+    if random.chance(35 + table.rows.len() * 2) && !table.rows.is_empty() {
+        let row = random.below(table.rows.len());
+        return Some((name, table.rows.swap_remove(row), -1));
+    }
+    let fields = table.schema.fields().clone();
+    let row: Row = fields.iter().map(|f| value(random, f.data_type(), f.is_nullable())).collect();
+    let taken = |key: &Vec<usize>| {
+        table.rows.iter().any(|other| key.iter().all(|column| other[*column] == row[*column]))
+    };
+    if table.unique.iter().any(taken) {
+        return None;
+    }
+    table.rows.push(row.clone());
+    Some((name, row, 1))
+}
+
+fn check(queries: &[&str]) {
+    let same: Vec<(&str, &str)> = queries.iter().map(|sql| (*sql, *sql)).collect();
+    check_against(&same);
+}
+
+/// Views, and queries for DataFusion that mean the same.
+fn check_against(queries: &[(&str, &str)]) {
+    for (sql, recomputed) in queries {
+        for seed in 1..=2 {
+            let mut db = database();
+            let mut view = match View::new(&db, sql) {
+                Ok(view) => view,
+                Err(error) => panic!("{sql}\n{error}"),
+            };
+            let mut random = Random::new(seed);
+            for step in 0..100 {
+                if let Some((table, row, weight)) = event(&mut db, &mut random) {
+                    view.apply(&table, &row, weight).unwrap_or_else(|e| panic!("{sql}\n{e}"));
+                }
+                if step % 8 == 0 {
+                    view.check_against(&db, recomputed)
+                        .unwrap_or_else(|e| panic!("seed {seed}, step {step}: {e}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_without_aggregates_keep_duplicates() {
+    check(&[
+        "SELECT a, b FROM r",
+        "SELECT a + 1, x * 2 FROM r WHERE b > 2 OR x < 0",
+        "SELECT r.a, s.y FROM r, s WHERE r.b = s.b",
+        "SELECT r.a, s.y, p.name FROM r JOIN s ON r.b = s.b JOIN p ON p.id = s.c WHERE p.c < 4",
+        "SELECT DISTINCT b FROM r",
+        "SELECT DISTINCT r.a, s.c FROM r, s WHERE r.b = s.b AND r.x < s.y",
+    ]);
+}
+
+#[test]
+fn aggregates_of_one_table() {
+    check(&[
+        "SELECT COUNT(*) FROM r",
+        "SELECT SUM(x), COUNT(x), AVG(x) FROM r",
+        "SELECT a, SUM(x), COUNT(*), AVG(d), SUM(d), AVG(x) FROM r GROUP BY a",
+        "SELECT b, MIN(x), MAX(x) FROM r GROUP BY b",
+        "SELECT MIN(y), MAX(f) FROM s WHERE c > 1",
+        "SELECT b, COUNT(DISTINCT x), SUM(DISTINCT x), COUNT(*) FROM r GROUP BY b",
+        "SELECT b, SUM(x) FROM r GROUP BY b HAVING SUM(x) > 5",
+        "SELECT a, SUM(CASE WHEN x > 2 THEN d ELSE 0 END) FROM r GROUP BY a",
+        "SELECT a, COUNT(*) FILTER (WHERE x > 2), SUM(x) FILTER (WHERE b = 1) FROM r GROUP BY a",
+        "SELECT c, SUM(f), AVG(f) FROM s GROUP BY c",
+        "SELECT name, COUNT(*) FROM p WHERE name LIKE '%b%' GROUP BY name",
+        "SELECT EXTRACT(YEAR FROM day), COUNT(*) FROM p WHERE day < DATE '1996-01-01' GROUP BY 1",
+        "SELECT SUM(x) / COUNT(*), SUM(d) / 3 FROM r HAVING COUNT(*) > 0",
+    ]);
+}
+
+#[test]
+fn joins_and_self_joins() {
+    check(&[
+        "SELECT r.a, SUM(r.x * s.y), COUNT(*) FROM r, s WHERE r.b = s.b GROUP BY r.a",
+        "SELECT SUM(r.x - s.y), SUM(r.x + s.y * 2) FROM r, s WHERE r.b = s.b",
+        "SELECT p.c, SUM(r.d) FROM r, s, p WHERE r.b = s.b AND s.c = p.id GROUP BY p.c",
+        "SELECT t.a, SUM(t.x * u.x) FROM r t, r u WHERE t.b = u.b GROUP BY t.a",
+        "SELECT t.a, COUNT(*) FROM r t, r u, r v WHERE t.b = u.b AND u.a = v.a GROUP BY t.a",
+        "SELECT t.c, SUM(t.y - u.y) FROM s t, s u WHERE t.c = u.c AND t.y > u.y GROUP BY t.c",
+        "SELECT s.c, SUM(s.y - r.x) FROM r, s WHERE r.b = s.c AND (r.x - s.y > 1 OR s.y - r.x > 1) \
+         GROUP BY s.c",
+        "SELECT s.c, SUM(s.y - r.x) FROM r, s WHERE r.b = s.c AND (r.x - s.y > 1 OR s.y - r.x > -2) \
+         GROUP BY s.c",
+        "SELECT COUNT(*) FROM r, s WHERE r.x < s.y",
+        "SELECT r.a, MIN(s.y), MAX(r.x) FROM r JOIN s ON r.b = s.b GROUP BY r.a",
+        "SELECT COUNT(*), SUM(r.x) FROM r, p WHERE (r.a = p.id AND p.c < 3) OR (r.a = p.id AND r.x > 2)",
+        "SELECT SUM(CASE WHEN p.c > 2 THEN r.x ELSE 0 END) FROM r, p WHERE p.id = r.a",
+        "SELECT r.a, SUM(r.x) FROM r, p WHERE r.b IS NOT DISTINCT FROM p.c GROUP BY r.a",
+    ]);
+}
+
+#[test]
+fn outer_joins() {
+    check(&[
+        "SELECT r.a, s.y FROM r LEFT JOIN s ON r.b = s.b",
+        "SELECT r.a, s.y FROM r LEFT JOIN s ON r.b = s.b AND r.x > 2 AND s.c < 4",
+        "SELECT r.a, s.y FROM r RIGHT JOIN s ON r.b = s.b",
+        "SELECT r.a, r.b, s.c, s.y FROM r FULL JOIN s ON r.b = s.b",
+        "SELECT r.a, p.name FROM r LEFT JOIN p ON r.a = p.id",
+        "SELECT r.a, COUNT(s.c), COUNT(*) FROM r LEFT JOIN s ON r.b = s.b GROUP BY r.a",
+        "SELECT r.a, SUM(s.y) FROM r LEFT JOIN s ON r.b = s.b AND r.x < s.y GROUP BY r.a",
+        "SELECT k.n, COUNT(*) FROM (SELECT r.a, COUNT(s.c) AS n FROM r LEFT JOIN s ON r.b = s.b \
+         GROUP BY r.a) k GROUP BY k.n",
+    ]);
+}
+
+#[test]
+fn subqueries() {
+    check(&[
+        "SELECT a, x FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.b = r.b)",
+        "SELECT a, x FROM r WHERE NOT EXISTS (SELECT 1 FROM s WHERE s.b = r.b AND s.y > 2)",
+        "SELECT a FROM r WHERE EXISTS (SELECT 1 FROM s WHERE s.b = r.b AND s.y <> r.x)",
+        "SELECT a FROM r WHERE NOT EXISTS (SELECT 1 FROM s WHERE s.b = r.b AND s.y <> r.x)",
+        "SELECT a FROM r WHERE b IN (SELECT c FROM s WHERE y > 0)",
+        "SELECT a FROM r WHERE a NOT IN (SELECT c FROM s WHERE y > 4)",
+        "SELECT a FROM r WHERE b NOT IN (SELECT b FROM s WHERE y > 4)",
+        "SELECT c, y FROM s WHERE y > (SELECT AVG(x) FROM r)",
+        "SELECT c, y FROM s WHERE y > (SELECT AVG(x) FROM r WHERE r.b = s.b)",
+        "SELECT c, y FROM s WHERE 1 = (SELECT COUNT(*) FROM r WHERE r.b = s.b)",
+        "SELECT c, y FROM s WHERE 0 = (SELECT COUNT(*) FROM r WHERE r.b = s.b)",
+        "SELECT SUM(y) FROM s WHERE y = (SELECT MIN(t.y) FROM s t WHERE t.c = s.c)",
+        "SELECT a, (SELECT SUM(y) FROM s WHERE s.b = r.b) FROM r",
+        "SELECT a FROM r WHERE x > 5 OR EXISTS (SELECT 1 FROM s WHERE s.b = r.b)",
+        "SELECT a, SUM(x) FROM r GROUP BY a HAVING SUM(x) > (SELECT AVG(y) FROM s)",
+    ]);
+}
+
+#[test]
+fn subqueries_correlated_by_inequality() {
+    check_against(&[
+        (
+            "SELECT SUM(y) FROM s WHERE 3 > (SELECT COUNT(*) FROM s t WHERE t.y > s.y)",
+            "SELECT SUM(s.y) FROM s JOIN (SELECT k.y, COUNT(t.y) AS n FROM (SELECT DISTINCT y FROM s) k \
+             LEFT JOIN s t ON t.y > k.y GROUP BY k.y) q ON q.y = s.y WHERE 3 > q.n",
+        ),
+        (
+            "SELECT SUM(y) FROM s WHERE 8 > COALESCE((SELECT SUM(t.y) FROM s t WHERE t.y > s.y), 0)",
+            "SELECT SUM(s.y) FROM s JOIN (SELECT k.y, COALESCE(SUM(t.y), 0) AS n FROM \
+             (SELECT DISTINCT y FROM s) k LEFT JOIN s t ON t.y > k.y GROUP BY k.y) q \
+             ON q.y = s.y WHERE 8 > q.n",
+        ),
+        (
+            "SELECT a FROM r WHERE x > (SELECT c FROM p WHERE p.id = r.a)",
+            "SELECT r.a FROM r JOIN p ON p.id = r.a WHERE r.x > p.c",
+        ),
+        (
+            "SELECT c, y FROM s WHERE y > (SELECT SUM(x) FROM r WHERE r.b = s.b AND r.a <> s.c)",
+            "SELECT s.c, s.y FROM s JOIN (SELECT k.b, k.c, SUM(r.x) AS n FROM \
+             (SELECT DISTINCT b, c FROM s) k JOIN r ON r.b = k.b AND r.a <> k.c GROUP BY k.b, k.c) q \
+             ON q.b = s.b AND q.c = s.c WHERE s.y > q.n",
+        ),
+    ]);
+}
+
+#[test]
+fn derived_tables_and_unions() {
+    check(&[
+        "SELECT k.t, COUNT(*) FROM (SELECT a, SUM(x) AS t FROM r GROUP BY a) k GROUP BY k.t",
+        "SELECT r.x, k.t FROM r, (SELECT b, SUM(y) AS t FROM s GROUP BY b) k WHERE k.b = r.b",
+        "SELECT MAX(k.t) FROM (SELECT a, SUM(x) AS t FROM r GROUP BY a) k",
+        "SELECT a FROM r UNION ALL SELECT c FROM s",
+        "SELECT a FROM r UNION SELECT c FROM s",
+        "SELECT u.a, COUNT(*) FROM (SELECT a FROM r UNION ALL SELECT c FROM s) u GROUP BY u.a",
+        "SELECT a FROM r EXCEPT SELECT c FROM s",
+        "SELECT a FROM r INTERSECT SELECT c FROM s",
+        "WITH k AS (SELECT c, SUM(y) AS t FROM s GROUP BY c) \
+         SELECT c, t FROM k WHERE t = (SELECT MAX(t) FROM k)",
+        "SELECT r.a, k.t FROM r, (SELECT SUM(y) AS t FROM s) k",
+        "SELECT r.a, k.n FROM r, (SELECT COUNT(*) AS n FROM s) k",
+    ]);
+}

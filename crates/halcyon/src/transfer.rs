@@ -1,0 +1,312 @@
+//! EXPORT DATABASE and IMPORT DATABASE: everything as SQL scripts and Parquet files.
+//!
+//! The rows are those of one snapshot; sequences are read after it, so no exported row has a value
+//! that an importer's sequence would hand out again. An export is written beside its place and
+//! renamed, so a folder of that name is whole. An import is one transaction.
+//! `checksums.txt` has length and CRC-32C of each Parquet file, since plain pages do not notice a bit
+//! that changed; a folder without it (another system's, say) is taken as it is.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use halcyon_base::crc32c;
+use halcyon_query::copy::Place;
+use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::exec::{Clock, Env, Roots};
+use halcyon_query::export::{self, Export, FINISH, LOAD, SCHEMA};
+use halcyon_query::plan::Plan;
+use halcyon_query::rows::RowSet;
+use halcyon_query::utility::{Modes, Utility};
+use halcyon_txn::Isolation;
+
+use crate::durable::io_error;
+use crate::rows::Rows;
+use crate::run::{Ran, cancelled};
+use crate::session::{Session, Statement, split};
+use crate::transaction::Snapshot;
+
+const CHECKSUMS: &str = "checksums.txt";
+
+/// Bytes read at once to sum them up.
+const PIECE: usize = 1 << 20;
+
+impl Session {
+    /// EXPORT DATABASE TO: writes scripts and Parquet files; says how many rows.
+    ///
+    /// Errors: 42501, 25001, 58P02 if the folder is there and not empty, 57014, 53100, 58030;
+    /// nothing is left then.
+    pub(crate) fn export(&mut self, folder: &Path) -> Result<u64> {
+        self.may_transfer("EXPORT DATABASE")?;
+        refuse_filled(folder)?;
+        let beside = beside(folder)?;
+        let fail = |error: std::io::Error| io_error(&beside.display().to_string(), &error);
+        fs::create_dir_all(&beside).map_err(fail)?;
+        let exported = self.write_export(&beside).and_then(|rows| {
+            // An empty folder gives way to it.
+            fs::rename(&beside, folder).map_err(fail)?;
+            sync(folder.parent().filter(|parent| *parent != Path::new("")))?;
+            Ok(rows)
+        });
+        if exported.is_err() {
+            let _ = fs::remove_dir_all(&beside);
+        }
+        exported
+    }
+
+    fn write_export(&mut self, folder: &Path) -> Result<u64> {
+        let snapshot = self.take_snapshot()?;
+        let Export { scripts, tables } = export::export(&snapshot.catalog);
+        for (name, text) in scripts {
+            write(&folder.join(name), &text)?;
+        }
+        let (mut rows, mut sums) = (0, String::new());
+        for table in tables {
+            if self.cancel.is_cancelled() {
+                return Err(cancelled());
+            }
+            let path = folder.join(&table.file);
+            // One core, so that the same rows always come in the same order.
+            let threads = std::mem::replace(&mut self.vars.threads, 1);
+            let copied = self.copy_out_of(&snapshot, &table.name, &path);
+            self.vars.threads = threads;
+            rows += copied?;
+            let (bytes, sum) = summed(&path)?;
+            let _ = writeln!(sums, "{sum:08x} {bytes} {}", table.file);
+            sync(Some(&path))?;
+        }
+        write(&folder.join(CHECKSUMS), &sums)?;
+        sync(Some(folder))?;
+        Ok(rows)
+    }
+
+    fn copy_out_of(&mut self, snapshot: &Snapshot, table: &str, path: &Path) -> Result<u64> {
+        let file = path.display().to_string().replace('\'', "''");
+        let text = format!("COPY {table} TO '{file}' (FORMAT parquet)");
+        let prepared = self.plan_with(&text, &[], &snapshot.catalog)?;
+        let Plan::Copy(plan) = &prepared.plan else { unreachable!("the text is a COPY") };
+        let roots = snapshot.roots_of(plan.tables());
+        let env = Env {
+            catalog: &snapshot.catalog,
+            params: &[],
+            session: &self.vars,
+            clock: Clock::default(),
+            cancel: &self.cancel,
+        };
+        plan.run_to_file(&env, Roots::Snapshot(&roots), &mut self.scratch)
+    }
+
+    /// IMPORT DATABASE FROM: runs the scripts of a folder as one transaction; says how many rows came.
+    ///
+    /// Errors: 42501, 25001, 58P01 if a file is missing, XX001 and 22P04 if one is damaged, and what
+    /// a statement is refused for, with the script it stands in; nothing of it stays.
+    pub(crate) fn import(&mut self, folder: &Path) -> Result<u64> {
+        self.may_transfer("IMPORT DATABASE")?;
+        let mut scripts = Vec::new();
+        for name in [SCHEMA, LOAD, FINISH] {
+            match fs::read_to_string(folder.join(name)) {
+                Ok(text) => scripts.push((name, text)),
+                // Other systems have two.
+                Err(error) if name == FINISH && error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(missing(&folder.join(name), &error)),
+            }
+        }
+        verify(folder)?;
+        let modes = Modes { isolation: Some(Isolation::Serializable), read_only: Some(false) };
+        self.start(modes);
+        self.vars.copy_folder = Some(folder.to_owned());
+        let imported = scripts.iter().try_fold(0, |rows, (name, text)| {
+            let ran = self.run_script(text);
+            ran.map(|more| rows + more).map_err(|error| in_script(error, name))
+        });
+        self.vars.copy_folder = None;
+        // That a schema was there already is no news.
+        self.take_notices();
+        match imported {
+            Ok(rows) => self.finish_commit().map(|()| rows),
+            Err(error) => {
+                self.rollback_if_active();
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs the statements of a script; says how many rows COPY stored.
+    fn run_script(&mut self, text: &str) -> Result<u64> {
+        let mut rows = 0;
+        for text in split(text)? {
+            if self.cancel.is_cancelled() {
+                return Err(cancelled());
+            }
+            let statement = self.prepare(text).map_err(|error| in_statement(error, text))?;
+            refuse_what_ends_it(&statement)?;
+            rows += self.run_one(&statement).map_err(|error| in_statement(error, text))?;
+        }
+        Ok(rows)
+    }
+
+    fn run_one(&mut self, statement: &Statement) -> Result<u64> {
+        let is_copy = matches!(statement.prepared.borrow().plan, Plan::Copy(_));
+        let mut out = RowSet::default();
+        let ran = self.dispatch(statement, &[], &mut out)?;
+        let count = ran.rows(&out);
+        if let Ran::Stream(batches, deadline) = ran {
+            let failed = self.rows_failed();
+            let mut rows = Rows::from_stream(statement.columns(), batches, deadline, failed);
+            while rows.next()?.is_some() {}
+        }
+        Ok(if is_copy { count } else { 0 })
+    }
+
+    fn may_transfer(&self, what: &str) -> Result<()> {
+        if !self.catalog.is_superuser(&self.vars.user) {
+            let message = format!("permission denied to execute {what}");
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        if self.active.is_some() {
+            let message = format!("{what} cannot run inside a transaction block");
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        Ok(())
+    }
+}
+
+/// A script makes and fills tables; the transaction is the import's own.
+fn refuse_what_ends_it(statement: &Statement) -> Result<()> {
+    match &statement.prepared.borrow().plan {
+        Plan::Utility(Utility::Nothing(_)) => Ok(()),
+        Plan::Utility(_) => {
+            let what = format!("{} in a script of IMPORT DATABASE", statement.tag());
+            Err(SqlError::unsupported(what))
+        }
+        Plan::Copy(copy) if copy.reads_only() || *copy.place() == Place::Client => {
+            Err(SqlError::unsupported("COPY but from a file in a script of IMPORT DATABASE"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn in_statement(error: SqlError, text: &str) -> SqlError {
+    let first = text.lines().find(|line| !line.starts_with("--") && !line.is_empty());
+    let first: String = first.unwrap_or_default().chars().take(100).collect();
+    match &error.fields().context {
+        Some(context) => {
+            let context = format!("{context}\nstatement: {first}");
+            error.context(context)
+        }
+        None => error.context(format!("statement: {first}")),
+    }
+}
+
+fn in_script(error: SqlError, name: &str) -> SqlError {
+    let context = match &error.fields().context {
+        Some(context) => format!("{context}\nscript: {name}"),
+        None => format!("script: {name}"),
+    };
+    // The text that a position would count in is not the client's.
+    let error = error.without_position().context(context);
+    match error.fields().detail {
+        Some(_) => error,
+        None => error.detail("Nothing was imported."),
+    }
+}
+
+/// 58P02 unless there is nothing, or an empty folder.
+fn refuse_filled(folder: &Path) -> Result<()> {
+    let shown = folder.display().to_string();
+    let filled = match fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Err(error) if error.kind() == ErrorKind::NotADirectory => true,
+        Err(error) => return Err(io_error(&shown, &error)),
+    };
+    match filled {
+        false => Ok(()),
+        true => Err(SqlError::new(
+            SqlState::DUPLICATE_FILE,
+            format!("{shown} is there and is no empty folder"),
+        )),
+    }
+}
+
+/// Where an export is written before it is whole: in the same folder, so that it can be renamed.
+fn beside(folder: &Path) -> Result<PathBuf> {
+    let Some(name) = folder.file_name() else {
+        let message = format!("\"{}\" names no folder to write", folder.display());
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    };
+    let name = format!(".{}.{}.unfinished", name.to_string_lossy(), std::process::id());
+    Ok(folder.with_file_name(name))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|error| io_error(&path.display().to_string(), &error))?;
+    sync(Some(path))
+}
+
+/// Makes a file or the names in a folder durable.
+fn sync(path: Option<&Path>) -> Result<()> {
+    let path = path.unwrap_or(Path::new("."));
+    let synced = fs::File::open(path).and_then(|file| file.sync_all());
+    synced.map_err(|error| io_error(&path.display().to_string(), &error))
+}
+
+/// Length and checksum of a file.
+fn summed(path: &Path) -> Result<(u64, u32)> {
+    let fail = |error: std::io::Error| missing(path, &error);
+    let mut file = fs::File::open(path).map_err(fail)?;
+    let (mut bytes, mut sum, mut piece) = (0, 0, vec![0; PIECE]);
+    loop {
+        match file.read(&mut piece).map_err(fail)? {
+            0 => return Ok((bytes, sum)),
+            read => {
+                sum = crc32c::append(sum, &piece[..read]);
+                bytes += read as u64;
+            }
+        }
+    }
+}
+
+/// Compares the files of a folder with their checksums, if it has some.
+fn verify(folder: &Path) -> Result<()> {
+    let path = folder.join(CHECKSUMS);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io_error(&path.display().to_string(), &error)),
+    };
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ' ');
+        let (sum, bytes, name) = (parts.next(), parts.next(), parts.next());
+        let sum = sum.and_then(|sum| u32::from_str_radix(sum, 16).ok());
+        let bytes = bytes.and_then(|bytes| bytes.parse::<u64>().ok());
+        let (Some(sum), Some(bytes), Some(name)) = (sum, bytes, name) else {
+            let message = format!("{}: cannot read \"{line}\"", path.display());
+            return Err(SqlError::new(SqlState::DATA_CORRUPTED, message));
+        };
+        let file = folder.join(name);
+        if summed(&file)? != (bytes, sum) {
+            let message = format!("{} is not as it was exported", file.display());
+            return Err(SqlError::new(SqlState::DATA_CORRUPTED, message)
+                .detail("Its length or checksum differs from checksums.txt. Nothing was imported.")
+                .hint("If it was changed on purpose, remove its line there."));
+        }
+    }
+    Ok(())
+}
+
+/// 58P01 if it is not there.
+fn missing(path: &Path, error: &std::io::Error) -> SqlError {
+    let shown = path.display().to_string();
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            SqlError::new(SqlState::UNDEFINED_FILE, format!("{shown} is missing"))
+                .detail("Nothing was imported.")
+        }
+        ErrorKind::InvalidData => {
+            SqlError::new(SqlState::DATA_CORRUPTED, format!("{shown} is not text"))
+        }
+        _ => io_error(&shown, error),
+    }
+}

@@ -1,0 +1,396 @@
+//! What a trigger is compiled to: a list of small operations on registers of one word.
+//!
+//! Constants lie in registers, too, set once when the code is loaded, so every operation is of one
+//! shape. What goes to maps ([`Site`]) has its words side by side. Register numbers are cut to the
+//! size of the file, which makes every access valid without a look at bounds.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::program::{BinaryOp, CompareOp, DatePart, Type};
+use crate::text::LikePattern;
+
+/// Registers of one piece of code, in words.
+pub const REGISTERS: usize = 4096;
+
+/// A register: one word.
+pub type R = u16;
+
+/// Where to go on: a label while compiling, an index into [`Code::ops`] afterwards.
+pub type Target = u32;
+
+/// Values of the registers.
+#[derive(Clone, Debug)]
+pub struct Registers(Box<[u64; REGISTERS]>);
+
+impl Registers {
+    /// With the constants in their places.
+    pub fn new(constants: &[(R, u64)]) -> Self {
+        let words = vec![0; REGISTERS].into_boxed_slice();
+        let mut registers = Registers(words.try_into().expect("of this length"));
+        for (register, word) in constants {
+            registers.set(*register, *word);
+        }
+        registers
+    }
+
+    /// A word.
+    #[inline(always)]
+    pub fn get(&self, register: R) -> u64 {
+        self.0[usize::from(register) % REGISTERS]
+    }
+
+    /// A word as an integer.
+    #[inline(always)]
+    pub fn int(&self, register: R) -> i64 {
+        self.get(register) as i64
+    }
+
+    /// Sets a word.
+    #[inline(always)]
+    pub fn set(&mut self, register: R, word: u64) {
+        self.0[usize::from(register) % REGISTERS] = word;
+    }
+
+    /// Words side by side.
+    #[inline(always)]
+    pub fn words(&self, first: R, count: usize) -> &[u64] {
+        let first = usize::from(first);
+        &self.0[first..first + count]
+    }
+
+    /// The same, to be written.
+    #[inline(always)]
+    pub fn words_mut(&mut self, first: R, count: usize) -> &mut [u64] {
+        let first = usize::from(first);
+        &mut self.0[first..first + count]
+    }
+}
+
+/// Operations. `d` is set, `a` and `b` are read. Those that jump do so unless a condition is true.
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    AddInt {
+        d: R,
+        a: R,
+        b: R,
+    },
+    SubInt {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MulInt {
+        d: R,
+        a: R,
+        b: R,
+    },
+    Binary {
+        op: BinaryOp,
+        ty: Type,
+        d: R,
+        a: R,
+        b: R,
+    },
+    Neg {
+        ty: Type,
+        d: R,
+        a: R,
+    },
+    Compare {
+        op: CompareOp,
+        ty: Type,
+        d: R,
+        a: R,
+        b: R,
+    },
+    CompareText {
+        op: CompareOp,
+        d: R,
+        a: R,
+        b: R,
+    },
+    /// Jumps unless the comparison holds.
+    UnlessInt {
+        op: CompareOp,
+        a: R,
+        b: R,
+        to: Target,
+    },
+    UnlessCompare {
+        op: CompareOp,
+        ty: Type,
+        a: R,
+        b: R,
+        to: Target,
+    },
+    /// Jumps unless all of some [`Code::ranges`] hold.
+    UnlessWithin {
+        first: u16,
+        end: u16,
+        to: Target,
+    },
+    /// Jumps unless `a` is true.
+    Unless {
+        a: R,
+        to: Target,
+    },
+    Jump {
+        to: Target,
+    },
+    /// Jumps unless `a` is NULL.
+    UnlessNull {
+        ty: Type,
+        a: R,
+        to: Target,
+    },
+    /// A step of AND: false decides, NULL is remembered.
+    And {
+        d: R,
+        a: R,
+        to: Target,
+    },
+    /// A step of OR: true decides, NULL is remembered.
+    Or {
+        d: R,
+        a: R,
+        to: Target,
+    },
+    Not {
+        d: R,
+        a: R,
+    },
+    IsNull {
+        ty: Type,
+        d: R,
+        a: R,
+    },
+    Move {
+        d: R,
+        a: R,
+    },
+    MoveWide {
+        d: R,
+        a: R,
+    },
+    Cast {
+        from: Type,
+        to: Type,
+        d: R,
+        a: R,
+    },
+    Rescale {
+        ty: Type,
+        by: i8,
+        d: R,
+        a: R,
+    },
+    DatePart {
+        part: DatePart,
+        d: R,
+        a: R,
+    },
+    DateOf {
+        d: R,
+        a: R,
+    },
+    Like {
+        like: u16,
+        d: R,
+        a: R,
+    },
+    Substring {
+        substring: u16,
+        d: R,
+        a: R,
+    },
+    Call {
+        call: u16,
+        d: R,
+        a: R,
+    },
+    /// NULL to zero: it adds nothing.
+    OrZero {
+        d: R,
+    },
+    OrZeroWide {
+        d: R,
+    },
+    /// A floating-point addend as a sum of two words.
+    ToSum {
+        d: R,
+        a: R,
+    },
+    /// And back.
+    FromSum {
+        d: R,
+        a: R,
+    },
+    /// Adds to a sum in registers; `ty` is that of the sum's words.
+    Accumulate {
+        ty: Type,
+        d: R,
+        a: R,
+    },
+    /// A floating-point number by which keys compare.
+    KeyFloat {
+        d: R,
+    },
+    /// A key's column in the order of words.
+    Order {
+        ty: Type,
+        d: R,
+    },
+    /// The payload under a key.
+    Get {
+        site: u16,
+    },
+    /// Begins a loop.
+    Start {
+        site: u16,
+    },
+    /// Its next entry; jumps if there is none.
+    Next {
+        site: u16,
+        to: Target,
+    },
+    RangeSum {
+        site: u16,
+    },
+    Edge {
+        site: u16,
+    },
+    Search {
+        site: u16,
+    },
+    /// Adds to the entry of a map.
+    Add {
+        site: u16,
+    },
+    /// Zeroes all entries of a map.
+    Clear {
+        map: u16,
+    },
+    Halt,
+}
+
+/// An integer that must lie within bounds: `value − low`, as unsigned, is at most `span`.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    pub a: R,
+    pub low: i64,
+    pub span: u64,
+}
+
+/// Where words of an entry go.
+#[derive(Clone, Copy, Debug)]
+pub struct Out {
+    /// First word within key or payload.
+    pub from: u16,
+    /// First register.
+    pub to: R,
+    pub kind: OutKind,
+}
+
+/// How they are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutKind {
+    One,
+    Two,
+    /// A sum of floating-point numbers.
+    Sum,
+    /// A column of a sorted key.
+    Ordered(Type),
+}
+
+/// A bound of a range of keys, its words in the order of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Open,
+    Included(R),
+    Excluded(R),
+}
+
+/// What an operation on a map needs to know.
+#[derive(Clone, Debug)]
+pub struct Site {
+    pub map: u16,
+    /// First word of key, prefix or slice values, and how many there are.
+    pub key: R,
+    pub key_words: usize,
+    /// Words of the column behind the prefix.
+    pub column_words: usize,
+    pub low: Limit,
+    pub high: Limit,
+    /// Where a loop keeps its position: two words.
+    pub position: R,
+    pub slice: Option<u16>,
+    /// [`Op::Add`]: first word of what is added. [`Op::Search`]: the limit.
+    pub value: R,
+    /// [`Op::Search`]: the component, type of the limit.
+    pub component: u16,
+    pub limit_type: Type,
+    /// [`Op::Search`]: descending. [`Op::Edge`]: last.
+    pub backwards: bool,
+    pub skip_null: bool,
+    /// [`Op::Add`]: something may fail after this, within the event.
+    pub journal: bool,
+    pub keys: Vec<Out>,
+    pub outs: Vec<Out>,
+}
+
+impl Site {
+    /// Of a map, with nothing else yet.
+    pub fn new(map: u16) -> Self {
+        Site {
+            map,
+            key: 0,
+            key_words: 0,
+            column_words: 0,
+            low: Limit::Open,
+            high: Limit::Open,
+            position: 0,
+            slice: None,
+            value: 0,
+            component: 0,
+            limit_type: Type::Int,
+            backwards: false,
+            skip_null: false,
+            journal: true,
+            keys: Vec::new(),
+            outs: Vec::new(),
+        }
+    }
+}
+
+/// A LIKE: results by the string's number, so that each string is looked at once.
+#[derive(Clone, Debug)]
+pub struct Like {
+    pub pattern: LikePattern,
+    pub negated: bool,
+}
+
+/// A call of a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Called {
+    pub function: u16,
+    pub arg_words: usize,
+    pub result_words: usize,
+}
+
+/// A trigger, or the way to a row.
+#[derive(Clone, Debug, Default)]
+pub struct Code {
+    pub ops: Vec<Op>,
+    pub sites: Vec<Site>,
+    pub ranges: Vec<Range>,
+    pub likes: Vec<Like>,
+    pub substrings: Vec<(i64, Option<i64>)>,
+    pub calls: Vec<Called>,
+    /// Registers that never change.
+    pub constants: Vec<(R, u64)>,
+}
+
+// One operation per half cache line at most.
+const _: () = assert!(size_of::<Op>() <= 16);

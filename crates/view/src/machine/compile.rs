@@ -1,0 +1,747 @@
+//! From programs to [`Code`].
+
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::code::{Called, Code, Like, Limit, Op, Out, OutKind, R, REGISTERS, Range, Site, Target};
+use crate::error::ProgramError;
+use crate::maps::sums::{Sums, words_of};
+use crate::program::{
+    BinaryOp, Bound, CompareOp, Component, Derived, Expr, MapDecl, MapId, NULL_FLOAT_BITS,
+    NULL_INT, NULL_WIDE, Program, Reg, Statement, Step, Type,
+};
+use crate::text::LikePattern;
+use crate::value::{Environment, halves};
+use crate::walk::for_each_within;
+
+/// The trigger of a relation.
+///
+/// `fails_later`: whether something may fail after the trigger, within the same event.
+pub fn trigger(
+    program: &Program,
+    env: &mut Environment,
+    relation: usize,
+    fails_later: bool,
+) -> Result<Code, ProgramError> {
+    let trigger = &program.triggers[relation];
+    let mut compiler = Compiler::new(program, env, &trigger.registers);
+    let columns = program.relations[relation].columns.len();
+    if let Some(weight) = compiler.never_null.get_mut(columns) {
+        *weight = true;
+    }
+    let last = trigger.statements.len();
+    for (number, statement) in trigger.statements.iter().enumerate() {
+        compiler.statement(statement, fails_later || number + 1 < last);
+    }
+    compiler.finish(&program.relations[relation].name)
+}
+
+/// The way to a group's row. Key and payload are in the first registers, as declared.
+#[derive(Clone, Debug)]
+pub struct RowCode {
+    pub code: Code,
+    /// Set to 1 if there is a row.
+    pub exists: R,
+    /// The row's words.
+    pub row: R,
+    pub row_words: usize,
+    /// Key and payload as the map has them: first word and where it goes.
+    pub keys: Vec<Out>,
+    pub payload: Vec<Out>,
+}
+
+/// The row of a derived relation.
+pub fn row(
+    program: &Program,
+    env: &mut Environment,
+    name: &str,
+    derived: &Derived,
+) -> Result<RowCode, ProgramError> {
+    let mut compiler = Compiler::new(program, env, &derived.registers);
+    let map = &program.maps[usize::from(derived.map.0)];
+    let columns = map.key.len();
+    let all = |first: usize, count: usize| -> Vec<(u16, Reg)> {
+        (0..count).map(|index| (index as u16, Reg((first + index) as u16))).collect()
+    };
+    let keys = compiler.key_outs(map, &all(0, columns));
+    let payload = compiler.outs(map, &all(columns, map.payload.len()));
+    let exists = compiler.block(1);
+    let row_words = derived.row.iter().map(|value| compiler.ty(value).words()).sum();
+    let row = compiler.block(row_words);
+    let (no, yes) = (compiler.constant(0), compiler.constant(1));
+    compiler.emit(Op::Move { d: exists, a: no });
+    let exit = compiler.label();
+    let next = compiler.steps(&derived.steps, exit);
+    compiler.unless(&derived.exists, next);
+    compiler.all_into(&derived.row, row);
+    compiler.emit(Op::Move { d: exists, a: yes });
+    compiler.jump_back(next, exit);
+    compiler.place(exit);
+    Ok(RowCode { code: compiler.finish(name)?, exists, row, row_words, keys, payload })
+}
+
+struct Compiler<'a> {
+    program: &'a Program,
+    env: &'a mut Environment,
+    types: &'a [Type],
+    /// First word of each declared register.
+    places: Vec<R>,
+    never_null: Vec<bool>,
+    code: Code,
+    /// By label; `u32::MAX` until it is placed.
+    labels: Vec<u32>,
+    /// First free word, and the highest there ever was.
+    top: usize,
+    top_max: usize,
+}
+
+impl<'a> Compiler<'a> {
+    fn new(program: &'a Program, env: &'a mut Environment, types: &'a [Type]) -> Self {
+        let mut places = Vec::new();
+        let mut top = 0;
+        for ty in types {
+            places.push(top as R);
+            top += ty.words();
+        }
+        let never_null = vec![false; types.len()];
+        let (code, labels) = (Code::default(), Vec::new());
+        Compiler { program, env, types, places, never_null, code, labels, top, top_max: top }
+    }
+
+    fn finish(mut self, name: &str) -> Result<Code, ProgramError> {
+        self.emit(Op::Halt);
+        if self.top_max > REGISTERS {
+            let problem = "needs too many registers".to_string();
+            return Err(ProgramError { place: name.to_string(), problem });
+        }
+        let labels = &self.labels;
+        for op in &mut self.code.ops {
+            if let Some(to) = target(op) {
+                *to = labels[*to as usize];
+            }
+        }
+        Ok(self.code)
+    }
+
+    fn emit(&mut self, op: Op) {
+        self.code.ops.push(op);
+    }
+
+    fn label(&mut self) -> Target {
+        self.labels.push(u32::MAX);
+        self.labels.len() as u32 - 1
+    }
+
+    fn place(&mut self, label: Target) {
+        self.labels[label as usize] = self.code.ops.len() as u32;
+    }
+
+    /// Words side by side.
+    fn block(&mut self, words: usize) -> R {
+        let first = self.top;
+        self.top += words;
+        self.top_max = self.top_max.max(self.top);
+        // Beyond the file: `finish` refuses the code, nothing runs it.
+        (first % REGISTERS) as R
+    }
+
+    fn constant(&mut self, word: u64) -> R {
+        if let Some((register, _)) = self.code.constants.iter().find(|(_, other)| *other == word) {
+            return *register;
+        }
+        let register = self.block(1);
+        self.code.constants.push((register, word));
+        register
+    }
+
+    fn wide_constant(&mut self, value: i128) -> R {
+        let words = halves(value);
+        let constants = &self.code.constants;
+        let found = constants
+            .iter()
+            .zip(constants.iter().skip(1))
+            .find(|((a, low), (b, high))| [*low, *high] == words && *a + 1 == *b);
+        if let Some(((register, _), _)) = found {
+            return *register;
+        }
+        let register = self.block(2);
+        self.code.constants.push((register, words[0]));
+        self.code.constants.push((register + 1, words[1]));
+        register
+    }
+
+    fn map(&self, map: MapId) -> &'a MapDecl {
+        &self.program.maps[usize::from(map.0)]
+    }
+
+    fn statement(&mut self, statement: &Statement, fails_later: bool) {
+        // Constants must outlive what is set within the statement, so words are never given back.
+        if statement.replace {
+            self.emit(Op::Clear { map: statement.target.0 });
+        }
+        let exit = self.label();
+        let next = self.steps(&statement.steps, exit);
+        let map = self.map(statement.target);
+        let mut site = Site::new(statement.target.0);
+        (site.key, site.key_words) = self.key(map, &statement.key);
+        site.value = self.payload(&map.payload, &statement.add);
+        site.journal = fails_later || next != exit;
+        let site = self.site(site);
+        self.emit(Op::Add { site });
+        self.jump_back(next, exit);
+        self.place(exit);
+    }
+
+    fn site(&mut self, site: Site) -> u16 {
+        self.code.sites.push(site);
+        (self.code.sites.len() - 1) as u16
+    }
+
+    /// Ends the body of the innermost loop, if there is one.
+    fn jump_back(&mut self, next: Target, exit: Target) {
+        if next != exit {
+            self.emit(Op::Jump { to: next });
+        }
+    }
+
+    /// Compiles steps; returns where the innermost loop goes on.
+    fn steps(&mut self, steps: &[Step], exit: Target) -> Target {
+        let mut next = exit;
+        for step in steps {
+            match step {
+                Step::Let { reg, value } => {
+                    let never_null = self.is_never_null(value);
+                    let place = self.places[usize::from(reg.0)];
+                    if mentions(value, *reg) {
+                        let a = self.expr(value);
+                        self.copy(self.ty(value), place, a);
+                    } else {
+                        self.into(value, place);
+                    }
+                    self.never_null[usize::from(reg.0)] = never_null;
+                }
+                Step::If(condition) => self.unless(condition, next),
+                Step::Get { map, key, payload } => {
+                    let mut site = Site::new(map.0);
+                    let map = self.map(*map);
+                    (site.key, site.key_words) = self.key(map, key);
+                    site.outs = self.outs(map, payload);
+                    let site = self.site(site);
+                    self.emit(Op::Get { site });
+                }
+                Step::Each { map, slice, prefix, key, payload } => {
+                    next = self.each(*map, slice.map(|slice| slice.0), prefix, key, payload, next);
+                }
+                Step::RangeSum { map, prefix, low, high, payload } => {
+                    let mut site = self.ordered(*map, prefix);
+                    let map = self.map(*map);
+                    let column = map.key[prefix.len()];
+                    site.low = self.limit(low, column);
+                    site.high = self.limit(high, column);
+                    site.outs = self.outs(map, payload);
+                    let site = self.site(site);
+                    self.emit(Op::RangeSum { site });
+                }
+                Step::Edge { map, prefix, last, skip_null, key } => {
+                    let mut site = self.ordered(*map, prefix);
+                    (site.backwards, site.skip_null) = (*last, *skip_null);
+                    site.keys = vec![self.column_out(*map, prefix.len(), *key)];
+                    let site = self.site(site);
+                    self.emit(Op::Edge { site });
+                }
+                Step::Search { map, prefix, descending, component, limit, key } => {
+                    let mut site = self.ordered(*map, prefix);
+                    site.backwards = *descending;
+                    site.component = *component;
+                    site.limit_type = self.ty(limit);
+                    site.value = self.expr(limit);
+                    site.keys = vec![self.column_out(*map, prefix.len(), *key)];
+                    let site = self.site(site);
+                    self.emit(Op::Search { site });
+                }
+                Step::Sum { steps, terms } => self.sum(steps, terms),
+            }
+        }
+        next
+    }
+
+    /// Returns where the loop goes on.
+    fn each(
+        &mut self,
+        map: MapId,
+        slice: Option<u16>,
+        prefix: &[Expr],
+        key: &[(u16, Reg)],
+        payload: &[(u16, Reg)],
+        exit: Target,
+    ) -> Target {
+        let declared = self.map(map);
+        let mut site = Site::new(map.0);
+        let types: Vec<Type> = match slice {
+            None => declared.key[..prefix.len()].to_vec(),
+            Some(slice) => {
+                let columns = declared.slices[usize::from(slice)].iter();
+                columns.map(|column| declared.key[usize::from(*column)]).collect()
+            }
+        };
+        (site.key, site.key_words) = self.key_of(declared.ordered, &types, prefix);
+        site.slice = slice;
+        site.position = self.block(2);
+        site.keys = self.key_outs(declared, key);
+        site.outs = self.outs(declared, payload);
+        let site = self.site(site);
+        self.emit(Op::Start { site });
+        let next = self.label();
+        self.place(next);
+        self.emit(Op::Next { site, to: exit });
+        next
+    }
+
+    /// A nested aggregate: sums in words of their own, until the loops have ended.
+    fn sum(&mut self, steps: &[Step], terms: &[(Expr, Reg)]) {
+        let types: Vec<Type> =
+            terms.iter().map(|(_, reg)| self.types[usize::from(reg.0)]).collect();
+        let sum_type = |ty: Type| if ty == Type::Float { Type::Wide } else { ty };
+        let zero = self.wide_constant(0);
+        let sums: Vec<R> = types.iter().map(|ty| self.block(sum_type(*ty).words())).collect();
+        for (ty, sum) in types.iter().zip(&sums) {
+            self.copy(sum_type(*ty), *sum, zero);
+        }
+        let exit = self.label();
+        let next = self.steps(steps, exit);
+        for (((term, _), ty), sum) in terms.iter().zip(&types).zip(&sums) {
+            let addend = self.addend(*ty, term);
+            self.emit(Op::Accumulate { ty: sum_type(*ty), d: *sum, a: addend });
+        }
+        self.jump_back(next, exit);
+        self.place(exit);
+        for (((_, reg), ty), sum) in terms.iter().zip(&types).zip(&sums) {
+            let place = self.places[usize::from(reg.0)];
+            match ty {
+                Type::Float => self.emit(Op::FromSum { d: place, a: *sum }),
+                ty => self.copy(*ty, place, *sum),
+            }
+            self.never_null[usize::from(reg.0)] = true;
+        }
+    }
+
+    /// A value as it is added to a sum, in words of its own.
+    fn addend(&mut self, ty: Type, value: &Expr) -> R {
+        let component = match ty {
+            Type::Int => Component::Int,
+            Type::Wide => Component::Wide,
+            Type::Float => Component::Float,
+        };
+        self.payload(&[component], core::slice::from_ref(value))
+    }
+
+    /// What is added to a payload, side by side.
+    fn payload(&mut self, components: &[Component], values: &[Expr]) -> R {
+        let words = components.iter().map(|component| words_of(*component)).sum();
+        let first = self.block(words);
+        let mut at = first;
+        for (component, value) in components.iter().zip(values) {
+            if *component == Component::Float {
+                let a = self.expr(value);
+                self.emit(Op::ToSum { d: at, a });
+            } else {
+                self.into(value, at);
+                if !self.is_never_null(value) {
+                    self.emit(match component {
+                        Component::Int => Op::OrZero { d: at },
+                        _ => Op::OrZeroWide { d: at },
+                    });
+                }
+            }
+            at += words_of(*component) as R;
+        }
+        first
+    }
+
+    fn key(&mut self, map: &MapDecl, values: &[Expr]) -> (R, usize) {
+        self.key_of(map.ordered, &map.key, values)
+    }
+
+    /// A key, or some columns of one, side by side and in the form of the map.
+    fn key_of(&mut self, ordered: bool, types: &[Type], values: &[Expr]) -> (R, usize) {
+        let words = types.iter().map(|ty| ty.words()).sum();
+        // As they stand, if they do so side by side already.
+        if !ordered && !types.contains(&Type::Float) {
+            let in_place = |value: &Expr| match value {
+                Expr::Reg(reg) => Some(self.places[usize::from(reg.0)]),
+                _ => None,
+            };
+            let places: Option<Vec<R>> = values.iter().map(in_place).collect();
+            if let Some(places) = places.filter(|places| !places.is_empty())
+                && (1..places.len())
+                    .all(|at| places[at] == places[at - 1] + types[at - 1].words() as R)
+            {
+                return (places[0], words);
+            }
+        }
+        let first = self.block(words);
+        let mut at = first;
+        for (ty, value) in types.iter().zip(values) {
+            self.into(value, at);
+            if *ty == Type::Float {
+                self.emit(Op::KeyFloat { d: at });
+            }
+            if ordered {
+                self.emit(Op::Order { ty: *ty, d: at });
+            }
+            at += ty.words() as R;
+        }
+        (first, words)
+    }
+
+    fn ordered(&mut self, map: MapId, prefix: &[Expr]) -> Site {
+        let declared = self.map(map);
+        let mut site = Site::new(map.0);
+        (site.key, site.key_words) = self.key_of(true, &declared.key[..prefix.len()], prefix);
+        site.column_words = declared.key[prefix.len()].words();
+        site
+    }
+
+    fn limit(&mut self, bound: &Bound, column: Type) -> Limit {
+        match bound {
+            Bound::Open => Limit::Open,
+            Bound::Included(value) => {
+                Limit::Included(self.key_of(true, &[column], core::slice::from_ref(value)).0)
+            }
+            Bound::Excluded(value) => {
+                Limit::Excluded(self.key_of(true, &[column], core::slice::from_ref(value)).0)
+            }
+        }
+    }
+
+    /// The column behind a prefix, as [`Op::Edge`] and [`Op::Search`] give it.
+    fn column_out(&mut self, map: MapId, column: usize, reg: Reg) -> Out {
+        self.never_null[usize::from(reg.0)] = false;
+        self.key_outs(self.map(map), &[(column as u16, reg)])[0]
+    }
+
+    fn key_outs(&mut self, map: &MapDecl, list: &[(u16, Reg)]) -> Vec<Out> {
+        let mut outs = Vec::new();
+        for (column, reg) in list {
+            let column = usize::from(*column);
+            let from = map.key[..column].iter().map(|ty| ty.words()).sum::<usize>() as u16;
+            let kind = match map.key[column] {
+                ty if map.ordered => OutKind::Ordered(ty),
+                Type::Wide => OutKind::Two,
+                _ => OutKind::One,
+            };
+            self.never_null[usize::from(reg.0)] = false;
+            outs.push(Out { from, to: self.places[usize::from(reg.0)], kind });
+        }
+        outs
+    }
+
+    fn outs(&mut self, map: &MapDecl, list: &[(u16, Reg)]) -> Vec<Out> {
+        let sums = Sums::new(&map.payload);
+        let mut outs = Vec::new();
+        for (component, reg) in list {
+            let kind = match map.payload[usize::from(*component)] {
+                Component::Int => OutKind::One,
+                Component::Wide => OutKind::Two,
+                Component::Float => OutKind::Sum,
+            };
+            let from = sums.offset(usize::from(*component)) as u16;
+            self.never_null[usize::from(reg.0)] = true;
+            outs.push(Out { from, to: self.places[usize::from(reg.0)], kind });
+        }
+        outs
+    }
+
+    fn ty(&self, expr: &Expr) -> Type {
+        match expr {
+            Expr::Reg(reg) => self.types[usize::from(reg.0)],
+            Expr::Float(_) => Type::Float,
+            Expr::Wide(_) => Type::Wide,
+            Expr::Null(ty)
+            | Expr::Binary(_, ty, ..)
+            | Expr::Neg(ty, _)
+            | Expr::Case { ty, .. }
+            | Expr::Coalesce(ty, _)
+            | Expr::Cast { to: ty, .. }
+            | Expr::Rescale { ty, .. } => *ty,
+            Expr::Call { function, .. } => self.program.functions[usize::from(function.0)].result,
+            _ => Type::Int,
+        }
+    }
+
+    /// Known from the form of an expression alone.
+    fn is_never_null(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Reg(reg) => self.never_null[usize::from(reg.0)],
+            Expr::Int(value) => *value != NULL_INT,
+            Expr::Float(value) => value.to_bits() != NULL_FLOAT_BITS,
+            Expr::Wide(value) => *value != NULL_WIDE,
+            Expr::Binary(_, _, a, b) => self.is_never_null(a) && self.is_never_null(b),
+            Expr::Neg(_, a) | Expr::Cast { value: a, .. } | Expr::Rescale { value: a, .. } => {
+                self.is_never_null(a)
+            }
+            Expr::IsNull(..) | Expr::Text(_) => true,
+            _ => false,
+        }
+    }
+
+    fn copy(&mut self, ty: Type, d: R, a: R) {
+        if d != a {
+            self.emit(if ty == Type::Wide { Op::MoveWide { d, a } } else { Op::Move { d, a } });
+        }
+    }
+
+    fn all_into(&mut self, values: &[Expr], first: R) {
+        let mut at = first;
+        for value in values {
+            self.into(value, at);
+            at += self.ty(value).words() as R;
+        }
+    }
+
+    /// Where an expression's value is, computed if need be.
+    fn expr(&mut self, expr: &Expr) -> R {
+        match expr {
+            Expr::Reg(reg) => self.places[usize::from(reg.0)],
+            Expr::Int(value) => self.constant(*value as u64),
+            Expr::Float(value) => self.constant(value.to_bits()),
+            Expr::Wide(value) => self.wide_constant(*value),
+            Expr::Null(Type::Int) => self.constant(NULL_INT as u64),
+            Expr::Null(Type::Float) => self.constant(NULL_FLOAT_BITS),
+            Expr::Null(Type::Wide) => self.wide_constant(NULL_WIDE),
+            Expr::Text(text) => {
+                let number = self.env.dictionary.intern(text);
+                self.constant(number as u64)
+            }
+            expr => {
+                let d = self.block(self.ty(expr).words());
+                self.into(expr, d);
+                d
+            }
+        }
+    }
+
+    /// Computes an expression into a register that it does not read.
+    fn into(&mut self, expr: &Expr, d: R) {
+        match expr {
+            Expr::Reg(_)
+            | Expr::Int(_)
+            | Expr::Float(_)
+            | Expr::Wide(_)
+            | Expr::Null(_)
+            | Expr::Text(_) => {
+                let a = self.expr(expr);
+                self.copy(self.ty(expr), d, a);
+            }
+            Expr::Binary(op, ty, a, b) => {
+                let (a, b) = (self.expr(a), self.expr(b));
+                self.emit(match (op, ty) {
+                    (BinaryOp::Add, Type::Int) => Op::AddInt { d, a, b },
+                    (BinaryOp::Sub, Type::Int) => Op::SubInt { d, a, b },
+                    (BinaryOp::Mul, Type::Int) => Op::MulInt { d, a, b },
+                    (op, ty) => Op::Binary { op: *op, ty: *ty, d, a, b },
+                });
+            }
+            Expr::Neg(ty, a) => {
+                let a = self.expr(a);
+                self.emit(Op::Neg { ty: *ty, d, a });
+            }
+            Expr::Compare(op, ty, a, b) => {
+                let (a, b) = (self.expr(a), self.expr(b));
+                self.emit(Op::Compare { op: *op, ty: *ty, d, a, b });
+            }
+            Expr::CompareText(op, a, b) => {
+                let (a, b) = (self.expr(a), self.expr(b));
+                self.emit(Op::CompareText { op: *op, d, a, b });
+            }
+            Expr::IsNull(ty, a) => {
+                let a = self.expr(a);
+                self.emit(Op::IsNull { ty: *ty, d, a });
+            }
+            Expr::And(list) | Expr::Or(list) => {
+                let is_and = matches!(expr, Expr::And(_));
+                let start = self.constant(u64::from(is_and));
+                let end = self.label();
+                self.copy(Type::Int, d, start);
+                for each in list {
+                    let a = self.expr(each);
+                    self.emit(match is_and {
+                        true => Op::And { d, a, to: end },
+                        false => Op::Or { d, a, to: end },
+                    });
+                }
+                self.place(end);
+            }
+            Expr::Not(a) => {
+                let a = self.expr(a);
+                self.emit(Op::Not { d, a });
+            }
+            Expr::Case { when, otherwise, .. } => {
+                let end = self.label();
+                for (condition, value) in when {
+                    let next = self.label();
+                    self.unless(condition, next);
+                    self.into(value, d);
+                    self.emit(Op::Jump { to: end });
+                    self.place(next);
+                }
+                self.into(otherwise, d);
+                self.place(end);
+            }
+            Expr::Coalesce(ty, list) => {
+                let end = self.label();
+                for each in list {
+                    self.into(each, d);
+                    self.emit(Op::UnlessNull { ty: *ty, a: d, to: end });
+                }
+                self.into(&Expr::Null(*ty), d);
+                self.place(end);
+            }
+            Expr::Cast { from, to, value } => {
+                let a = self.expr(value);
+                self.emit(Op::Cast { from: *from, to: *to, d, a });
+            }
+            Expr::Rescale { ty, by, value } => {
+                let a = self.expr(value);
+                self.emit(Op::Rescale { ty: *ty, by: *by, d, a });
+            }
+            Expr::DatePart(part, a) => {
+                let a = self.expr(a);
+                self.emit(Op::DatePart { part: *part, d, a });
+            }
+            Expr::DateOf(a) => {
+                let a = self.expr(a);
+                self.emit(Op::DateOf { d, a });
+            }
+            Expr::Like { value, pattern, ignore_case, negated } => {
+                let a = self.expr(value);
+                let pattern = LikePattern::new(pattern, *ignore_case);
+                self.code.likes.push(Like { pattern, negated: *negated });
+                self.emit(Op::Like { like: (self.code.likes.len() - 1) as u16, d, a });
+            }
+            Expr::Substring { value, start, length } => {
+                let a = self.expr(value);
+                self.code.substrings.push((*start, *length));
+                let substring = (self.code.substrings.len() - 1) as u16;
+                self.emit(Op::Substring { substring, d, a });
+            }
+            Expr::Call { function, args } => {
+                let arg_words = args.iter().map(|arg| self.ty(arg).words()).sum();
+                let a = self.block(arg_words);
+                self.all_into(args, a);
+                let result_words = self.ty(expr).words();
+                let function = function.0;
+                self.code.calls.push(Called { function, arg_words, result_words });
+                self.emit(Op::Call { call: (self.code.calls.len() - 1) as u16, d, a });
+            }
+        }
+    }
+
+    /// Jumps unless a condition is true.
+    fn unless(&mut self, condition: &Expr, to: Target) {
+        if let Some(range) = self.range(condition) {
+            self.unless_within(range, to);
+            return;
+        }
+        match condition {
+            Expr::And(list) => list.iter().for_each(|each| self.unless(each, to)),
+            Expr::Or(list) => {
+                let yes = self.label();
+                for each in list {
+                    let no = self.label();
+                    self.unless(each, no);
+                    self.emit(Op::Jump { to: yes });
+                    self.place(no);
+                }
+                self.emit(Op::Jump { to });
+                self.place(yes);
+            }
+            Expr::Compare(op, ty, a, b) => {
+                let (op, a, b) = (*op, self.expr(a), self.expr(b));
+                self.emit(match ty {
+                    Type::Int => Op::UnlessInt { op, a, b, to },
+                    ty => Op::UnlessCompare { op, ty: *ty, a, b, to },
+                });
+            }
+            condition => {
+                let a = self.expr(condition);
+                self.emit(Op::Unless { a, to });
+            }
+        }
+    }
+
+    /// Adds a range to those that were just asked for with the same consequence.
+    fn unless_within(&mut self, range: Range, to: Target) {
+        let count = self.code.ranges.len() as u16;
+        self.code.ranges.push(range);
+        let here = self.code.ops.len() as u32;
+        if let Some(Op::UnlessWithin { end, to: other, .. }) = self.code.ops.last_mut()
+            && *end == count
+            && *other == to
+            && !self.labels.contains(&here)
+        {
+            *end += 1;
+            return;
+        }
+        self.emit(Op::UnlessWithin { first: count, end: count + 1, to });
+    }
+
+    /// A comparison of a register with a constant as a range without NULL.
+    fn range(&self, condition: &Expr) -> Option<Range> {
+        let Expr::Compare(op, Type::Int, a, b) = condition else { return None };
+        let (op, reg, constant) = match (&**a, &**b) {
+            (Expr::Reg(reg), Expr::Int(constant)) => (*op, reg, *constant),
+            (Expr::Int(constant), Expr::Reg(reg)) => (mirrored(*op), reg, *constant),
+            _ => return None,
+        };
+        let (low, high) = match op {
+            _ if constant == NULL_INT => return None,
+            CompareOp::Eq => (constant, constant),
+            CompareOp::Ne => return None,
+            CompareOp::Lt => (-i64::MAX, constant - 1),
+            CompareOp::Le => (-i64::MAX, constant),
+            CompareOp::Gt => (constant.checked_add(1)?, i64::MAX),
+            CompareOp::Ge => (constant, i64::MAX),
+        };
+        if low > high {
+            return None;
+        }
+        let span = high.wrapping_sub(low) as u64;
+        Some(Range { a: self.places[usize::from(reg.0)], low, span })
+    }
+}
+
+/// Whether an expression reads a register.
+fn mentions(value: &Expr, reg: Reg) -> bool {
+    let mut found = false;
+    for_each_within(value, &mut |each| found |= *each == Expr::Reg(reg));
+    found
+}
+
+/// The operator with its operands exchanged.
+fn mirrored(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Eq | CompareOp::Ne => op,
+        CompareOp::Lt => CompareOp::Gt,
+        CompareOp::Le => CompareOp::Ge,
+        CompareOp::Gt => CompareOp::Lt,
+        CompareOp::Ge => CompareOp::Le,
+    }
+}
+
+/// Where an operation may jump.
+fn target(op: &mut Op) -> Option<&mut Target> {
+    match op {
+        Op::UnlessInt { to, .. }
+        | Op::UnlessCompare { to, .. }
+        | Op::UnlessWithin { to, .. }
+        | Op::Unless { to, .. }
+        | Op::Jump { to }
+        | Op::UnlessNull { to, .. }
+        | Op::And { to, .. }
+        | Op::Or { to, .. }
+        | Op::Next { to, .. } => Some(to),
+        _ => None,
+    }
+}

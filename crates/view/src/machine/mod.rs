@@ -1,0 +1,370 @@
+//! What runs programs quickly: triggers compiled to small operations, over maps of bounded cost.
+//!
+//! Where to start: [`code`] (the operations), [`compile`] (how they come of a program), [`run`],
+//! [`world`] (maps, watches, journal).
+
+mod code;
+mod compile;
+mod run;
+mod world;
+
+use alloc::vec::Vec;
+
+use self::code::{Code, Registers};
+use self::world::{Cell, Map, Row, Watch, World};
+use crate::error::{ApplyError, ProgramError};
+use crate::program::{Program, RelationId, Type};
+use crate::value::{Environment, Value};
+
+pub use self::run::ORDERED_KEY_WORDS_MAX;
+
+/// State of a view under compiled triggers.
+pub struct Machine {
+    triggers: Vec<Trigger>,
+    world: World,
+    /// Watches of derived relations with triggers, in the order of the relations.
+    inner: Vec<usize>,
+    /// The watch of the output.
+    output: usize,
+}
+
+struct Trigger {
+    code: Code,
+    registers: Registers,
+    /// Words of a row; the weight is behind them.
+    row_words: usize,
+}
+
+impl Machine {
+    /// Empty maps.
+    ///
+    /// Errors: a trigger needs too many registers.
+    pub fn new(program: &Program, env: &mut Environment) -> Result<Self, ProgramError> {
+        let mut triggers = Vec::new();
+        let has_inner = program.relations.iter().enumerate().any(|(index, relation)| {
+            relation.derived.is_some() && index != usize::from(program.output.0)
+        });
+        for (index, relation) in program.relations.iter().enumerate() {
+            let code = compile::trigger(program, env, index, has_inner)?;
+            let registers = Registers::new(&code.constants);
+            let row_words = relation.columns.iter().map(|ty| ty.words()).sum();
+            triggers.push(Trigger { code, registers, row_words });
+        }
+        let mut of_map: Vec<Vec<usize>> = program.maps.iter().map(|_| Vec::new()).collect();
+        let mut eager: Vec<bool> = program.maps.iter().map(|_| false).collect();
+        let (mut watches, mut inner, mut output) = (Vec::new(), Vec::new(), 0);
+        for (index, relation) in program.relations.iter().enumerate() {
+            let Some(derived) = &relation.derived else { continue };
+            let map = usize::from(derived.map.0);
+            let code = compile::row(program, env, &relation.name, derived)?;
+            let registers = Registers::new(&code.code.constants);
+            let row = Row { code, registers };
+            let is_eager = !derived.steps.is_empty();
+            let key_words = program.maps[map].key.iter().map(|ty| ty.words()).sum();
+            let payload = crate::maps::sums::Sums::new(&program.maps[map].payload).words();
+            let stamp = of_map[map].len();
+            let watch = Watch::new(index, map, stamp, row, is_eager, key_words, payload);
+            eager[map] |= is_eager;
+            of_map[map].push(watches.len());
+            if index == usize::from(program.output.0) {
+                output = watches.len();
+            } else {
+                inner.push(watches.len());
+            }
+            watches.push(watch);
+        }
+        let cells = program.maps.iter().zip(of_map).zip(eager);
+        let cells = cells.map(|((declared, watches), eager)| Cell::new(declared, watches, eager));
+        let world = World::new(cells.collect(), watches);
+        Ok(Machine { triggers, world, inner, output })
+    }
+
+    /// One event, with all that derives from it. On an error nothing has changed.
+    #[inline]
+    pub fn apply(
+        &mut self,
+        env: &mut Environment,
+        relation: RelationId,
+        row: &[u64],
+        weight: i64,
+    ) -> Result<(), ApplyError> {
+        let mut result =
+            self.triggers[usize::from(relation.0)].run(row, weight, &mut self.world, env);
+        if result.is_ok() && !self.inner.is_empty() {
+            result = self.derive(env);
+        }
+        if result.is_err() {
+            self.take_back();
+        }
+        self.world.forget();
+        result
+    }
+
+    #[cold]
+    fn take_back(&mut self) {
+        self.world.undo();
+        for watch in &self.inner {
+            self.world.serve(*watch);
+        }
+    }
+
+    /// Events of derived relations.
+    fn derive(&mut self, env: &mut Environment) -> Result<(), ApplyError> {
+        for watch in &self.inner {
+            if self.world.watches[*watch].log.live() == 0 {
+                continue;
+            }
+            let trigger = &mut self.triggers[self.world.watches[*watch].relation];
+            let mut fire = |world: &mut World, env: &mut Environment, change: RowChange<'_>| {
+                for (row, weight) in [(change.old, -1), (change.new, 1)] {
+                    if let Some(row) = row {
+                        trigger.run(row, weight, world, env)?;
+                    }
+                }
+                Ok(())
+            };
+            for_each_change(*watch, &mut self.world, env, &mut fire)?;
+            self.world.serve(*watch);
+        }
+        Ok(())
+    }
+
+    /// Whether some group of the output was touched since the last [`Machine::drain`].
+    pub fn has_changes(&self) -> bool {
+        self.world.watches[self.output].log.live() > 0
+    }
+
+    /// See [`crate::Engine::drain_changes`].
+    pub fn drain(
+        &mut self,
+        env: &mut Environment,
+        each: &mut dyn FnMut(&[u64], Option<&[u64]>, Option<&[u64]>),
+    ) -> Result<(), ApplyError> {
+        let mut report = |_: &mut World, _: &mut Environment, change: RowChange<'_>| {
+            each(change.key, change.old, change.new);
+            Ok(())
+        };
+        for_each_change(self.output, &mut self.world, env, &mut report)?;
+        self.world.serve(self.output);
+        Ok(())
+    }
+
+    /// See [`crate::Engine::for_each_row`].
+    pub fn for_each_row(
+        &mut self,
+        env: &mut Environment,
+        each: &mut dyn FnMut(&[u64]),
+    ) -> Result<(), ApplyError> {
+        let map = self.world.watches[self.output].map;
+        let key_words = self.world.cells[map].key_words;
+        let mut keys = Vec::new();
+        if key_words > 0 {
+            self.world.for_each_entry(map, &mut |key, _| keys.extend_from_slice(key));
+        }
+        let count = if key_words == 0 { 1 } else { keys.len() / key_words };
+        for number in 0..count {
+            let key = &keys[number * key_words..][..key_words];
+            run::with_row(self.output, key, None, &mut self.world, env, |_, row| {
+                row.into_iter().for_each(&mut *each);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// See [`crate::Engine::row`].
+    pub fn row(
+        &mut self,
+        program: &Program,
+        env: &mut Environment,
+        key: &[u64],
+        out: &mut Vec<u64>,
+    ) -> Result<bool, ApplyError> {
+        let map = self.world.watches[self.output].map;
+        let mut words = core::mem::take(&mut self.world.scratch.key);
+        words.clear();
+        map_key(program, map, key, &mut words);
+        let found = run::with_row(self.output, &words, None, &mut self.world, env, |_, row| {
+            out.extend(row.into_iter().flatten());
+            row.is_some()
+        });
+        self.world.scratch.key = words;
+        found
+    }
+
+    /// Entries of a map, sorted: key words as the program has them, payload words.
+    pub fn entries(&self, program: &Program, map: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
+        let declared = &program.maps[map];
+        let mut entries = Vec::new();
+        self.world.for_each_entry(map, &mut |key, payload| {
+            let mut ordered = Vec::new();
+            if declared.ordered {
+                ordered.extend_from_slice(key);
+            } else {
+                let mut key = key;
+                for ty in &declared.key {
+                    Value::take(*ty, &mut key).put_ordered(&mut ordered);
+                }
+            }
+            entries.push((ordered, payload.to_vec()));
+        });
+        entries.sort();
+        for (key, _) in &mut entries {
+            let mut plain = Vec::new();
+            let mut words = &key[..];
+            for ty in &declared.key {
+                Value::take_ordered(*ty, &mut words).put(&mut plain);
+            }
+            *key = plain;
+        }
+        entries
+    }
+
+    /// Entries of a map; those that are zero, but kept for a watch, included.
+    pub fn len(&self, map: usize) -> u64 {
+        match &self.world.cells[map].map {
+            Map::Hash(map) => map.len() as u64,
+            Map::Ordered(map, _) => map.len() as u64,
+        }
+    }
+
+    /// Memory of a map, in bytes.
+    pub fn bytes(&self, map: usize) -> u64 {
+        self.world.cells[map].bytes()
+    }
+
+    /// How often a map began to grow into a larger table.
+    pub fn growths(&self, map: usize) -> u64 {
+        match &self.world.cells[map].map {
+            Map::Hash(map) => map.growths(),
+            Map::Ordered(..) => 0,
+        }
+    }
+
+    /// Memory of everything that grows, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.world.bytes()
+    }
+
+    /// Memory for so many entries of a map, touched now.
+    pub fn reserve(&mut self, map: usize, entries: usize) {
+        match &mut self.world.cells[map].map {
+            Map::Hash(map) => map.reserve(entries),
+            Map::Ordered(map, _) => map.reserve(entries),
+        }
+        for watch in &mut self.world.watches {
+            if watch.map == map {
+                watch.log.reserve(entries);
+            }
+        }
+    }
+
+    /// Panics unless all invariants of all maps hold.
+    pub fn check(&self) {
+        self.world.check();
+        for watch in &self.inner {
+            assert_eq!(self.world.watches[*watch].log.live(), 0);
+        }
+    }
+}
+
+impl Trigger {
+    #[inline(always)]
+    fn run(
+        &mut self,
+        row: &[u64],
+        weight: i64,
+        world: &mut World,
+        env: &mut Environment,
+    ) -> Result<(), ApplyError> {
+        let row = &row[..self.row_words];
+        self.registers.words_mut(0, self.row_words).copy_from_slice(row);
+        self.registers.set(self.row_words as u16, weight as u64);
+        run::run(&self.code, &mut self.registers, world, env)
+    }
+}
+
+/// A group whose row is another one than before.
+struct RowChange<'a> {
+    key: &'a [u64],
+    old: Option<&'a [u64]>,
+    new: Option<&'a [u64]>,
+}
+
+/// What is done with one.
+type Each<'a> =
+    dyn FnMut(&mut World, &mut Environment, RowChange<'_>) -> Result<(), ApplyError> + 'a;
+
+/// Calls `each` for every noted group whose row has changed.
+fn for_each_change(
+    watch: usize,
+    world: &mut World,
+    env: &mut Environment,
+    each: &mut Each<'_>,
+) -> Result<(), ApplyError> {
+    let mut record = core::mem::take(&mut world.scratch.key);
+    let mut old = core::mem::take(&mut world.scratch.row);
+    let mut new = Vec::new();
+    let mut plain = Vec::new();
+    let count = world.watches[watch].log.live();
+    let cell = &world.cells[world.watches[watch].map];
+    let (key_words, eager) = (cell.key_words, world.watches[watch].eager);
+    let mut result = Ok(());
+    for number in 0..count {
+        record.clear();
+        record.extend_from_slice(world.watches[watch].log.piece(number));
+        let (key, before) = record.split_at(key_words);
+        old.clear();
+        let existed = if eager {
+            old.extend_from_slice(&before[1..]);
+            Ok(before[0] == 1)
+        } else {
+            run::with_row(watch, key, Some(before), world, env, |_, row| copy(row, &mut old))
+        };
+        let exists = run::with_row(watch, key, None, world, env, |_, row| copy(row, &mut new));
+        result = match (existed, exists) {
+            (Ok(existed), Ok(exists)) => {
+                if existed == exists && (!exists || old == new) {
+                    continue;
+                }
+                let row = world.watches[watch].row.as_ref().expect("put back");
+                plain.clear();
+                plain.extend_from_slice(row.registers.words(0, key_words));
+                let change = RowChange {
+                    key: &plain,
+                    old: existed.then_some(&old[..]),
+                    new: exists.then_some(&new[..]),
+                };
+                each(world, env, change)
+            }
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        };
+        if result.is_err() {
+            break;
+        }
+    }
+    (world.scratch.key, world.scratch.row) = (record, old);
+    result
+}
+
+fn copy(row: Option<&[u64]>, to: &mut Vec<u64>) -> bool {
+    to.clear();
+    to.extend(row.into_iter().flatten());
+    row.is_some()
+}
+
+/// A key as its map has it.
+fn map_key(program: &Program, map: usize, mut key: &[u64], out: &mut Vec<u64>) {
+    let declared = &program.maps[map];
+    for ty in &declared.key {
+        let value = Value::take(*ty, &mut key);
+        match (declared.ordered, *ty) {
+            (true, _) => value.put_ordered(out),
+            (false, Type::Float) => {
+                if let Value::Float(value) = value {
+                    out.push(crate::scalar::key_float(value).to_bits());
+                }
+            }
+            (false, _) => value.put(out),
+        }
+    }
+}

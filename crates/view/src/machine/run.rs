@@ -1,0 +1,530 @@
+//! Runs [`Code`].
+
+use alloc::vec::Vec;
+
+use super::code::{Code, Limit, Op, Registers, Site};
+use super::world::{Map, Row, World, load, load_zero};
+use crate::calendar::{date_of, date_part};
+use crate::error::{ApplyError, EvalError};
+use crate::eval::{compare_text, substring_of};
+use crate::maps::ordered::OrderedPosition;
+use crate::maps::shape::is_zero;
+use crate::maps::sliced::SlicePosition;
+use crate::program::{BinaryOp, CompareOp, NULL_FLOAT_BITS, NULL_INT, NULL_WIDE, Type};
+use crate::scalar::{
+    binary, compare, float_limit, float_to_int, float_to_sum, float_to_wide, int_to_float,
+    int_to_wide, key_float, negate, not, rescale, rescale_int, sum_to_float, wide_to_float,
+    wide_to_int,
+};
+use crate::value::{Environment, halves, order_float, order_int, wide};
+
+/// Words of a sorted map's key, at most: bounds of ranges are made on the stack.
+pub const ORDERED_KEY_WORDS_MAX: usize = 8;
+
+/// Runs code to its end.
+///
+/// Errors: what has been changed until then is in the journal.
+pub fn run(
+    code: &Code,
+    registers: &mut Registers,
+    world: &mut World,
+    env: &mut Environment,
+) -> Result<(), ApplyError> {
+    let mut at = 0;
+    loop {
+        let op = code.ops[at];
+        at += 1;
+        match op {
+            Op::AddInt { d, a, b } => {
+                let value = binary(BinaryOp::Add, registers.int(a), registers.int(b))?;
+                registers.set(d, value as u64);
+            }
+            Op::SubInt { d, a, b } => {
+                let value = binary(BinaryOp::Sub, registers.int(a), registers.int(b))?;
+                registers.set(d, value as u64);
+            }
+            Op::MulInt { d, a, b } => {
+                let value = binary(BinaryOp::Mul, registers.int(a), registers.int(b))?;
+                registers.set(d, value as u64);
+            }
+            Op::UnlessWithin { first, end, to } => {
+                let ranges = &code.ranges[usize::from(first)..usize::from(end)];
+                let within = |range: &super::code::Range| {
+                    registers.int(range.a).wrapping_sub(range.low) as u64 <= range.span
+                };
+                if !ranges.iter().all(within) {
+                    at = to as usize;
+                }
+            }
+            Op::UnlessInt { op, a, b, to } => {
+                if compare(op, registers.int(a), registers.int(b)) != 1 {
+                    at = to as usize;
+                }
+            }
+            Op::UnlessCompare { op, ty, a, b, to } => {
+                if compare_values(op, ty, registers, a, b) != 1 {
+                    at = to as usize;
+                }
+            }
+            Op::Unless { a, to } => {
+                if matches!(registers.int(a), 0 | NULL_INT) {
+                    at = to as usize;
+                }
+            }
+            Op::Jump { to } => at = to as usize,
+            Op::UnlessNull { ty, a, to } => {
+                if !is_null(ty, registers, a) {
+                    at = to as usize;
+                }
+            }
+            Op::And { d, a, to } => match registers.int(a) {
+                NULL_INT => registers.set(d, NULL_INT as u64),
+                0 => {
+                    registers.set(d, 0);
+                    at = to as usize;
+                }
+                _ => {}
+            },
+            Op::Or { d, a, to } => match registers.int(a) {
+                NULL_INT => registers.set(d, NULL_INT as u64),
+                0 => {}
+                _ => {
+                    registers.set(d, 1);
+                    at = to as usize;
+                }
+            },
+            Op::Move { d, a } => registers.set(d, registers.get(a)),
+            Op::MoveWide { d, a } => {
+                let (low, high) = (registers.get(a), registers.get(a + 1));
+                registers.set(d, low);
+                registers.set(d + 1, high);
+            }
+            Op::OrZero { d } => {
+                if registers.int(d) == NULL_INT {
+                    registers.set(d, 0);
+                }
+            }
+            Op::Order { ty: Type::Int, d } => registers.set(d, order_int(registers.get(d))),
+            Op::Get { site } => {
+                let site = &code.sites[usize::from(site)];
+                let key = registers.words(site.key, site.key_words);
+                match world.cells[usize::from(site.map)].payload(key) {
+                    Some(payload) => load(&site.outs, payload, registers),
+                    None => load_zero(&site.outs, registers),
+                }
+            }
+            Op::Start { site } => start(&code.sites[usize::from(site)], registers, world),
+            Op::Next { site, to } => {
+                if !next(&code.sites[usize::from(site)], registers, world) {
+                    at = to as usize;
+                }
+            }
+            Op::RangeSum { site } => range_sum(&code.sites[usize::from(site)], registers, world),
+            Op::Edge { site } => edge(&code.sites[usize::from(site)], registers, world),
+            Op::Search { site } => search(&code.sites[usize::from(site)], registers, world),
+            Op::Add { site } => {
+                let site = &code.sites[usize::from(site)];
+                let map = usize::from(site.map);
+                if world.is_eager(map) {
+                    note_rows(site, registers, world, env)?;
+                }
+                let words = world.cells[map].sums.words();
+                let key = registers.words(site.key, site.key_words);
+                world.add(map, key, registers.words(site.value, words), site.journal)?;
+            }
+            Op::Clear { map } => clear(usize::from(map), world, env)?,
+            Op::Halt => return Ok(()),
+            other => scalar(other, code, registers, env)?,
+        }
+    }
+}
+
+/// Operations on registers alone that are less frequent.
+fn scalar(
+    op: Op,
+    code: &Code,
+    registers: &mut Registers,
+    env: &mut Environment,
+) -> Result<(), EvalError> {
+    match op {
+        Op::Binary { op, ty, d, a, b } => match ty {
+            Type::Int => set_int(registers, d, binary(op, registers.int(a), registers.int(b))?),
+            Type::Float => {
+                set_float(registers, d, binary(op, float(registers, a), float(registers, b))?)
+            }
+            Type::Wide => {
+                set_wide(registers, d, binary(op, wide_at(registers, a), wide_at(registers, b))?)
+            }
+        },
+        Op::Neg { ty, d, a } => match ty {
+            Type::Int => set_int(registers, d, negate(registers.int(a))?),
+            Type::Float => set_float(registers, d, negate(float(registers, a))?),
+            Type::Wide => set_wide(registers, d, negate(wide_at(registers, a))?),
+        },
+        Op::Compare { op, ty, d, a, b } => {
+            set_int(registers, d, compare_values(op, ty, registers, a, b));
+        }
+        Op::CompareText { op, d, a, b } => {
+            set_int(registers, d, compare_text(op, registers.int(a), registers.int(b), env));
+        }
+        Op::Not { d, a } => set_int(registers, d, not(registers.int(a))),
+        Op::IsNull { ty, d, a } => {
+            set_int(registers, d, i64::from(is_null(ty, registers, a)));
+        }
+        Op::Cast { from, to, d, a } => cast(from, to, registers, d, a)?,
+        Op::Rescale { ty: Type::Wide, by, d, a } => {
+            set_wide(registers, d, rescale(by, wide_at(registers, a))?);
+        }
+        Op::Rescale { by, d, a, .. } => set_int(registers, d, rescale_int(by, registers.int(a))?),
+        Op::DatePart { part, d, a } => set_int(registers, d, date_part(part, registers.int(a))?),
+        Op::DateOf { d, a } => set_int(registers, d, date_of(registers.int(a))),
+        Op::Like { like, d, a } => {
+            let like = &code.likes[usize::from(like)];
+            let value = registers.int(a);
+            set_int(
+                registers,
+                d,
+                match value {
+                    NULL_INT => NULL_INT,
+                    value => {
+                        i64::from(like.pattern.matches(env.dictionary.text(value)) != like.negated)
+                    }
+                },
+            );
+        }
+        Op::Substring { substring, d, a } => {
+            let (start, length) = code.substrings[usize::from(substring)];
+            set_int(registers, d, substring_of(registers.int(a), start, length, env));
+        }
+        Op::Call { call, d, a } => {
+            let called = code.calls[usize::from(call)];
+            let mut result = [0; 2];
+            let args = registers.words(a, called.arg_words);
+            (env.functions[usize::from(called.function)].call)(args, &mut result)?;
+            registers
+                .words_mut(d, called.result_words)
+                .copy_from_slice(&result[..called.result_words]);
+        }
+        Op::OrZeroWide { d } => {
+            if wide_at(registers, d) == NULL_WIDE {
+                set_wide(registers, d, 0);
+            }
+        }
+        Op::ToSum { d, a } => set_wide(registers, d, float_to_sum(float(registers, a))?),
+        Op::FromSum { d, a } => set_float(registers, d, sum_to_float(wide_at(registers, a))),
+        Op::Accumulate { ty: Type::Wide, d, a } => {
+            let sum = wide_at(registers, d).checked_add(wide_at(registers, a));
+            set_wide(registers, d, sum.filter(|sum| *sum != NULL_WIDE).ok_or(EvalError::Overflow)?);
+        }
+        Op::Accumulate { d, a, .. } => {
+            let sum = registers.int(d).checked_add(registers.int(a));
+            set_int(registers, d, sum.filter(|sum| *sum != NULL_INT).ok_or(EvalError::Overflow)?);
+        }
+        Op::KeyFloat { d } => set_float(registers, d, key_float(float(registers, d))),
+        Op::Order { ty, d } => match ty {
+            Type::Int => registers.set(d, order_int(registers.get(d))),
+            Type::Float => registers.set(d, order_float(registers.get(d))),
+            Type::Wide => {
+                let (low, high) = (registers.get(d), registers.get(d + 1));
+                registers.set(d, order_int(high));
+                registers.set(d + 1, low);
+            }
+        },
+        other => unreachable!("{other:?} is run by its caller"),
+    }
+    Ok(())
+}
+
+fn float(registers: &Registers, a: u16) -> f64 {
+    f64::from_bits(registers.get(a))
+}
+
+fn wide_at(registers: &Registers, a: u16) -> i128 {
+    wide(registers.get(a), registers.get(a + 1))
+}
+
+fn set_int(registers: &mut Registers, d: u16, value: i64) {
+    registers.set(d, value as u64);
+}
+
+fn set_float(registers: &mut Registers, d: u16, value: f64) {
+    registers.set(d, value.to_bits());
+}
+
+fn set_wide(registers: &mut Registers, d: u16, value: i128) {
+    let [low, high] = halves(value);
+    registers.set(d, low);
+    registers.set(d + 1, high);
+}
+
+fn compare_values(op: CompareOp, ty: Type, registers: &Registers, a: u16, b: u16) -> i64 {
+    match ty {
+        Type::Int => compare(op, registers.int(a), registers.int(b)),
+        Type::Float => compare(op, float(registers, a), float(registers, b)),
+        Type::Wide => compare(op, wide_at(registers, a), wide_at(registers, b)),
+    }
+}
+
+fn is_null(ty: Type, registers: &Registers, a: u16) -> bool {
+    match ty {
+        Type::Int => registers.int(a) == NULL_INT,
+        Type::Float => registers.get(a) == NULL_FLOAT_BITS,
+        Type::Wide => wide_at(registers, a) == NULL_WIDE,
+    }
+}
+
+fn cast(from: Type, to: Type, registers: &mut Registers, d: u16, a: u16) -> Result<(), EvalError> {
+    match (from, to) {
+        (Type::Int, Type::Wide) => set_wide(registers, d, int_to_wide(registers.int(a))),
+        (Type::Int, Type::Float) => set_float(registers, d, int_to_float(registers.int(a))),
+        (Type::Wide, Type::Int) => set_int(registers, d, wide_to_int(wide_at(registers, a))?),
+        (Type::Wide, Type::Float) => set_float(registers, d, wide_to_float(wide_at(registers, a))),
+        (Type::Float, Type::Int) => set_int(registers, d, float_to_int(float(registers, a))?),
+        (Type::Float, Type::Wide) => set_wide(registers, d, float_to_wide(float(registers, a))?),
+        (Type::Wide, Type::Wide) => set_wide(registers, d, wide_at(registers, a)),
+        (Type::Int, Type::Int) | (Type::Float, Type::Float) => registers.set(d, registers.get(a)),
+    }
+    Ok(())
+}
+
+/// A range of a sorted map's keys.
+struct Bounds {
+    low: [u64; ORDERED_KEY_WORDS_MAX],
+    high: Option<[u64; ORDERED_KEY_WORDS_MAX]>,
+}
+
+/// Keys that begin with a prefix.
+#[inline(always)]
+fn within_prefix(prefix: &[u64]) -> Bounds {
+    let mut low = [0; ORDERED_KEY_WORDS_MAX];
+    low[..prefix.len()].copy_from_slice(prefix);
+    Bounds { low, high: after(low, prefix.len()) }
+}
+
+/// The first key behind all that begin with the first `words` words; `None` if there is none.
+#[inline(always)]
+fn after(
+    mut key: [u64; ORDERED_KEY_WORDS_MAX],
+    words: usize,
+) -> Option<[u64; ORDERED_KEY_WORDS_MAX]> {
+    for word in (0..words).rev() {
+        let (sum, carries) = key[word].overflowing_add(1);
+        key[word] = sum;
+        if !carries {
+            return Some(key);
+        }
+    }
+    None
+}
+
+/// The bounds of a range sum; `None` if nothing can lie between them.
+#[inline(always)]
+fn bounds(site: &Site, registers: &Registers) -> Option<Bounds> {
+    let mut bounds = within_prefix(registers.words(site.key, site.key_words));
+    let end = site.key_words + site.column_words;
+    let column = site.key_words..end;
+    match site.low {
+        // NULL is zero in all words: it is left out.
+        Limit::Open => bounds.low[end - 1] = 1,
+        Limit::Included(value) | Limit::Excluded(value) => {
+            let value = registers.words(value, site.column_words);
+            if is_zero(value) {
+                return None;
+            }
+            bounds.low[column.clone()].copy_from_slice(value);
+            if matches!(site.low, Limit::Excluded(_)) {
+                bounds.low = after(bounds.low, end)?;
+            }
+        }
+    }
+    if let Limit::Included(value) | Limit::Excluded(value) = site.high {
+        let value = registers.words(value, site.column_words);
+        if is_zero(value) {
+            return None;
+        }
+        let mut high = [0; ORDERED_KEY_WORDS_MAX];
+        high[..site.key_words].copy_from_slice(registers.words(site.key, site.key_words));
+        high[column].copy_from_slice(value);
+        bounds.high =
+            if matches!(site.high, Limit::Included(_)) { after(high, end) } else { Some(high) };
+    }
+    Some(bounds)
+}
+
+fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
+    let cell = &world.cells[usize::from(site.map)];
+    let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
+    let sum = &mut world.scratch.sum;
+    sum.clear();
+    sum.resize(cell.sums.words(), 0);
+    if let Some(bounds) = bounds(site, registers) {
+        tree.range_sum(&bounds.low, bounds.high.as_ref().map(|high| &high[..]), sum);
+    }
+    load(&site.outs, sum, registers);
+}
+
+fn edge(site: &Site, registers: &mut Registers, world: &World) {
+    let cell = &world.cells[usize::from(site.map)];
+    let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
+    let mut bounds = within_prefix(registers.words(site.key, site.key_words));
+    let end = site.key_words + site.column_words;
+    if site.skip_null {
+        bounds.low[end - 1] = 1;
+    }
+    let high = bounds.high.as_ref().map(|high| &high[..]);
+    let low = &bounds.low[..cell.key_words];
+    let found = if site.backwards {
+        tree.last_below(high).filter(|key| *key >= low)
+    } else {
+        let first = tree.step(&mut tree.start(low)).map(|(key, _)| key);
+        first.filter(|key| high.is_none_or(|high| *key < &high[..cell.key_words]))
+    };
+    match found {
+        Some(key) => load(&site.keys, key, registers),
+        None => load_zero(&site.keys, registers),
+    }
+}
+
+fn search(site: &Site, registers: &mut Registers, world: &World) {
+    let cell = &world.cells[usize::from(site.map)];
+    let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
+    let bounds = within_prefix(registers.words(site.key, site.key_words));
+    let high = bounds.high.as_ref().map(|high| &high[..]);
+    let limit = match site.limit_type {
+        _ if is_null(site.limit_type, registers, site.value) => None,
+        Type::Int => Some(i128::from(registers.int(site.value))),
+        Type::Wide => Some(wide_at(registers, site.value)),
+        Type::Float => Some(float_limit(float(registers, site.value))),
+    };
+    let component = usize::from(site.component);
+    let found =
+        limit.and_then(|limit| tree.search(&bounds.low, high, component, limit, site.backwards));
+    match found {
+        Some(key) => load(&site.keys, key, registers),
+        None => load_zero(&site.keys, registers),
+    }
+}
+
+/// Begins a loop over entries.
+fn start(site: &Site, registers: &mut Registers, world: &World) {
+    let cell = &world.cells[usize::from(site.map)];
+    let given = registers.words(site.key, site.key_words);
+    let position = match (&cell.map, site.slice) {
+        (Map::Hash(map), Some(slice)) => map.start(usize::from(slice), given).words(),
+        (Map::Hash(_), None) => [0, 0],
+        (Map::Ordered(tree, _), _) => tree.start(&within_prefix(given).low).words(),
+    };
+    registers.words_mut(site.position, 2).copy_from_slice(&position);
+}
+
+/// Loads the next entry; false if there is none.
+#[inline]
+fn next(site: &Site, registers: &mut Registers, world: &World) -> bool {
+    let cell = &world.cells[usize::from(site.map)];
+    let words = [registers.get(site.position), registers.get(site.position + 1)];
+    loop {
+        let (key, payload, words) = match (&cell.map, site.slice) {
+            (Map::Hash(map), Some(_)) => {
+                let mut position = SlicePosition::of(words);
+                let Some((key, value)) = map.step(&mut position) else { return false };
+                (key, value, position.words())
+            }
+            (Map::Hash(map), None) => {
+                let Some((position, key, value)) = map.next(words[0] as usize) else {
+                    return false;
+                };
+                (key, value, [position as u64, 0])
+            }
+            (Map::Ordered(tree, _), _) => {
+                let mut position = OrderedPosition::of(words);
+                let Some((key, payload)) = tree.step(&mut position) else { return false };
+                if key[..site.key_words] != *registers.words(site.key, site.key_words) {
+                    return false;
+                }
+                (key, payload, position.words())
+            }
+        };
+        registers.words_mut(site.position, 2).copy_from_slice(&words);
+        // Zero: kept for a watch, or a map without a key.
+        if is_zero(&payload[..cell.sums.words()]) {
+            return next(site, registers, world);
+        }
+        load(&site.keys, key, registers);
+        load(&site.outs, payload, registers);
+        return true;
+    }
+}
+
+/// Rows of a group before it changes, for watches whose rows depend on other maps as well.
+#[cold]
+fn note_rows(
+    site: &Site,
+    registers: &Registers,
+    world: &mut World,
+    env: &mut Environment,
+) -> Result<(), ApplyError> {
+    let map = usize::from(site.map);
+    let words = world.cells[map].sums.words();
+    if is_zero(registers.words(site.value, words)) {
+        return Ok(());
+    }
+    note_rows_of(map, registers.words(site.key, site.key_words), world, env)
+}
+
+fn note_rows_of(
+    map: usize,
+    key: &[u64],
+    world: &mut World,
+    env: &mut Environment,
+) -> Result<(), ApplyError> {
+    for watch in world.eager_watches(map, key) {
+        let row = with_row(watch, key, None, world, env, |world, row| {
+            world.log_row(watch, key, row);
+        });
+        row?;
+    }
+    Ok(())
+}
+
+/// Computes the row of a group, with the payload as given or as it is, and hands it to `then`.
+pub fn with_row<T>(
+    watch: usize,
+    key: &[u64],
+    payload: Option<&[u64]>,
+    world: &mut World,
+    env: &mut Environment,
+    then: impl FnOnce(&mut World, Option<&[u64]>) -> T,
+) -> Result<T, ApplyError> {
+    let mut row = world.watches[watch].row.take().expect("rows do not need themselves");
+    let Row { code, registers } = &mut *row;
+    load(&code.keys, key, registers);
+    match payload.or_else(|| world.cells[world.watches[watch].map].payload(key)) {
+        Some(payload) => load(&code.payload, payload, registers),
+        None => load_zero(&code.payload, registers),
+    }
+    let result = run(&code.code, registers, world, env).map(|()| {
+        let exists = registers.get(code.exists) == 1;
+        then(world, exists.then(|| registers.words(code.row, code.row_words)))
+    });
+    world.watches[watch].row = Some(row);
+    result
+}
+
+/// Zeroes all entries of a map, each with the journal and the watches.
+fn clear(map: usize, world: &mut World, env: &mut Environment) -> Result<(), ApplyError> {
+    let mut entries: Vec<(Vec<u64>, Vec<u64>)> = Vec::new();
+    let sums = world.cells[map].sums.clone();
+    world.for_each_entry(map, &mut |key, payload| {
+        let mut delta = payload.to_vec();
+        delta.fill(0);
+        sums.deduct(&mut delta, payload);
+        entries.push((key.to_vec(), delta));
+    });
+    for (key, delta) in entries {
+        if world.is_eager(map) {
+            note_rows_of(map, &key, world, env)?;
+        }
+        world.add(map, &key, &delta, true)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,443 @@
+//! Maps, who is told of their changes, and what takes an event back.
+//!
+//! A *watch* is a derived relation's interest in its map. The first change of an entry since the
+//! watch was last served is noted with the entry as it was; a stamp behind the payload says that it
+//! has been noted, so that noticing costs one comparison. An entry that becomes zero stays, with its
+//! stamps, until all watches have been served.
+//!
+//! The *journal* holds what entries were before the event's changes.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::code::{Out, OutKind, Registers};
+use super::compile::RowCode;
+use crate::error::EvalError;
+use crate::maps::any::{HashMap, OrderedMap};
+use crate::maps::shape::{Wide, is_zero};
+use crate::maps::slab::Slab;
+use crate::maps::sums::Sums;
+use crate::maps::table::Table;
+use crate::program::MapDecl;
+use crate::scalar::sum_to_float;
+use crate::value::{halves, order_int, unorder_float, wide};
+
+/// State of all maps.
+pub struct World {
+    pub cells: Vec<Cell>,
+    pub watches: Vec<Watch>,
+    journal: Vec<u64>,
+    /// Memory of small things: a key, a payload, a row.
+    pub scratch: Scratch,
+}
+
+/// A map.
+pub struct Cell {
+    pub map: Map,
+    pub sums: Sums,
+    pub key_words: usize,
+    /// Indices of watches, in the order of their stamps.
+    pub watches: Vec<usize>,
+    /// Some watch must compute the old row at once.
+    eager: bool,
+}
+
+/// Its structure.
+pub enum Map {
+    /// Without order; stamps lie behind the payloads.
+    Hash(HashMap),
+    /// Sorted; stamps lie in a table of their own, by key.
+    Ordered(OrderedMap, Option<Table<Wide>>),
+}
+
+/// A derived relation's interest in its map.
+pub struct Watch {
+    pub relation: usize,
+    pub map: usize,
+    /// Number of this watch among those of its map.
+    stamp: usize,
+    /// Stamp of entries that have been noted since the watch was last served.
+    epoch: u64,
+    /// Per noted entry: key, then the old payload, or if `eager` 1 and the old row, or 0.
+    pub log: Slab,
+    /// Taken out while it runs.
+    pub row: Option<Box<Row>>,
+    /// The row depends on other maps, so the old one is computed before anything changes.
+    pub eager: bool,
+}
+
+/// The way to a group's row, with its registers.
+pub struct Row {
+    pub code: RowCode,
+    pub registers: Registers,
+}
+
+/// Buffers that are taken while they are used.
+#[derive(Default)]
+pub struct Scratch {
+    pub row: Vec<u64>,
+    pub sum: Vec<u64>,
+    pub key: Vec<u64>,
+}
+
+impl Cell {
+    pub fn new(declared: &MapDecl, watches: Vec<usize>, eager: bool) -> Self {
+        let key_words = declared.key.iter().map(|ty| ty.words()).sum();
+        let stamps = watches.len();
+        let map = if declared.ordered {
+            let touched = Table::new(Wide { key: key_words, value: stamps });
+            Map::Ordered(OrderedMap::new(declared), (stamps > 0).then_some(touched))
+        } else {
+            Map::Hash(HashMap::new(declared, stamps))
+        };
+        Cell { map, sums: Sums::new(&declared.payload), key_words, watches, eager }
+    }
+
+    /// The payload of a key, if there is an entry.
+    #[inline(always)]
+    pub fn payload(&self, key: &[u64]) -> Option<&[u64]> {
+        match &self.map {
+            Map::Hash(map) => map.get(key).map(|value| &value[..self.sums.words()]),
+            Map::Ordered(map, _) => map.get(key),
+        }
+    }
+
+    /// Stamps of a key, if there is an entry.
+    fn stamps(&self, key: &[u64]) -> Option<&[u64]> {
+        match &self.map {
+            Map::Hash(map) => map.get(key).map(|value| &value[self.sums.words()..]),
+            Map::Ordered(_, touched) => touched.as_ref().and_then(|touched| touched.get(key)),
+        }
+    }
+
+    /// Memory, in bytes.
+    pub fn bytes(&self) -> u64 {
+        match &self.map {
+            Map::Hash(map) => map.bytes(),
+            Map::Ordered(map, touched) => map.bytes() + touched.as_ref().map_or(0, Table::bytes),
+        }
+    }
+}
+
+impl Watch {
+    pub fn new(
+        relation: usize,
+        map: usize,
+        stamp: usize,
+        row: Row,
+        eager: bool,
+        key_words: usize,
+        payload_words: usize,
+    ) -> Self {
+        let rest = if eager { 1 + row.code.row_words } else { payload_words };
+        let log = Slab::new((key_words + rest).max(1));
+        Watch { relation, map, stamp, epoch: 1, log, row: Some(Box::new(row)), eager }
+    }
+
+    /// Notes an entry with its old payload, unless it has been noted.
+    #[inline(always)]
+    fn note(&mut self, key: &[u64], value: &mut [u64], payload_words: usize) {
+        let (payload, stamps) = value.split_at_mut(payload_words);
+        if stamps[self.stamp] == self.epoch {
+            return;
+        }
+        stamps[self.stamp] = self.epoch;
+        if !self.eager {
+            self.log_payload(key, payload);
+        }
+    }
+
+    fn log_payload(&mut self, key: &[u64], payload: &[u64]) {
+        let number = self.log.allocate();
+        let (log_key, rest) = self.log.piece_mut(number).split_at_mut(key.len());
+        log_key.copy_from_slice(key);
+        rest[..payload.len()].copy_from_slice(payload);
+    }
+
+    /// Everything noted has been seen to.
+    fn serve(&mut self) {
+        self.epoch += 1;
+        self.log.clear();
+    }
+}
+
+impl World {
+    /// Adds to an entry, telling the watches. `journal`: the event may still fail.
+    ///
+    /// Errors: nothing has changed in this map then.
+    #[inline(always)]
+    pub fn add(
+        &mut self,
+        map: usize,
+        key: &[u64],
+        delta: &[u64],
+        journal: bool,
+    ) -> Result<(), EvalError> {
+        let cell = &mut self.cells[map];
+        let payload_words = cell.sums.words();
+        let (sums, watches) = (&cell.sums, &mut self.watches);
+        match &mut cell.map {
+            Map::Hash(hash) => hash.change(key, |value| {
+                if is_zero(delta) {
+                    return Ok(());
+                }
+                for watch in &cell.watches {
+                    watches[*watch].note(key, value, payload_words);
+                }
+                if journal {
+                    self.journal.extend_from_slice(key);
+                    self.journal.extend_from_slice(&value[..payload_words]);
+                    self.journal.push(map as u64);
+                }
+                let added = sums.add(&mut value[..payload_words], delta);
+                if added.is_err() && journal {
+                    let words = self.journal.len() - key.len() - payload_words - 1;
+                    self.journal.truncate(words);
+                }
+                added
+            }),
+            Map::Ordered(tree, touched) => {
+                if is_zero(delta) {
+                    return Ok(());
+                }
+                if journal || touched.is_some() {
+                    let old = &mut self.scratch.sum;
+                    old.clear();
+                    match tree.get(key) {
+                        Some(payload) => old.extend_from_slice(payload),
+                        None => old.resize(payload_words, 0),
+                    }
+                    if let Some(touched) = touched {
+                        // Stamps alone: the payload's place is taken by none.
+                        let Ok(()) = touched.change(key, |stamps| {
+                            for watch in &cell.watches {
+                                let watch = &mut watches[*watch];
+                                if stamps[watch.stamp] != watch.epoch {
+                                    stamps[watch.stamp] = watch.epoch;
+                                    if !watch.eager {
+                                        watch.log_payload(key, old);
+                                    }
+                                }
+                            }
+                            Ok::<(), core::convert::Infallible>(())
+                        });
+                    }
+                    tree.add(key, delta)?;
+                    if journal {
+                        self.journal.extend_from_slice(key);
+                        self.journal.extend_from_slice(old);
+                        self.journal.push(map as u64);
+                    }
+                    return Ok(());
+                }
+                tree.add(key, delta)
+            }
+        }
+    }
+
+    /// Whether rows have to be computed before an entry of this map changes.
+    #[inline(always)]
+    pub fn is_eager(&self, map: usize) -> bool {
+        self.cells[map].eager
+    }
+
+    /// Watches that must compute the old row of a key before it changes.
+    pub fn eager_watches(&self, map: usize, key: &[u64]) -> Vec<usize> {
+        let cell = &self.cells[map];
+        let stamps = cell.stamps(key);
+        let waits = |watch: &usize| {
+            let watch = &self.watches[*watch];
+            watch.eager && stamps.is_none_or(|stamps| stamps[watch.stamp] != watch.epoch)
+        };
+        cell.watches.iter().copied().filter(waits).collect()
+    }
+
+    /// Takes back all changes since the journal was emptied.
+    pub fn undo(&mut self) {
+        while let Some(map) = self.journal.pop() {
+            let map = map as usize;
+            let cell = &mut self.cells[map];
+            let payload = self.journal.len() - cell.sums.words();
+            let key = payload - cell.key_words;
+            let entry = self.journal.split_off(key);
+            cell.set(&entry);
+        }
+    }
+
+    /// The event is complete.
+    #[inline(always)]
+    pub fn forget(&mut self) {
+        self.journal.clear();
+    }
+
+    /// Ends a watch's turn: noted entries that have become zero go, unless another watch waits.
+    pub fn serve(&mut self, watch: usize) {
+        let served = &self.watches[watch];
+        let (count, map) = (served.log.live(), served.map);
+        self.watches[watch].epoch += 1;
+        let cell = &mut self.cells[map];
+        let words = cell.sums.words();
+        for number in 0..count {
+            let key = &self.watches[watch].log.piece(number)[..cell.key_words];
+            let waits = |stamps: &[u64]| {
+                let mut watches = cell.watches.iter().zip(stamps);
+                watches.any(|(watch, stamp)| self.watches[*watch].epoch == *stamp)
+            };
+            match &mut cell.map {
+                Map::Hash(HashMap::Single(_)) => {}
+                Map::Hash(map) => {
+                    let is_dead =
+                        |value: &[u64]| is_zero(&value[..words]) && !waits(&value[words..]);
+                    if map.get(key).is_some_and(is_dead) {
+                        let Ok(()) = map.change(key, |value| {
+                            value.fill(0);
+                            Ok::<(), core::convert::Infallible>(())
+                        });
+                    }
+                }
+                Map::Ordered(_, Some(touched)) => {
+                    if touched.get(key).is_some_and(|stamps| !waits(stamps)) {
+                        let Ok(()) = touched.change(key, |stamps| {
+                            stamps.fill(0);
+                            Ok::<(), core::convert::Infallible>(())
+                        });
+                    }
+                }
+                Map::Ordered(_, None) => unreachable!("a watched map notes"),
+            }
+        }
+        self.watches[watch].epoch -= 1;
+        self.watches[watch].serve();
+    }
+
+    /// Memory, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let cells: u64 = self.cells.iter().map(Cell::bytes).sum();
+        cells + self.watches.iter().map(|watch| watch.log.bytes()).sum::<u64>()
+    }
+
+    /// An empty world.
+    pub fn new(cells: Vec<Cell>, watches: Vec<Watch>) -> Self {
+        World { cells, watches, journal: Vec::new(), scratch: Scratch::default() }
+    }
+
+    /// Notes the old row of a key for a watch that asked for it.
+    pub fn log_row(&mut self, watch: usize, key: &[u64], row: Option<&[u64]>) {
+        let log = &mut self.watches[watch].log;
+        let number = log.allocate();
+        let (log_key, rest) = log.piece_mut(number).split_at_mut(key.len());
+        log_key.copy_from_slice(key);
+        rest[0] = u64::from(row.is_some());
+        if let Some(row) = row {
+            rest[1..=row.len()].copy_from_slice(row);
+        }
+    }
+
+    /// Entries of a map whose payload is not zero, each with its stamps' map form of the key.
+    pub fn for_each_entry(&self, map: usize, each: &mut dyn FnMut(&[u64], &[u64])) {
+        let cell = &self.cells[map];
+        let words = cell.sums.words();
+        match &cell.map {
+            Map::Hash(hash) => {
+                let mut position = 0;
+                while let Some((next, key, value)) = hash.next(position) {
+                    position = next;
+                    if !is_zero(&value[..words]) {
+                        each(key, &value[..words]);
+                    }
+                }
+            }
+            Map::Ordered(tree, _) => {
+                let mut position = tree.start(&vec![0; cell.key_words]);
+                while let Some((key, payload)) = tree.step(&mut position) {
+                    each(key, payload);
+                }
+            }
+        }
+    }
+
+    /// Panics unless all invariants of all maps hold.
+    pub fn check(&self) {
+        assert!(self.journal.is_empty());
+        for cell in &self.cells {
+            match &cell.map {
+                Map::Hash(map) => map.check(),
+                Map::Ordered(map, touched) => {
+                    map.check();
+                    touched.iter().for_each(Table::check);
+                }
+            }
+        }
+        for watch in &self.watches {
+            assert!(watch.row.is_some());
+            for number in 0..watch.log.live() {
+                let cell = &self.cells[watch.map];
+                let key = &watch.log.piece(number)[..cell.key_words];
+                let stamps = cell.stamps(key).expect("noted entries stay");
+                assert_eq!(stamps[watch.stamp], watch.epoch);
+            }
+        }
+    }
+}
+
+impl Cell {
+    /// Sets an entry to what it was; it has been noted already by whoever watches.
+    fn set(&mut self, entry: &[u64]) {
+        let (key, old) = entry.split_at(self.key_words);
+        let words = self.sums.words();
+        match &mut self.map {
+            Map::Hash(map) => {
+                let Ok(()) = map.change(key, |value| {
+                    value[..words].copy_from_slice(old);
+                    Ok::<(), core::convert::Infallible>(())
+                });
+            }
+            Map::Ordered(map, _) => {
+                let mut delta = old.to_vec();
+                if let Some(now) = map.get(key) {
+                    self.sums.deduct(&mut delta, now);
+                }
+                map.add(key, &delta).expect("a payload that was there fits");
+            }
+        }
+    }
+}
+
+/// Puts words of an entry into registers.
+#[inline(always)]
+pub fn load(outs: &[Out], entry: &[u64], registers: &mut Registers) {
+    for out in outs {
+        let from = usize::from(out.from);
+        match out.kind {
+            OutKind::One => registers.set(out.to, entry[from]),
+            kind => load_other(kind, &entry[from..], out.to, registers),
+        }
+    }
+}
+
+fn load_other(kind: OutKind, words: &[u64], to: u16, registers: &mut Registers) {
+    use crate::program::Type;
+    match kind {
+        OutKind::One => registers.set(to, words[0]),
+        OutKind::Two => {
+            registers.set(to, words[0]);
+            registers.set(to + 1, words[1]);
+        }
+        OutKind::Sum => registers.set(to, sum_to_float(wide(words[0], words[1])).to_bits()),
+        OutKind::Ordered(Type::Int) => registers.set(to, order_int(words[0])),
+        OutKind::Ordered(Type::Float) => registers.set(to, unorder_float(words[0])),
+        OutKind::Ordered(Type::Wide) => {
+            let [low, high] = halves(wide(words[1], order_int(words[0])));
+            registers.set(to, low);
+            registers.set(to + 1, high);
+        }
+    }
+}
+
+/// Registers of an entry that is not there: sums of zero, keys that read as NULL.
+pub fn load_zero(outs: &[Out], registers: &mut Registers) {
+    for out in outs {
+        load(&[Out { from: 0, ..*out }], &[0; 2], registers);
+    }
+}

@@ -1,0 +1,123 @@
+//! Pieces of equal width with numbers that stay: entries of sliced maps, list chunks, tree nodes.
+//!
+//! Cost: everything O(1). A new segment is zeroed when the last one is full, never more.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::SEGMENT_WORDS;
+
+/// Numbered pieces of memory.
+#[derive(Debug)]
+pub struct Slab {
+    segments: Vec<Box<[u64]>>,
+    width: usize,
+    /// Logarithm of the number of pieces in a segment.
+    bits: u32,
+    /// Pieces ever given out; those behind have not been touched.
+    used: usize,
+    /// First free piece and the number behind it, plus one; in its first word stands the next.
+    free: u64,
+    live: usize,
+}
+
+impl Slab {
+    /// Pieces of `width` words.
+    pub fn new(width: usize) -> Self {
+        let pieces = (SEGMENT_WORDS / width).max(1);
+        Slab { segments: Vec::new(), width, bits: pieces.ilog2(), used: 0, free: 0, live: 0 }
+    }
+
+    /// A piece. Its words are what the last user left there.
+    pub fn allocate(&mut self) -> usize {
+        self.live += 1;
+        if let Some(free) = (self.free as usize).checked_sub(1) {
+            self.free = self.piece(free)[0];
+            return free;
+        }
+        let piece = self.used;
+        self.used += 1;
+        if piece >> self.bits == self.segments.len() {
+            self.push_segment();
+        }
+        piece
+    }
+
+    fn push_segment(&mut self) {
+        self.segments.push(vec![0; self.width << self.bits].into_boxed_slice());
+    }
+
+    /// Gives a piece back.
+    pub fn free(&mut self, piece: usize) {
+        self.live -= 1;
+        let next = self.free;
+        self.piece_mut(piece)[0] = next;
+        self.free = piece as u64 + 1;
+    }
+
+    /// Takes all pieces back; their memory stays.
+    pub fn clear(&mut self) {
+        (self.used, self.free, self.live) = (0, 0, 0);
+    }
+
+    /// Memory for so many pieces, touched now.
+    pub fn reserve(&mut self, pieces: usize) {
+        while self.segments.len() << self.bits < pieces {
+            self.push_segment();
+            let last = self.segments.len() - 1;
+            touch(&mut self.segments[last]);
+        }
+    }
+
+    /// The words of a piece.
+    #[inline(always)]
+    pub fn piece(&self, piece: usize) -> &[u64] {
+        let at = (piece & ((1 << self.bits) - 1)) * self.width;
+        &self.segments[piece >> self.bits][at..at + self.width]
+    }
+
+    /// The same, to be written.
+    #[inline(always)]
+    pub fn piece_mut(&mut self, piece: usize) -> &mut [u64] {
+        let at = (piece & ((1 << self.bits) - 1)) * self.width;
+        &mut self.segments[piece >> self.bits][at..at + self.width]
+    }
+
+    /// Copies words of one piece into another one.
+    pub fn copy(&mut self, from: (usize, usize), to: (usize, usize), words: usize) {
+        for word in 0..words {
+            self.piece_mut(to.0)[to.1 + word] = self.piece(from.0)[from.1 + word];
+        }
+    }
+
+    /// Pieces in use.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Memory, in bytes.
+    pub fn bytes(&self) -> u64 {
+        (self.segments.len() * (self.width << self.bits) * 8 + self.segments.capacity() * 16) as u64
+    }
+
+    /// Panics unless free and live pieces add up.
+    pub fn check(&self) {
+        let mut free = 0;
+        let mut next = self.free;
+        while let Some(piece) = (next as usize).checked_sub(1) {
+            free += 1;
+            next = self.piece(piece)[0];
+        }
+        assert_eq!(self.live + free, self.used);
+        assert!(self.used <= self.segments.len() << self.bits);
+    }
+}
+
+/// Makes the kernel give the pages now: it counts them out zeroed, at the first write.
+pub fn touch(words: &mut [u64]) {
+    const PAGE_WORDS: usize = 512;
+    for word in words.iter_mut().step_by(PAGE_WORDS) {
+        *core::hint::black_box(word) = 0;
+    }
+}

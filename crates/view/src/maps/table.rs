@@ -1,0 +1,538 @@
+//! Hash table whose changes are bounded however large it is.
+//!
+//! Linear probing; the home of a key is given by the upper bits of its hash, so that doubling the
+//! table keeps the order of homes. A full table is moved into one of twice the size from the front
+//! to the back, [`MOVES`] slots per insert and on to the end of the cluster: keys whose home has been
+//! passed are in the new table, all others in the old one, and no lookup needs both. Slots of the
+//! old table that were passed are zero again and become memory of the new one.
+//!
+//! Words: a *slot* has the words of a key and of a value; it is empty if the value is zero in all
+//! words, so values that are zero cannot be stored. A *cluster* is a run of slots that are not empty.
+//!
+//! Invariants, all checked by [`Table::check`]:
+//! 1. Between a key's home and its slot no slot is empty.
+//! 2. Homes in the old table are not before the cursor, and the slot before the cursor is empty.
+//! 3. `len` counts the slots that are not empty.
+//!
+//! Cost: one cluster for lookups; [`MOVES`] + two clusters and at most two fresh segments (32 KiB)
+//! for an insert. Clusters are O(log n) long for keys not chosen to collide: at most 11 of 16 slots
+//! are taken when a move begins, and 12 of 16 before it ends.
+//! Source: the order-preserving move is linear hashing [litwin1980] by slots instead of pages.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::SEGMENT_WORDS;
+use super::shape::{Shape, is_zero, same};
+use super::slab::touch;
+
+/// Slots of the old table that one insert moves.
+pub const MOVES: usize = 16;
+/// Slots of the smallest table, as logarithm.
+const BITS_MIN: u32 = 3;
+
+/// A hash table.
+#[derive(Debug)]
+pub struct Table<S> {
+    shape: S,
+    current: Slots,
+    /// What is being moved; empty otherwise.
+    old: Slots,
+    /// Homes of the old table before this one have moved; `usize::MAX` if nothing is being moved.
+    cursor: usize,
+    len: usize,
+    /// Segments for tables to come, zeroed.
+    spare: Vec<Box<[u64]>>,
+    growths: u64,
+    work: Work,
+}
+
+/// What changes have cost, counted: it does not depend on the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// Slots looked at by the last change.
+    pub probes: usize,
+    /// Slots moved by the last change.
+    pub moved: usize,
+    /// Segments allocated by the last change.
+    pub segments: usize,
+}
+
+/// An array of slots in segments; those behind the last segment are empty.
+#[derive(Debug, Default)]
+struct Slots {
+    segments: Vec<Box<[u64]>>,
+    /// Logarithm of the number of homes.
+    bits: u32,
+    /// Logarithm of the slots in a segment.
+    segment_bits: u32,
+}
+
+impl Slots {
+    fn new(bits: u32, entry_words: usize) -> Self {
+        let segment_bits = (SEGMENT_WORDS / entry_words).max(1).ilog2().min(bits);
+        // One more for clusters that reach beyond the last home.
+        let segments = Vec::with_capacity((1 << (bits - segment_bits)) + 1);
+        Slots { segments, bits, segment_bits }
+    }
+
+    #[inline(always)]
+    fn home(&self, hash: u64) -> usize {
+        (hash >> (64 - self.bits)) as usize
+    }
+
+    /// Words of a slot; `None` behind the last segment.
+    #[inline(always)]
+    fn slot(&self, slot: usize, words: usize) -> Option<&[u64]> {
+        let segment = self.segments.get(slot >> self.segment_bits)?;
+        let at = (slot & ((1 << self.segment_bits) - 1)) * words;
+        Some(&segment[at..at + words])
+    }
+
+    #[inline(always)]
+    fn slot_mut(&mut self, slot: usize, words: usize) -> &mut [u64] {
+        let segment = &mut self.segments[slot >> self.segment_bits];
+        let at = (slot & ((1 << self.segment_bits) - 1)) * words;
+        &mut segment[at..at + words]
+    }
+
+    /// Number of slots, as far as there are segments.
+    fn count(&self) -> usize {
+        self.segments.len() << self.segment_bits
+    }
+
+    fn segment_words(&self, entry_words: usize) -> usize {
+        entry_words << self.segment_bits
+    }
+}
+
+/// Mixes the words of a key. Not secret: whoever chooses keys can make them collide.
+#[inline(always)]
+pub fn hash(key: &[u64]) -> u64 {
+    const FACTOR: u128 = 0xa076_1d64_78bd_642f;
+    let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
+    for word in key {
+        let product = u128::from(hash ^ word) * FACTOR;
+        hash = (product as u64) ^ (product >> 64) as u64;
+    }
+    hash
+}
+
+impl<S: Shape> Table<S> {
+    /// An empty table. Takes memory with the first entry.
+    pub fn new(shape: S) -> Self {
+        Table {
+            shape,
+            current: Slots::new(BITS_MIN, shape.entry()),
+            old: Slots::default(),
+            cursor: usize::MAX,
+            len: 0,
+            spare: Vec::new(),
+            growths: 0,
+            work: Work::default(),
+        }
+    }
+
+    /// Whether keys of this hash are in the old table.
+    #[inline(always)]
+    fn is_old(&self, hash: u64) -> bool {
+        self.cursor != usize::MAX && self.old.home(hash) >= self.cursor
+    }
+
+    /// The value of a key, if there is an entry.
+    #[inline(always)]
+    pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
+        let key = &key[..self.shape.key()];
+        let hash = hash(key);
+        let slots = if self.is_old(hash) { &self.old } else { &self.current };
+        let mut at = slots.home(hash);
+        loop {
+            let slot = slots.slot(at, self.shape.entry())?;
+            let (slot_key, value) = slot.split_at(self.shape.key());
+            if is_zero(value) {
+                return None;
+            }
+            if same(slot_key, key, self.shape.key()) {
+                return Some(value);
+            }
+            at += 1;
+        }
+    }
+
+    /// Lets `f` change the value of a key, zero if there is no entry. There is none afterwards if the
+    /// value is zero.
+    ///
+    /// Errors: those of `f`, which must have left the value as it was.
+    #[inline(always)]
+    pub fn change<R, E>(
+        &mut self,
+        key: &[u64],
+        f: impl FnOnce(&mut [u64]) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let key = &key[..self.shape.key()];
+        let words = self.shape.entry();
+        let hash = hash(key);
+        let is_old = self.is_old(hash);
+        let slots = if is_old { &mut self.old } else { &mut self.current };
+        let home = slots.home(hash);
+        let mut at = home;
+        loop {
+            if at >> slots.segment_bits >= slots.segments.len() {
+                self.work = Work::default();
+                self.grow_to(is_old, at);
+                // Borrowed anew: the lists of segments may have moved.
+                return self.change_at(key, is_old, home, at, f);
+            }
+            let slot = slots.slot_mut(at, words);
+            let (slot_key, value) = slot.split_at_mut(self.shape.key());
+            if is_zero(value) {
+                self.work = Work::default();
+                return self.change_at(key, is_old, home, at, f);
+            }
+            if same(slot_key, key, self.shape.key()) {
+                let result = f(value);
+                if is_zero(value) {
+                    self.work = Work { probes: at - home + 1, ..Work::default() };
+                    self.remove_at(is_old, at);
+                }
+                return result;
+            }
+            at += 1;
+        }
+    }
+
+    /// [`Table::change`] of a key without an entry, whose place is the empty slot `at`.
+    fn change_at<R, E>(
+        &mut self,
+        key: &[u64],
+        is_old: bool,
+        home: usize,
+        at: usize,
+        f: impl FnOnce(&mut [u64]) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.work.probes = at - home + 1;
+        let slots = if is_old { &mut self.old } else { &mut self.current };
+        let slot = slots.slot_mut(at, self.shape.entry());
+        let (slot_key, value) = slot.split_at_mut(self.shape.key());
+        let result = f(value);
+        if is_zero(value) {
+            return result;
+        }
+        slot_key.copy_from_slice(key);
+        self.len += 1;
+        if self.cursor != usize::MAX {
+            self.advance();
+        } else if self.len >= (11 << self.current.bits) / 16 {
+            self.start_growing();
+        }
+        result
+    }
+
+    /// Takes an entry out of its cluster: later ones that may move up do.
+    fn remove_at(&mut self, is_old: bool, at: usize) {
+        self.len -= 1;
+        let (words, key_words) = (self.shape.entry(), self.shape.key());
+        let slots = if is_old { &mut self.old } else { &mut self.current };
+        let mut hole = at;
+        let mut next = at + 1;
+        while let Some(slot) = slots.slot(next, words).filter(|slot| !is_zero(&slot[key_words..])) {
+            if slots.home(hash(&slot[..key_words])) <= hole {
+                for word in 0..words {
+                    let moved = slots.slot(next, words).expect("looked at above")[word];
+                    slots.slot_mut(hole, words)[word] = moved;
+                }
+                hole = next;
+            }
+            next += 1;
+        }
+        self.work.probes += next - at;
+        slots.slot_mut(hole, words).fill(0);
+    }
+
+    /// Segments up to that of a slot.
+    #[cold]
+    fn grow_to(&mut self, is_old: bool, at: usize) {
+        let slots = if is_old { &mut self.old } else { &mut self.current };
+        let segment_words = slots.segment_words(self.shape.entry());
+        while at >> slots.segment_bits >= slots.segments.len() {
+            let spare = self.spare.pop_if(|spare| spare.len() == segment_words);
+            slots.segments.push(spare.unwrap_or_else(|| {
+                self.work.segments += 1;
+                vec![0; segment_words].into_boxed_slice()
+            }));
+        }
+    }
+
+    /// The next table, without its segments: they come as the cursor does.
+    #[cold]
+    fn start_growing(&mut self) {
+        let next = Slots::new(self.current.bits + 1, self.shape.entry());
+        self.old = core::mem::replace(&mut self.current, next);
+        self.cursor = 0;
+        self.growths += 1;
+        self.advance();
+    }
+
+    /// Moves some slots, up to the end of a cluster.
+    fn advance(&mut self) {
+        let (words, key_words) = (self.shape.entry(), self.shape.key());
+        let mut passed = 0;
+        loop {
+            if self.cursor == self.old.count() {
+                self.old = Slots::default();
+                self.cursor = usize::MAX;
+                break;
+            }
+            let slot = self.old.slot_mut(self.cursor, words);
+            let is_empty = is_zero(&slot[key_words..]);
+            if !is_empty {
+                let home = self.current.home(hash(&slot[..key_words]));
+                self.insert_moved(home);
+            }
+            self.cursor += 1;
+            passed += 1;
+            if self.cursor & ((1 << self.old.segment_bits) - 1) == 0 {
+                self.recycle((self.cursor >> self.old.segment_bits) - 1);
+            }
+            if is_empty && passed >= MOVES {
+                break;
+            }
+        }
+        self.work.moved = passed;
+    }
+
+    /// Puts the entry at the cursor into the new table, and zeroes its slot.
+    fn insert_moved(&mut self, home: usize) {
+        let (words, key_words) = (self.shape.entry(), self.shape.key());
+        let mut at = home;
+        while self.current.slot(at, words).is_some_and(|slot| !is_zero(&slot[key_words..])) {
+            at += 1;
+        }
+        if self.current.slot(at, words).is_none() {
+            self.grow_to(false, at);
+        }
+        let from = self.old.slot_mut(self.cursor, words);
+        self.current.slot_mut(at, words).copy_from_slice(from);
+        from.fill(0);
+    }
+
+    /// A segment that was passed serves the new table, if it is of its size.
+    fn recycle(&mut self, segment: usize) {
+        let segment = core::mem::take(&mut self.old.segments[segment]);
+        if segment.len() == self.current.segment_words(self.shape.entry()) {
+            self.spare.push(segment);
+        }
+    }
+
+    /// Memory for so many entries, touched now: growing up to there takes none of the allocator,
+    /// apart from small tables and lists of segments.
+    pub fn reserve(&mut self, entries: usize) {
+        let mut bits = BITS_MIN;
+        while entries >= (11 << bits) / 16 {
+            bits += 1;
+        }
+        let goal = Slots::new(bits, self.shape.entry());
+        let segment_words = goal.segment_words(self.shape.entry());
+        let full = (1 << (bits - goal.segment_bits)) + 2;
+        let there = self.current.segments.iter().chain(&self.old.segments).chain(&self.spare);
+        let there = there.filter(|segment| segment.len() == segment_words).count();
+        self.spare.reserve(full);
+        for _ in there..full {
+            let mut segment = vec![0; segment_words].into_boxed_slice();
+            touch(&mut segment);
+            self.spare.push(segment);
+        }
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How often the table began to double.
+    pub fn growths(&self) -> u64 {
+        self.growths
+    }
+
+    /// What the last change that inserted or removed an entry cost.
+    pub fn work(&self) -> Work {
+        self.work
+    }
+
+    /// Memory, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let all = [&self.current.segments, &self.old.segments, &self.spare];
+        let words: usize = all
+            .iter()
+            .map(|list| match list.last() {
+                // All segments of a list are of one size, but those passed are none.
+                Some(last) => list.len() * last.len() + 2 * list.capacity(),
+                None => 0,
+            })
+            .sum();
+        let passed = match (self.cursor, self.old.segments.last()) {
+            (usize::MAX, _) | (_, None) => 0,
+            (cursor, Some(last)) => (cursor >> self.old.segment_bits) * last.len(),
+        };
+        (words - passed) as u64 * 8
+    }
+
+    /// The entry at or after a position, and the position after it. Positions begin at 0 and hold as
+    /// long as nothing changes.
+    #[inline]
+    pub fn next(&self, mut position: usize) -> Option<(usize, &[u64], &[u64])> {
+        let words = self.shape.entry();
+        let old = if self.cursor == usize::MAX { 0 } else { self.old.count() };
+        if position < old {
+            position = position.max(self.cursor);
+        }
+        loop {
+            let slot = match position.checked_sub(old) {
+                None => self.old.slot(position, words)?,
+                Some(at) => self.current.slot(at, words)?,
+            };
+            let (key, value) = slot.split_at(self.shape.key());
+            position += 1;
+            if !is_zero(value) {
+                return Some((position, key, value));
+            }
+        }
+    }
+
+    /// Panics unless invariants 1 to 3 hold. O(slots).
+    pub fn check(&self) {
+        let words = self.shape.entry();
+        let mut found = 0;
+        for (slots, first) in [(&self.current, 0), (&self.old, self.cursor)] {
+            let is_old = core::ptr::eq(slots, &self.old);
+            if is_old && self.cursor == usize::MAX {
+                continue;
+            }
+            let mut run = first;
+            for at in first..slots.count() {
+                let slot = slots.slot(at, words).expect("within the segments");
+                let (key, value) = slot.split_at(self.shape.key());
+                if is_zero(value) {
+                    run = at + 1;
+                    continue;
+                }
+                let hash = hash(key);
+                assert!(slots.home(hash) >= run, "empty slot before an entry");
+                assert!(slots.home(hash) <= at);
+                assert_eq!(self.is_old(hash), is_old);
+                found += 1;
+            }
+        }
+        assert_eq!(found, self.len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::{Fixed, Wide};
+    use super::*;
+    use crate::random::Random;
+    use alloc::collections::BTreeMap;
+    use core::convert::Infallible;
+
+    fn add<S: Shape>(table: &mut Table<S>, key: &[u64], by: u64) {
+        let done: Result<(), Infallible> = table.change(key, |value| {
+            value[0] = value[0].wrapping_add(by);
+            Ok(())
+        });
+        done.expect("never fails");
+    }
+
+    fn compare<S: Shape>(shape: S, keys: u64, seed: u64) {
+        let mut random = Random::new(seed);
+        let mut table = Table::new(shape);
+        let mut model: BTreeMap<Vec<u64>, u64> = BTreeMap::new();
+        for step in 0..6000 {
+            // More inserts, then more deletes, in turns.
+            let growing = (step / 1500) % 2 == 0;
+            let mut key = vec![random.below(keys)];
+            key.resize(shape.key(), 7);
+            let present = model.get(&key).copied().unwrap_or(0);
+            let by = match random.below(4) {
+                0 => 1,
+                _ if growing == (present == 0) => {
+                    if present == 0 {
+                        5
+                    } else {
+                        present.wrapping_neg()
+                    }
+                }
+                _ => 0,
+            };
+            add(&mut table, &key, by);
+            let value = present.wrapping_add(by);
+            if value == 0 {
+                model.remove(&key);
+            } else {
+                model.insert(key, value);
+            }
+            if step % 37 == 0 {
+                table.check();
+            }
+        }
+        table.check();
+        assert_eq!(table.len(), model.len());
+        let mut found = BTreeMap::new();
+        let mut position = 0;
+        while let Some((next, key, value)) = table.next(position) {
+            position = next;
+            assert!(found.insert(key.to_vec(), value[0]).is_none());
+            assert_eq!(table.get(key), Some(value));
+        }
+        assert_eq!(found, model);
+        assert!(table.growths() > 2);
+    }
+
+    #[test]
+    fn agrees_with_a_sorted_map() {
+        compare(Fixed::<1, 1>, 3000, 1);
+        compare(Fixed::<2, 3>, 500, 2);
+        compare(Wide { key: 5, value: 2 }, 3000, 3);
+        compare(Wide { key: 1, value: 700 }, 200, 4);
+    }
+
+    #[test]
+    fn an_insert_costs_the_same_however_large_the_table_is() {
+        let mut random = Random::new(9);
+        let mut table = Table::new(Fixed::<1, 1>);
+        for count in 0..600_000_u64 {
+            add(&mut table, &[random.next()], 1);
+            let Work { probes, moved, segments } = table.work();
+            assert!(probes < 200, "{probes} probes at {count} entries");
+            assert!(moved < MOVES + 200, "{moved} moved at {count} entries");
+            assert!(segments <= 2, "{segments} segments at {count} entries");
+        }
+        assert!(table.growths() > 15);
+        table.check();
+    }
+
+    #[test]
+    fn reserved_memory_is_all_that_growing_takes() {
+        let mut table = Table::new(Fixed::<1, 1>);
+        table.reserve(100_000);
+        let bytes = table.bytes();
+        for key in 0..100_000 {
+            add(&mut table, &[key], 1);
+            // Below a segment's size tables are of smaller pieces.
+            assert!(key < 2000 || table.work().segments == 0, "at {key}");
+        }
+        assert!(table.bytes() < bytes + bytes / 50, "{} {bytes}", table.bytes());
+        table.check();
+    }
+
+    #[test]
+    fn an_error_leaves_no_entry() {
+        let mut table = Table::new(Fixed::<1, 1>);
+        assert_eq!(table.change(&[0], |_| Err::<(), _>(5)), Err(5));
+        assert_eq!((table.len(), table.get(&[0])), (0, None));
+        add(&mut table, &[0], 3);
+        assert_eq!(table.change(&[0], |_| Err::<(), _>(5)), Err(5));
+        assert_eq!(table.get(&[0]), Some(&[3][..]));
+    }
+}

@@ -1,0 +1,491 @@
+//! Random programs under random events: the compiled executor does what the interpreter does.
+//!
+//! Programs are of all steps and expressions that [`crate::program`] has, over two base relations, a
+//! derived one with a trigger of its own, and the output. Values are from small domains with NULLs,
+//! so that keys collide, groups die and divisions by zero happen. After every event: the same
+//! outcome, the same entries in all maps, the same rows and changes, all invariants.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::program::{
+    BinaryOp, Bound, CompareOp, Component, DatePart, Derived, Expr, FunctionDecl, FunctionId,
+    MapDecl, MapId, NULL_INT, Program, Reg, Relation, RelationId, SliceId, Statement, Step,
+    Trigger, Type,
+};
+use crate::random::Random;
+use crate::value::Value;
+use crate::{Engine, EvalError, Executor, Options};
+
+struct Generator {
+    random: Random,
+    maps: Vec<MapDecl>,
+    registers: Vec<Type>,
+    /// Registers that have a value.
+    set: Vec<Reg>,
+    /// Whether loops are allowed here.
+    loops: bool,
+}
+
+impl Generator {
+    fn below(&mut self, limit: usize) -> usize {
+        self.random.below(limit as u64) as usize
+    }
+
+    fn one_in(&mut self, chances: usize) -> bool {
+        self.below(chances) == 0
+    }
+
+    fn ty(&mut self) -> Type {
+        [Type::Int, Type::Int, Type::Int, Type::Float, Type::Wide][self.below(5)]
+    }
+
+    fn map(&mut self, number: usize) -> MapDecl {
+        let columns = self.below(4);
+        let key: Vec<Type> = (0..columns).map(|_| self.ty()).collect();
+        let mut payload = Vec::new();
+        for _ in 0..1 + self.below(3) {
+            let kinds = [Component::Int, Component::Int, Component::Wide, Component::Float];
+            payload.push(kinds[self.below(4)]);
+        }
+        let ordered = columns > 0 && self.one_in(2);
+        let mut slices = Vec::new();
+        if !ordered && columns > 1 {
+            for mask in 1..(1_u16 << columns) - 1 {
+                if self.one_in(4) {
+                    slices.push((0..columns as u16).filter(|bit| mask >> bit & 1 == 1).collect());
+                }
+            }
+        }
+        let definition = String::new();
+        MapDecl { name: alloc::format!("m{number}"), definition, key, payload, ordered, slices }
+    }
+
+    fn new_reg(&mut self, ty: Type) -> Reg {
+        self.registers.push(ty);
+        Reg(self.registers.len() as u16 - 1)
+    }
+
+    fn constant(&mut self, ty: Type) -> Expr {
+        if self.one_in(6) {
+            return Expr::Null(ty);
+        }
+        match ty {
+            Type::Int => Expr::Int(self.below(7) as i64 - 3),
+            Type::Float => Expr::Float(FLOATS[self.below(FLOATS.len())]),
+            Type::Wide => Expr::Wide((self.below(7) as i128 - 3) << (self.below(2) * 66)),
+        }
+    }
+
+    fn expr(&mut self, ty: Type, depth: usize) -> Expr {
+        let known: Vec<Reg> = self
+            .set
+            .iter()
+            .copied()
+            .filter(|reg| self.registers[usize::from(reg.0)] == ty)
+            .collect();
+        if !known.is_empty() && (depth == 0 || self.one_in(3)) {
+            return Expr::Reg(known[self.below(known.len())]);
+        }
+        if depth == 0 || self.one_in(6) {
+            return self.constant(ty);
+        }
+        let inner = |generator: &mut Self, ty| Box::new(generator.expr(ty, depth - 1));
+        let choices = if ty == Type::Int { 18 } else { 8 };
+        match self.below(choices) {
+            0..=2 => {
+                use BinaryOp::{Add, Div, DivRound, Mul, Rem, Sub};
+                let op = [Add, Add, Sub, Mul, Mul, Div, DivRound, Rem][self.below(8)];
+                Expr::Binary(op, ty, inner(self, ty), inner(self, ty))
+            }
+            3 => Expr::Neg(ty, inner(self, ty)),
+            4 => Expr::Case {
+                ty,
+                when: (0..self.below(3))
+                    .map(|_| (self.condition(depth - 1), self.expr(ty, depth - 1)))
+                    .collect(),
+                otherwise: inner(self, ty),
+            },
+            5 => Expr::Coalesce(ty, (0..self.below(4)).map(|_| self.expr(ty, depth - 1)).collect()),
+            6 => {
+                let from = self.ty();
+                Expr::Cast { from, to: ty, value: inner(self, from) }
+            }
+            7 if ty == Type::Float => self.constant(ty),
+            7 => Expr::Rescale { ty, by: self.below(5) as i8 - 2, value: inner(self, ty) },
+            8 => Expr::DatePart(
+                [DatePart::Year, DatePart::Month, DatePart::DayOfWeek][self.below(3)],
+                inner(self, Type::Int),
+            ),
+            9 => Expr::DateOf(inner(self, Type::Int)),
+            10 => Expr::Call {
+                function: FunctionId(0),
+                args: vec![self.expr(Type::Int, depth - 1), self.expr(Type::Wide, depth - 1)],
+            },
+            _ => self.condition(depth - 1),
+        }
+    }
+
+    fn text(&mut self, depth: usize) -> Expr {
+        match self.below(if depth == 0 { 5 } else { 7 }) {
+            0 => Expr::Null(Type::Int),
+            number @ 1..=4 => Expr::Text(["", "abc", "aé%", "b_"][number - 1].into()),
+            5 => Expr::Substring {
+                value: Box::new(self.text(depth - 1)),
+                start: self.below(4) as i64 - 1,
+                length: if self.one_in(2) { None } else { Some(self.below(3) as i64) },
+            },
+            _ => Expr::Case {
+                ty: Type::Int,
+                when: vec![(self.condition(depth - 1), self.text(depth - 1))],
+                otherwise: Box::new(self.text(depth - 1)),
+            },
+        }
+    }
+
+    fn condition(&mut self, depth: usize) -> Expr {
+        use CompareOp::{Eq, Ge, Gt, Le, Lt, Ne};
+        let op = [Eq, Ne, Lt, Le, Gt, Ge][self.below(6)];
+        let list = |generator: &mut Self| {
+            (0..generator.below(4)).map(|_| generator.condition(depth.saturating_sub(1))).collect()
+        };
+        match self.below(if depth == 0 { 5 } else { 11 }) {
+            0..=2 => {
+                let ty = self.ty();
+                let (a, b) = (self.expr(ty, depth.min(1)), self.expr(ty, depth.min(1)));
+                Expr::Compare(op, ty, Box::new(a), Box::new(b))
+            }
+            3 => {
+                let a = Box::new(self.expr(Type::Int, 0));
+                Expr::Compare(op, Type::Int, a, Box::new(Expr::Int(self.below(5) as i64 - 2)))
+            }
+            4 => {
+                let ty = self.ty();
+                Expr::IsNull(ty, Box::new(self.expr(ty, depth.min(1))))
+            }
+            5 => Expr::And(list(self)),
+            6 => Expr::Or(list(self)),
+            7 => Expr::Not(Box::new(self.condition(depth - 1))),
+            8 => Expr::CompareText(op, Box::new(self.text(1)), Box::new(self.text(1))),
+            9 => Expr::Like {
+                value: Box::new(self.text(1)),
+                pattern: ["%", "a%", "_b%", "A\\%"][self.below(4)].into(),
+                ignore_case: self.one_in(2),
+                negated: self.one_in(2),
+            },
+            _ => self.expr(Type::Int, depth - 1),
+        }
+    }
+
+    fn exprs(&mut self, types: &[Type]) -> Vec<Expr> {
+        types.iter().map(|ty| self.expr(*ty, 1)).collect()
+    }
+
+    /// Registers for some of a list's columns or components.
+    fn outs(&mut self, types: &[Type], set: &mut Vec<Reg>) -> Vec<(u16, Reg)> {
+        let mut outs = Vec::new();
+        for (index, ty) in types.iter().enumerate() {
+            if !self.one_in(3) {
+                let reg = self.new_reg(*ty);
+                set.push(reg);
+                outs.push((index as u16, reg));
+            }
+        }
+        outs
+    }
+
+    fn steps(&mut self, readable: &[usize], depth: usize) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for _ in 0..self.below(4) {
+            let mut set = Vec::new();
+            let step = match self.below(if depth == 0 { 7 } else { 8 }) {
+                0 => {
+                    let ty = self.ty();
+                    let value = self.expr(ty, 2);
+                    let reg = self.new_reg(ty);
+                    set.push(reg);
+                    Some(Step::Let { reg, value })
+                }
+                1 => Some(Step::If(self.condition(2))),
+                7 => {
+                    let outside = self.set.clone();
+                    let loops = core::mem::replace(&mut self.loops, true);
+                    let inner = self.steps(readable, depth - 1);
+                    self.loops = loops;
+                    let mut terms = Vec::new();
+                    for _ in 0..1 + self.below(2) {
+                        let ty = self.ty();
+                        let term = self.expr(ty, 1);
+                        terms.push((term, ty));
+                    }
+                    self.set = outside;
+                    let terms = terms.into_iter().map(|(term, ty)| {
+                        let reg = self.new_reg(ty);
+                        set.push(reg);
+                        (term, reg)
+                    });
+                    Some(Step::Sum { steps: inner, terms: terms.collect() })
+                }
+                _ if readable.is_empty() => None,
+                _ => {
+                    let number = readable[self.below(readable.len())];
+                    self.map_step(number, &mut set)
+                }
+            };
+            steps.extend(step);
+            self.set.extend(set);
+        }
+        steps
+    }
+
+    fn map_step(&mut self, number: usize, set: &mut Vec<Reg>) -> Option<Step> {
+        let declared = self.maps[number].clone();
+        let map = MapId(number as u16);
+        let payload_types: Vec<Type> = declared.payload.iter().map(|each| each.ty()).collect();
+        if self.one_in(3) {
+            let key = self.exprs(&declared.key);
+            return Some(Step::Get { map, key, payload: self.outs(&payload_types, set) });
+        }
+        if !declared.ordered && !self.loops {
+            return None;
+        }
+        if !declared.ordered {
+            let slice = self.below(declared.slices.len() + 1).checked_sub(1);
+            let types: Vec<Type> = slice.map_or(vec![], |slice| {
+                declared.slices[slice].iter().map(|c| declared.key[usize::from(*c)]).collect()
+            });
+            let prefix = self.exprs(&types);
+            let key = self.outs(&declared.key, set);
+            let payload = self.outs(&payload_types, set);
+            let slice = slice.map(|slice| SliceId(slice as u16));
+            return Some(Step::Each { map, slice, prefix, key, payload });
+        }
+        let leading = self.below(declared.key.len());
+        let prefix = self.exprs(&declared.key[..leading]);
+        let column = declared.key[leading];
+        let key = self.new_reg(column);
+        Some(match self.below(4) {
+            0 if self.loops => {
+                let key = self.outs(&declared.key, set);
+                let payload = self.outs(&payload_types, set);
+                Step::Each { map, slice: None, prefix, key, payload }
+            }
+            1 => {
+                let bound = |generator: &mut Self| match generator.below(3) {
+                    0 => Bound::Open,
+                    1 => Bound::Included(generator.expr(column, 1)),
+                    _ => Bound::Excluded(generator.expr(column, 1)),
+                };
+                let (low, high) = (bound(self), bound(self));
+                let payload = self.outs(&payload_types, set);
+                Step::RangeSum { map, prefix, low, high, payload }
+            }
+            2 => {
+                set.push(key);
+                let (last, skip_null) = (self.one_in(2), self.one_in(2));
+                Step::Edge { map, prefix, last, skip_null, key }
+            }
+            // Its sums must be nowhere negative, which random programs do not promise.
+            _ => return None,
+        })
+    }
+
+    fn statement(&mut self, target: usize, readable: &[usize], columns: &[Type]) -> Statement {
+        self.set = (0..=columns.len() as u16).map(Reg).collect();
+        let declared = self.maps[target].clone();
+        let readable: Vec<usize> = readable.iter().copied().filter(|map| *map != target).collect();
+        let steps = self.steps(&readable, 1);
+        let key = self.exprs(&declared.key);
+        let mut add = Vec::new();
+        for component in &declared.payload {
+            // Mostly sums that come back to zero when the row goes.
+            let weight = Expr::Reg(Reg(columns.len() as u16));
+            add.push(match component {
+                Component::Int if !self.one_in(4) => weight,
+                component => self.expr(component.ty(), 2),
+            });
+        }
+        let (comment, replace) = (String::new(), self.one_in(8));
+        Statement { comment, steps, target: MapId(target as u16), key, add, replace }
+    }
+
+    fn trigger(&mut self, columns: &[Type], targets: &[usize], readable: &[usize]) -> Trigger {
+        self.registers = columns.to_vec();
+        self.registers.push(Type::Int);
+        let mut statements = Vec::new();
+        for _ in 0..1 + self.below(3) {
+            let target = targets[self.below(targets.len())];
+            statements.push(self.statement(target, readable, columns));
+        }
+        Trigger { registers: core::mem::take(&mut self.registers), statements }
+    }
+
+    fn derived(&mut self, map: usize, readable: &[usize]) -> (Derived, Vec<Type>) {
+        let declared = self.maps[map].clone();
+        self.registers = declared.key.clone();
+        self.registers.extend(declared.payload.iter().map(|component| component.ty()));
+        self.set = (0..self.registers.len() as u16).map(Reg).collect();
+        let readable: Vec<usize> = readable.iter().copied().filter(|other| *other != map).collect();
+        self.loops = false;
+        let steps = if self.one_in(2) { self.steps(&readable, 1) } else { vec![] };
+        self.loops = true;
+        let exists = match self.below(3) {
+            0 => Expr::Int(1),
+            _ => self.condition(1),
+        };
+        let columns: Vec<Type> = (0..1 + self.below(3)).map(|_| self.ty()).collect();
+        let row = self.exprs(&columns);
+        let registers = core::mem::take(&mut self.registers);
+        (Derived { map: MapId(map as u16), registers, steps, exists, row }, columns)
+    }
+
+    fn program(&mut self) -> Program {
+        self.maps = (0..5).map(|number| self.map(number)).collect();
+        let mut program = Program { output: RelationId(3), ..Program::default() };
+        program.functions.push(FunctionDecl {
+            name: "f".into(),
+            args: vec![Type::Int, Type::Wide],
+            result: Type::Int,
+        });
+        for name in ["a", "b"] {
+            let columns: Vec<Type> = (0..1 + self.below(3)).map(|_| self.ty()).collect();
+            program.triggers.push(self.trigger(&columns, &[0, 1, 2], &[0, 1, 2]));
+            program.relations.push(Relation {
+                name: name.into(),
+                source_columns: (0..columns.len() as u16).collect(),
+                columns,
+                derived: None,
+            });
+        }
+        let (derived, columns) = self.derived(0, &[1, 2]);
+        program.triggers.push(self.trigger(&columns, &[3, 4], &[1, 2, 3, 4]));
+        let relation = |name: &str, columns, derived| Relation {
+            name: name.into(),
+            columns,
+            source_columns: vec![],
+            derived: Some(derived),
+        };
+        program.relations.push(relation("inner", columns, derived));
+        let map = [0, 1, 3, 4][self.below(4)];
+        let (derived, columns) = self.derived(map, &[2, 3, 4]);
+        program.relations.push(relation("view", columns, derived));
+        program.triggers.push(Trigger::default());
+        program.maps = self.maps.clone();
+        program
+    }
+}
+
+const FLOATS: [f64; 7] = [0.0, -0.0, 1.5, -2.25, 0.001, 1e30, f64::INFINITY];
+
+fn engine(program: &Program, executor: Executor) -> Engine {
+    let function = |args: &[u64], result: &mut [u64]| match args[0] as i64 {
+        NULL_INT => Err(EvalError::Function("null".into())),
+        arg => {
+            result[0] = (arg ^ args[1] as i64 & 3) as u64;
+            Ok(())
+        }
+    };
+    let functions: Vec<crate::Call> = vec![Box::new(function)];
+    let options = Options { executor, functions, ..Options::default() };
+    Engine::new(program.clone(), options).unwrap_or_else(|error| panic!("{error}\n{program}"))
+}
+
+type Changes = BTreeMap<Vec<u64>, (Option<Vec<u64>>, Option<Vec<u64>>)>;
+
+fn drain(engine: &mut Engine) -> Option<Changes> {
+    let mut changes = Changes::new();
+    let drained = engine.drain_changes(|change| {
+        let value = (change.old.map(<[u64]>::to_vec), change.new.map(<[u64]>::to_vec));
+        assert_ne!(value.0, value.1);
+        assert!(changes.insert(change.key.to_vec(), value).is_none());
+    });
+    drained.is_ok().then_some(changes)
+}
+
+fn rows(engine: &mut Engine) -> Option<Vec<Vec<u64>>> {
+    let mut rows = Vec::new();
+    let done = engine.for_each_row(|row| rows.push(row.to_vec()));
+    rows.sort();
+    done.is_ok().then_some(rows)
+}
+
+#[derive(Default)]
+struct Seen {
+    applied: usize,
+    refused: usize,
+    changes: usize,
+    entries: usize,
+}
+
+fn compare(seed: u64, seen: &mut Seen) {
+    let random = Random::new(seed);
+    let mut generator =
+        Generator { random, maps: vec![], registers: vec![], set: vec![], loops: true };
+    let program = generator.program();
+    let mut slow = engine(&program, Executor::Interpreted);
+    let mut fast = engine(&program, Executor::Compiled);
+    let mut history: Vec<(RelationId, Vec<u64>)> = Vec::new();
+    for step in 0..60 {
+        let place = || alloc::format!("seed {seed}, event {step}\n{program}");
+        let (relation, row, weight) = if !history.is_empty() && generator.one_in(3) {
+            let (relation, row) = history.swap_remove(generator.below(history.len()));
+            (relation, row, -1)
+        } else {
+            let relation = RelationId(generator.below(2) as u16);
+            let mut row = Vec::new();
+            for ty in &program.relations[usize::from(relation.0)].columns {
+                let value = match generator.constant(*ty) {
+                    Expr::Int(value) => Value::Int(value),
+                    Expr::Float(value) => Value::Float(value),
+                    Expr::Wide(value) => Value::Wide(value),
+                    _ => Value::null(*ty),
+                };
+                value.put(&mut row);
+            }
+            (relation, row, 1)
+        };
+        let before: Vec<_> = (0..5).map(|map| fast.entries(map)).collect();
+        let expected = slow.apply(relation, &row, weight);
+        let found = fast.apply(relation, &row, weight);
+        assert_eq!(found.is_ok(), expected.is_ok(), "{expected:?} {found:?} {}", place());
+        fast.check();
+        slow.check();
+        match found {
+            Ok(()) if weight == 1 => history.push((relation, row)),
+            Ok(()) => {}
+            Err(_) => {
+                let after: Vec<_> = (0..5).map(|map| fast.entries(map)).collect();
+                assert_eq!(after, before, "{}", place());
+            }
+        }
+        seen.applied += usize::from(found.is_ok());
+        seen.refused += usize::from(found.is_err());
+        for map in 0..5 {
+            let entries = fast.entries(map);
+            assert_eq!(entries, slow.entries(map), "map {map} {}", place());
+            seen.entries += entries.len();
+        }
+        assert_eq!(rows(&mut fast), rows(&mut slow), "{}", place());
+        if generator.one_in(4) {
+            let changes = drain(&mut fast);
+            assert_eq!(changes, drain(&mut slow), "{}", place());
+            seen.changes += changes.map_or(0, |changes| changes.len());
+            fast.check();
+        }
+    }
+}
+
+#[test]
+fn fuzz_compiled_programs_do_what_interpreted_ones_do() {
+    let mut seen = Seen::default();
+    let first = option_env!("HALCYON_VIEW_SEED").and_then(|seed| seed.parse().ok());
+    for seed in first.unwrap_or(0)..first.unwrap_or(0) + 1500 {
+        compare(seed, &mut seen);
+    }
+    // The programs do something.
+    assert!(seen.applied > 20_000 && seen.refused > 2_000, "{} {}", seen.applied, seen.refused);
+    assert!(seen.changes > 1_000 && seen.entries > 100_000, "{} {}", seen.changes, seen.entries);
+}
