@@ -126,7 +126,7 @@ fn watch(shared: &Weak<Shared>) {
             continue;
         }
         // What has failed is not tried again at once.
-        let pause = shared.options.checkpoint_timeout.min(Duration::from_secs(60));
+        let pause = shared.tuning().checkpoint_timeout.min(Duration::from_secs(60));
         if failed.is_some_and(|at| at.elapsed() < pause) {
             continue;
         }
@@ -154,6 +154,7 @@ fn is_due(shared: &Shared, durable: &Durable) -> bool {
     let last = *durable.last.lock();
     let Lsn(end) = durable.log.end();
     let bytes = end.saturating_sub(last.lsn.0);
-    let late = last.at.elapsed() >= shared.options.checkpoint_timeout;
-    bytes > 0 && (late || bytes >= shared.options.max_wal_size)
+    let tuning = shared.tuning();
+    let late = last.at.elapsed() >= tuning.checkpoint_timeout;
+    bytes > 0 && (late || bytes >= tuning.max_wal_size)
 }

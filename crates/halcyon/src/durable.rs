@@ -219,9 +219,11 @@ fn restore(
 ) -> Result<Catalog> {
     let broken = |what: String| SqlError::new(SqlState::DATA_CORRUPTED, what);
     let checkpointed = stored::decode(&recovered.checkpoint_catalog).map_err(broken)?;
-    let stored = stored::decode(&recovered.catalog).map_err(broken)?;
     let mut positions = checkpointed.positions();
     positions.extend(recovered.sequences);
+    let mut changes = recovered.catalog_changes.iter();
+    let stored = changes.try_fold(checkpointed, |stored, change| stored.after(change));
+    let stored = stored.map_err(broken)?;
     let mut wanted = Vec::new();
     let mut partitions = recovered.partitions;
     let catalog = stored.restore(&positions, log, |id, table| {
@@ -350,7 +352,7 @@ pub(crate) fn catalog_change(before: &Catalog, after: &Catalog) -> CatalogChange
     );
     let created = new.into_iter().filter(|(id, _)| !old_ids.contains(id));
     CatalogChange {
-        catalog: stored::encode(after),
+        catalog: stored::encode_change(before, after),
         created: created.map(|(_, cell)| cell).collect(),
         dropped,
         kept,

@@ -37,6 +37,7 @@ mod stream;
 mod subscribe;
 mod transaction;
 mod transfer;
+mod tuning;
 
 pub use database::{Database, DatabaseOptions};
 pub use durable::{Opened, Opening};

@@ -678,7 +678,7 @@ impl Session {
 
     /// Boxed, since every statement takes it out of the session and puts it back: one allocation
     /// a transaction, and a word to move instead of four cache lines.
-    fn new_active(&self, modes: Modes) -> Box<Active> {
+    pub(crate) fn new_active(&self, modes: Modes) -> Box<Active> {
         let isolation = modes.isolation.unwrap_or_default();
         Box::new(Active::new(self.shared.manager.begin(isolation, self.slot()), modes))
     }

@@ -57,6 +57,8 @@ pub struct Catalog {
     pub ids: Arc<Ids>,
     /// Memory of materialized views.
     pub budget: Arc<Budget>,
+    /// What ALTER SYSTEM set, as text by name.
+    pub settings: BTreeMap<String, String>,
     /// Whether tables get latches around every access to their storage: only to measure them.
     pub latches: bool,
 }

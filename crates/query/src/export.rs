@@ -1,11 +1,11 @@
 //! The catalog as SQL text: what EXPORT DATABASE writes beside the rows.
 //!
 //! Three scripts, to be run in this order. `schema.sql` makes schemas, sequences, tables with their
-//! keys, and views; `load.sql` copies the rows in and builds the other indexes; `finish.sql` is what
-//! is best done to loaded tables or what other systems do not know: foreign keys with actions, in a
-//! circle or to another schema, identities, where sequences stand, comments, streams and
-//! materialized views with all that stands on them. The first two keep to
-//! what DuckDB takes too, as far as functions allow; only partitioned tables have a clause of our own.
+//! keys, and views; `load.sql` copies the rows in; `finish.sql` is what is best done to loaded tables
+//! or what other systems do not know: other indexes, foreign keys with actions, in a circle or to
+//! another schema, identities, where sequences stand, comments, streams and materialized views with
+//! all that stands on them. The first two keep to what DuckDB takes too, as far as functions allow;
+//! only partitioned tables have a clause of our own.
 //! Every name carries its schema, so the scripts mean the same under any search path.
 //! Not written: roles, owners and grants, for they concern the server more than the data.
 //! Invariant: importing the scripts into an empty database and exporting that gives the same text.
@@ -58,7 +58,7 @@ pub fn export(catalog: &Catalog) -> Export {
     let tables = exported_tables(&order.tables);
     let scripts = [
         (SCHEMA, schema_script(catalog, &order)),
-        (LOAD, load_script(&order.tables, &tables)),
+        (LOAD, load_script(&tables)),
         (FINISH, finish_script(catalog, &order)),
     ];
     Export { scripts, tables }
@@ -437,17 +437,12 @@ fn exported_tables(tables: &[Arc<Table>]) -> Vec<ExportedTable> {
     exported
 }
 
-fn load_script(tables: &[Arc<Table>], exported: &[ExportedTable]) -> String {
-    let mut text = String::new();
-    for ExportedTable { name, file } in exported {
-        let _ = writeln!(text, "COPY {name} FROM '{file}' (FORMAT parquet);");
-    }
-    for table in tables {
-        for index in table.indexes.iter().filter(|index| index.constraint.is_none()) {
-            let _ = writeln!(text, "{};", create_index(table, index));
-        }
-    }
-    text
+/// Nothing but COPY: DuckDB's import takes no other statement here.
+fn load_script(exported: &[ExportedTable]) -> String {
+    let copy = |ExportedTable { name, file }: &ExportedTable| {
+        format!("COPY {name} FROM '{file}' (FORMAT parquet);\n")
+    };
+    exported.iter().map(copy).collect()
 }
 
 fn create_index(table: &Table, index: &Index) -> String {
@@ -479,6 +474,11 @@ fn finish_script(catalog: &Catalog, order: &LoadOrder) -> String {
         text.push_str(&statement);
         text.push_str(";\n");
     };
+    for table in &order.tables {
+        for index in table.indexes.iter().filter(|index| index.constraint.is_none()) {
+            line(create_index(table, index));
+        }
+    }
     for table in &order.tables {
         let name = qualified(&table.schema, &table.name);
         for key in table.foreign_keys.iter().filter(|key| order.is_late(table, key)) {

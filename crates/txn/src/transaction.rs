@@ -125,7 +125,7 @@ pub struct Savepoint {
 /// What a transaction makes of the catalog, which is bytes to this crate.
 #[derive(Default)]
 pub struct CatalogChange {
-    /// The catalog from the commit on.
+    /// What recovery needs to make the catalog from the commit on out of the one before.
     pub catalog: Vec<u8>,
     /// Partitions that exist from the commit on.
     pub created: Vec<Arc<PartitionCell>>,

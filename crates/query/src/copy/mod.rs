@@ -12,6 +12,7 @@ mod input;
 mod output;
 mod parquet;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, SelectItem, Statement};
@@ -286,7 +287,7 @@ impl CopyPlan {
         let (Kind::From(from), Place::File(path)) = (&self.kind, &self.place) else {
             panic!("this COPY does not read a file")
         };
-        let within = env.session.copy_folder.as_ref().map(|folder| folder.join(path));
+        let within = env.session.copy_folder.as_ref().map(|folder| within(folder, path));
         let path = &within.map_or_else(|| path.clone(), |path| path.display().to_string());
         if self.options.format == Format::Parquet {
             return parquet::read(from, path, env, tx, locks, progress);
@@ -354,6 +355,15 @@ fn roots_of(source: &QuerySource, roots: Roots<'_>) -> Vec<Vec<triomphe::Arc<Par
                 .map(|(at, table)| (0..table.cells.len() as u32).map(|p| root(at, p)).collect())
                 .collect()
         }
+    }
+}
+
+/// A file of an exported folder: DuckDB writes where it lay when it was exported.
+fn within(folder: &Path, path: &str) -> PathBuf {
+    let named = folder.join(path);
+    match Path::new(path).file_name() {
+        Some(name) if !named.exists() => folder.join(name),
+        _ => named,
     }
 }
 
