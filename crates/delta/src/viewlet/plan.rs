@@ -9,7 +9,8 @@
 //! A component is taken apart where it would relate things that only the event brings together: if
 //! the known variables do not all follow from the row of one of its atoms, a map of it would have an
 //! entry per pair. Then one atom, best one with a known unique key, is looked up by itself, and the
-//! rest is looked at again.
+//! rest is looked at again. The same is done with a total that every event changes, where a map of it
+//! and others would change as a whole.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +21,8 @@ use super::{helper, unit};
 use crate::calculus::{Atom, RelationIndex, Term, Var};
 use crate::derivative::Delta;
 use crate::expression::{
-    collect_variables, compare, conjuncts, is_null, map_operands, never_true, not, variables,
-    within,
+    collect_variables, compare, conjuncts, is_null, map_operands, mentions, never_true, not,
+    variables, within,
 };
 use crate::parts::{Parts, Statement};
 use crate::simplify::isolate;
@@ -132,6 +133,8 @@ struct Access {
     /// Key columns that are enumerated.
     outs: Vec<(Expr, Var)>,
     range: Option<Range>,
+    /// At most one row has the given key, so what would be enumerated can be payload.
+    single: bool,
     payload: Vec<(Expr, Var)>,
     conditions: Vec<Expr>,
     keys: Vec<Expr>,
@@ -206,6 +209,9 @@ impl Plan<'_> {
             .flat_map(|at| self.atoms[*at].vars.iter().copied())
             .filter(|var| self.known.contains(var))
             .collect();
+        if let Some(total) = self.restless(&members, &bound) {
+            return vec![total];
+        }
         let has_anchor = |at: &usize| {
             let start = self.atoms[*at].vars.iter().copied().collect();
             self.determined(start, &members).is_superset(&bound)
@@ -221,6 +227,18 @@ impl Plan<'_> {
         let best =
             members.iter().copied().max_by_key(|at| (by_key(*at), known_of(*at), usize::MAX - at));
         vec![best.expect("a component has atoms")]
+    }
+
+    /// A total among the members, if a map of them all would have many entries to change with it.
+    fn restless(&self, members: &[usize], bound: &BTreeSet<Var>) -> Option<usize> {
+        let is_total = |at: &usize| self.parts.relations[self.atoms[*at].relation].restless;
+        let total = members.iter().copied().find(is_total)?;
+        let others = members.iter().filter(|at| **at != total);
+        let mut unknown = others.flat_map(|at| self.unknown(&self.atoms[*at])).peekable();
+        unknown.peek()?;
+        let unknown: BTreeSet<Var> = unknown.collect();
+        let many = !bound.is_empty() || self.keys.iter().any(|key| mentions(key, &unknown));
+        many.then_some(total)
     }
 
     /// Whether a unique key of the atom's relation is among the variables.
@@ -284,6 +302,11 @@ impl Plan<'_> {
             }
         }
 
+        let one_row = self.one_row(&members, &given);
+        if one_row {
+            // Nothing to sum over a range of.
+            outer.extend(ranges.drain(..).map(|(.., condition)| condition));
+        }
         let sums: Vec<Vec<Product>> =
             self.sums.iter().map(|sum| refine(sum, &region, &self.parts.vars)).collect();
         let mut needs = Needs { region: &region, outs: &mut outs, parts: &mut *self.parts };
@@ -295,7 +318,12 @@ impl Plan<'_> {
         let mut conditions = outer;
         conditions.extend(late);
         let (payload, sums) = needs.payload(sums);
+        // The sum over one row is its value, if a sum can hold it.
+        let exact = outs.iter().all(|(_, out)| self.parts.vars.get(*out).ty != Type::Float);
+        let single = one_row && !outs.is_empty() && exact;
         let cost = match (&range, outs.is_empty(), given.is_empty()) {
+            _ if single => Cost::Get,
+            (_, false, _) if one_row => Cost::Range,
             (None, true, _) => Cost::Get,
             (Some(_), true, _) => Cost::Range,
             (Some(_), false, _) => Cost::RangePerEntry,
@@ -310,11 +338,63 @@ impl Plan<'_> {
             not_null,
             outs,
             range,
+            single,
             payload,
             conditions,
             keys,
             sums,
         }
+    }
+
+    /// Whether unique keys leave at most one row of the members for given values.
+    fn one_row(&self, members: &[usize], given: &[(Expr, Expr)]) -> bool {
+        let start = given.iter().filter_map(|(key, _)| match key {
+            Expr::Reg(var) => Some(*var),
+            _ => None,
+        });
+        let found = self.determined(start.collect(), members);
+        members.iter().all(|at| self.has_key(&self.atoms[*at], &found))
+    }
+
+    /// Looks up the only row with a key.
+    fn look_up_row(&mut self, term: Term, given: Vec<Expr>, outs: &[(Expr, Var)], sums: &[Var]) {
+        let mut term = term;
+        let mut set = sums.to_vec();
+        let mut later = Vec::new();
+        let vars = &mut self.parts.vars;
+        let count = match term.values.iter().position(|value| *value == Expr::Int(1)) {
+            Some(at) => sums[at],
+            None => {
+                term.values.push(Expr::Int(1));
+                set.push(vars.fresh("rows", Type::Int, false));
+                set[set.len() - 1]
+            }
+        };
+        for (expr, out) in outs {
+            let ty = vars.get(*out).ty;
+            term.values.push(expr.clone());
+            if !vars.nullable(expr) {
+                set.push(*out);
+                continue;
+            }
+            let present = not(is_null(ty, expr.clone()));
+            term.values.push(Expr::Case {
+                ty: Type::Int,
+                when: vec![(present, Expr::Int(1))],
+                otherwise: Box::new(Expr::Int(0)),
+            });
+            let value = vars.fresh("value", ty, false);
+            let present = vars.fresh("present", Type::Int, false);
+            set.extend([value, present]);
+            let absent = compare(CompareOp::Eq, Type::Int, Expr::Reg(present), Expr::Int(0));
+            let when = vec![(absent, Expr::Null(ty))];
+            let otherwise = Box::new(Expr::Reg(value));
+            later.push(Step::Let { reg: *out, value: Expr::Case { ty, when, otherwise } });
+        }
+        self.look_up(&term, given, &[], &set);
+        let there = compare(CompareOp::Ne, Type::Int, Expr::Reg(count), Expr::Int(0));
+        self.steps.push(Step::If(there));
+        self.steps.extend(later);
     }
 
     fn commit(&mut self, access: Access) {
@@ -329,13 +409,17 @@ impl Plan<'_> {
             !taken
         });
         let (given_keys, given): (Vec<Expr>, Vec<Expr>) = access.given.into_iter().unzip();
+        let columns = access.outs.clone();
         let (out_keys, outs): (Vec<Expr>, Vec<Var>) = access.outs.into_iter().unzip();
         let (values, sums): (Vec<Expr>, Vec<Var>) = access.payload.into_iter().unzip();
         let mut keys = given_keys;
-        keys.extend(out_keys);
+        if !access.single {
+            keys.extend(out_keys);
+        }
         let mut term = Term { weight: 1, atoms, conditions: access.inner, keys, values };
         self.steps.extend(access.not_null.into_iter().map(Step::If));
         match access.range {
+            None if access.single => self.look_up_row(term, given, &columns, &sums),
             None => self.look_up(&term, given, &outs, &sums),
             Some(range) => {
                 let mut prefix = given.clone();
