@@ -38,9 +38,12 @@ pub struct Relation {
 }
 
 impl Relation {
-    /// `name (column type, …)`.
+    /// `name (column type, …)`. Volumes of orders are positive, which bounds thresholds over them.
     pub fn sql(&self) -> String {
-        let columns = self.columns.iter().map(|(name, column)| format!("{name} {}", column.sql()));
+        let columns = self.columns.iter().map(|&(name, column)| {
+            let check = if name == "volume" { " CHECK (volume > 0)" } else { "" };
+            format!("{name} {} NOT NULL{check}", column.sql())
+        });
         format!("{} ({})", self.name, columns.collect::<Vec<_>>().join(", "))
     }
 }
@@ -155,6 +158,9 @@ mod tests {
             twice.iter().map(|event| (event.relation, event.weight, event.row.to_vec())).collect();
         let once = [(0, 1, vec![7, 8, 0]), (1, -1, vec![9])];
         assert_eq!(seen, [once.clone(), once].concat());
-        assert_eq!(events.relations[0].sql(), "r (a BIGINT, b DOUBLE PRECISION, c TEXT)");
+        assert_eq!(
+            events.relations[0].sql(),
+            "r (a BIGINT NOT NULL, b DOUBLE PRECISION NOT NULL, c TEXT NOT NULL)"
+        );
     }
 }

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_base::ids::TableId;
 use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::{Mode, PartitionCell};
+use halcyon_view::Executor;
 
 use super::view::qualify;
 use super::{DdlContext, Done, fold, parts, refuse_temporary, table};
@@ -41,8 +42,10 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Don
     }
     let mut query = (*create.query).clone();
     qualify(cx, &mut query);
-    let definition = define(&cx.binder(), &query, "")?;
-    let empty_on_restart = options(&create.options)?;
+    let wishes = Wishes::of(&create.options)?;
+    let mut definition = define(&cx.binder(), &query, "")?;
+    definition.executor = wishes.executor;
+    let empty_on_restart = wishes.empty_on_restart;
     let reads = definition.reads();
     check_streams(cx, &reads, empty_on_restart, &name)?;
     let mut table = table::empty(cx, schema.clone(), name.clone());
@@ -67,26 +70,40 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Don
     Ok(("SELECT", Some(count)))
 }
 
-/// `WITH (on_restart = 'empty')`.
-fn options(options: &CreateTableOptions) -> Result<bool> {
-    let bad = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
-    let mut empty_on_restart = false;
-    let (CreateTableOptions::With(given) | CreateTableOptions::Options(given)) = options else {
-        return Ok(false);
-    };
-    for option in given {
-        let SqlOption::KeyValue { key, value } = option else {
-            return Err(bad(format!("unrecognized parameter \"{option}\"")));
+/// `WITH (on_restart = 'empty', executor = 'interpreted')`.
+#[derive(Default)]
+struct Wishes {
+    empty_on_restart: bool,
+    /// The slow twin is for comparisons; after a restart every view is compiled.
+    executor: Executor,
+}
+
+impl Wishes {
+    fn of(options: &CreateTableOptions) -> Result<Wishes> {
+        let mut wishes = Wishes::default();
+        let (CreateTableOptions::With(given) | CreateTableOptions::Options(given)) = options else {
+            return Ok(wishes);
         };
-        let value = value.to_string();
-        match (fold(key).as_str(), value.trim_matches('\'')) {
-            ("on_restart", "empty") => empty_on_restart = true,
-            ("on_restart", other) => {
-                return Err(bad(format!(
-                    "invalid value for parameter \"on_restart\": \"{other}\""
-                ))
-                .hint("The only one is 'empty'."));
-            }
+        for option in given {
+            let SqlOption::KeyValue { key, value } = option else {
+                return Err(bad(format!("unrecognized parameter \"{option}\"")));
+            };
+            let (key, value) = (fold(key), value.to_string());
+            wishes.wish(&key, value.trim_matches('\''))?;
+        }
+        Ok(wishes)
+    }
+
+    fn wish(&mut self, key: &str, value: &str) -> Result<()> {
+        let invalid = |hint: &str| {
+            bad(format!("invalid value for parameter \"{key}\": \"{value}\"")).hint(hint.to_owned())
+        };
+        match (key, value) {
+            ("on_restart", "empty") => self.empty_on_restart = true,
+            ("on_restart", _) => return Err(invalid("The only one is 'empty'.")),
+            ("executor", "compiled") => self.executor = Executor::Compiled,
+            ("executor", "interpreted") => self.executor = Executor::Interpreted,
+            ("executor", _) => return Err(invalid("There are 'compiled' and 'interpreted'.")),
             ("refresh", _) => {
                 return Err(bad("parameter \"refresh\" cannot be set".to_owned()).hint(
                     "A materialized view is always up to date; CREATE VIEW is computed when read.",
@@ -94,8 +111,13 @@ fn options(options: &CreateTableOptions) -> Result<bool> {
             }
             (other, _) => return Err(bad(format!("unrecognized parameter \"{other}\""))),
         }
+        Ok(())
     }
-    Ok(empty_on_restart)
+}
+
+/// 22023.
+fn bad(message: String) -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
 /// 0A000 for a view over a stream in a database on disk, unless it may begin anew at each start.

@@ -10,7 +10,7 @@ use halcyon_base::ids::TableId;
 use halcyon_delta::{Certificate, Facts, Unsupported};
 use halcyon_store::{Partition, RowRef, ValueRef};
 use halcyon_view::program::Program;
-use halcyon_view::{Engine, Options};
+use halcyon_view::{Engine, Executor, Options};
 use smallvec::SmallVec;
 
 use super::cell::{Budget, ViewCell};
@@ -31,6 +31,8 @@ pub(crate) struct Definition {
     pub program: Program,
     /// What an event costs, and why.
     pub certificate: Certificate,
+    /// What runs it.
+    pub executor: Executor,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
 }
@@ -75,7 +77,8 @@ fn of_plan(catalog: &Arc<Catalog>, plan: &LogicalPlan) -> Result<Definition> {
             types: relation.columns.clone(),
         });
     }
-    Ok(Definition { columns, program, certificate: compiled.certificate, inputs, outputs })
+    let (certificate, executor) = (compiled.certificate, Executor::default());
+    Ok(Definition { columns, program, certificate, executor, inputs, outputs })
 }
 
 /// 0A000, with the construct named.
@@ -167,7 +170,8 @@ impl Definition {
         rows: &mut Partition,
         budget: Arc<Budget>,
     ) -> Result<ViewCell> {
-        let engine = Engine::new(self.program, Options::default())
+        let options = Options { executor: self.executor, ..Options::default() };
+        let engine = Engine::new(self.program, options)
             .expect("the compiler makes programs that make sense");
         let mut running = Running::new(engine, self.inputs, self.outputs);
         running.write_first(&mut &mut *rows)?;

@@ -13,8 +13,8 @@ use crate::tpcc::load::populate;
 use crate::tpcc::random::Scale;
 use crate::tpcc::schema::{Dialect, Table, statements};
 use crate::tpcc::sql::Sql;
-use crate::tpcc::views;
 use crate::tpcc::transactions::{self, Connection, Ended};
+use crate::tpcc::views;
 use crate::tpcc::{Conflict, Done, Durability, LOCK_WAIT_MAX, Trouble};
 use crate::{Failure, Result};
 
