@@ -132,7 +132,44 @@ pub fn run(
                 let key = registers.words(site.key, site.key_words);
                 world.add(map, key, registers.words(site.value, words), site.journal)?;
             }
-            Op::Clear { map } => clear(usize::from(map), world, env)?,
+            Op::Clear { map } => {
+                let map = usize::from(map);
+                if world.is_eager(map) || !world.clear_single(map) {
+                    clear(map, world, env)?;
+                }
+            }
+            Op::WidenInt { d, a } => set_wide(registers, d, int_to_wide(registers.int(a))),
+            Op::MulIntInt { d, a, b } => {
+                // A product of 64-bit integers fits, and none is NULL.
+                let (a, b) = (registers.int(a), registers.int(b));
+                let product = i128::from(a) * i128::from(b);
+                set_wide(
+                    registers,
+                    d,
+                    if a == NULL_INT || b == NULL_INT { NULL_WIDE } else { product },
+                );
+            }
+            Op::MulWideInt { d, a, b } => {
+                let value = mul_wide(wide_at(registers, a), int_to_wide(registers.int(b)))?;
+                set_wide(registers, d, value);
+            }
+            Op::MulWide { d, a, b } => {
+                let value = mul_wide(wide_at(registers, a), wide_at(registers, b))?;
+                set_wide(registers, d, value);
+            }
+            Op::AddWide { d, a, b } => {
+                let value = binary(BinaryOp::Add, wide_at(registers, a), wide_at(registers, b))?;
+                set_wide(registers, d, value);
+            }
+            Op::SubWide { d, a, b } => {
+                let value = binary(BinaryOp::Sub, wide_at(registers, a), wide_at(registers, b))?;
+                set_wide(registers, d, value);
+            }
+            Op::OrZeroWide { d } => {
+                if wide_at(registers, d) == NULL_WIDE {
+                    set_wide(registers, d, 0);
+                }
+            }
             Op::Halt => return Ok(()),
             other => scalar(other, code, registers, env)?,
         }
@@ -205,11 +242,6 @@ fn scalar(
                 .words_mut(d, called.result_words)
                 .copy_from_slice(&result[..called.result_words]);
         }
-        Op::OrZeroWide { d } => {
-            if wide_at(registers, d) == NULL_WIDE {
-                set_wide(registers, d, 0);
-            }
-        }
         Op::ToSum { d, a } => set_wide(registers, d, float_to_sum(float(registers, a))?),
         Op::FromSum { d, a } => set_float(registers, d, sum_to_float(wide_at(registers, a))),
         Op::Accumulate { ty: Type::Wide, d, a } => {
@@ -235,26 +267,40 @@ fn scalar(
     Ok(())
 }
 
+#[inline(always)]
 fn float(registers: &Registers, a: u16) -> f64 {
     f64::from_bits(registers.get(a))
 }
 
+#[inline(always)]
 fn wide_at(registers: &Registers, a: u16) -> i128 {
     wide(registers.get(a), registers.get(a + 1))
 }
 
+#[inline(always)]
 fn set_int(registers: &mut Registers, d: u16, value: i64) {
     registers.set(d, value as u64);
 }
 
+#[inline(always)]
 fn set_float(registers: &mut Registers, d: u16, value: f64) {
     registers.set(d, value.to_bits());
 }
 
+#[inline(always)]
 fn set_wide(registers: &mut Registers, d: u16, value: i128) {
     let [low, high] = halves(value);
     registers.set(d, low);
     registers.set(d + 1, high);
+}
+
+/// Small factors first: a full multiplication of 128 bits is a call, and takes several times as long.
+#[inline(always)]
+fn mul_wide(a: i128, b: i128) -> Result<i128, EvalError> {
+    match (i64::try_from(a), i64::try_from(b)) {
+        (Ok(a), Ok(b)) => Ok(i128::from(a) * i128::from(b)),
+        _ => binary(BinaryOp::Mul, a, b),
+    }
 }
 
 fn compare_values(op: CompareOp, ty: Type, registers: &Registers, a: u16, b: u16) -> i64 {

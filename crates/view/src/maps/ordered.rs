@@ -31,13 +31,15 @@ const SLOTS: usize = 16;
 const SLOTS_MIN: usize = 4;
 /// Two nodes become one if they fill no more of it.
 const SLOTS_MERGED: usize = 12;
+/// Words of a key at most, and of a payload that needs no memory while it is summed up.
+const ZEROS: usize = 8;
 /// Words before the keys: number of slots; in leaves the next leaf plus one.
 const HEAD: usize = 2;
-/// More levels than any memory holds, as every node has [`SLOTS_MIN`].
-const LEVELS_MAX: usize = 32;
+/// Levels of more than 4·10⁹ entries, as every node has [`SLOTS_MIN`].
+const LEVELS_MAX: usize = 17;
 
 /// The way down to a leaf, by level above it: inner node and slot.
-type Path = [(usize, usize); LEVELS_MAX];
+type Path = [(u32, u32); LEVELS_MAX];
 
 /// A sorted map with sums.
 #[derive(Debug)]
@@ -137,20 +139,23 @@ impl<S: Shape> Ordered<S> {
     #[inline(always)]
     fn count_below(&self, node: &[u64], first: usize, key: &[u64]) -> usize {
         let words = self.shape.key();
-        let keys = &node[self.key_at(first)..self.key_at(node[0] as usize)];
-        first
-            + keys
-                .chunks_exact(words)
-                .map(|each| usize::from(less(each, key, words)))
-                .sum::<usize>()
+        let mut count = first;
+        // All slots are looked at: that is quicker than to mispredict where to stop.
+        for each in node[self.key_at(first)..self.key_at(node[0] as usize)].chunks_exact(words) {
+            count += usize::from(less(each, key, words));
+        }
+        count
     }
 
     /// The child in which a key belongs.
     #[inline(always)]
     fn child_of(&self, node: &[u64], key: &[u64]) -> usize {
         let words = self.shape.key();
-        let keys = &node[self.key_at(1)..self.key_at(node[0] as usize)];
-        keys.chunks_exact(words).map(|each| usize::from(!less(key, each, words))).sum()
+        let mut child = 0;
+        for each in node[self.key_at(1)..self.key_at(node[0] as usize)].chunks_exact(words) {
+            child += usize::from(!less(key, each, words));
+        }
+        child
     }
 
     /// The last child with keys below a key, if any child has.
@@ -162,15 +167,26 @@ impl<S: Shape> Ordered<S> {
         }
     }
 
-    /// The leaf in which a key belongs.
+    /// The leaf in which a key belongs, and the way to it.
     #[inline(always)]
     fn descend(&self, key: &[u64], path: &mut Path) -> usize {
         let mut node = self.root;
         for level in (1..=self.height).rev() {
             let inner = self.inners.piece(node);
             let slot = self.child_of(inner, key);
-            path[level] = (node, slot);
+            path[level] = (node as u32, slot as u32);
             node = inner[self.child_at(slot)] as usize;
+        }
+        node
+    }
+
+    /// The leaf in which a key belongs.
+    #[inline(always)]
+    fn leaf_of(&self, key: &[u64]) -> usize {
+        let mut node = self.root;
+        for _ in 0..self.height {
+            let inner = self.inners.piece(node);
+            node = inner[self.child_at(self.child_of(inner, key))] as usize;
         }
         node
     }
@@ -178,7 +194,7 @@ impl<S: Shape> Ordered<S> {
     /// The payload of a key, if there is an entry.
     #[inline]
     pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
-        let leaf = self.leaves.piece(self.descend(key, &mut [(0, 0); LEVELS_MAX]));
+        let leaf = self.leaves.piece(self.leaf_of(key));
         let slot = self.count_below(leaf, 0, key);
         let found = slot < leaf[0] as usize && same(self.key(leaf, slot), key, self.shape.key());
         found.then(|| self.row(leaf, slot))
@@ -254,6 +270,25 @@ impl<S: Shape> Ordered<S> {
     fn weigh(&mut self, old: Option<(usize, usize)>, row: &[u64]) -> Result<(), EvalError> {
         let row_at = old.map_or(0, |(_, slot)| self.row_at(slot));
         let old = old.map(|(leaf, _)| &self.leaves.piece(leaf)[row_at..]);
+        if self.sums.ints() {
+            let totals = &mut self.magnitudes[..row.len()];
+            let mut fits = true;
+            for word in 0..row.len() {
+                let before = old.map_or(0, |old| (old[word] as i64).unsigned_abs());
+                let after = (row[word] as i64).unsigned_abs();
+                totals[word] = totals[word] + u128::from(after) - u128::from(before);
+                fits &= totals[word] <= i64::MAX as u128;
+            }
+            if fits {
+                return Ok(());
+            }
+            for word in 0..row.len() {
+                let before = old.map_or(0, |old| (old[word] as i64).unsigned_abs());
+                let after = (row[word] as i64).unsigned_abs();
+                totals[word] = totals[word] + u128::from(before) - u128::from(after);
+            }
+            return Err(EvalError::Overflow);
+        }
         let mut at = 0;
         for component in 0..self.magnitudes.len() {
             let before = old.map_or(0, |old| self.sums.value(old, component, at).unsigned_abs());
@@ -283,8 +318,8 @@ impl<S: Shape> Ordered<S> {
     fn spread(&mut self, path: &Path, row: &[u64], negative: bool) {
         let words = self.shape.value();
         for (node, slot) in &path[1..=self.height] {
-            let at = self.row_at(*slot);
-            let sums = &mut self.inners.piece_mut(*node)[at..at + words];
+            let at = self.row_at(*slot as usize);
+            let sums = &mut self.inners.piece_mut(*node as usize)[at..at + words];
             if negative { self.sums.deduct(sums, row) } else { self.sums.accumulate(sums, row) }
         }
     }
@@ -308,6 +343,7 @@ impl<S: Shape> Ordered<S> {
                 return;
             }
             let (parent, slot) = path[level + 1];
+            let (parent, slot) = (parent as usize, slot as usize);
             let slots = self.inners.piece(parent)[0] as usize;
             self.even_out(level, parent, if slot + 1 < slots { slot } else { slot - 1 });
             node = parent;
@@ -466,8 +502,24 @@ impl<S: Shape> Ordered<S> {
     /// Adds the rows of some slots.
     #[inline(always)]
     fn add_up(&self, node: &[u64], from: usize, to: usize, sum: &mut [u64]) {
-        for slot in from..to {
-            self.sums.accumulate(sum, self.row(node, slot));
+        if from >= to {
+            return;
+        }
+        let words = self.shape.value();
+        let rows = node[self.row_at(from)..self.row_at(to)].chunks_exact(words);
+        if self.sums.ints() && words <= 2 {
+            // In registers.
+            let mut total = [0_u64; 2];
+            for row in rows {
+                for word in 0..words {
+                    total[word] = total[word].wrapping_add(row[word]);
+                }
+            }
+            for word in 0..words {
+                sum[word] = sum[word].wrapping_add(total[word]);
+            }
+        } else {
+            rows.for_each(|row| self.sums.accumulate(sum, row));
         }
     }
 
@@ -531,7 +583,7 @@ impl<S: Shape> Ordered<S> {
     /// Begins an enumeration at the first key that is not below `low`.
     #[inline]
     pub fn start(&self, low: &[u64]) -> OrderedPosition {
-        let leaf = self.descend(low, &mut [(0, 0); LEVELS_MAX]);
+        let leaf = self.leaf_of(low);
         OrderedPosition { leaf: leaf + 1, slot: self.count_below(self.leaves.piece(leaf), 0, low) }
     }
 
@@ -556,7 +608,7 @@ impl<S: Shape> Ordered<S> {
         for level in (1..=self.height).rev() {
             let inner = self.inners.piece(node);
             let slot = self.child_below(inner, high);
-            path[level] = (node, slot);
+            path[level] = (node as u32, slot as u32);
             node = inner[self.child_at(slot)] as usize;
         }
         let leaf = self.leaves.piece(node);
@@ -567,7 +619,8 @@ impl<S: Shape> Ordered<S> {
         // The last key of what stands before this leaf.
         let level = (1..=self.height).find(|level| path[*level].1 > 0)?;
         let (node, slot) = path[level];
-        let mut node = self.inners.piece(node)[self.child_at(slot - 1)] as usize;
+        let inner = self.inners.piece(node as usize);
+        let mut node = inner[self.child_at(slot as usize - 1)] as usize;
         for _ in 1..level {
             let inner = self.inners.piece(node);
             node = inner[self.child_at(inner[0] as usize - 1)] as usize;
@@ -588,21 +641,26 @@ impl<S: Shape> Ordered<S> {
         descending: bool,
     ) -> Option<&[u64]> {
         let at = self.sums.offset(component);
-        let mut sum = vec![0; self.shape.value()];
-        let zeros = vec![0; self.shape.key()];
+        let (mut few, mut many) = ([0; ZEROS], Vec::new());
+        let sum = if self.shape.value() <= ZEROS {
+            &mut few[..]
+        } else {
+            many.resize(self.shape.value(), 0);
+            &mut many[..]
+        };
         let key = if descending {
-            self.range_sum(&zeros, high, &mut sum);
+            self.range_sum(&[0; ZEROS], high, sum);
             // The sum before the key must be less than this; the last such key is the first up to
             // which the sum is not.
-            let rest = self.sums.value(&sum, component, at).saturating_sub(limit);
+            let rest = self.sums.value(sum, component, at).saturating_sub(limit);
             match (limit < 0, rest > 0) {
                 (true, _) => self.last_below(high)?,
                 (false, true) => self.passes(component, at, rest - 1)?,
                 (false, false) => return None,
             }
         } else {
-            self.range_sum(&zeros, Some(low), &mut sum);
-            let before = self.sums.value(&sum, component, at);
+            self.range_sum(&[0; ZEROS], Some(low), sum);
+            let before = self.sums.value(sum, component, at);
             if limit < 0 {
                 self.step(&mut self.start(low))?.0
             } else {
