@@ -336,65 +336,80 @@ fn cast(from: Type, to: Type, registers: &mut Registers, d: u16, a: u16) -> Resu
 /// A range of a sorted map's keys.
 struct Bounds {
     low: [u64; ORDERED_KEY_WORDS_MAX],
-    high: Option<[u64; ORDERED_KEY_WORDS_MAX]>,
+    high: [u64; ORDERED_KEY_WORDS_MAX],
+    /// Whether `high` bounds the range.
+    is_bounded: bool,
 }
 
-/// Keys that begin with a prefix.
-#[inline(always)]
-fn within_prefix(prefix: &[u64]) -> Bounds {
-    let mut low = [0; ORDERED_KEY_WORDS_MAX];
-    low[..prefix.len()].copy_from_slice(prefix);
-    Bounds { low, high: after(low, prefix.len()) }
+impl Bounds {
+    /// Keys that begin with a prefix. Word by word: what is copied at once and then read by words,
+    /// or the other way round, has to wait for the memory.
+    #[inline(always)]
+    fn within(prefix: &[u64]) -> Self {
+        let (low, high) = ([0; ORDERED_KEY_WORDS_MAX], [0; ORDERED_KEY_WORDS_MAX]);
+        let mut bounds = Bounds { low, high, is_bounded: false };
+        for (word, value) in prefix.iter().enumerate() {
+            bounds.low[word] = *value;
+            bounds.high[word] = *value;
+        }
+        bounds.is_bounded = step_behind(&mut bounds.high, prefix.len());
+        bounds
+    }
+
+    #[inline(always)]
+    fn high(&self) -> Option<&[u64]> {
+        if self.is_bounded { Some(&self.high) } else { None }
+    }
 }
 
-/// The first key behind all that begin with the first `words` words; `None` if there is none.
+/// Makes a key the first behind all that begin with its first `words` words; false if there is none.
 #[inline(always)]
-fn after(
-    mut key: [u64; ORDERED_KEY_WORDS_MAX],
-    words: usize,
-) -> Option<[u64; ORDERED_KEY_WORDS_MAX]> {
+fn step_behind(key: &mut [u64; ORDERED_KEY_WORDS_MAX], words: usize) -> bool {
     for word in (0..words).rev() {
         let (sum, carries) = key[word].overflowing_add(1);
         key[word] = sum;
         if !carries {
-            return Some(key);
+            return true;
         }
     }
-    None
+    false
 }
 
-/// The bounds of a range sum; `None` if nothing can lie between them.
+/// Narrows a prefix to the bounds of a range sum; false if nothing can lie between them.
 #[inline(always)]
-fn bounds(site: &Site, registers: &Registers) -> Option<Bounds> {
-    let mut bounds = within_prefix(registers.words(site.key, site.key_words));
+fn narrow(bounds: &mut Bounds, site: &Site, registers: &Registers) -> bool {
     let end = site.key_words + site.column_words;
-    let column = site.key_words..end;
     match site.low {
         // NULL is zero in all words: it is left out.
         Limit::Open => bounds.low[end - 1] = 1,
         Limit::Included(value) | Limit::Excluded(value) => {
             let value = registers.words(value, site.column_words);
             if is_zero(value) {
-                return None;
+                return false;
             }
-            bounds.low[column.clone()].copy_from_slice(value);
-            if matches!(site.low, Limit::Excluded(_)) {
-                bounds.low = after(bounds.low, end)?;
+            for (word, value) in value.iter().enumerate() {
+                bounds.low[site.key_words + word] = *value;
+            }
+            if matches!(site.low, Limit::Excluded(_)) && !step_behind(&mut bounds.low, end) {
+                return false;
             }
         }
     }
     if let Limit::Included(value) | Limit::Excluded(value) = site.high {
         let value = registers.words(value, site.column_words);
         if is_zero(value) {
-            return None;
+            return false;
         }
-        let mut high = [0; ORDERED_KEY_WORDS_MAX];
-        high[..site.key_words].copy_from_slice(registers.words(site.key, site.key_words));
-        high[column].copy_from_slice(value);
-        bounds.high =
-            if matches!(site.high, Limit::Included(_)) { after(high, end) } else { Some(high) };
+        for (word, value) in registers.words(site.key, site.key_words).iter().enumerate() {
+            bounds.high[word] = *value;
+        }
+        for (word, value) in value.iter().enumerate() {
+            bounds.high[site.key_words + word] = *value;
+        }
+        bounds.is_bounded =
+            matches!(site.high, Limit::Excluded(_)) || step_behind(&mut bounds.high, end);
     }
-    Some(bounds)
+    true
 }
 
 fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
@@ -403,8 +418,9 @@ fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
     let sum = &mut world.scratch.sum;
     sum.clear();
     sum.resize(cell.sums.words(), 0);
-    if let Some(bounds) = bounds(site, registers) {
-        tree.range_sum(&bounds.low, bounds.high.as_ref().map(|high| &high[..]), sum);
+    let mut bounds = Bounds::within(registers.words(site.key, site.key_words));
+    if narrow(&mut bounds, site, registers) {
+        tree.range_sum(&bounds.low, bounds.high(), sum);
     }
     load(&site.outs, sum, registers);
 }
@@ -412,12 +428,12 @@ fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
 fn edge(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
-    let mut bounds = within_prefix(registers.words(site.key, site.key_words));
+    let mut bounds = Bounds::within(registers.words(site.key, site.key_words));
     let end = site.key_words + site.column_words;
     if site.skip_null {
         bounds.low[end - 1] = 1;
     }
-    let high = bounds.high.as_ref().map(|high| &high[..]);
+    let high = bounds.high();
     let low = &bounds.low[..cell.key_words];
     let found = if site.backwards {
         tree.last_below(high).filter(|key| *key >= low)
@@ -434,8 +450,8 @@ fn edge(site: &Site, registers: &mut Registers, world: &World) {
 fn search(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
-    let bounds = within_prefix(registers.words(site.key, site.key_words));
-    let high = bounds.high.as_ref().map(|high| &high[..]);
+    let bounds = Bounds::within(registers.words(site.key, site.key_words));
+    let high = bounds.high();
     let limit = match site.limit_type {
         _ if is_null(site.limit_type, registers, site.value) => None,
         Type::Int => Some(i128::from(registers.int(site.value))),
@@ -458,7 +474,7 @@ fn start(site: &Site, registers: &mut Registers, world: &World) {
     let position = match (&cell.map, site.slice) {
         (Map::Hash(map), Some(slice)) => map.start(usize::from(slice), given).words(),
         (Map::Hash(_), None) => [0, 0],
-        (Map::Ordered(tree, _), _) => tree.start(&within_prefix(given).low).words(),
+        (Map::Ordered(tree, _), _) => tree.start(&Bounds::within(given).low).words(),
     };
     registers.words_mut(site.position, 2).copy_from_slice(&position);
 }
