@@ -5,13 +5,17 @@
 //! up to what a component can hold, so that no sum over a range overflows.
 //!
 //! Words: *slots* of a node are its entries or children; a child's *separator* is not above any of
-//! its keys and above all keys before; that of a node's first child is never read.
+//! its keys and above all keys before; that of a node's first child is zero.
 //!
 //! Invariants, all checked by [`Ordered::check`]:
 //! 1. Every node but the root has [`SLOTS_MIN`] to [`SLOTS`] slots; all leaves are equally deep.
-//! 2. Keys ascend, and separators separate.
-//! 3. The row of a child is the sum of the rows in it; no entry is zero.
+//! 2. Keys ascend, separators separate; places for keys without a slot hold the highest key.
+//! 3. The row of a child is the sum of what is in the children before it; no entry is zero.
 //! 4. Leaves are linked in the order of their keys.
+//!
+//! Loops go over all places of a node, whether they are taken or not, and rows of inner nodes are
+//! sums up to there: how far a loop goes is what a processor mispredicts, and costs more than the
+//! rest.
 //!
 //! Cost: O(log n) for everything; at most one split or merge per level and change.
 //! Source: sums in the nodes are the range-aggregate maps of [abeysinghe2022], over a B+tree.
@@ -56,8 +60,6 @@ pub struct Ordered<S> {
     magnitudes: Vec<u128>,
     /// An entry's payload being computed.
     scratch: Vec<u64>,
-    /// A node's row being computed.
-    node_sum: Vec<u64>,
 }
 
 /// Where an enumeration stands: leaf plus one, slot.
@@ -101,6 +103,7 @@ impl<S: Shape> Ordered<S> {
         let mut leaves = Slab::new(HEAD + SLOTS * slot);
         let root = leaves.allocate();
         leaves.piece_mut(root)[..HEAD].fill(0);
+        leaves.piece_mut(root)[HEAD..HEAD + SLOTS * shape.key()].fill(u64::MAX);
         Ordered {
             shape,
             sums: Sums::new(components),
@@ -111,7 +114,6 @@ impl<S: Shape> Ordered<S> {
             len: 0,
             magnitudes: vec![0; components.len()],
             scratch: vec![0; shape.value()],
-            node_sum: vec![0; shape.value()],
         }
     }
 
@@ -140,35 +142,46 @@ impl<S: Shape> Ordered<S> {
         &node[self.row_at(slot)..][..self.shape.value()]
     }
 
-    /// Slots from `first` on whose keys are below `key`, plus `first`.
+    /// Places whose keys are below `key`, or not above it with `equal`.
     #[inline(always)]
-    fn count_below(&self, node: &[u64], first: usize, key: &[u64]) -> usize {
+    fn count(&self, node: &[u64], key: &[u64], equal: bool) -> usize {
         let words = self.shape.key();
-        let mut count = first;
-        // All slots are looked at: that is quicker than to mispredict where to stop.
-        for each in node[self.key_at(first)..self.key_at(node[0] as usize)].chunks_exact(words) {
-            count += usize::from(less(each, key, words));
+        let keys = &node[HEAD..HEAD + SLOTS * words];
+        let counts = |place: usize| {
+            let each = &keys[place * words..][..words];
+            usize::from(if equal { !less(key, each, words) } else { less(each, key, words) })
+        };
+        const STEP: usize = 4;
+        let mut start = 0;
+        for group in 1..SLOTS / STEP {
+            start += STEP * counts(group * STEP - 1);
+        }
+        let mut count = start;
+        for place in 0..STEP {
+            count += counts(start + place);
         }
         count
+    }
+
+    /// Slots of a leaf whose keys are below `key`.
+    #[inline(always)]
+    fn count_below(&self, leaf: &[u64], key: &[u64]) -> usize {
+        self.count(leaf, key, false)
     }
 
     /// The child in which a key belongs.
     #[inline(always)]
     fn child_of(&self, node: &[u64], key: &[u64]) -> usize {
-        let words = self.shape.key();
-        let mut child = 0;
-        for each in node[self.key_at(1)..self.key_at(node[0] as usize)].chunks_exact(words) {
-            child += usize::from(!less(key, each, words));
-        }
-        child
+        // The first separator is zero; the highest key is not above the places without a slot.
+        self.count(node, key, true).min(node[0] as usize) - 1
     }
 
-    /// The last child with keys below a key, if any child has.
+    /// The last child that may have keys below a key.
     #[inline(always)]
     fn child_below(&self, node: &[u64], key: Option<&[u64]>) -> usize {
         match key {
             None => node[0] as usize - 1,
-            Some(key) => self.count_below(node, 1, key) - 1,
+            Some(key) => self.count(node, key, false).saturating_sub(1),
         }
     }
 
@@ -200,7 +213,7 @@ impl<S: Shape> Ordered<S> {
     #[inline]
     pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
         let leaf = self.leaves.piece(self.leaf_of(key));
-        let slot = self.count_below(leaf, 0, key);
+        let slot = self.count_below(leaf, key);
         let found = slot < leaf[0] as usize && same(self.key(leaf, slot), key, self.shape.key());
         found.then(|| self.row(leaf, slot))
     }
@@ -214,7 +227,7 @@ impl<S: Shape> Ordered<S> {
         let mut path = [(0, 0); LEVELS_MAX];
         let number = self.descend(key, &mut path);
         let leaf = self.leaves.piece(number);
-        let slot = self.count_below(leaf, 0, key);
+        let slot = self.count_below(leaf, key);
         let found = slot < leaf[0] as usize && same(self.key(leaf, slot), key, self.shape.key());
         let mut row = core::mem::take(&mut self.scratch);
         let result = self.add_at(key, delta, &path, (number, slot), found, &mut row);
@@ -318,14 +331,32 @@ impl<S: Shape> Ordered<S> {
         Ok(())
     }
 
-    /// Adds to the sums on the way to a leaf, or takes from them.
+    /// Adds to the sums behind the way to a leaf, or takes from them.
     #[inline(always)]
     fn spread(&mut self, path: &Path, row: &[u64], negative: bool) {
         let words = self.shape.value();
+        let (from, to) = (self.row_at(0), self.row_at(SLOTS));
         for (node, slot) in &path[1..=self.height] {
-            let at = self.row_at(*slot as usize);
-            let sums = &mut self.inners.piece_mut(*node as usize)[at..at + words];
-            if negative { self.sums.deduct(sums, row) } else { self.sums.accumulate(sums, row) }
+            let rows = self.inners.piece_mut(*node as usize)[from..to].chunks_exact_mut(words);
+            if self.sums.ints() && words <= 2 {
+                let sign = if negative { u64::MAX } else { 0 };
+                for (place, sums) in rows.enumerate() {
+                    let mask = u64::from(place > *slot as usize).wrapping_neg();
+                    for word in 0..words {
+                        // −x is !x + 1.
+                        let added = (row[word] ^ sign).wrapping_sub(sign) & mask;
+                        sums[word] = sums[word].wrapping_add(added);
+                    }
+                }
+            } else {
+                for sums in rows.skip(*slot as usize + 1) {
+                    if negative {
+                        self.sums.deduct(sums, row)
+                    } else {
+                        self.sums.accumulate(sums, row)
+                    }
+                }
+            }
         }
     }
 
@@ -378,7 +409,69 @@ impl<S: Shape> Ordered<S> {
         if level > 0 {
             piece.copy_within(child_from..child_from + count, child_to);
         }
-        piece[0] = (count + to) as u64;
+        self.set_count(level, node, count + to);
+    }
+
+    /// Places behind the slots get the highest key.
+    fn set_count(&mut self, level: usize, node: usize, count: usize) {
+        let (from, to) = (self.key_at(count), self.key_at(SLOTS));
+        let piece = self.nodes(level).piece_mut(node);
+        piece[0] = count as u64;
+        piece[from..to].fill(u64::MAX);
+    }
+
+    /// Turns the rows of an inner node from sums up to a child into sums of the child.
+    fn separate_sums(&mut self, level: usize, node: usize) {
+        if level == 0 {
+            return;
+        }
+        let slots = self.inners.piece(node)[0] as usize;
+        for slot in 0..slots {
+            let mut sum = vec![0; self.shape.value()];
+            if slot + 1 < slots {
+                sum.copy_from_slice(self.row(self.inners.piece(node), slot + 1));
+                self.sums.deduct(&mut sum, self.row(self.inners.piece(node), slot));
+            } else {
+                self.total(
+                    level - 1,
+                    self.inners.piece(node)[self.child_at(slot)] as usize,
+                    &mut sum,
+                );
+            }
+            let at = self.row_at(slot);
+            self.inners.piece_mut(node)[at..at + sum.len()].copy_from_slice(&sum);
+        }
+    }
+
+    /// The inverse.
+    fn join_sums(&mut self, level: usize, node: usize) {
+        if level == 0 {
+            return;
+        }
+        let mut sum = vec![0; self.shape.value()];
+        for slot in 0..self.inners.piece(node)[0] as usize {
+            let at = self.row_at(slot);
+            let row = &mut self.inners.piece_mut(node)[at..at + sum.len()];
+            let mut next = sum.clone();
+            self.sums.accumulate(&mut next, row);
+            row.copy_from_slice(&sum);
+            sum = next;
+        }
+        // The first separator is not read, but counted.
+        let (from, to) = (self.key_at(0), self.key_at(1));
+        self.inners.piece_mut(node)[from..to].fill(0);
+    }
+
+    /// Adds up what is in a node.
+    fn total(&self, level: usize, mut node: usize, sum: &mut [u64]) {
+        for _ in 0..level {
+            let inner = self.inners.piece(node);
+            let last = inner[0] as usize - 1;
+            self.sums.accumulate(sum, self.row(inner, last));
+            node = inner[self.child_at(last)] as usize;
+        }
+        let leaf = self.leaves.piece(node);
+        self.add_up(leaf, leaf[0] as usize, sum);
     }
 
     /// Copies slots from one node to another one of its level.
@@ -402,11 +495,11 @@ impl<S: Shape> Ordered<S> {
         if self.nodes(height).piece(root)[0] as usize == SLOTS {
             let root = self.inners.allocate();
             let child_at = self.child_at(0);
-            let piece = self.inners.piece_mut(root);
-            piece[0] = 1;
-            piece[child_at] = self.root as u64;
+            self.inners.piece_mut(root)[child_at] = self.root as u64;
             (self.root, self.height) = (root, self.height + 1);
+            self.set_count(self.height, root, 1);
             self.sum_up(self.height, root, 0);
+            self.join_sums(self.height, root);
         }
         let mut node = self.root;
         for level in (1..=self.height).rev() {
@@ -424,21 +517,30 @@ impl<S: Shape> Ordered<S> {
     fn split(&mut self, level: usize, parent: usize, slot: usize) {
         let left = self.inners.piece(parent)[self.child_at(slot)] as usize;
         let right = self.nodes(level - 1).allocate();
+        self.separate_sums(level, parent);
+        self.separate_sums(level - 1, left);
         self.copy(level - 1, (left, SLOTS / 2), (right, 0), SLOTS - SLOTS / 2);
-        let next = self.nodes(level - 1).piece(left)[1];
-        let piece = self.nodes(level - 1).piece_mut(right);
-        piece[..HEAD].copy_from_slice(&[(SLOTS - SLOTS / 2) as u64, next]);
-        let piece = self.nodes(level - 1).piece_mut(left);
-        piece[0] = SLOTS as u64 / 2;
+        self.set_count(level - 1, right, SLOTS - SLOTS / 2);
+        self.set_count(level - 1, left, SLOTS / 2);
         if level == 1 {
-            piece[1] = right as u64 + 1;
+            let next = self.leaves.piece(left)[1];
+            self.leaves.piece_mut(right)[1] = next;
+            self.leaves.piece_mut(left)[1] = right as u64 + 1;
         }
         self.shift(level, parent, slot + 1, slot + 2);
         let child_at = self.child_at(slot + 1);
         self.inners.piece_mut(parent)[child_at] = right as u64;
+        self.share(level, parent, slot, left, right);
+    }
+
+    /// Puts separator and sums of two neighbours right, whose slots have moved.
+    fn share(&mut self, level: usize, parent: usize, slot: usize, left: usize, right: usize) {
         self.separate(level, parent, slot + 1);
+        self.join_sums(level - 1, left);
+        self.join_sums(level - 1, right);
         self.sum_up(level, parent, slot);
         self.sum_up(level, parent, slot + 1);
+        self.join_sums(level, parent);
     }
 
     /// Makes a child's first key its separator.
@@ -451,16 +553,13 @@ impl<S: Shape> Ordered<S> {
         }
     }
 
-    /// Computes a child's row.
+    /// Computes the sum of a child, of a node whose sums are separate.
     fn sum_up(&mut self, level: usize, parent: usize, slot: usize) {
         let child = self.inners.piece(parent)[self.child_at(slot)] as usize;
-        let node = if level == 1 { self.leaves.piece(child) } else { self.inners.piece(child) };
-        let mut sum = core::mem::take(&mut self.node_sum);
-        sum.fill(0);
-        self.add_up(node, 0, node[0] as usize, &mut sum);
+        let mut sum = vec![0; self.shape.value()];
+        self.total(level - 1, child, &mut sum);
         let at = self.row_at(slot);
         self.inners.piece_mut(parent)[at..at + sum.len()].copy_from_slice(&sum);
-        self.node_sum = sum;
     }
 
     /// Makes one node of two neighbours, or shares their slots evenly.
@@ -473,123 +572,102 @@ impl<S: Shape> Ordered<S> {
             let (from, to) = (self.key_at(slot + 1), self.key_at(0));
             self.inners.copy((parent, from), (right, to), self.shape.key());
         }
+        self.separate_sums(level + 1, parent);
+        self.separate_sums(level, left);
+        self.separate_sums(level, right);
         let left_count = self.nodes(level).piece(left)[0] as usize;
         let right_count = self.nodes(level).piece(right)[0] as usize;
         let total = left_count + right_count;
         if total <= SLOTS_MERGED {
             self.copy(level, (right, 0), (left, left_count), right_count);
-            let next = self.nodes(level).piece(right)[1];
-            let piece = self.nodes(level).piece_mut(left);
-            piece[0] = total as u64;
+            self.nodes(level).piece_mut(left)[0] = total as u64;
             if level == 0 {
-                piece[1] = next;
+                let next = self.leaves.piece(right)[1];
+                self.leaves.piece_mut(left)[1] = next;
             }
             self.nodes(level).free(right);
             self.shift(level + 1, parent, slot + 2, slot + 1);
-        } else {
-            let goal = total / 2;
-            if left_count < goal {
-                let moved = goal - left_count;
-                self.copy(level, (right, 0), (left, left_count), moved);
-                self.shift(level, right, moved, 0);
-            } else {
-                let moved = left_count - goal;
-                self.shift(level, right, 0, moved);
-                self.copy(level, (left, goal), (right, 0), moved);
-            }
-            self.nodes(level).piece_mut(left)[0] = goal as u64;
-            self.separate(level + 1, parent, slot + 1);
-            self.sum_up(level + 1, parent, slot + 1);
-        }
-        self.sum_up(level + 1, parent, slot);
-    }
-
-    /// Adds the rows of some slots.
-    #[inline(always)]
-    fn add_up(&self, node: &[u64], from: usize, to: usize, sum: &mut [u64]) {
-        if from >= to {
+            self.join_sums(level, left);
+            self.sum_up(level + 1, parent, slot);
+            self.join_sums(level + 1, parent);
             return;
         }
+        let goal = total / 2;
+        if left_count < goal {
+            let moved = goal - left_count;
+            self.copy(level, (right, 0), (left, left_count), moved);
+            self.shift(level, right, moved, 0);
+        } else {
+            let moved = left_count - goal;
+            self.shift(level, right, 0, moved);
+            self.copy(level, (left, goal), (right, 0), moved);
+        }
+        self.set_count(level, left, goal);
+        self.share(level + 1, parent, slot, left, right);
+    }
+
+    /// Adds the payloads of a leaf's first `count` entries.
+    #[inline(always)]
+    fn add_up(&self, leaf: &[u64], count: usize, sum: &mut [u64]) {
         let words = self.shape.value();
-        let rows = node[self.row_at(from)..self.row_at(to)].chunks_exact(words);
+        let rows = leaf[self.row_at(0)..self.row_at(SLOTS)].chunks_exact(words);
         if self.sums.ints() && words <= 2 {
-            // In registers.
             let mut total = [0_u64; 2];
-            for row in rows {
+            for (place, row) in rows.enumerate() {
+                let mask = u64::from(place < count).wrapping_neg();
                 for word in 0..words {
-                    total[word] = total[word].wrapping_add(row[word]);
+                    total[word] = total[word].wrapping_add(row[word] & mask);
                 }
             }
             for word in 0..words {
                 sum[word] = sum[word].wrapping_add(total[word]);
             }
         } else {
-            rows.for_each(|row| self.sums.accumulate(sum, row));
+            rows.take(count).for_each(|row| self.sums.accumulate(sum, row));
         }
     }
 
     /// Adds up the payloads of all keys from `low` on and below `high`.
     #[inline]
     pub fn range_sum(&self, low: &[u64], high: Option<&[u64]>, sum: &mut [u64]) {
-        let sum = &mut sum[..self.shape.value()];
+        let words = self.shape.value();
+        let sum = &mut sum[..words];
+        if high.is_some_and(|high| !less(low, high, self.shape.key())) {
+            return;
+        }
+        if words <= 2 {
+            let mut before = [0; 2];
+            self.sum_below(Some(low), &mut before[..words]);
+            self.sum_below(high, sum);
+            self.sums.deduct(sum, &before[..words]);
+        } else {
+            let mut before = vec![0; words];
+            self.sum_below(Some(low), &mut before);
+            self.sum_below(high, sum);
+            self.sums.deduct(sum, &before);
+        }
+    }
+
+    /// Adds up the payloads of all keys below a key, or of all without it.
+    #[inline(always)]
+    fn sum_below(&self, high: Option<&[u64]>, sum: &mut [u64]) {
         let mut node = self.root;
-        for level in (1..=self.height).rev() {
+        for _ in 0..self.height {
             let inner = self.inners.piece(node);
-            let first = self.child_of(inner, low);
-            let last = self.child_below(inner, high);
-            if first > last {
-                return;
-            }
-            node = inner[self.child_at(first)] as usize;
-            if first < last {
-                self.add_up(inner, first + 1, last, sum);
-                self.sum_from(node, level - 1, low, sum);
-                match high {
-                    None => self.add_up(inner, last, last + 1, sum),
-                    Some(high) => {
-                        self.sum_below(inner[self.child_at(last)] as usize, level - 1, high, sum);
-                    }
-                }
-                return;
-            }
-        }
-        let leaf = self.leaves.piece(node);
-        let first = self.count_below(leaf, 0, low);
-        let end = high.map_or(leaf[0] as usize, |high| self.count_below(leaf, 0, high));
-        self.add_up(leaf, first, end, sum);
-    }
-
-    /// Adds up what is not below `low` under a node.
-    #[inline(always)]
-    fn sum_from(&self, mut node: usize, height: usize, low: &[u64], sum: &mut [u64]) {
-        for _ in 0..height {
-            let inner = self.inners.piece(node);
-            let slot = self.child_of(inner, low);
-            self.add_up(inner, slot + 1, inner[0] as usize, sum);
+            let slot = self.child_below(inner, high);
+            self.sums.accumulate(sum, self.row(inner, slot));
             node = inner[self.child_at(slot)] as usize;
         }
         let leaf = self.leaves.piece(node);
-        self.add_up(leaf, self.count_below(leaf, 0, low), leaf[0] as usize, sum);
-    }
-
-    /// Adds up what is below `high` under a node.
-    #[inline(always)]
-    fn sum_below(&self, mut node: usize, height: usize, high: &[u64], sum: &mut [u64]) {
-        for _ in 0..height {
-            let inner = self.inners.piece(node);
-            let slot = self.child_below(inner, Some(high));
-            self.add_up(inner, 0, slot, sum);
-            node = inner[self.child_at(slot)] as usize;
-        }
-        let leaf = self.leaves.piece(node);
-        self.add_up(leaf, 0, self.count_below(leaf, 0, high), sum);
+        let count = high.map_or(leaf[0] as usize, |high| self.count_below(leaf, high));
+        self.add_up(leaf, count, sum);
     }
 
     /// Begins an enumeration at the first key that is not below `low`.
     #[inline]
     pub fn start(&self, low: &[u64]) -> OrderedPosition {
         let leaf = self.leaf_of(low);
-        OrderedPosition { leaf: leaf + 1, slot: self.count_below(self.leaves.piece(leaf), 0, low) }
+        OrderedPosition { leaf: leaf + 1, slot: self.count_below(self.leaves.piece(leaf), low) }
     }
 
     /// The next entry: key and payload. Holds as long as nothing changes.
@@ -617,7 +695,7 @@ impl<S: Shape> Ordered<S> {
             node = inner[self.child_at(slot)] as usize;
         }
         let leaf = self.leaves.piece(node);
-        let slot = high.map_or(leaf[0] as usize, |high| self.count_below(leaf, 0, high));
+        let slot = high.map_or(leaf[0] as usize, |high| self.count_below(leaf, high));
         if slot > 0 {
             return Some(self.key(leaf, slot - 1));
         }
@@ -681,20 +759,23 @@ impl<S: Shape> Ordered<S> {
     fn passes(&self, component: usize, at: usize, limit: i128) -> Option<&[u64]> {
         let mut before = 0_i128;
         let mut node = self.root;
-        let mut find = |node: &[u64]| {
-            (0..node[0] as usize).find(|slot| {
-                let sum = before + self.sums.value(self.row(node, *slot), component, at);
-                let passes = sum > limit;
-                before = if passes { before } else { sum };
-                passes
-            })
-        };
+        let value =
+            |node: &[u64], slot: usize| self.sums.value(self.row(node, slot), component, at);
         for _ in 0..self.height {
             let inner = self.inners.piece(node);
-            node = inner[self.child_at(find(inner)?)] as usize;
+            let mut slot = 0;
+            for place in 1..inner[0] as usize {
+                slot += usize::from(before + value(inner, place) <= limit);
+            }
+            before += value(inner, slot);
+            node = inner[self.child_at(slot)] as usize;
         }
         let leaf = self.leaves.piece(node);
-        Some(self.key(leaf, find(leaf)?))
+        let slot = (0..leaf[0] as usize).find(|slot| {
+            before += value(leaf, *slot);
+            before > limit
+        })?;
+        Some(self.key(leaf, slot))
     }
 
     /// Number of entries.
@@ -763,8 +844,8 @@ impl<S: Shape> Ordered<S> {
         for slot in 0..slots {
             let row = self.row(node, slot);
             let key = self.key(node, slot);
-            self.sums.accumulate(&mut sum, row);
             if level == 0 {
+                self.sums.accumulate(&mut sum, row);
                 assert!(!is_zero(row));
                 assert!(low.is_none_or(|low| key >= low) && high.is_none_or(|high| key < high));
                 keys.push(key.to_vec());
@@ -777,11 +858,17 @@ impl<S: Shape> Ordered<S> {
                 let high = if slot + 1 < slots { Some(self.key(node, slot + 1)) } else { high };
                 let child = node[self.child_at(slot)] as usize;
                 let below = self.check_node(child, level - 1, low, high, leaves, keys, magnitudes);
-                assert_eq!(below, row);
+                assert_eq!(sum, row);
+                self.sums.accumulate(&mut sum, &below);
             }
         }
         if level == 0 {
             leaves.push(number);
+        } else {
+            assert!(is_zero(self.key(node, 0)));
+        }
+        for place in slots..SLOTS {
+            assert!(self.key(node, place).iter().all(|word| *word == u64::MAX));
         }
         sum
     }
