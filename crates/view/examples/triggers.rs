@@ -23,7 +23,6 @@ use halcyon_view::{Engine, Executor, Options};
 type Event = (u16, i8, [u64; 7]);
 
 struct Case {
-    name: &'static str,
     program: Program,
     events: Vec<Event>,
     /// The events are gone through so many times in one run, on top of each other.
@@ -50,18 +49,20 @@ fn main() {
         None => book(&made_up_orders((5000.0 * scale) as u64)),
     };
     let only = option("--only");
-    for make in [axfinder, price_spread, vwap] {
-        measure(make(&orders), &only, executor, passes);
+    let wanted = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    let books: [(&str, fn(&[Event]) -> Case); 3] =
+        [("axfinder", axfinder), ("pricespread", price_spread), ("vwap", vwap)];
+    for (name, make) in books.into_iter().filter(|(name, _)| wanted(name)) {
+        measure(name, make(&orders), executor, passes);
     }
-    for make in [q1, q6, q11a, growth] {
-        measure(make(scale), &only, executor, passes);
+    let scaled: [(&str, fn(f64) -> Case); 4] =
+        [("q1", q1), ("q6", q6), ("q11a", q11a), ("growth", growth)];
+    for (name, make) in scaled.into_iter().filter(|(name, _)| wanted(name)) {
+        measure(name, make(scale), executor, passes);
     }
 }
 
-fn measure(case: Case, only: &Option<String>, executor: Executor, passes: usize) {
-    if only.as_ref().is_some_and(|only| only != case.name) {
-        return;
-    }
+fn measure(name: &str, case: Case, executor: Executor, passes: usize) {
     let words: Vec<usize> =
         case.program.relations.iter().map(|relation| relation.columns.len()).collect();
     let run = |engine: &mut Engine, (relation, weight, row): &Event| {
@@ -128,7 +129,7 @@ fn measure(case: Case, only: &Option<String>, executor: Executor, passes: usize)
          \"intrinsic_ns_p50\": {}, \"intrinsic_ns_p99\": {}, \"intrinsic_ns_p999\": {}, \
          \"intrinsic_ns_p9999\": {}, \"intrinsic_ns_max\": {}, \"worst_event\": {worst}, \
          \"rows\": {rows}, \"sum\": {}, \"entries\": {entries}, \"bytes\": {}{faults}}}",
-        case.name,
+        name,
         total as f64 / best,
         best * 1e9 / total as f64,
         clock_ns(),
@@ -337,7 +338,7 @@ fn axfinder(orders: &[Event]) -> Case {
         vec![map("axf", 1, &PAIR, false), map("bids", 2, &PAIR, true), map("asks", 2, &PAIR, true)];
     let triggers = vec![side(1, 2, true), side(2, 1, false)];
     let program = program(maps, vec![base("bids", 3), base("asks", 3)], triggers);
-    Case { name: "axfinder", program, events: orders.to_vec(), rounds: 100 }
+    Case { program, events: orders.to_vec(), rounds: 100 }
 }
 
 /// Price differences over all pairs of orders that are not small beside their side.
@@ -377,7 +378,7 @@ fn price_spread(orders: &[Event]) -> Case {
     ];
     let program =
         program(maps, vec![base("bids", 3), base("asks", 3)], vec![side(1, 3), side(2, 4)]);
-    Case { name: "pricespread", program, events: orders.to_vec(), rounds: 100 }
+    Case { program, events: orders.to_vec(), rounds: 100 }
 }
 
 /// Price times volume over the bids above which lies less than a quarter of all volume.
@@ -407,7 +408,7 @@ fn vwap(orders: &[Event]) -> Case {
     let trigger = Trigger { registers: vec![Type::Int; 8], statements };
     let program = program(maps, vec![base("bids", 3)], vec![trigger]);
     let bids = orders.iter().filter(|(relation, ..)| *relation == 0).copied().collect();
-    Case { name: "vwap", program, events: bids, rounds: 100 }
+    Case { program, events: bids, rounds: 100 }
 }
 
 /// Rows like those of `lineitem`: quantity, price, discount, tax, flag, status, date.
@@ -449,7 +450,7 @@ fn q1(scale: f64) -> Case {
     let trigger = Trigger { registers: vec![Type::Int; 8], statements };
     let program =
         program(vec![map("q1", 2, &payload, false)], vec![base("lineitem", 7)], vec![trigger]);
-    Case { name: "q1", program, events: line_items(scale), rounds: 1 }
+    Case { program, events: line_items(scale), rounds: 1 }
 }
 
 fn q6(scale: f64) -> Case {
@@ -466,7 +467,7 @@ fn q6(scale: f64) -> Case {
     let payload = [Component::Wide, Component::Int];
     let program =
         program(vec![map("q6", 0, &payload, false)], vec![base("lineitem", 7)], vec![trigger]);
-    Case { name: "q6", program, events: line_items(scale), rounds: 1 }
+    Case { program, events: line_items(scale), rounds: 1 }
 }
 
 /// Value of the parts in stock, by part, of suppliers that are known.
@@ -517,7 +518,7 @@ fn q11a(scale: f64) -> Case {
         let (cost, quantity) = (random(&mut state) % 100_000, random(&mut state) % 10_000);
         events.push((0, 1, [part, supplier, cost, quantity, 0, 0, 0]));
     }
-    Case { name: "q11a", program, events, rounds: 1 }
+    Case { program, events, rounds: 1 }
 }
 
 /// Nothing but a map that grows.
@@ -528,10 +529,5 @@ fn growth(scale: f64) -> Case {
         program(vec![map("groups", 1, &PAIR, false)], vec![base("rows", 2)], vec![trigger]);
     let mut state = 3;
     let event = |_| (0, 1, [random(&mut state) >> 1, 1, 0, 0, 0, 0, 0]);
-    Case {
-        name: "growth",
-        program,
-        events: (0..(1_000_000.0 * scale) as u64).map(event).collect(),
-        rounds: 1,
-    }
+    Case { program, events: (0..(1_000_000.0 * scale) as u64).map(event).collect(), rounds: 1 }
 }

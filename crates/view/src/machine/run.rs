@@ -412,15 +412,56 @@ fn narrow(bounds: &mut Bounds, site: &Site, registers: &Registers) -> bool {
     true
 }
 
+/// The same as [`narrow`] for a column of one word behind a prefix of at most one.
+#[inline(always)]
+fn few_words(site: &Site, registers: &Registers) -> Option<Bounds> {
+    // NULL is zero: bounds of NULL hold nothing, and without a bound NULL is left out.
+    let value = |register: u16| Some(registers.get(register)).filter(|word| *word != 0);
+    let low = match site.low {
+        Limit::Open => 1,
+        Limit::Included(register) => value(register)?,
+        Limit::Excluded(register) => value(register)?.checked_add(1)?,
+    };
+    let high = match site.high {
+        Limit::Open => None,
+        Limit::Included(register) => value(register)?.checked_add(1),
+        Limit::Excluded(register) => Some(value(register)?),
+    };
+    let zero = [0; ORDERED_KEY_WORDS_MAX];
+    let mut bounds = Bounds { low: zero, high: zero, is_bounded: true };
+    if site.key_words == 0 {
+        bounds.low[0] = low;
+        bounds.high[0] = high.unwrap_or(0);
+        bounds.is_bounded = high.is_some();
+        return Some(bounds);
+    }
+    let prefix = registers.get(site.key);
+    (bounds.low[0], bounds.low[1]) = (prefix, low);
+    match high {
+        Some(high) => (bounds.high[0], bounds.high[1]) = (prefix, high),
+        None => {
+            bounds.high[0] = prefix.wrapping_add(1);
+            bounds.is_bounded = prefix != u64::MAX;
+        }
+    }
+    Some(bounds)
+}
+
 fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
     let sum = &mut world.scratch.sum;
     sum.clear();
     sum.resize(cell.sums.words(), 0);
-    let mut bounds = Bounds::within(registers.words(site.key, site.key_words));
-    if narrow(&mut bounds, site, registers) {
-        tree.range_sum(&bounds.low, bounds.high(), sum);
+    if site.column_words == 1 && site.key_words <= 1 {
+        if let Some(bounds) = few_words(site, registers) {
+            tree.range_sum(&bounds.low, bounds.high(), sum);
+        }
+    } else {
+        let mut bounds = Bounds::within(registers.words(site.key, site.key_words));
+        if narrow(&mut bounds, site, registers) {
+            tree.range_sum(&bounds.low, bounds.high(), sum);
+        }
     }
     load(&site.outs, sum, registers);
 }

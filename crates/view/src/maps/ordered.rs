@@ -13,9 +13,8 @@
 //! 3. The row of a child is the sum of what is in the children before it; no entry is zero.
 //! 4. Leaves are linked in the order of their keys.
 //!
-//! Loops go over all places of a node, whether they are taken or not, and rows of inner nodes are
-//! sums up to there: how far a loop goes is what a processor mispredicts, and costs more than the
-//! rest.
+//! A search looks at the same number of places in every node, whether they are taken or not, and rows
+//! of inner nodes are sums up to there: how far a loop goes is what a processor mispredicts.
 //!
 //! Cost: O(log n) for everything; at most one split or merge per level and change.
 //! Source: sums in the nodes are the range-aggregate maps of [abeysinghe2022], over a B+tree.
@@ -145,20 +144,19 @@ impl<S: Shape> Ordered<S> {
     /// Places whose keys are below `key`, or not above it with `equal`.
     #[inline(always)]
     fn count(&self, node: &[u64], key: &[u64], equal: bool) -> usize {
+        const STEP: usize = 4;
         let words = self.shape.key();
         let keys = &node[HEAD..HEAD + SLOTS * words];
-        let counts = |place: usize| {
-            let each = &keys[place * words..][..words];
-            usize::from(if equal { !less(key, each, words) } else { less(each, key, words) })
-        };
-        const STEP: usize = 4;
         let mut start = 0;
         for group in 1..SLOTS / STEP {
-            start += STEP * counts(group * STEP - 1);
+            let each = &keys[(group * STEP - 1) * words..][..words];
+            start += if equal { !less(key, each, words) } else { less(each, key, words) } as usize;
         }
-        let mut count = start;
+        let mut count = start * STEP;
+        let group = &keys[start * STEP * words..][..STEP * words];
         for place in 0..STEP {
-            count += counts(start + place);
+            let each = &group[place * words..][..words];
+            count += if equal { !less(key, each, words) } else { less(each, key, words) } as usize;
         }
         count
     }
@@ -335,26 +333,23 @@ impl<S: Shape> Ordered<S> {
     #[inline(always)]
     fn spread(&mut self, path: &Path, row: &[u64], negative: bool) {
         let words = self.shape.value();
-        let (from, to) = (self.row_at(0), self.row_at(SLOTS));
+        let ints = self.sums.ints() && words <= 2;
+        let sign = |word: u64| if negative { word.wrapping_neg() } else { word };
+        let (first, second) = (sign(row[0]), sign(row[words - 1]));
         for (node, slot) in &path[1..=self.height] {
-            let rows = self.inners.piece_mut(*node as usize)[from..to].chunks_exact_mut(words);
-            if self.sums.ints() && words <= 2 {
-                let sign = if negative { u64::MAX } else { 0 };
-                for (place, sums) in rows.enumerate() {
-                    let mask = u64::from(place > *slot as usize).wrapping_neg();
-                    for word in 0..words {
-                        // −x is !x + 1.
-                        let added = (row[word] ^ sign).wrapping_sub(sign) & mask;
-                        sums[word] = sums[word].wrapping_add(added);
+            let (from, to) = (self.row_at(*slot as usize + 1), self.row_at(SLOTS));
+            let node = self.inners.piece_mut(*node as usize);
+            let to = to.min(from + (node[0] as usize - *slot as usize - 1) * words);
+            for sums in node[from..to].chunks_exact_mut(words) {
+                if ints {
+                    sums[0] = sums[0].wrapping_add(first);
+                    if words == 2 {
+                        sums[1] = sums[1].wrapping_add(second);
                     }
-                }
-            } else {
-                for sums in rows.skip(*slot as usize + 1) {
-                    if negative {
-                        self.sums.deduct(sums, row)
-                    } else {
-                        self.sums.accumulate(sums, row)
-                    }
+                } else if negative {
+                    self.sums.deduct(sums, row);
+                } else {
+                    self.sums.accumulate(sums, row);
                 }
             }
         }
@@ -610,20 +605,23 @@ impl<S: Shape> Ordered<S> {
     #[inline(always)]
     fn add_up(&self, leaf: &[u64], count: usize, sum: &mut [u64]) {
         let words = self.shape.value();
-        let rows = leaf[self.row_at(0)..self.row_at(SLOTS)].chunks_exact(words);
-        if self.sums.ints() && words <= 2 {
-            let mut total = [0_u64; 2];
-            for (place, row) in rows.enumerate() {
-                let mask = u64::from(place < count).wrapping_neg();
-                for word in 0..words {
-                    total[word] = total[word].wrapping_add(row[word] & mask);
-                }
+        let rows = leaf[self.row_at(0)..self.row_at(count)].chunks_exact(words);
+        if self.sums.ints() && words == 1 {
+            let mut total = sum[0];
+            for row in rows {
+                total = total.wrapping_add(row[0]);
             }
-            for word in 0..words {
-                sum[word] = sum[word].wrapping_add(total[word]);
+            sum[0] = total;
+        } else if self.sums.ints() && words == 2 {
+            // One variable per word: an array would be kept in memory.
+            let (mut first, mut second) = (sum[0], sum[1]);
+            for row in rows {
+                first = first.wrapping_add(row[0]);
+                second = second.wrapping_add(row[1]);
             }
+            (sum[0], sum[1]) = (first, second);
         } else {
-            rows.take(count).for_each(|row| self.sums.accumulate(sum, row));
+            rows.for_each(|row| self.sums.accumulate(sum, row));
         }
     }
 
@@ -635,11 +633,13 @@ impl<S: Shape> Ordered<S> {
         if high.is_some_and(|high| !less(low, high, self.shape.key())) {
             return;
         }
-        if words <= 2 {
+        if self.sums.ints() && words <= 2 {
             let mut before = [0; 2];
             self.sum_below(Some(low), &mut before[..words]);
             self.sum_below(high, sum);
-            self.sums.deduct(sum, &before[..words]);
+            for word in 0..words {
+                sum[word] = sum[word].wrapping_sub(before[word]);
+            }
         } else {
             let mut before = vec![0; words];
             self.sum_below(Some(low), &mut before);
@@ -659,7 +659,10 @@ impl<S: Shape> Ordered<S> {
             node = inner[self.child_at(slot)] as usize;
         }
         let leaf = self.leaves.piece(node);
-        let count = high.map_or(leaf[0] as usize, |high| self.count_below(leaf, high));
+        let count = match high {
+            Some(high) => self.count_below(leaf, high),
+            None => leaf[0] as usize,
+        };
         self.add_up(leaf, count, sum);
     }
 
