@@ -5,13 +5,48 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Args;
 use halcyon::{Database, DatabaseOptions, Opened, Opening, SqlError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+/// Flags for a database on disk; they stand above what ALTER SYSTEM set.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Tuning {
+    /// Longest time between two checkpoints, as 5min
+    #[arg(long, value_name = "TIME", requires = "data")]
+    checkpoint_timeout: Option<String>,
+    /// Size of the log after which there is a checkpoint, as 1GB
+    #[arg(long, value_name = "SIZE", requires = "data")]
+    max_wal_size: Option<String>,
+    /// Longest time that a commit which is not waited for stays in memory, as 200ms
+    #[arg(long, value_name = "TIME", requires = "data")]
+    wal_writer_delay: Option<String>,
+}
+
+impl Tuning {
+    fn options(&self) -> Result<DatabaseOptions, SqlError> {
+        let mut options = DatabaseOptions::default();
+        for (name, value) in [
+            ("checkpoint_timeout", &self.checkpoint_timeout),
+            ("max_wal_size", &self.max_wal_size),
+            ("wal_writer_delay", &self.wal_writer_delay),
+        ] {
+            if let Some(value) = value {
+                options.set(name, value)?;
+            }
+        }
+        Ok(options)
+    }
+}
+
 /// Opens the database in a folder, with a bar on stderr if that takes a while. Errors are told.
-pub fn open(folder: &Path) -> Result<Database, ExitCode> {
+pub fn open(folder: &Path, tuning: &Tuning) -> Result<Database, ExitCode> {
+    let options = tuning.options().map_err(|error| {
+        tell(&error);
+        ExitCode::from(2)
+    })?;
     let bar = Bar::new();
-    let opened = Database::open_with(folder, DatabaseOptions::default(), &|step| bar.tell(step));
+    let opened = Database::open_with(folder, options, &|step| bar.tell(step));
     bar.end();
     opened.map_err(|error| {
         tell(&error);

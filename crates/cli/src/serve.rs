@@ -17,6 +17,8 @@ pub struct Options {
     /// Keep the database in DIR
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub tuning: crate::data::Tuning,
     /// Address and port to listen at
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5433")]
     pub listen: SocketAddr,
@@ -60,7 +62,8 @@ pub fn run(options: &Options) -> ExitCode {
         return ExitCode::from(2);
     }
     let begin = Instant::now();
-    let database = match options.data.as_deref().map(crate::data::open) {
+    let opened = options.data.as_deref().map(|folder| crate::data::open(folder, &options.tuning));
+    let database = match opened {
         None => Database::in_memory(),
         Some(Ok(database)) => database,
         Some(Err(code)) => return code,

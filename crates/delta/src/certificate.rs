@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use halcyon_view::program::{MapId, Program, Statement, Step, Type};
+use halcyon_view::program::{Expr, MapId, Program, Reg, Statement, Step, Trigger, Type};
 
 /// How the cost of an event grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +16,8 @@ pub enum CostClass {
     Logarithmic,
     /// Every entry of a slice: as many as rows have a partner in common.
     FanOut,
+    /// Every group of the view, each with look-ups.
+    Groups,
     /// Every entry of a map.
     Linear,
 }
@@ -26,6 +28,7 @@ impl fmt::Display for CostClass {
             CostClass::Constant => "O(1)",
             CostClass::Logarithmic => "O(log n)",
             CostClass::FanOut => "O(fan-out)",
+            CostClass::Groups => "O(groups)",
             CostClass::Linear => "O(n)",
         })
     }
@@ -132,8 +135,26 @@ fn add_trigger(
 }
 
 fn class_of(program: &Program, statement: &Statement) -> CostClass {
-    let steps = statement.steps.iter().map(|step| step_class(program, step)).max();
+    let class = |(at, step): (usize, &Step)| match step_class(program, step) {
+        CostClass::Linear if of_groups(program, statement, at) => CostClass::Groups,
+        class => class,
+    };
+    let steps = statement.steps.iter().enumerate().map(class).max();
     steps.unwrap_or(CostClass::Constant).max(map_class(program, statement.target))
+}
+
+/// Whether a step enumerates groups of the target, and every entry goes on to a sum: the map's whole
+/// key is part of the target's key, and nothing but that a sum is zero ends a binding.
+fn of_groups(program: &Program, statement: &Statement, at: usize) -> bool {
+    let Step::Each { map, key, .. } = &statement.steps[at] else { return false };
+    let whole = key.len() == program.maps[usize::from(map.0)].key.len();
+    let in_key = |reg: &Reg| statement.key.contains(&Expr::Reg(*reg));
+    let rest = &statement.steps[at + 1..];
+    let summed = rest.iter().enumerate().all(|(next, step)| match step {
+        Step::If(_) => next > 0 && !matches!(rest[next - 1], Step::If(_)),
+        _ => true,
+    });
+    whole && key.iter().all(|(_, reg)| in_key(reg)) && summed
 }
 
 fn map_class(program: &Program, map: MapId) -> CostClass {
@@ -147,10 +168,7 @@ fn step_class(program: &Program, step: &Step) -> CostClass {
     match step {
         Step::Let { .. } | Step::If(_) => CostClass::Constant,
         Step::Get { map, .. } => map_class(program, *map),
-        // An entry or none.
-        Step::Each { map, .. } if program.maps[usize::from(map.0)].key.is_empty() => {
-            CostClass::Constant
-        }
+        Step::Each { map, .. } if single_entry(program, *map) => CostClass::Constant,
         Step::Each { prefix, .. } if prefix.is_empty() => CostClass::Linear,
         Step::Each { .. } => CostClass::FanOut,
         Step::RangeSum { .. } | Step::Edge { .. } | Step::Search { .. } => CostClass::Logarithmic,
@@ -158,6 +176,22 @@ fn step_class(program: &Program, step: &Step) -> CostClass {
             steps.iter().map(|s| step_class(program, s)).max().unwrap_or(CostClass::Constant)
         }
     }
+}
+
+/// Whether a map has an entry at most: no key, or one for the only row of a derived relation.
+fn single_entry(program: &Program, map: MapId) -> bool {
+    let keyless = |map: MapId| program.maps[usize::from(map.0)].key.is_empty();
+    let feeds = |(relation, trigger): (usize, &Trigger)| {
+        let mut on_map = trigger.statements.iter().filter(|s| s.target == map).peekable();
+        if on_map.peek().is_none() {
+            return true;
+        }
+        let derived = program.relations[relation].derived.as_ref();
+        let enumerates = |step: &Step| matches!(step, Step::Each { .. });
+        derived.is_some_and(|derived| keyless(derived.map))
+            && on_map.all(|statement| !statement.steps.iter().any(enumerates))
+    };
+    keyless(map) || program.triggers.iter().enumerate().all(feeds)
 }
 
 fn probes(step: &Step) -> u32 {

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use datafusion::common::DFSchema;
 use halcyon_view::program::{
-    Derived, Expr, MapDecl, MapId, Program, Reg, Relation, RelationId, Statement, Step, Trigger,
-    Type,
+    BinaryOp, Derived, Expr, MapDecl, MapId, Program, Reg, Relation, RelationId, Statement, Step,
+    Trigger, Type,
 };
 
 use crate::blocks::{Bag, Builder, columns_of};
@@ -13,8 +13,8 @@ use crate::calculus::{RelationIndex, Term, Var};
 use crate::certificate::Certificate;
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
-use crate::expression::{collect_variables, substitute, variables};
-use crate::parts::{self, Parts, rename_step};
+use crate::expression::{binary, cast, collect_variables, substitute, variables};
+use crate::parts::{self, Parts, Rank, rename_step};
 use crate::simplify::replace;
 use crate::{Compiled, Input, OutputColumn, viewlet};
 
@@ -111,6 +111,7 @@ fn map_of(step: &Step) -> Option<usize> {
 
 /// Materialises what the blocks need and writes the program.
 pub(crate) fn emit(mut parts: Parts, output: Output, schema: &DFSchema) -> Result<Compiled> {
+    viewlet::take_apart(&mut parts, output.relation);
     let live = Live::of(&parts, output.relation);
     for (at, map) in parts.maps.iter_mut().enumerate() {
         if !live.maps.contains(&at) {
@@ -118,9 +119,9 @@ pub(crate) fn emit(mut parts: Parts, output: Output, schema: &DFSchema) -> Resul
         }
     }
     viewlet::transform(&mut parts)?;
-    let first_helper = parts.maps.iter().position(|map| map.canonical.is_some());
-    let helpers = first_helper.unwrap_or(parts.maps.len())..parts.maps.len();
-    let maps: Vec<usize> = live.maps.iter().copied().chain(helpers).collect();
+    let is_helper = |map: &usize| parts.maps[*map].canonical.is_some();
+    let kept = |map: &usize| live.maps.contains(map) || is_helper(map);
+    let maps: Vec<usize> = (0..parts.maps.len()).filter(kept).collect();
     let (base, derived): (Vec<usize>, Vec<usize>) =
         live.relations.iter().partition(|relation| parts.relations[**relation].derived.is_none());
     let relations: Vec<usize> = base.into_iter().chain(derived).collect();
@@ -189,7 +190,10 @@ impl Writer<'_> {
         let mut all: Vec<_> = self.parts.statements.iter().filter(of_relation).collect();
         let place = |statement: &parts::Statement| {
             let map = &self.parts.maps[statement.target];
-            (usize::MAX - map.degree(), map.rank, statement.target)
+            // What only notices that something changes comes before anything does.
+            let notices = matches!(map.rank, Rank::Everything | Rank::Thresholds);
+            let first = if notices { Some(map.rank) } else { None };
+            (first.is_none(), first, usize::MAX - map.degree(), map.rank, statement.target)
         };
         all.sort_by_key(|statement| place(statement));
         all
@@ -272,6 +276,13 @@ impl Writer<'_> {
         step
     }
 
+    /// Types of what a statement adds.
+    fn parts_of(&self, statement: &Statement) -> Vec<Type> {
+        let map = self.map_ids.iter().find(|(_, id)| **id == statement.target);
+        let (map, _) = map.expect("statements are on maps of the program");
+        self.parts.maps[*map].payload.iter().map(|component| component.ty()).collect()
+    }
+
     fn trigger(&self, relation: usize, used: &[usize]) -> Trigger {
         let own = &self.parts.relations[relation];
         let statements = self.statements(relation);
@@ -300,17 +311,41 @@ impl Writer<'_> {
                 })
                 .collect();
             let target = &self.parts.maps[statement.target];
-            written.push(Statement {
+            let statement = Statement {
                 comment: format!("{} += d {}", target.name, statement.comment),
                 steps,
                 target: self.map_ids[&statement.target],
                 key: statement.key.iter().map(|expr| registers.expr(expr)).collect(),
                 add: statement.add.iter().map(|expr| registers.expr(expr)).collect(),
                 replace: false,
-            });
+            };
+            match written.iter_mut().find(|(known, _)| adds_the_same(known, &statement)) {
+                Some((_, times)) => *times += 1,
+                None => written.push((statement, 1)),
+            }
         }
-        Trigger { registers: registers.types, statements: written }
+        let statements = written
+            .into_iter()
+            .map(|(mut statement, times)| {
+                let types = self.parts_of(&statement);
+                for (value, ty) in statement.add.iter_mut().zip(types) {
+                    let factor = cast(Expr::Int(times), Type::Int, ty);
+                    let own = std::mem::replace(value, Expr::Int(0));
+                    *value = binary(BinaryOp::Mul, ty, factor, own);
+                }
+                statement
+            })
+            .collect();
+        Trigger { registers: registers.types, statements }
     }
+}
+
+/// Statements of symmetric deltas, as those of a self-join are.
+fn adds_the_same(a: &Statement, b: &Statement) -> bool {
+    a.target == b.target
+        && a.key == b.key
+        && a.add == b.add
+        && format!("{:?}", a.steps) == format!("{:?}", b.steps)
 }
 
 fn rename_exprs(step: &Step, registers: &Registers) -> Step {

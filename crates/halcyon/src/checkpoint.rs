@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::stored;
+use halcyon_store::Partition;
 use halcyon_txn::{
     CancelToken, CheckpointError, Contents, CutError, Disk, Lsn, Pace, PartitionCell, WaitLimits,
     cut_noting,
@@ -45,7 +46,11 @@ fn contents(shared: &Shared, durable: &Durable) -> Result<Contents> {
         // Sequences are outside of transactions: what stands before the cut in the log is in what
         // they say now, and what stands behind it is read again.
         let bytes = stored::encode(&catalog);
-        let partitions = cells.iter().map(|cell| cell.id).zip(roots).collect();
+        let kept = |(cell, root): (&Arc<PartitionCell>, triomphe::Arc<Partition>)| {
+            let kept = if cell.is_logged() { root } else { root.without_rows().into() };
+            (cell.id, kept)
+        };
+        let partitions = cells.iter().zip(roots).map(kept).collect();
         return Ok(Contents { id: durable.id, lsn, catalog: bytes, partitions });
     }
 }
@@ -121,7 +126,7 @@ fn watch(shared: &Weak<Shared>) {
             continue;
         }
         // What has failed is not tried again at once.
-        let pause = shared.options.checkpoint_timeout.min(Duration::from_secs(60));
+        let pause = shared.tuning().checkpoint_timeout.min(Duration::from_secs(60));
         if failed.is_some_and(|at| at.elapsed() < pause) {
             continue;
         }
@@ -149,6 +154,7 @@ fn is_due(shared: &Shared, durable: &Durable) -> bool {
     let last = *durable.last.lock();
     let Lsn(end) = durable.log.end();
     let bytes = end.saturating_sub(last.lsn.0);
-    let late = last.at.elapsed() >= shared.options.checkpoint_timeout;
-    bytes > 0 && (late || bytes >= shared.options.max_wal_size)
+    let tuning = shared.tuning();
+    let late = last.at.elapsed() >= tuning.checkpoint_timeout;
+    bytes > 0 && (late || bytes >= tuning.max_wal_size)
 }

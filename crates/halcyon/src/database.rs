@@ -12,6 +12,7 @@ use halcyon_query::analytic::DataFusion;
 use halcyon_query::cache::StatementCache;
 use halcyon_query::catalog::Catalog;
 use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::views::revive;
 use halcyon_store::{Partition, RowRef, Value};
 use halcyon_txn::{CancelToken, LogOptions, Manager, Pace, PartitionCell, WaitLimits, cut};
 use parking_lot::Mutex;
@@ -21,6 +22,7 @@ use crate::deadline::Deadlines;
 use crate::durable::{self, Durable, Found, Opened, Opening};
 use crate::live::{SessionEntry, StatementEntry};
 use crate::session::Session;
+use crate::tuning::Tuning;
 
 /// A database in memory, kept on disk too if it was [opened](Database::open) in a folder. Cloning
 /// gives another handle to the same one.
@@ -41,14 +43,18 @@ pub struct DatabaseOptions {
     /// A reader-writer latch around every access to segments and indexes, which locks make
     /// superfluous here: for measuring what engines that need it pay.
     pub latches: bool,
-    /// Longest time that a commit with `synchronous_commit = off` may stay in memory.
-    pub wal_writer_delay: Duration,
-    /// Longest time between two checkpoints while there are commits.
-    pub checkpoint_timeout: Duration,
-    /// Bytes of log after which there is a checkpoint.
-    pub max_wal_size: u64,
+    /// Longest time that a commit with `synchronous_commit = off` may stay in memory. None: what
+    /// ALTER SYSTEM said, or 200 ms.
+    pub wal_writer_delay: Option<Duration>,
+    /// Longest time between two checkpoints while there are commits. None: what ALTER SYSTEM said,
+    /// or 5 minutes.
+    pub checkpoint_timeout: Option<Duration>,
+    /// Bytes of log after which there is a checkpoint. None: what ALTER SYSTEM said, or 1 GiB.
+    pub max_wal_size: Option<u64>,
     /// Bytes per second that a checkpoint writes at most, unless it is asked for; 0 for no limit.
     pub checkpoint_bytes_per_s: u64,
+    /// Bytes that the maps of all materialized views may take together; 0 for no limit.
+    pub view_memory_bytes: u64,
 }
 
 impl Default for DatabaseOptions {
@@ -58,10 +64,11 @@ impl Default for DatabaseOptions {
             threads: 0,
             cached_statements: 4096,
             latches: false,
-            wal_writer_delay: Duration::from_millis(200),
-            checkpoint_timeout: Duration::from_secs(300),
-            max_wal_size: 1 << 30,
+            wal_writer_delay: None,
+            checkpoint_timeout: None,
+            max_wal_size: None,
             checkpoint_bytes_per_s: 128 << 20,
+            view_memory_bytes: 0,
         }
     }
 }
@@ -118,8 +125,8 @@ impl Database {
         options: DatabaseOptions,
         progress: &(dyn Fn(Opening) + Sync),
     ) -> Result<Self> {
-        let log = LogOptions { delay: options.wal_writer_delay, ..LogOptions::default() };
-        Ok(Self::found(durable::open(folder, log, options.latches, progress)?, options))
+        let log = LogOptions::default();
+        Self::found(durable::open(folder, log, options.latches, progress)?, options)
     }
 
     /// As [`Database::open_with`], on a disk that is not the real one, for tests of crashes.
@@ -129,15 +136,19 @@ impl Database {
         log_file_bytes: u64,
         options: DatabaseOptions,
     ) -> Result<Self> {
-        let log = LogOptions { delay: options.wal_writer_delay, file_bytes: log_file_bytes };
-        Ok(Self::found(durable::open_on(storage, None, log, options.latches, &|_| ())?, options))
+        let log = LogOptions { file_bytes: log_file_bytes, ..LogOptions::default() };
+        Self::found(durable::open_on(storage, None, log, options.latches, &|_| ())?, options)
     }
 
-    fn found(found: Found, options: DatabaseOptions) -> Self {
-        let catalog = Catalog { latches: options.latches, ..found.catalog };
+    fn found(found: Found, options: DatabaseOptions) -> Result<Self> {
+        let mut catalog = Catalog { latches: options.latches, ..found.catalog };
+        if catalog.tables.values().any(|table| table.materialized().is_some()) {
+            catalog = revive(catalog, &DataFusion::new())?;
+        }
         let shared = Arc::new(Shared::new(options, catalog, Some(found.durable)));
+        shared.tune_log();
         checkpoint::keep_short(&shared);
-        Database { shared }
+        Ok(Database { shared })
     }
 
     /// Looks at the database in `folder`, which nobody has open: reads everything, builds all
@@ -237,6 +248,13 @@ impl Database {
         roots.iter().all(|root| root.is_latched())
     }
 
+    /// Panics unless the engines of all views are what they claim to be: for tests.
+    #[doc(hidden)]
+    pub fn check_views(&self) {
+        let catalog = self.catalog();
+        catalog.tables.values().filter_map(|t| t.materialized()).for_each(|view| view.cell.check());
+    }
+
     /// The catalog as last published.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.shared.catalog()
@@ -251,6 +269,7 @@ impl Database {
 impl Shared {
     fn new(options: DatabaseOptions, catalog: Catalog, durable: Option<Durable>) -> Self {
         let version = catalog.version;
+        catalog.budget.set_max(options.view_memory_bytes);
         let empty = Partition::new(halcyon_store::Schema { columns: Vec::new() }.into());
         let log = durable.as_ref().map(|durable| durable.log.clone());
         Shared {
@@ -289,7 +308,21 @@ impl Shared {
     /// Makes `catalog` everybody's. The caller holds `ddl` exclusively.
     pub fn publish(&self, catalog: Arc<Catalog>) {
         let version = catalog.version;
-        self.catalog.store(catalog);
+        let before = self.catalog.swap(catalog);
         self.version.store(version, Ordering::Release);
+        if before.settings != self.catalog.load().settings {
+            self.tune_log();
+        }
+    }
+
+    /// How the whole database is set up now.
+    pub fn tuning(&self) -> Tuning {
+        Tuning::of(&self.options, &self.catalog.load().settings)
+    }
+
+    fn tune_log(&self) {
+        if let Some(durable) = &self.durable {
+            durable.log.set_delay(self.tuning().wal_writer_delay);
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use halcyon_base::ids::SessionId;
 use halcyon_query::bind::Binder;
-use halcyon_query::catalog::Catalog;
+use halcyon_query::catalog::{Catalog, Table};
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::exec::{Locks, Need, SessionVars};
 use halcyon_query::parse;
@@ -30,6 +30,7 @@ use crate::rows::Rows;
 use crate::run::Ran;
 use crate::settings::{self, Settings};
 use crate::transaction::{Access, Active};
+use crate::tuning;
 
 /// One user's conversation with the database. It may move between threads, not be shared.
 ///
@@ -127,6 +128,14 @@ impl Source for &str {
 }
 
 impl Statement {
+    /// The view, if it is SUBSCRIBE.
+    pub(crate) fn subscribes(&self) -> Option<Arc<Table>> {
+        match &self.prepared.borrow().plan {
+            Plan::Subscribe { view, .. } => Some(view.clone()),
+            _ => None,
+        }
+    }
+
     /// The text it was made from.
     pub fn text(&self) -> &str {
         &self.text
@@ -177,7 +186,6 @@ impl Session {
         shared.sessions.lock().insert(id, entry.clone());
         let mut settings = Settings::default();
         settings.tell("session_authorization", role);
-        settings.tell_options(&shared.options);
         settings.tell("is_superuser", if superuser { "on" } else { "off" });
         let vars = SessionVars {
             user: role.to_owned(),
@@ -279,8 +287,18 @@ impl Session {
             }
             ("role", _) if self.vars.user == self.vars.session_user => Ok("none".into()),
             ("role", _) => Ok(self.vars.user.clone()),
-            (name, _) => self.settings.get(name).map(Into::into),
+            (name, _) => match self.shared.tuning().shown().into_iter().find(|(n, _)| *n == name) {
+                Some((_, value)) => Ok(value),
+                None => self.settings.get(name).map(Into::into),
+            },
         }
+    }
+
+    /// The session's settings, and those of the whole database.
+    fn all_settings(&self) -> Settings {
+        let mut settings = self.settings.clone();
+        settings.tell_tuning(&self.shared.tuning());
+        settings
     }
 
     /// Plans `text`, which holds one statement.
@@ -477,7 +495,7 @@ impl Session {
         catalog: &Arc<Catalog>,
     ) -> Result<Arc<Prepared>> {
         let live: Arc<dyn Live> =
-            Arc::new(View { shared: self.shared.clone(), settings: self.settings.clone() });
+            Arc::new(View { shared: self.shared.clone(), settings: self.all_settings() });
         let binder = Binder {
             catalog,
             session: &self.vars,
@@ -486,6 +504,11 @@ impl Session {
             point_plans: self.settings.bool("halcyon.point_plans"),
         };
         self.shared.cache.get_or_bind(text, types, &binder)
+    }
+
+    /// A binder for what is no statement, over the catalog as this session saw it last.
+    pub(crate) fn binder_now(&self) -> Binder<'_> {
+        Binder::new(&self.catalog, &self.vars, &self.shared.datafusion)
     }
 
     /// Plans the statement again.
@@ -632,8 +655,55 @@ impl Session {
                 let rows = self.import(Path::new(folder))?;
                 Ok(Outcome::Done(Tag::counted(tag, rows)))
             }
+            Utility::AlterSystem { name, value } => {
+                self.alter_system(name, value.as_deref())?;
+                done(tag)
+            }
             Utility::Nothing(tag) => done(tag),
         }
+    }
+
+    /// ALTER SYSTEM SET and RESET (`value` None; `all` resets everything): a change of the catalog.
+    ///
+    /// Errors: 42501, 25001, 42704, 55P02, 22023; those of a commit.
+    fn alter_system(&mut self, name: &str, value: Option<&str>) -> Result<()> {
+        if !self.catalog.is_superuser(&self.vars.user) {
+            let message = "permission denied to execute ALTER SYSTEM command";
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        if self.active.is_some() {
+            let message = "ALTER SYSTEM cannot run inside a transaction block";
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        let all = name == "all" && value.is_none();
+        if !all {
+            Settings::require_tunable(name)?;
+        }
+        if let Some(value) = value {
+            tuning::check(name, value)?;
+        }
+        let mut active = self.new_active(Modes::default());
+        active.tx.begin_statement();
+        self.lock_catalog(&mut active)?;
+        let mut after = (*self.catalog).clone();
+        match value {
+            Some(value) => drop(after.settings.insert(name.to_owned(), value.to_owned())),
+            None if all => after.settings.clear(),
+            None => drop(after.settings.remove(name)),
+        }
+        after.version = self.shared.fresh_version();
+        active.catalog = Some(Arc::new(after));
+        active.tx.end_statement();
+        self.commit_active(active)?;
+        if !all && self.shared.options.gives(name) {
+            self.notice(SqlError::new(
+                SqlState::WARNING,
+                format!(
+                    "parameter \"{name}\" was given at the start, which stands above ALTER SYSTEM"
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// CHECKPOINT, and BACKUP TO `folder`. Errors: 42501, 25001; those of writing.
@@ -779,7 +849,7 @@ impl Session {
             }
             None => {
                 sink.reset(3);
-                for (name, value, what) in self.settings.all() {
+                for (name, value, what) in self.all_settings().all() {
                     sink.row(&[Text(name), Text(value), Text(what)])?;
                 }
                 ["name", "setting", "description"].map(text).into()

@@ -10,7 +10,7 @@ use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::system::{self, SettingRow};
 use halcyon_query::utility::parse_isolation;
 
-use crate::database::DatabaseOptions;
+use crate::tuning::{self, Tuning};
 
 /// A setting that exists without being made by the application.
 struct Known {
@@ -233,12 +233,24 @@ impl Settings {
         self.changed.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Notes what the database was opened with.
-    pub fn tell_options(&mut self, options: &DatabaseOptions) {
-        let ms = |duration: Duration| format!("{}ms", duration.as_millis());
-        self.tell("checkpoint_timeout", &ms(options.checkpoint_timeout));
-        self.tell("max_wal_size", &format!("{}kB", options.max_wal_size >> 10));
-        self.tell("wal_writer_delay", &ms(options.wal_writer_delay));
+    /// Notes how the whole database is set up now.
+    pub fn tell_tuning(&mut self, tuning: &Tuning) {
+        for (name, value) in tuning.shown() {
+            self.tell(name, &value);
+        }
+    }
+
+    /// Refuses what ALTER SYSTEM cannot change. Errors: 42704, 55P02.
+    pub fn require_tunable(name: &str) -> Result<()> {
+        if tuning::is_tunable(name) {
+            return Ok(());
+        }
+        find(name).ok_or_else(|| unknown(name))?;
+        Err(SqlError::new(
+            SqlState::CANT_CHANGE_RUNTIME_PARAM,
+            format!("parameter \"{name}\" cannot be changed by ALTER SYSTEM"),
+        )
+        .hint("What a session may change, SET does."))
     }
 
     /// The value if it was changed.
@@ -355,10 +367,14 @@ impl Known {
                 value.eq_ignore_ascii_case(self.default).then(|| self.default.to_owned())
             }
             Kind::ReadOnly => {
-                return Err(SqlError::new(
+                let refused = SqlError::new(
                     SqlState::CANT_CHANGE_RUNTIME_PARAM,
                     format!("parameter \"{}\" cannot be changed", self.name),
-                ));
+                );
+                return Err(match tuning::is_tunable(self.name) {
+                    true => refused.hint("It is the whole database's: see ALTER SYSTEM."),
+                    false => refused,
+                });
             }
         };
         accepted.ok_or_else(|| {
@@ -405,7 +421,7 @@ fn split_unit(text: &str) -> Option<(f64, &str)> {
     Some((text[..end].parse().ok()?, text[end..].trim()))
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;
     let seconds = match unit {
         "us" => 1e-6,
@@ -419,7 +435,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number * seconds).ok()
 }
 
-fn parse_bytes(text: &str) -> Option<u64> {
+pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text)?;
     let factor = match unit {
         "B" => 1.0,

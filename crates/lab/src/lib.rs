@@ -14,6 +14,7 @@ pub mod coschedule;
 pub mod durability;
 mod measure;
 pub mod point;
+mod postgres;
 mod report;
 pub mod snapshot;
 pub mod tasks;

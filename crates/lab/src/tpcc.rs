@@ -152,7 +152,7 @@ impl Subject {
     /// Why it cannot take part here, and what would help.
     fn missing(self) -> Option<String> {
         if self == Subject::Postgres {
-            return postgres::missing();
+            return crate::postgres::missing();
         }
         let peer = self.java()?;
         java::missing().or_else(|| peer.jar().err().map(|failure| failure.to_string()))

@@ -3,6 +3,8 @@
 //! Binding is here; carrying them out is the door's, which owns the session.
 
 use datafusion::sql::sqlparser::ast::{self, Expr, ObjectName, Statement, Value as AstValue};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use halcyon_txn::Isolation;
 
@@ -84,6 +86,13 @@ pub enum Utility {
     Export(String),
     /// IMPORT DATABASE FROM 'folder'.
     Import(String),
+    /// ALTER SYSTEM SET name = value, RESET name (no value), RESET ALL (no value, name `all`).
+    AlterSystem {
+        /// Lower-case name.
+        name: String,
+        /// Value as text.
+        value: Option<String>,
+    },
     /// VACUUM, ANALYZE, LISTEN …: accepted, nothing to do; the tag is returned.
     Nothing(&'static str),
 }
@@ -152,6 +161,9 @@ pub fn parse_isolation(text: &str) -> Option<Isolation> {
 /// its own that PostgreSQL's dialect does not have: CHECKPOINT, BACKUP TO 'folder', EXPORT DATABASE
 /// \[TO\] 'folder', IMPORT DATABASE \[FROM\] 'folder'.
 pub(crate) fn carrier(tokens: &[TokenWithSpan]) -> Option<Statement> {
+    if let Some(altered) = alter_system(tokens) {
+        return Some(altered);
+    }
     let words: Vec<&Token> = tokens
         .iter()
         .map(|token| &token.token)
@@ -189,6 +201,42 @@ pub(crate) fn carrier(tokens: &[TokenWithSpan]) -> Option<Statement> {
     })
 }
 
+/// ALTER SYSTEM, as a SET of a kind that nobody can type: GLOBAL, and of Hive.
+fn alter_system(tokens: &[TokenWithSpan]) -> Option<Statement> {
+    let rest: Vec<TokenWithSpan> = tokens
+        .iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
+        .cloned()
+        .collect();
+    let is = |at: usize, wanted: &str| match rest.get(at).map(|token| &token.token) {
+        Some(Token::Word(word)) => {
+            word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted)
+        }
+        _ => false,
+    };
+    if !(is(0, "alter") && is(1, "system")) {
+        return None;
+    }
+    let dialect = PostgreSqlDialect {};
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(rest[2..].to_vec());
+    let (variable, values) = match parser.parse_statement().ok()? {
+        Statement::Set(ast::Set::SingleAssignment { scope: None, variable, values, .. }) => {
+            (variable, values)
+        }
+        Statement::Reset(reset) => match reset.reset {
+            ast::Reset::ALL => (ObjectName::from(vec![ast::Ident::new("all")]), Vec::new()),
+            ast::Reset::ConfigurationParameter(name) => (name, Vec::new()),
+        },
+        _ => return None,
+    };
+    if !matches!(parser.peek_token().token, Token::EOF | Token::SemiColon) {
+        return None;
+    }
+    let scope = Some(ast::ContextModifier::Global);
+    let set = ast::Set::SingleAssignment { scope, hivevar: true, variable, values };
+    Some(Statement::Set(set))
+}
+
 /// Binds `statement` if it concerns the session itself, and gives its command tag.
 ///
 /// `text` is the statement's own text; PREPARE keeps the part after AS.
@@ -204,6 +252,12 @@ pub fn bind(statement: &Statement, text: &str) -> Result<Option<(Utility, &'stat
         Statement::Rollback { chain, .. } => (Utility::Rollback { chain: *chain }, "ROLLBACK"),
         Statement::Savepoint { name } => (Utility::Savepoint(ident(name)), "SAVEPOINT"),
         Statement::ReleaseSavepoint { name } => (Utility::Release(ident(name)), "RELEASE"),
+        Statement::Set(ast::Set::SingleAssignment {
+            scope: Some(ast::ContextModifier::Global),
+            hivevar: true,
+            variable,
+            values,
+        }) => (bind_alter_system(variable, values)?, "ALTER SYSTEM"),
         Statement::Set(set) => (bind_set(set)?, "SET"),
         Statement::Reset(reset) => {
             let name = match &reset.reset {
@@ -262,6 +316,17 @@ fn bind_lock(lock: &ast::Lock) -> Utility {
         table.name.0.iter().filter_map(|part| part.as_ident().map(ident)).collect()
     };
     Utility::Lock { tables: lock.tables.iter().map(names).collect(), exclusive: !shared }
+}
+
+fn bind_alter_system(variable: &ObjectName, values: &[Expr]) -> Result<Utility> {
+    let name = setting_name(variable);
+    Ok(match values.is_empty() {
+        true => Utility::AlterSystem { name, value: None },
+        false => match set_value(name.clone(), values, false)? {
+            Utility::Set { value, .. } => Utility::AlterSystem { name, value },
+            _ => Utility::AlterSystem { name, value: None },
+        },
+    })
 }
 
 fn bind_set(set: &ast::Set) -> Result<Utility> {
@@ -387,8 +452,6 @@ fn is_word(text: &str, at: usize, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
 
     fn bound(text: &str) -> Utility {
         let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, text).expect(text);
@@ -423,6 +486,36 @@ mod tests {
         assert_eq!(bound("SET TIME ZONE 'UTC'"), set("timezone", Some("UTC"), false));
         assert_eq!(bound("SHOW TIME ZONE"), Utility::Show(Some("timezone".into())));
         assert_eq!(bound("RESET ALL"), Utility::Reset(None));
+    }
+
+    #[test]
+    fn statements_about_the_whole_database_are_bound() {
+        let bound = |text: &str| {
+            let mut parsed = crate::parse::parse(text).expect(text);
+            bind(&parsed.remove(0).statement, text).expect(text).expect("a session statement")
+        };
+        let altered = |name: &str, value: Option<&str>| {
+            let (name, value) = (name.to_owned(), value.map(Into::into));
+            (Utility::AlterSystem { name, value }, "ALTER SYSTEM")
+        };
+        assert_eq!(bound("ALTER SYSTEM SET a = '5 min'"), altered("a", Some("5 min")));
+        assert_eq!(bound("alter system set A to 5;"), altered("a", Some("5")));
+        assert_eq!(bound("ALTER SYSTEM SET a = DEFAULT"), altered("a", None));
+        assert_eq!(bound("ALTER SYSTEM RESET a"), altered("a", None));
+        assert_eq!(bound("ALTER SYSTEM RESET ALL"), altered("all", None));
+        let folder = || "it's".to_owned();
+        for text in ["EXPORT DATABASE TO 'it''s'", "export database 'it''s'"] {
+            assert_eq!(bound(text), (Utility::Export(folder()), "EXPORT"));
+        }
+        for text in ["IMPORT DATABASE FROM 'it''s';", "import database 'it''s'"] {
+            assert_eq!(bound(text), (Utility::Import(folder()), "IMPORT"));
+        }
+        let backup = Utility::Checkpoint { to: Some(folder()) };
+        assert_eq!(bound("BACKUP TO 'it''s'"), (backup, "BACKUP"));
+        assert_eq!(bound("CHECKPOINT"), (Utility::Checkpoint { to: None }, "CHECKPOINT"));
+        for text in ["EXPORT DATABASE", "EXPORT 'x'", "ALTER SYSTEM a = 1", "BACKUP DATABASE 'x'"] {
+            assert!(crate::parse::parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -21,11 +21,11 @@ pub enum Progress {
 pub struct Recovered {
     /// The database's id.
     pub id: u128,
-    /// The catalog of the last commit that changed it.
-    pub catalog: Vec<u8>,
     /// The catalog that the checkpoint holds. It knows where sequences were that the log behind it
     /// does not name.
     pub checkpoint_catalog: Vec<u8>,
+    /// What each commit behind it made of the catalog, if it changed it, in order.
+    pub catalog_changes: Vec<Vec<u8>>,
     /// Sequences that the log names, and where they go on.
     pub sequences: BTreeMap<u32, i64>,
     /// Every partition, without indexes.
@@ -85,7 +85,8 @@ pub fn recover(
         progress(Progress::Log(bytes));
         done.map_err(|why| Damage::corrupt(place.path, place.offset, why.to_string()))
     })?;
-    let (changed, sequences) = (replay.catalog.take(), std::mem::take(&mut replay.sequences));
+    let catalog_changes = std::mem::take(&mut replay.catalog);
+    let sequences = std::mem::take(&mut replay.sequences);
     let partitions = replay.finish().map_err(|broken| {
         let mut number = broken.record as usize;
         let found = places.iter().find_map(|(path, offsets)| match offsets.get(number) {
@@ -100,8 +101,8 @@ pub fn recover(
     })?;
     Ok(Some(Recovered {
         id: loaded.id,
-        catalog: changed.unwrap_or_else(|| loaded.catalog.clone()),
         checkpoint_catalog: loaded.catalog,
+        catalog_changes,
         sequences,
         partitions,
         checkpoint: loaded.lsn,

@@ -45,6 +45,8 @@ pub struct Options {
     /// Open the database in DIR
     #[arg(long, value_name = "DIR", conflicts_with = "connect")]
     pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub tuning: crate::data::Tuning,
     /// Connect to a server, as postgresql://user@127.0.0.1:5433/halcyon
     #[arg(long, value_name = "URL")]
     pub connect: Option<String>,
@@ -66,7 +68,7 @@ pub struct Options {
 pub fn run(options: &Options) -> ExitCode {
     let backend: Box<dyn Backend> = match (&options.connect, &options.data) {
         (None, None) => Box::new(Embedded::new(&Database::in_memory())),
-        (None, Some(folder)) => match crate::data::open(folder) {
+        (None, Some(folder)) => match crate::data::open(folder, &options.tuning) {
             Ok(database) => Box::new(Embedded::new(&database)),
             Err(code) => return code,
         },

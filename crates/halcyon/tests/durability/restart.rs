@@ -272,9 +272,9 @@ fn nobody_else_opens_it_meanwhile() {
 fn the_log_is_kept_short_and_shown() {
     let folder = Folder::new("short");
     let options = DatabaseOptions {
-        max_wal_size: 4 << 20,
+        max_wal_size: Some(4 << 20),
         checkpoint_bytes_per_s: 0,
-        checkpoint_timeout: Duration::from_secs(3600),
+        checkpoint_timeout: Some(Duration::from_secs(3600)),
         ..DatabaseOptions::default()
     };
     let database = Database::open_with(folder.path(), options, &|_| ()).expect("a new database");
@@ -341,4 +341,107 @@ fn tables_that_were_recovered_are_latched_if_that_is_asked_for() {
     run(&mut session, &["TRUNCATE logged", "INSERT INTO logged VALUES (2, 'c')"]);
     assert!(database.is_latched());
     assert_eq!(one(&mut session, "SELECT v FROM old WHERE id = 1"), "a");
+}
+
+#[test]
+fn settings_of_the_whole_database_can_be_altered_and_survive() {
+    let folder = Folder::new("system");
+    let database = Database::open(folder.path()).expect("a new database");
+    let (mut session, mut other) = (database.session(), database.session());
+    let all = "SELECT string_agg(setting, ' ' ORDER BY name) FROM pg_settings
+               WHERE name IN ('checkpoint_timeout', 'max_wal_size', 'wal_writer_delay')";
+    assert_eq!(one(&mut other, all), "300000ms 1048576kB 200ms");
+    run(
+        &mut session,
+        &[
+            "ALTER SYSTEM SET max_wal_size = '4MB'",
+            "ALTER SYSTEM SET checkpoint_timeout TO 3600",
+            "alter system set wal_writer_delay = 10",
+        ],
+    );
+    assert_eq!(one(&mut other, all), "3600000ms 4096kB 10ms");
+    assert_eq!(other.setting("max_wal_size").expect("a setting"), "4096kB");
+    for (text, state) in [
+        ("ALTER SYSTEM SET max_wal_size = 'much'", SqlState::INVALID_PARAMETER_VALUE),
+        ("ALTER SYSTEM SET lock_timeout = 1", SqlState::CANT_CHANGE_RUNTIME_PARAM),
+        ("ALTER SYSTEM SET nonsense = 1", SqlState::UNDEFINED_OBJECT),
+        ("SET max_wal_size = '8MB'", SqlState::CANT_CHANGE_RUNTIME_PARAM),
+    ] {
+        let refused = session.execute(text, &[]).expect_err(text);
+        assert_eq!(refused.state(), state, "{text}: {refused}");
+    }
+    run(&mut session, &["CREATE ROLE clerk", "SET ROLE clerk"]);
+    let refused = session.execute("ALTER SYSTEM RESET ALL", &[]).expect_err("no superuser");
+    assert_eq!(refused.state(), SqlState::INSUFFICIENT_PRIVILEGE);
+    run(&mut session, &["RESET ROLE", "BEGIN"]);
+    let refused = session.execute("ALTER SYSTEM RESET ALL", &[]).expect_err("in a block");
+    assert_eq!(refused.state(), SqlState::ACTIVE_SQL_TRANSACTION);
+    let before = fingerprint(&database);
+    drop((session, other, database));
+
+    // What is given when it is opened stands above it.
+    let mut options = DatabaseOptions::default();
+    options.set("max_wal_size", "2GB").expect("a size");
+    let database = Database::open_with(folder.path(), options, &|_| ()).expect("it opens");
+    assert_eq!(fingerprint(&database), before);
+    let mut session = database.session();
+    assert_eq!(one(&mut session, all), "3600000ms 2097152kB 10ms");
+    run(&mut session, &["ALTER SYSTEM SET max_wal_size = '8MB'"]);
+    assert!(session.take_notices()[0].message().contains("stands above ALTER SYSTEM"));
+    assert_eq!(one(&mut session, all), "3600000ms 2097152kB 10ms");
+    run(&mut session, &["ALTER SYSTEM RESET wal_writer_delay", "CHECKPOINT"]);
+    drop((session, database));
+    let database = Database::open(folder.path()).expect("it opens");
+    let mut session = database.session();
+    assert_eq!(one(&mut session, all), "3600000ms 8192kB 200ms");
+    // The present size of the log is beyond this one at once, and a checkpoint makes it short.
+    let checkpoint = "SELECT checkpoint_lsn FROM halcyon.log";
+    let first = one(&mut session, checkpoint);
+    run(&mut session, &["CREATE TABLE t (v TEXT)"]);
+    run(&mut session, &["INSERT INTO t SELECT repeat('x', 100) FROM generate_series(1, 20000) n"]);
+    assert_eq!(one(&mut session, checkpoint), first);
+    run(&mut session, &["ALTER SYSTEM SET max_wal_size = '1MB'"]);
+    while one(&mut session, checkpoint) == first {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A statement that changes one table writes that one to the log, however many others there are.
+#[test]
+fn a_change_of_the_catalog_is_as_long_as_what_it_changes() {
+    let folder = Folder::new("many");
+    let database = Database::open(folder.path()).expect("a new database");
+    let mut session = database.session();
+    run(&mut session, &["BEGIN"]);
+    for number in 0..200 {
+        let text = format!("CREATE TABLE t{number} (id INT PRIMARY KEY, v TEXT DEFAULT 'x')");
+        run(&mut session, &[&text]);
+    }
+    run(&mut session, &["COMMIT"]);
+    let bytes = "SELECT bytes FROM halcyon.log";
+    let mut length_of = |work: &[&str]| {
+        let before: i64 = one(&mut session, bytes).parse().expect("a number");
+        run(&mut session, work);
+        one(&mut session, bytes).parse::<i64>().expect("a number") - before
+    };
+    for work in [
+        &["ALTER TABLE t7 ADD COLUMN w INT"][..],
+        &["CREATE INDEX ON t8 (v)"],
+        &["DROP TABLE t9"],
+        &["CREATE ROLE clerk"],
+        &["GRANT SELECT ON t10 TO clerk"],
+        &["CREATE VIEW t9 AS SELECT id FROM t7"],
+        &["ALTER TABLE t11 RENAME TO elsewhere"],
+        &["CREATE SCHEMA other", "ALTER TABLE t12 SET SCHEMA other"],
+        &["DROP SCHEMA other CASCADE", "DROP INDEX t8_v_idx", "DROP ROLE IF EXISTS nobody"],
+        &["COMMENT ON TABLE t13 IS 'unlucky'", "ALTER SYSTEM SET wal_writer_delay = 20"],
+        &["BEGIN", "CREATE TABLE brief (id SERIAL)", "DROP TABLE brief", "COMMIT"],
+    ] {
+        let length = length_of(work);
+        assert!((1..4096).contains(&length), "{work:?}: {length}");
+    }
+    let before = fingerprint(&database);
+    drop((session, database));
+    let database = Database::open(folder.path()).expect("it opens");
+    assert_eq!(fingerprint(&database), before);
 }

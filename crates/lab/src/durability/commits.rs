@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use halcyon::{Database, IntoValue, Session, Statement};
 use rusqlite::Connection;
 use serde_json::json;
+use tokio::runtime::Runtime;
 
 use super::Options;
 use crate::measure::{self, Rounds};
+use crate::postgres::{self, Server};
 use crate::report::{Arm, Reporter};
 use crate::{Failure, Result};
 
@@ -24,6 +26,15 @@ const O_DSYNC: i32 = 0o10000;
 /// Length of the file that bare appends go to; begun anew at its end.
 const FILE_BYTES: usize = 16 << 20;
 
+/// What PostgreSQL is told: commits that are durable when they are acknowledged, and room.
+const POSTGRES: [&str; 5] = [
+    "fsync=on",
+    "synchronous_commit=on",
+    "wal_sync_method=fdatasync",
+    "shared_buffers=256MB",
+    "max_wal_size=4GB",
+];
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Engine {
     Fdatasync,
@@ -32,16 +43,18 @@ enum Engine {
     Async,
     Off,
     Sqlite,
+    Postgres,
 }
 
 impl Engine {
-    const ALL: [Engine; 6] = [
+    const ALL: [Engine; 7] = [
         Engine::Fdatasync,
         Engine::Dsync,
         Engine::Sync,
         Engine::Async,
         Engine::Off,
         Engine::Sqlite,
+        Engine::Postgres,
     ];
 
     fn name(self) -> &'static str {
@@ -52,6 +65,7 @@ impl Engine {
             Engine::Async => "halcyon async",
             Engine::Off => "halcyon off",
             Engine::Sqlite => "sqlite",
+            Engine::Postgres => "postgres",
         }
     }
 
@@ -65,6 +79,9 @@ struct Measured {
     engine: Engine,
     folder: PathBuf,
     workers: Vec<Box<dyn Worker>>,
+    /// What the workers are connected to; Halcyon's session tells about the log.
+    server: Option<Server>,
+    session: Option<Session>,
     rates: Rounds,
     done: u64,
     failure: Option<Failure>,
@@ -79,9 +96,16 @@ trait Worker: Send {
 /// Runs all arms.
 pub fn run(options: &Options, folder: &Path, reporter: &mut Reporter) -> Result<()> {
     let mut disk_rate = 0.0;
+    let missing = postgres::missing();
+    if let Some(missing) = &missing {
+        reporter.progress(format_args!("postgres: left out, {missing}"));
+    }
     for &sessions in &options.sessions {
         let mut arms = Vec::new();
         for engine in Engine::ALL {
+            if engine == Engine::Postgres && missing.is_some() {
+                continue;
+            }
             // A second session at one file's end would be another experiment.
             if !engine.is_disk() || sessions == options.sessions[0] {
                 arms.push(Measured::new(engine, sessions, folder)?);
@@ -112,17 +136,26 @@ impl Measured {
         let name = format!("{}-{sessions}", engine.name().replace(' ', "-"));
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder)?;
+        let (mut server, mut session) = (None, None);
         let workers = match engine {
             Engine::Fdatasync | Engine::Dsync => {
                 vec![Box::new(Appender::new(&folder, engine == Engine::Dsync)?) as Box<dyn Worker>]
             }
-            Engine::Sync => halcyon(&Database::open(&folder)?, sessions, "on")?,
+            Engine::Sync => {
+                let database = Database::open(&folder)?;
+                session = Some(database.session());
+                halcyon(&database, sessions, "on")?
+            }
             Engine::Async => halcyon(&Database::open(&folder)?, sessions, "off")?,
             Engine::Off => halcyon(&Database::in_memory(), sessions, "off")?,
             Engine::Sqlite => sqlite(&folder, sessions)?,
+            Engine::Postgres => {
+                let server = server.insert(Server::start(&folder, &POSTGRES)?);
+                postgres_workers(server, sessions)?
+            }
         };
         let rates = Rounds::default();
-        Ok(Measured { engine, folder, workers, rates, done: 0, failure: None })
+        Ok(Measured { engine, folder, workers, server, session, rates, done: 0, failure: None })
     }
 
     fn round(&mut self, time: Duration) {
@@ -168,10 +201,17 @@ impl Measured {
             arm.figure("disk_appends_per_s", rate.round());
         } else {
             arm.figure("commits_per_s", rate.round());
-            if disk_rate > 0.0 && matches!(self.engine, Engine::Sync | Engine::Sqlite) {
+            if disk_rate > 0.0
+                && matches!(self.engine, Engine::Sync | Engine::Sqlite | Engine::Postgres)
+            {
                 // A sync carries at most one commit of each session.
                 arm.rounded("share_of_disk", rate / (disk_rate * f64::from(sessions)));
             }
+        }
+        if let Some(session) = &mut self.session
+            && let Ok(commits) = commits_per_sync(session)
+        {
+            arm.rounded("commits_per_sync", commits);
         }
         arm.rounded("spread", self.rates.spread());
         let failure = self.failure.take().or_else(|| self.check(sessions).err());
@@ -187,6 +227,7 @@ impl Measured {
             Engine::Fdatasync | Engine::Dsync | Engine::Off => return Ok(()),
             Engine::Sync | Engine::Async => {
                 self.workers.clear();
+                self.session = None;
                 let mut session = Database::open(&self.folder)?.session();
                 let sum = session.prepare("SELECT sum(balance)::bigint FROM account")?;
                 let mut rows = session.query(&sum, &[])?;
@@ -198,6 +239,13 @@ impl Measured {
                 let connection = Connection::open(self.folder.join("db"))?;
                 Some(connection.query_row("SELECT sum(balance) FROM account", [], |r| r.get(0))?)
             }
+            Engine::Postgres => {
+                self.workers.clear();
+                let server = self.server.as_ref().expect("it was started");
+                let (runtime, client) = server.connect()?;
+                let sum = client.query_one("SELECT sum(balance)::bigint FROM account", &[]);
+                Some(runtime.block_on(sum)?.try_get(0)?)
+            }
         };
         let expected = self.done as i64;
         match found == Some(expected) {
@@ -207,6 +255,15 @@ impl Measured {
             ))),
         }
     }
+}
+
+/// How many commits a sync made durable, since the database was opened.
+fn commits_per_sync(session: &mut Session) -> Result<f64> {
+    let log = session.prepare("SELECT commits, syncs FROM halcyon.log")?;
+    let mut rows = session.query(&log, &[])?;
+    let row = rows.next()?.ok_or_else(|| Failure::WrongAnswer("there is no log".into()))?;
+    let (commits, syncs): (i64, i64) = (row.get(0)?, row.get(1)?);
+    Ok(commits as f64 / syncs.max(1) as f64)
 }
 
 fn commit_for(worker: &mut dyn Worker, time: Duration) -> Result<(u64, Duration)> {
@@ -319,6 +376,44 @@ impl Worker for Sqlite {
     fn commit(&mut self) -> Result<()> {
         let text = "UPDATE account SET balance = balance + 1 WHERE id = ?1";
         match self.connection.prepare_cached(text)?.execute([self.id])? {
+            1 => Ok(()),
+            other => Err(Failure::WrongAnswer(format!("{other} rows were updated"))),
+        }
+    }
+}
+
+struct Postgres {
+    runtime: Runtime,
+    client: tokio_postgres::Client,
+    update: tokio_postgres::Statement,
+    id: i64,
+}
+
+fn postgres_workers(server: &Server, sessions: u32) -> Result<Vec<Box<dyn Worker>>> {
+    let (runtime, client) = server.connect()?;
+    let fill = format!(
+        "CREATE TABLE account (id BIGINT PRIMARY KEY, balance BIGINT NOT NULL);
+         INSERT INTO account SELECT n, 0 FROM generate_series(0, {}) n;
+         VACUUM ANALYZE account; CHECKPOINT",
+        ROWS * i64::from(sessions) - 1
+    );
+    // One by one: VACUUM runs in no transaction block.
+    for statement in fill.split(';') {
+        runtime.block_on(client.batch_execute(statement))?;
+    }
+    let worker = |number| {
+        let (runtime, client) = server.connect()?;
+        let text = "UPDATE account SET balance = balance + 1 WHERE id = $1";
+        let update = runtime.block_on(client.prepare(text))?;
+        let id = ROWS * i64::from(number);
+        Ok(Box::new(Postgres { runtime, client, update, id }) as Box<dyn Worker>)
+    };
+    (0..sessions).map(worker).collect()
+}
+
+impl Worker for Postgres {
+    fn commit(&mut self) -> Result<()> {
+        match self.runtime.block_on(self.client.execute(&self.update, &[&self.id]))? {
             1 => Ok(()),
             other => Err(Failure::WrongAnswer(format!("{other} rows were updated"))),
         }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use halcyon::{Database, IntoValue, Session};
+use halcyon::{Database, DatabaseOptions, IntoValue, Session};
 use halcyon_base::rng::Rng;
 use hdrhistogram::Histogram;
 use serde_json::json;
@@ -17,45 +17,88 @@ use crate::{Failure, Result};
 
 /// Rows that one transaction updates while the log is filled.
 const BATCH: u32 = 1_000;
+/// Rows that one transaction makes.
+const FILLED: u32 = 1_000_000;
 const TEXT: &str = "forty characters that are in no view, no.";
 
 fn mb(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
+/// About what a row takes in a checkpoint: key, number, text, row id.
+const CHECKPOINT_ROW_BYTES: u64 = 74;
+/// About what its update takes in the log.
+const LOG_ROW_BYTES: u64 = 55;
+
+/// How large the database is.
+#[derive(Clone, Copy)]
+struct Size {
+    /// Rows in the checkpoint.
+    rows: u32,
+    /// Those of them that the log has an update of.
+    updated: u32,
+}
+
+impl Size {
+    fn of(options: &Options) -> Size {
+        match options.recovery_bytes {
+            None => Size { rows: options.rows, updated: options.rows },
+            Some(bytes) => {
+                let rows =
+                    (bytes / 4 * 3 / CHECKPOINT_ROW_BYTES).clamp(1, u64::from(u32::MAX)) as u32;
+                let updated = (bytes / 4 / LOG_ROW_BYTES).min(u64::from(rows)) as u32;
+                Size { rows, updated }
+            }
+        }
+    }
+}
+
+/// A database that writes checkpoints only when it is told to.
+fn open(folder: &Path) -> Result<Database> {
+    let options = DatabaseOptions {
+        checkpoint_timeout: Some(Duration::from_secs(86_400)),
+        max_wal_size: Some(u64::MAX),
+        ..DatabaseOptions::default()
+    };
+    Ok(Database::open_with(folder, options, &|_| ())?)
+}
+
 /// Runs both parts.
 pub fn run(options: &Options, folder: &Path, reporter: &mut Reporter) -> Result<()> {
     let folder = folder.join("recovery");
-    reporter.progress(format_args!("recovery: filling {} rows", options.rows));
-    fill(options, &folder)?;
+    let size = Size::of(options);
+    reporter.progress(format_args!("recovery: filling {} rows", size.rows));
+    fill(size, &folder)?;
     reporter.progress("recovery: opening");
-    let (arm, bytes) = recovered(options, &folder)?;
+    let (arm, bytes) = recovered(size, &folder)?;
     reporter.arm(arm);
-    reporter.arm(bare(options, &folder, bytes)?);
+    reporter.arm(bare(size, &folder, bytes)?);
     reporter.progress("updates while checkpoints are written");
-    reporter.arm(checkpoint(options, &folder)?);
+    reporter.arm(checkpoint(options, size, &folder)?);
     Ok(())
 }
 
-/// A checkpoint with all rows, and a log in which each is updated.
-fn fill(options: &Options, folder: &Path) -> Result<()> {
-    let database = Database::open(folder)?;
+/// A checkpoint with all rows, and a log in which the first of them are updated.
+fn fill(size: Size, folder: &Path) -> Result<()> {
+    let database = open(folder)?;
     let mut session = database.session();
     session.execute(
         "CREATE TABLE item (id BIGINT PRIMARY KEY, amount BIGINT, name TEXT)
          WITH (partition_by = 'id', partitions = 4)",
         &[],
     )?;
-    let fill = format!(
-        "INSERT INTO item SELECT n, n, '{TEXT}' FROM generate_series(0, {}) n",
-        options.rows - 1
-    );
-    session.execute(fill.as_str(), &[])?;
+    for first in (0..size.rows).step_by(FILLED as usize) {
+        let last = size.rows.min(first.saturating_add(FILLED)) - 1;
+        let fill = format!(
+            "INSERT INTO item SELECT n, n, '{TEXT}' FROM generate_series({first}, {last}) n"
+        );
+        session.execute(fill.as_str(), &[])?;
+    }
     database.checkpoint()?;
     let update = session
         .prepare("UPDATE item SET amount = amount + 1, name = $3 WHERE id >= $1 AND id < $2")?;
-    for first in (0..options.rows).step_by(BATCH as usize) {
-        let (from, to) = (i64::from(first), i64::from(first + BATCH));
+    for first in (0..size.updated).step_by(BATCH as usize) {
+        let (from, to) = (i64::from(first), i64::from(size.updated.min(first + BATCH)));
         let text = TEXT.to_owned();
         session.execute(&update, &[from.into_value(), to.into_value(), text.into_value()])?;
     }
@@ -69,13 +112,13 @@ fn sums(session: &mut Session) -> Result<(i64, i64)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-fn recovered(options: &Options, folder: &Path) -> Result<(Arm, u64)> {
+fn recovered(size: Size, folder: &Path) -> Result<(Arm, u64)> {
     let began = Instant::now();
-    let database = Database::open(folder)?;
+    let database = open(folder)?;
     let took = began.elapsed();
     let opened = database.opened().expect("it is on disk");
     let bytes = opened.checkpoint_bytes + opened.log_bytes;
-    let params = json!({"part": "recovery", "rows": options.rows});
+    let params = json!({"part": "recovery", "rows": size.rows, "updated": size.updated});
     let mut arm = Arm::new("durability", "halcyon", params);
     arm.rounded("recovery_mb_per_s", mb(bytes) / took.as_secs_f64());
     arm.rounded("seconds", took.as_secs_f64());
@@ -84,9 +127,9 @@ fn recovered(options: &Options, folder: &Path) -> Result<(Arm, u64)> {
     arm.rounded("loading_s", opened.loading.as_secs_f64());
     arm.rounded("replaying_s", opened.replaying.as_secs_f64());
     arm.rounded("indexing_s", opened.indexing.as_secs_f64());
-    let rows = i64::from(options.rows);
+    let rows = i64::from(size.rows);
     let found = sums(&mut database.session())?;
-    if found != (rows, rows * (rows - 1) / 2 + rows) {
+    if found != (rows, rows * (rows - 1) / 2 + i64::from(size.updated)) {
         arm.check = Failure::WrongAnswer(format!("rows and sum are {found:?}")).to_string();
     }
     Ok((arm, bytes))
@@ -94,7 +137,7 @@ fn recovered(options: &Options, folder: &Path) -> Result<(Arm, u64)> {
 
 /// Reads every file, and builds a map of as many rows twice over: once for the checkpoint's rows,
 /// once for the log's.
-fn bare(options: &Options, folder: &Path, bytes: u64) -> Result<Arm> {
+fn bare(size: Size, folder: &Path, bytes: u64) -> Result<Arm> {
     let began = Instant::now();
     let mut read = 0;
     let mut open = vec![folder.to_owned()];
@@ -108,32 +151,33 @@ fn bare(options: &Options, folder: &Path, bytes: u64) -> Result<Arm> {
         }
     }
     let mut rows: BTreeMap<i64, (i64, Box<str>)> = BTreeMap::new();
-    for id in 0..i64::from(options.rows) {
+    for id in 0..i64::from(size.rows) {
         rows.insert(id, (id, TEXT.into()));
     }
-    for id in 0..i64::from(options.rows) {
+    for id in 0..i64::from(size.updated) {
         if let Some(row) = rows.get_mut(&id) {
             *row = (row.0 + 1, TEXT.into());
         }
     }
     let took = began.elapsed();
-    let params = json!({"part": "recovery", "rows": options.rows});
+    let params = json!({"part": "recovery", "rows": size.rows, "updated": size.updated});
     let mut arm = Arm::new("durability", "bare", params);
     arm.rounded("recovery_mb_per_s", mb(bytes) / took.as_secs_f64());
     arm.rounded("seconds", took.as_secs_f64());
-    if read < bytes || rows.len() != options.rows as usize {
+    if read < bytes || rows.len() != size.rows as usize {
         arm.check = Failure::WrongAnswer(format!("{read} bytes were read")).to_string();
     }
     Ok(arm)
 }
 
-/// Latencies of single updates that are not waited for, without and during checkpoints.
-fn checkpoint(options: &Options, folder: &Path) -> Result<Arm> {
-    let database = Database::open(folder)?;
+/// Latencies of single updates that are not waited for: without checkpoints, during them (one is
+/// written at least), and without them again, which says what a difference means.
+fn checkpoint(options: &Options, size: Size, folder: &Path) -> Result<Arm> {
+    let database = open(folder)?;
     let before = sums(&mut database.session())?.1;
-    let (quiet, done) = updates(&database, options)?;
+    let quiet = updates(&database, options, size, || true)?;
     let (stop, written) = (AtomicBool::new(false), AtomicU32::new(0));
-    let (busy, more) = std::thread::scope(|scope| {
+    let busy = std::thread::scope(|scope| {
         let writer = scope.spawn(|| -> Result<()> {
             while !stop.load(Ordering::Relaxed) {
                 database.checkpoint_at(CHECKPOINT_BYTES_PER_S)?;
@@ -141,14 +185,17 @@ fn checkpoint(options: &Options, folder: &Path) -> Result<Arm> {
             }
             Ok(())
         });
-        let updated = updates(&database, options);
+        let enough = || written.load(Ordering::Relaxed) > 0 || writer.is_finished();
+        let updated = updates(&database, options, size, enough);
         stop.store(true, Ordering::Relaxed);
         writer.join().expect("no panic")?;
         updated
     })?;
-    let params = json!({"part": "checkpoint", "rows": options.rows, "seconds": options.seconds});
+    let again = updates(&database, options, size, || true)?;
+    let params = json!({"part": "checkpoint", "rows": size.rows, "seconds": options.seconds});
     let mut arm = Arm::new("durability", "halcyon", params);
-    for (name, latencies) in [("quiet", &quiet), ("checkpoint", &busy)] {
+    let phases = [("quiet", &quiet), ("checkpoint", &busy), ("quiet_again", &again)];
+    for (name, (latencies, _)) in phases {
         for (quantile, digits) in [(0.5, "p50"), (0.99, "p99"), (0.999, "p999")] {
             let us = latencies.value_at_quantile(quantile) as f64 / 1e3;
             arm.rounded(&format!("update_us_{name}_{digits}"), us);
@@ -156,7 +203,7 @@ fn checkpoint(options: &Options, folder: &Path) -> Result<Arm> {
     }
     arm.figure("checkpoints", written.load(Ordering::Relaxed));
     let after = sums(&mut database.session())?.1;
-    if after != before + done + more {
+    if after != before + quiet.1 + busy.1 + again.1 {
         arm.check = Failure::WrongAnswer("updates were lost".into()).to_string();
     }
     Ok(arm)
@@ -165,14 +212,20 @@ fn checkpoint(options: &Options, folder: &Path) -> Result<Arm> {
 /// What checkpoints in the background keep to by default.
 const CHECKPOINT_BYTES_PER_S: u64 = 128 << 20;
 
-fn updates(database: &Database, options: &Options) -> Result<(Histogram<u64>, i64)> {
+/// Updates for as long as was asked for, and until `enough` says so.
+fn updates(
+    database: &Database,
+    options: &Options,
+    size: Size,
+    enough: impl Fn() -> bool,
+) -> Result<(Histogram<u64>, i64)> {
     let mut session = database.session();
     session.set("synchronous_commit", "off")?;
     let update = session.prepare("UPDATE item SET amount = amount + 1 WHERE id = $1")?;
     let (mut latencies, mut rng, mut done) = (measure::latencies(), Rng::new(1), 0);
     let (began, time) = (Instant::now(), measure::seconds(options.seconds));
-    while began.elapsed() < time {
-        let id = rng.below(u64::from(options.rows)) as i64;
+    while began.elapsed() < time || !enough() {
+        let id = rng.below(u64::from(size.rows)) as i64;
         let before = Instant::now();
         session.execute(&update, &[id.into_value()])?;
         latencies.saturating_record(before.elapsed().as_nanos() as u64);

@@ -2,7 +2,8 @@
 //!
 //! Words: the log is a stream of bytes and an [`Lsn`] a place in it; it is *durable* up to an LSN
 //! once everything before that place will be there after a crash. A *batch* is what is
-//! written and synced at once; while that is done, the next one gathers (group commit).
+//! written and synced at once; while that is done, and shortly after, the next one gathers (group
+//! commit, see [`gather`]).
 //! Invariants:
 //! 1. Records are appended under the latches of the partitions that they change, before anybody
 //!    else can see the change: the order of records is the order of conflicting commits, and
@@ -19,6 +20,7 @@
 
 pub(crate) mod disk;
 pub(crate) mod frame;
+mod gather;
 pub(crate) mod reader;
 pub(crate) mod writer;
 

@@ -1,21 +1,26 @@
-//! Writing the log: batches, one after the other, by whoever is at hand.
+//! Writing the log: batches, one after the other, by whoever waits for them.
 //!
-//! A session that waits alone writes and syncs by itself: handing that to a thread and being woken up
+//! A session that waits writes and syncs by itself: handing that to a thread and being woken up
 //! by it costs as much as the disk takes. Those that come while somebody is at the disk are the next
-//! batch, and the writer thread takes over; it goes on as long as anybody waits, without a pause
-//! between two batches. What nobody waits for it writes when the delay is over, or when it has
-//! become much; and it tries again when the disk was full.
+//! batch, which one of them writes, when [`Gather`] finds it ripe. The writer thread has the clock:
+//! it writes what nobody waits for when the delay is over or it has become much, what was held back
+//! for sessions that did not come, and tries again when the disk was full.
+//! Each who waits has an event of its own: a condition variable would wake them one behind the
+//! other, each by the one before it, and that chain takes longer than the disk.
 //! Invariant: one is at the disk at a time ([`State::busy`]), and has [`Shared::writing`].
+//! Cost of a commit that nobody waits for: one mutex, in [`Writer::append`].
 
 use super::disk::{File, Storage};
 use super::frame::{self, Kind};
+use super::gather::Gather;
 use super::{LogError, LogOptions, LogStatistics, Lsn, Payload};
+use crate::event::Event;
 use halcyon_base::crc32c::crc32c;
 use halcyon_base::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -51,10 +56,14 @@ struct Shared {
     state: Mutex<State>,
     /// The writer sleeps here.
     work: Condvar,
-    /// Those who wait for durability sleep here.
+    /// Those who wait for the disk to catch up sleep here, and who closes.
     done: Condvar,
     /// Copy of [`State::durable`], to be looked at without the mutex.
     durable: AtomicU64,
+    /// Whether [`Writer::admit`] has to look closer.
+    refuses: AtomicBool,
+    /// Whether [`State::due`] is set, to be looked at without the mutex.
+    armed: AtomicBool,
     files: Files,
     /// Locked by whoever is at the disk, so nobody ever waits for it.
     writing: Mutex<Writing>,
@@ -72,7 +81,10 @@ struct State {
     /// Where the buffer ends in the stream.
     end: Lsn,
     durable: Lsn,
-    /// Somebody waits for the log to be durable up to here.
+    /// Who waits for it to be durable.
+    waiters: Vec<Waiter>,
+    gather: Gather,
+    /// Who closes waits for the log to be durable up to here.
     wanted: Lsn,
     /// When the oldest bytes of the buffer must be written, if somebody said so.
     due: Option<Instant>,
@@ -82,12 +94,20 @@ struct State {
     retry: Option<Instant>,
     /// The writer sleeps and nobody has called it.
     asleep: bool,
+    /// When it wakes up by itself.
+    alarm: Option<Instant>,
     delay: Duration,
     failure: Option<LogError>,
     closing: bool,
     commits: u64,
     batches: u64,
     writing: Duration,
+}
+
+/// Somebody who waits for the log to be durable up to a place.
+struct Waiter {
+    lsn: Lsn,
+    event: Arc<Event>,
 }
 
 /// The files of the log, seen from the writer and from whoever tidies up.
@@ -141,11 +161,14 @@ impl Writer {
                 buffer: Vec::new(),
                 end: at,
                 durable: at,
+                waiters: Vec::new(),
+                gather: Gather::default(),
                 wanted: at,
                 due: None,
                 busy: false,
                 retry: None,
                 asleep: false,
+                alarm: None,
                 delay: options.delay,
                 failure: None,
                 closing: false,
@@ -156,6 +179,8 @@ impl Writer {
             work: Condvar::new(),
             done: Condvar::new(),
             durable: AtomicU64::new(at.0),
+            refuses: AtomicBool::new(false),
+            armed: AtomicBool::new(false),
             files,
             writing: Mutex::new(Writing { current, batch: Vec::new() }),
         });
@@ -168,6 +193,10 @@ impl Writer {
 
     pub(crate) fn admit(&self) -> Result<(), LogError> {
         let shared = &self.shared;
+        // Pairs with the stores in `Shared::note_refusals`.
+        if !shared.refuses.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let mut state = shared.state.lock();
         loop {
             if let Some(failure) = &state.failure {
@@ -193,38 +222,46 @@ impl Writer {
         }
         state.commits += u64::from(commit);
         if state.buffer.len() > BATCH_BYTES {
+            self.shared.note_refusals(&state);
             self.shared.call(&mut state);
         }
         state.end
     }
 
     pub(crate) fn wait(&self, lsn: Lsn) -> Result<(), LogError> {
-        // Pairs with the store in `Shared::run`.
-        if self.shared.durable.load(Ordering::Acquire) >= lsn.0 {
-            return Ok(());
-        }
-        let mut state = self.shared.state.lock();
-        while state.durable < lsn {
+        let shared = &self.shared;
+        // Pairs with the store in `Shared::flush`.
+        while shared.durable.load(Ordering::Acquire) < lsn.0 {
+            let mut state = shared.state.lock();
+            if state.durable >= lsn {
+                break;
+            }
             if let Some(failure) = &state.failure {
                 return Err(failure.clone());
             }
-            let alone = state.wanted <= state.durable;
-            state.wanted = state.wanted.max(lsn);
-            if alone && !state.busy {
-                state = self.shared.flush(state);
+            if !state.busy && state.gather.is_ripe(state.waiters.len() + 1) {
+                shared.flush(state, true);
                 continue;
             }
-            self.shared.call(&mut state);
-            self.shared.done.wait(&mut state);
+            let event = Arc::new(Event::default());
+            state.waiters.push(Waiter { lsn, event: event.clone() });
+            drop(state);
+            event.wait_for_it();
         }
         Ok(())
     }
 
     pub(crate) fn soon(&self) {
+        // If it is set, then for a batch that has what the caller appended: whoever takes a batch
+        // clears it under the mutex under which the caller appended.
+        if self.shared.armed.load(Ordering::Acquire) {
+            return;
+        }
         let mut state = self.shared.state.lock();
         if state.due.is_none() && !state.buffer.is_empty() {
             state.due = Some(Instant::now() + state.delay);
-            self.shared.call(&mut state);
+            self.shared.armed.store(true, Ordering::Release);
+            self.shared.set_alarm(&mut state);
         }
     }
 
@@ -276,6 +313,26 @@ impl Shared {
         }
     }
 
+    /// Wakes the writer if it sleeps for longer than it should.
+    fn set_alarm(&self, state: &mut MutexGuard<'_, State>) {
+        let sooner = |next| state.alarm.is_none_or(|alarm| next < alarm);
+        if state.failure.is_some()
+            || state.closing
+            || state.wanted > state.durable
+            || state.buffer.len() > BATCH_BYTES
+            || state.next_alarm().is_some_and(sooner)
+        {
+            self.call(state);
+        }
+    }
+
+    /// To be called when what [`Writer::admit`] looks at has changed.
+    fn note_refusals(&self, state: &State) {
+        let refuses =
+            state.failure.is_some() || state.closing || state.buffer.len() > BACKLOG_BYTES;
+        self.refuses.store(refuses, Ordering::Release);
+    }
+
     /// Lets the writer write what is left, and a mark that says so, and end.
     fn end(&self) {
         let mut state = self.state.lock();
@@ -290,6 +347,7 @@ impl Shared {
             end.0 += frame::frame_bytes(0) as u64;
         }
         state.closing = true;
+        self.note_refusals(&state);
         self.call(&mut state);
         self.work.notify_one();
     }
@@ -308,7 +366,11 @@ impl Shared {
             if closed {
                 // What comes now is refused.
                 state.failure.get_or_insert(LogError::Closed);
+                self.note_refusals(&state);
                 self.done.notify_all();
+                let waiters = std::mem::take(&mut state.waiters);
+                drop(state);
+                waiters.iter().for_each(|waiter| waiter.event.set());
                 return;
             }
             let wanted = match full {
@@ -317,30 +379,35 @@ impl Shared {
                     state.closing
                         || state.wanted > state.durable
                         || state.buffer.len() > BATCH_BYTES
-                        || state.due.is_some_and(|due| due <= now)
+                        || state.next_alarm().is_some_and(|next| next <= now)
                 }
             };
             if wanted && !state.busy && !state.buffer.is_empty() {
-                state = self.flush(state);
+                self.flush(state, false);
+                state = self.state.lock();
                 continue;
             }
-            let until = if full { state.retry } else { state.due };
             state.asleep = true;
-            match until.filter(|until| *until > now) {
+            state.alarm = state.next_alarm().filter(|next| *next > now);
+            match state.alarm {
                 None => self.work.wait(&mut state),
-                Some(until) => {
-                    self.work.wait_for(&mut state, until - now);
+                Some(alarm) => {
+                    self.work.wait_for(&mut state, alarm - now);
                 }
             }
             state.asleep = false;
         }
     }
 
-    /// Writes and syncs what was appended, and tells those who wait for it.
-    fn flush<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Writes and syncs what was appended, and tells those who wait for it; `waits`: whoever calls
+    /// it is one of them.
+    fn flush(&self, mut state: MutexGuard<'_, State>, waits: bool) {
         assert!(!state.busy, "one is at the disk at a time");
         state.busy = true;
         state.due = None;
+        self.armed.store(false, Ordering::Release);
+        let waiting = state.waiters.len() + usize::from(waits);
+        state.gather.begin(waiting);
         let mut writing = self.writing.lock();
         let Writing { current, batch } = &mut *writing;
         std::mem::swap(&mut state.buffer, batch);
@@ -348,19 +415,20 @@ impl Shared {
         drop(state);
         let began = Instant::now();
         let written = self.files.write(current, from, batch);
+        let now = Instant::now();
         let mut state = self.state.lock();
         match written {
             Ok(()) => {
                 state.failure = None;
                 state.durable = to;
                 state.batches += 1;
-                state.writing += began.elapsed();
+                state.writing += now - began;
                 self.durable.store(to.0, Ordering::Release);
             }
             Err(failed) => {
                 let error = failed.log_error();
                 tracing::error!(%error, "commits are refused");
-                state.retry = Some(Instant::now() + RETRY);
+                state.retry = Some(now + RETRY);
                 state.failure = Some(error);
                 // Nothing is lost but time: it is written with what has come meanwhile.
                 batch.append(&mut state.buffer);
@@ -371,11 +439,35 @@ impl Shared {
         batch.shrink_to(KEPT_BYTES);
         drop(writing);
         state.busy = false;
+        self.note_refusals(&state);
         self.done.notify_all();
-        if state.failure.is_some() || state.closing || !state.buffer.is_empty() {
-            self.call(&mut state);
+        let mut told = state.take_told();
+        let (told_count, left) = (told.len() + usize::from(waits), state.waiters.len());
+        state.gather.end(told_count, left, now - began, now);
+        if left > 0 && state.gather.until().is_none() {
+            // Somebody must write for those who are left: the first of them, and before all else.
+            told.insert(0, state.waiters.swap_remove(0));
         }
-        state
+        self.set_alarm(&mut state);
+        drop(state);
+        told.iter().for_each(|waiter| waiter.event.set());
+    }
+}
+
+impl State {
+    /// When the writer has to look again: a full disk, commits that nobody waits for, or a batch that
+    /// is held back.
+    fn next_alarm(&self) -> Option<Instant> {
+        match &self.failure {
+            Some(LogError::Full { .. }) => self.retry,
+            _ => [self.due, self.gather.until()].into_iter().flatten().min(),
+        }
+    }
+
+    /// Takes those out for whom there is news: it is durable, or there was a failure.
+    fn take_told(&mut self) -> Vec<Waiter> {
+        let (durable, failed) = (self.durable, self.failure.is_some());
+        self.waiters.extract_if(.., |waiter| failed || waiter.lsn <= durable).collect()
     }
 }
 

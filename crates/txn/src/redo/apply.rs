@@ -24,8 +24,8 @@ pub(crate) type Partitions = BTreeMap<PartitionId, Partition>;
 /// Does commits again.
 pub(crate) struct Replay {
     workers: Vec<Worker>,
-    /// What the last commit that changed the catalog made of it.
-    pub(crate) catalog: Option<Vec<u8>>,
+    /// What commits that changed the catalog made of it, in order.
+    pub(crate) catalog: Vec<Vec<u8>>,
     /// By sequence: the value last logged.
     pub(crate) sequences: BTreeMap<u32, i64>,
 }
@@ -90,7 +90,7 @@ impl Replay {
             }
         };
         let workers = shares.into_iter().map(worker).collect();
-        Replay { workers, catalog: None, sequences: BTreeMap::new() }
+        Replay { workers, catalog: Vec::new(), sequences: BTreeMap::new() }
     }
 
     /// Does a commit again, now or soon; `record` is its number.
@@ -115,9 +115,7 @@ impl Replay {
                 }
             }
         }
-        if let Some(catalog) = catalog {
-            self.catalog = Some(catalog.to_owned());
-        }
+        self.catalog.extend(catalog.map(ToOwned::to_owned));
         Ok(())
     }
 

@@ -206,7 +206,9 @@ pub fn fault_of(found: &Recovered, told: Told) -> Option<String> {
         }
     }
     let made = last / 10 * 10;
-    if found.catalog != made.to_string().into_bytes() {
+    if *found.catalog_changes.last().unwrap_or(&found.checkpoint_catalog)
+        != made.to_string().into_bytes()
+    {
         return Some(format!("the catalog is not that of transaction {made}"));
     }
     let extra: Vec<PartitionId> = found.partitions.keys().copied().skip(3).collect();

@@ -1,24 +1,22 @@
-//! PostgreSQL on a socket in a temporary folder: started for the arm, thrown away after it.
+//! PostgreSQL on a socket, started for the arm ([`Server`]) and thrown away after it.
 //!
 //! Nothing of it need be on disk when a commit is acknowledged (`synchronous_commit`, `fsync` and
 //! `full_page_writes` are off), as nothing is of Halcyon's in memory. Clients talk to it over a
 //! Unix socket with prepared statements in binary form; money is in whole cents, since its
-//! NUMERIC would be a handicap. It will not run as root: then it runs as the user `postgres`.
+//! NUMERIC would be a handicap.
 
 use std::error::Error;
-use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 use halcyon::{RowSet, Value, ValueRef};
 use tokio::runtime::Runtime;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client as Pg, Config, NoTls, Row, Statement};
+use tokio_postgres::{Client as Pg, Row, Statement};
 
 use super::{Client, Content, Engine};
+use crate::Result;
+use crate::postgres::Server;
 use crate::tpcc::consistency;
 use crate::tpcc::input::Input;
 use crate::tpcc::random::Scale;
@@ -26,32 +24,16 @@ use crate::tpcc::schema::{Dialect, Table, statements};
 use crate::tpcc::sql::Sql;
 use crate::tpcc::transactions::{self, Connection, Ended};
 use crate::tpcc::{Conflict, Done, Trouble};
-use crate::{Failure, Result};
 
-const USER: &str = "halcyon";
-
-/// Where Debian and its kin put the newest version's programs.
-fn programs() -> Option<PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
-    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
-    let newest = versions.map(|entry| entry.path()).max_by_key(|path| number(path))?;
-    let folder = newest.join("bin");
-    folder.join("initdb").exists().then_some(folder)
-}
-
-/// What keeps PostgreSQL from running here, with the command that helps.
-pub fn missing() -> Option<String> {
-    programs().is_none().then(|| {
-        "needs /usr/lib/postgresql/*/bin/initdb (Debian: apt-get install postgresql)".to_owned()
-    })
-}
-
-/// A server, stopped and removed when dropped.
-struct Server {
-    process: Child,
-    folder: PathBuf,
-    programs: PathBuf,
-}
+/// Settings of a server whose commits need not be durable.
+const SETTINGS: [&str; 6] = [
+    "shared_buffers=4GB",
+    "synchronous_commit=off",
+    "fsync=off",
+    "full_page_writes=off",
+    "max_wal_size=8GB",
+    "jit=off",
+];
 
 /// A database of PostgreSQL's.
 pub struct Postgres {
@@ -60,110 +42,10 @@ pub struct Postgres {
     serializable: bool,
 }
 
-/// The owner of `/proc/self` is who we are.
-fn we_are_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
-}
-
-/// A program of PostgreSQL's, as a user it accepts.
-fn program(programs: &Path, name: &str) -> Command {
-    let path = programs.join(name);
-    if !we_are_root() {
-        return Command::new(path);
-    }
-    let mut command = Command::new("runuser");
-    command.args(["-u", "postgres", "--"]).arg(path);
-    command
-}
-
-impl Server {
-    fn start() -> Result<Self> {
-        let programs = programs().ok_or_else(|| Failure::Engine("no PostgreSQL here".into()))?;
-        let folder = std::env::temp_dir().join(format!("halcyon-pg-{}", std::process::id()));
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
-        }
-        fs::create_dir_all(&folder)?;
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
-        if we_are_root() {
-            let (user, group) = user_postgres()?;
-            chown(&folder, Some(user), Some(group))?;
-        }
-        let data = folder.join("data");
-        let mut make = program(&programs, "initdb");
-        make.args(["--no-sync", "--auth=trust", "--locale=C", "--encoding=UTF8", "-U", USER]);
-        let made = make.arg("-D").arg(&data).current_dir(&folder).stdout(Stdio::null()).status()?;
-        if !made.success() {
-            return Err(Failure::Engine("initdb failed".into()));
-        }
-        let mut run = program(&programs, "postgres");
-        run.arg("-D").arg(&data).arg("-k").arg(&folder).current_dir(&folder);
-        for setting in [
-            "listen_addresses=",
-            "max_connections=300",
-            "shared_buffers=4GB",
-            "synchronous_commit=off",
-            "fsync=off",
-            "full_page_writes=off",
-            "max_wal_size=8GB",
-            "jit=off",
-        ] {
-            run.args(["-c", setting]);
-        }
-        let process = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        Ok(Server { process, folder, programs })
-    }
-
-    /// A connection, once the server listens; within half a minute.
-    fn connect(&self) -> Result<(Runtime, Pg)> {
-        // One thread for the connection and its client: what a program does that only waits.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut config = Config::new();
-        config.host_path(&self.folder).user(USER).dbname("postgres");
-        let since = Instant::now();
-        let (client, connection) = loop {
-            match runtime.block_on(config.connect(NoTls)) {
-                Ok(connected) => break connected,
-                Err(error) if since.elapsed() > Duration::from_secs(30) => return Err(error.into()),
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
-            }
-        };
-        runtime.spawn(connection);
-        Ok((runtime, client))
-    }
-}
-
-/// Numbers of the user that Debian's package makes.
-fn user_postgres() -> Result<(u32, u32)> {
-    let missing =
-        || Failure::Engine("PostgreSQL does not run as root, nor is there a user postgres".into());
-    let users = fs::read_to_string("/etc/passwd")?;
-    let line = users.lines().find(|line| line.starts_with("postgres:")).ok_or_else(missing)?;
-    let mut numbers = line.split(':').skip(2).map(str::parse);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(user)), Some(Ok(group))) => Ok((user, group)),
-        _ => Err(missing()),
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let mut stop = program(&self.programs, "pg_ctl");
-        stop.args(["stop", "--mode=immediate", "--silent", "-D"]).arg(self.folder.join("data"));
-        // Nothing is to be kept, and nobody left to tell: what cannot be stopped is killed.
-        let stopped = stop.current_dir("/").stdout(Stdio::null()).status();
-        if !stopped.is_ok_and(|status| status.success()) {
-            let _ = self.process.kill();
-        }
-        let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
 impl Postgres {
     /// The tables with what `folder` holds of them: a file of rows per table.
     pub fn loaded(content: Content, folder: &Path, serializable: bool) -> Result<Self> {
-        let server = Server::start()?;
+        let server = Server::start(&std::env::temp_dir(), &SETTINGS)?;
         let (runtime, client) = server.connect()?;
         let copy = |table: Table| {
             let file = folder.join(format!("{}.tsv", table.name()));
@@ -285,13 +167,6 @@ impl Connection for Hand {
         let params: Vec<&(dyn ToSql + Sync)> = bound.iter().map(|value| value as _).collect();
         let statement = &self.statements[sql.number()];
         Ok(self.runtime.block_on(self.client.execute(statement, &params))?)
-    }
-}
-
-impl From<tokio_postgres::Error> for Failure {
-    fn from(error: tokio_postgres::Error) -> Self {
-        let detail = error.as_db_error().map(|error| format!(": {error}")).unwrap_or_default();
-        Failure::Engine(format!("{error}{detail}"))
     }
 }
 

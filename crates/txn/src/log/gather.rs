@@ -1,0 +1,135 @@
+//! When the next batch begins: at once, or when those who were just told are back.
+//!
+//! Sessions that commit one transaction after the other fall into two halves that take turns, one at
+//! the disk and one that gathers behind it: a sync then carries half of what it could. So after a
+//! sync the next one is held back until as many wait as did before, the last of whom begins it. That
+//! pays if they come back within the time of a sync, which is how long they are waited for at most;
+//! whether they do is learned: an attempt for which less than half of them came is not made again
+//! for one batch, then three, seven, … [`SKIPPED_MAX`], until one succeeds.
+
+use std::time::{Duration, Instant};
+
+/// Batches between two attempts at most.
+const SKIPPED_MAX: u32 = 63;
+/// Nobody is held back for longer, however slow the disk is.
+const HELD_MAX: Duration = Duration::from_millis(10);
+
+/// What is known about sessions that wait for the disk.
+#[derive(Debug, Default)]
+pub(super) struct Gather {
+    /// Sessions that wait once all are back.
+    expected: usize,
+    /// Those that waited when the last batch ended.
+    left: usize,
+    /// How long the rest is waited for.
+    until: Option<Instant>,
+    /// Batches for which no attempt is made, and how many there were after the last failure.
+    skip: u32,
+    skipped: u32,
+    /// How long a sync takes, smoothed.
+    sync: Duration,
+}
+
+impl Gather {
+    /// Whether a batch should begin for so many who wait.
+    pub(super) fn is_ripe(&self, waiting: usize) -> bool {
+        match self.until {
+            None => true,
+            Some(until) => waiting >= self.expected || Instant::now() >= until,
+        }
+    }
+
+    /// Until when the next batch is held back, if it is.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// A batch begins, for so many who wait.
+    pub(super) fn begin(&mut self, waiting: usize) {
+        if self.until.take().is_none() {
+            return;
+        }
+        let missing = self.expected - self.left;
+        let came = waiting.saturating_sub(self.left);
+        if 2 * came >= missing {
+            self.skipped = 0;
+        } else {
+            self.skipped = (2 * self.skipped + 1).min(SKIPPED_MAX);
+            self.skip = self.skipped;
+        }
+    }
+
+    /// A batch ended `now`: so many were told, so many are left, and the disk took so long.
+    pub(super) fn end(&mut self, told: usize, left: usize, took: Duration, now: Instant) {
+        self.sync = if self.sync.is_zero() { took } else { (7 * self.sync + took) / 8 };
+        (self.expected, self.left, self.until) = (told + left, left, None);
+        if told == 0 || self.expected < 2 {
+            return;
+        }
+        match self.skip {
+            0 => self.until = Some(now + self.sync.min(HELD_MAX)),
+            _ => self.skip -= 1,
+        }
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    const SYNC: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn the_last_one_back_begins_the_batch() {
+        let mut gather = Gather::default();
+        assert!(gather.is_ripe(1), "nothing is known yet");
+        gather.begin(1);
+        gather.end(1, 3, SYNC, Instant::now());
+        assert!(!gather.is_ripe(3));
+        assert!(gather.is_ripe(4));
+        gather.begin(4);
+        gather.end(4, 0, SYNC, Instant::now());
+        assert!(!gather.is_ripe(3));
+        assert!(gather.is_ripe(4));
+    }
+
+    #[test]
+    fn who_is_alone_is_never_held_back() {
+        let mut gather = Gather::default();
+        for _ in 0..3 {
+            assert!(gather.is_ripe(1));
+            gather.begin(1);
+            gather.end(1, 0, SYNC, Instant::now());
+        }
+    }
+
+    #[test]
+    fn nobody_is_waited_for_longer_than_a_sync() {
+        let mut gather = Gather::default();
+        let ended = Instant::now() - Duration::from_millis(11);
+        gather.end(2, 2, SYNC, ended);
+        assert!(gather.is_ripe(2), "the longest time is over");
+        gather.end(2, 2, Duration::ZERO, Instant::now() - SYNC);
+        assert!(gather.is_ripe(2));
+    }
+
+    #[test]
+    fn sessions_that_do_not_come_back_soon_are_waited_for_ever_less() {
+        let (mut gather, mut attempts) = (Gather::default(), Vec::new());
+        for batch in 0..400 {
+            gather.end(4, 4, SYNC, Instant::now());
+            if gather.until().is_some() {
+                attempts.push(batch);
+            }
+            gather.begin(5);
+        }
+        assert_eq!(attempts, [0, 2, 6, 14, 30, 62, 126, 190, 254, 318, 382]);
+        // Once they do, every batch waits for them.
+        for _ in 400..464 {
+            gather.end(4, 4, SYNC, Instant::now());
+            gather.begin(if gather.until().is_some() { 8 } else { 5 });
+        }
+        gather.end(4, 4, SYNC, Instant::now());
+        assert!(!gather.is_ripe(7) && gather.is_ripe(8));
+    }
+}
