@@ -24,7 +24,7 @@ use crate::calculus::{Atom, RelationIndex, Term, Var};
 use crate::derivative::Delta;
 use crate::expression::{
     collect_variables, compare, conjuncts, is_null, map_operands, mentions, never_true, not,
-    substitute, variables, within,
+    nullable, substitute, variables, within,
 };
 use crate::parts::{Parts, Statement, rename_step};
 use crate::simplify::isolate;
@@ -464,6 +464,12 @@ impl Plan<'_> {
         let mut term = term;
         let mut set = sums.to_vec();
         let mut later = Vec::new();
+        // A variable that a join keeps from being NULL is not kept by this part of the join alone.
+        let mut columns = BTreeSet::new();
+        for atom in &term.atoms {
+            let own = &self.parts.relations[atom.relation].columns;
+            columns.extend(atom.vars.iter().zip(own).filter(|(_, c)| c.nullable).map(|(v, _)| *v));
+        }
         let vars = &mut self.parts.vars;
         let count = match term.values.iter().position(|value| *value == Expr::Int(1)) {
             Some(at) => sums[at],
@@ -476,7 +482,7 @@ impl Plan<'_> {
         for (expr, out) in outs {
             let ty = vars.get(*out).ty;
             term.values.push(expr.clone());
-            if !vars.nullable(expr) {
+            if !nullable(expr, &|var| columns.contains(&var)) {
                 set.push(*out);
                 continue;
             }
