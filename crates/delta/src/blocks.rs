@@ -24,6 +24,7 @@ use crate::parts::{Column, Parts};
 use crate::scalar::compared;
 use crate::simplify::replace;
 use crate::subquery::Case;
+use crate::threshold::OneSided;
 
 /// Terms of one bag: every OR of subqueries multiplies them.
 const TERMS_MAX: usize = 200;
@@ -57,6 +58,12 @@ pub(crate) struct Builder<'f> {
     pub scopes: Vec<Scope>,
     /// Values of subqueries, by the variables that stand for them.
     pub subqueries: Vec<(Var, Vec<Case>)>,
+    /// Sums over one side of an order that may become thresholds.
+    pub one_sided: Vec<OneSided>,
+    /// Whether they are looked for: only in conditions.
+    pub seeks_thresholds: bool,
+    /// Aggregates without GROUP BY of enclosing conditions, by the variables that stand for them.
+    pub totals: Vec<(Var, Group)>,
     pub next_scope: u16,
     tables: HashMap<String, RelationIndex>,
 }
@@ -68,6 +75,9 @@ impl<'f> Builder<'f> {
             facts,
             scopes: Vec::new(),
             subqueries: Vec::new(),
+            one_sided: Vec::new(),
+            seeks_thresholds: false,
+            totals: Vec::new(),
             next_scope: 0,
             tables: HashMap::new(),
         }
@@ -116,6 +126,13 @@ impl<'f> Builder<'f> {
 
     /// What a plan gives.
     pub fn bag(&mut self, plan: &LogicalPlan) -> Result<Bag> {
+        let seeks = std::mem::replace(&mut self.seeks_thresholds, false);
+        let bag = self.node(plan);
+        self.seeks_thresholds = seeks;
+        bag
+    }
+
+    fn node(&mut self, plan: &LogicalPlan) -> Result<Bag> {
         match plan {
             LogicalPlan::TableScan(scan) => self.scan(scan),
             LogicalPlan::SubqueryAlias(alias) => self.bag(&alias.input),
@@ -278,7 +295,10 @@ impl<'f> Builder<'f> {
         condition: &Sql,
     ) -> Result<Vec<Term>> {
         self.push_scope(schema.clone(), rows.clone(), 0)?;
-        let condition = self.condition(condition)?;
+        self.seeks_thresholds = is_comparison(condition);
+        let condition = self.condition(condition);
+        self.seeks_thresholds = false;
+        let condition = self.settle_one_sided(condition?)?;
         let scope = self.pop_scope();
         let mut kept = Vec::new();
         for row in rows {
@@ -291,11 +311,12 @@ impl<'f> Builder<'f> {
         Ok(kept)
     }
 
-    /// The row where a condition over the scope's columns is true.
+    /// The row where a condition over the scope's columns is true. Never no row at all: its columns
+    /// tell types.
     fn restricted(&self, row: &Term, vars: &[Var], condition: &Expr) -> Vec<Term> {
         let by = columns_of(vars, &row.keys);
         let cases = self.expand(row, &by, std::slice::from_ref(condition));
-        cases
+        let mut kept: Vec<Term> = cases
             .into_iter()
             .filter_map(|(mut row, mut condition)| {
                 let condition = condition.remove(0);
@@ -305,7 +326,13 @@ impl<'f> Builder<'f> {
                 row.conditions.push(condition);
                 Some(row)
             })
-            .collect()
+            .collect();
+        if kept.is_empty() {
+            let mut none = row.clone();
+            none.conditions.push(Expr::Int(0));
+            kept.push(none);
+        }
+        kept
     }
 
     /// A row, with the scope's columns replaced in expressions, for every case of the subqueries in
@@ -521,6 +548,11 @@ fn product(left: &[Term], right: &[Term]) -> Vec<Term> {
         }
     }
     all
+}
+
+/// A comparison at the top of a condition: where a threshold may be.
+fn is_comparison(expr: &Sql) -> bool {
+    matches!(expr, Sql::BinaryExpr(binary) if crate::scalar::comparison(binary.op).is_some())
 }
 
 fn has_subquery(expr: &Sql) -> bool {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use halcyon_view::program::{MapId, Program, Statement, Step, Type};
+use halcyon_view::program::{MapId, Program, Statement, Step, Trigger, Type};
 
 /// How the cost of an event grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,10 +147,7 @@ fn step_class(program: &Program, step: &Step) -> CostClass {
     match step {
         Step::Let { .. } | Step::If(_) => CostClass::Constant,
         Step::Get { map, .. } => map_class(program, *map),
-        // An entry or none.
-        Step::Each { map, .. } if program.maps[usize::from(map.0)].key.is_empty() => {
-            CostClass::Constant
-        }
+        Step::Each { map, .. } if single_entry(program, *map) => CostClass::Constant,
         Step::Each { prefix, .. } if prefix.is_empty() => CostClass::Linear,
         Step::Each { .. } => CostClass::FanOut,
         Step::RangeSum { .. } | Step::Edge { .. } | Step::Search { .. } => CostClass::Logarithmic,
@@ -158,6 +155,22 @@ fn step_class(program: &Program, step: &Step) -> CostClass {
             steps.iter().map(|s| step_class(program, s)).max().unwrap_or(CostClass::Constant)
         }
     }
+}
+
+/// Whether a map has an entry at most: no key, or one for the only row of a derived relation.
+fn single_entry(program: &Program, map: MapId) -> bool {
+    let keyless = |map: MapId| program.maps[usize::from(map.0)].key.is_empty();
+    let feeds = |(relation, trigger): (usize, &Trigger)| {
+        let mut on_map = trigger.statements.iter().filter(|s| s.target == map).peekable();
+        if on_map.peek().is_none() {
+            return true;
+        }
+        let derived = program.relations[relation].derived.as_ref();
+        let enumerates = |step: &Step| matches!(step, Step::Each { .. });
+        derived.is_some_and(|derived| keyless(derived.map))
+            && on_map.all(|statement| !statement.steps.iter().any(enumerates))
+    };
+    keyless(map) || program.triggers.iter().enumerate().all(feeds)
 }
 
 fn probes(step: &Step) -> u32 {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use datafusion::common::DFSchema;
 use halcyon_view::program::{
-    Derived, Expr, MapDecl, MapId, Program, Reg, Relation, RelationId, Statement, Step, Trigger,
+    BinaryOp, Derived, Expr, MapDecl, MapId, Program, Reg, Relation, RelationId, Statement, Step, Trigger,
     Type,
 };
 
@@ -13,7 +13,7 @@ use crate::calculus::{RelationIndex, Term, Var};
 use crate::certificate::Certificate;
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
-use crate::expression::{collect_variables, substitute, variables};
+use crate::expression::{binary, cast, collect_variables, substitute, variables};
 use crate::parts::{self, Parts, rename_step};
 use crate::simplify::replace;
 use crate::{Compiled, Input, OutputColumn, viewlet};
@@ -272,6 +272,13 @@ impl Writer<'_> {
         step
     }
 
+    /// Types of what a statement adds.
+    fn parts_of(&self, statement: &Statement) -> Vec<Type> {
+        let map = self.map_ids.iter().find(|(_, id)| **id == statement.target);
+        let (map, _) = map.expect("statements are on maps of the program");
+        self.parts.maps[*map].payload.iter().map(|component| component.ty()).collect()
+    }
+
     fn trigger(&self, relation: usize, used: &[usize]) -> Trigger {
         let own = &self.parts.relations[relation];
         let statements = self.statements(relation);
@@ -300,17 +307,41 @@ impl Writer<'_> {
                 })
                 .collect();
             let target = &self.parts.maps[statement.target];
-            written.push(Statement {
+            let statement = Statement {
                 comment: format!("{} += d {}", target.name, statement.comment),
                 steps,
                 target: self.map_ids[&statement.target],
                 key: statement.key.iter().map(|expr| registers.expr(expr)).collect(),
                 add: statement.add.iter().map(|expr| registers.expr(expr)).collect(),
                 replace: false,
-            });
+            };
+            match written.iter_mut().find(|(known, _)| adds_the_same(known, &statement)) {
+                Some((_, times)) => *times += 1,
+                None => written.push((statement, 1)),
+            }
         }
-        Trigger { registers: registers.types, statements: written }
+        let statements = written
+            .into_iter()
+            .map(|(mut statement, times)| {
+                let types = self.parts_of(&statement);
+                for (value, ty) in statement.add.iter_mut().zip(types) {
+                    let factor = cast(Expr::Int(times), Type::Int, ty);
+                    let own = std::mem::replace(value, Expr::Int(0));
+                    *value = binary(BinaryOp::Mul, ty, factor, own);
+                }
+                statement
+            })
+            .collect();
+        Trigger { registers: registers.types, statements }
     }
+}
+
+/// Statements of symmetric deltas, as those of a self-join are.
+fn adds_the_same(a: &Statement, b: &Statement) -> bool {
+    a.target == b.target
+        && a.key == b.key
+        && a.add == b.add
+        && format!("{:?}", a.steps) == format!("{:?}", b.steps)
 }
 
 fn rename_exprs(step: &Step, registers: &Registers) -> Step {

@@ -221,6 +221,7 @@ pub fn null_safe_sides(expr: &Expr) -> Option<(&Expr, &Expr)> {
 pub fn never_true(expr: &Expr) -> bool {
     match expr {
         Expr::Int(0) | Expr::Null(_) => true,
+        Expr::Compare(CompareOp::Lt | CompareOp::Gt | CompareOp::Ne, _, a, b) => a == b,
         Expr::And(all) => all.iter().any(never_true),
         Expr::Or(all) => all.iter().all(never_true),
         _ => false,

@@ -1,7 +1,7 @@
 //! Compiler of incremental views: a bound query in, the trigger program that maintains it out.
 //!
 //! The way of a query, and the order to read in:
-//! 1. [`blocks`], [`subquery`], [`aggregate`]: the logical plan becomes blocks, sums of terms over
+//! 1. [`blocks`], [`subquery`], [`threshold`], [`aggregate`]: the logical plan becomes blocks, sums of terms over
 //!    relations, with a derived relation at every border; [`scalar`] translates expressions.
 //! 2. [`calculus`] says what a term is, [`simplify`] makes it small.
 //! 3. [`derivative`] is the delta of a term, [`viewlet`] materialises deltas of deltas.
@@ -24,6 +24,7 @@ mod parts;
 mod scalar;
 mod simplify;
 mod subquery;
+mod threshold;
 mod viewlet;
 
 use arrow::datatypes::DataType;

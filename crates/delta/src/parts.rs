@@ -40,6 +40,8 @@ pub struct Relation {
     pub table: Option<TableReference>,
     /// For derived relations.
     pub derived: Option<Derived>,
+    /// One row, which most events replace: a total. What is joined with it changes as a whole.
+    pub restless: bool,
 }
 
 /// As [`halcyon_view::program::Derived`]; registers are numbered from zero: key columns,
@@ -82,6 +84,8 @@ pub struct Map {
 /// Maps of derived relations change first, what their rows look up last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
+    /// Notices that a threshold may have moved; its row looks other groups up.
+    Thresholds,
     /// The groups of a derived relation.
     Groups,
     /// Serves statements.
@@ -142,7 +146,9 @@ impl Parts {
             .map(|column| self.vars.fresh(format!("@{}", column.name), column.ty, column.nullable))
             .collect();
         let weight = self.vars.fresh("@w", Type::Int, false);
-        self.relations.push(Relation { name, columns, unique, event, weight, table, derived });
+        let restless = derived.is_some() && unique.iter().any(Vec::is_empty);
+        self.relations
+            .push(Relation { name, columns, unique, event, weight, table, derived, restless });
         self.relations.len() - 1
     }
 

@@ -436,7 +436,7 @@ pub(crate) fn literal(value: &ScalarValue) -> Result<Expr> {
     })
 }
 
-fn comparison(op: Operator) -> Option<CompareOp> {
+pub(crate) fn comparison(op: Operator) -> Option<CompareOp> {
     Some(match op {
         Operator::Eq => CompareOp::Eq,
         Operator::NotEq => CompareOp::Ne,

@@ -56,13 +56,33 @@ impl Builder<'_> {
     }
 
     pub fn scalar_subquery(&mut self, subquery: &Subquery) -> Result<Expr> {
+        let seeks = std::mem::replace(&mut self.seeks_thresholds, false);
+        let value = match seeks {
+            true => match self.one_sided(subquery)? {
+                Some(value) => value,
+                None => self.any_scalar_subquery(subquery)?,
+            },
+            false => self.any_scalar_subquery(subquery)?,
+        };
+        self.seeks_thresholds = seeks;
+        Ok(value)
+    }
+
+    fn any_scalar_subquery(&mut self, subquery: &Subquery) -> Result<Expr> {
         let plan = &subquery.subquery;
         let ty = Encoding::of(plan.schema().field(0).data_type())?.ty();
         let null = Expr::Null(ty);
         let rows = match self.bag(plan)? {
             Bag::Group(group) if group.defaults.is_some() => {
+                let plain = group.row.conditions.is_empty() && group.having.is_empty();
+                let column = matches!(group.row.keys[0], Expr::Reg(_));
+                let total = (plain && column && !group.always).then(|| group.clone());
                 let cases = self.aggregate_cases(group, null);
-                return Ok(self.variable(cases, ty));
+                let value = self.variable(cases, ty);
+                if let (Some(total), Expr::Reg(var)) = (total, &value) {
+                    self.totals.push((*var, total));
+                }
+                return Ok(value);
             }
             bag => self.into_rows(bag),
         };

@@ -126,6 +126,11 @@ fn name(parts: &Parts, term: &Term) -> String {
     format!("m{}_{}", parts.maps.len(), relations.join("_"))
 }
 
+/// Text that terms over the same rows have in common, whatever their keys and values.
+pub(crate) fn shape(term: &Term) -> String {
+    canonical(&Term { keys: Vec::new(), values: Vec::new(), ..term.clone() }, false).text
+}
+
 /// A term in an order of atoms, conditions and keys that equal terms share.
 struct Canonical {
     text: String,

@@ -9,7 +9,8 @@
 //! A component is taken apart where it would relate things that only the event brings together: if
 //! the known variables do not all follow from the row of one of its atoms, a map of it would have an
 //! entry per pair. Then one atom, best one with a known unique key, is looked up by itself, and the
-//! rest is looked at again.
+//! rest is looked at again. The same is done with a total that every event changes, where a map of it
+//! and others would change as a whole.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,7 @@ use super::{helper, unit};
 use crate::calculus::{Atom, RelationIndex, Term, Var};
 use crate::derivative::Delta;
 use crate::expression::{
-    collect_variables, compare, conjuncts, is_null, map_operands, never_true, not, variables,
+    collect_variables, compare, conjuncts, is_null, map_operands, mentions, never_true, not, variables,
     within,
 };
 use crate::parts::{Parts, Statement};
@@ -206,6 +207,9 @@ impl Plan<'_> {
             .flat_map(|at| self.atoms[*at].vars.iter().copied())
             .filter(|var| self.known.contains(var))
             .collect();
+        if let Some(total) = self.restless(&members, &bound) {
+            return vec![total];
+        }
         let has_anchor = |at: &usize| {
             let start = self.atoms[*at].vars.iter().copied().collect();
             self.determined(start, &members).is_superset(&bound)
@@ -221,6 +225,18 @@ impl Plan<'_> {
         let best =
             members.iter().copied().max_by_key(|at| (by_key(*at), known_of(*at), usize::MAX - at));
         vec![best.expect("a component has atoms")]
+    }
+
+    /// A total among the members, if a map of them all would have many entries to change with it.
+    fn restless(&self, members: &[usize], bound: &BTreeSet<Var>) -> Option<usize> {
+        let is_total = |at: &usize| self.parts.relations[self.atoms[*at].relation].restless;
+        let total = members.iter().copied().find(is_total)?;
+        let others = members.iter().filter(|at| **at != total);
+        let mut unknown = others.flat_map(|at| self.unknown(&self.atoms[*at])).peekable();
+        unknown.peek()?;
+        let unknown: BTreeSet<Var> = unknown.collect();
+        let many = !bound.is_empty() || self.keys.iter().any(|key| mentions(key, &unknown));
+        many.then_some(total)
     }
 
     /// Whether a unique key of the atom's relation is among the variables.

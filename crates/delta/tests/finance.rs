@@ -1,0 +1,227 @@
+//! The finance queries over an order book: a generated one against recomputation, and, where
+//! HALCYON_FINANCE names a folder with `standard.csv` and `expected.json`, those.
+
+mod common;
+
+use std::collections::HashMap;
+
+use arrow::datatypes::DataType::{Float64, Int64};
+use common::{Db, Random, Row, Table, View};
+use datafusion::common::ScalarValue as V;
+
+fn database() -> Db {
+    let columns = [
+        ("t", Float64, false),
+        ("id", Int64, false),
+        ("broker_id", Int64, false),
+        ("volume", Float64, false),
+        ("price", Float64, false),
+    ];
+    let mut tables = vec![Table::new("bids", &columns, &[]), Table::new("asks", &columns, &[])];
+    tables.iter_mut().for_each(|table| table.never_negative = vec![3, 4]);
+    Db::new(tables)
+}
+
+/// Name, query, and what DataFusion can run of the same meaning.
+const QUERIES: [(&str, &str, &str); 7] = [
+    (
+        "axfinder",
+        "SELECT b.broker_id, SUM(a.volume + (-1 * b.volume)) FROM bids b, asks a \
+         WHERE b.broker_id = a.broker_id AND (a.price - b.price > 1000 OR b.price - a.price > 1000) \
+         GROUP BY b.broker_id",
+        "",
+    ),
+    (
+        "pricespread",
+        "SELECT SUM(a.price - b.price) FROM bids b, asks a \
+         WHERE b.volume > 0.0001 * (SELECT SUM(b1.volume) FROM bids b1) \
+         AND a.volume > 0.0001 * (SELECT SUM(a1.volume) FROM asks a1)",
+        "",
+    ),
+    (
+        "vwap",
+        "SELECT SUM(b1.price * b1.volume) FROM bids b1 \
+         WHERE 0.25 * (SELECT SUM(b3.volume) FROM bids b3) > \
+         COALESCE((SELECT SUM(b2.volume) FROM bids b2 WHERE b2.price > b1.price), 0)",
+        "SELECT SUM(b1.price * b1.volume) FROM bids b1 JOIN (SELECT k.price, \
+         COALESCE(SUM(b2.volume), 0) AS v FROM (SELECT DISTINCT price FROM bids) k \
+         LEFT JOIN bids b2 ON b2.price > k.price GROUP BY k.price) q ON q.price = b1.price \
+         WHERE 0.25 * (SELECT SUM(b3.volume) FROM bids b3) > q.v",
+    ),
+    (
+        "brokerspread",
+        "SELECT x.broker_id, SUM(x.volume * x.price - y.volume * y.price) FROM bids x, bids y \
+         WHERE x.broker_id = y.broker_id AND x.t > y.t GROUP BY x.broker_id",
+        "",
+    ),
+    (
+        "brokervariance",
+        "SELECT x.broker_id, SUM(x.volume * x.price * y.volume * y.price * 0.5) FROM bids x, bids y \
+         WHERE x.broker_id = y.broker_id GROUP BY x.broker_id",
+        "",
+    ),
+    (
+        "missedtrades",
+        "SELECT b.broker_id, SUM(a.price * a.volume - b.price * b.volume) FROM bids b, asks a \
+         WHERE 0.25 * (SELECT SUM(a1.volume) FROM asks a1) > \
+         COALESCE((SELECT SUM(a2.volume) FROM asks a2 WHERE a2.price > a.price), 0) \
+         AND 0.25 * (SELECT SUM(b1.volume) FROM bids b1) > \
+         COALESCE((SELECT SUM(b2.volume) FROM bids b2 WHERE b2.price > b.price), 0) \
+         GROUP BY b.broker_id",
+        "SELECT b.broker_id, SUM(a.price * a.volume - b.price * b.volume) FROM \
+         (SELECT b1.* FROM bids b1 JOIN (SELECT k.price, COALESCE(SUM(b2.volume), 0) AS v FROM \
+         (SELECT DISTINCT price FROM bids) k LEFT JOIN bids b2 ON b2.price > k.price \
+         GROUP BY k.price) q ON q.price = b1.price \
+         WHERE 0.25 * (SELECT SUM(b3.volume) FROM bids b3) > q.v) b, \
+         (SELECT a1.* FROM asks a1 JOIN (SELECT k.price, COALESCE(SUM(a2.volume), 0) AS v FROM \
+         (SELECT DISTINCT price FROM asks) k LEFT JOIN asks a2 ON a2.price > k.price \
+         GROUP BY k.price) q ON q.price = a1.price \
+         WHERE 0.25 * (SELECT SUM(a3.volume) FROM asks a3) > q.v) a GROUP BY b.broker_id",
+    ),
+    ("countone", "SELECT COUNT(*) FROM bids", ""),
+];
+
+/// The open orders, and which table they are in.
+#[derive(Default)]
+struct Book {
+    orders: HashMap<i64, (&'static str, Row)>,
+}
+
+impl Book {
+    /// The events of one message.
+    fn message(&mut self, t: f64, id: i64, action: &str, volume: f64, price: f64) -> Vec<Event> {
+        let row = |volume: f64| -> Row {
+            vec![
+                V::Float64(Some(t)),
+                V::Int64(Some(id)),
+                V::Int64(Some(id % 10)),
+                V::Float64(Some(volume)),
+                V::Float64(Some(price)),
+            ]
+        };
+        match action {
+            "B" | "S" => {
+                let table = if action == "B" { "bids" } else { "asks" };
+                self.orders.insert(id, (table, row(volume)));
+                vec![(table, row(volume), 1)]
+            }
+            "E" | "D" | "F" => {
+                let Some((table, old)) = self.orders.remove(&id) else { return Vec::new() };
+                let mut events = vec![(table, old.clone(), -1)];
+                let V::Float64(Some(before)) = old[3] else { unreachable!() };
+                if action == "E" && before > volume {
+                    let mut new = old;
+                    new[3] = V::Float64(Some(before - volume));
+                    self.orders.insert(id, (table, new.clone()));
+                    events.push((table, new, 1));
+                }
+                events
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+type Event = (&'static str, Row, i64);
+
+fn apply(db: &mut Db, event: &Event) {
+    let (name, row, weight) = event;
+    let table = db.tables.iter_mut().find(|table| table.name == *name).unwrap();
+    if *weight > 0 {
+        table.rows.push(row.clone());
+    } else {
+        let at = table.rows.iter().position(|other| other == row).unwrap();
+        table.rows.swap_remove(at);
+    }
+}
+
+fn generated(seed: u64, messages: usize) -> Vec<Event> {
+    let mut random = Random::new(seed);
+    let mut book = Book::default();
+    let mut events = Vec::new();
+    for at in 0..messages as i64 {
+        let action = *random.pick(&["B", "B", "S", "S", "S", "D", "E"]);
+        let id = if action == "B" || action == "S" { at } else { random.below(at as usize + 1) as i64 };
+        let (volume, price) = (1.0 + random.below(9) as f64, 500.0 * random.below(8) as f64);
+        events.extend(book.message((at / 3) as f64, id, action, 10.0 * volume, 10_000.0 + price));
+    }
+    events
+}
+
+#[test]
+fn views_over_a_generated_book_equal_recomputation() {
+    for (name, sql, same) in QUERIES {
+        let mut db = database();
+        let mut view = View::new(&db, sql).unwrap_or_else(|e| panic!("{name}: {e}"));
+        for (at, event) in generated(7, 220).iter().enumerate() {
+            apply(&mut db, event);
+            view.apply(event.0, &event.1, event.2).unwrap_or_else(|e| panic!("{name}: {e}"));
+            if at % 20 == 19 {
+                let same = if same.is_empty() { sql } else { same };
+                view.check_against(&db, same).unwrap_or_else(|e| panic!("{name}, event {at}: {e}"));
+            }
+        }
+        if std::env::var("HALCYON_PROGRAMS").is_ok() {
+            println!("{name}\n{}\n{}", view.compiled.program, view.compiled.certificate);
+        }
+    }
+}
+
+/// The numbers of a query in `expected.json`, by key; of a query without keys, under none.
+fn expected(json: &str, query: &str) -> Vec<(String, f64)> {
+    let json = &json[json.find("\"standard\"").unwrap()..];
+    let at = json.find(&format!("\"{query}\"")).unwrap();
+    let rest = json[at..].split_once(':').unwrap().1.trim_start();
+    let Some(inner) = rest.strip_prefix('{') else {
+        let end = rest.find([',', '}', '\n']).unwrap();
+        return vec![(String::new(), rest[..end].trim().parse().unwrap())];
+    };
+    let pair = |pair: &str| {
+        let (key, value) = pair.split_once(':').unwrap();
+        (key.trim().trim_matches('"').to_owned(), value.trim().parse().unwrap())
+    };
+    inner[..inner.find('}').unwrap()].split(',').map(pair).collect()
+}
+
+#[test]
+fn the_recorded_book_gives_the_expected_results() {
+    let Ok(folder) = std::env::var("HALCYON_FINANCE") else { return };
+    let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+    let mut book = Book::default();
+    let mut events = Vec::new();
+    for line in read("standard.csv").lines() {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let number = |at: usize| fields[at].parse::<f64>().unwrap();
+        let id = fields[1].parse().unwrap();
+        events.extend(book.message(number(0), id, fields[2], number(3), number(4)));
+    }
+    let json = read("expected.json");
+    for (name, sql, _) in QUERIES {
+        let start = std::time::Instant::now();
+        let mut view = View::new(&database(), sql).unwrap();
+        for (table, row, weight) in &events {
+            view.apply(table, row, *weight).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+        println!("{name}: {} events in {:?}", events.len(), start.elapsed());
+        let rows = view.rows();
+        let found: Vec<(String, f64)> = rows
+            .iter()
+            .map(|row| match row.split_once('|') {
+                Some((key, value)) => (key.to_owned(), value.parse().unwrap()),
+                None => (String::new(), row.parse().unwrap()),
+            })
+            .collect();
+        if name == "countone" {
+            continue;
+        }
+        for (key, value) in expected(&json, name) {
+            let own = found.iter().find(|(own, _)| *own == key);
+            let own = own.unwrap_or_else(|| panic!("{name}: no group {key}")).1;
+            assert!((own - value).abs() <= value.abs() * 1e-8, "{name} {key}: {own}, not {value}");
+        }
+        for (key, value) in found {
+            let known = expected(&json, name).iter().any(|(own, _)| *own == key);
+            assert!(known || value == 0.0, "{name}: group {key} has {value}");
+        }
+    }
+}
