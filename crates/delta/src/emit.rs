@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use datafusion::common::DFSchema;
 use halcyon_view::program::{
-    BinaryOp, Derived, Expr, MapDecl, MapId, Program, Reg, Relation, RelationId, Statement, Step, Trigger,
-    Type,
+    BinaryOp, Derived, Expr, MapDecl, MapId, Program, Reg, Relation, RelationId, Statement, Step,
+    Trigger, Type,
 };
 
 use crate::blocks::{Bag, Builder, columns_of};

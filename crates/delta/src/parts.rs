@@ -147,8 +147,16 @@ impl Parts {
             .collect();
         let weight = self.vars.fresh("@w", Type::Int, false);
         let restless = derived.is_some() && unique.iter().any(Vec::is_empty);
-        self.relations
-            .push(Relation { name, columns, unique, event, weight, table, derived, restless });
+        self.relations.push(Relation {
+            name,
+            columns,
+            unique,
+            event,
+            weight,
+            table,
+            derived,
+            restless,
+        });
         self.relations.len() - 1
     }
 

@@ -131,10 +131,8 @@ impl Builder<'_> {
     /// The condition with sums over one side of an order put as thresholds, or as any subquery.
     pub fn settle_one_sided(&mut self, condition: Expr) -> Result<Expr> {
         let mut condition = condition;
-        while let Some(at) = self
-            .one_sided
-            .iter()
-            .position(|pending| mentions(&condition, &[pending.var].into()))
+        while let Some(at) =
+            self.one_sided.iter().position(|pending| mentions(&condition, &[pending.var].into()))
         {
             let pending = self.one_sided.swap_remove(at);
             if let Some(threshold) = self.threshold(&condition, &pending)? {
@@ -178,7 +176,8 @@ impl Builder<'_> {
         let at_nothing = replace(&replace(condition, &zero), &empty);
         let at_nothing = Expr::Int(i64::from(!never_true(&at_nothing)));
         // Compared with NULL no row is on any side.
-        let on_no_side = fold(Expr::Coalesce(Type::Int, vec![replace(condition, &zero), Expr::Int(0)]));
+        let on_no_side =
+            fold(Expr::Coalesce(Type::Int, vec![replace(condition, &zero), Expr::Int(0)]));
         let row = self.threshold_row(pending, op, *ty, &value, limit, &totals, on_no_side)?;
         let (point, on_no_side) = (row.keys[0].clone(), row.keys[1].clone());
         // Mirrored, o ≥ p is o ≤ p.
@@ -259,12 +258,7 @@ impl Builder<'_> {
         // From the side of the sum itself, or from the other with what it leaves.
         let of_rest = matches!(op, CompareOp::Lt | CompareOp::Ge);
         let searched = match of_rest {
-            true => Expr::Binary(
-                BinaryOp::Sub,
-                ty,
-                Box::new(everything),
-                Box::new(limit.clone()),
-            ),
+            true => Expr::Binary(BinaryOp::Sub, ty, Box::new(everything), Box::new(limit.clone())),
             false => limit.clone(),
         };
         let searched = look_up.set(searched, ty);
@@ -288,10 +282,8 @@ impl Builder<'_> {
             nullable,
             never_negative: false,
         };
-        let columns = vec![
-            column("threshold", pending.ty, true),
-            column("without", Type::Int, false),
-        ];
+        let columns =
+            vec![column("threshold", pending.ty, true), column("without", Type::Int, false)];
         let derived = Derived {
             map,
             step_registers: look_up.registers,
@@ -324,7 +316,9 @@ impl Builder<'_> {
             by.insert(Reg(at as u16), Expr::Reg(reg));
         }
         look_up.steps.push(Step::Get { map: MapId(derived.map as u16), key: Vec::new(), payload });
-        let Expr::Reg(column) = &group.row.keys[0] else { unreachable!("totals are plain columns") };
+        let Expr::Reg(column) = &group.row.keys[0] else {
+            unreachable!("totals are plain columns")
+        };
         let vars = &group.row.atoms[0].vars;
         let at = vars.iter().position(|var| var == column).expect("a column of its atom");
         substitute(derived.row[at].clone(), &by)

@@ -141,7 +141,8 @@ fn generated(seed: u64, messages: usize) -> Vec<Event> {
     let mut events = Vec::new();
     for at in 0..messages as i64 {
         let action = *random.pick(&["B", "B", "S", "S", "S", "D", "E"]);
-        let id = if action == "B" || action == "S" { at } else { random.below(at as usize + 1) as i64 };
+        let id =
+            if action == "B" || action == "S" { at } else { random.below(at as usize + 1) as i64 };
         let (volume, price) = (1.0 + random.below(9) as f64, 500.0 * random.below(8) as f64);
         events.extend(book.message((at / 3) as f64, id, action, 10.0 * volume, 10_000.0 + price));
     }

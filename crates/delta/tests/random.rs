@@ -222,7 +222,8 @@ impl Writer<'_> {
             _ => {
                 let op = *self.random.pick(&["<", ">", "=", ">="]);
                 let column = self.integer(&from);
-                let call = *self.random.pick(&["SUM(#)", "COUNT(*)", "MAX(#)", "MIN(#)", "COUNT(#)"]);
+                let call =
+                    *self.random.pick(&["SUM(#)", "COUNT(*)", "MAX(#)", "MIN(#)", "COUNT(#)"]);
                 format!("{column} {op} ({})", self.inner(&from, depth - 1, call))
             }
         }
@@ -231,7 +232,11 @@ impl Writer<'_> {
     fn uncorrelated_list(&mut self, depth: usize) -> String {
         let (text, mut conditions, of) = self.source(1);
         conditions.push(self.condition(&of, depth));
-        format!("SELECT {} FROM {text} WHERE {}", self.join_column(&of[0]), conditions.join(" AND "))
+        format!(
+            "SELECT {} FROM {text} WHERE {}",
+            self.join_column(&of[0]),
+            conditions.join(" AND ")
+        )
     }
 
     /// A subquery, correlated by equality or not at all; `#` in `what` is a column of it.
@@ -319,7 +324,10 @@ impl Writer<'_> {
                 let a = self.aggregate(&of);
                 let having = match self.random.below(4) {
                     0 => " HAVING COUNT(*) > 1".to_owned(),
-                    1 => format!(" HAVING {} > 0", self.aggregate(&of).replace("MAX", "COUNT").replace("MIN", "COUNT")),
+                    1 => format!(
+                        " HAVING {} > 0",
+                        self.aggregate(&of).replace("MAX", "COUNT").replace("MIN", "COUNT")
+                    ),
                     _ => String::new(),
                 };
                 let keys = columns.join(", ");
@@ -388,7 +396,10 @@ fn run(seed: u64, without: Option<u64>) -> Outcome {
     for map in 0..view.engine.program().maps.len() {
         if !view.engine.entries(map).is_empty() {
             let name = &view.engine.program().maps[map].name;
-            return Outcome::Different(format!("{sql}\nmap {name} is not empty at the end\n{}", view.engine.program()));
+            return Outcome::Different(format!(
+                "{sql}\nmap {name} is not empty at the end\n{}",
+                view.engine.program()
+            ));
         }
     }
     Outcome::Same

@@ -21,8 +21,8 @@ use super::{helper, unit};
 use crate::calculus::{Atom, RelationIndex, Term, Var};
 use crate::derivative::Delta;
 use crate::expression::{
-    collect_variables, compare, conjuncts, is_null, map_operands, mentions, never_true, not, variables,
-    within,
+    collect_variables, compare, conjuncts, is_null, map_operands, mentions, never_true, not,
+    variables, within,
 };
 use crate::parts::{Parts, Statement};
 use crate::simplify::isolate;
