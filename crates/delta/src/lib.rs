@@ -20,6 +20,8 @@ mod emit;
 mod encoding;
 mod error;
 mod expression;
+#[cfg(test)]
+mod naive;
 mod parts;
 mod scalar;
 mod simplify;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::stored;
+use halcyon_store::Partition;
 use halcyon_txn::{
     CancelToken, CheckpointError, Contents, CutError, Disk, Lsn, Pace, PartitionCell, WaitLimits,
     cut_noting,
@@ -45,7 +46,11 @@ fn contents(shared: &Shared, durable: &Durable) -> Result<Contents> {
         // Sequences are outside of transactions: what stands before the cut in the log is in what
         // they say now, and what stands behind it is read again.
         let bytes = stored::encode(&catalog);
-        let partitions = cells.iter().map(|cell| cell.id).zip(roots).collect();
+        let kept = |(cell, root): (&Arc<PartitionCell>, triomphe::Arc<Partition>)| {
+            let kept = if cell.is_logged() { root } else { root.without_rows().into() };
+            (cell.id, kept)
+        };
+        let partitions = cells.iter().zip(roots).map(kept).collect();
         return Ok(Contents { id: durable.id, lsn, catalog: bytes, partitions });
     }
 }

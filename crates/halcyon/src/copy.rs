@@ -18,6 +18,7 @@ use halcyon_txn::{Savepoint, Transaction};
 use crate::outcome::{Outcome, Tag};
 use crate::run::TableRoots;
 use crate::session::Session;
+use crate::subscribe::Following;
 use crate::transaction::Active;
 
 /// A COPY whose data has not ended.
@@ -28,6 +29,8 @@ pub(crate) enum Copying {
     In(Box<Incoming>),
     /// It gives data.
     Out(Box<CopyOut>),
+    /// SUBSCRIBE: it gives changes of a view until the view or the client goes.
+    Following(Box<Following>),
 }
 
 /// COPY FROM STDIN with the transaction it writes in.
@@ -172,10 +175,13 @@ impl Session {
     /// Fetches data of a COPY TO STDOUT: calls `row` for each message's worth, which is a row (or
     /// the header, or the trailer), and returns the tag after the last.
     ///
-    /// Blocks while the query computes. Errors: the query's; a transaction block is failed then.
+    /// Blocks while the query computes. A subscription gives no row where nothing has changed for a
+    /// moment, and has no end. Errors: the query's; a transaction block is failed then.
     pub fn copy_out(&mut self, mut row: impl FnMut(&[u8])) -> Result<Option<Tag>> {
-        let Some(Copying::Out(mut output)) = self.copying.take() else {
-            return Err(not_copying());
+        let mut output = match self.copying.take() {
+            Some(Copying::Out(output)) => output,
+            Some(Copying::Following(following)) => return self.follow_on(following, row),
+            _ => return Err(not_copying()),
         };
         let chunk = self.guarded(|session| match session.cancel.is_cancelled() {
             true => Err(cancelled()),
@@ -199,11 +205,26 @@ impl Session {
         }
     }
 
+    /// The next lines of a subscription; none if nothing has changed for a moment.
+    fn follow_on(
+        &mut self,
+        mut following: Box<Following>,
+        row: impl FnMut(&[u8]),
+    ) -> Result<Option<Tag>> {
+        if self.cancel.is_cancelled() {
+            return Err(cancelled());
+        }
+        self.guarded(|session| following.lines(session, row))?;
+        self.copying = Some(Copying::Following(following));
+        Ok(None)
+    }
+
     /// Gives up a COPY in progress; nothing of it stays. A transaction block is failed.
     pub fn copy_abandon(&mut self) {
         match self.copying.take() {
             Some(Copying::In(copy)) => self.undo_copy(*copy),
             Some(Copying::Out(_)) => self.fail_transaction(),
+            Some(Copying::Following(_)) => {}
             Some(Copying::Beginning(..)) | None => {}
         }
     }

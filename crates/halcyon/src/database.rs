@@ -12,6 +12,7 @@ use halcyon_query::analytic::DataFusion;
 use halcyon_query::cache::StatementCache;
 use halcyon_query::catalog::Catalog;
 use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::views::revive;
 use halcyon_store::{Partition, RowRef, Value};
 use halcyon_txn::{CancelToken, LogOptions, Manager, Pace, PartitionCell, WaitLimits, cut};
 use parking_lot::Mutex;
@@ -52,6 +53,8 @@ pub struct DatabaseOptions {
     pub max_wal_size: Option<u64>,
     /// Bytes per second that a checkpoint writes at most, unless it is asked for; 0 for no limit.
     pub checkpoint_bytes_per_s: u64,
+    /// Bytes that the maps of all materialized views may take together; 0 for no limit.
+    pub view_memory_bytes: u64,
 }
 
 impl Default for DatabaseOptions {
@@ -65,6 +68,7 @@ impl Default for DatabaseOptions {
             checkpoint_timeout: None,
             max_wal_size: None,
             checkpoint_bytes_per_s: 128 << 20,
+            view_memory_bytes: 0,
         }
     }
 }
@@ -122,7 +126,7 @@ impl Database {
         progress: &(dyn Fn(Opening) + Sync),
     ) -> Result<Self> {
         let log = LogOptions::default();
-        Ok(Self::found(durable::open(folder, log, options.latches, progress)?, options))
+        Self::found(durable::open(folder, log, options.latches, progress)?, options)
     }
 
     /// As [`Database::open_with`], on a disk that is not the real one, for tests of crashes.
@@ -133,15 +137,18 @@ impl Database {
         options: DatabaseOptions,
     ) -> Result<Self> {
         let log = LogOptions { file_bytes: log_file_bytes, ..LogOptions::default() };
-        Ok(Self::found(durable::open_on(storage, None, log, options.latches, &|_| ())?, options))
+        Self::found(durable::open_on(storage, None, log, options.latches, &|_| ())?, options)
     }
 
-    fn found(found: Found, options: DatabaseOptions) -> Self {
-        let catalog = Catalog { latches: options.latches, ..found.catalog };
+    fn found(found: Found, options: DatabaseOptions) -> Result<Self> {
+        let mut catalog = Catalog { latches: options.latches, ..found.catalog };
+        if catalog.tables.values().any(|table| table.materialized().is_some()) {
+            catalog = revive(catalog, &DataFusion::new())?;
+        }
         let shared = Arc::new(Shared::new(options, catalog, Some(found.durable)));
         shared.tune_log();
         checkpoint::keep_short(&shared);
-        Database { shared }
+        Ok(Database { shared })
     }
 
     /// Looks at the database in `folder`, which nobody has open: reads everything, builds all
@@ -241,6 +248,13 @@ impl Database {
         roots.iter().all(|root| root.is_latched())
     }
 
+    /// Panics unless the engines of all views are what they claim to be: for tests.
+    #[doc(hidden)]
+    pub fn check_views(&self) {
+        let catalog = self.catalog();
+        catalog.tables.values().filter_map(|t| t.materialized()).for_each(|view| view.cell.check());
+    }
+
     /// The catalog as last published.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.shared.catalog()
@@ -255,6 +269,7 @@ impl Database {
 impl Shared {
     fn new(options: DatabaseOptions, catalog: Catalog, durable: Option<Durable>) -> Self {
         let version = catalog.version;
+        catalog.budget.set_max(options.view_memory_bytes);
         let empty = Partition::new(halcyon_store::Schema { columns: Vec::new() }.into());
         let log = durable.as_ref().map(|durable| durable.log.clone());
         Shared {

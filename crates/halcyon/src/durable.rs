@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use halcyon_base::ids::PartitionId;
-use halcyon_query::catalog::{Catalog, Table};
+use halcyon_query::catalog::{Catalog, Table, TableKind};
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::stored;
 use halcyon_store::{IndexDef, Partition};
@@ -236,7 +236,8 @@ fn restore(
         }
         let root = if latches { root.with_latches() } else { root };
         let defs: Vec<IndexDef> = table.indexes.iter().map(|index| index.def()).collect();
-        wanted.push((id, root, defs, table.name.clone()));
+        let derived = !matches!(table.kind, TableKind::Ordinary);
+        wanted.push(Unindexed { id, root, defs, table: table.name.clone(), derived });
         Ok(Arc::new(PartitionCell::unbuilt(id)))
     })?;
     if let Some(id) = partitions.keys().next() {
@@ -258,7 +259,15 @@ fn with_cells(mut catalog: Catalog, cells: &BTreeMap<PartitionId, Arc<PartitionC
     catalog
 }
 
-type Unindexed = (PartitionId, Partition, Vec<IndexDef>, String);
+/// A partition as it was read.
+struct Unindexed {
+    id: PartitionId,
+    root: Partition,
+    defs: Vec<IndexDef>,
+    table: String,
+    /// Its rows are not kept: those of views and streams.
+    derived: bool,
+}
 
 /// Builds the indexes of all partitions, several at a time.
 fn build_indexes(
@@ -270,9 +279,10 @@ fn build_indexes(
     let (queue, cells) = (Mutex::new(wanted), Mutex::new(BTreeMap::new()));
     let work = || -> Result<()> {
         loop {
-            let Some((id, mut root, defs, table)) = queue.lock().pop() else {
+            let Some(unindexed) = queue.lock().pop() else {
                 return Ok(());
             };
+            let Unindexed { id, mut root, defs, table, derived } = unindexed;
             for def in defs {
                 let index = def.id;
                 root.add_index(def).map_err(|_| {
@@ -281,7 +291,11 @@ fn build_indexes(
                 })?;
             }
             let mut cells = cells.lock();
-            cells.insert(id, Arc::new(PartitionCell::new(id, root)));
+            let cell = match derived {
+                true => PartitionCell::derived(id, root),
+                false => PartitionCell::new(id, root),
+            };
+            cells.insert(id, Arc::new(cell));
             progress(Opening::Indexes(cells.len() as u64, total));
         }
     };

@@ -33,6 +33,8 @@ mod rows;
 mod run;
 mod session;
 mod settings;
+mod stream;
+mod subscribe;
 mod transaction;
 mod transfer;
 mod tuning;
@@ -44,6 +46,7 @@ pub use halcyon_query::coerce;
 pub use halcyon_query::error::{Result, SqlError, SqlState};
 pub use halcyon_query::rows::{ResultColumn, RowSet};
 pub use halcyon_query::types::SqlType;
+pub use halcyon_query::views::RowDelta;
 pub use halcyon_store::{Interval, Value, ValueRef};
 pub use halcyon_txn::Isolation;
 #[doc(hidden)]
@@ -55,4 +58,6 @@ pub use session::{
     CancelHandle, Session, SessionState, Source, Statement, failed_transaction, split,
 };
 pub use settings::SERVER_VERSION;
+pub use stream::{Stream, ViewReader};
+pub use subscribe::{Changes, Subscription};
 pub use transaction::Access;

@@ -19,11 +19,13 @@ use halcyon_query::plan::{Plan, Prepared};
 use halcyon_query::point::Scratch;
 use halcyon_query::rows::{RowSet, RowSink};
 use halcyon_query::utility::{Modes, parse_isolation};
-use halcyon_store::{Partition, Value};
+use halcyon_query::views::{is_streamed, own};
+use halcyon_store::{Partition, Value, ValueRef};
 use halcyon_txn::{
     CutError, LockError, Lsn, Manager, Mode, PartitionCell, Transaction, WaitLimits, cut_noting,
 };
 
+use crate::copy::Copying;
 use crate::deadline::Deadline;
 use crate::durable::{catalog_change, log_error};
 use crate::outcome::{Outcome, Tag};
@@ -136,6 +138,25 @@ impl Session {
             drop(prepared);
             return self.utility(&utility, tag).map(Ran::Other);
         }
+        if let Plan::Lines(lines) = &prepared.plan {
+            out.reset(1);
+            for line in lines {
+                out.row(&[ValueRef::Text(line)])?;
+            }
+            return Ok(Ran::Set { written: None });
+        }
+        if let Plan::Subscribe { view, from } = &prepared.plan {
+            if self.active.is_some() {
+                return Err(SqlError::new(
+                    SqlState::ACTIVE_SQL_TRANSACTION,
+                    "SUBSCRIBE cannot run inside a transaction block",
+                ));
+            }
+            let following = self.follow(view, *from)?;
+            let columns = 2 + following.column_count();
+            self.copying = Some(Copying::Following(Box::new(following)));
+            return Ok(Ran::Other(Outcome::CopyOut { columns, binary: false }));
+        }
         if matches!(prepared.plan, Plan::Empty) {
             return Ok(Ran::Other(Outcome::Done(Tag::plain(""))));
         }
@@ -199,6 +220,7 @@ impl Session {
         if prepared.locks_rows {
             self.needs.iter_mut().for_each(|need| need.mode = Mode::Exclusive);
         }
+        self.freshen(tables, |_| false)?;
         let isolation = self.default_modes.isolation.unwrap_or_default();
         // Every way out before the commit drops it, which rolls it back.
         let mut tx = self.shared.manager.begin(isolation, self.slot());
@@ -261,7 +283,7 @@ impl Session {
         active.tx.begin_statement();
         let start = active.tx.savepoint();
         let catalog = active.catalog.clone();
-        let ran = self.locked(active, statement, params, out);
+        let ran = self.locked(active, statement, params, out, implicit);
         if self.copy_begins() {
             return ran;
         }
@@ -280,6 +302,7 @@ impl Session {
         statement: &Statement,
         params: &[Value],
         out: &mut RowSet,
+        implicit: bool,
     ) -> Result<Ran> {
         loop {
             let prepared = statement.prepared.borrow();
@@ -316,8 +339,24 @@ impl Session {
             }
             let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
             let tables = of.plan.tables();
+            let tx = &mut active.tx;
+            let held = |table: &Table| tx.holds(&table.cells[0]);
+            self.freshen(tables, held)?;
+            // What a longer transaction has read of a stream's view must stay as it is.
+            let repeats = !implicit && tx.isolation().keeps_shared_locks();
+            let mut streamed = tables.iter().filter(|table| is_streamed(catalog, table)).peekable();
+            if repeats && streamed.peek().is_some() {
+                for need in &mut self.needs {
+                    if is_streamed(catalog, &tables[need.table]) {
+                        need.mode = Mode::Exclusive;
+                    }
+                }
+            }
             self.locks.reset(tables);
-            lock_needs(&mut active.tx, tables, &mut self.needs, &mut self.locks, &limits)?;
+            lock_needs(tx, tables, &mut self.needs, &mut self.locks, &limits)?;
+            if repeats {
+                streamed.for_each(|table| own(table, tx));
+            }
             let version = match &active.catalog {
                 Some(own) => own.version,
                 None => self.shared.version(),
@@ -503,6 +542,7 @@ impl Session {
                 drop(prepared);
                 return self.in_transaction(statement, params, &mut RowSet::default());
             };
+            self.freshen(plan.tables(), |_| false)?;
             let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
             let (roots, lsn) = cut_tables(&self.shared.manager, plan.tables(), &limits)?;
             if self.shared.version() != prepared.catalog_version {
@@ -563,6 +603,7 @@ impl Session {
         loop {
             self.refresh_catalog();
             let catalog = self.catalog.clone();
+            self.freshen(catalog.tables.values(), |_| false)?;
             let mut cells: Vec<Arc<PartitionCell>> =
                 catalog.tables.values().flat_map(|table| table.cells.iter().cloned()).collect();
             cells.sort_unstable_by_key(|cell| cell.id);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use halcyon_base::ids::SessionId;
 use halcyon_query::bind::Binder;
-use halcyon_query::catalog::Catalog;
+use halcyon_query::catalog::{Catalog, Table};
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::exec::{Locks, Need, SessionVars};
 use halcyon_query::parse;
@@ -128,6 +128,14 @@ impl Source for &str {
 }
 
 impl Statement {
+    /// The view, if it is SUBSCRIBE.
+    pub(crate) fn subscribes(&self) -> Option<Arc<Table>> {
+        match &self.prepared.borrow().plan {
+            Plan::Subscribe { view, .. } => Some(view.clone()),
+            _ => None,
+        }
+    }
+
     /// The text it was made from.
     pub fn text(&self) -> &str {
         &self.text
@@ -496,6 +504,11 @@ impl Session {
             point_plans: self.settings.bool("halcyon.point_plans"),
         };
         self.shared.cache.get_or_bind(text, types, &binder)
+    }
+
+    /// A binder for what is no statement, over the catalog as this session saw it last.
+    pub(crate) fn binder_now(&self) -> Binder<'_> {
+        Binder::new(&self.catalog, &self.vars, &self.shared.datafusion)
     }
 
     /// Plans the statement again.

@@ -48,6 +48,7 @@ use crate::system::{self, Live};
 use crate::types::SqlType;
 use crate::utility;
 use crate::values::sql_type_of;
+use crate::views::{self, ViewStatement};
 
 /// Views that may stand on views.
 const VIEW_DEPTH_MAX: usize = 32;
@@ -106,6 +107,18 @@ impl Binder<'_> {
         {
             return self.select(&parsed, param_types);
         }
+        if let Some(statement) = views::unpack(&parsed.statement) {
+            return self.about_view(&parsed, statement);
+        }
+        if let Statement::Explain { statement, options: Some(options), .. } = &parsed.statement
+            && options.iter().any(|option| option.name.value.eq_ignore_ascii_case("triggers"))
+        {
+            let Statement::Query(query) = statement.as_ref() else {
+                return Err(SqlError::unsupported("EXPLAIN (TRIGGERS) of anything but a query"));
+            };
+            let lines = views::triggers(self, query, parsed.text)?;
+            return Ok(self.lines(&parsed, lines));
+        }
         if let Statement::Explain { analyze, statement, .. } = &parsed.statement {
             let inner = Parsed { statement: statement.as_ref().clone(), ..parsed };
             let of = self.statement(inner, param_types)?;
@@ -126,6 +139,30 @@ impl Binder<'_> {
             Some((ddl, tag)) => Ok(self.prepared(&parsed, Plan::Ddl(ddl), tag)),
             None => Err(SqlError::unsupported(first_words(parsed.text))),
         }
+    }
+
+    fn about_view(&self, parsed: &Parsed<'_>, statement: ViewStatement) -> Result<Prepared> {
+        Ok(match statement {
+            ViewStatement::Triggers(name) => {
+                let query = views::query_of(self, &name)?;
+                self.lines(parsed, views::triggers(self, &query, "")?)
+            }
+            ViewStatement::Maintenance(name) => {
+                self.lines(parsed, views::maintenance(self, &name)?)
+            }
+            ViewStatement::Subscribe { name, from } => {
+                let view = views::view_of(self, &name)?;
+                self.catalog.require_on_table(&self.session.user, &view, Privilege::Select)?;
+                self.prepared(parsed, Plan::Subscribe { view, from }, "SUBSCRIBE")
+            }
+        })
+    }
+
+    /// Lines of text that hold for this execution.
+    fn lines(&self, parsed: &Parsed<'_>, lines: Vec<String>) -> Prepared {
+        let columns = vec![text_column("QUERY PLAN")].into();
+        let prepared = self.prepared(parsed, Plan::Lines(lines), "EXPLAIN");
+        Prepared { columns, shareable: false, ..prepared }
     }
 
     fn select(&self, parsed: &Parsed<'_>, types: &[Option<SqlType>]) -> Result<Prepared> {
@@ -200,6 +237,26 @@ impl Binder<'_> {
                 Ok(BoundQuery { plan, params, shareable: context.system.get().is_none() })
             });
             bound.map_err(|error| sql_error(error, text))
+        })
+    }
+
+    /// Binds the query of a materialized view: PostgreSQL's meaning, nothing optimised, subqueries
+    /// still expressions. Streams may be read.
+    pub fn view_query(&self, query: &ast::Query, text: &str) -> Result<LogicalPlan> {
+        self.df.count_planning();
+        let mut query = query.clone();
+        if semantics::placeholder_count(&query) > 0 {
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_PARAMETER,
+                "a materialized view has no parameters",
+            ));
+        }
+        with_stack(|| {
+            dialect::rewrite_query(&mut query)?;
+            let context = Context { reads_streams: true, ..self.context(None) };
+            let bound = context.plan(query, &[]);
+            let bound = bound.and_then(|plan| semantics::meaning(plan, &[], self.df));
+            bound.map(|(plan, _)| plan).map_err(|error| sql_error(error, text))
         })
     }
 
@@ -292,6 +349,7 @@ impl Binder<'_> {
         Context {
             binder: self,
             expose_row_ids,
+            reads_streams: false,
             type_planner: Arc::new(semantics::Types),
             view_depth: Cell::new(0),
             acting: RefCell::new(self.session.user.clone()),
@@ -377,6 +435,8 @@ pub fn result_columns(plan: &LogicalPlan) -> Arc<[ResultColumn]> {
 struct Context<'a> {
     binder: &'a Binder<'a>,
     expose_row_ids: Option<TableId>,
+    /// The query is that of a materialized view.
+    reads_streams: bool,
     type_planner: Arc<semantics::Types>,
     view_depth: Cell<usize>,
     /// Whose rights count: the user's, or a view's owner's inside the view.
@@ -439,6 +499,9 @@ impl Context<'_> {
                 if self.expose_row_ids != Some(table.id) {
                     let acting = self.acting.borrow();
                     binder.catalog.require_on_table(&acting, table, Privilege::Select)?;
+                }
+                if table.is_stream() && !self.reads_streams {
+                    return Err(stream_is_read(table));
                 }
                 let with_row_ids = self.expose_row_ids == Some(table.id);
                 let table = HalcyonTable::new(Arc::clone(table), with_row_ids);
@@ -505,6 +568,13 @@ impl Context<'_> {
             function.create_table_provider_with_args(TableFunctionArgs::new(&args, state))?;
         Ok(provider_as_source(provider))
     }
+}
+
+/// 42809: the events of a stream are gone.
+fn stream_is_read(stream: &Table) -> SqlError {
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot read stream \"{}\"", stream.name))
+        .detail("A stream keeps no rows: they pass to the materialized views that read it.")
+        .hint("Create a materialized view over the stream, and read that.")
 }
 
 /// 42883 for a function of which not even the name is known.

@@ -10,7 +10,9 @@
 //! 3. Every index of a table exists in each of its partitions under the same [`IndexId`] (checked
 //!    where a partition is at hand: DDL's tests).
 //! 4. A table stands under its name in its schema and under its id in `tables`, as one value.
-//! 5. Partition ids and object ids are never used twice, not even after a rollback: a transaction
+//! 5. A materialized view stands in `feeds` of every table that it reads, and nowhere else; what it
+//!    reads has a smaller id.
+//! 6. Partition ids and object ids are never used twice, not even after a rollback: a transaction
 //!    may still hold the lock of a partition whose creation it has undone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Result, SqlError, SqlState};
 use crate::sequence::Position;
 use crate::types::SqlType;
+use crate::views::{Budget, Materialized};
 
 /// The role that exists from the beginning and may do everything.
 pub const SUPERUSER: &str = "halcyon";
@@ -52,6 +55,8 @@ pub struct Catalog {
     pub roles: BTreeMap<String, Arc<Role>>,
     /// Hands out object and partition ids.
     pub ids: Arc<Ids>,
+    /// Memory of materialized views.
+    pub budget: Arc<Budget>,
     /// What ALTER SYSTEM set, as text by name.
     pub settings: BTreeMap<String, String>,
     /// Whether tables get latches around every access to their storage: only to measure them.
@@ -157,12 +162,29 @@ pub struct Table {
     pub foreign_keys: Vec<ForeignKey>,
     /// Foreign keys that refer to this table: (referring table, constraint name).
     pub referenced_by: Vec<(TableId, String)>,
+    /// What it is to those who write it.
+    pub kind: TableKind,
+    /// Materialized views that read it, by ascending id.
+    pub feeds: Vec<TableId>,
     /// Role that owns it.
     pub owner: String,
     /// What others may do.
     pub grants: Vec<Grant>,
     /// COMMENT ON TABLE.
     pub comment: Option<String>,
+}
+
+/// Where the rows of a table come from.
+#[derive(Clone, Default)]
+pub enum TableKind {
+    /// From INSERT, and they stay.
+    #[default]
+    Ordinary,
+    /// From INSERT, and they pass: only materialized views see them. Its partition stays empty and
+    /// is there to be locked.
+    Stream,
+    /// From other tables, by a query.
+    Materialized(Arc<Materialized>),
 }
 
 /// How the rows of a table are spread.
@@ -401,7 +423,7 @@ impl Relation {
     /// What PostgreSQL calls this kind of relation.
     pub fn kind(&self) -> &'static str {
         match self {
-            Relation::Table(_) => "table",
+            Relation::Table(table) => table.kind.name(),
             Relation::View(_) => "view",
             Relation::Sequence(_) => "sequence",
             Relation::Index { .. } => "index",
@@ -421,6 +443,17 @@ impl Relation {
     }
 }
 
+impl TableKind {
+    /// What PostgreSQL calls such a relation, and we a stream.
+    pub fn name(&self) -> &'static str {
+        match self {
+            TableKind::Ordinary => "table",
+            TableKind::Stream => "stream",
+            TableKind::Materialized(_) => "materialized view",
+        }
+    }
+}
+
 impl std::fmt::Debug for Table {
     /// The name: all else is long, and found in the catalog.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -429,6 +462,19 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
+    /// The definition, if it is a materialized view.
+    pub fn materialized(&self) -> Option<&Arc<Materialized>> {
+        match &self.kind {
+            TableKind::Materialized(view) => Some(view),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a stream.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.kind, TableKind::Stream)
+    }
+
     /// Position of the column of this name.
     pub fn column(&self, name: &str) -> Option<u16> {
         self.columns.iter().position(|column| column.name == name).map(|at| at as u16)
@@ -648,6 +694,19 @@ impl Catalog {
         }
     }
 
+    /// Materialized views that follow from a table, directly or through others, in an order in
+    /// which each stands after those that it reads.
+    pub fn fed_by(&self, table: &Table) -> Vec<Arc<Table>> {
+        let mut fed = BTreeSet::new();
+        let mut open: Vec<TableId> = table.feeds.clone();
+        while let Some(id) = open.pop() {
+            if fed.insert(id) {
+                open.extend(&self.table(id).feeds);
+            }
+        }
+        fed.into_iter().map(|id| self.table(id).clone()).collect()
+    }
+
     /// The sequence. Errors: 42P01, 42809.
     pub fn find_sequence(&self, name: &[String], search_path: &[String]) -> Result<Arc<Sequence>> {
         match self.require(name, search_path)? {
@@ -752,6 +811,20 @@ impl Catalog {
         self.schema_mut(schema).relations.insert(name.to_owned(), relation);
     }
 
+    /// Notes at every table which views read it. O(tables): for a catalog that was read back.
+    pub(crate) fn find_feeds(&mut self) {
+        let views: Vec<_> = self
+            .tables
+            .values()
+            .filter_map(|table| table.materialized().map(|view| (table.id, view.reads.clone())))
+            .collect();
+        for (view, reads) in views {
+            for read in reads {
+                self.change_table(read, |table| table.feeds.push(view));
+            }
+        }
+    }
+
     /// Takes a relation out of its schema.
     pub fn remove(&mut self, schema: &str, name: &str) -> Option<Relation> {
         let relation = self.schema_mut(schema).relations.remove(name);
@@ -829,7 +902,7 @@ impl Catalog {
         self.require_schema(user, self.schema(&table.schema)?, Privilege::Usage)?;
         match self.permits(user, &table.owner, &table.grants, wish) {
             true => Ok(()),
-            false => Err(denied("table", &table.name)),
+            false => Err(denied(table.kind.name(), &table.name)),
         }
     }
 
@@ -916,6 +989,17 @@ impl Catalog {
         for (referrer, name) in &table.referenced_by {
             let keys = &self.table(*referrer).foreign_keys;
             assert!(keys.iter().any(|key| key.target == table.id && key.name == *name));
+        }
+        if let Some(view) = table.materialized() {
+            for read in &view.reads {
+                assert!(*read < table.id, "{} reads what is younger", table.name);
+                assert!(self.table(*read).feeds.contains(&table.id), "{} is not fed", table.name);
+            }
+        }
+        assert!(table.feeds.is_sorted());
+        for fed in &table.feeds {
+            let view = self.table(*fed).materialized().expect("only views are fed");
+            assert!(view.reads.contains(&table.id));
         }
         for column in &table.columns {
             if let Some(identity) = &column.identity {

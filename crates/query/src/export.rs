@@ -3,8 +3,9 @@
 //! Three scripts, to be run in this order. `schema.sql` makes schemas, sequences, tables with their
 //! keys, and views; `load.sql` copies the rows in; `finish.sql` is what is best done to loaded tables
 //! or what other systems do not know: other indexes, foreign keys with actions, in a circle or to
-//! another schema, identities, where sequences stand, comments. The first two keep to what DuckDB
-//! takes too, as far as functions allow; only partitioned tables have a clause of our own.
+//! another schema, identities, where sequences stand, comments, streams and materialized views with
+//! all that stands on them. The first two keep to what DuckDB takes too, as far as functions allow;
+//! only partitioned tables have a clause of our own.
 //! Every name carries its schema, so the scripts mean the same under any search path.
 //! Not written: roles, owners and grants, for they concern the server more than the data.
 //! Invariant: importing the scripts into an empty database and exporting that gives the same text.
@@ -21,11 +22,12 @@ use halcyon_base::ids::TableId;
 
 use crate::catalog::{
     Action, Catalog, ForeignKey, Index, IndexColumn, IndexConstraint, Partitioning, Relation,
-    SCHEMAS, Schema, Sequence, SequenceOptions, Table, View,
+    SCHEMAS, Schema, Sequence, SequenceOptions, Table, TableKind, View,
 };
 use crate::ddl::uses;
 use crate::parse::parse_expr;
 use crate::system::{action_name, quote_ident};
+use crate::views::Materialized;
 
 /// Name of the script that makes everything.
 pub const SCHEMA: &str = "schema.sql";
@@ -143,7 +145,9 @@ impl LoadOrder {
     fn of(catalog: &Catalog) -> LoadOrder {
         let mut walk = Walk { catalog, state: BTreeMap::new(), late: HashSet::new(), done: vec![] };
         for relation in relations(catalog) {
-            if let Relation::Table(table) = relation {
+            if let Relation::Table(table) = relation
+                && matches!(table.kind, TableKind::Ordinary)
+            {
                 walk.visit(table);
             }
         }
@@ -188,29 +192,84 @@ impl Walk<'_> {
     }
 }
 
-/// Views such that those that others use come first.
-fn views(catalog: &Catalog) -> Vec<Arc<View>> {
+/// What is derived from tables, such that what others use comes first: views, streams and
+/// materialized views. With it, whether it can be made before there are streams and materialized
+/// views.
+fn derived(catalog: &Catalog) -> Vec<(Relation, bool)> {
+    type Name = (String, String);
     fn visit(
         catalog: &Catalog,
-        name: (String, String),
-        seen: &mut HashSet<(String, String)>,
-        done: &mut Vec<Arc<View>>,
-    ) {
-        let relation = catalog.schemas.get(&name.0).and_then(|s| s.relations.get(&name.1));
-        if let Some(Relation::View(view)) = relation
-            && seen.insert(name)
-        {
-            uses(view).into_iter().for_each(|used| visit(catalog, used, seen, done));
-            done.push(view.clone());
+        name: Name,
+        seen: &mut BTreeMap<Name, bool>,
+        done: &mut Vec<(Relation, bool)>,
+    ) -> bool {
+        if let Some(early) = seen.get(&name) {
+            return *early;
         }
+        let Some(relation) = catalog.schemas.get(&name.0).and_then(|s| s.relations.get(&name.1))
+        else {
+            return true;
+        };
+        let (used, own) = match relation {
+            Relation::View(view) => (uses(&view.query), true),
+            Relation::Table(table) => match &table.kind {
+                TableKind::Ordinary => return true,
+                TableKind::Stream => (Vec::new(), false),
+                TableKind::Materialized(view) => (uses(&view.query), false),
+            },
+            _ => return true,
+        };
+        let mut early = own;
+        for used in used {
+            early &= visit(catalog, used, seen, done);
+        }
+        seen.insert(name, early);
+        done.push((relation.clone(), early));
+        early
     }
-    let (mut seen, mut done) = (HashSet::new(), Vec::new());
+    let (mut seen, mut done) = (BTreeMap::new(), Vec::new());
     for schema in schemas(catalog) {
         for name in schema.relations.keys() {
             visit(catalog, (schema.name.clone(), name.clone()), &mut seen, &mut done);
         }
     }
     done
+}
+
+fn create_view(view: &View) -> String {
+    let columns: Vec<_> = view.columns.iter().map(|(name, _)| ident(name)).collect();
+    let name = qualified(&view.schema, &view.name);
+    format!("CREATE VIEW {name} ({}) AS\n{}", columns.join(", "), view.query)
+}
+
+/// Streams, materialized views, what guards them, and the views over them.
+fn derive(catalog: &Catalog, order: &LoadOrder, line: &mut impl FnMut(String)) {
+    for (relation, early) in derived(catalog) {
+        match relation {
+            Relation::View(view) if !early => line(create_view(&view)),
+            Relation::Table(table) => match &table.kind {
+                TableKind::Materialized(view) => create_materialized(&table, view, line),
+                _ => line(create_table(catalog, order, &table)),
+            },
+            _ => {}
+        }
+    }
+}
+
+fn create_materialized(table: &Table, view: &Materialized, line: &mut impl FnMut(String)) {
+    let columns: Vec<_> = table.columns.iter().map(|column| ident(&column.name)).collect();
+    let name = qualified(&table.schema, &table.name);
+    let with = if view.empty_on_restart { " WITH (on_restart = 'empty')" } else { "" };
+    let columns = columns.join(", ");
+    line(format!("CREATE MATERIALIZED VIEW {name} ({columns}){with} AS\n{}", view.query));
+    table.indexes.iter().for_each(|index| line(create_index(table, index)));
+    for guard in &view.guards {
+        line(format!(
+            "CREATE ASSERTION {} CHECK (NOT EXISTS (SELECT 1 FROM {name} WHERE {}))",
+            qualified(&guard.schema, &guard.name),
+            guard.condition
+        ));
+    }
 }
 
 // ----------------------------------------------------------------------------------- schema
@@ -239,10 +298,10 @@ fn schema_script(catalog: &Catalog, order: &LoadOrder) -> String {
     for table in &order.tables {
         line(create_table(catalog, order, table));
     }
-    for view in views(catalog) {
-        let columns: Vec<_> = view.columns.iter().map(|(name, _)| ident(name)).collect();
-        let name = qualified(&view.schema, &view.name);
-        line(format!("CREATE VIEW {name} ({}) AS\n{}", columns.join(", "), view.query));
+    for (relation, early) in derived(catalog) {
+        if let (Relation::View(view), true) = (relation, early) {
+            line(create_view(&view));
+        }
     }
     text
 }
@@ -278,7 +337,8 @@ fn create_table(catalog: &Catalog, order: &LoadOrder, table: &Table) -> String {
         parts.push(foreign_key(catalog, table, key));
     }
     let name = qualified(&table.schema, &table.name);
-    let mut text = format!("CREATE TABLE {name} (\n    {}\n)", parts.join(",\n    "));
+    let word = if table.is_stream() { "STREAM" } else { "TABLE" };
+    let mut text = format!("CREATE {word} {name} (\n    {}\n)", parts.join(",\n    "));
     if let Partitioning::Column { column } = table.partitioning {
         let by = quoted(&table.columns[column as usize].name);
         let count = table.cells.len();
@@ -385,6 +445,17 @@ fn load_script(exported: &[ExportedTable]) -> String {
     exported.iter().map(copy).collect()
 }
 
+fn create_index(table: &Table, index: &Index) -> String {
+    let unique = if index.unique { "UNIQUE " } else { "" };
+    let keys: Vec<String> = index.columns.iter().map(|key| index_key(table, key)).collect();
+    format!(
+        "CREATE {unique}INDEX {} ON {} ({})",
+        ident(&index.name),
+        qualified(&table.schema, &table.name),
+        keys.join(", ")
+    )
+}
+
 fn index_key(table: &Table, key: &IndexColumn) -> String {
     let order = match (key.descending, key.nulls_first) {
         (false, false) => "",
@@ -404,12 +475,8 @@ fn finish_script(catalog: &Catalog, order: &LoadOrder) -> String {
         text.push_str(";\n");
     };
     for table in &order.tables {
-        let name = qualified(&table.schema, &table.name);
         for index in table.indexes.iter().filter(|index| index.constraint.is_none()) {
-            let unique = if index.unique { "UNIQUE " } else { "" };
-            let keys: Vec<String> = index.columns.iter().map(|key| index_key(table, key)).collect();
-            let (index, keys) = (ident(&index.name), keys.join(", "));
-            line(format!("CREATE {unique}INDEX {index} ON {name} ({keys})"));
+            line(create_index(table, index));
         }
     }
     for table in &order.tables {
@@ -422,6 +489,7 @@ fn finish_script(catalog: &Catalog, order: &LoadOrder) -> String {
     for sequence in sequences(catalog) {
         finish_sequence(catalog, sequence, &mut line);
     }
+    derive(catalog, order, &mut line);
     comments(catalog, &mut line);
     text
 }

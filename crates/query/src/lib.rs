@@ -47,5 +47,6 @@ pub mod types;
 mod unnest;
 pub mod utility;
 pub mod values;
+pub mod views;
 
 pub use error::{Result, SqlError};

@@ -115,7 +115,8 @@ fn parse_one(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
             }
             other => {
                 let carrier = crate::utility::carrier(tokens);
-                if let Some(carrier) = carrier.or_else(|| crate::ddl::carrier(text)) {
+                let carrier = carrier.or_else(|| crate::ddl::carrier(text));
+                if let Some(carrier) = carrier.or_else(|| crate::views::carrier(text)) {
                     return Ok(carrier);
                 }
                 match with_late_conditions(own()) {

@@ -57,6 +57,15 @@ pub enum Plan {
     },
     /// Transaction control, SET, SHOW, PREPARE: the session's own business.
     Utility(Utility),
+    /// Text that was made when it was bound.
+    Lines(Vec<String>),
+    /// SUBSCRIBE.
+    Subscribe {
+        /// The materialized view.
+        view: Arc<Table>,
+        /// Behind which change it goes on; without, it begins with the view's rows.
+        from: Option<u64>,
+    },
     /// An empty text.
     Empty,
 }
@@ -76,7 +85,8 @@ impl Plan {
             Plan::Ddl(_) => "ddl",
             Plan::Copy(_) => "copy",
             Plan::Explain { of, .. } => of.plan.executor(),
-            Plan::Utility(_) | Plan::Empty => "session",
+            Plan::Subscribe { .. } => "subscription",
+            Plan::Utility(_) | Plan::Lines(_) | Plan::Empty => "session",
         }
     }
 

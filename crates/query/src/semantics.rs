@@ -255,12 +255,12 @@ pub fn placeholder_count(query: &ast::Query) -> usize {
     highest.0
 }
 
-/// Passes 1 to 7; also the types of the parameters.
-pub fn analyze(
+/// Passes 1 to 4, also the types of the parameters: types and operators mean what PostgreSQL
+/// means, and subqueries are still expressions. Views are compiled from this.
+pub fn meaning(
     plan: LogicalPlan,
     given: &[Option<SqlType>],
     df: &DataFusion,
-    zone: &str,
 ) -> Result<(LogicalPlan, Vec<SqlType>)> {
     let plan = literals(plan)?;
     let plan = outer_references(plan)?;
@@ -270,10 +270,21 @@ pub fn analyze(
     // The analyzer's own check comes last, when the subqueries it would refuse are gone.
     let coerced =
         Analyzer::new().rules.iter().try_fold(plan, |plan, rule| rule.analyze(plan, df.options()));
-    let plan = with_checked_arithmetic(casts(coerced?, zone)?)?;
+    Ok((coerced?, types.into_types()))
+}
+
+/// Passes 1 to 7; also the types of the parameters.
+pub fn analyze(
+    plan: LogicalPlan,
+    given: &[Option<SqlType>],
+    df: &DataFusion,
+    zone: &str,
+) -> Result<(LogicalPlan, Vec<SqlType>)> {
+    let (plan, types) = meaning(plan, given, df)?;
+    let plan = with_checked_arithmetic(casts(plan, zone)?)?;
     let plan = unnest(plan)?;
     plan.check_invariants(InvariantLevel::Executable)?;
-    Ok((plan, types.into_types()))
+    Ok((plan, types))
 }
 
 /// DataFusion's optimizer, after which arithmetic is plain again.

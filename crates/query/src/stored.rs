@@ -2,7 +2,8 @@
 //!
 //! JSON, by name of field: a later version can read it, and so can a person who has to. Views,
 //! defaults and checks are SQL text in the catalog already. What follows from the rest (Arrow schemas,
-//! names of indexes) is not stored; partitions are, by their ids.
+//! names of indexes) is not stored; partitions are, by their ids. The rows of materialized views are
+//! not: they are made anew from what the views read.
 //! A change ([`encode_change`]) has what is new or different, wholly, and the names of what is gone. What
 //! is different is another value behind its `Arc`, so finding it compares pointers.
 //! Invariant: what [`encode`] writes, [`decode`] and [`Stored::restore`] turn into a catalog that
@@ -17,9 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{
     Catalog, Check, Column, ForeignKey, Grant, Ids, Index, Partitioning, Relation, Role, Schema,
-    Sequence, SequenceOptions, Table, View,
+    Sequence, SequenceOptions, Table, TableKind, View,
 };
 use crate::sequence::Position;
+use crate::views::{Guard, Materialized};
 
 /// Grows when an older version could not read what is written.
 const FORMAT: u32 = 1;
@@ -60,9 +62,60 @@ struct StoredTable {
     checks: Vec<Check>,
     foreign_keys: Vec<ForeignKey>,
     referenced_by: Vec<(u32, String)>,
+    #[serde(default, skip_serializing_if = "StoredKind::is_ordinary")]
+    kind: StoredKind,
     owner: String,
     grants: Vec<Grant>,
     comment: Option<String>,
+}
+
+/// A table that is not written is left out: most are, and older versions knew no others.
+#[derive(Default, Serialize, Deserialize)]
+enum StoredKind {
+    #[default]
+    Ordinary,
+    Stream,
+    Materialized {
+        query: String,
+        reads: Vec<u32>,
+        guards: Vec<Guard>,
+        empty_on_restart: bool,
+    },
+}
+
+impl StoredKind {
+    fn is_ordinary(&self) -> bool {
+        matches!(self, StoredKind::Ordinary)
+    }
+
+    fn of(kind: &TableKind) -> Self {
+        match kind {
+            TableKind::Ordinary => StoredKind::Ordinary,
+            TableKind::Stream => StoredKind::Stream,
+            TableKind::Materialized(view) => StoredKind::Materialized {
+                query: view.query.clone(),
+                reads: view.reads.iter().map(|id| id.0).collect(),
+                guards: view.guards.clone(),
+                empty_on_restart: view.empty_on_restart,
+            },
+        }
+    }
+
+    fn restore(self) -> TableKind {
+        match self {
+            StoredKind::Ordinary => TableKind::Ordinary,
+            StoredKind::Stream => TableKind::Stream,
+            StoredKind::Materialized { query, reads, guards, empty_on_restart } => {
+                TableKind::Materialized(Arc::new(Materialized {
+                    query,
+                    reads: reads.into_iter().map(TableId).collect(),
+                    guards,
+                    empty_on_restart,
+                    cell: Arc::default(),
+                }))
+            }
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -225,6 +278,7 @@ fn stored_table(table: &Table) -> StoredTable {
         checks: table.checks.clone(),
         foreign_keys: table.foreign_keys.clone(),
         referenced_by: table.referenced_by.iter().map(|(id, key)| (id.0, key.clone())).collect(),
+        kind: StoredKind::of(&table.kind),
         owner: table.owner.clone(),
         grants: table.grants.clone(),
         comment: table.comment.clone(),
@@ -337,6 +391,7 @@ impl Stored {
                 catalog.put(&name, &relation_name, Relation::Sequence(Arc::new(sequence)));
             }
         }
+        catalog.find_feeds();
         Ok(catalog)
     }
 }
@@ -383,6 +438,8 @@ fn restore_table<E>(
             .into_iter()
             .map(|(id, key)| (TableId(id), key))
             .collect(),
+        kind: stored.kind.restore(),
+        feeds: Vec::new(),
         owner: stored.owner,
         grants: stored.grants,
         comment: stored.comment,

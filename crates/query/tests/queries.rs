@@ -146,6 +146,8 @@ impl World {
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
+            kind: Default::default(),
+            feeds: Vec::new(),
             owner: "halcyon".into(),
             grants: Vec::new(),
             comment: None,

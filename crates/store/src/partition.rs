@@ -328,6 +328,13 @@ impl Partition {
         }
     }
 
+    /// The same columns and indexes without rows. O(indexes).
+    pub fn without_rows(&self) -> Partition {
+        let mut empty = self.clone();
+        empty.truncate();
+        empty
+    }
+
     /// Adds an index and fills it.
     ///
     /// Errors: [`Conflict`] if it is unique and two rows have one key; nothing has changed then.

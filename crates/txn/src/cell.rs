@@ -43,6 +43,14 @@ pub struct PartitionCell {
     shares: Box<[Arc<Share>]>,
 }
 
+/// Whether what happens to a partition's rows is written to the log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Logged {
+    Yes,
+    /// They follow from rows of others, and are made anew from them.
+    Derived,
+}
+
 /// Keeps the partition alive for the sessions of one slot, with a count in a line of its own.
 #[repr(align(128))]
 pub(crate) struct Share {
@@ -52,6 +60,7 @@ pub(crate) struct Share {
 
 struct Core {
     id: PartitionId,
+    logged: Logged,
     lock: Lock,
     /// Where the log ends that holds the last commit which changed the partition. Written under
     /// the latch by the owner; read by whoever holds the lock or the latch.
@@ -65,11 +74,27 @@ impl PartitionCell {
         Self::with_slots(id, root, crate::default_slots())
     }
 
+    /// As [`PartitionCell::new`], for rows that follow from rows of other partitions: the log and
+    /// checkpoints have it without them, and whoever opens the database makes them again.
+    pub fn derived(id: PartitionId, root: Partition) -> Self {
+        Self::made(id, root, crate::default_slots(), Logged::Derived)
+    }
+
     /// As [`PartitionCell::new`] with `slot_count` reader slots, a power of two.
     pub fn with_slots(id: PartitionId, root: Partition, slot_count: usize) -> Self {
+        Self::made(id, root, slot_count, Logged::Yes)
+    }
+
+    fn made(id: PartitionId, root: Partition, slot_count: usize, logged: Logged) -> Self {
         let core = {
             let lock = Lock::new(slot_count);
-            Arc::new(Core { id, lock, changed: AtomicU64::new(0), root: root::Root::new(root) })
+            Arc::new(Core {
+                id,
+                logged,
+                lock,
+                changed: AtomicU64::new(0),
+                root: root::Root::new(root),
+            })
         };
         let share = |slot| {
             let core = Arc::clone(&core);
@@ -82,6 +107,17 @@ impl PartitionCell {
     /// one in its place before anybody else sees the catalog.
     pub fn unbuilt(id: PartitionId) -> Self {
         Self::with_slots(id, Partition::new(Schema::new(Vec::new())), 1)
+    }
+
+    /// A copy of the root, if nobody holds the partition exclusively: for who makes a database
+    /// ready that nobody uses yet.
+    pub fn root_if_free(&self) -> Option<Partition> {
+        self.latch().free_root()
+    }
+
+    /// Whether the log has its rows.
+    pub fn is_logged(&self) -> bool {
+        self.shares[0].core.logged == Logged::Yes
     }
 
     /// The handle for the sessions that `slot` stands for.
@@ -255,6 +291,10 @@ impl ExclusiveGuard {
 
     pub(crate) fn id(&self) -> PartitionId {
         self.share.id()
+    }
+
+    pub(crate) fn is_logged(&self) -> bool {
+        self.share.core.logged == Logged::Yes
     }
 
     /// Where the log ends that holds what was here before the owner came.

@@ -661,6 +661,60 @@ impl Transaction {
         }
     }
 
+    // ------------------------------------------------------------------ what follows the rows
+
+    /// The partition, if this transaction has locked it exclusively.
+    #[inline]
+    pub fn held_exclusively(&self, cell: &PartitionCell) -> Option<LockHandle> {
+        let body = self.body();
+        body.find(cell.id).filter(|handle| body.mode(*handle) == Mode::Exclusive)
+    }
+
+    /// How many changes of the partition an undo to `since` would take back; a kept root counts as
+    /// many.
+    pub fn changes_since(&self, handle: LockHandle, since: &Savepoint) -> usize {
+        self.body().undo.change_count(handle.0, since.mark)
+    }
+
+    /// Whether this transaction has locked the partition, in whatever mode.
+    pub fn holds(&self, cell: &PartitionCell) -> bool {
+        self.body().find(cell.id).is_some()
+    }
+
+    /// Tells the rows of a partition that this transaction has changed since `since`, once each:
+    /// the values of `columns` before and after, `None` where there was or is no row.
+    ///
+    /// `since` must have been taken after the transaction's last change of another statement, or
+    /// be the last savepoint: a root that is kept stands for all changes up to the next one.
+    /// Cost: O(changes), also where a root was kept.
+    pub fn row_changes(
+        &self,
+        handle: LockHandle,
+        since: &Savepoint,
+        columns: &[u16],
+        tell: impl FnMut(Option<&[ValueRef<'_>]>, Option<&[ValueRef<'_>]>),
+    ) {
+        let body = self.body();
+        body.undo.row_changes(handle.0, since.mark, body.root(handle), columns, tell);
+    }
+
+    /// Brings a partition up to date with what has been committed elsewhere already: it is no
+    /// change of this transaction, is not undone with it, and not logged.
+    ///
+    /// Panics: if the transaction has changed the partition, or it is one that is logged.
+    pub fn settle<R>(&mut self, handle: LockHandle, change: impl FnOnce(&mut Partition) -> R) -> R {
+        self.serve_cuts();
+        let body = self.body_mut();
+        assert!(
+            body.undo.change_count(handle.0, Mark::default()) == 0,
+            "only what nobody has changed is brought up to date"
+        );
+        if let Hold::Exclusive(guard) = &body.held[handle.0 as usize].hold {
+            assert!(!guard.is_logged(), "the log would not know of it");
+        }
+        change(body.parts(handle).0)
+    }
+
     // ------------------------------------------------------------------ savepoints, hooks, end
 
     /// The present state of the transaction's changes, to go back to. Locks are not part of it.
@@ -903,7 +957,7 @@ impl Seat {
                 continue;
             };
             let id = held.partition;
-            if catalog.is_none_or(|change| change.kept.contains(&id)) {
+            if guard.is_logged() && catalog.is_none_or(|change| change.kept.contains(&id)) {
                 body.undo.redo(position as u32, id, guard, redo);
             }
         }
@@ -911,11 +965,15 @@ impl Seat {
             return;
         };
         for cell in created {
+            let mut whole = |root: &Partition| match cell.is_logged() {
+                true => redo.whole(cell.id, root),
+                false => redo.whole(cell.id, &root.without_rows()),
+            };
             match body.find(cell.id) {
-                Some(handle) => redo.whole(cell.id, body.root(handle)),
+                Some(handle) => whole(body.root(handle)),
                 None => {
                     let root = cell.latch().free_root();
-                    redo.whole(cell.id, &root.expect("nobody else knows a new partition"));
+                    whole(&root.expect("nobody else knows a new partition"));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use arrow::array::ArrayRef;
 use halcyon_store::{Value, ValueRef};
-use halcyon_txn::Transaction;
+use halcyon_txn::{Savepoint, Transaction};
 
 use super::binary;
 use super::{CopyPlan, Format, From, Kind, Options};
@@ -34,6 +34,8 @@ pub struct CopyIn {
     batch_rows: usize,
     rows: u64,
     late: Late,
+    /// Where the statement began, if views have to know.
+    since: Option<Savepoint>,
     fields: Vec<Field>,
     text: String,
     arena: Arena,
@@ -57,6 +59,7 @@ impl CopyIn {
             batch_rows: 0,
             rows: 0,
             late: Late::new(),
+            since: None,
             fields: Vec::new(),
             text: String::new(),
             arena: Arena::new(),
@@ -79,6 +82,9 @@ impl CopyIn {
     ) -> Result<()> {
         let Kind::From(from) = &plan.kind else { panic!("COPY TO takes no data") };
         self.pending.extend_from_slice(bytes);
+        if self.since.is_none() && from.is_followed() {
+            self.since = Some(tx.savepoint());
+        }
         let mut cx = WriteContext::new(env, tx, locks);
         match plan.options.format {
             Format::Binary => self.take_tuples(from, &mut cx),
@@ -106,6 +112,9 @@ impl CopyIn {
         }
         self.flush(from, &mut cx)?;
         from.writer.finish(&cx, std::mem::take(&mut self.late))?;
+        if let Some(since) = &self.since {
+            from.end(since, env, tx)?;
+        }
         Ok(self.rows)
     }
 

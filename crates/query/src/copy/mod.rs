@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, SelectItem, Statement};
 use halcyon_store::Partition;
-use halcyon_txn::{Mode, Transaction};
+use halcyon_txn::{Mode, Savepoint, Transaction};
 
 use crate::bind::{Binder, result_columns};
 use crate::bulk::Writer;
@@ -30,6 +30,7 @@ use crate::parse::Parsed;
 use crate::point::Scratch;
 use crate::rows::ResultColumn;
 use crate::types::SqlType;
+use crate::views::upkeep::{self, Fed};
 
 pub use format::{Format, Options};
 pub use input::CopyIn;
@@ -66,6 +67,25 @@ struct From {
     columns: Vec<u16>,
     /// What the other columns get.
     defaults: Vec<Option<Cell>>,
+    /// Views to be brought up to date with the rows.
+    views: Vec<Fed>,
+}
+
+impl From {
+    /// Whether something is to be done with the rows at the end.
+    fn is_followed(&self) -> bool {
+        !self.views.is_empty() || self.writer.table().is_stream()
+    }
+
+    /// Brings views up to date. Errors: what they fail at; the caller takes the rows back.
+    fn end(&self, since: &Savepoint, env: &Env<'_>, tx: &mut Transaction) -> Result<()> {
+        upkeep::end(&self.views, since, env, tx)?;
+        let table = self.writer.table();
+        if table.is_stream() {
+            upkeep::empty_stream(table, since, tx);
+        }
+        Ok(())
+    }
 }
 
 /// A plan and the columns of its data.
@@ -152,9 +172,10 @@ fn bind_from(
     let target = Target::bind(&mut scope, &table, None)?;
     let at = target.at;
     scope.need_whole(at, Mode::Exclusive);
+    let views = scope.feed(&table)?;
     let shown = columns.iter().map(|column| result_column(&table, *column)).collect();
     let (tables, whole) = scope.into_locks();
-    let from = From { writer: Writer::for_table(target), whole, at, columns, defaults };
+    let from = From { writer: Writer::for_table(target), whole, at, columns, defaults, views };
     let plan = CopyPlan { tables, options, place, kind: Kind::From(Box::new(from)) };
     Ok(BoundCopy { plan, columns: shown })
 }

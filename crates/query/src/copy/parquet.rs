@@ -45,6 +45,7 @@ pub(super) fn read(
         ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| broken(path, error))?;
     let total = reader.metadata().file_metadata().num_rows().max(1) as u64;
     let reader = reader.with_batch_size(BATCH_ROWS).build().map_err(|error| broken(path, error))?;
+    let since = from.is_followed().then(|| tx.savepoint());
     let mut cx = WriteContext::new(env, tx, locks);
     let handles: Vec<_> = (0..from.writer.table().cells.len() as u32)
         .map(|partition| cx.lock(from.at, partition))
@@ -64,6 +65,9 @@ pub(super) fn read(
         progress(rows, bytes * rows.min(total) / total);
     }
     from.writer.finish(&cx, late)?;
+    if let Some(since) = &since {
+        from.end(since, env, tx)?;
+    }
     Ok(rows)
 }
 

@@ -20,7 +20,9 @@ use super::sequence::Wish;
 use super::{
     DdlContext, fold, index, names, parts, role, row_schema, sequence, sql_type, table, view,
 };
-use crate::catalog::{Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table};
+use crate::catalog::{
+    Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind,
+};
 use crate::coerce::{self, Arena, TimeZone};
 use crate::dml::{Cell, default_cell};
 use crate::error::{Result, SqlError, SqlState};
@@ -54,6 +56,13 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
             continue;
         }
         let table = cx.owned_table(&name)?;
+        if !matches!(table.kind, TableKind::Ordinary) {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("ALTER TABLE cannot change {} \"{}\"", table.kind.name(), table.name),
+            )
+            .hint("Drop it and create it again; only its name, owner and schema can change."));
+        }
         apply(cx, table, operation)?;
     }
     Ok(())

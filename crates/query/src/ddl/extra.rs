@@ -4,7 +4,8 @@
 //! a name of ours, with the text as its value.
 
 use datafusion::sql::sqlparser::ast::{
-    AlterRoleOperation, DataType, Ident, ObjectName, Statement, Value, ValueWithSpan,
+    AlterRoleOperation, CreateTable, DataType, Expr, Ident, ObjectName, Query, Statement,
+    UnaryOperator, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -12,7 +13,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::sequence::Wish;
-use super::{Ddl, DdlContext, Done, alter, fold, parts, role, sequence, sql_type};
+use super::{Ddl, DdlContext, Done, alter, fold, materialized, parts, role, sequence, sql_type};
 use crate::error::Result;
 
 /// Name of the carrying statement; no identifier can be typed with it.
@@ -60,6 +61,22 @@ pub enum Extra {
         operation: Box<AlterRoleOperation>,
         /// Whether it may log in unless the options say otherwise.
         login: bool,
+    },
+    /// CREATE STREAM, as the CREATE TABLE that it looks like.
+    CreateStream(Box<CreateTable>),
+    /// CREATE ASSERTION name CHECK (NOT EXISTS (query)).
+    CreateAssertion {
+        /// Its name.
+        name: Vec<String>,
+        /// What must have no row.
+        query: Box<Query>,
+    },
+    /// DROP ASSERTION.
+    DropAssertion {
+        /// Its name.
+        name: Vec<String>,
+        /// It need not exist.
+        if_exists: bool,
     },
     /// ALTER USER.
     AlterRole {
@@ -111,11 +128,18 @@ fn parse(text: &str) -> Result<Extra, ParserError> {
     let extra = match parser.parse_one_of_keywords(&[
         Keyword::ALTER,
         Keyword::CREATE,
+        Keyword::DROP,
         Keyword::GRANT,
         Keyword::REVOKE,
     ]) {
         Some(Keyword::ALTER) => parse_alter(&mut parser),
+        Some(Keyword::CREATE) if eats(&mut parser, "stream") => parse_stream(&mut parser, text),
+        Some(Keyword::CREATE) if eats(&mut parser, "assertion") => parse_assertion(&mut parser),
         Some(Keyword::CREATE) => parse_create_user(&mut parser),
+        Some(Keyword::DROP) if eats(&mut parser, "assertion") => {
+            let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+            name(&mut parser).map(|name| Extra::DropAssertion { name, if_exists })
+        }
         Some(Keyword::GRANT) => parse_membership(&mut parser, true),
         Some(Keyword::REVOKE) => parse_membership(&mut parser, false),
         _ => Err(ParserError::ParserError("not ours".to_owned())),
@@ -131,6 +155,47 @@ fn name(parser: &mut Parser<'_>) -> Result<Vec<String>, ParserError> {
     parts(&name).map_err(|error| ParserError::ParserError(error.message().to_owned()))
 }
 
+/// Whether the next word is this one, which is then behind us.
+fn eats(parser: &mut Parser<'_>, word: &str) -> bool {
+    let is = matches!(&parser.peek_token().token, Token::Word(found)
+        if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
+    if is {
+        parser.next_token();
+    }
+    is
+}
+
+/// The rest of CREATE STREAM, read by the parser's own CREATE TABLE.
+fn parse_stream(parser: &mut Parser<'_>, text: &str) -> Result<Extra, ParserError> {
+    let lower = text.to_ascii_lowercase();
+    let at = lower.find("stream").expect("the parser has just met the word");
+    let as_table = format!("CREATE TABLE {}", &text[at + "stream".len()..]);
+    while !matches!(parser.peek_token().token, Token::EOF) {
+        parser.next_token();
+    }
+    match Parser::parse_sql(&PostgreSqlDialect {}, &as_table)?.pop() {
+        Some(Statement::CreateTable(create)) => Ok(Extra::CreateStream(Box::new(create))),
+        _ => Err(ParserError::ParserError("expected columns of a stream".to_owned())),
+    }
+}
+
+fn parse_assertion(parser: &mut Parser<'_>) -> Result<Extra, ParserError> {
+    let name = name(parser)?;
+    parser.expect_keyword(Keyword::CHECK)?;
+    parser.expect_token(&Token::LParen)?;
+    let condition = parser.parse_expr()?;
+    parser.expect_token(&Token::RParen)?;
+    let query = match condition {
+        Expr::Exists { subquery, negated: true } => subquery,
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => match *expr {
+            Expr::Exists { subquery, negated: false } => subquery,
+            _ => return Err(ParserError::ParserError("expected NOT EXISTS".to_owned())),
+        },
+        _ => return Err(ParserError::ParserError("expected NOT EXISTS".to_owned())),
+    };
+    Ok(Extra::CreateAssertion { name, query })
+}
+
 fn parse_alter(parser: &mut Parser<'_>) -> Result<Extra, ParserError> {
     if parser.parse_keyword(Keyword::USER) {
         let name = fold(&parser.parse_identifier()?);
@@ -138,11 +203,16 @@ fn parse_alter(parser: &mut Parser<'_>) -> Result<Extra, ParserError> {
     }
     let kind = match parser.parse_one_of_keywords(&[
         Keyword::SEQUENCE,
+        Keyword::MATERIALIZED,
         Keyword::VIEW,
         Keyword::TABLE,
         Keyword::INDEX,
     ]) {
         Some(Keyword::SEQUENCE) => "SEQUENCE",
+        Some(Keyword::MATERIALIZED) => {
+            parser.expect_keyword(Keyword::VIEW)?;
+            "MATERIALIZED VIEW"
+        }
         Some(Keyword::VIEW) => "VIEW",
         Some(Keyword::TABLE) => "TABLE",
         Some(Keyword::INDEX) => "INDEX",
@@ -272,6 +342,7 @@ impl Extra {
         match self {
             Extra::AlterSequence { .. } => "ALTER SEQUENCE",
             Extra::Move { kind: "VIEW", .. } => "ALTER VIEW",
+            Extra::Move { kind: "MATERIALIZED VIEW", .. } => "ALTER MATERIALIZED VIEW",
             Extra::Move { kind: "SEQUENCE", .. } => "ALTER SEQUENCE",
             Extra::Move { kind: "INDEX", .. } => "ALTER INDEX",
             Extra::Move { .. } => "ALTER TABLE",
@@ -279,6 +350,9 @@ impl Extra {
             Extra::Membership { .. } => "REVOKE ROLE",
             Extra::CreateRole { .. } => "CREATE ROLE",
             Extra::AlterRole { .. } => "ALTER ROLE",
+            Extra::CreateStream(_) => "CREATE STREAM",
+            Extra::CreateAssertion { .. } => "CREATE ASSERTION",
+            Extra::DropAssertion { .. } => "DROP ASSERTION",
         }
     }
 
@@ -302,6 +376,15 @@ impl Extra {
                 role::create_with(cx, name, operation, *login)?;
             }
             Extra::AlterRole { name, operation } => role::alter(cx, name, operation)?,
+            Extra::CreateStream(create) => {
+                materialized::create_stream(cx, create)?;
+            }
+            Extra::CreateAssertion { name, query } => {
+                materialized::create_assertion(cx, name, query)?;
+            }
+            Extra::DropAssertion { name, if_exists } => {
+                materialized::drop_assertion(cx, name, *if_exists)?;
+            }
         }
         Ok((self.tag(), None))
     }
@@ -329,6 +412,13 @@ mod tests {
             ("CREATE USER alice WITH PASSWORD 'x' CREATEDB", "CREATE ROLE"),
             ("CREATE USER alice", "CREATE ROLE"),
             ("ALTER USER alice PASSWORD 'y'", "ALTER ROLE"),
+            ("CREATE STREAM IF NOT EXISTS a.s (x int NOT NULL, CHECK (x > 0))", "CREATE STREAM"),
+            ("ALTER MATERIALIZED VIEW v RENAME TO w", "ALTER MATERIALIZED VIEW"),
+            (
+                "create assertion a check (not exists (select 1 from v where x > 1))",
+                "CREATE ASSERTION",
+            ),
+            ("DROP ASSERTION IF EXISTS public.a", "DROP ASSERTION"),
         ] {
             assert_eq!(tag(text), Some(expected), "{text}");
         }

@@ -11,13 +11,21 @@ use super::constraint::{
     KEY_COLUMNS_MAX, key_column, not_unique, refuse_key_without_partition_column,
 };
 use super::{DdlContext, fold, names, parts};
-use crate::catalog::{Index, IndexColumn, Relation, Table};
+use crate::catalog::{Index, IndexColumn, Relation, Table, TableKind};
 use crate::error::{Result, SqlError, SqlState};
 
 /// `CREATE [UNIQUE] INDEX`.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()> {
     refuse_options(create)?;
     let table = cx.owned_table(&parts(&create.table_name)?)?;
+    match &table.kind {
+        TableKind::Stream => return Err(crate::catalog::wrong_kind(&table.name, "table")),
+        TableKind::Materialized(_) if create.unique => {
+            return Err(SqlError::unsupported("a unique index on a materialized view")
+                .hint("Create an index that is not unique: groups are unique as they are."));
+        }
+        _ => {}
+    }
     let columns = columns(&table, create)?;
     let name = match &create.name {
         Some(name) => {

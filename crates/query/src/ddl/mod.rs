@@ -17,6 +17,7 @@ mod alter;
 mod constraint;
 mod extra;
 mod index;
+mod materialized;
 mod names;
 mod remove;
 mod role;
@@ -46,7 +47,7 @@ pub(crate) use extra::carrier;
 pub(crate) use names::{fold, parts};
 pub use role::scram_verifier;
 pub use types::sql_type;
-pub(crate) use view::uses;
+pub(crate) use view::used_by as uses;
 
 /// What a DDL statement came to: its tag, and the rows it made if it counts them.
 pub type Done = (&'static str, Option<u64>);
@@ -82,6 +83,7 @@ pub fn bind(statement: &Statement) -> Option<(Ddl, &'static str)> {
         Statement::CreateTable(table) if table.query.is_some() => "SELECT",
         Statement::CreateTable(_) => "CREATE TABLE",
         Statement::CreateIndex(_) => "CREATE INDEX",
+        Statement::CreateView(view) if view.materialized => "CREATE MATERIALIZED VIEW",
         Statement::CreateView(_) => "CREATE VIEW",
         Statement::CreateSequence { .. } => "CREATE SEQUENCE",
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
@@ -117,6 +119,9 @@ impl Ddl {
             Statement::CreateTable(create) => table::create(cx, create),
             Statement::CreateIndex(create) => {
                 index::create(cx, create).map(|()| plain("CREATE INDEX"))
+            }
+            Statement::CreateView(create) if create.materialized => {
+                materialized::create(cx, create)
             }
             Statement::CreateView(create) => {
                 view::create(cx, create).map(|()| plain("CREATE VIEW"))
@@ -205,7 +210,7 @@ impl DdlContext<'_> {
     fn owned(&self, name: &[String]) -> Result<Found<'_>> {
         let found = self.catalog.require(name, self.search_path())?;
         let (owner, kind) = match found.relation {
-            Relation::Table(table) => (&table.owner, "table"),
+            Relation::Table(table) => (&table.owner, table.kind.name()),
             Relation::View(view) => (&view.owner, "view"),
             Relation::Sequence(sequence) => (&sequence.owner, "sequence"),
             Relation::Index { table, .. } => (&self.catalog.table(*table).owner, "index"),
@@ -238,7 +243,9 @@ impl DdlContext<'_> {
 
     /// Locks every partition of a table exclusively, in order of id.
     fn lock(&mut self, table: &Table) -> Result<Vec<LockHandle>> {
-        self.lock_cells(&table.cells, Mode::Exclusive)
+        let handles = self.lock_cells(&table.cells, Mode::Exclusive)?;
+        crate::views::own(table, self.tx);
+        Ok(handles)
     }
 
     fn lock_cells(&mut self, cells: &[Arc<PartitionCell>], mode: Mode) -> Result<Vec<LockHandle>> {

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType};
 use halcyon_base::ids::TableId;
 
 use super::constraint::unmirror;
-use super::{DdlContext, index, names, parts, role, sequence, view};
+use super::{DdlContext, index, materialized, names, parts, role, sequence, view};
 use crate::catalog::{Catalog, Found, Relation, SCHEMAS};
 use crate::error::{Result, SqlError, SqlState};
 
@@ -15,6 +15,8 @@ pub(super) fn tag(kind: &ObjectType) -> Option<&'static str> {
     Some(match kind {
         ObjectType::Table => "DROP TABLE",
         ObjectType::View => "DROP VIEW",
+        ObjectType::MaterializedView => "DROP MATERIALIZED VIEW",
+        ObjectType::Stream => "DROP STREAM",
         ObjectType::Index => "DROP INDEX",
         ObjectType::Sequence => "DROP SEQUENCE",
         ObjectType::Schema => "DROP SCHEMA",
@@ -95,15 +97,18 @@ pub(super) fn drop_relations(
             if all.contains(&user) {
                 continue;
             }
+            let kind = cx.catalog.schemas[&user.0].relations[&user.1].kind();
+            let user_shown = format!("{kind} {}", user.1);
             if !cascade {
-                return Err(depends(&of, &format!("view {}", user.1)));
+                return Err(depends(&of, &user_shown));
             }
-            cx.notice(SqlState::SUCCESSFUL_COMPLETION, format!("drop cascades to view {}", user.1));
+            cx.notice(SqlState::SUCCESSFUL_COMPLETION, format!("drop cascades to {user_shown}"));
             all.insert(user.clone());
             open.push(user);
         }
         match &relation {
             Relation::Table(table) => {
+                refuse_guarded(cx, table, cascade)?;
                 for (referrer, key) in &table.referenced_by {
                     let other = cx.catalog.table(*referrer);
                     let listed = all.contains(&(other.schema.clone(), other.name.clone()));
@@ -157,6 +162,22 @@ pub(super) fn drop_relations(
     }
     for (schema, name) in all {
         drop_one(cx, &schema, &name)?;
+    }
+    Ok(())
+}
+
+/// 2BP01 if assertions speak of the view; with CASCADE they go with it.
+fn refuse_guarded(
+    cx: &mut DdlContext<'_>,
+    table: &crate::catalog::Table,
+    cascade: bool,
+) -> Result<()> {
+    for guard in table.materialized().iter().flat_map(|view| &view.guards) {
+        let shown = format!("assertion {}", guard.name);
+        if !cascade {
+            return Err(depends(&format!("materialized view {}", table.name), &shown));
+        }
+        cx.notice(SqlState::SUCCESSFUL_COMPLETION, format!("drop cascades to {shown}"));
     }
     Ok(())
 }
@@ -264,6 +285,9 @@ fn drop_one(cx: &mut DdlContext<'_>, schema: &str, name: &str) -> Result<()> {
             let table = cx.catalog.table(table.id).clone();
             for key in &table.foreign_keys {
                 unmirror(cx.catalog, table.id, key);
+            }
+            if let Some(view) = table.materialized() {
+                materialized::detach(cx, table.id, view);
             }
             for index in &table.indexes {
                 cx.catalog.remove(schema, &index.name);

@@ -19,6 +19,7 @@ use crate::bind::Binder;
 use crate::bulk;
 use crate::catalog::{
     Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
+    TableKind,
 };
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
@@ -86,7 +87,7 @@ fn refuse_clauses(create: &CreateTable) -> Result<()> {
     Err(SqlError::unsupported(clause))
 }
 
-fn empty(cx: &DdlContext<'_>, schema: String, name: String) -> Table {
+pub(super) fn empty(cx: &DdlContext<'_>, schema: String, name: String) -> Table {
     Table {
         id: TableId(cx.catalog.ids.oid()),
         schema,
@@ -99,6 +100,8 @@ fn empty(cx: &DdlContext<'_>, schema: String, name: String) -> Table {
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
+        kind: TableKind::Ordinary,
+        feeds: Vec::new(),
         owner: cx.user().to_owned(),
         grants: Vec::new(),
         comment: None,

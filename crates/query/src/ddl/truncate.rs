@@ -1,13 +1,16 @@
 //! TRUNCATE.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{CascadeOption, Truncate, TruncateIdentityOption};
 use halcyon_base::ids::TableId;
+use halcyon_txn::Mode;
 
 use super::{DdlContext, parts, sequence};
-use crate::catalog::Privilege;
+use crate::catalog::{Privilege, TableKind};
 use crate::error::{Result, SqlError, SqlState};
+use crate::views::upkeep::{self, Fed};
 
 /// `TRUNCATE [RESTART IDENTITY] [CASCADE]`.
 pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<()> {
@@ -21,6 +24,9 @@ pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<(
             continue;
         }
         let table = cx.catalog.find_table(&name, cx.search_path())?;
+        if !matches!(table.kind, TableKind::Ordinary) {
+            return Err(crate::catalog::wrong_kind(&table.name, "table"));
+        }
         cx.catalog.require_on_table(cx.user(), &table, Privilege::Truncate)?;
         all.insert(table.id);
     }
@@ -53,6 +59,18 @@ pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<(
             open.push(*referrer);
         }
     }
+    let tables: Vec<_> = all.iter().map(|id| cx.catalog.table(*id).clone()).collect();
+    let now = Arc::new(cx.catalog.clone());
+    let mut views = Vec::new();
+    cx.binder_now(&now, |binder| {
+        views = upkeep::bind(binder, &tables)?;
+        Ok(())
+    })?;
+    let fed = views.iter().map(Fed::table);
+    let mut cells: Vec<_> = tables.iter().chain(fed).flat_map(|t| t.cells.clone()).collect();
+    cells.sort_by_key(|cell| cell.id);
+    cx.lock_cells(&cells, Mode::Exclusive)?;
+    let since = upkeep::begin(&views, cx.tx);
     for id in all {
         let table = cx.catalog.table(id).clone();
         cx.alter_all(&table, |root| {
@@ -63,5 +81,8 @@ pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<(
             sequence::restart_of_table(cx, &table);
         }
     }
-    Ok(())
+    match &since {
+        Some(since) => upkeep::end(&views, since, cx.env, cx.tx),
+        None => Ok(()),
+    }
 }

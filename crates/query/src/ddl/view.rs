@@ -22,9 +22,6 @@ use crate::types::SqlType;
 /// CREATE [OR REPLACE] VIEW.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<()> {
     refuse_temporary(create.temporary)?;
-    if create.materialized {
-        return Err(SqlError::unsupported("a materialized view"));
-    }
     let (schema, name) = cx.place(&parts(&create.name)?)?;
     let present = cx.catalog.schemas[&schema].relations.get(&name).cloned();
     match &present {
@@ -134,14 +131,14 @@ fn refuse_cycle(catalog: &Catalog, query: &Query, schema: &str, name: &str) -> R
         }
         let relation = catalog.schemas.get(&used.0).and_then(|s| s.relations.get(&used.1));
         if let Some(Relation::View(view)) = relation {
-            open.extend(uses(view));
+            open.extend(used_by(&view.query));
         }
     }
     Ok(())
 }
 
 /// Writes the schema before the name of every relation that the catalog knows.
-fn qualify(cx: &DdlContext<'_>, query: &mut Query) {
+pub(super) fn qualify(cx: &DdlContext<'_>, query: &mut Query) {
     struct Qualify<'a> {
         catalog: &'a Catalog,
         search_path: &'a [String],
@@ -207,31 +204,34 @@ fn relations_of(query: &Query) -> Vec<(String, String)> {
     relations.0
 }
 
-/// Relations that a view uses directly.
-pub(crate) fn uses(view: &View) -> Vec<(String, String)> {
-    parse_query(&view.query).map(|query| relations_of(&query)).unwrap_or_default()
+/// Relations that a view of this text uses directly.
+pub(crate) fn used_by(query: &str) -> Vec<(String, String)> {
+    parse_query(query).map(|query| relations_of(&query)).unwrap_or_default()
 }
 
-fn views(catalog: &Catalog) -> impl Iterator<Item = &Arc<View>> {
-    catalog.schemas.values().flat_map(|schema| schema.relations.values()).filter_map(|relation| {
-        match relation {
-            Relation::View(view) => Some(view),
-            _ => None,
-        }
+/// Views of both kinds, with the relations that each uses directly.
+fn views(catalog: &Catalog) -> impl Iterator<Item = ((String, String), Vec<(String, String)>)> {
+    let relations = catalog.schemas.values().flat_map(|schema| schema.relations.values());
+    relations.filter_map(|relation| {
+        let (schema, name, query) = match relation {
+            Relation::View(view) => (&view.schema, &view.name, &view.query),
+            Relation::Table(table) => (&table.schema, &table.name, &table.materialized()?.query),
+            _ => return None,
+        };
+        Some(((schema.clone(), name.clone()), used_by(query)))
     })
 }
 
 /// Views that use a relation directly: (schema, name).
 pub(super) fn users_of(catalog: &Catalog, schema: &str, name: &str) -> Vec<(String, String)> {
     let wanted = (schema.to_owned(), name.to_owned());
-    let using = views(catalog).filter(|view| uses(view).contains(&wanted));
-    using.map(|view| (view.schema.clone(), view.name.clone())).collect()
+    views(catalog).filter(|(_, uses)| uses.contains(&wanted)).map(|(view, _)| view).collect()
 }
 
 /// Views that use any relation of a schema directly.
 pub(super) fn users_of_schema(catalog: &Catalog, schema: &str) -> Vec<(String, String)> {
-    let using = views(catalog).filter(|view| uses(view).iter().any(|(used, _)| used == schema));
-    using.map(|view| (view.schema.clone(), view.name.clone())).collect()
+    let uses_it = |uses: &[(String, String)]| uses.iter().any(|(used, _)| used == schema);
+    views(catalog).filter(|(_, uses)| uses_it(uses)).map(|(view, _)| view).collect()
 }
 
 /// 2BP01 if views would lose what their text names.
@@ -254,6 +254,7 @@ pub(super) fn refuse_if_broken(
     name: &str,
     what: &str,
 ) -> Result<()> {
+    refuse_if_feeding(cx.catalog, schema, name, what)?;
     let users = users_of(cx.catalog, schema, name);
     if users.is_empty() {
         return Ok(());
@@ -283,6 +284,24 @@ pub(super) fn refuse_if_broken(
         }
     }
     Ok(())
+}
+
+/// 2BP01 if a materialized view follows the rows of the table, which it knows by the positions of
+/// their columns. New ones come last.
+fn refuse_if_feeding(catalog: &Catalog, schema: &str, name: &str, what: &str) -> Result<()> {
+    let Relation::Table(table) = &catalog.schemas[schema].relations[name] else { return Ok(()) };
+    match table.feeds.first() {
+        Some(fed) if what != "add column" => {
+            let view = &catalog.table(*fed).name;
+            Err(SqlError::new(
+                SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                format!("cannot {what} because other objects depend on it"),
+            )
+            .detail(format!("materialized view {view} depends on table {name}"))
+            .hint("Drop the view first and create it again."))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether the query still yields what the view's columns were named after. Columns that CREATE

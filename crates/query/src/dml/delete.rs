@@ -66,6 +66,11 @@ pub(super) fn bind(
 }
 
 impl Delete {
+    /// Position of the table that the statement names.
+    pub fn target(&self) -> usize {
+        self.effects.target().at
+    }
+
     /// What the source reads, exclusively where it is the target.
     pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
         super::write_needs(&self.source, self.effects.target().at, false, env, needs)

@@ -454,6 +454,11 @@ struct Progress<'s> {
 }
 
 impl Insert {
+    /// Position of the table that the statement names.
+    pub fn target(&self) -> usize {
+        self.effects.target().at
+    }
+
     /// Partitions of the target, and what the source reads.
     pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
         if let Some(source) = &self.source {

@@ -12,7 +12,8 @@
 //! 1. Every row stored has passed conversion, NOT NULL, CHECK, unique keys and references; unique
 //!    keys and references hold when the statement ends, not before.
 //! 2. Everything a statement may touch is in [`WritePlan::needs`], cascades included.
-//! 3. A failed statement leaves repair to its caller, who goes back to the savepoint before it.
+//! 3. Materialized views that follow from what it writes are right when it ends.
+//! 4. A failed statement leaves repair to its caller, who goes back to the savepoint before it.
 //!
 //! Cost: INSERT and UPDATE of one row by key allocate nothing once the scratch is warm, beyond what
 //! storing takes.
@@ -37,7 +38,7 @@ use halcyon_store::{KeyBuf, Value};
 use halcyon_txn::{Mode, Transaction};
 
 use crate::bind::Binder;
-use crate::catalog::{Relation, Table};
+use crate::catalog::{Relation, Table, TableKind};
 use crate::coerce::{Arena, TimeZone};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Locks, Need};
@@ -45,6 +46,7 @@ use crate::parse::Parsed;
 use crate::point::Scratch;
 use crate::rows::{ResultColumn, RowSet, RowSink};
 use crate::types::SqlType;
+use crate::views::upkeep::{self, Fed};
 
 pub(crate) use query::QuerySource;
 pub(crate) use source::{Cell, Convert, default as default_cell};
@@ -56,6 +58,10 @@ pub struct WritePlan {
     /// Tables locked as a whole: cascades, references, and what the query cannot narrow.
     whole: Vec<(usize, Mode)>,
     kind: Kind,
+    /// Views to be brought up to date with what is written.
+    views: Vec<Fed>,
+    /// The target, if it is a stream.
+    stream: Option<Arc<Table>>,
 }
 
 enum Kind {
@@ -107,7 +113,10 @@ pub fn bind(
         _ => return Ok(None),
     };
     let params = scope.params.iter().map(|ty| ty.unwrap_or(SqlType::Text)).collect();
-    let plan = WritePlan { tables: scope.tables, whole: scope.whole, kind };
+    let target = scope.tables[kind.target()].clone();
+    let views = scope.feed(&target)?;
+    let stream = target.is_stream().then_some(target);
+    let plan = WritePlan { tables: scope.tables, whole: scope.whole, kind, views, stream };
     Ok(Some(BoundWrite { plan, params, columns, tag }))
 }
 
@@ -144,6 +153,21 @@ impl<'a> Scope<'a> {
             Some((_, known)) => *known = (*known).max(mode),
             None => self.whole.push((table, mode)),
         }
+    }
+
+    /// The views that follow from the target and from whatever else is locked to be written, which
+    /// are locked too.
+    pub fn feed(&mut self, target: &Arc<Table>) -> Result<Vec<Fed>> {
+        let exclusive = self.whole.iter().filter(|(_, mode)| *mode == Mode::Exclusive);
+        let mut written: Vec<Arc<Table>> =
+            exclusive.map(|(table, _)| self.tables[*table].clone()).collect();
+        written.push(target.clone());
+        let views = upkeep::bind(&self.binder, &written)?;
+        for view in &views {
+            let at = self.table(view.table());
+            self.need_whole(at, Mode::Exclusive);
+        }
+        Ok(views)
     }
 
     /// The tables in the order of needs, and those that are locked as a whole.
@@ -198,6 +222,17 @@ fn placeholder(expr: &Expr) -> Option<&str> {
     }
 }
 
+impl Kind {
+    /// Position of the table that the statement names.
+    fn target(&self) -> usize {
+        match self {
+            Kind::Insert(insert) => insert.target(),
+            Kind::Update(update) => update.target(),
+            Kind::Delete(delete) => delete.target(),
+        }
+    }
+}
+
 impl WritePlan {
     /// The tables it locks, in the order its needs refer to.
     pub fn tables(&self) -> &[Arc<Table>] {
@@ -230,6 +265,10 @@ impl WritePlan {
     ) -> Result<u64> {
         // Boxed, so that taking it out and putting it back moves a word, not the buffers' heads.
         let mut own = scratch.write.take().unwrap_or_default();
+        let since = match self.stream {
+            Some(_) => Some(tx.savepoint()),
+            None => upkeep::begin(&self.views, tx),
+        };
         let mut cx = WriteContext::new(env, tx, locks);
         let written = match &self.kind {
             Kind::Insert(insert) => insert.run(&mut cx, scratch, &mut own, returning),
@@ -238,7 +277,14 @@ impl WritePlan {
         };
         own.arena.reset();
         scratch.write = Some(own);
-        written
+        let written = written?;
+        if let Some(since) = since {
+            upkeep::end(&self.views, &since, env, tx)?;
+            if let Some(stream) = &self.stream {
+                upkeep::empty_stream(stream, &since, tx);
+            }
+        }
+        Ok(written)
     }
 
     /// The plan as text, for EXPLAIN, one line per step.
@@ -317,11 +363,31 @@ pub(crate) fn find_target(
         [] => return Err(SqlError::new(SqlState::INVALID_NAME, "a name is missing")),
     };
     match binder.relation(&reference)? {
-        (Relation::Table(table), _) => Ok(table.clone()),
+        (Relation::Table(table), _) => writable(table, doing),
         (other, _) => Err(SqlError::new(
             SqlState::WRONG_OBJECT_TYPE,
             format!("cannot {doing} {} \"{}\"", other.kind(), reference.table()),
         )),
+    }
+}
+
+/// The table, if a statement may do this to it. Errors: 42809.
+fn writable(table: &Arc<Table>, doing: &str) -> Result<Arc<Table>> {
+    match &table.kind {
+        TableKind::Ordinary => Ok(table.clone()),
+        TableKind::Stream if matches!(doing, "insert into" | "copy to") => Ok(table.clone()),
+        TableKind::Stream => Err(SqlError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("cannot {doing} stream \"{}\"", table.name),
+        )
+        .detail("A stream keeps no rows that could be found.")
+        .hint("Programs delete a tuple of a stream by its handle, which names the whole tuple.")),
+        TableKind::Materialized(_) => Err(SqlError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("cannot change materialized view \"{}\"", table.name),
+        )
+        .detail("Its rows follow from what it reads.")
+        .hint("Change the tables or streams that it reads.")),
     }
 }
 

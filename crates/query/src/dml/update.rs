@@ -132,6 +132,11 @@ fn refuse_generated(table: &crate::catalog::Table, column: u16, expr: &ast::Expr
 }
 
 impl Update {
+    /// Position of the table that the statement names.
+    pub fn target(&self) -> usize {
+        self.effects.target().at
+    }
+
     /// What the source reads, exclusively where it is the target.
     pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
         super::write_needs(&self.source, self.effects.target().at, self.moves, env, needs)

@@ -55,6 +55,14 @@ pub(crate) const TABLES: &[Def] = &[
         fill: memory_rows,
     },
     Def {
+        name: "views",
+        columns: &[
+            ("schema", Name), ("view", Name), ("rows", Int8), ("bytes", Int8), ("map_bytes", Int8),
+            ("events", Int8), ("event_ns_p50", Int8), ("event_ns_p99", Int8), ("event_ns_max", Int8),
+        ],
+        fill: views,
+    },
+    Def {
         name: "log",
         columns: &[
             ("end_lsn", Text), ("durable_lsn", Text), ("checkpoint_lsn", Text), ("bytes", Int8),
@@ -142,6 +150,19 @@ fn memory_rows(context: &Context, rows: &mut Rows) {
                 }
             }
         }
+    }
+}
+
+/// Materialized views: what they hold, and what an event has cost.
+fn views(context: &Context, rows: &mut Rows) {
+    for object in context.objects().relations.values() {
+        let What::Table(table) = &object.what else { continue };
+        let Some(view) = table.materialized() else { continue };
+        let (size, figures) = (memory::of_rows(&context.live.roots(table)), view.cell.figures());
+        let ns = |ns: Option<u64>| ns.map(|ns| ns as i64);
+        row!(rows;
+            &object.schema, &object.name, size.rows, size.row_bytes, figures.bytes, figures.events,
+            ns(figures.ns_p50), ns(figures.ns_p99), ns(figures.ns_max));
     }
 }
 

@@ -14,7 +14,7 @@ use super::statics::Fixed;
 use super::table::Def;
 use super::{halcyon_views, information_schema, pg_catalog, statics};
 use crate::catalog::{
-    Catalog, Check, ForeignKey, Grant, Index, Relation, Schema, Sequence, Table, View,
+    Catalog, Check, ForeignKey, Grant, Index, Relation, Schema, Sequence, Table, TableKind, View,
 };
 
 /// Namespace of the static rows of `pg_type`, `pg_proc` and their like.
@@ -64,7 +64,11 @@ impl Object {
     /// `pg_class.relkind`.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.what {
-            What::Table(_) => "r",
+            What::Table(table) => match table.kind {
+                TableKind::Ordinary => "r",
+                TableKind::Stream => "f",
+                TableKind::Materialized(_) => "m",
+            },
             What::View(_) => "v",
             What::Sequence(_) => "S",
             What::Index(..) => "i",

@@ -58,8 +58,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let session = &mut self.session;
             let tag = blocking(|| {
                 while output.buffer.len() < FLUSH_BYTES {
+                    let before = output.buffer.len();
                     if let Some(tag) = session.copy_out(|row| output.copy_data(row))? {
                         return Ok(Some(tag));
+                    }
+                    // A subscription to which nothing has happened: what there is goes out.
+                    if output.buffer.len() == before {
+                        break;
                     }
                 }
                 Ok::<_, SqlError>(None)

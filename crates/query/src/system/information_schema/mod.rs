@@ -95,7 +95,13 @@ fn own_tables(context: &Context) -> impl Iterator<Item = (&Object, &Table)> {
 
 fn table_rows(context: &Context, rows: &mut Rows) {
     for object in relations(context) {
-        let kind = if object.kind() == "v" { "VIEW" } else { "BASE TABLE" };
+        // As PostgreSQL's, which does not tell of materialized views here.
+        let kind = match object.kind() {
+            "m" => continue,
+            "v" => "VIEW",
+            "f" => "FOREIGN",
+            _ => "BASE TABLE",
+        };
         let insertable = yes(matches!(object.what, What::Table(_)));
         row!(rows;
             &context.session.database, &object.schema, &object.name, kind, (), (), (), (), (),

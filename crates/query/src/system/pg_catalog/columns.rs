@@ -64,6 +64,11 @@ pub(super) const TABLES: &[(&str, Kind)] = &[
     ("hasindexes", Bool), ("hasrules", Bool), ("hastriggers", Bool), ("rowsecurity", Bool),
 ];
 
+pub(super) const MATVIEWS: &[(&str, Kind)] = &[
+    ("schemaname", Name), ("matviewname", Name), ("matviewowner", Name), ("tablespace", Name),
+    ("hasindexes", Bool), ("ispopulated", Bool), ("definition", Text),
+];
+
 pub(super) const VIEWS: &[(&str, Kind)] = &[
     ("schemaname", Name), ("viewname", Name), ("viewowner", Name), ("definition", Text),
 ];

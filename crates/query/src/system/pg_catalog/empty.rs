@@ -234,15 +234,6 @@ pub(crate) const TABLES: &[Def] = &[
         fill: nothing,
     },
     Def {
-        name: "pg_matviews",
-        columns: &[
-            ("schemaname", Name), ("matviewname", Name), ("matviewowner", Name),
-            ("tablespace", Name), ("hasindexes", Bool), ("ispopulated", Bool),
-            ("definition", Text),
-        ],
-        fill: nothing,
-    },
-    Def {
         name: "pg_rules",
         columns: &[
             ("schemaname", Name), ("tablename", Name), ("rulename", Name), ("definition", Text),

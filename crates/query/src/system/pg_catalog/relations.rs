@@ -21,6 +21,7 @@ pub(super) const TABLES: &[Def] = &[
     Def { name: "pg_sequences", columns: columns::SEQUENCES, fill: sequences },
     Def { name: "pg_tables", columns: columns::TABLES, fill: tables },
     Def { name: "pg_views", columns: columns::VIEWS, fill: views },
+    Def { name: "pg_matviews", columns: columns::MATVIEWS, fill: matviews },
     Def { name: "pg_indexes", columns: columns::INDEXES, fill: indexes },
     Def { name: "pg_rewrite", columns: columns::REWRITE, fill: rewrite },
     Def { name: "pg_description", columns: columns::DESCRIPTION, fill: description },
@@ -363,6 +364,16 @@ fn views(context: &Context, rows: &mut Rows) {
     }
 }
 
+fn matviews(context: &Context, rows: &mut Rows) {
+    for (object, table) in each_table(context) {
+        if let Some(view) = table.materialized() {
+            row!(rows;
+                &object.schema, &object.name, &table.owner, (), !table.indexes.is_empty(), true,
+                format!(" {};", view.query));
+        }
+    }
+}
+
 fn indexes(context: &Context, rows: &mut Rows) {
     for object in context.objects().relations.values() {
         if let What::Index(table, index) = &object.what {
@@ -374,7 +385,12 @@ fn indexes(context: &Context, rows: &mut Rows) {
 
 fn rewrite(context: &Context, rows: &mut Rows) {
     for object in context.objects().relations.values() {
-        if let What::View(_) = &object.what {
+        let view = match &object.what {
+            What::View(_) => true,
+            What::Table(table) => table.materialized().is_some(),
+            _ => false,
+        };
+        if view {
             row!(rows; object.oid, "_RETURN", object.oid, "1", "O", true, (), ());
         }
     }

@@ -186,6 +186,8 @@ fn table(id: TableId, schema: &str, name: &str, cell: u32, columns: Vec<Column>)
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         referenced_by: Vec::new(),
+        kind: Default::default(),
+        feeds: Vec::new(),
         owner: "halcyon".to_owned(),
         grants: Vec::new(),
         comment: None,

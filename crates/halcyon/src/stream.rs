@@ -1,0 +1,175 @@
+//! Doors for programs beside SQL: events into a stream, and a view's rows by their key.
+
+use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::exec::{Clock, Env};
+use halcyon_query::views::{StreamPlan, ViewCell};
+use halcyon_store::{Value, ValueRef};
+use halcyon_txn::{Isolation, Mode, WaitLimits};
+
+use crate::database::Database;
+use crate::durable::log_error;
+use crate::session::Session;
+use std::sync::Arc;
+
+/// A handle of a stream: events that cost little more than what the views do about them.
+///
+/// An event is accepted when the call returns: whoever reads a view afterwards sees it. Views' rows
+/// are brought up to date when they are read, so a reader after many events does their work.
+pub struct Stream {
+    session: Session,
+    name: Vec<String>,
+    plan: StreamPlan,
+}
+
+impl Database {
+    /// A handle of the stream of this name (`name` or `schema.name`), as the first superuser.
+    ///
+    /// Errors: 42P01, 42809.
+    pub fn stream(&self, name: &str) -> Result<Stream> {
+        self.session().into_stream(name)
+    }
+
+    /// A handle of the materialized view of this name, to read rows by their key without SQL.
+    ///
+    /// Errors: 42P01, 42809.
+    pub fn view(&self, name: &str) -> Result<ViewReader> {
+        let session = self.session();
+        let table = session.shared.catalog().find_table(&parts(name), &session.vars.search_path)?;
+        let view = table.materialized().cloned().ok_or_else(|| {
+            SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("\"{name}\" is not a materialized view"),
+            )
+        })?;
+        Ok(ViewReader { session, cell: view.cell.clone(), rows: table.cells[0].clone() })
+    }
+}
+
+/// Parts of a dotted name as it is in the catalog.
+fn parts(name: &str) -> Vec<String> {
+    name.split('.').map(str::to_owned).collect()
+}
+
+impl Session {
+    /// A handle of a stream that acts for this session's role.
+    ///
+    /// Errors: 42P01, 42809, 42501.
+    pub fn into_stream(mut self, name: &str) -> Result<Stream> {
+        let name = parts(name);
+        self.refresh_catalog();
+        let plan = StreamPlan::bind(&self.binder_now(), &name)?;
+        Ok(Stream { session: self, name, plan })
+    }
+}
+
+impl Stream {
+    /// A tuple comes.
+    ///
+    /// Errors: 42601, 42804 for a row of another shape, 23502, 23514, 22003, 53200; no view has met
+    /// it then.
+    pub fn insert(&mut self, row: &[ValueRef<'_>]) -> Result<()> {
+        self.event(row, 1)
+    }
+
+    /// A tuple goes. Whether it was ever there nobody knows: a sum goes below what it was, and a
+    /// row that is owed is not shown until it has come.
+    ///
+    /// Errors: as those of [`Stream::insert`].
+    pub fn delete(&mut self, row: &[ValueRef<'_>]) -> Result<()> {
+        self.event(row, -1)
+    }
+
+    #[inline]
+    fn event(&mut self, row: &[ValueRef<'_>], weight: i8) -> Result<()> {
+        if self.plan.version != self.session.shared.version() {
+            self.rebind()?;
+        }
+        let session = &self.session;
+        let env = Env {
+            catalog: &session.catalog,
+            params: &[],
+            session: &session.vars,
+            clock: Clock::default(),
+            cancel: &session.cancel,
+        };
+        self.plan.verify(row, &env)?;
+        if self.plan.event(row, weight)? {
+            return Ok(());
+        }
+        self.transact(&[(row.to_vec(), weight)])
+    }
+
+    /// Several events, all or none: rows with weight 1 for one that comes, −1 for one that goes.
+    ///
+    /// Errors: as those of [`Stream::insert`]; no view has met any of them then.
+    pub fn batch(&mut self, events: &[(Vec<ValueRef<'_>>, i8)]) -> Result<()> {
+        self.transact(events)
+    }
+
+    fn rebind(&mut self) -> Result<()> {
+        self.session.refresh_catalog();
+        self.plan = StreamPlan::bind(&self.session.binder_now(), &self.name)?;
+        Ok(())
+    }
+
+    /// Events as a transaction.
+    fn transact(&mut self, events: &[(Vec<ValueRef<'_>>, i8)]) -> Result<()> {
+        loop {
+            if self.plan.version != self.session.shared.version() {
+                self.rebind()?;
+            }
+            let session = &self.session;
+            let env = Env {
+                catalog: &session.catalog,
+                params: &[],
+                session: &session.vars,
+                clock: Clock::default(),
+                cancel: &session.cancel,
+            };
+            events.iter().try_for_each(|(row, _)| self.plan.verify(row, &env))?;
+            let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
+            let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
+            tx.begin_statement();
+            self.plan.lock(&mut tx, &limits)?;
+            if self.plan.version != session.shared.version() {
+                continue;
+            }
+            self.plan.events_in(events, &mut tx, &env)?;
+            tx.end_statement();
+            let lsn = tx.try_commit(None).map_err(log_error)?;
+            return session.make_durable(lsn);
+        }
+    }
+}
+
+/// A handle of a materialized view.
+pub struct ViewReader {
+    session: Session,
+    cell: Arc<ViewCell>,
+    rows: Arc<halcyon_txn::PartitionCell>,
+}
+
+impl ViewReader {
+    /// The row of a group: its columns, as SELECT shows them. `key` are the values of GROUP BY in
+    /// their order; none for a view of one row.
+    ///
+    /// Waits while a transaction that has changed the view has not ended.
+    /// Errors: 22023 for a key of another width, 40P01 and 55P03 of the wait.
+    pub fn row(&mut self, key: &[ValueRef<'_>]) -> Result<Option<Vec<Value>>> {
+        let session = &self.session;
+        if session.shared.durable.is_none()
+            && let Some(row) = self.cell.row_if_open(key)?
+        {
+            return Ok(row);
+        }
+        let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
+        let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
+        tx.begin_statement();
+        tx.lock(&self.rows, Mode::Shared, &limits).map_err(halcyon_query::ddl::lock_error)?;
+        let row = self.cell.row(key)?;
+        tx.end_statement();
+        let lsn = tx.try_commit(None).map_err(log_error)?;
+        session.make_durable(lsn)?;
+        Ok(row)
+    }
+}

@@ -1,0 +1,484 @@
+//! Materialized views against recomputation, through every door: random statements with failures,
+//! savepoints and rollbacks; streams' handles; subscriptions; databases that are opened again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use halcyon::{Access, Database, DatabaseOptions, Isolation, Session, SqlState, Value, ValueRef};
+use halcyon_base::rng::Rng;
+
+/// Rows of a query as text, sorted: floats as they are shown.
+fn rows(session: &mut Session, sql: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rows = session.query(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    while let Some(row) = rows.next().unwrap() {
+        let cells: Vec<String> =
+            (0..row.len()).map(|column| format!("{:?}", row.value(column).to_owned())).collect();
+        found.push(cells.join(" | "));
+    }
+    found.sort();
+    found
+}
+
+/// Views that between them use what is kept in different ways.
+const VIEWS: &[(&str, &str)] = &[
+    ("sums", "SELECT g, SUM(x) AS s, COUNT(*) AS n, AVG(x) AS a FROM a GROUP BY g"),
+    ("extremes", "SELECT g, MIN(x) AS low, MAX(x) AS high FROM a GROUP BY g HAVING COUNT(*) > 1"),
+    ("whole", "SELECT COUNT(*) AS n, SUM(x) AS s, MAX(id) AS last FROM a"),
+    ("bag", "SELECT g, x FROM a WHERE x > 5"),
+    ("kinds", "SELECT DISTINCT s FROM a"),
+    ("joined", "SELECT b.name, SUM(a.x) AS s FROM a JOIN b ON a.g = b.id GROUP BY b.name"),
+    ("outer_join", "SELECT b.id, a.x FROM b LEFT JOIN a ON a.g = b.id"),
+    ("lonely", "SELECT id FROM b WHERE NOT EXISTS (SELECT 1 FROM a WHERE a.g = b.id)"),
+    ("above", "SELECT id FROM a WHERE x > (SELECT AVG(x) FROM a a2 WHERE a2.g = a.g)"),
+    ("over_sums", "SELECT MAX(s) AS top, COUNT(*) AS n FROM sums"),
+    ("sums_named", "SELECT b.name, sums.s FROM sums JOIN b ON b.id = sums.g"),
+];
+
+fn database_with_views() -> Database {
+    let database = Database::in_memory();
+    create_views(&database);
+    database
+}
+
+fn create_views(database: &Database) {
+    let mut session = database.session();
+    session
+        .batch(
+            "CREATE TABLE b (id INTEGER PRIMARY KEY, name TEXT NOT NULL); \
+             CREATE TABLE a (id INTEGER PRIMARY KEY, g INTEGER, x INTEGER, s TEXT); \
+             INSERT INTO b VALUES (0, 'zero'), (1, 'one'), (2, 'two'), (3, 'one')",
+        )
+        .unwrap();
+    for (name, query) in VIEWS {
+        let created =
+            session.execute(format!("CREATE MATERIALIZED VIEW {name} AS {query}").as_str(), &[]);
+        created.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    }
+}
+
+fn compare(session: &mut Session, at: &str) {
+    for (name, query) in VIEWS {
+        let (kept, computed) =
+            (rows(session, &format!("SELECT * FROM {name}")), rows(session, query));
+        assert_eq!(kept, computed, "{name} at {at}");
+    }
+}
+
+fn random_statement(rng: &mut Rng, next: &mut i64) -> String {
+    let g = |rng: &mut Rng| match rng.below(6) {
+        5 => "NULL".to_owned(),
+        g => g.to_string(),
+    };
+    let x = |rng: &mut Rng| match rng.below(8) {
+        7 => "NULL".to_owned(),
+        _ => rng.below(20).to_string(),
+    };
+    let text = |rng: &mut Rng| format!("'{}'", ["p", "q", "rr", ""][rng.below(4) as usize]);
+    match rng.below(12) {
+        0..4 => {
+            let count = 1 + rng.below(4);
+            let rows = (0..count).map(|_| {
+                *next += 1;
+                format!("({next}, {}, {}, {})", g(rng), x(rng), text(rng))
+            });
+            format!("INSERT INTO a VALUES {}", rows.collect::<Vec<_>>().join(", "))
+        }
+        4 => format!("UPDATE a SET x = x + 1 WHERE g = {}", rng.below(5)),
+        5 => format!(
+            "UPDATE a SET g = {}, s = {} WHERE id % 5 = {}",
+            g(rng),
+            text(rng),
+            rng.below(5)
+        ),
+        6 => format!("DELETE FROM a WHERE id % 7 = {}", rng.below(7)),
+        7 => format!("UPDATE b SET name = name || 'x' WHERE id = {}", rng.below(4)),
+        8 => "UPDATE a SET id = id + 100000 WHERE id % 3 = 0".to_owned(),
+        // Fails after some rows: a key that is taken.
+        9 => {
+            *next += 1;
+            format!("INSERT INTO a SELECT {next} + 0 * id, g, x, s FROM a")
+        }
+        10 => "INSERT INTO a SELECT id + 1000000000, g, x, s FROM a WHERE id < 20".to_owned(),
+        _ => format!("DELETE FROM a WHERE x > {}", 10 + rng.below(15)),
+    }
+}
+
+#[test]
+fn random_statements_leave_views_as_recomputation_does() {
+    for seed in 0..6 {
+        let database = database_with_views();
+        let mut session = database.session();
+        let (mut rng, mut next) = (Rng::new(seed), 0);
+        for step in 0..60 {
+            let at = format!("seed {seed}, step {step}");
+            match rng.below(8) {
+                0 if session.state() == halcyon::SessionState::Idle => {
+                    session.begin(Isolation::Serializable, Access::ReadWrite).unwrap();
+                }
+                1 if session.state() == halcyon::SessionState::InTransaction => {
+                    session.execute("SAVEPOINT s", &[]).unwrap();
+                    for _ in 0..rng.below(4) {
+                        let statement = random_statement(&mut rng, &mut next);
+                        let _ = session.execute(statement.as_str(), &[]);
+                    }
+                    session.execute("ROLLBACK TO s", &[]).unwrap();
+                }
+                2 => match session.state() {
+                    halcyon::SessionState::Idle => {}
+                    halcyon::SessionState::InTransaction if rng.below(2) == 0 => {
+                        session.commit().unwrap();
+                    }
+                    _ => session.rollback().unwrap(),
+                },
+                _ => {
+                    let statement = random_statement(&mut rng, &mut next);
+                    let _ = session.execute(statement.as_str(), &[]);
+                }
+            }
+            if session.state() == halcyon::SessionState::Failed {
+                session.rollback().unwrap();
+            }
+            if step % 5 == 4 {
+                compare(&mut session, &at);
+            }
+        }
+        if session.state() != halcyon::SessionState::Idle {
+            session.rollback().unwrap();
+        }
+        compare(&mut session, &format!("seed {seed}, end"));
+        database.check_views();
+    }
+}
+
+#[test]
+fn a_snapshot_has_tables_and_views_of_one_moment() {
+    let database = database_with_views();
+    let writer = {
+        let database = database.clone();
+        std::thread::spawn(move || {
+            let mut session = database.session();
+            let (mut rng, mut next) = (Rng::new(7), 0);
+            for _ in 0..150 {
+                let _ = session.execute(random_statement(&mut rng, &mut next).as_str(), &[]);
+            }
+        })
+    };
+    let mut session = database.session();
+    for round in 0..8 {
+        session.begin(Isolation::Serializable, Access::ReadOnly).unwrap();
+        compare(&mut session, &format!("snapshot {round}"));
+        session.commit().unwrap();
+    }
+    writer.join().unwrap();
+}
+
+#[test]
+fn a_view_is_the_same_after_the_database_was_opened_again() {
+    let folder = std::env::temp_dir().join(format!("halcyon-views-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let before: Vec<Vec<String>>;
+    {
+        let database = Database::open(&folder).unwrap();
+        create_views(&database);
+        let mut session = database.session();
+        let (mut rng, mut next) = (Rng::new(11), 0);
+        for step in 0..40 {
+            let _ = session.execute(random_statement(&mut rng, &mut next).as_str(), &[]);
+            if step == 20 {
+                database.checkpoint().unwrap();
+            }
+        }
+        session.execute("CREATE INDEX sums_g ON sums (g)", &[]).unwrap();
+        session
+            .batch(
+                "CREATE ASSERTION few CHECK (NOT EXISTS (SELECT 1 FROM sums WHERE n > 100000)); \
+                 CREATE STREAM events (k INTEGER)",
+            )
+            .unwrap();
+        let refused = session.execute(
+            "CREATE MATERIALIZED VIEW seen AS SELECT k, COUNT(*) AS n FROM events GROUP BY k",
+            &[],
+        );
+        assert_eq!(refused.unwrap_err().state(), SqlState::FEATURE_NOT_SUPPORTED);
+        session
+            .batch(
+                "CREATE MATERIALIZED VIEW seen WITH (on_restart = 'empty') AS \
+                 SELECT k, COUNT(*) AS n FROM events GROUP BY k; INSERT INTO events VALUES (1)",
+            )
+            .unwrap();
+        assert_eq!(rows(&mut session, "SELECT k, n FROM seen"), ["Int32(1) | Int64(1)"]);
+        before =
+            VIEWS.iter().map(|(v, _)| rows(&mut session, &format!("SELECT * FROM {v}"))).collect();
+        database.close();
+    }
+    let database = Database::open(&folder).unwrap();
+    let mut session = database.session();
+    let after: Vec<Vec<String>> =
+        VIEWS.iter().map(|(v, _)| rows(&mut session, &format!("SELECT * FROM {v}"))).collect();
+    assert_eq!(before, after);
+    assert_eq!(rows(&mut session, "SELECT k, n FROM seen"), Vec::<String>::new());
+    session.execute("INSERT INTO events VALUES (2)", &[]).unwrap();
+    assert_eq!(rows(&mut session, "SELECT k, n FROM seen"), ["Int32(2) | Int64(1)"]);
+    // They are maintained as before, under the same guards.
+    session.execute("INSERT INTO a VALUES (-1, 1, 3, 'new')", &[]).unwrap();
+    compare(&mut session, "after opening");
+    let error = session
+        .execute(
+            "INSERT INTO a SELECT -2 - n, 1, 1, 'many' FROM generate_series(0, 100001) AS t(n)",
+            &[],
+        )
+        .unwrap_err();
+    assert_eq!(error.state(), SqlState::CHECK_VIOLATION);
+    assert!(error.message().contains("\"few\""), "{error:?}");
+    compare(&mut session, "after the guard");
+    drop(session);
+    database.close();
+    drop(database);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+fn order(t: f64, broker: i32, volume: f64, price: f64) -> [ValueRef<'static>; 4] {
+    [
+        ValueRef::Float64(t),
+        ValueRef::Int32(broker),
+        ValueRef::Float64(volume),
+        ValueRef::Float64(price),
+    ]
+}
+
+fn book() -> Database {
+    let database = Database::in_memory();
+    let mut session = database.session();
+    session
+        .batch(
+            "CREATE STREAM bids (t DOUBLE PRECISION, broker INTEGER, volume DOUBLE PRECISION, \
+             price DOUBLE PRECISION, CHECK (volume >= 0)); \
+             CREATE MATERIALIZED VIEW turnover AS SELECT broker, SUM(volume * price) AS s, \
+             COUNT(*) AS n FROM bids GROUP BY broker; \
+             CREATE MATERIALIZED VIEW total AS SELECT COUNT(*) AS n, SUM(volume) AS v FROM bids",
+        )
+        .unwrap();
+    database
+}
+
+#[test]
+fn events_of_a_handle_are_seen_by_whoever_reads_next() {
+    let database = book();
+    let mut session = database.session();
+    let mut bids = database.stream("bids").unwrap();
+    let mut expected: BTreeMap<i32, (f64, i64)> = BTreeMap::new();
+    let mut alive = Vec::new();
+    let mut rng = Rng::new(3);
+    for step in 0..500 {
+        if rng.below(3) == 0 && !alive.is_empty() {
+            let row: [ValueRef<'static>; 4] =
+                alive.swap_remove(rng.below(alive.len() as u64) as usize);
+            bids.delete(&row).unwrap();
+            let (ValueRef::Int32(broker), ValueRef::Float64(v), ValueRef::Float64(p)) =
+                (row[1], row[2], row[3])
+            else {
+                panic!()
+            };
+            let group = expected.get_mut(&broker).unwrap();
+            (group.0, group.1) = (group.0 - v * p, group.1 - 1);
+        } else {
+            let (v, p) = (rng.below(100) as f64, rng.below(1000) as f64);
+            let broker = rng.below(10) as i32;
+            let row = order(step as f64, broker, v, p);
+            bids.insert(&row).unwrap();
+            alive.push(row);
+            let group = expected.entry(broker).or_default();
+            (group.0, group.1) = (group.0 + v * p, group.1 + 1);
+        }
+        if step % 50 == 0 {
+            let shown: Vec<String> = expected
+                .iter()
+                .filter(|(_, (_, n))| *n > 0)
+                .map(|(broker, (s, n))| {
+                    format!(
+                        "{:?} | {:?} | {:?}",
+                        Value::Int32(*broker),
+                        Value::Float64(*s),
+                        Value::Int64(*n)
+                    )
+                })
+                .collect();
+            let mut shown = shown;
+            shown.sort();
+            assert_eq!(rows(&mut session, "SELECT broker, s, n FROM turnover"), shown, "{step}");
+            let n: i64 = expected.values().map(|(_, n)| n).sum();
+            let one = rows(
+                &mut session,
+                "SELECT t.n FROM total t, (SELECT SUM(n) AS n FROM turnover) u WHERE t.n = u.n",
+            );
+            assert_eq!(one, [format!("{:?}", Value::Int64(n))]);
+        }
+    }
+    let mut reader = database.view("turnover").unwrap();
+    let row = reader.row(&[ValueRef::Int32(3)]).unwrap().unwrap();
+    assert_eq!(row[2], Value::Int64(expected[&3].1));
+    assert_eq!(reader.row(&[ValueRef::Int32(77)]).unwrap(), None);
+    assert_eq!(reader.row(&[]).unwrap_err().state(), SqlState::INVALID_PARAMETER_VALUE);
+    database.check_views();
+}
+
+#[test]
+fn a_handle_refuses_what_insert_would_refuse() {
+    let database = book();
+    let mut bids = database.stream("bids").unwrap();
+    let state = |result: halcyon::Result<()>| result.unwrap_err().state();
+    assert_eq!(state(bids.insert(&order(1.0, 1, 1.0, 1.0)[..2])), SqlState::SYNTAX_ERROR);
+    let mut wrong = order(1.0, 1, 1.0, 1.0);
+    wrong[1] = ValueRef::Text("one");
+    assert_eq!(state(bids.insert(&wrong)), SqlState::DATATYPE_MISMATCH);
+    assert_eq!(state(bids.insert(&order(1.0, 1, -1.0, 1.0))), SqlState::CHECK_VIOLATION);
+    let endless = order(1.0, 1, f64::INFINITY, 1.0);
+    assert_eq!(state(bids.insert(&endless)), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+    let mut session = database.session();
+    assert_eq!(rows(&mut session, "SELECT n FROM total"), [format!("{:?}", Value::Int64(0))]);
+    assert_eq!(
+        database.stream("nowhere").map(|_| ()).unwrap_err().state(),
+        SqlState::UNDEFINED_TABLE
+    );
+    assert_eq!(
+        database.stream("total").map(|_| ()).unwrap_err().state(),
+        SqlState::WRONG_OBJECT_TYPE
+    );
+}
+
+#[test]
+fn a_handle_waits_for_a_transaction_that_has_changed_its_views() {
+    let database = book();
+    let mut session = database.session();
+    session.begin(Isolation::Serializable, Access::ReadWrite).unwrap();
+    session.execute("INSERT INTO bids VALUES (1, 1, 10, 10)", &[]).unwrap();
+    let other = {
+        let database = database.clone();
+        std::thread::spawn(move || {
+            let mut bids = database.stream("bids").unwrap();
+            bids.insert(&order(2.0, 2, 1.0, 1.0)).unwrap();
+        })
+    };
+    // The transaction is undone; the event that waited for it is not.
+    std::thread::sleep(Duration::from_millis(20));
+    session.rollback().unwrap();
+    other.join().unwrap();
+    let expected = [format!("{:?} | {:?}", Value::Int32(2), Value::Int64(1))];
+    assert_eq!(rows(&mut session, "SELECT broker, n FROM turnover"), expected);
+    let batch: Vec<(Vec<ValueRef<'_>>, i8)> =
+        vec![(order(3.0, 2, 1.0, 1.0).to_vec(), 1), (order(3.0, 2, -1.0, 1.0).to_vec(), 1)];
+    let mut bids = database.stream("bids").unwrap();
+    assert_eq!(bids.batch(&batch).unwrap_err().state(), SqlState::CHECK_VIOLATION);
+    assert_eq!(rows(&mut session, "SELECT broker, n FROM turnover"), expected);
+    bids.batch(&batch[..1]).unwrap();
+    let expected = [format!("{:?} | {:?}", Value::Int32(2), Value::Int64(2))];
+    assert_eq!(rows(&mut session, "SELECT broker, n FROM turnover"), expected);
+    database.check_views();
+}
+
+#[test]
+fn a_transaction_reads_a_streams_view_twice_and_finds_the_same() {
+    let database = book();
+    let mut bids = database.stream("bids").unwrap();
+    bids.insert(&order(1.0, 1, 10.0, 10.0)).unwrap();
+    let mut session = database.session();
+    session.begin(Isolation::Serializable, Access::ReadWrite).unwrap();
+    let first = rows(&mut session, "SELECT * FROM turnover");
+    let other = std::thread::spawn(move || bids.insert(&order(2.0, 1, 1.0, 1.0)).unwrap());
+    std::thread::sleep(Duration::from_millis(10));
+    assert_eq!(rows(&mut session, "SELECT * FROM turnover"), first);
+    session.commit().unwrap();
+    other.join().unwrap();
+    assert_ne!(rows(&mut session, "SELECT * FROM turnover"), first);
+}
+
+#[test]
+fn subscribers_get_whole_transactions_in_order() {
+    let database = database_with_views();
+    let mut session = database.session();
+    session.execute("INSERT INTO a VALUES (1, 1, 10, 'p')", &[]).unwrap();
+    let mut subscription = database.subscribe("sums", None).unwrap();
+    let wait = Duration::from_secs(10);
+    let first = subscription.next(wait).unwrap().unwrap();
+    assert_eq!((first.position, first.rows.len()), (0, 1));
+    session.begin(Isolation::Serializable, Access::ReadWrite).unwrap();
+    session.execute("INSERT INTO a VALUES (2, 1, 5, 'p')", &[]).unwrap();
+    session.execute("INSERT INTO a VALUES (3, 2, 5, 'p')", &[]).unwrap();
+    assert!(subscription.next(Duration::ZERO).unwrap().is_none());
+    session.commit().unwrap();
+    let changes = subscription.next(wait).unwrap().unwrap();
+    assert_eq!((changes.position, changes.rows.len()), (1, 2));
+    let sum = |row: &Option<Vec<Value>>| row.as_ref().map(|row| row[1].clone());
+    assert_eq!(sum(&changes.rows[0].old), Some(Value::Int64(10)));
+    assert_eq!(sum(&changes.rows[0].new), Some(Value::Int64(15)));
+    assert_eq!(changes.rows[1].old, None);
+    // What is undone is not told.
+    session.begin(Isolation::Serializable, Access::ReadWrite).unwrap();
+    session.execute("DELETE FROM a", &[]).unwrap();
+    session.rollback().unwrap();
+    session.execute("DELETE FROM a WHERE id = 3", &[]).unwrap();
+    let changes = subscription.next(wait).unwrap().unwrap();
+    assert_eq!((changes.position, changes.rows.len()), (2, 1));
+    assert_eq!(changes.rows[0].new, None);
+    // From a position, without the rows.
+    let mut again = database.subscribe("sums", Some(1)).unwrap();
+    assert_eq!(again.next(wait).unwrap().unwrap().position, 2);
+    let error = database.subscribe("sums", Some(99)).unwrap().next(wait).unwrap_err();
+    assert_eq!(error.state(), SqlState::CONFIGURATION_LIMIT_EXCEEDED);
+    assert_eq!(
+        database.subscribe("a", None).map(|_| ()).unwrap_err().state(),
+        SqlState::WRONG_OBJECT_TYPE
+    );
+    session.execute("DROP MATERIALIZED VIEW sums CASCADE", &[]).unwrap();
+    assert_eq!(again.next(wait).unwrap_err().state(), SqlState::UNDEFINED_TABLE);
+}
+
+#[test]
+fn a_hundred_subscribers_get_the_same() {
+    let database = book();
+    let mut session = database.session();
+    let subscribers: Vec<_> = (0..100)
+        .map(|_| {
+            let mut subscription = database.subscribe("total", None).unwrap();
+            std::thread::spawn(move || {
+                let mut count = 0;
+                loop {
+                    let found = subscription.next(Duration::from_secs(30)).unwrap().unwrap();
+                    let last = found.rows.last().and_then(|row| row.new.clone()).unwrap();
+                    if found.position > 0 {
+                        count += 1;
+                    }
+                    if last[0] == Value::Int64(20) {
+                        return (found.position, count);
+                    }
+                }
+            })
+        })
+        .collect();
+    for n in 0..20 {
+        session.execute(format!("INSERT INTO bids VALUES ({n}, 1, 1, 1)").as_str(), &[]).unwrap();
+    }
+    for subscriber in subscribers {
+        assert_eq!(subscriber.join().unwrap(), (20, 20));
+    }
+}
+
+#[test]
+fn views_do_not_take_more_memory_than_they_may() {
+    let options = DatabaseOptions { view_memory_bytes: 400_000, ..DatabaseOptions::default() };
+    let database = Database::with_options(options);
+    let mut session = database.session();
+    session
+        .batch(
+            "CREATE TABLE t (k INTEGER); \
+             CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n FROM t GROUP BY k",
+        )
+        .unwrap();
+    session.execute("INSERT INTO t SELECT * FROM generate_series(1, 10)", &[]).unwrap();
+    let error =
+        session.execute("INSERT INTO t SELECT * FROM generate_series(1, 200000)", &[]).unwrap_err();
+    assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
+    assert_eq!(rows(&mut session, "SELECT COUNT(*) FROM v"), [format!("{:?}", Value::Int64(10))]);
+    assert_eq!(rows(&mut session, "SELECT COUNT(*) FROM t"), [format!("{:?}", Value::Int64(10))]);
+}

@@ -1,0 +1,357 @@
+//! Materialized views, the streams that feed them, and the assertions that guard them.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{
+    self, CreateTable, CreateTableOptions, CreateView, Expr, Query, SetExpr, SqlOption, VisitMut,
+    VisitorMut,
+};
+use halcyon_base::ids::TableId;
+use halcyon_store::{Partition, ValueRef};
+use halcyon_txn::{Mode, PartitionCell};
+
+use super::view::qualify;
+use super::{DdlContext, Done, fold, parts, refuse_temporary, table};
+use crate::catalog::{
+    Catalog, Check, Column, Privilege, Relation, Table, TableKind, undefined_schema,
+};
+use crate::coerce::Arena;
+use crate::constraints::compile_check;
+use crate::error::{Result, SqlError, SqlState};
+use crate::types::SqlType;
+use crate::views::{self, Definition, Guard, Materialized, ViewCell, define, violation};
+
+const CREATED: &str = "CREATE MATERIALIZED VIEW";
+
+/// CREATE MATERIALIZED VIEW.
+pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Done> {
+    refuse_temporary(create.temporary)?;
+    if create.or_replace {
+        return Err(SqlError::unsupported("CREATE OR REPLACE MATERIALIZED VIEW")
+            .hint("Drop the view and create it again."));
+    }
+    let (schema, name) = cx.place(&parts(&create.name)?)?;
+    if let Err(taken) = cx.catalog.refuse_taken(&schema, &name) {
+        if !create.if_not_exists {
+            return Err(taken);
+        }
+        cx.notice(taken.state(), format!("{}, skipping", taken.message()));
+        return Ok((CREATED, None));
+    }
+    let mut query = (*create.query).clone();
+    qualify(cx, &mut query);
+    let definition = define(&cx.binder(), &query, "")?;
+    let empty_on_restart = options(&create.options)?;
+    let reads = definition.reads();
+    check_streams(cx, &reads, empty_on_restart, &name)?;
+    let mut table = table::empty(cx, schema.clone(), name.clone());
+    table.columns = columns(&definition, create)?;
+    table.refresh_arrow();
+    let (rows, cell) = fill(cx, definition, &reads, &table)?;
+    let count = rows.row_count();
+    let view = Materialized {
+        query: query.to_string(),
+        reads: reads.clone(),
+        guards: Vec::new(),
+        empty_on_restart,
+        cell,
+    };
+    table.cells = vec![Arc::new(PartitionCell::derived(cx.catalog.ids.partition(), rows))];
+    table.kind = TableKind::Materialized(Arc::new(view));
+    let id = table.id;
+    cx.catalog.put(&schema, &name, Relation::Table(Arc::new(table)));
+    for read in reads {
+        cx.catalog.change_table(read, |table| table.feeds.push(id));
+    }
+    Ok(("SELECT", Some(count)))
+}
+
+/// `WITH (on_restart = 'empty')`.
+fn options(options: &CreateTableOptions) -> Result<bool> {
+    let bad = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let mut empty_on_restart = false;
+    let (CreateTableOptions::With(given) | CreateTableOptions::Options(given)) = options else {
+        return Ok(false);
+    };
+    for option in given {
+        let SqlOption::KeyValue { key, value } = option else {
+            return Err(bad(format!("unrecognized parameter \"{option}\"")));
+        };
+        let value = value.to_string();
+        match (fold(key).as_str(), value.trim_matches('\'')) {
+            ("on_restart", "empty") => empty_on_restart = true,
+            ("on_restart", other) => {
+                return Err(bad(format!(
+                    "invalid value for parameter \"on_restart\": \"{other}\""
+                ))
+                .hint("The only one is 'empty'."));
+            }
+            ("refresh", _) => {
+                return Err(bad("parameter \"refresh\" cannot be set".to_owned()).hint(
+                    "A materialized view is always up to date; CREATE VIEW is computed when read.",
+                ));
+            }
+            (other, _) => return Err(bad(format!("unrecognized parameter \"{other}\""))),
+        }
+    }
+    Ok(empty_on_restart)
+}
+
+/// 0A000 for a view over a stream in a database on disk, unless it may begin anew at each start.
+fn check_streams(
+    cx: &DdlContext<'_>,
+    reads: &[TableId],
+    empty_on_restart: bool,
+    name: &str,
+) -> Result<()> {
+    let follows = |id: &TableId| {
+        let table = cx.catalog.table(*id);
+        table.is_stream() || table.materialized().is_some_and(|view| view.empty_on_restart)
+    };
+    if cx.catalog.ids.log.is_none() || empty_on_restart || !reads.iter().any(follows) {
+        return Ok(());
+    }
+    Err(SqlError::unsupported("a materialized view over a stream that outlives the process")
+        .detail(format!(
+            "A stream keeps no events, so nobody could fill \"{name}\" when the database is opened."
+        ))
+        .hint("Write WITH (on_restart = 'empty') for a view that begins anew at each start."))
+}
+
+fn columns(definition: &Definition, create: &CreateView) -> Result<Vec<Column>> {
+    let found = &definition.columns;
+    if create.columns.len() > found.len() {
+        return Err(SqlError::new(
+            SqlState::INVALID_TABLE_DEFINITION,
+            "CREATE MATERIALIZED VIEW specifies more column names than columns",
+        ));
+    }
+    let mut columns: Vec<Column> = Vec::new();
+    for (at, (name, ty)) in found.iter().enumerate() {
+        let name = create.columns.get(at).map_or_else(|| name.clone(), |given| fold(&given.name));
+        if columns.iter().any(|column| column.name == name) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+        columns.push(column(name, *ty));
+    }
+    Ok(columns)
+}
+
+fn column(name: String, ty: SqlType) -> Column {
+    Column { name, ty, not_null: false, default: None, identity: None, comment: None }
+}
+
+/// Locks what the view reads, so that nobody changes it before the view is known to all, and fills
+/// an engine and a partition from it.
+fn fill(
+    cx: &mut DdlContext<'_>,
+    definition: Definition,
+    reads: &[TableId],
+    table: &Table,
+) -> Result<(Partition, Arc<ViewCell>)> {
+    let tables: Vec<Arc<Table>> = reads.iter().map(|id| cx.catalog.table(*id).clone()).collect();
+    for table in &tables {
+        cx.catalog.require_on_table(cx.user(), table, Privilege::Select)?;
+    }
+    let mut cells: Vec<_> = tables.iter().flat_map(|table| table.cells.clone()).collect();
+    cells.sort_by_key(|cell| cell.id);
+    cx.lock_cells(&cells, Mode::Exclusive)?;
+    tables.iter().for_each(|table| views::own(table, cx.tx));
+    let mut rows = Partition::new(table.store_schema());
+    if cx.catalog.latches {
+        rows = rows.with_latches();
+    }
+    let mut roots = Vec::new();
+    for table in &tables {
+        for cell in &table.cells {
+            let handle = cx.tx.held_exclusively(cell).expect("locked above");
+            roots.push((table.id, cx.tx.read(handle)));
+        }
+    }
+    let cell = definition.fill(roots, &mut rows, cx.catalog.budget.clone())?;
+    Ok((rows, Arc::new(cell)))
+}
+
+/// Takes a view that is dropped away from what it reads.
+pub(super) fn detach(cx: &mut DdlContext<'_>, id: TableId, view: &Arc<Materialized>) {
+    for read in &view.reads {
+        if cx.catalog.tables.contains_key(read) {
+            cx.catalog.change_table(*read, |table| table.feeds.retain(|fed| *fed != id));
+        }
+    }
+    let cell = view.cell.clone();
+    cx.tx.on_commit(move || cell.close());
+}
+
+/// CREATE STREAM, whose syntax is that of CREATE TABLE.
+pub(super) fn create_stream(cx: &mut DdlContext<'_>, create: &CreateTable) -> Result<Done> {
+    const DONE: Done = ("CREATE STREAM", None);
+    if create.query.is_some() || create.like.is_some() {
+        return Err(SqlError::unsupported("CREATE STREAM … AS and LIKE").hint("Name the columns."));
+    }
+    if !matches!(create.table_options, CreateTableOptions::None) {
+        return Err(SqlError::unsupported("options of a stream"));
+    }
+    let place = cx.place(&parts(&create.name)?)?;
+    let present = cx.catalog.schemas[&place.0].relations.contains_key(&place.1);
+    table::create(cx, create)?;
+    if present {
+        return Ok(DONE);
+    }
+    let Relation::Table(made) = cx.catalog.schemas[&place.0].relations[&place.1].clone() else {
+        unreachable!("a table was created")
+    };
+    let generated = made.columns.iter().any(|column| column.identity.is_some());
+    if !made.indexes.is_empty() || !made.foreign_keys.is_empty() || generated {
+        return Err(SqlError::unsupported("a key, reference or identity of a stream")
+            .hint("A stream keeps no rows to compare with: NOT NULL and CHECK are what it can."));
+    }
+    cx.catalog.change_table(made.id, |table| {
+        table.kind = TableKind::Stream;
+        let cells = table.cells.iter();
+        let derived = |cell: &Arc<PartitionCell>| {
+            Arc::new(PartitionCell::derived(cell.id, Partition::new(table.store_schema())))
+        };
+        table.cells = cells.map(derived).collect();
+    });
+    Ok(DONE)
+}
+
+/// CREATE ASSERTION name CHECK (NOT EXISTS (query)).
+pub(super) fn create_assertion(
+    cx: &mut DdlContext<'_>,
+    name: &[String],
+    query: &Query,
+) -> Result<Done> {
+    let (schema, name) = cx.place(name)?;
+    if find_assertion(cx.catalog, &schema, &name).is_some() {
+        return Err(SqlError::new(
+            SqlState::DUPLICATE_OBJECT,
+            format!("assertion \"{name}\" already exists"),
+        ));
+    }
+    let (view, condition) = guarded(cx, query)?;
+    let guard = Guard { schema, name, condition, owner: cx.user().to_owned() };
+    let check = Check { name: guard.name.clone(), expr: guard.condition.clone() };
+    let program = compile_check(&cx.binder(), &view, &check)?;
+    let handle = cx.lock(&view)?[0];
+    views::own(&view, cx.tx);
+    let arena = Arena::new();
+    for row in cx.tx.read(handle).rows() {
+        let values: Vec<ValueRef<'_>> = row.values().collect();
+        if program.eval(&values, cx.env, &arena)? == ValueRef::Bool(true) {
+            return Err(violation(&guard, &view, &values));
+        }
+    }
+    change_guards(cx.catalog, view.id, |guards| guards.push(guard));
+    Ok(("CREATE ASSERTION", None))
+}
+
+fn change_guards(catalog: &mut Catalog, view: TableId, change: impl FnOnce(&mut Vec<Guard>)) {
+    catalog.change_table(view, |table| {
+        let TableKind::Materialized(view) = &mut table.kind else {
+            unreachable!("assertions speak of views")
+        };
+        let mut own = (**view).clone();
+        change(&mut own.guards);
+        *view = Arc::new(own);
+    });
+}
+
+fn find_assertion(catalog: &Catalog, schema: &str, name: &str) -> Option<(TableId, Guard)> {
+    catalog.tables.values().find_map(|table| {
+        let guards = &table.materialized()?.guards;
+        let found = guards.iter().find(|guard| guard.schema == schema && guard.name == name)?;
+        Some((table.id, found.clone()))
+    })
+}
+
+/// DROP ASSERTION.
+pub(super) fn drop_assertion(
+    cx: &mut DdlContext<'_>,
+    name: &[String],
+    if_exists: bool,
+) -> Result<Done> {
+    const DONE: Done = ("DROP ASSERTION", None);
+    let (last, schemas) = match name {
+        [.., schema, last] => (last, vec![schema.clone()]),
+        [last] => (last, cx.search_path().to_vec()),
+        [] => return Err(SqlError::new(SqlState::INVALID_NAME, "a name is missing")),
+    };
+    if let ([.., schema, _], false) = (name, if_exists)
+        && !cx.catalog.schemas.contains_key(schema)
+    {
+        return Err(undefined_schema(schema));
+    }
+    let found = schemas.iter().find_map(|schema| find_assertion(cx.catalog, schema, last));
+    let Some((view, guard)) = found else {
+        let message = format!("assertion \"{last}\" does not exist");
+        if if_exists {
+            cx.notice(SqlState::UNDEFINED_OBJECT, format!("{message}, skipping"));
+            return Ok(DONE);
+        }
+        return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+    };
+    cx.catalog.require_owner(cx.user(), &guard.owner, "assertion", &guard.name)?;
+    change_guards(cx.catalog, view, |guards| guards.retain(|other| *other != guard));
+    Ok(DONE)
+}
+
+/// The view that a query of an assertion is about, and the condition that none of its rows may
+/// satisfy.
+fn guarded(cx: &DdlContext<'_>, query: &Query) -> Result<(Arc<Table>, String)> {
+    let refused = || {
+        SqlError::unsupported("an assertion about anything but the rows of one materialized view")
+            .hint("Create a materialized view of what must not be, and write NOT EXISTS over it.")
+    };
+    let SetExpr::Select(select) = &*query.body else { return Err(refused()) };
+    let plain = query.with.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && select.having.is_none()
+        && matches!(&select.group_by, ast::GroupByExpr::Expressions(by, _) if by.is_empty());
+    let [from] = select.from.as_slice() else { return Err(refused()) };
+    let ast::TableFactor::Table { name, alias, args: None, .. } = &from.relation else {
+        return Err(refused());
+    };
+    let aggregates = select.projection.iter().any(|item| item.to_string().contains('('));
+    if !plain || !from.joins.is_empty() || aggregates {
+        return Err(refused());
+    }
+    let name = parts(name)?;
+    let found = cx.owned(&name)?;
+    let view = match found.relation {
+        Relation::Table(table) if table.materialized().is_some() => table.clone(),
+        _ => {
+            return Err(crate::catalog::wrong_kind(found.name, "materialized view").hint(
+                "Tables have CHECK constraints; an assertion is about what is derived from them.",
+            ));
+        }
+    };
+    let alias = alias.as_ref().map_or_else(|| view.name.clone(), |alias| fold(&alias.name));
+    let condition = select.selection.clone().map(|condition| unqualified(condition, &alias));
+    Ok((view, condition.map_or_else(|| "true".to_owned(), |condition| condition.to_string())))
+}
+
+/// The condition with bare names of columns.
+fn unqualified(mut condition: Expr, alias: &str) -> Expr {
+    struct Bare<'a>(&'a str);
+    impl VisitorMut for Bare<'_> {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::CompoundIdentifier(name) = expr
+                && let [.., table, column] = name.as_slice()
+                && fold(table) == self.0
+            {
+                *expr = Expr::Identifier(column.clone());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = VisitMut::visit(&mut condition, &mut Bare(alias));
+    condition
+}

@@ -1,0 +1,188 @@
+//! Changes of a view for those who follow it: whole transactions, in the order of their commits.
+//!
+//! A view keeps the last changes once anybody has subscribed to it; followers read them where they
+//! are, each from a position of its own. So a follower costs the writers nothing, a hundred cost no
+//! more than one, and one that is slower than the view changes for long finds that what it wants
+//! is no longer kept: it is told so, and may begin anew.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::running::RowDelta;
+
+/// Changed rows that are kept for followers; the last transaction is kept whatever its size.
+pub const ROWS_KEPT_MAX: usize = 1 << 16;
+
+/// What a transaction has changed of a view.
+#[derive(Debug)]
+pub struct Batch {
+    /// Its number: the first since the view exists in this process is 1, and none is left out.
+    pub position: u64,
+    /// The rows.
+    pub rows: Vec<RowDelta>,
+}
+
+/// The last changes of a view.
+#[derive(Default)]
+pub struct Feed {
+    followed: AtomicBool,
+    kept: Mutex<Kept>,
+    grown: Condvar,
+}
+
+#[derive(Default)]
+struct Kept {
+    batches: VecDeque<Arc<Batch>>,
+    rows: usize,
+    /// Position of the last batch.
+    last: u64,
+    /// No change is published any more: the view is gone.
+    closed: bool,
+}
+
+/// What a follower wants is not kept any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lagging {
+    /// The position that it wanted.
+    pub wanted: u64,
+    /// The oldest that is kept.
+    pub oldest: u64,
+}
+
+impl Feed {
+    /// Whether anybody has ever followed.
+    #[inline]
+    pub fn is_followed(&self) -> bool {
+        self.followed.load(Ordering::Relaxed)
+    }
+
+    /// Begins to keep changes, and says the position of the last one. The caller holds the view's
+    /// partition locked, so no transaction that changes it is under way.
+    pub fn follow(&self) -> u64 {
+        self.followed.store(true, Ordering::Relaxed);
+        self.kept.lock().last
+    }
+
+    /// Notes what a transaction has changed.
+    pub fn publish(&self, rows: Vec<RowDelta>) {
+        if rows.is_empty() {
+            return;
+        }
+        let mut kept = self.kept.lock();
+        kept.last += 1;
+        kept.rows += rows.len();
+        let position = kept.last;
+        kept.batches.push_back(Arc::new(Batch { position, rows }));
+        while kept.rows > ROWS_KEPT_MAX && kept.batches.len() > 1 {
+            let oldest = kept.batches.pop_front().expect("more than one");
+            kept.rows -= oldest.rows.len();
+        }
+        drop(kept);
+        self.grown.notify_all();
+    }
+
+    /// Ends all followers: the view is dropped.
+    pub fn close(&self) {
+        self.kept.lock().closed = true;
+        self.grown.notify_all();
+    }
+}
+
+/// A reader of a feed.
+pub struct Follower {
+    /// Position of the last batch that was given.
+    position: u64,
+}
+
+/// What a follower finds.
+pub enum Found {
+    /// The next transaction.
+    Batch(Arc<Batch>),
+    /// Nothing new in the time given.
+    Nothing,
+    /// The view does not exist any more.
+    Gone,
+}
+
+impl Follower {
+    /// Goes on behind a position.
+    pub fn behind(position: u64) -> Self {
+        Follower { position }
+    }
+
+    /// Position of the last batch that was given.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next batch, waiting for it this long.
+    ///
+    /// Errors: it is not kept any more, or the position is none that the view has had.
+    pub fn next(&mut self, feed: &Feed, wait: Duration) -> Result<Found, Lagging> {
+        let mut kept = feed.kept.lock();
+        if self.position == kept.last && !kept.closed {
+            feed.grown.wait_for(&mut kept, wait);
+        }
+        if self.position == kept.last {
+            return Ok(if kept.closed { Found::Gone } else { Found::Nothing });
+        }
+        let wanted = self.position + 1;
+        let oldest = kept.batches.front().map_or(kept.last + 1, |batch| batch.position);
+        let at = wanted.checked_sub(oldest).and_then(|at| kept.batches.get(at as usize));
+        let batch = at.ok_or(Lagging { wanted, oldest })?;
+        self.position = wanted;
+        Ok(Found::Batch(Arc::clone(batch)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halcyon_store::Value;
+
+    fn rows(count: usize) -> Vec<RowDelta> {
+        vec![RowDelta { old: None, new: Some(vec![Value::Int64(1)]) }; count]
+    }
+
+    fn position(found: Result<Found, Lagging>) -> Option<u64> {
+        match found.unwrap() {
+            Found::Batch(batch) => Some(batch.position),
+            Found::Nothing | Found::Gone => None,
+        }
+    }
+
+    #[test]
+    fn followers_read_every_transaction_once_from_where_they_are() {
+        let feed = Feed::default();
+        assert_eq!(feed.follow(), 0);
+        let (mut one, mut other) = (Follower::behind(0), Follower::behind(1));
+        feed.publish(Vec::new());
+        feed.publish(rows(1));
+        feed.publish(rows(2));
+        let wait = Duration::ZERO;
+        assert_eq!(position(one.next(&feed, wait)), Some(1));
+        assert_eq!(position(one.next(&feed, wait)), Some(2));
+        assert_eq!(position(one.next(&feed, wait)), None);
+        assert_eq!(position(other.next(&feed, wait)), Some(2));
+        feed.close();
+        assert!(matches!(one.next(&feed, wait), Ok(Found::Gone)));
+    }
+
+    #[test]
+    fn a_slow_follower_is_told_what_is_still_kept() {
+        let feed = Feed::default();
+        let mut slow = Follower::behind(0);
+        for _ in 0..3 {
+            feed.publish(rows(ROWS_KEPT_MAX / 2));
+        }
+        let lagging = slow.next(&feed, Duration::ZERO).map(|_| ()).unwrap_err();
+        assert_eq!(lagging, Lagging { wanted: 1, oldest: 2 });
+        assert_eq!(position(Follower::behind(1).next(&feed, Duration::ZERO)), Some(2));
+        // The position of another process, perhaps.
+        assert!(Follower::behind(17).next(&feed, Duration::ZERO).is_err());
+    }
+}

@@ -1,0 +1,299 @@
+//! Events of streams that come by a handle, without SQL.
+//!
+//! An event goes to the engines of the views that read the stream, and to nothing else: their rows
+//! are brought up to date by whoever reads them next ([`bring_up_to_date`]). That is allowed while no
+//! transaction owns any of these views, and where nobody has to see each change as it comes: a
+//! guard, or a view over the view. Else the event is a transaction of its own, like an INSERT.
+//!
+//! A delete is the deletion of a whole tuple. Whether it was ever inserted nobody knows, since a
+//! stream keeps nothing: a sum goes below zero then, and a row that is owed is not shown until it
+//! has come (the ring of the calculus).
+
+use std::sync::Arc;
+
+use halcyon_base::clock;
+use halcyon_base::ids::SessionId;
+use halcyon_store::ValueRef;
+use halcyon_txn::{Isolation, Manager, Mode, Transaction, WaitLimits};
+use parking_lot::MutexGuard;
+use smallvec::SmallVec;
+
+use super::cell::{State, ViewCell};
+use super::upkeep::{self, Fed};
+use crate::bind::Binder;
+use crate::catalog::{Catalog, Check, Privilege, Table};
+use crate::coerce::Arena;
+use crate::constraints::{check_violation, compile_check, holds, null_violation};
+use crate::error::{Result, SqlError, SqlState};
+use crate::exec::Env;
+use crate::scalar::Program;
+use crate::types::SqlType;
+
+/// Of so many events one is timed, and the memory of the views is looked at.
+const SAMPLED: u64 = 64;
+
+/// What an event of a stream does, at one catalog version.
+pub struct StreamPlan {
+    stream: Arc<Table>,
+    /// The catalog's version.
+    pub version: u64,
+    checks: Vec<(Check, Program)>,
+    /// All views that follow from the stream.
+    fed: Vec<Fed>,
+    /// The views that read it, by ascending id, with the input that it is.
+    direct: Vec<(Arc<ViewCell>, usize, Vec<u16>)>,
+    /// Whether events may go to the engines alone.
+    lone: bool,
+    events: u64,
+}
+
+type Row<'v> = SmallVec<[ValueRef<'v>; 8]>;
+
+impl StreamPlan {
+    /// Binds a stream. Errors: 42P01, 42809, 42501.
+    pub fn bind(binder: &Binder<'_>, name: &[String]) -> Result<StreamPlan> {
+        let path: Vec<String> = binder.search_path().map(str::to_owned).collect();
+        let stream = binder.catalog.find_table(name, &path)?;
+        if !stream.is_stream() {
+            return Err(crate::catalog::wrong_kind(&stream.name, "stream"));
+        }
+        binder.catalog.require_on_table(&binder.session.user, &stream, Privilege::Insert)?;
+        let check = |check: &Check| Ok((check.clone(), compile_check(binder, &stream, check)?));
+        let checks = stream.checks.iter().map(check).collect::<Result<Vec<_>>>()?;
+        let fed = upkeep::bind(binder, [&stream])?;
+        let mut direct = Vec::new();
+        for view in &fed {
+            for (at, input) in view.cell_of_view().inputs().iter().enumerate() {
+                if input.table == stream.id {
+                    direct.push((view.cell_of_view().clone(), at, input.columns.clone()));
+                }
+            }
+        }
+        let seen = |view: &Fed| view.is_guarded() || !view.table().feeds.is_empty();
+        let twice = direct.windows(2).any(|pair| Arc::ptr_eq(&pair[0].0, &pair[1].0));
+        let lone = !twice && !fed.iter().any(seen);
+        let version = binder.catalog.version;
+        Ok(StreamPlan { stream, version, checks, fed, direct, lone, events: 0 })
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &Arc<Table> {
+        &self.stream
+    }
+
+    /// Types, NOT NULL and CHECK. Errors: 42601 for another number of columns, 42804, 23502, 23514.
+    pub fn verify(&self, row: &[ValueRef<'_>], env: &Env<'_>) -> Result<()> {
+        let columns = &self.stream.columns;
+        if row.len() != columns.len() {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!(
+                    "stream \"{}\" has {} columns, the row has {}",
+                    self.stream.name,
+                    columns.len(),
+                    row.len()
+                ),
+            ));
+        }
+        for (at, (column, value)) in columns.iter().zip(row).enumerate() {
+            match value {
+                ValueRef::Null if column.not_null => {
+                    return Err(null_violation(&self.stream, at as u16, row));
+                }
+                ValueRef::Null => {}
+                value if fits(*value, column.ty) => {}
+                _ => {
+                    return Err(SqlError::new(
+                        SqlState::DATATYPE_MISMATCH,
+                        format!("column \"{}\" is of type {}", column.name, column.ty),
+                    ));
+                }
+            }
+        }
+        for (check, program) in &self.checks {
+            if !holds(program, row, env, &Arena::new())? {
+                return Err(check_violation(&self.stream, check, row));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the engines one event: a row that was verified, with weight 1 or −1. False if it has to
+    /// be a transaction.
+    ///
+    /// Errors: what an event can fail at; no view has met it then.
+    #[inline]
+    pub fn event(&mut self, row: &[ValueRef<'_>], weight: i8) -> Result<bool> {
+        if !self.lone {
+            return Ok(false);
+        }
+        self.events += 1;
+        let sampled = self.events % SAMPLED == 0;
+        let mut states: SmallVec<[MutexGuard<'_, State>; 4]> = SmallVec::new();
+        for (cell, ..) in &self.direct {
+            let state = cell.lock();
+            if !state.is_open() {
+                return Ok(false);
+            }
+            states.push(state);
+        }
+        let mut done = Ok(());
+        let mut met = 0;
+        for ((cell, input, columns), state) in self.direct.iter().zip(&mut states) {
+            let projected: Row<'_> = columns.iter().map(|at| row[usize::from(*at)]).collect();
+            let began = sampled.then(clock::now);
+            let running = state.running();
+            done = running.event(*input, &projected, weight);
+            if done.is_err() {
+                break;
+            }
+            met += 1;
+            cell.set_stale();
+            if let Some(began) = began {
+                running.tally.note(clock::now().since(began).as_nanos() as u64, 1);
+                done = cell.account(running.engine.memory_bytes());
+                if done.is_err() {
+                    break;
+                }
+            }
+        }
+        if let Err(error) = done {
+            for ((_, input, columns), state) in self.direct.iter().zip(&mut states).take(met) {
+                let projected: Row<'_> = columns.iter().map(|at| row[usize::from(*at)]).collect();
+                let undone = state.running().event(*input, &projected, -weight);
+                undone.expect("sums that were there before fit");
+            }
+            return Err(error);
+        }
+        Ok(true)
+    }
+
+    /// Locks what events touch, for a transaction that holds nothing of it yet. Errors: those of
+    /// locks.
+    pub fn lock(&self, tx: &mut Transaction, limits: &WaitLimits<'_>) -> Result<()> {
+        let mut cells: Vec<_> =
+            self.fed.iter().map(Fed::table).chain([&self.stream]).flat_map(|t| &t.cells).collect();
+        cells.sort_by_key(|cell| cell.id);
+        for cell in cells {
+            tx.lock(cell, Mode::Exclusive, limits).map_err(crate::ddl::lock_error)?;
+        }
+        Ok(())
+    }
+
+    /// Events as part of a transaction that has locked what they touch, and of the catalog that
+    /// the plan was made for.
+    ///
+    /// Errors: those of events; the caller takes the transaction back.
+    pub fn events_in(
+        &self,
+        events: &[(Vec<ValueRef<'_>>, i8)],
+        tx: &mut Transaction,
+        env: &Env<'_>,
+    ) -> Result<()> {
+        let since = tx.savepoint();
+        upkeep::end_with(&self.fed, &since, Some((self.stream.id, events)), env, tx)
+    }
+}
+
+/// Whether a value is one of a column of this type as it is.
+fn fits(value: ValueRef<'_>, ty: SqlType) -> bool {
+    matches!(
+        (value, ty),
+        (ValueRef::Bool(_), SqlType::Boolean)
+            | (ValueRef::Int16(_), SqlType::SmallInt)
+            | (ValueRef::Int32(_), SqlType::Integer)
+            | (ValueRef::Int64(_), SqlType::BigInt)
+            | (ValueRef::Float32(_), SqlType::Real)
+            | (ValueRef::Float64(_), SqlType::Double)
+            | (ValueRef::Decimal(_), SqlType::Decimal { .. })
+            | (ValueRef::Text(_), SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_))
+            | (ValueRef::Bytes(_), SqlType::Bytea)
+            | (ValueRef::Date(_), SqlType::Date)
+            | (ValueRef::Time(_), SqlType::Time)
+            | (ValueRef::Timestamp(_), SqlType::Timestamp)
+            | (ValueRef::TimestampTz(_), SqlType::TimestampTz)
+            | (ValueRef::Interval(_), SqlType::Interval)
+            | (ValueRef::Uuid(_), SqlType::Uuid)
+    )
+}
+
+/// Views whose rows lack events of streams' handles.
+pub fn stale_views(catalog: &Catalog) -> Vec<Arc<Table>> {
+    let stale = |table: &&Arc<Table>| table.materialized().is_some_and(|view| view.cell.is_stale());
+    catalog.tables.values().filter(stale).cloned().collect()
+}
+
+/// Views that read a stream.
+fn streamed_views(catalog: &Catalog) -> Vec<Arc<Table>> {
+    let reads_stream = |table: &&Arc<Table>| is_streamed(catalog, table);
+    catalog.tables.values().filter(reads_stream).cloned().collect()
+}
+
+/// Whether a table is a view that reads a stream.
+pub fn is_streamed(catalog: &Catalog, table: &Table) -> bool {
+    let view = table.materialized();
+    view.is_some_and(|view| view.reads.iter().any(|read| catalog.table(*read).is_stream()))
+}
+
+/// Makes a transaction that holds a view's partition exclusively its owner: from now on its rows
+/// hold every event that has been accepted, and no other event comes until the transaction ends.
+pub fn own(table: &Table, tx: &mut Transaction) {
+    let Some(view) = table.materialized() else { return };
+    if let Some(handle) = tx.held_exclusively(&table.cells[0]) {
+        let mut state = view.cell.lock();
+        view.cell.own(&mut state, tx, handle);
+    }
+}
+
+/// Brings the rows of all views up to date with the events that streams' handles have given so
+/// far, at one moment, as a transaction of its own.
+///
+/// `held` says which views the caller has locked itself; they are left as they are. Errors: those of
+/// locks.
+pub fn bring_up_to_date(
+    manager: &Manager,
+    session: SessionId,
+    catalog: &Catalog,
+    held: impl Fn(&Table) -> bool,
+    limits: &WaitLimits<'_>,
+) -> Result<()> {
+    let mut views = stale_views(catalog);
+    loop {
+        views.retain(|view| !held(view));
+        if views.is_empty() {
+            return Ok(());
+        }
+        views.sort_by_key(|view| view.cells[0].id);
+        let mut tx = manager.begin(Isolation::ReadCommitted, session);
+        tx.begin_statement();
+        let mut handles = Vec::new();
+        for view in &views {
+            let locked = tx.lock(&view.cells[0], Mode::Exclusive, limits);
+            handles.push(locked.map_err(crate::ddl::lock_error)?);
+        }
+        let cells = |view: &Arc<Table>| view.materialized().expect("views alone").cell.clone();
+        let mut engines: Vec<(Arc<ViewCell>, _)> = views.iter().map(cells).zip(handles).collect();
+        // Engines in the order of the views' ids, as events take them.
+        let ids: Vec<_> = views.iter().map(|view| view.id).collect();
+        let mut order: Vec<usize> = (0..engines.len()).collect();
+        order.sort_by_key(|at| ids[*at]);
+        engines = order.into_iter().map(|at| engines[at].clone()).collect();
+        let mut states: Vec<_> = engines.iter().map(|(cell, _)| cell.lock()).collect();
+        // An event that was on its way to several views when we looked has arrived at all of them
+        // now; if it is in one that we do not hold, we begin again, and hold them all.
+        let known = |view: &Arc<Table>| ids.contains(&view.id) || held(view);
+        if !stale_views(catalog).iter().all(known) {
+            drop(states);
+            views = streamed_views(catalog);
+            continue;
+        }
+        for ((cell, handle), state) in engines.iter().zip(&mut states) {
+            cell.settle(state, &mut tx, *handle);
+        }
+        drop(states);
+        tx.end_statement();
+        let ended = tx.try_commit(None);
+        ended.map(|_| ()).map_err(|error| SqlError::new(error.sql_state(), error.to_string()))?;
+        return Ok(());
+    }
+}
