@@ -151,8 +151,8 @@ impl Builder<'_> {
             "count" => Function::Count,
             "sum" => Function::Sum,
             "avg" => Function::Avg,
-            "min" => Function::Min,
-            "max" => Function::Max,
+            "min" | "bool_and" => Function::Min,
+            "max" | "bool_or" => Function::Max,
             other => {
                 return Err(Unsupported::new(format!("the aggregate {other}"))
                     .hint("COUNT, SUM, AVG, MIN and MAX can be maintained."));

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use halcyon_view::program::{MapId, Program, Statement, Step, Trigger, Type};
+use halcyon_view::program::{Expr, MapId, Program, Reg, Statement, Step, Trigger, Type};
 
 /// How the cost of an event grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +16,8 @@ pub enum CostClass {
     Logarithmic,
     /// Every entry of a slice: as many as rows have a partner in common.
     FanOut,
+    /// Every group of the view, each with look-ups.
+    Groups,
     /// Every entry of a map.
     Linear,
 }
@@ -26,6 +28,7 @@ impl fmt::Display for CostClass {
             CostClass::Constant => "O(1)",
             CostClass::Logarithmic => "O(log n)",
             CostClass::FanOut => "O(fan-out)",
+            CostClass::Groups => "O(groups)",
             CostClass::Linear => "O(n)",
         })
     }
@@ -132,8 +135,26 @@ fn add_trigger(
 }
 
 fn class_of(program: &Program, statement: &Statement) -> CostClass {
-    let steps = statement.steps.iter().map(|step| step_class(program, step)).max();
+    let class = |(at, step): (usize, &Step)| match step_class(program, step) {
+        CostClass::Linear if of_groups(program, statement, at) => CostClass::Groups,
+        class => class,
+    };
+    let steps = statement.steps.iter().enumerate().map(class).max();
     steps.unwrap_or(CostClass::Constant).max(map_class(program, statement.target))
+}
+
+/// Whether a step enumerates groups of the target, and every entry goes on to a sum: the map's whole
+/// key is part of the target's key, and nothing but that a sum is zero ends a binding.
+fn of_groups(program: &Program, statement: &Statement, at: usize) -> bool {
+    let Step::Each { map, key, .. } = &statement.steps[at] else { return false };
+    let whole = key.len() == program.maps[usize::from(map.0)].key.len();
+    let in_key = |reg: &Reg| statement.key.contains(&Expr::Reg(*reg));
+    let rest = &statement.steps[at + 1..];
+    let summed = rest.iter().enumerate().all(|(next, step)| match step {
+        Step::If(_) => next > 0 && !matches!(rest[next - 1], Step::If(_)),
+        _ => true,
+    });
+    whole && key.iter().all(|(_, reg)| in_key(reg)) && summed
 }
 
 fn map_class(program: &Program, map: MapId) -> CostClass {

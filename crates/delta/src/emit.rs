@@ -14,7 +14,7 @@ use crate::certificate::Certificate;
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
 use crate::expression::{binary, cast, collect_variables, substitute, variables};
-use crate::parts::{self, Parts, rename_step};
+use crate::parts::{self, Parts, Rank, rename_step};
 use crate::simplify::replace;
 use crate::{Compiled, Input, OutputColumn, viewlet};
 
@@ -111,6 +111,7 @@ fn map_of(step: &Step) -> Option<usize> {
 
 /// Materialises what the blocks need and writes the program.
 pub(crate) fn emit(mut parts: Parts, output: Output, schema: &DFSchema) -> Result<Compiled> {
+    viewlet::take_apart(&mut parts, output.relation);
     let live = Live::of(&parts, output.relation);
     for (at, map) in parts.maps.iter_mut().enumerate() {
         if !live.maps.contains(&at) {
@@ -118,9 +119,9 @@ pub(crate) fn emit(mut parts: Parts, output: Output, schema: &DFSchema) -> Resul
         }
     }
     viewlet::transform(&mut parts)?;
-    let first_helper = parts.maps.iter().position(|map| map.canonical.is_some());
-    let helpers = first_helper.unwrap_or(parts.maps.len())..parts.maps.len();
-    let maps: Vec<usize> = live.maps.iter().copied().chain(helpers).collect();
+    let is_helper = |map: &usize| parts.maps[*map].canonical.is_some();
+    let kept = |map: &usize| live.maps.contains(map) || is_helper(map);
+    let maps: Vec<usize> = (0..parts.maps.len()).filter(kept).collect();
     let (base, derived): (Vec<usize>, Vec<usize>) =
         live.relations.iter().partition(|relation| parts.relations[**relation].derived.is_none());
     let relations: Vec<usize> = base.into_iter().chain(derived).collect();
@@ -189,7 +190,10 @@ impl Writer<'_> {
         let mut all: Vec<_> = self.parts.statements.iter().filter(of_relation).collect();
         let place = |statement: &parts::Statement| {
             let map = &self.parts.maps[statement.target];
-            (usize::MAX - map.degree(), map.rank, statement.target)
+            // What only notices that something changes comes before anything does.
+            let notices = matches!(map.rank, Rank::Everything | Rank::Thresholds);
+            let first = if notices { Some(map.rank) } else { None };
+            (first.is_none(), first, usize::MAX - map.degree(), map.rank, statement.target)
         };
         all.sort_by_key(|statement| place(statement));
         all

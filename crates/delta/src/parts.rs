@@ -81,9 +81,11 @@ pub struct Map {
     pub canonical: Option<String>,
 }
 
-/// Maps of derived relations change first, what their rows look up last.
+/// Maps of derived relations change before what their rows look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
+    /// Notices that anything changes; the view's row looks all of it up.
+    Everything,
     /// Notices that a threshold may have moved; its row looks other groups up.
     Thresholds,
     /// The groups of a derived relation.

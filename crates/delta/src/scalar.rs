@@ -340,9 +340,41 @@ impl Builder<'_> {
             }
             ("date_part" | "extract" | "datepart", [part, moment]) => self.date_part(part, moment),
             ("substr" | "substring", [text, rest @ ..]) => self.substring(text, rest),
+            ("left", [text, length]) => match self.scalar(length)? {
+                Expr::Int(length) if length >= 0 => {
+                    let value = Box::new(self.scalar(text)?);
+                    Ok(fold(Expr::Substring { value, start: 1, length: Some(length) }))
+                }
+                _ => Err(Unsupported::new("LEFT with a length that is no constant from 0")),
+            },
+            ("greatest", [first, rest @ ..]) => self.extreme(CompareOp::Ge, first, rest, result),
+            ("least", [first, rest @ ..]) => self.extreme(CompareOp::Le, first, rest, result),
             (name, _) => Err(Unsupported::new(format!("the function {name}"))
                 .hint("Let a column of the table hold its result.")),
         }
+    }
+
+    /// GREATEST or LEAST of values of one type; NULLs are passed over.
+    fn extreme(
+        &mut self,
+        op: CompareOp,
+        first: &Sql,
+        rest: &[Sql],
+        result: &DataType,
+    ) -> Result<Expr> {
+        let ty = Encoding::of(result)?.ty();
+        let mut best = self.converted(first, result)?;
+        for next in rest {
+            let next = self.converted(next, result)?;
+            let wins = compared(op, best.clone(), result, next.clone(), result)?;
+            let when = vec![
+                (is_null(ty, best.clone()), next.clone()),
+                (is_null(ty, next.clone()), best.clone()),
+                (wins, best),
+            ];
+            best = fold(Expr::Case { ty, when, otherwise: Box::new(next) });
+        }
+        Ok(best)
     }
 
     fn numeric_division(&mut self, a: &Sql, b: &Sql, result: &DataType) -> Result<Expr> {

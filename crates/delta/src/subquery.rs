@@ -113,16 +113,13 @@ impl Builder<'_> {
         if has_having {
             passing.conditions.push(having);
         }
-        if group.always {
-            // There is a group for every row that asks.
-            return vec![Case { term: passing, value }];
-        }
         let minus = |term: &Term| Term { weight: -term.weight, ..term.clone() };
-        let mut cases = vec![
-            Case { term: Term::unit(), value: default.clone() },
-            Case { term: minus(&row), value: default },
-            Case { term: passing.clone(), value },
-        ];
+        let mut cases = vec![Case { term: passing.clone(), value }];
+        // Or else there is a group for every row that asks.
+        if !group.always {
+            cases.push(Case { term: Term::unit(), value: default.clone() });
+            cases.push(Case { term: minus(&row), value: default });
+        }
         if has_having {
             cases.push(Case { term: row, value: null.clone() });
             cases.push(Case { term: minus(&passing), value: null });

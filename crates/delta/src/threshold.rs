@@ -33,7 +33,7 @@ use crate::expression::{
 use crate::parts::{Column, Derived, Map, Rank};
 use crate::simplify::{isolate, replace, simplify};
 use crate::subquery::Case;
-use crate::viewlet::shape;
+use crate::viewlet::{helper, shape};
 
 /// A sum over the rows of a subquery on one side of a value of the enclosing query.
 pub(crate) struct OneSided {
@@ -229,7 +229,7 @@ impl Builder<'_> {
         let own = Term { values: vec![Expr::Int(1), value.clone()], ..pending.row.clone() };
         let mut terms = simplify(own, &mut self.parts.vars);
         let sums = Term { keys: vec![pending.key.clone()], ..pending.row.clone() };
-        let sums = Term { values: vec![Expr::Int(1), value.clone()], ..sums };
+        let sums = Term { values: vec![value.clone()], ..sums };
         let sums = simplify(sums, &mut self.parts.vars);
         for (_, group) in totals {
             let derived = self.derived(group).clone();
@@ -242,8 +242,18 @@ impl Builder<'_> {
             }
         }
         let payload = vec![Component::Int, component];
-        let map = self.add_map("t", terms, Vec::new(), payload.clone(), false, Rank::Thresholds);
-        let ordered = self.add_map("o", sums, vec![pending.ty], payload, true, Rank::LookedUp);
+        let map = self.add_map("t", terms, Vec::new(), payload, false, Rank::Thresholds);
+        // Statements may look into the same map.
+        let (ordered, summed) = match sums.as_slice() {
+            [sums] => {
+                let (ordered, _, components) = helper(&mut self.parts, sums, true);
+                (ordered, components[0])
+            }
+            _ => {
+                let key = vec![pending.ty];
+                (self.add_map("o", sums, key, vec![component], true, Rank::LookedUp), 0)
+            }
+        };
 
         // Registers: the count, the sum over everything, then what is looked up.
         let mut look_up = LookUp { next: 2, registers: Vec::new(), steps: Vec::new() };
@@ -268,7 +278,7 @@ impl Builder<'_> {
             map: MapId(ordered as u16),
             prefix: Vec::new(),
             descending: from_above != of_rest,
-            component: 1,
+            component: summed,
             limit: searched.clone(),
             key: found,
         });

@@ -11,15 +11,15 @@
 mod factors;
 mod plan;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use halcyon_view::program::{Expr, Type};
+use halcyon_view::program::{Component, Expr, Reg, Step, Type};
 
 use crate::calculus::{RelationIndex, Term, Var};
 use crate::derivative::{OCCURRENCES_MAX, delta};
 use crate::error::{Result, Unsupported};
 use crate::expression::substitute;
-use crate::parts::{Map, Parts, Rank, renamed};
+use crate::parts::{Derived, Map, Parts, Rank, rename_step, renamed};
 
 /// Maps of one view.
 pub const MAPS_MAX: usize = 400;
@@ -45,6 +45,85 @@ pub fn transform(parts: &mut Parts) -> Result<()> {
                 .hint("Split it into several views."));
         }
     }
+}
+
+/// Takes a relation of one row apart where its sums are products of sums over unrelated parts:
+/// the parts are kept, the products are made when the row is read. Events of one part then leave
+/// the others alone.
+///
+/// What the row is derived from becomes a count of all events, which notices every change.
+pub fn take_apart(parts: &mut Parts, relation: RelationIndex) {
+    let Some(derived) = parts.relations[relation].derived.clone() else { return };
+    let map = parts.maps[derived.map].clone();
+    let ([term], [], []) = (map.terms.as_slice(), map.key.as_slice(), derived.steps.as_slice())
+    else {
+        return;
+    };
+    let base = base_relations(parts, derived.map);
+    let Some((steps, values)) = plan::product_of_parts(parts, term, &map.payload) else { return };
+    let terms: Vec<Term> = base
+        .into_iter()
+        .map(|relation| {
+            let atoms = vec![parts.atom(relation)];
+            Term { atoms, values: vec![Expr::Int(1)], ..Term::unit() }
+        })
+        .collect();
+    parts.maps.push(Map {
+        name: format!("t{}", parts.maps.len()),
+        terms,
+        key: Vec::new(),
+        payload: vec![Component::Int],
+        ordered: false,
+        slices: Vec::new(),
+        rank: Rank::Everything,
+        canonical: None,
+    });
+    // Register 0 is the count of events.
+    let mut registers = Vec::new();
+    let mut by: HashMap<Var, Expr> = HashMap::new();
+    let mut written = Vec::new();
+    for step in &steps {
+        let vars = &parts.vars;
+        let step = rename_step(step, &mut |expr| expr.clone(), &mut |var| {
+            registers.push(vars.get(var).ty);
+            let reg = Reg(registers.len() as u16);
+            by.insert(var, Expr::Reg(reg));
+            reg
+        });
+        let read = &mut |expr: &Expr| substitute(expr.clone(), &by);
+        written.push(rename_step(&step, read, &mut |reg| reg));
+    }
+    let mut components: HashMap<Var, Expr> = HashMap::new();
+    for (at, (value, component)) in values.into_iter().zip(&map.payload).enumerate() {
+        registers.push(component.ty());
+        let reg = Reg(registers.len() as u16);
+        written.push(Step::Let { reg, value: substitute(value, &by) });
+        components.insert(Reg(at as u16), Expr::Reg(reg));
+    }
+    parts.relations[relation].derived = Some(Derived {
+        map: parts.maps.len() - 1,
+        step_registers: registers,
+        steps: written,
+        exists: substitute(derived.exists, &components),
+        row: derived.row.into_iter().map(|value| substitute(value, &components)).collect(),
+    });
+}
+
+/// The base relations that a map depends on.
+fn base_relations(parts: &Parts, map: usize) -> BTreeSet<RelationIndex> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![map];
+    while let Some(map) = open.pop() {
+        for atom in parts.maps[map].terms.iter().flat_map(|term| &term.atoms) {
+            match &parts.relations[atom.relation].derived {
+                None => {
+                    found.insert(atom.relation);
+                }
+                Some(derived) => open.push(derived.map),
+            }
+        }
+    }
+    found
 }
 
 fn maintain(parts: &mut Parts, map: usize) -> Result<()> {
@@ -75,7 +154,7 @@ fn maintain(parts: &mut Parts, map: usize) -> Result<()> {
 /// A map for `term`, whose values are the components wanted: an equal one if there is, with
 /// components added. Returns the map, for each key of the term its column, and for each value its
 /// component. Ordered maps keep the order of the keys.
-fn helper(parts: &mut Parts, term: &Term, ordered: bool) -> (usize, Vec<u16>, Vec<u16>) {
+pub(crate) fn helper(parts: &mut Parts, term: &Term, ordered: bool) -> (usize, Vec<u16>, Vec<u16>) {
     let form = canonical(term, ordered);
     let known = parts.maps.iter().position(|map| map.canonical.as_ref() == Some(&form.text));
     let index = known.unwrap_or_else(|| {
@@ -177,7 +256,7 @@ fn written(term: &Term, order: &[usize], ordered: bool) -> Canonical {
     let atoms: Vec<_> = order.iter().map(|at| term.atoms[*at].clone()).collect();
     for var in atoms.iter().flat_map(|atom| &atom.vars) {
         let next = numbers.len() as u16;
-        numbers.entry(*var).or_insert(Expr::Reg(halcyon_view::program::Reg(next)));
+        numbers.entry(*var).or_insert(Expr::Reg(Reg(next)));
     }
     let text_of = |expr: &Expr| format!("{:?}", substitute(expr.clone(), &numbers));
     let shape: Vec<String> = atoms

@@ -480,3 +480,30 @@ fn queries_13_to_17() {
 fn queries_18_to_22() {
     run(&["18", "19", "20", "21", "22"]);
 }
+
+/// What an event costs: the class and the look-ups of the tables that most events are of.
+#[test]
+fn certificates_of_the_streams() {
+    use halcyon_delta::certificate::CostClass::{Constant, FanOut, Linear, Logarithmic};
+    for (name, table, class, probes_max) in [
+        ("1", "lineitem", Constant, 1),
+        ("3", "lineitem", Constant, 5),
+        ("3", "orders", Constant, 9),
+        ("4", "lineitem", Constant, 7),
+        ("6", "lineitem", Constant, 1),
+        ("11", "partsupp", Linear, 22),
+        ("11a", "partsupp", Constant, 3),
+        ("11a", "supplier", FanOut, 3),
+        ("12", "lineitem", Constant, 3),
+        ("14", "lineitem", Constant, 3),
+        ("17", "lineitem", Logarithmic, 19),
+        ("18", "lineitem", Constant, 22),
+        ("19", "lineitem", Constant, 3),
+    ] {
+        let (_, sql) = QUERIES.iter().find(|(own, _)| *own == name).unwrap();
+        let certificate = View::new(&database(), sql).unwrap().compiled.certificate;
+        let cost = certificate.events.iter().find(|event| event.relation == table).unwrap();
+        assert_eq!(cost.class, class, "query {name}: {certificate}");
+        assert!(cost.probes <= probes_max, "query {name}: {certificate}");
+    }
+}

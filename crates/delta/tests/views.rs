@@ -137,6 +137,9 @@ fn aggregates_of_one_table() {
         "SELECT c, SUM(f), AVG(f) FROM s GROUP BY c",
         "SELECT name, COUNT(*) FROM p WHERE name LIKE '%b%' GROUP BY name",
         "SELECT EXTRACT(YEAR FROM day), COUNT(*) FROM p WHERE day < DATE '1996-01-01' GROUP BY 1",
+        "SELECT a, BOOL_AND(x > 2), BOOL_OR(x > 7) FROM r GROUP BY a",
+        "SELECT SUM(GREATEST(x, a, 3)), SUM(LEAST(x, b)), COUNT(DISTINCT NULLIF(a, b)) FROM r",
+        "SELECT LEFT(name, 2), SUM(ABS(c - 3)) FROM p GROUP BY 1",
         "SELECT SUM(x) / COUNT(*), SUM(d) / 3 FROM r HAVING COUNT(*) > 0",
     ]);
 }
@@ -293,4 +296,38 @@ fn derived_tables_and_unions() {
         "SELECT r.a, k.t FROM r, (SELECT SUM(y) AS t FROM s) k",
         "SELECT r.a, k.n FROM r, (SELECT COUNT(*) AS n FROM s) k",
     ]);
+}
+
+#[test]
+fn what_is_outside_is_refused_by_name() {
+    let db = database();
+    for (sql, construct) in [
+        ("SELECT a FROM r ORDER BY a LIMIT 3", "LIMIT"),
+        ("SELECT a, ROW_NUMBER() OVER (ORDER BY x) FROM r", "a window function"),
+        ("SELECT name FROM p WHERE name LIKE name", "LIKE with a pattern"),
+        ("SELECT MIN(name) FROM p", "MIN or MAX of text"),
+        ("SELECT STDDEV(x) FROM r", "the aggregate stddev"),
+        ("SELECT a FROM r WHERE x > EXTRACT(DAY FROM now())", "now()"),
+        (
+            "SELECT a FROM r WHERE x > (SELECT y FROM s)",
+            "a scalar subquery that may return several rows",
+        ),
+        ("SELECT a, b, COUNT(*) FROM r GROUP BY ROLLUP (a, b)", "ROLLUP"),
+        ("SELECT DISTINCT ON (a) a, b FROM r", "DISTINCT ON"),
+        ("SELECT upper(name) FROM p", "the function upper"),
+        ("SELECT day + INTERVAL '1' MONTH FROM p", "a column plus or minus an interval of months"),
+        ("SELECT 1", "a row without a table"),
+        ("SELECT v.x FROM (VALUES (1), (2)) AS v(x)", "VALUES"),
+        ("SELECT EXTRACT(WEEK FROM day) FROM p", "EXTRACT of \"week\""),
+        ("SELECT name FROM p WHERE substring(name FROM c FOR 1) = 'a'", "SUBSTRING"),
+    ] {
+        match View::new(&db, sql) {
+            Ok(view) => panic!("{sql}\n{}", view.compiled.program),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains(construct), "{sql}: {text}");
+                assert!(text.ends_with("is not supported in a materialized view"), "{text}");
+            }
+        }
+    }
 }

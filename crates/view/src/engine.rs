@@ -70,6 +70,8 @@ pub struct Engine {
     state: State,
     events: u64,
     memory_bytes_max: u64,
+    /// By base relation.
+    row_words: Vec<usize>,
 }
 
 enum State {
@@ -105,7 +107,10 @@ impl Engine {
             Executor::Interpreted => State::Interpreted(Interpreter::new(&program)),
         };
         let memory_bytes_max = options.memory_bytes_max.unwrap_or(u64::MAX);
-        Ok(Engine { program, env, state, events: 0, memory_bytes_max })
+        let base = program.relations.iter().take_while(|relation| relation.derived.is_none());
+        let words = base.map(|relation| relation.columns.iter().map(|ty| ty.words()).sum());
+        let row_words = words.collect();
+        Ok(Engine { program, env, state, events: 0, memory_bytes_max, row_words })
     }
 
     /// The program.
@@ -134,10 +139,8 @@ impl Engine {
         row: &[u64],
         weight: i64,
     ) -> Result<(), ApplyError> {
-        let declared = &self.program.relations[usize::from(relation.0)];
-        assert!(declared.derived.is_none(), "events are of base relations");
-        let words: usize = declared.columns.iter().map(|ty| ty.words()).sum();
-        assert_eq!(row.len(), words, "a row has the words of its columns");
+        let words = self.row_words.get(usize::from(relation.0)).expect("a base relation's event");
+        assert_eq!(row.len(), *words, "a row has the words of its columns");
         if self.memory_bytes_max != u64::MAX && self.memory_bytes() > self.memory_bytes_max {
             return Err(ApplyError::MemoryBudget { bytes_max: self.memory_bytes_max });
         }

@@ -12,9 +12,11 @@
 //! rest is looked at again. The same is done with a total that every event changes, where a map of it
 //! and others would change as a whole.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
-use halcyon_view::program::{BinaryOp, Bound, CompareOp, Expr, SliceId, Step, Type};
+use halcyon_view::program::{
+    BinaryOp, Bound, CompareOp, Component, Expr, MapId, Reg, SliceId, Step, Type,
+};
 
 use super::factors::{Product, Region, is_zero, product, refine};
 use super::{helper, unit};
@@ -22,9 +24,9 @@ use crate::calculus::{Atom, RelationIndex, Term, Var};
 use crate::derivative::Delta;
 use crate::expression::{
     collect_variables, compare, conjuncts, is_null, map_operands, mentions, never_true, not,
-    variables, within,
+    nullable, substitute, variables, within,
 };
-use crate::parts::{Parts, Statement};
+use crate::parts::{Parts, Statement, rename_step};
 use crate::simplify::isolate;
 
 /// The statement that adds a delta to a map; `None` if the delta is zero.
@@ -69,6 +71,47 @@ pub fn statement(
     let times = vec![Expr::Reg(weight); power as usize];
     let add = sums.iter().zip(payload).map(|(sum, c)| total(parts, sum, &times, c.ty())).collect();
     Some(Statement { relation, target, steps, key: keys, add, comment })
+}
+
+/// The values of a term without keys as products of sums over parts of it that nothing relates; none
+/// if all of it hangs together. Look-ups, and a value per component of `payload`.
+pub fn product_of_parts(
+    parts: &mut Parts,
+    term: &Term,
+    payload: &[Component],
+) -> Option<(Vec<Step>, Vec<Expr>)> {
+    let whole = |value: &Expr| match is_zero(value) {
+        true => Vec::new(),
+        false => vec![Product { sign: term.weight, factors: vec![value.clone()] }],
+    };
+    let mut plan = Plan {
+        sums: term.values.iter().map(whole).collect(),
+        known: BTreeSet::new(),
+        atoms: term.atoms.clone(),
+        conditions: term.conditions.clone(),
+        keys: Vec::new(),
+        steps: Vec::new(),
+        parts,
+    };
+    let totals = plan.look_up_totals();
+    let components = plan.components();
+    let apart = (totals > 0 || components.len() > 1)
+        && components.into_iter().all(|members| {
+            let access = plan.prepare(members);
+            access.outs.is_empty() && access.not_null.is_empty()
+        });
+    if !apart {
+        return None;
+    }
+    while let Some(members) = plan.components().into_iter().next() {
+        let access = plan.prepare(members);
+        plan.commit(access);
+    }
+    let Plan { steps, sums, parts, .. } = plan;
+    // That a part is zero saves nothing here.
+    let steps = steps.into_iter().filter(|step| !matches!(step, Step::If(_))).collect();
+    let values = sums.iter().zip(payload).map(|(sum, c)| total(parts, sum, &[], c.ty()));
+    Some((steps, values.collect()))
 }
 
 /// Σ sign · weights · ∏ factors. A NULL product adds nothing, and must not take the others with it.
@@ -241,6 +284,66 @@ impl Plan<'_> {
         many.then_some(total)
     }
 
+    /// Puts totals in place of their atoms, as they are when the steps run: for the row of a view
+    /// that is made when it is read. How many there were.
+    fn look_up_totals(&mut self) -> usize {
+        let mut count = 0;
+        let mut at = 0;
+        while at < self.atoms.len() {
+            let relation = &self.parts.relations[self.atoms[at].relation];
+            let one_row = relation.unique.iter().any(Vec::is_empty);
+            let derived = match &relation.derived {
+                Some(derived) if one_row => derived.clone(),
+                _ => {
+                    at += 1;
+                    continue;
+                }
+            };
+            let atom = self.atoms.remove(at);
+            count += 1;
+            let mut payload = Vec::new();
+            let components = self.parts.maps[derived.map].payload.clone();
+            let types = components.iter().map(|component| component.ty());
+            let by: Vec<Var> = types
+                .chain(derived.step_registers.iter().copied())
+                .map(|ty| self.parts.vars.fresh("total", ty, true))
+                .collect();
+            payload.extend((0..components.len() as u16).zip(by.iter().copied()));
+            let map = MapId(derived.map as u16);
+            self.steps.push(Step::Get { map, key: Vec::new(), payload });
+            let named: HashMap<Var, Expr> =
+                (0..).map(Reg).zip(by.iter().map(|var| Expr::Reg(*var))).collect();
+            let read = |expr: &Expr| substitute(expr.clone(), &named);
+            for step in &derived.steps {
+                let set = &mut |reg: Reg| by[usize::from(reg.0)];
+                self.steps.push(rename_step(step, &mut |expr| read(expr), set));
+            }
+            for (var, value) in atom.vars.iter().zip(&derived.row) {
+                self.steps.push(Step::Let { reg: *var, value: read(value) });
+            }
+            let by = named;
+            self.known.extend(atom.vars);
+            self.multiply(&substitute(derived.exists, &by));
+        }
+        let (ready, rest): (Vec<Expr>, Vec<Expr>) =
+            self.conditions.drain(..).partition(|c| within(c, &self.known));
+        self.conditions = rest;
+        ready.iter().for_each(|condition| self.multiply(condition));
+        count
+    }
+
+    /// All sums, times whether a condition holds.
+    fn multiply(&mut self, condition: &Expr) {
+        let holds = Expr::Case {
+            ty: Type::Int,
+            when: vec![(condition.clone(), Expr::Int(1))],
+            otherwise: Box::new(Expr::Int(0)),
+        };
+        for product in self.sums.iter_mut().flatten() {
+            product.factors.push(holds.clone());
+        }
+    }
+
     /// Whether a unique key of the atom's relation is among the variables.
     fn has_key(&self, atom: &Atom, vars: &BTreeSet<Var>) -> bool {
         let unique = &self.parts.relations[atom.relation].unique;
@@ -361,6 +464,12 @@ impl Plan<'_> {
         let mut term = term;
         let mut set = sums.to_vec();
         let mut later = Vec::new();
+        // A variable that a join keeps from being NULL is not kept by this part of the join alone.
+        let mut columns = BTreeSet::new();
+        for atom in &term.atoms {
+            let own = &self.parts.relations[atom.relation].columns;
+            columns.extend(atom.vars.iter().zip(own).filter(|(_, c)| c.nullable).map(|(v, _)| *v));
+        }
         let vars = &mut self.parts.vars;
         let count = match term.values.iter().position(|value| *value == Expr::Int(1)) {
             Some(at) => sums[at],
@@ -373,7 +482,7 @@ impl Plan<'_> {
         for (expr, out) in outs {
             let ty = vars.get(*out).ty;
             term.values.push(expr.clone());
-            if !vars.nullable(expr) {
+            if !nullable(expr, &|var| columns.contains(&var)) {
                 set.push(*out);
                 continue;
             }
@@ -431,7 +540,7 @@ impl Plan<'_> {
                 term.keys.push(range.key);
                 let (map, _, components) = helper(self.parts, &term, true);
                 let payload = components.into_iter().zip(sums.iter().copied()).collect();
-                let map = halcyon_view::program::MapId(map as u16);
+                let map = MapId(map as u16);
                 let (low, high) = (range.low, range.high);
                 self.steps.push(Step::RangeSum { map, prefix, low, high, payload });
             }
@@ -460,7 +569,7 @@ impl Plan<'_> {
     /// A look-up by a whole key, or an enumeration by part of it.
     fn look_up(&mut self, term: &Term, given: Vec<Expr>, outs: &[Var], sums: &[Var]) {
         let (index, columns, components) = helper(self.parts, term, false);
-        let map = halcyon_view::program::MapId(index as u16);
+        let map = MapId(index as u16);
         let payload = components.into_iter().zip(sums.iter().copied()).collect();
         let (given_columns, out_columns) = columns.split_at(given.len());
         let mut by_column: Vec<(u16, Expr)> = given_columns.iter().copied().zip(given).collect();

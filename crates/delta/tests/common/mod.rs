@@ -3,6 +3,7 @@
 
 #![allow(dead_code)]
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -154,6 +155,8 @@ pub struct View {
     pub sql: String,
     pub compiled: Compiled,
     pub engine: Engine,
+    /// The view as its changes tell it, by group.
+    mirror: HashMap<Vec<u64>, Vec<u64>>,
 }
 
 impl View {
@@ -161,9 +164,12 @@ impl View {
         let plan = db.plan(sql);
         let compiled = compile(&plan, db)?;
         let program = compiled.program.clone();
-        let engine = Engine::new(program, Options::default())
+        let mut engine = Engine::new(program, Options::default())
             .unwrap_or_else(|e| panic!("{sql}\n{e}\n{}", compiled.program));
-        Ok(View { sql: sql.to_owned(), compiled, engine })
+        // Over nothing, only a view without groups has a row.
+        let mut mirror = HashMap::new();
+        engine.for_each_row(|row| drop(mirror.insert(Vec::new(), row.to_vec()))).unwrap();
+        Ok(View { sql: sql.to_owned(), compiled, engine, mirror })
     }
 
     /// An event of a table, if the view is fed by it.
@@ -179,7 +185,18 @@ impl View {
             let applied = self.engine.apply(input.relation, &words, weight);
             applied.map_err(|e| format!("{e:?}"))?;
         }
-        Ok(())
+        let (mirror, mut wrong) = (&mut self.mirror, None);
+        let drained = self.engine.drain_changes(|change| {
+            let old = match change.new {
+                Some(new) => mirror.insert(change.key.to_vec(), new.to_vec()),
+                None => mirror.remove(change.key),
+            };
+            if old.as_deref() != change.old {
+                wrong = Some(format!("{:?}: {old:?} was, not {:?}", change.key, change.old));
+            }
+        });
+        drained.map_err(|e| format!("{e:?}"))?;
+        wrong.map_or(Ok(()), |wrong| Err(format!("{wrong}\n{}", self.engine.program())))
     }
 
     /// The view's rows, as text, sorted.
@@ -191,6 +208,11 @@ impl View {
         let repeats = self.engine.program().output_repeats;
         let mut raw: Vec<Vec<u64>> = Vec::new();
         self.engine.for_each_row(|row| raw.push(row.to_vec())).unwrap();
+        let mut told: Vec<Vec<u64>> = self.mirror.values().cloned().collect();
+        let mut seen = raw.clone();
+        told.sort();
+        seen.sort();
+        assert_eq!(told, seen, "{}: changes tell another view", self.sql);
         let mut rows = Vec::new();
         for words in raw {
             let mut at = 0;

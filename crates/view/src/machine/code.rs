@@ -217,6 +217,37 @@ pub enum Op {
     OrZeroWide {
         d: R,
     },
+    WidenInt {
+        d: R,
+        a: R,
+    },
+    AddWide {
+        d: R,
+        a: R,
+        b: R,
+    },
+    SubWide {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MulWide {
+        d: R,
+        a: R,
+        b: R,
+    },
+    /// Product of an integer of 128 bits and one of 64.
+    MulWideInt {
+        d: R,
+        a: R,
+        b: R,
+    },
+    /// Product in 128 bits of two integers of 64.
+    MulIntInt {
+        d: R,
+        a: R,
+        b: R,
+    },
     /// A floating-point addend as a sum of two words.
     ToSum {
         d: R,

@@ -94,6 +94,8 @@ struct Compiler<'a> {
     /// First free word, and the highest there ever was.
     top: usize,
     top_max: usize,
+    /// Expressions that have been computed on every way to here, and where they are.
+    known: Vec<(Expr, R)>,
 }
 
 impl<'a> Compiler<'a> {
@@ -106,7 +108,8 @@ impl<'a> Compiler<'a> {
         }
         let never_null = vec![false; types.len()];
         let (code, labels) = (Code::default(), Vec::new());
-        Compiler { program, env, types, places, never_null, code, labels, top, top_max: top }
+        let (top_max, known) = (top, Vec::new());
+        Compiler { program, env, types, places, never_null, code, labels, top, top_max, known }
     }
 
     fn finish(mut self, name: &str) -> Result<Code, ProgramError> {
@@ -180,6 +183,7 @@ impl<'a> Compiler<'a> {
         if statement.replace {
             self.emit(Op::Clear { map: statement.target.0 });
         }
+        self.known.clear();
         let exit = self.label();
         let next = self.steps(&statement.steps, exit);
         let map = self.map(statement.target);
@@ -262,6 +266,10 @@ impl<'a> Compiler<'a> {
                 }
                 Step::Sum { steps, terms } => self.sum(steps, terms),
             }
+            // Registers may have another value from here on.
+            if !matches!(step, Step::If(_)) {
+                self.known.clear();
+            }
         }
         next
     }
@@ -308,6 +316,7 @@ impl<'a> Compiler<'a> {
         for (ty, sum) in types.iter().zip(&sums) {
             self.copy(sum_type(*ty), *sum, zero);
         }
+        self.known.clear();
         let exit = self.label();
         let next = self.steps(steps, exit);
         for (((term, _), ty), sum) in terms.iter().zip(&types).zip(&sums) {
@@ -515,8 +524,12 @@ impl<'a> Compiler<'a> {
                 self.constant(number as u64)
             }
             expr => {
+                if let Some((_, place)) = self.known.iter().find(|(known, _)| known == expr) {
+                    return *place;
+                }
                 let d = self.block(self.ty(expr).words());
                 self.into(expr, d);
+                self.known.push((expr.clone(), d));
                 d
             }
         }
@@ -534,9 +547,31 @@ impl<'a> Compiler<'a> {
                 let a = self.expr(expr);
                 self.copy(self.ty(expr), d, a);
             }
+            Expr::Binary(BinaryOp::Mul, Type::Wide, a, b)
+                if widened(a).is_some() || widened(b).is_some() =>
+            {
+                let op = match (widened(a), widened(b)) {
+                    (Some(a), Some(b)) => {
+                        let (a, b) = (self.expr(a), self.expr(b));
+                        Op::MulIntInt { d, a, b }
+                    }
+                    (Some(int), None) => {
+                        let (b, a) = (self.expr(int), self.expr(b));
+                        Op::MulWideInt { d, a, b }
+                    }
+                    (None, int) => {
+                        let (a, b) = (self.expr(a), self.expr(int.unwrap_or(b)));
+                        Op::MulWideInt { d, a, b }
+                    }
+                };
+                self.emit(op);
+            }
             Expr::Binary(op, ty, a, b) => {
                 let (a, b) = (self.expr(a), self.expr(b));
                 self.emit(match (op, ty) {
+                    (BinaryOp::Add, Type::Wide) => Op::AddWide { d, a, b },
+                    (BinaryOp::Sub, Type::Wide) => Op::SubWide { d, a, b },
+                    (BinaryOp::Mul, Type::Wide) => Op::MulWide { d, a, b },
                     (BinaryOp::Add, Type::Int) => Op::AddInt { d, a, b },
                     (BinaryOp::Sub, Type::Int) => Op::SubInt { d, a, b },
                     (BinaryOp::Mul, Type::Int) => Op::MulInt { d, a, b },
@@ -563,6 +598,7 @@ impl<'a> Compiler<'a> {
                 let is_and = matches!(expr, Expr::And(_));
                 let start = self.constant(u64::from(is_and));
                 let end = self.label();
+                let known = self.known.len();
                 self.copy(Type::Int, d, start);
                 for each in list {
                     let a = self.expr(each);
@@ -572,6 +608,7 @@ impl<'a> Compiler<'a> {
                     });
                 }
                 self.place(end);
+                self.known.truncate(known);
             }
             Expr::Not(a) => {
                 let a = self.expr(a);
@@ -579,24 +616,33 @@ impl<'a> Compiler<'a> {
             }
             Expr::Case { when, otherwise, .. } => {
                 let end = self.label();
+                let known = self.known.len();
                 for (condition, value) in when {
                     let next = self.label();
                     self.unless(condition, next);
                     self.into(value, d);
                     self.emit(Op::Jump { to: end });
                     self.place(next);
+                    self.known.truncate(known);
                 }
                 self.into(otherwise, d);
                 self.place(end);
+                self.known.truncate(known);
             }
             Expr::Coalesce(ty, list) => {
                 let end = self.label();
+                let known = self.known.len();
                 for each in list {
                     self.into(each, d);
                     self.emit(Op::UnlessNull { ty: *ty, a: d, to: end });
                 }
                 self.into(&Expr::Null(*ty), d);
                 self.place(end);
+                self.known.truncate(known);
+            }
+            Expr::Cast { from: Type::Int, to: Type::Wide, value } => {
+                let a = self.expr(value);
+                self.emit(Op::WidenInt { d, a });
             }
             Expr::Cast { from, to, value } => {
                 let a = self.expr(value);
@@ -648,11 +694,13 @@ impl<'a> Compiler<'a> {
             Expr::And(list) => list.iter().for_each(|each| self.unless(each, to)),
             Expr::Or(list) => {
                 let yes = self.label();
+                let known = self.known.len();
                 for each in list {
                     let no = self.label();
                     self.unless(each, no);
                     self.emit(Op::Jump { to: yes });
                     self.place(no);
+                    self.known.truncate(known);
                 }
                 self.emit(Op::Jump { to });
                 self.place(yes);
@@ -709,6 +757,14 @@ impl<'a> Compiler<'a> {
         }
         let span = high.wrapping_sub(low) as u64;
         Some(Range { a: self.places[usize::from(reg.0)], low, span })
+    }
+}
+
+/// The 64-bit integer that an expression only makes wider.
+fn widened(value: &Expr) -> Option<&Expr> {
+    match value {
+        Expr::Cast { from: Type::Int, to: Type::Wide, value } => Some(value),
+        _ => None,
     }
 }
 

@@ -277,7 +277,9 @@ impl Trigger {
         env: &mut Environment,
     ) -> Result<(), ApplyError> {
         let row = &row[..self.row_words];
-        self.registers.words_mut(0, self.row_words).copy_from_slice(row);
+        for (register, word) in self.registers.words_mut(0, self.row_words).iter_mut().zip(row) {
+            *register = *word;
+        }
         self.registers.set(self.row_words as u16, weight as u64);
         run::run(&self.code, &mut self.registers, world, env)
     }

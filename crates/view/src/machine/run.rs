@@ -132,7 +132,44 @@ pub fn run(
                 let key = registers.words(site.key, site.key_words);
                 world.add(map, key, registers.words(site.value, words), site.journal)?;
             }
-            Op::Clear { map } => clear(usize::from(map), world, env)?,
+            Op::Clear { map } => {
+                let map = usize::from(map);
+                if world.is_eager(map) || !world.clear_single(map) {
+                    clear(map, world, env)?;
+                }
+            }
+            Op::WidenInt { d, a } => set_wide(registers, d, int_to_wide(registers.int(a))),
+            Op::MulIntInt { d, a, b } => {
+                // A product of 64-bit integers fits, and none is NULL.
+                let (a, b) = (registers.int(a), registers.int(b));
+                let product = i128::from(a) * i128::from(b);
+                set_wide(
+                    registers,
+                    d,
+                    if a == NULL_INT || b == NULL_INT { NULL_WIDE } else { product },
+                );
+            }
+            Op::MulWideInt { d, a, b } => {
+                let value = mul_wide(wide_at(registers, a), int_to_wide(registers.int(b)))?;
+                set_wide(registers, d, value);
+            }
+            Op::MulWide { d, a, b } => {
+                let value = mul_wide(wide_at(registers, a), wide_at(registers, b))?;
+                set_wide(registers, d, value);
+            }
+            Op::AddWide { d, a, b } => {
+                let value = binary(BinaryOp::Add, wide_at(registers, a), wide_at(registers, b))?;
+                set_wide(registers, d, value);
+            }
+            Op::SubWide { d, a, b } => {
+                let value = binary(BinaryOp::Sub, wide_at(registers, a), wide_at(registers, b))?;
+                set_wide(registers, d, value);
+            }
+            Op::OrZeroWide { d } => {
+                if wide_at(registers, d) == NULL_WIDE {
+                    set_wide(registers, d, 0);
+                }
+            }
             Op::Halt => return Ok(()),
             other => scalar(other, code, registers, env)?,
         }
@@ -205,11 +242,6 @@ fn scalar(
                 .words_mut(d, called.result_words)
                 .copy_from_slice(&result[..called.result_words]);
         }
-        Op::OrZeroWide { d } => {
-            if wide_at(registers, d) == NULL_WIDE {
-                set_wide(registers, d, 0);
-            }
-        }
         Op::ToSum { d, a } => set_wide(registers, d, float_to_sum(float(registers, a))?),
         Op::FromSum { d, a } => set_float(registers, d, sum_to_float(wide_at(registers, a))),
         Op::Accumulate { ty: Type::Wide, d, a } => {
@@ -235,26 +267,40 @@ fn scalar(
     Ok(())
 }
 
+#[inline(always)]
 fn float(registers: &Registers, a: u16) -> f64 {
     f64::from_bits(registers.get(a))
 }
 
+#[inline(always)]
 fn wide_at(registers: &Registers, a: u16) -> i128 {
     wide(registers.get(a), registers.get(a + 1))
 }
 
+#[inline(always)]
 fn set_int(registers: &mut Registers, d: u16, value: i64) {
     registers.set(d, value as u64);
 }
 
+#[inline(always)]
 fn set_float(registers: &mut Registers, d: u16, value: f64) {
     registers.set(d, value.to_bits());
 }
 
+#[inline(always)]
 fn set_wide(registers: &mut Registers, d: u16, value: i128) {
     let [low, high] = halves(value);
     registers.set(d, low);
     registers.set(d + 1, high);
+}
+
+/// Small factors first: a full multiplication of 128 bits is a call, and takes several times as long.
+#[inline(always)]
+fn mul_wide(a: i128, b: i128) -> Result<i128, EvalError> {
+    match (i64::try_from(a), i64::try_from(b)) {
+        (Ok(a), Ok(b)) => Ok(i128::from(a) * i128::from(b)),
+        _ => binary(BinaryOp::Mul, a, b),
+    }
 }
 
 fn compare_values(op: CompareOp, ty: Type, registers: &Registers, a: u16, b: u16) -> i64 {
@@ -290,63 +336,113 @@ fn cast(from: Type, to: Type, registers: &mut Registers, d: u16, a: u16) -> Resu
 /// A range of a sorted map's keys.
 struct Bounds {
     low: [u64; ORDERED_KEY_WORDS_MAX],
-    high: Option<[u64; ORDERED_KEY_WORDS_MAX]>,
+    high: [u64; ORDERED_KEY_WORDS_MAX],
+    /// Whether `high` bounds the range.
+    is_bounded: bool,
 }
 
-/// Keys that begin with a prefix.
-#[inline(always)]
-fn within_prefix(prefix: &[u64]) -> Bounds {
-    let mut low = [0; ORDERED_KEY_WORDS_MAX];
-    low[..prefix.len()].copy_from_slice(prefix);
-    Bounds { low, high: after(low, prefix.len()) }
+impl Bounds {
+    /// Keys that begin with a prefix. Word by word: what is copied at once and then read by words,
+    /// or the other way round, has to wait for the memory.
+    #[inline(always)]
+    fn within(prefix: &[u64]) -> Self {
+        let (low, high) = ([0; ORDERED_KEY_WORDS_MAX], [0; ORDERED_KEY_WORDS_MAX]);
+        let mut bounds = Bounds { low, high, is_bounded: false };
+        for (word, value) in prefix.iter().enumerate() {
+            bounds.low[word] = *value;
+            bounds.high[word] = *value;
+        }
+        bounds.is_bounded = step_behind(&mut bounds.high, prefix.len());
+        bounds
+    }
+
+    #[inline(always)]
+    fn high(&self) -> Option<&[u64]> {
+        if self.is_bounded { Some(&self.high) } else { None }
+    }
 }
 
-/// The first key behind all that begin with the first `words` words; `None` if there is none.
+/// Makes a key the first behind all that begin with its first `words` words; false if there is none.
 #[inline(always)]
-fn after(
-    mut key: [u64; ORDERED_KEY_WORDS_MAX],
-    words: usize,
-) -> Option<[u64; ORDERED_KEY_WORDS_MAX]> {
+fn step_behind(key: &mut [u64; ORDERED_KEY_WORDS_MAX], words: usize) -> bool {
     for word in (0..words).rev() {
         let (sum, carries) = key[word].overflowing_add(1);
         key[word] = sum;
         if !carries {
-            return Some(key);
+            return true;
         }
     }
-    None
+    false
 }
 
-/// The bounds of a range sum; `None` if nothing can lie between them.
+/// Narrows a prefix to the bounds of a range sum; false if nothing can lie between them.
 #[inline(always)]
-fn bounds(site: &Site, registers: &Registers) -> Option<Bounds> {
-    let mut bounds = within_prefix(registers.words(site.key, site.key_words));
+fn narrow(bounds: &mut Bounds, site: &Site, registers: &Registers) -> bool {
     let end = site.key_words + site.column_words;
-    let column = site.key_words..end;
     match site.low {
         // NULL is zero in all words: it is left out.
         Limit::Open => bounds.low[end - 1] = 1,
         Limit::Included(value) | Limit::Excluded(value) => {
             let value = registers.words(value, site.column_words);
             if is_zero(value) {
-                return None;
+                return false;
             }
-            bounds.low[column.clone()].copy_from_slice(value);
-            if matches!(site.low, Limit::Excluded(_)) {
-                bounds.low = after(bounds.low, end)?;
+            for (word, value) in value.iter().enumerate() {
+                bounds.low[site.key_words + word] = *value;
+            }
+            if matches!(site.low, Limit::Excluded(_)) && !step_behind(&mut bounds.low, end) {
+                return false;
             }
         }
     }
     if let Limit::Included(value) | Limit::Excluded(value) = site.high {
         let value = registers.words(value, site.column_words);
         if is_zero(value) {
-            return None;
+            return false;
         }
-        let mut high = [0; ORDERED_KEY_WORDS_MAX];
-        high[..site.key_words].copy_from_slice(registers.words(site.key, site.key_words));
-        high[column].copy_from_slice(value);
-        bounds.high =
-            if matches!(site.high, Limit::Included(_)) { after(high, end) } else { Some(high) };
+        for (word, value) in registers.words(site.key, site.key_words).iter().enumerate() {
+            bounds.high[word] = *value;
+        }
+        for (word, value) in value.iter().enumerate() {
+            bounds.high[site.key_words + word] = *value;
+        }
+        bounds.is_bounded =
+            matches!(site.high, Limit::Excluded(_)) || step_behind(&mut bounds.high, end);
+    }
+    true
+}
+
+/// The same as [`narrow`] for a column of one word behind a prefix of at most one.
+#[inline(always)]
+fn few_words(site: &Site, registers: &Registers) -> Option<Bounds> {
+    // NULL is zero: bounds of NULL hold nothing, and without a bound NULL is left out.
+    let value = |register: u16| Some(registers.get(register)).filter(|word| *word != 0);
+    let low = match site.low {
+        Limit::Open => 1,
+        Limit::Included(register) => value(register)?,
+        Limit::Excluded(register) => value(register)?.checked_add(1)?,
+    };
+    let high = match site.high {
+        Limit::Open => None,
+        Limit::Included(register) => value(register)?.checked_add(1),
+        Limit::Excluded(register) => Some(value(register)?),
+    };
+    let zero = [0; ORDERED_KEY_WORDS_MAX];
+    let mut bounds = Bounds { low: zero, high: zero, is_bounded: true };
+    if site.key_words == 0 {
+        bounds.low[0] = low;
+        bounds.high[0] = high.unwrap_or(0);
+        bounds.is_bounded = high.is_some();
+        return Some(bounds);
+    }
+    let prefix = registers.get(site.key);
+    (bounds.low[0], bounds.low[1]) = (prefix, low);
+    match high {
+        Some(high) => (bounds.high[0], bounds.high[1]) = (prefix, high),
+        None => {
+            bounds.high[0] = prefix.wrapping_add(1);
+            bounds.is_bounded = prefix != u64::MAX;
+        }
     }
     Some(bounds)
 }
@@ -357,8 +453,15 @@ fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
     let sum = &mut world.scratch.sum;
     sum.clear();
     sum.resize(cell.sums.words(), 0);
-    if let Some(bounds) = bounds(site, registers) {
-        tree.range_sum(&bounds.low, bounds.high.as_ref().map(|high| &high[..]), sum);
+    if site.column_words == 1 && site.key_words <= 1 {
+        if let Some(bounds) = few_words(site, registers) {
+            tree.range_sum(&bounds.low, bounds.high(), sum);
+        }
+    } else {
+        let mut bounds = Bounds::within(registers.words(site.key, site.key_words));
+        if narrow(&mut bounds, site, registers) {
+            tree.range_sum(&bounds.low, bounds.high(), sum);
+        }
     }
     load(&site.outs, sum, registers);
 }
@@ -366,12 +469,12 @@ fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
 fn edge(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
-    let mut bounds = within_prefix(registers.words(site.key, site.key_words));
+    let mut bounds = Bounds::within(registers.words(site.key, site.key_words));
     let end = site.key_words + site.column_words;
     if site.skip_null {
         bounds.low[end - 1] = 1;
     }
-    let high = bounds.high.as_ref().map(|high| &high[..]);
+    let high = bounds.high();
     let low = &bounds.low[..cell.key_words];
     let found = if site.backwards {
         tree.last_below(high).filter(|key| *key >= low)
@@ -388,8 +491,8 @@ fn edge(site: &Site, registers: &mut Registers, world: &World) {
 fn search(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
-    let bounds = within_prefix(registers.words(site.key, site.key_words));
-    let high = bounds.high.as_ref().map(|high| &high[..]);
+    let bounds = Bounds::within(registers.words(site.key, site.key_words));
+    let high = bounds.high();
     let limit = match site.limit_type {
         _ if is_null(site.limit_type, registers, site.value) => None,
         Type::Int => Some(i128::from(registers.int(site.value))),
@@ -412,7 +515,7 @@ fn start(site: &Site, registers: &mut Registers, world: &World) {
     let position = match (&cell.map, site.slice) {
         (Map::Hash(map), Some(slice)) => map.start(usize::from(slice), given).words(),
         (Map::Hash(_), None) => [0, 0],
-        (Map::Ordered(tree, _), _) => tree.start(&within_prefix(given).low).words(),
+        (Map::Ordered(tree, _), _) => tree.start(&Bounds::within(given).low).words(),
     };
     registers.words_mut(site.position, 2).copy_from_slice(&position);
 }

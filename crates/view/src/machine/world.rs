@@ -23,6 +23,9 @@ use crate::program::MapDecl;
 use crate::scalar::sum_to_float;
 use crate::value::{halves, order_int, unorder_float, wide};
 
+/// Marks in the journal that what follows the key was added, instead of there before.
+const DELTA: u64 = 1 << 63;
+
 /// State of all maps.
 pub struct World {
     pub cells: Vec<Cell>,
@@ -201,39 +204,66 @@ impl World {
                 if is_zero(delta) {
                     return Ok(());
                 }
-                if journal || touched.is_some() {
+                if let Some(touched) = touched {
                     let old = &mut self.scratch.sum;
                     old.clear();
                     match tree.get(key) {
                         Some(payload) => old.extend_from_slice(payload),
                         None => old.resize(payload_words, 0),
                     }
-                    if let Some(touched) = touched {
-                        // Stamps alone: the payload's place is taken by none.
-                        let Ok(()) = touched.change(key, |stamps| {
-                            for watch in &cell.watches {
-                                let watch = &mut watches[*watch];
-                                if stamps[watch.stamp] != watch.epoch {
-                                    stamps[watch.stamp] = watch.epoch;
-                                    if !watch.eager {
-                                        watch.log_payload(key, old);
-                                    }
+                    let Ok(()) = touched.change(key, |stamps| {
+                        for watch in &cell.watches {
+                            let watch = &mut watches[*watch];
+                            if stamps[watch.stamp] != watch.epoch {
+                                stamps[watch.stamp] = watch.epoch;
+                                if !watch.eager {
+                                    watch.log_payload(key, old);
                                 }
                             }
-                            Ok::<(), core::convert::Infallible>(())
-                        });
-                    }
-                    tree.add(key, delta)?;
-                    if journal {
-                        self.journal.extend_from_slice(key);
-                        self.journal.extend_from_slice(old);
-                        self.journal.push(map as u64);
-                    }
-                    return Ok(());
+                        }
+                        Ok::<(), core::convert::Infallible>(())
+                    });
                 }
-                tree.add(key, delta)
+                if journal && sums.rounds() {
+                    let at = self.journal.len();
+                    self.journal.extend_from_slice(key);
+                    match tree.get(key) {
+                        Some(payload) => self.journal.extend_from_slice(payload),
+                        None => self.journal.resize(at + key.len() + payload_words, 0),
+                    }
+                    self.journal.push(map as u64);
+                    let added = tree.add(key, delta);
+                    if added.is_err() {
+                        self.journal.truncate(at);
+                    }
+                    return added;
+                }
+                tree.add(key, delta)?;
+                if journal {
+                    self.journal.extend_from_slice(key);
+                    self.journal.extend_from_slice(delta);
+                    self.journal.push(map as u64 | DELTA);
+                }
+                Ok(())
             }
         }
+    }
+
+    /// Makes a single value zero; false if the map has keys.
+    #[inline(always)]
+    pub fn clear_single(&mut self, map: usize) -> bool {
+        let cell = &mut self.cells[map];
+        let words = cell.sums.words();
+        let Map::Hash(HashMap::Single(value)) = &mut cell.map else { return false };
+        if !is_zero(&value[..words]) {
+            for watch in &cell.watches {
+                self.watches[*watch].note(&[], value, words);
+            }
+            self.journal.extend_from_slice(&value[..words]);
+            self.journal.push(map as u64);
+            value[..words].fill(0);
+        }
+        true
     }
 
     /// Whether rows have to be computed before an entry of this map changes.
@@ -256,12 +286,11 @@ impl World {
     /// Takes back all changes since the journal was emptied.
     pub fn undo(&mut self) {
         while let Some(map) = self.journal.pop() {
-            let map = map as usize;
-            let cell = &mut self.cells[map];
+            let cell = &mut self.cells[(map & !DELTA) as usize];
             let payload = self.journal.len() - cell.sums.words();
             let key = payload - cell.key_words;
             let entry = self.journal.split_off(key);
-            cell.set(&entry);
+            if map & DELTA == 0 { cell.set(&entry) } else { cell.deduct(&entry) }
         }
     }
 
@@ -382,6 +411,16 @@ impl World {
 }
 
 impl Cell {
+    /// Takes back what was added to a sorted map without rounding.
+    fn deduct(&mut self, entry: &[u64]) {
+        let (key, added) = entry.split_at(self.key_words);
+        let mut delta = vec![0; added.len()];
+        self.sums.deduct(&mut delta, added);
+        if let Map::Ordered(map, _) = &mut self.map {
+            map.add(key, &delta).expect("a payload that was there fits");
+        }
+    }
+
     /// Sets an entry to what it was; it has been noted already by whoever watches.
     fn set(&mut self, entry: &[u64]) {
         let (key, old) = entry.split_at(self.key_words);

@@ -12,11 +12,9 @@ use super::table::Table;
 use crate::error::EvalError;
 use crate::program::{MapDecl, Type};
 
-/// A map without order. Values are payloads, and behind them a stamp per watch.
+/// A hash table of whichever widths.
 #[derive(Debug)]
-pub enum HashMap {
-    /// Without a key: one value.
-    Single(Box<[u64]>),
+pub enum Tables {
     /// Key and value of usual widths, known when compiled.
     T11(Table<Fixed<1, 1>>),
     T12(Table<Fixed<1, 2>>),
@@ -29,26 +27,109 @@ pub enum HashMap {
     T31(Table<Fixed<3, 1>>),
     T32(Table<Fixed<3, 2>>),
     /// All others.
-    Table(Table<Wide>),
-    /// With slices.
-    Sliced(Sliced<Wide>),
+    Any(Table<Wide>),
 }
 
 /// Calls the same of whichever table it is.
 macro_rules! tables {
+    ($tables:expr, $table:ident => $call:expr) => {
+        match $tables {
+            Tables::T11($table) => $call,
+            Tables::T12($table) => $call,
+            Tables::T13($table) => $call,
+            Tables::T14($table) => $call,
+            Tables::T21($table) => $call,
+            Tables::T22($table) => $call,
+            Tables::T23($table) => $call,
+            Tables::T24($table) => $call,
+            Tables::T31($table) => $call,
+            Tables::T32($table) => $call,
+            Tables::Any($table) => $call,
+        }
+    };
+}
+
+impl Tables {
+    /// An empty table.
+    pub fn new(key: usize, value: usize) -> Self {
+        match (key, value) {
+            (1, 1) => Self::T11(Table::new(Fixed)),
+            (1, 2) => Self::T12(Table::new(Fixed)),
+            (1, 3) => Self::T13(Table::new(Fixed)),
+            (1, 4) => Self::T14(Table::new(Fixed)),
+            (2, 1) => Self::T21(Table::new(Fixed)),
+            (2, 2) => Self::T22(Table::new(Fixed)),
+            (2, 3) => Self::T23(Table::new(Fixed)),
+            (2, 4) => Self::T24(Table::new(Fixed)),
+            (3, 1) => Self::T31(Table::new(Fixed)),
+            (3, 2) => Self::T32(Table::new(Fixed)),
+            _ => Self::Any(Table::new(Wide { key, value })),
+        }
+    }
+
+    /// See [`Table::get`].
+    #[inline(always)]
+    pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
+        tables!(self, table => table.get(key))
+    }
+
+    /// See [`Table::change`].
+    #[inline(always)]
+    pub fn change<R, E>(
+        &mut self,
+        key: &[u64],
+        f: impl FnOnce(&mut [u64]) -> Result<R, E>,
+    ) -> Result<R, E> {
+        tables!(self, table => table.change(key, f))
+    }
+
+    /// See [`Table::next`].
+    pub fn next(&self, position: usize) -> Option<(usize, &[u64], &[u64])> {
+        tables!(self, table => table.next(position))
+    }
+
+    /// See [`Table::len`].
+    pub fn len(&self) -> usize {
+        tables!(self, table => table.len())
+    }
+
+    /// See [`Table::bytes`].
+    pub fn bytes(&self) -> u64 {
+        tables!(self, table => table.bytes())
+    }
+
+    /// See [`Table::growths`].
+    pub fn growths(&self) -> u64 {
+        tables!(self, table => table.growths())
+    }
+
+    /// See [`Table::reserve`].
+    pub fn reserve(&mut self, entries: usize) {
+        tables!(self, table => table.reserve(entries));
+    }
+
+    /// See [`Table::check`].
+    pub fn check(&self) {
+        tables!(self, table => table.check());
+    }
+}
+
+/// A map without order. Values are payloads, and behind them a stamp per watch.
+#[derive(Debug)]
+pub enum HashMap {
+    /// Without a key: one value.
+    Single(Box<[u64]>),
+    /// With a key.
+    Table(Tables),
+    /// With slices.
+    Sliced(Sliced<Wide>),
+}
+
+/// Calls the same of whichever map it is.
+macro_rules! maps {
     ($map:expr, $single:ident => $one:expr, $table:ident => $many:expr) => {
         match $map {
             HashMap::Single($single) => $one,
-            HashMap::T11($table) => $many,
-            HashMap::T12($table) => $many,
-            HashMap::T13($table) => $many,
-            HashMap::T14($table) => $many,
-            HashMap::T21($table) => $many,
-            HashMap::T22($table) => $many,
-            HashMap::T23($table) => $many,
-            HashMap::T24($table) => $many,
-            HashMap::T31($table) => $many,
-            HashMap::T32($table) => $many,
             HashMap::Table($table) => $many,
             HashMap::Sliced($table) => $many,
         }
@@ -67,25 +148,13 @@ impl HashMap {
             let slices = declared.slices.iter().map(|slice| words_of(&declared.key, slice));
             return Self::Sliced(Sliced::new(Wide { key, value }, slices.collect()));
         }
-        match (key, value) {
-            (1, 1) => Self::T11(Table::new(Fixed)),
-            (1, 2) => Self::T12(Table::new(Fixed)),
-            (1, 3) => Self::T13(Table::new(Fixed)),
-            (1, 4) => Self::T14(Table::new(Fixed)),
-            (2, 1) => Self::T21(Table::new(Fixed)),
-            (2, 2) => Self::T22(Table::new(Fixed)),
-            (2, 3) => Self::T23(Table::new(Fixed)),
-            (2, 4) => Self::T24(Table::new(Fixed)),
-            (3, 1) => Self::T31(Table::new(Fixed)),
-            (3, 2) => Self::T32(Table::new(Fixed)),
-            _ => Self::Table(Table::new(Wide { key, value })),
-        }
+        Self::Table(Tables::new(key, value))
     }
 
     /// The value of a key, if there is an entry.
     #[inline(always)]
     pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
-        tables!(self, value => Some(&value[..]), table => table.get(key))
+        maps!(self, value => Some(&value[..]), table => table.get(key))
     }
 
     /// As [`Table::change`].
@@ -95,13 +164,13 @@ impl HashMap {
         key: &[u64],
         f: impl FnOnce(&mut [u64]) -> Result<R, E>,
     ) -> Result<R, E> {
-        tables!(self, value => f(value), table => table.change(key, f))
+        maps!(self, value => f(value), table => table.change(key, f))
     }
 
     /// As [`Table::next`]. The single value is an entry, whatever it is.
     #[inline(always)]
     pub fn next(&self, position: usize) -> Option<(usize, &[u64], &[u64])> {
-        tables!(
+        maps!(
             self,
             value => (position == 0).then_some((1, &[][..], &value[..])),
             table => table.next(position)
@@ -127,27 +196,27 @@ impl HashMap {
 
     /// Entries, including those whose payload is zero while somebody has still to be told.
     pub fn len(&self) -> usize {
-        tables!(self, _value => 1, table => table.len())
+        maps!(self, _value => 1, table => table.len())
     }
 
     /// Memory, in bytes.
     pub fn bytes(&self) -> u64 {
-        tables!(self, value => 8 * value.len() as u64, table => table.bytes())
+        maps!(self, value => 8 * value.len() as u64, table => table.bytes())
     }
 
     /// How often it began to grow into a larger table.
     pub fn growths(&self) -> u64 {
-        tables!(self, _value => 0, table => table.growths())
+        maps!(self, _value => 0, table => table.growths())
     }
 
     /// Memory for so many entries, touched now.
     pub fn reserve(&mut self, entries: usize) {
-        tables!(self, _value => (), table => table.reserve(entries));
+        maps!(self, _value => (), table => table.reserve(entries));
     }
 
     /// Panics unless all invariants hold.
     pub fn check(&self) {
-        tables!(self, _value => (), table => table.check());
+        maps!(self, _value => (), table => table.check());
     }
 }
 

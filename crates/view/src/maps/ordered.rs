@@ -5,13 +5,16 @@
 //! up to what a component can hold, so that no sum over a range overflows.
 //!
 //! Words: *slots* of a node are its entries or children; a child's *separator* is not above any of
-//! its keys and above all keys before; that of a node's first child is never read.
+//! its keys and above all keys before; that of a node's first child is zero.
 //!
 //! Invariants, all checked by [`Ordered::check`]:
 //! 1. Every node but the root has [`SLOTS_MIN`] to [`SLOTS`] slots; all leaves are equally deep.
-//! 2. Keys ascend, and separators separate.
-//! 3. The row of a child is the sum of the rows in it; no entry is zero.
+//! 2. Keys ascend, separators separate; places for keys without a slot hold the highest key.
+//! 3. The row of a child is the sum of what is in the children before it; no entry is zero.
 //! 4. Leaves are linked in the order of their keys.
+//!
+//! A search looks at the same number of places in every node, whether they are taken or not, and rows
+//! of inner nodes are sums up to there: how far a loop goes is what a processor mispredicts.
 //!
 //! Cost: O(log n) for everything; at most one split or merge per level and change.
 //! Source: sums in the nodes are the range-aggregate maps of [abeysinghe2022], over a B+tree.
@@ -31,13 +34,15 @@ const SLOTS: usize = 16;
 const SLOTS_MIN: usize = 4;
 /// Two nodes become one if they fill no more of it.
 const SLOTS_MERGED: usize = 12;
+/// Words of a key at most, and of a payload that needs no memory while it is summed up.
+const ZEROS: usize = 8;
 /// Words before the keys: number of slots; in leaves the next leaf plus one.
 const HEAD: usize = 2;
-/// More levels than any memory holds, as every node has [`SLOTS_MIN`].
-const LEVELS_MAX: usize = 32;
+/// Levels of more than 4·10⁹ entries, as every node has [`SLOTS_MIN`].
+const LEVELS_MAX: usize = 17;
 
 /// The way down to a leaf, by level above it: inner node and slot.
-type Path = [(usize, usize); LEVELS_MAX];
+type Path = [(u32, u32); LEVELS_MAX];
 
 /// A sorted map with sums.
 #[derive(Debug)]
@@ -54,8 +59,6 @@ pub struct Ordered<S> {
     magnitudes: Vec<u128>,
     /// An entry's payload being computed.
     scratch: Vec<u64>,
-    /// A node's row being computed.
-    node_sum: Vec<u64>,
 }
 
 /// Where an enumeration stands: leaf plus one, slot.
@@ -80,6 +83,11 @@ impl OrderedPosition {
 #[inline(always)]
 fn less(a: &[u64], b: &[u64], words: usize) -> bool {
     let (a, b) = (&a[..words], &b[..words]);
+    if words == 2 {
+        // A comparison with borrow, where the general way takes three flags.
+        let pair = |key: &[u64]| u128::from(key[0]) << 64 | u128::from(key[1]);
+        return pair(a) < pair(b);
+    }
     let mut is_less = false;
     for word in (0..words).rev() {
         is_less = (a[word] < b[word]) | ((a[word] == b[word]) & is_less);
@@ -94,6 +102,7 @@ impl<S: Shape> Ordered<S> {
         let mut leaves = Slab::new(HEAD + SLOTS * slot);
         let root = leaves.allocate();
         leaves.piece_mut(root)[..HEAD].fill(0);
+        leaves.piece_mut(root)[HEAD..HEAD + SLOTS * shape.key()].fill(u64::MAX);
         Ordered {
             shape,
             sums: Sums::new(components),
@@ -104,7 +113,6 @@ impl<S: Shape> Ordered<S> {
             len: 0,
             magnitudes: vec![0; components.len()],
             scratch: vec![0; shape.value()],
-            node_sum: vec![0; shape.value()],
         }
     }
 
@@ -133,44 +141,68 @@ impl<S: Shape> Ordered<S> {
         &node[self.row_at(slot)..][..self.shape.value()]
     }
 
-    /// Slots from `first` on whose keys are below `key`, plus `first`.
+    /// Places whose keys are below `key`, or not above it with `equal`.
     #[inline(always)]
-    fn count_below(&self, node: &[u64], first: usize, key: &[u64]) -> usize {
+    fn count(&self, node: &[u64], key: &[u64], equal: bool) -> usize {
+        const STEP: usize = 4;
         let words = self.shape.key();
-        let keys = &node[self.key_at(first)..self.key_at(node[0] as usize)];
-        first
-            + keys
-                .chunks_exact(words)
-                .map(|each| usize::from(less(each, key, words)))
-                .sum::<usize>()
+        let keys = &node[HEAD..HEAD + SLOTS * words];
+        let mut start = 0;
+        for group in 1..SLOTS / STEP {
+            let each = &keys[(group * STEP - 1) * words..][..words];
+            start += if equal { !less(key, each, words) } else { less(each, key, words) } as usize;
+        }
+        let mut count = start * STEP;
+        let group = &keys[start * STEP * words..][..STEP * words];
+        for place in 0..STEP {
+            let each = &group[place * words..][..words];
+            count += if equal { !less(key, each, words) } else { less(each, key, words) } as usize;
+        }
+        count
+    }
+
+    /// Slots of a leaf whose keys are below `key`.
+    #[inline(always)]
+    fn count_below(&self, leaf: &[u64], key: &[u64]) -> usize {
+        self.count(leaf, key, false)
     }
 
     /// The child in which a key belongs.
     #[inline(always)]
     fn child_of(&self, node: &[u64], key: &[u64]) -> usize {
-        let words = self.shape.key();
-        let keys = &node[self.key_at(1)..self.key_at(node[0] as usize)];
-        keys.chunks_exact(words).map(|each| usize::from(!less(key, each, words))).sum()
+        // The first separator is zero; the highest key is not above the places without a slot.
+        self.count(node, key, true).min(node[0] as usize) - 1
     }
 
-    /// The last child with keys below a key, if any child has.
+    /// The last child that may have keys below a key.
     #[inline(always)]
     fn child_below(&self, node: &[u64], key: Option<&[u64]>) -> usize {
         match key {
             None => node[0] as usize - 1,
-            Some(key) => self.count_below(node, 1, key) - 1,
+            Some(key) => self.count(node, key, false).saturating_sub(1),
         }
     }
 
-    /// The leaf in which a key belongs.
+    /// The leaf in which a key belongs, and the way to it.
     #[inline(always)]
     fn descend(&self, key: &[u64], path: &mut Path) -> usize {
         let mut node = self.root;
         for level in (1..=self.height).rev() {
             let inner = self.inners.piece(node);
             let slot = self.child_of(inner, key);
-            path[level] = (node, slot);
+            path[level] = (node as u32, slot as u32);
             node = inner[self.child_at(slot)] as usize;
+        }
+        node
+    }
+
+    /// The leaf in which a key belongs.
+    #[inline(always)]
+    fn leaf_of(&self, key: &[u64]) -> usize {
+        let mut node = self.root;
+        for _ in 0..self.height {
+            let inner = self.inners.piece(node);
+            node = inner[self.child_at(self.child_of(inner, key))] as usize;
         }
         node
     }
@@ -178,8 +210,8 @@ impl<S: Shape> Ordered<S> {
     /// The payload of a key, if there is an entry.
     #[inline]
     pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
-        let leaf = self.leaves.piece(self.descend(key, &mut [(0, 0); LEVELS_MAX]));
-        let slot = self.count_below(leaf, 0, key);
+        let leaf = self.leaves.piece(self.leaf_of(key));
+        let slot = self.count_below(leaf, key);
         let found = slot < leaf[0] as usize && same(self.key(leaf, slot), key, self.shape.key());
         found.then(|| self.row(leaf, slot))
     }
@@ -193,7 +225,7 @@ impl<S: Shape> Ordered<S> {
         let mut path = [(0, 0); LEVELS_MAX];
         let number = self.descend(key, &mut path);
         let leaf = self.leaves.piece(number);
-        let slot = self.count_below(leaf, 0, key);
+        let slot = self.count_below(leaf, key);
         let found = slot < leaf[0] as usize && same(self.key(leaf, slot), key, self.shape.key());
         let mut row = core::mem::take(&mut self.scratch);
         let result = self.add_at(key, delta, &path, (number, slot), found, &mut row);
@@ -254,6 +286,25 @@ impl<S: Shape> Ordered<S> {
     fn weigh(&mut self, old: Option<(usize, usize)>, row: &[u64]) -> Result<(), EvalError> {
         let row_at = old.map_or(0, |(_, slot)| self.row_at(slot));
         let old = old.map(|(leaf, _)| &self.leaves.piece(leaf)[row_at..]);
+        if self.sums.ints() {
+            let totals = &mut self.magnitudes[..row.len()];
+            let mut fits = true;
+            for word in 0..row.len() {
+                let before = old.map_or(0, |old| (old[word] as i64).unsigned_abs());
+                let after = (row[word] as i64).unsigned_abs();
+                totals[word] = totals[word] + u128::from(after) - u128::from(before);
+                fits &= totals[word] <= i64::MAX as u128;
+            }
+            if fits {
+                return Ok(());
+            }
+            for word in 0..row.len() {
+                let before = old.map_or(0, |old| (old[word] as i64).unsigned_abs());
+                let after = (row[word] as i64).unsigned_abs();
+                totals[word] = totals[word] + u128::from(before) - u128::from(after);
+            }
+            return Err(EvalError::Overflow);
+        }
         let mut at = 0;
         for component in 0..self.magnitudes.len() {
             let before = old.map_or(0, |old| self.sums.value(old, component, at).unsigned_abs());
@@ -278,14 +329,29 @@ impl<S: Shape> Ordered<S> {
         Ok(())
     }
 
-    /// Adds to the sums on the way to a leaf, or takes from them.
+    /// Adds to the sums behind the way to a leaf, or takes from them.
     #[inline(always)]
     fn spread(&mut self, path: &Path, row: &[u64], negative: bool) {
         let words = self.shape.value();
+        let ints = self.sums.ints() && words <= 2;
+        let sign = |word: u64| if negative { word.wrapping_neg() } else { word };
+        let (first, second) = (sign(row[0]), sign(row[words - 1]));
         for (node, slot) in &path[1..=self.height] {
-            let at = self.row_at(*slot);
-            let sums = &mut self.inners.piece_mut(*node)[at..at + words];
-            if negative { self.sums.deduct(sums, row) } else { self.sums.accumulate(sums, row) }
+            let (from, to) = (self.row_at(*slot as usize + 1), self.row_at(SLOTS));
+            let node = self.inners.piece_mut(*node as usize);
+            let to = to.min(from + (node[0] as usize - *slot as usize - 1) * words);
+            for sums in node[from..to].chunks_exact_mut(words) {
+                if ints {
+                    sums[0] = sums[0].wrapping_add(first);
+                    if words == 2 {
+                        sums[1] = sums[1].wrapping_add(second);
+                    }
+                } else if negative {
+                    self.sums.deduct(sums, row);
+                } else {
+                    self.sums.accumulate(sums, row);
+                }
+            }
         }
     }
 
@@ -308,6 +374,7 @@ impl<S: Shape> Ordered<S> {
                 return;
             }
             let (parent, slot) = path[level + 1];
+            let (parent, slot) = (parent as usize, slot as usize);
             let slots = self.inners.piece(parent)[0] as usize;
             self.even_out(level, parent, if slot + 1 < slots { slot } else { slot - 1 });
             node = parent;
@@ -337,7 +404,69 @@ impl<S: Shape> Ordered<S> {
         if level > 0 {
             piece.copy_within(child_from..child_from + count, child_to);
         }
-        piece[0] = (count + to) as u64;
+        self.set_count(level, node, count + to);
+    }
+
+    /// Places behind the slots get the highest key.
+    fn set_count(&mut self, level: usize, node: usize, count: usize) {
+        let (from, to) = (self.key_at(count), self.key_at(SLOTS));
+        let piece = self.nodes(level).piece_mut(node);
+        piece[0] = count as u64;
+        piece[from..to].fill(u64::MAX);
+    }
+
+    /// Turns the rows of an inner node from sums up to a child into sums of the child.
+    fn separate_sums(&mut self, level: usize, node: usize) {
+        if level == 0 {
+            return;
+        }
+        let slots = self.inners.piece(node)[0] as usize;
+        for slot in 0..slots {
+            let mut sum = vec![0; self.shape.value()];
+            if slot + 1 < slots {
+                sum.copy_from_slice(self.row(self.inners.piece(node), slot + 1));
+                self.sums.deduct(&mut sum, self.row(self.inners.piece(node), slot));
+            } else {
+                self.total(
+                    level - 1,
+                    self.inners.piece(node)[self.child_at(slot)] as usize,
+                    &mut sum,
+                );
+            }
+            let at = self.row_at(slot);
+            self.inners.piece_mut(node)[at..at + sum.len()].copy_from_slice(&sum);
+        }
+    }
+
+    /// The inverse.
+    fn join_sums(&mut self, level: usize, node: usize) {
+        if level == 0 {
+            return;
+        }
+        let mut sum = vec![0; self.shape.value()];
+        for slot in 0..self.inners.piece(node)[0] as usize {
+            let at = self.row_at(slot);
+            let row = &mut self.inners.piece_mut(node)[at..at + sum.len()];
+            let mut next = sum.clone();
+            self.sums.accumulate(&mut next, row);
+            row.copy_from_slice(&sum);
+            sum = next;
+        }
+        // The first separator is not read, but counted.
+        let (from, to) = (self.key_at(0), self.key_at(1));
+        self.inners.piece_mut(node)[from..to].fill(0);
+    }
+
+    /// Adds up what is in a node.
+    fn total(&self, level: usize, mut node: usize, sum: &mut [u64]) {
+        for _ in 0..level {
+            let inner = self.inners.piece(node);
+            let last = inner[0] as usize - 1;
+            self.sums.accumulate(sum, self.row(inner, last));
+            node = inner[self.child_at(last)] as usize;
+        }
+        let leaf = self.leaves.piece(node);
+        self.add_up(leaf, leaf[0] as usize, sum);
     }
 
     /// Copies slots from one node to another one of its level.
@@ -361,11 +490,11 @@ impl<S: Shape> Ordered<S> {
         if self.nodes(height).piece(root)[0] as usize == SLOTS {
             let root = self.inners.allocate();
             let child_at = self.child_at(0);
-            let piece = self.inners.piece_mut(root);
-            piece[0] = 1;
-            piece[child_at] = self.root as u64;
+            self.inners.piece_mut(root)[child_at] = self.root as u64;
             (self.root, self.height) = (root, self.height + 1);
+            self.set_count(self.height, root, 1);
             self.sum_up(self.height, root, 0);
+            self.join_sums(self.height, root);
         }
         let mut node = self.root;
         for level in (1..=self.height).rev() {
@@ -383,21 +512,30 @@ impl<S: Shape> Ordered<S> {
     fn split(&mut self, level: usize, parent: usize, slot: usize) {
         let left = self.inners.piece(parent)[self.child_at(slot)] as usize;
         let right = self.nodes(level - 1).allocate();
+        self.separate_sums(level, parent);
+        self.separate_sums(level - 1, left);
         self.copy(level - 1, (left, SLOTS / 2), (right, 0), SLOTS - SLOTS / 2);
-        let next = self.nodes(level - 1).piece(left)[1];
-        let piece = self.nodes(level - 1).piece_mut(right);
-        piece[..HEAD].copy_from_slice(&[(SLOTS - SLOTS / 2) as u64, next]);
-        let piece = self.nodes(level - 1).piece_mut(left);
-        piece[0] = SLOTS as u64 / 2;
+        self.set_count(level - 1, right, SLOTS - SLOTS / 2);
+        self.set_count(level - 1, left, SLOTS / 2);
         if level == 1 {
-            piece[1] = right as u64 + 1;
+            let next = self.leaves.piece(left)[1];
+            self.leaves.piece_mut(right)[1] = next;
+            self.leaves.piece_mut(left)[1] = right as u64 + 1;
         }
         self.shift(level, parent, slot + 1, slot + 2);
         let child_at = self.child_at(slot + 1);
         self.inners.piece_mut(parent)[child_at] = right as u64;
+        self.share(level, parent, slot, left, right);
+    }
+
+    /// Puts separator and sums of two neighbours right, whose slots have moved.
+    fn share(&mut self, level: usize, parent: usize, slot: usize, left: usize, right: usize) {
         self.separate(level, parent, slot + 1);
+        self.join_sums(level - 1, left);
+        self.join_sums(level - 1, right);
         self.sum_up(level, parent, slot);
         self.sum_up(level, parent, slot + 1);
+        self.join_sums(level, parent);
     }
 
     /// Makes a child's first key its separator.
@@ -410,16 +548,13 @@ impl<S: Shape> Ordered<S> {
         }
     }
 
-    /// Computes a child's row.
+    /// Computes the sum of a child, of a node whose sums are separate.
     fn sum_up(&mut self, level: usize, parent: usize, slot: usize) {
         let child = self.inners.piece(parent)[self.child_at(slot)] as usize;
-        let node = if level == 1 { self.leaves.piece(child) } else { self.inners.piece(child) };
-        let mut sum = core::mem::take(&mut self.node_sum);
-        sum.fill(0);
-        self.add_up(node, 0, node[0] as usize, &mut sum);
+        let mut sum = vec![0; self.shape.value()];
+        self.total(level - 1, child, &mut sum);
         let at = self.row_at(slot);
         self.inners.piece_mut(parent)[at..at + sum.len()].copy_from_slice(&sum);
-        self.node_sum = sum;
     }
 
     /// Makes one node of two neighbours, or shares their slots evenly.
@@ -432,107 +567,110 @@ impl<S: Shape> Ordered<S> {
             let (from, to) = (self.key_at(slot + 1), self.key_at(0));
             self.inners.copy((parent, from), (right, to), self.shape.key());
         }
+        self.separate_sums(level + 1, parent);
+        self.separate_sums(level, left);
+        self.separate_sums(level, right);
         let left_count = self.nodes(level).piece(left)[0] as usize;
         let right_count = self.nodes(level).piece(right)[0] as usize;
         let total = left_count + right_count;
         if total <= SLOTS_MERGED {
             self.copy(level, (right, 0), (left, left_count), right_count);
-            let next = self.nodes(level).piece(right)[1];
-            let piece = self.nodes(level).piece_mut(left);
-            piece[0] = total as u64;
+            self.nodes(level).piece_mut(left)[0] = total as u64;
             if level == 0 {
-                piece[1] = next;
+                let next = self.leaves.piece(right)[1];
+                self.leaves.piece_mut(left)[1] = next;
             }
             self.nodes(level).free(right);
             self.shift(level + 1, parent, slot + 2, slot + 1);
-        } else {
-            let goal = total / 2;
-            if left_count < goal {
-                let moved = goal - left_count;
-                self.copy(level, (right, 0), (left, left_count), moved);
-                self.shift(level, right, moved, 0);
-            } else {
-                let moved = left_count - goal;
-                self.shift(level, right, 0, moved);
-                self.copy(level, (left, goal), (right, 0), moved);
-            }
-            self.nodes(level).piece_mut(left)[0] = goal as u64;
-            self.separate(level + 1, parent, slot + 1);
-            self.sum_up(level + 1, parent, slot + 1);
+            self.join_sums(level, left);
+            self.sum_up(level + 1, parent, slot);
+            self.join_sums(level + 1, parent);
+            return;
         }
-        self.sum_up(level + 1, parent, slot);
+        let goal = total / 2;
+        if left_count < goal {
+            let moved = goal - left_count;
+            self.copy(level, (right, 0), (left, left_count), moved);
+            self.shift(level, right, moved, 0);
+        } else {
+            let moved = left_count - goal;
+            self.shift(level, right, 0, moved);
+            self.copy(level, (left, goal), (right, 0), moved);
+        }
+        self.set_count(level, left, goal);
+        self.share(level + 1, parent, slot, left, right);
     }
 
-    /// Adds the rows of some slots.
+    /// Adds the payloads of a leaf's first `count` entries.
     #[inline(always)]
-    fn add_up(&self, node: &[u64], from: usize, to: usize, sum: &mut [u64]) {
-        for slot in from..to {
-            self.sums.accumulate(sum, self.row(node, slot));
+    fn add_up(&self, leaf: &[u64], count: usize, sum: &mut [u64]) {
+        let words = self.shape.value();
+        let rows = leaf[self.row_at(0)..self.row_at(count)].chunks_exact(words);
+        if self.sums.ints() && words == 1 {
+            let mut total = sum[0];
+            for row in rows {
+                total = total.wrapping_add(row[0]);
+            }
+            sum[0] = total;
+        } else if self.sums.ints() && words == 2 {
+            // One variable per word: an array would be kept in memory.
+            let (mut first, mut second) = (sum[0], sum[1]);
+            for row in rows {
+                first = first.wrapping_add(row[0]);
+                second = second.wrapping_add(row[1]);
+            }
+            (sum[0], sum[1]) = (first, second);
+        } else {
+            rows.for_each(|row| self.sums.accumulate(sum, row));
         }
     }
 
     /// Adds up the payloads of all keys from `low` on and below `high`.
     #[inline]
     pub fn range_sum(&self, low: &[u64], high: Option<&[u64]>, sum: &mut [u64]) {
-        let sum = &mut sum[..self.shape.value()];
+        let words = self.shape.value();
+        let sum = &mut sum[..words];
+        if high.is_some_and(|high| !less(low, high, self.shape.key())) {
+            return;
+        }
+        if self.sums.ints() && words <= 2 {
+            let mut before = [0; 2];
+            self.sum_below(Some(low), &mut before[..words]);
+            self.sum_below(high, sum);
+            for word in 0..words {
+                sum[word] = sum[word].wrapping_sub(before[word]);
+            }
+        } else {
+            let mut before = vec![0; words];
+            self.sum_below(Some(low), &mut before);
+            self.sum_below(high, sum);
+            self.sums.deduct(sum, &before);
+        }
+    }
+
+    /// Adds up the payloads of all keys below a key, or of all without it.
+    #[inline(always)]
+    fn sum_below(&self, high: Option<&[u64]>, sum: &mut [u64]) {
         let mut node = self.root;
-        for level in (1..=self.height).rev() {
+        for _ in 0..self.height {
             let inner = self.inners.piece(node);
-            let first = self.child_of(inner, low);
-            let last = self.child_below(inner, high);
-            if first > last {
-                return;
-            }
-            node = inner[self.child_at(first)] as usize;
-            if first < last {
-                self.add_up(inner, first + 1, last, sum);
-                self.sum_from(node, level - 1, low, sum);
-                match high {
-                    None => self.add_up(inner, last, last + 1, sum),
-                    Some(high) => {
-                        self.sum_below(inner[self.child_at(last)] as usize, level - 1, high, sum);
-                    }
-                }
-                return;
-            }
-        }
-        let leaf = self.leaves.piece(node);
-        let first = self.count_below(leaf, 0, low);
-        let end = high.map_or(leaf[0] as usize, |high| self.count_below(leaf, 0, high));
-        self.add_up(leaf, first, end, sum);
-    }
-
-    /// Adds up what is not below `low` under a node.
-    #[inline(always)]
-    fn sum_from(&self, mut node: usize, height: usize, low: &[u64], sum: &mut [u64]) {
-        for _ in 0..height {
-            let inner = self.inners.piece(node);
-            let slot = self.child_of(inner, low);
-            self.add_up(inner, slot + 1, inner[0] as usize, sum);
+            let slot = self.child_below(inner, high);
+            self.sums.accumulate(sum, self.row(inner, slot));
             node = inner[self.child_at(slot)] as usize;
         }
         let leaf = self.leaves.piece(node);
-        self.add_up(leaf, self.count_below(leaf, 0, low), leaf[0] as usize, sum);
-    }
-
-    /// Adds up what is below `high` under a node.
-    #[inline(always)]
-    fn sum_below(&self, mut node: usize, height: usize, high: &[u64], sum: &mut [u64]) {
-        for _ in 0..height {
-            let inner = self.inners.piece(node);
-            let slot = self.child_below(inner, Some(high));
-            self.add_up(inner, 0, slot, sum);
-            node = inner[self.child_at(slot)] as usize;
-        }
-        let leaf = self.leaves.piece(node);
-        self.add_up(leaf, 0, self.count_below(leaf, 0, high), sum);
+        let count = match high {
+            Some(high) => self.count_below(leaf, high),
+            None => leaf[0] as usize,
+        };
+        self.add_up(leaf, count, sum);
     }
 
     /// Begins an enumeration at the first key that is not below `low`.
     #[inline]
     pub fn start(&self, low: &[u64]) -> OrderedPosition {
-        let leaf = self.descend(low, &mut [(0, 0); LEVELS_MAX]);
-        OrderedPosition { leaf: leaf + 1, slot: self.count_below(self.leaves.piece(leaf), 0, low) }
+        let leaf = self.leaf_of(low);
+        OrderedPosition { leaf: leaf + 1, slot: self.count_below(self.leaves.piece(leaf), low) }
     }
 
     /// The next entry: key and payload. Holds as long as nothing changes.
@@ -556,18 +694,19 @@ impl<S: Shape> Ordered<S> {
         for level in (1..=self.height).rev() {
             let inner = self.inners.piece(node);
             let slot = self.child_below(inner, high);
-            path[level] = (node, slot);
+            path[level] = (node as u32, slot as u32);
             node = inner[self.child_at(slot)] as usize;
         }
         let leaf = self.leaves.piece(node);
-        let slot = high.map_or(leaf[0] as usize, |high| self.count_below(leaf, 0, high));
+        let slot = high.map_or(leaf[0] as usize, |high| self.count_below(leaf, high));
         if slot > 0 {
             return Some(self.key(leaf, slot - 1));
         }
         // The last key of what stands before this leaf.
         let level = (1..=self.height).find(|level| path[*level].1 > 0)?;
         let (node, slot) = path[level];
-        let mut node = self.inners.piece(node)[self.child_at(slot - 1)] as usize;
+        let inner = self.inners.piece(node as usize);
+        let mut node = inner[self.child_at(slot as usize - 1)] as usize;
         for _ in 1..level {
             let inner = self.inners.piece(node);
             node = inner[self.child_at(inner[0] as usize - 1)] as usize;
@@ -588,21 +727,26 @@ impl<S: Shape> Ordered<S> {
         descending: bool,
     ) -> Option<&[u64]> {
         let at = self.sums.offset(component);
-        let mut sum = vec![0; self.shape.value()];
-        let zeros = vec![0; self.shape.key()];
+        let (mut few, mut many) = ([0; ZEROS], Vec::new());
+        let sum = if self.shape.value() <= ZEROS {
+            &mut few[..]
+        } else {
+            many.resize(self.shape.value(), 0);
+            &mut many[..]
+        };
         let key = if descending {
-            self.range_sum(&zeros, high, &mut sum);
+            self.range_sum(&[0; ZEROS], high, sum);
             // The sum before the key must be less than this; the last such key is the first up to
             // which the sum is not.
-            let rest = self.sums.value(&sum, component, at).saturating_sub(limit);
+            let rest = self.sums.value(sum, component, at).saturating_sub(limit);
             match (limit < 0, rest > 0) {
                 (true, _) => self.last_below(high)?,
                 (false, true) => self.passes(component, at, rest - 1)?,
                 (false, false) => return None,
             }
         } else {
-            self.range_sum(&zeros, Some(low), &mut sum);
-            let before = self.sums.value(&sum, component, at);
+            self.range_sum(&[0; ZEROS], Some(low), sum);
+            let before = self.sums.value(sum, component, at);
             if limit < 0 {
                 self.step(&mut self.start(low))?.0
             } else {
@@ -618,20 +762,23 @@ impl<S: Shape> Ordered<S> {
     fn passes(&self, component: usize, at: usize, limit: i128) -> Option<&[u64]> {
         let mut before = 0_i128;
         let mut node = self.root;
-        let mut find = |node: &[u64]| {
-            (0..node[0] as usize).find(|slot| {
-                let sum = before + self.sums.value(self.row(node, *slot), component, at);
-                let passes = sum > limit;
-                before = if passes { before } else { sum };
-                passes
-            })
-        };
+        let value =
+            |node: &[u64], slot: usize| self.sums.value(self.row(node, slot), component, at);
         for _ in 0..self.height {
             let inner = self.inners.piece(node);
-            node = inner[self.child_at(find(inner)?)] as usize;
+            let mut slot = 0;
+            for place in 1..inner[0] as usize {
+                slot += usize::from(before + value(inner, place) <= limit);
+            }
+            before += value(inner, slot);
+            node = inner[self.child_at(slot)] as usize;
         }
         let leaf = self.leaves.piece(node);
-        Some(self.key(leaf, find(leaf)?))
+        let slot = (0..leaf[0] as usize).find(|slot| {
+            before += value(leaf, *slot);
+            before > limit
+        })?;
+        Some(self.key(leaf, slot))
     }
 
     /// Number of entries.
@@ -700,8 +847,8 @@ impl<S: Shape> Ordered<S> {
         for slot in 0..slots {
             let row = self.row(node, slot);
             let key = self.key(node, slot);
-            self.sums.accumulate(&mut sum, row);
             if level == 0 {
+                self.sums.accumulate(&mut sum, row);
                 assert!(!is_zero(row));
                 assert!(low.is_none_or(|low| key >= low) && high.is_none_or(|high| key < high));
                 keys.push(key.to_vec());
@@ -714,11 +861,17 @@ impl<S: Shape> Ordered<S> {
                 let high = if slot + 1 < slots { Some(self.key(node, slot + 1)) } else { high };
                 let child = node[self.child_at(slot)] as usize;
                 let below = self.check_node(child, level - 1, low, high, leaves, keys, magnitudes);
-                assert_eq!(below, row);
+                assert_eq!(sum, row);
+                self.sums.accumulate(&mut sum, &below);
             }
         }
         if level == 0 {
             leaves.push(number);
+        } else {
+            assert!(is_zero(self.key(node, 0)));
+        }
+        for place in slots..SLOTS {
+            assert!(self.key(node, place).iter().all(|word| *word == u64::MAX));
         }
         sum
     }

@@ -1,6 +1,6 @@
 //! A hash map whose entries can be enumerated by some of their key's columns.
 //!
-//! Entries have numbers that stay. A [`Table`] leads from keys to numbers; for every slice another
+//! Entries have numbers that stay. A table leads from keys to numbers; for every slice another
 //! one leads from the slice's values to a list of numbers, in chunks of [`CHUNK_IDS`]. The entry says
 //! where it stands in each of its lists, so that leaving one is O(1): the last of the list takes its
 //! place.
@@ -14,9 +14,9 @@
 use alloc::vec::Vec;
 use core::convert::Infallible;
 
-use super::shape::{Shape, Wide, is_zero, same};
+use super::any::Tables;
+use super::shape::{Shape, is_zero, same};
 use super::slab::Slab;
-use super::table::Table;
 
 /// Numbers in a chunk of a list; with the link to the next chunk that makes a cache line.
 const CHUNK_IDS: usize = 7;
@@ -27,11 +27,13 @@ pub struct Sliced<S> {
     /// Widths of entries: key and value.
     shape: S,
     /// From keys to numbers of entries plus one.
-    index: Table<Wide>,
+    index: Tables,
     /// Key, value, then per slice the place: chunk × 8 + place within.
     entries: Slab,
     slices: Vec<Slice>,
     chunks: Slab,
+    /// Values of a slice, while it changes.
+    values: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,7 @@ struct Slice {
     /// Which words of the key.
     words: Vec<u16>,
     /// From the values to the list: first chunk plus one, length.
-    lists: Table<Wide>,
+    lists: Tables,
 }
 
 /// Where an enumeration stands.
@@ -67,15 +69,16 @@ impl<S: Shape> Sliced<S> {
     /// An empty map. `slices`: which words of the key each has.
     pub fn new(shape: S, slices: Vec<Vec<u16>>) -> Self {
         let slice = |words: Vec<u16>| {
-            let lists = Table::new(Wide { key: words.len(), value: 2 });
+            let lists = Tables::new(words.len(), 2);
             Slice { words, lists }
         };
         Sliced {
             shape,
-            index: Table::new(Wide { key: shape.key(), value: 1 }),
+            index: Tables::new(shape.key(), 1),
             entries: Slab::new(shape.entry() + slices.len()),
             slices: slices.into_iter().map(slice).collect(),
             chunks: Slab::new(1 + CHUNK_IDS),
+            values: Vec::new(),
         }
     }
 
@@ -94,47 +97,55 @@ impl<S: Shape> Sliced<S> {
         entry[..self.shape.entry()].split_at(self.shape.key())
     }
 
-    /// As [`Table::change`].
+    /// As [`super::table::Table::change`].
     pub fn change<R, E>(
         &mut self,
         key: &[u64],
         f: impl FnOnce(&mut [u64]) -> Result<R, E>,
     ) -> Result<R, E> {
         let (key_words, words) = (self.shape.key(), self.shape.entry());
-        if let Some(id) = self.number(key) {
-            let value = &mut self.entries.piece_mut(id)[key_words..words];
+        let entries = &mut self.entries;
+        // Number of the entry, whether it was there, whether it is.
+        let mut place = (0, false, false);
+        let result = self.index.change(key, |number| {
+            let was = number[0] != 0;
+            let id = if was { number[0] as usize - 1 } else { entries.allocate() };
+            let entry = entries.piece_mut(id);
+            if !was {
+                entry[..key_words].copy_from_slice(&key[..key_words]);
+                entry[key_words..].fill(0);
+            }
+            let value = &mut entry[key_words..words];
             let result = f(value);
-            if is_zero(value) {
-                self.remove(id);
-            }
-            return result;
-        }
-        let id = self.entries.allocate();
-        let entry = self.entries.piece_mut(id);
-        entry[..key_words].copy_from_slice(&key[..key_words]);
-        entry[key_words..].fill(0);
-        let result = f(&mut entry[key_words..words]);
-        if is_zero(&entry[key_words..words]) {
-            self.entries.free(id);
-        } else {
-            set(&mut self.index, key, &[id as u64 + 1]);
+            let is = !is_zero(value);
+            number[0] = if is { id as u64 + 1 } else { 0 };
+            place = (id, was, is);
+            result
+        });
+        let (id, was, is) = place;
+        if was != is {
             for slice in 0..self.slices.len() {
-                self.enlist(slice, id);
+                if is { self.enlist(slice, id) } else { self.delist(slice, id) }
             }
+        }
+        if !is {
+            self.entries.free(id);
         }
         result
     }
 
-    fn slice_key(&self, slice: usize, id: usize, out: &mut Vec<u64>) {
+    /// The values of an entry in a slice, in the buffer for them.
+    fn take_values(&mut self, slice: usize, id: usize) -> Vec<u64> {
+        let mut values = core::mem::take(&mut self.values);
         let entry = self.entries.piece(id);
-        out.clear();
-        out.extend(self.slices[slice].words.iter().map(|word| entry[usize::from(*word)]));
+        values.clear();
+        values.extend(self.slices[slice].words.iter().map(|word| entry[usize::from(*word)]));
+        values
     }
 
     /// Puts an entry at the end of its list: into the first chunk.
     fn enlist(&mut self, slice: usize, id: usize) {
-        let mut values = Vec::with_capacity(self.slices[slice].words.len());
-        self.slice_key(slice, id, &mut values);
+        let values = self.take_values(slice, id);
         let chunks = &mut self.chunks;
         let mut place = 0;
         let done: Result<(), Infallible> = self.slices[slice].lists.change(&values, |list| {
@@ -151,13 +162,13 @@ impl<S: Shape> Sliced<S> {
             Ok(())
         });
         let Ok(()) = done;
+        self.values = values;
         self.entries.piece_mut(id)[self.shape.entry() + slice] = place as u64;
     }
 
     /// Takes an entry out of its list; the last one of the list comes to its place.
     fn delist(&mut self, slice: usize, id: usize) {
-        let mut values = Vec::with_capacity(self.slices[slice].words.len());
-        self.slice_key(slice, id, &mut values);
+        let values = self.take_values(slice, id);
         let link = self.shape.entry() + slice;
         let place = self.entries.piece(id)[link] as usize;
         let (chunks, entries) = (&mut self.chunks, &mut self.entries);
@@ -175,15 +186,7 @@ impl<S: Shape> Sliced<S> {
             Ok(())
         });
         let Ok(()) = done;
-    }
-
-    fn remove(&mut self, id: usize) {
-        for slice in 0..self.slices.len() {
-            self.delist(slice, id);
-        }
-        let key = &self.entries.piece(id)[..self.shape.key()];
-        set(&mut self.index, key, &[0]);
-        self.entries.free(id);
+        self.values = values;
     }
 
     /// Begins the enumeration of the entries with these values in a slice.
@@ -211,7 +214,7 @@ impl<S: Shape> Sliced<S> {
         Some(self.entry(id))
     }
 
-    /// As [`Table::next`].
+    /// As [`super::table::Table::next`].
     pub fn next(&self, position: usize) -> Option<(usize, &[u64], &[u64])> {
         let (position, _, id) = self.index.next(position)?;
         let (key, value) = self.entry(id[0] as usize - 1);
@@ -281,14 +284,6 @@ impl<S: Shape> Sliced<S> {
         }
         assert_eq!(chunks, self.chunks.live());
     }
-}
-
-fn set(table: &mut Table<Wide>, key: &[u64], value: &[u64]) {
-    let done: Result<(), Infallible> = table.change(key, |slot| {
-        slot.copy_from_slice(value);
-        Ok(())
-    });
-    let Ok(()) = done;
 }
 
 #[cfg(test)]

@@ -41,6 +41,17 @@ impl Sums {
         &self.components
     }
 
+    /// Whether all components are 64-bit sums.
+    #[inline(always)]
+    pub fn ints(&self) -> bool {
+        self.ints
+    }
+
+    /// Whether a component drops what is next to zero.
+    pub fn rounds(&self) -> bool {
+        self.components.contains(&Component::Float)
+    }
+
     /// First word of a component.
     pub fn offset(&self, component: usize) -> usize {
         self.components[..component].iter().map(|component| words_of(*component)).sum()
