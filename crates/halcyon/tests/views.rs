@@ -482,3 +482,201 @@ fn views_do_not_take_more_memory_than_they_may() {
     assert_eq!(rows(&mut session, "SELECT COUNT(*) FROM v"), [format!("{:?}", Value::Int64(10))]);
     assert_eq!(rows(&mut session, "SELECT COUNT(*) FROM t"), [format!("{:?}", Value::Int64(10))]);
 }
+
+/// The queries of DBToaster's finance benchmark.
+const FINANCE: &[(&str, &str)] = &[
+    (
+        "axfinder",
+        "SELECT b.broker_id, SUM(a.volume + (-1 * b.volume)) AS s FROM bids b, asks a \
+         WHERE b.broker_id = a.broker_id \
+         AND (a.price - b.price > 1000 OR b.price - a.price > 1000) GROUP BY b.broker_id",
+    ),
+    (
+        "pricespread",
+        "SELECT SUM(a.price - b.price) AS s FROM bids b, asks a \
+         WHERE b.volume > 0.0001 * (SELECT SUM(b1.volume) FROM bids b1) \
+         AND a.volume > 0.0001 * (SELECT SUM(a1.volume) FROM asks a1)",
+    ),
+    (
+        "vwap",
+        "SELECT SUM(b1.price * b1.volume) AS s FROM bids b1 \
+         WHERE 0.25 * (SELECT SUM(b3.volume) FROM bids b3) > \
+         COALESCE((SELECT SUM(b2.volume) FROM bids b2 WHERE b2.price > b1.price), 0)",
+    ),
+    (
+        "brokerspread",
+        "SELECT x.broker_id, SUM(x.volume * x.price - y.volume * y.price) AS s \
+         FROM bids x, bids y WHERE x.broker_id = y.broker_id AND x.t > y.t GROUP BY x.broker_id",
+    ),
+    (
+        "brokervariance",
+        "SELECT x.broker_id, SUM(x.volume * x.price * y.volume * y.price * 0.5) AS s \
+         FROM bids x, bids y WHERE x.broker_id = y.broker_id GROUP BY x.broker_id",
+    ),
+    (
+        "missedtrades",
+        "SELECT b.broker_id, SUM(a.price * a.volume - b.price * b.volume) AS s \
+         FROM bids b, asks a WHERE 0.25 * (SELECT SUM(a1.volume) FROM asks a1) > \
+         COALESCE((SELECT SUM(a2.volume) FROM asks a2 WHERE a2.price > a.price), 0) \
+         AND 0.25 * (SELECT SUM(b1.volume) FROM bids b1) > \
+         COALESCE((SELECT SUM(b2.volume) FROM bids b2 WHERE b2.price > b.price), 0) \
+         GROUP BY b.broker_id",
+    ),
+];
+
+/// What they give at the end of `tests/data/orderbook/tiny.csv`, by broker; zeros are left out.
+fn expected_of_tiny() -> BTreeMap<&'static str, Vec<(i32, f64)>> {
+    let axfinder = vec![
+        (0, 7590.0),
+        (2, -1395.0),
+        (3, 95.0),
+        (5, 1080.0),
+        (6, 490.0),
+        (7, -907.0),
+        (8, 2419.0),
+        (9, 45.0),
+    ];
+    let brokerspread = vec![
+        (0, 1534094000.0),
+        (2, 155980000.0),
+        (3, 28610000.0),
+        (7, -274580000.0),
+        (8, 172644000.0),
+    ];
+    let missedtrades = vec![(2, 7633000.0), (3, 2068653000.0), (4, 1299183000.0), (7, 546353000.0)];
+    let brokervariance = vec![
+        (0, 2.968836684845e17),
+        (2, 3.798043605e16),
+        (3, 1225620050000000.0),
+        (4, 4826531250000000.0),
+        (5, 1692800000000.0),
+        (6, 1508584500000.0),
+        (7, 1.885876205e16),
+        (8, 4780953112500000.0),
+        (9, 126756125000.0),
+    ];
+    BTreeMap::from([
+        ("axfinder", axfinder),
+        ("pricespread", vec![(-1, 389562600.0)]),
+        ("vwap", vec![(-1, 491070000.0)]),
+        ("brokerspread", brokerspread),
+        ("missedtrades", missedtrades),
+        ("brokervariance", brokervariance),
+    ])
+}
+
+fn sums(session: &mut Session, query: &str) -> Vec<(i32, f64)> {
+    let mut found = Vec::new();
+    let mut rows = session.query(query, &[]).unwrap();
+    while let Some(row) = rows.next().unwrap() {
+        let (broker, sum) = match row.len() {
+            1 => (-1, row.value(0).to_owned()),
+            _ => match row.value(0) {
+                ValueRef::Int32(broker) => (broker, row.value(1).to_owned()),
+                other => panic!("{other:?}"),
+            },
+        };
+        match sum {
+            Value::Float64(sum) if sum != 0.0 => found.push((broker, sum)),
+            Value::Float64(_) | Value::Null => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    found.sort_by_key(|(broker, _)| *broker);
+    found
+}
+
+fn tiny() -> String {
+    format!("{}/../../tests/data/orderbook/tiny.csv", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn load_tiny(kind: &str) -> Database {
+    let database = Database::in_memory();
+    let mut session = database.session();
+    for side in ["bids", "asks"] {
+        let columns = "(t DOUBLE PRECISION NOT NULL, id INTEGER NOT NULL, broker_id INTEGER \
+                       NOT NULL, volume DOUBLE PRECISION NOT NULL CHECK (volume >= 0), \
+                       price DOUBLE PRECISION NOT NULL CHECK (price >= 0))";
+        session.execute(format!("CREATE {kind} {side} {columns}").as_str(), &[]).unwrap();
+    }
+    for (name, query) in FINANCE {
+        let create = format!("CREATE MATERIALIZED VIEW {name} AS {query}");
+        session.execute(create.as_str(), &[]).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+    }
+    for side in ["bids", "asks"] {
+        let copy = format!("COPY {side} FROM '{}' WITH (FORMAT orderbook, book '{side}')", tiny());
+        assert!(session.execute(copy.as_str(), &[]).unwrap() > 0);
+    }
+    database
+}
+
+fn check_tiny(session: &mut Session) {
+    for (name, expected) in expected_of_tiny() {
+        let found = sums(session, &format!("SELECT * FROM {name}"));
+        assert_eq!(found.len(), expected.len(), "{name}: {found:?}");
+        for ((broker, sum), (expected_broker, expected_sum)) in found.iter().zip(&expected) {
+            let close = (sum - expected_sum).abs() <= expected_sum.abs() * 1e-12;
+            assert!(close && broker == expected_broker, "{name} of {broker}: {sum}");
+        }
+    }
+}
+
+#[test]
+fn an_order_book_gives_the_finance_queries_their_known_answers() {
+    let mut session = load_tiny("STREAM").session();
+    check_tiny(&mut session);
+    let database = load_tiny("TABLE");
+    let mut session = database.session();
+    check_tiny(&mut session);
+    for (name, query) in FINANCE {
+        assert_eq!(sums(&mut session, query).len(), expected_of_tiny()[name].len(), "{name}");
+    }
+    // Row by row out of the book again, and back into it.
+    session.begin(Isolation::Serializable, Access::ReadWrite).unwrap();
+    while session.execute("DELETE FROM bids WHERE id = (SELECT MIN(id) FROM bids)", &[]).unwrap()
+        > 0
+    {}
+    for (name, _) in FINANCE {
+        assert_eq!(sums(&mut session, &format!("SELECT * FROM {name}")), [], "{name}");
+    }
+    session.rollback().unwrap();
+    check_tiny(&mut session);
+    database.check_views();
+}
+
+#[test]
+fn a_malformed_message_is_told_by_line_and_field_and_leaves_nothing() {
+    let path = std::env::temp_dir().join(format!("halcyon-orders-{}.csv", std::process::id()));
+    std::fs::write(&path, "1,1,B,5,10\n2,2,B,7,11\n3,1,E,x,10\n").unwrap();
+    for kind in ["STREAM", "TABLE"] {
+        let database = load_tiny(kind);
+        let mut session = database.session();
+        let copy =
+            format!("COPY bids FROM '{}' WITH (FORMAT orderbook, book 'bids')", path.display());
+        let error = session.execute(copy.as_str(), &[]).unwrap_err();
+        assert_eq!(error.state(), SqlState::BAD_COPY_FILE_FORMAT);
+        assert_eq!(error.fields().detail.as_deref(), Some("Line 3: field 4 (volume): \"x\"."));
+        check_tiny(&mut session);
+    }
+    let database = database_with_views();
+    let copy = format!("COPY a FROM '{}' WITH (FORMAT orderbook, book 'bids')", path.display());
+    let error = database.session().execute(copy.as_str(), &[]).unwrap_err();
+    assert_eq!(error.state(), SqlState::DATATYPE_MISMATCH);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn programs_and_certificates_are_shown() {
+    let database = book();
+    let mut session = database.session();
+    let text = |session: &mut Session, sql: &str| rows(session, sql).join("\n");
+    let program = text(&mut session, "EXPLAIN (TRIGGERS) turnover");
+    assert!(program.contains("bids"), "{program}");
+    let query = "EXPLAIN (TRIGGERS) SELECT broker, SUM(volume * price) AS s, COUNT(*) AS n \
+                 FROM public.bids GROUP BY broker";
+    assert_eq!(text(&mut session, query), program);
+    let certificate = text(&mut session, "EXPLAIN MAINTENANCE turnover");
+    assert!(certificate.contains("O(1)") && certificate.contains("Map "), "{certificate}");
+    let error = session.query("EXPLAIN MAINTENANCE bids", &[]).map(|_| ()).unwrap_err();
+    assert_eq!(error.state(), SqlState::WRONG_OBJECT_TYPE);
+}

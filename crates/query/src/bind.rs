@@ -107,7 +107,7 @@ impl Binder<'_> {
         {
             return self.select(&parsed, param_types);
         }
-        if let Some(statement) = views::unpack(&parsed.statement) {
+        if let Some(statement) = views::unpack(&parsed.statement, parsed.text) {
             return self.about_view(&parsed, statement);
         }
         if let Statement::Explain { statement, options: Some(options), .. } = &parsed.statement
@@ -149,6 +149,10 @@ impl Binder<'_> {
             }
             ViewStatement::Maintenance(name) => {
                 self.lines(parsed, views::maintenance(self, &name)?)
+            }
+            ViewStatement::CopyOrders(orders) => {
+                let plan = copy::bind_orders(self, parsed, &orders)?;
+                self.prepared(parsed, Plan::Copy(plan), "COPY")
             }
             ViewStatement::Subscribe { name, from } => {
                 let view = views::view_of(self, &name)?;

@@ -12,5 +12,7 @@ mod load;
 mod protocol;
 #[path = "wire/security.rs"]
 mod security;
+#[path = "wire/subscribe.rs"]
+mod subscribe;
 #[path = "wire/vanishing.rs"]
 mod vanishing;

@@ -9,6 +9,7 @@
 mod binary;
 mod format;
 mod input;
+mod orderbook;
 mod output;
 mod parquet;
 
@@ -34,6 +35,8 @@ use crate::views::upkeep::{self, Fed};
 
 pub use format::{Format, Options};
 pub use input::CopyIn;
+use orderbook::Orders;
+pub(crate) use orderbook::{CopyOrders, Side, bind as bind_orders};
 pub use output::CopyOut;
 
 /// Where the bytes are.
@@ -56,6 +59,7 @@ pub struct CopyPlan {
 enum Kind {
     From(Box<From>),
     To { source: QuerySource, columns: Vec<ResultColumn> },
+    Orders(Box<Orders>),
 }
 
 /// COPY FROM: what becomes of a line.
@@ -112,16 +116,7 @@ pub fn bind(
     let options = Options::from_ast(options, legacy_options, *to)?;
     let place = match target {
         CopyTarget::Stdin | CopyTarget::Stdout => Place::Client,
-        CopyTarget::File { filename } => {
-            if !binder.catalog.is_superuser(&binder.session.user) {
-                return Err(SqlError::new(
-                    SqlState::INSUFFICIENT_PRIVILEGE,
-                    "permission denied to COPY to or from a file",
-                )
-                .hint("Anyone can COPY to stdout or from stdin."));
-            }
-            Place::File(filename.clone())
-        }
+        CopyTarget::File { filename } => Place::File(permitted_file(binder, filename)?),
         CopyTarget::Program { .. } => return Err(SqlError::unsupported("COPY … PROGRAM")),
     };
     if options.format == Format::Parquet && place == Place::Client {
@@ -132,6 +127,18 @@ pub fn bind(
         true => bind_to(binder, source, options, place)?,
     };
     Ok(Some(bound))
+}
+
+/// The path, if the user may reach files. Errors: 42501.
+fn permitted_file(binder: &Binder<'_>, path: &str) -> Result<String> {
+    match binder.catalog.is_superuser(&binder.session.user) {
+        true => Ok(path.to_owned()),
+        false => Err(SqlError::new(
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            "permission denied to COPY to or from a file",
+        )
+        .hint("Anyone can COPY to stdout or from stdin.")),
+    }
 }
 
 fn bind_from(
@@ -236,6 +243,14 @@ impl CopyPlan {
     pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
         match &self.kind {
             Kind::To { source, .. } => source.needs(env, needs),
+            Kind::Orders(orders) => {
+                needs.extend(orders.whole.iter().map(|(table, mode)| Need {
+                    table: *table,
+                    partition: None,
+                    mode: *mode,
+                }));
+                Ok(())
+            }
             Kind::From(from) => {
                 needs.extend(from.whole.iter().map(|(table, mode)| Need {
                     table: *table,
@@ -267,6 +282,7 @@ impl CopyPlan {
         match &self.kind {
             Kind::From(from) => from.columns.len(),
             Kind::To { columns, .. } => columns.len(),
+            Kind::Orders(_) => 0,
         }
     }
 
@@ -284,11 +300,14 @@ impl CopyPlan {
         locks: &Locks,
         progress: &mut Progress<'_>,
     ) -> Result<u64> {
-        let (Kind::From(from), Place::File(path)) = (&self.kind, &self.place) else {
-            panic!("this COPY does not read a file")
-        };
+        let Place::File(path) = &self.place else { panic!("this COPY does not read a file") };
         let within = env.session.copy_folder.as_ref().map(|folder| within(folder, path));
         let path = &within.map_or_else(|| path.clone(), |path| path.display().to_string());
+        let from = match &self.kind {
+            Kind::From(from) => from,
+            Kind::Orders(orders) => return orders.run(path, env, tx, locks, progress),
+            Kind::To { .. } => panic!("this COPY does not read a file"),
+        };
         if self.options.format == Format::Parquet {
             return parquet::read(from, path, env, tx, locks, progress);
         }

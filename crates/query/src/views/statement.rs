@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 
+use crate::copy::{CopyOrders, Side};
 use crate::ddl::parts;
 
 /// Name of the carrying statement; no identifier can be typed with it.
@@ -26,6 +27,8 @@ pub(crate) enum ViewStatement {
         /// Behind which change it goes on; without, it begins with the view's rows.
         from: Option<u64>,
     },
+    /// COPY … (FORMAT orderbook).
+    CopyOrders(CopyOrders),
 }
 
 /// The carrier of a text, if it is a statement of ours.
@@ -41,8 +44,11 @@ pub(crate) fn carrier(text: &str) -> Option<Statement> {
     })
 }
 
-/// The statement in a carrier.
-pub(crate) fn unpack(statement: &Statement) -> Option<ViewStatement> {
+/// The statement in a carrier, or in a text that the parser took for one about a table.
+pub(crate) fn unpack(statement: &Statement, text: &str) -> Option<ViewStatement> {
+    if let Statement::ExplainTable { .. } = statement {
+        return parse(text).ok();
+    }
     let Statement::Pragma { name, value: Some(value), .. } = statement else { return None };
     let Value::SingleQuotedString(text) = &value.value else { return None };
     if parts(name).ok()? != [CARRIER] {
@@ -62,6 +68,8 @@ fn parse(text: &str) -> Result<ViewStatement, ParserError> {
             parser.expect_token(&Token::RParen)?;
             ViewStatement::Triggers(name(&mut parser)?)
         }
+    } else if parser.parse_keyword(Keyword::COPY) {
+        ViewStatement::CopyOrders(copy_orders(&mut parser)?)
     } else {
         expect(&mut parser, "subscribe")?;
         let _ = parser.parse_keyword(Keyword::TO);
@@ -75,6 +83,39 @@ fn parse(text: &str) -> Result<ViewStatement, ParserError> {
     match parser.peek_token().token {
         Token::EOF | Token::SemiColon => Ok(statement),
         other => Err(ParserError::ParserError(format!("unexpected {other}"))),
+    }
+}
+
+/// `name FROM 'file' [WITH] (FORMAT orderbook, book 'bids' | 'asks' [, brokers n])`.
+fn copy_orders(parser: &mut Parser<'_>) -> Result<CopyOrders, ParserError> {
+    let table = name(parser)?;
+    parser.expect_keyword(Keyword::FROM)?;
+    let path = parser.parse_literal_string()?;
+    let _ = parser.parse_keyword(Keyword::WITH);
+    parser.expect_token(&Token::LParen)?;
+    let (mut is_orderbook, mut book, mut brokers) = (false, None, 10);
+    loop {
+        if parser.parse_keyword(Keyword::FORMAT) {
+            expect(parser, "orderbook")?;
+            is_orderbook = true;
+        } else if eats(parser, "book") {
+            book = Some(match parser.parse_literal_string()?.as_str() {
+                "bids" => Side::Bids,
+                "asks" => Side::Asks,
+                other => return Err(ParserError::ParserError(format!("no book \"{other}\""))),
+            });
+        } else {
+            expect(parser, "brokers")?;
+            brokers = parser.parse_literal_uint()?;
+        }
+        if !parser.consume_token(&Token::Comma) {
+            break;
+        }
+    }
+    parser.expect_token(&Token::RParen)?;
+    match (is_orderbook, book) {
+        (true, Some(book)) if brokers > 0 => Ok(CopyOrders { table, path, book, brokers }),
+        _ => Err(ParserError::ParserError("not an order book".to_owned())),
     }
 }
 
@@ -112,10 +153,23 @@ mod tests {
                 "subscribe to public.V from 17",
                 ViewStatement::Subscribe { name: name(&["public", "v"]), from: Some(17) },
             ),
+            (
+                "COPY bids FROM 'x.csv' WITH (FORMAT orderbook, book 'asks', brokers 7)",
+                ViewStatement::CopyOrders(CopyOrders {
+                    table: name(&["bids"]),
+                    path: "x.csv".to_owned(),
+                    book: Side::Asks,
+                    brokers: 7,
+                }),
+            ),
             ("EXPLAIN MAINTENANCE \"V\"", ViewStatement::Maintenance(name(&["V"]))),
             ("explain (triggers) a.v", ViewStatement::Triggers(name(&["a", "v"]))),
         ] {
-            assert_eq!(carrier(text).and_then(|found| unpack(&found)), Some(expected), "{text}");
+            assert_eq!(
+                carrier(text).and_then(|found| unpack(&found, "")),
+                Some(expected),
+                "{text}"
+            );
         }
         for text in ["SUBSCRIBE", "SUBSCRIBE v FROM x", "EXPLAIN (TRIGGERS) SELECT 1", "SELECT 1"] {
             assert_eq!(carrier(text), None, "{text}");

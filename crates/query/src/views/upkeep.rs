@@ -210,10 +210,10 @@ pub(crate) fn end(
 }
 
 /// Events of a stream: its id, rows and weights.
-pub(super) type Events<'e, 'v> = (TableId, &'e [(Vec<ValueRef<'v>>, i8)]);
+pub(crate) type Events<'e, 'v> = (TableId, &'e [(Vec<ValueRef<'v>>, i8)]);
 
 /// As [`end`], with events of a stream that no statement has put anywhere.
-pub(super) fn end_with(
+pub(crate) fn end_with(
     views: &[Fed],
     since: &Savepoint,
     stream: Option<Events<'_, '_>>,

@@ -10,7 +10,7 @@ use tokio_postgres::{Client, NoTls};
 
 use super::common::*;
 
-async fn connect(server: &Server) -> Client {
+pub(super) async fn connect(server: &Server) -> Client {
     let config = format!("host=127.0.0.1 port={} user={}", server.address().port(), superuser());
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("a login");
     tokio::spawn(connection);
