@@ -32,9 +32,10 @@ pub fn run(
 ) -> Result<(), ApplyError> {
     let mut at = 0;
     loop {
-        let op = code.ops[at];
+        // Looked at in place: only what an operation has is loaded.
+        let op = &code.ops[at];
         at += 1;
-        match op {
+        match *op {
             Op::AddInt { d, a, b } => {
                 let value = binary(BinaryOp::Add, registers.int(a), registers.int(b))?;
                 registers.set(d, value as u64);
@@ -104,7 +105,7 @@ pub fn run(
                     registers.set(d, 0);
                 }
             }
-            Op::Order { ty: Type::Int, d } => registers.set(d, order_int(registers.get(d))),
+            Op::Order { ty: Type::Int, d, a } => registers.set(d, order_int(registers.get(a))),
             Op::Get { site } => {
                 let site = &code.sites[usize::from(site)];
                 let key = registers.words(site.key, site.key_words);
@@ -253,11 +254,11 @@ fn scalar(
             set_int(registers, d, sum.filter(|sum| *sum != NULL_INT).ok_or(EvalError::Overflow)?);
         }
         Op::KeyFloat { d } => set_float(registers, d, key_float(float(registers, d))),
-        Op::Order { ty, d } => match ty {
-            Type::Int => registers.set(d, order_int(registers.get(d))),
-            Type::Float => registers.set(d, order_float(registers.get(d))),
+        Op::Order { ty, d, a } => match ty {
+            Type::Int => registers.set(d, order_int(registers.get(a))),
+            Type::Float => registers.set(d, order_float(registers.get(a))),
             Type::Wide => {
-                let (low, high) = (registers.get(d), registers.get(d + 1));
+                let (low, high) = (registers.get(a), registers.get(a + 1));
                 registers.set(d, order_int(high));
                 registers.set(d + 1, low);
             }
