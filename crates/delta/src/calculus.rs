@@ -4,7 +4,7 @@
 //! comparisons and values, under a sum over all variables but the keys. Products distribute over
 //! sums, so every expression without a nested aggregate is a sum of [`Term`]s, and the delta of a
 //! term is again a sum of terms ([`crate::derivative`]). Nested aggregates are atoms: relations
-//! that [`crate::blocks`] derives, whose changes are events of their own.
+//! that `blocks` derives, whose changes are events of their own.
 //!
 //! A relation maps a tuple to its multiplicity; a term maps a key to a vector of sums. A key that
 //! no tuple reaches has the zero vector.
