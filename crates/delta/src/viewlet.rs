@@ -244,7 +244,7 @@ const ORDERS_MAX: usize = 1000;
 
 /// Every order of the atoms in which those of one relation change places, until none is `left`.
 fn permute(
-    order: &mut Vec<usize>,
+    order: &mut [usize],
     from: usize,
     left: &mut usize,
     group: &dyn Fn(usize) -> usize,
