@@ -316,7 +316,7 @@ impl Builder<'_> {
     }
 
     /// Takes what relates rows to enclosing queries out of them; it becomes the first keys.
-    fn correlate(&mut self, inputs: &mut Vec<Input>) -> Result<Correlation> {
+    fn correlate(&mut self, inputs: &mut [Input]) -> Result<Correlation> {
         let vars = &self.parts.vars;
         let is_outer = |var: &Var| vars.get(*var).scope.is_some();
         let outer_of = |exprs: &[Expr]| -> BTreeSet<Var> {

@@ -189,7 +189,7 @@ impl<'f> Builder<'f> {
     /// The rows of a plan.
     pub fn rows(&mut self, plan: &LogicalPlan) -> Result<Vec<Term>> {
         let bag = self.bag(plan)?;
-        let rows = self.into_rows(bag);
+        let rows = self.rows_of(bag);
         if rows.len() > TERMS_MAX {
             return Err(Unsupported::new("a query of so many alternatives")
                 .hint("Subqueries under OR multiply the work; split the view."));
@@ -197,7 +197,7 @@ impl<'f> Builder<'f> {
         Ok(rows)
     }
 
-    pub fn into_rows(&mut self, bag: Bag) -> Vec<Term> {
+    pub fn rows_of(&mut self, bag: Bag) -> Vec<Term> {
         match bag {
             Bag::Rows(rows) => rows,
             Bag::Group(group) => self.group_rows(group),
@@ -261,7 +261,7 @@ impl<'f> Builder<'f> {
                     self.filter_group(group, schema, condition)?
                 }
                 bag => {
-                    let rows = self.into_rows(bag);
+                    let rows = self.rows_of(bag);
                     Bag::Rows(self.filter_rows(rows, schema, condition)?)
                 }
             };
@@ -373,7 +373,7 @@ impl<'f> Builder<'f> {
         let nested = exprs.iter().any(has_subquery);
         let (rows, group) = match bag {
             Bag::Group(group) if !nested => (vec![group.row.clone()], Some(group)),
-            bag => (self.into_rows(bag), None),
+            bag => (self.rows_of(bag), None),
         };
         self.push_scope(schema.clone(), rows.clone(), 0)?;
         let exprs: Vec<Expr> = exprs.iter().map(|expr| self.scalar(expr)).collect::<Result<_>>()?;

@@ -107,5 +107,6 @@ pub fn compile(plan: &LogicalPlan, facts: &dyn Facts) -> Result<Compiled> {
     let mut builder = blocks::Builder::new(facts);
     let bag = builder.bag(plan)?;
     let output = builder.output(bag)?;
+    viewlet::within_limits(&builder.parts)?;
     emit::emit(builder.parts, output, plan.schema())
 }

@@ -84,7 +84,7 @@ impl Builder<'_> {
                 }
                 return Ok(value);
             }
-            bag => self.into_rows(bag),
+            bag => self.rows_of(bag),
         };
         let [row] = rows.as_slice() else { return Err(several_rows()) };
         if !self.single_row(row) {
@@ -134,7 +134,7 @@ impl Builder<'_> {
                 Ok(Expr::Int(1))
             }
             bag => {
-                let rows = self.into_rows(bag);
+                let rows = self.rows_of(bag);
                 self.exists_in(rows)
             }
         }

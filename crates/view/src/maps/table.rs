@@ -17,7 +17,7 @@
 //! Cost: one cluster for lookups; [`MOVES`] + two clusters and at most two fresh segments (32 KiB)
 //! for an insert. Clusters are O(log n) long for keys not chosen to collide: at most 11 of 16 slots
 //! are taken when a move begins, and 12 of 16 before it ends.
-//! Source: the order-preserving move is linear hashing [litwin1980] by slots instead of pages.
+//! Source: the order-preserving move is Litwin's linear hashing (VLDB 1980), by slots instead of pages.
 
 use alloc::boxed::Box;
 use alloc::vec;
