@@ -4,7 +4,7 @@
 //! comparisons and values, under a sum over all variables but the keys. Products distribute over
 //! sums, so every expression without a nested aggregate is a sum of [`Term`]s, and the delta of a
 //! term is again a sum of terms ([`crate::derivative`]). Nested aggregates are atoms: relations
-//! that [`crate::blocks`] derives, whose changes are events of their own.
+//! that `blocks` derives, whose changes are events of their own.
 //!
 //! A relation maps a tuple to its multiplicity; a term maps a key to a vector of sums. A key that
 //! no tuple reaches has the zero vector.
@@ -39,21 +39,24 @@ pub struct Variable {
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
     all: Vec<Variable>,
+    exhausted: bool,
 }
 
 impl Variables {
-    /// A new variable.
-    ///
-    /// Panics: if there are 65,536 already; [`crate::compile`] refuses queries long before.
+    /// A new variable. Numbers have 16 bits: beyond them the last one is given out again, and
+    /// [`Variables::exhausted`] says that what was made of it is void.
     pub fn fresh(&mut self, name: impl Into<String>, ty: Type, nullable: bool) -> Var {
         self.add(Variable { name: name.into(), ty, nullable, scope: None })
     }
 
     /// As [`Variables::fresh`], in full.
     pub fn add(&mut self, variable: Variable) -> Var {
-        let number = u16::try_from(self.all.len()).expect("a view has fewer variables");
+        if self.all.len() > usize::from(u16::MAX) {
+            self.exhausted = true;
+            return Reg(u16::MAX);
+        }
         self.all.push(variable);
-        Reg(number)
+        Reg((self.all.len() - 1) as u16)
     }
 
     /// What is known of it.
@@ -61,9 +64,9 @@ impl Variables {
         &self.all[usize::from(var.0)]
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.all.len()
+    /// Whether there were not enough numbers.
+    pub fn exhausted(&self) -> bool {
+        self.exhausted
     }
 
     /// Type of an expression.

@@ -1,11 +1,11 @@
 //! Compiler of incremental views: a bound query in, the trigger program that maintains it out.
 //!
 //! The way of a query, and the order to read in:
-//! 1. [`blocks`], [`subquery`], [`threshold`], [`aggregate`]: the logical plan becomes blocks, sums of terms over
-//!    relations, with a derived relation at every border; [`scalar`] translates expressions.
-//! 2. [`calculus`] says what a term is, [`simplify`] makes it small.
-//! 3. [`derivative`] is the delta of a term, [`viewlet`] materialises deltas of deltas.
-//! 4. [`emit`] writes the program, [`certificate`] says what an event costs.
+//! 1. `blocks`, `subquery`, `threshold`, `aggregate`: the logical plan becomes blocks, sums of terms
+//!    over relations, with a derived relation at every border; `scalar` translates expressions.
+//! 2. [`calculus`] says what a term is, `simplify` makes it small.
+//! 3. [`derivative`] is the delta of a term, `viewlet` materialises deltas of deltas.
+//! 4. `emit` writes the program, [`certificate`] says what an event costs.
 //!
 //! Method: [koch2014], stratified; the form of programs is [`halcyon_view::program`].
 
@@ -107,5 +107,6 @@ pub fn compile(plan: &LogicalPlan, facts: &dyn Facts) -> Result<Compiled> {
     let mut builder = blocks::Builder::new(facts);
     let bag = builder.bag(plan)?;
     let output = builder.output(bag)?;
+    viewlet::within_limits(&builder.parts)?;
     emit::emit(builder.parts, output, plan.schema())
 }

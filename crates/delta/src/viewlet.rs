@@ -40,11 +40,17 @@ pub fn transform(parts: &mut Parts) -> Result<()> {
         };
         done[next] = true;
         maintain(parts, next)?;
-        if parts.maps.len() > MAPS_MAX || parts.vars.count() > 60_000 {
-            return Err(Unsupported::new("a query of so many joins and subqueries")
-                .hint("Split it into several views."));
-        }
+        within_limits(parts)?;
     }
+}
+
+/// Refuses a view that would need too many maps or variables.
+pub fn within_limits(parts: &Parts) -> Result<()> {
+    if parts.maps.len() > MAPS_MAX || parts.vars.exhausted() {
+        return Err(Unsupported::new("a query of so many joins and subqueries")
+            .hint("Split it into several views."));
+    }
+    Ok(())
 }
 
 /// Takes a relation of one row apart where its sums are products of sums over unrelated parts:
@@ -145,6 +151,7 @@ fn maintain(parts: &mut Parts, map: usize) -> Result<()> {
                 if let Some(statement) = plan::statement(parts, map, chunk[0], delta) {
                     parts.statements.push(statement);
                 }
+                within_limits(parts)?;
             }
         }
     }
@@ -222,7 +229,8 @@ fn canonical(term: &Term, ordered: bool) -> Canonical {
     let mut order: Vec<usize> = (0..term.atoms.len()).collect();
     order.sort_by_key(|at| term.atoms[*at].relation);
     let mut best: Option<Canonical> = None;
-    permute(&mut order, 0, &|at| term.atoms[at].relation, &mut |order| {
+    let mut left = ORDERS_MAX;
+    permute(&mut order, 0, &mut left, &|at| term.atoms[at].relation, &mut |order| {
         let form = written(term, order, ordered);
         if best.as_ref().is_none_or(|best| form.text < best.text) {
             best = Some(form);
@@ -231,20 +239,28 @@ fn canonical(term: &Term, ordered: bool) -> Canonical {
     best.expect("there is at least one order")
 }
 
-/// Every order of the atoms in which those of one relation change places, up to a few thousand.
+/// Orders of atoms that are tried; beyond them, equal terms may not be seen to be equal.
+const ORDERS_MAX: usize = 1000;
+
+/// Every order of the atoms in which those of one relation change places, until none is `left`.
 fn permute(
     order: &mut Vec<usize>,
     from: usize,
+    left: &mut usize,
     group: &dyn Fn(usize) -> usize,
     visit: &mut dyn FnMut(&[usize]),
 ) {
+    if *left == 0 {
+        return;
+    }
     if from == order.len() {
+        *left -= 1;
         return visit(order);
     }
     for with in from..order.len() {
         if group(order[with]) == group(order[from]) {
             order.swap(from, with);
-            permute(order, from + 1, group, visit);
+            permute(order, from + 1, left, group, visit);
             order.swap(from, with);
         }
     }

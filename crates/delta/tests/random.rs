@@ -217,7 +217,16 @@ impl Writer<'_> {
             }
             10 => {
                 let inner = self.inner(&from, 0, "1");
-                format!("({} OR EXISTS ({inner}))", self.comparison(&from))
+                let comparison = self.comparison(&from);
+                match self.random.below(3) {
+                    0 => format!("({comparison} OR EXISTS ({inner}))"),
+                    1 => format!("NOT ({comparison} AND EXISTS ({inner}))"),
+                    _ => {
+                        let (column, list) = (self.join_column(&from), self.uncorrelated_list(0));
+                        // DataFusion answers NOT IN wrongly under OR where there are NULLs.
+                        format!("({comparison} OR {column} IN ({list}))")
+                    }
+                }
             }
             _ => {
                 let op = *self.random.pick(&["<", ">", "=", ">="]);
@@ -248,7 +257,8 @@ impl Writer<'_> {
             let (a, b) = (self.join_column(&own), self.join_column(outer));
             conditions.push(format!("{a} = {b}"));
         }
-        if what == "1" && self.random.chance(25) {
+        // Over a join, DataFusion answers these wrongly (seed 20487 was such a query).
+        if what == "1" && relations == 1 && self.random.chance(25) {
             let own = self.random.pick(&of).clone();
             let op = *self.random.pick(&["<>", "<", ">"]);
             conditions.push(format!("{} {op} {}", self.integer(&own), self.integer(outer)));
@@ -286,13 +296,46 @@ impl Writer<'_> {
             false => format!(" WHERE {}", conditions.join(" AND ")),
         };
         let width = 1 + self.random.below(2);
-        let columns: Vec<String> = (0..width)
+        let mut columns: Vec<String> = (0..width)
             .map(|_| {
                 let from = self.random.pick(&of).clone();
                 self.column(&from)
             })
             .collect();
-        match self.random.below(10) {
+        // DataFusion wants columns of different names.
+        columns.dedup();
+        match self.random.below(13) {
+            10 => {
+                let from = self.random.pick(&of).clone();
+                let call = *self.random.pick(&["SUM(#)", "COUNT(*)", "MAX(#)", "MIN(#)"]);
+                let inner = self.inner(&from, 1, call);
+                format!("SELECT {}, ({inner}) AS n FROM {text}{filter}", columns[0])
+            }
+            11 => {
+                let own = self.random.pick(&of).clone();
+                let own = self.integer(&own);
+                let relations = 1 + self.random.below(2);
+                let (more, conditions, others) = self.source(relations);
+                let conditions = match conditions.is_empty() {
+                    true => "1 = 1".to_owned(),
+                    false => conditions.join(" AND "),
+                };
+                let other = self.integer(&others[0]);
+                let set = *self.random.pick(&["UNION ALL", "UNION", "EXCEPT", "INTERSECT"]);
+                format!(
+                    "SELECT {own} AS g FROM {text}{filter} {set} \
+                     SELECT {other} AS g FROM {more} WHERE {conditions}"
+                )
+            }
+            12 => {
+                let (a, b) = (self.aggregate(&of), self.from());
+                let column = self.integer(&b);
+                format!(
+                    "SELECT {}, {a} FROM {text}{filter} GROUP BY {} HAVING COUNT(*) > \
+                     (SELECT MIN({column}) FROM {} {})",
+                    columns[0], columns[0], NAMES[b.1], b.0
+                )
+            }
             0 | 1 => format!("SELECT {} FROM {text}{filter}", columns.join(", ")),
             2 => format!("SELECT DISTINCT {} FROM {text}{filter}", columns.join(", ")),
             3 => {
@@ -377,7 +420,12 @@ fn run(seed: u64, without: Option<u64>) -> Outcome {
         if step % 11 == 10 || step < 2 {
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| view.check(&db))) {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => return Outcome::Different(format!("step {step}: {error}")),
+                Ok(Err(error)) => {
+                    let rows = |table: &Table| format!("{}: {:?}", table.name, table.rows);
+                    let rows: Vec<String> = db.tables.iter().map(rows).collect();
+                    let rows = rows.join("\n");
+                    return Outcome::Different(format!("step {step}: {error}\n{rows}"));
+                }
                 Err(_) => return Outcome::Different(format!("step {step}: {sql}")),
             }
         }

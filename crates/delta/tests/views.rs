@@ -301,6 +301,11 @@ fn derived_tables_and_unions() {
 #[test]
 fn what_is_outside_is_refused_by_name() {
     let db = database();
+    let chain: Vec<String> =
+        (1..30).map(|at| format!("JOIN s s{at} ON s{at}.c = s{}.c", at - 1)).collect();
+    let long = format!("SELECT COUNT(*) FROM s s0 {}", chain.join(" "));
+    let error = View::new(&db, &long).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("a join of"), "{error}");
     for (sql, construct) in [
         ("SELECT a FROM r ORDER BY a LIMIT 3", "LIMIT"),
         ("SELECT a, ROW_NUMBER() OVER (ORDER BY x) FROM r", "a window function"),

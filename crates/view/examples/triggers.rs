@@ -29,6 +29,11 @@ struct Case {
     rounds: usize,
 }
 
+/// Makes a case of the order book's events.
+type FromOrders = fn(&[Event]) -> Case;
+/// Makes a case of a size.
+type FromScale = fn(f64) -> Case;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let option = |name: &str| {
@@ -50,12 +55,12 @@ fn main() {
     };
     let only = option("--only");
     let wanted = |name: &str| only.as_ref().is_none_or(|only| only == name);
-    let books: [(&str, fn(&[Event]) -> Case); 3] =
+    let books: [(&str, FromOrders); 3] =
         [("axfinder", axfinder), ("pricespread", price_spread), ("vwap", vwap)];
     for (name, make) in books.into_iter().filter(|(name, _)| wanted(name)) {
         measure(name, make(&orders), executor, passes);
     }
-    let scaled: [(&str, fn(f64) -> Case); 4] =
+    let scaled: [(&str, FromScale); 4] =
         [("q1", q1), ("q6", q6), ("q11a", q11a), ("growth", growth)];
     for (name, make) in scaled.into_iter().filter(|(name, _)| wanted(name)) {
         measure(name, make(scale), executor, passes);

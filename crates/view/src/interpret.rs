@@ -16,13 +16,17 @@ use crate::program::{
 use crate::scalar::{
     SUM_ZERO_BELOW, float_limit, float_to_sum, int_to_wide, sum_to_float, wide_to_int,
 };
-use crate::value::{Environment, Value};
+use crate::value::{Environment, Report, Value};
 
 /// A key, its words in the order of [`Value::put_ordered`].
 type Key = Vec<u64>;
 /// Sums of the components, whatever their width.
 type Payload = Vec<i128>;
 type Result<T = ()> = core::result::Result<T, ApplyError>;
+
+/// What is done with a binding.
+type Then<'a> =
+    dyn FnMut(&mut [Value], &mut Environment) -> core::result::Result<(), EvalError> + 'a;
 
 /// State of a view under the interpreter.
 pub struct Interpreter {
@@ -186,10 +190,7 @@ impl Interpreter {
         env: &mut Environment,
         steps: &[Step],
         registers: &mut [Value],
-        bound: &mut dyn FnMut(
-            &mut [Value],
-            &mut Environment,
-        ) -> core::result::Result<(), EvalError>,
+        bound: &mut Then<'_>,
     ) -> core::result::Result<(), EvalError> {
         let Some((step, rest)) = steps.split_first() else { return bound(registers, env) };
         let set = |registers: &mut [Value], reg: &Reg, value| registers[usize::from(reg.0)] = value;
@@ -425,7 +426,7 @@ impl Interpreter {
         &mut self,
         program: &Program,
         env: &mut Environment,
-        each: &mut dyn FnMut(&[u64], Option<&[u64]>, Option<&[u64]>),
+        each: &mut Report<'_>,
     ) -> Result {
         let output = usize::from(program.output.0);
         let derived = output_of(program);

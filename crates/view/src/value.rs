@@ -8,6 +8,9 @@ use crate::error::EvalError;
 use crate::program::{NULL_FLOAT_BITS, NULL_INT, NULL_WIDE, Type};
 use crate::scalar::{Number, key_float};
 
+/// Is told of a changed row: words of the key, old row, new row.
+pub type Report<'a> = dyn FnMut(&[u64], Option<&[u64]>, Option<&[u64]>) + 'a;
+
 /// A function of [`crate::program::Program::functions`]: argument words in, result words out.
 pub type Call = Box<dyn Fn(&[u64], &mut [u64]) -> Result<(), EvalError> + Send>;
 

@@ -15,7 +15,7 @@ use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use halcyon_delta::{Compiled, Encoding, Facts, Unsupported, compile};
 use halcyon_view::program::Type;
-use halcyon_view::{Engine, Options};
+use halcyon_view::{Engine, Executor, Options};
 
 /// A row.
 pub type Row = Vec<ScalarValue>;
@@ -164,7 +164,13 @@ impl View {
         let plan = db.plan(sql);
         let compiled = compile(&plan, db)?;
         let program = compiled.program.clone();
-        let mut engine = Engine::new(program, Options::default())
+        // Either must do.
+        let executor = match std::env::var("HALCYON_EXECUTOR").as_deref() {
+            Ok("interpreted") => Executor::Interpreted,
+            _ => Executor::Compiled,
+        };
+        let options = Options { executor, ..Options::default() };
+        let mut engine = Engine::new(program, options)
             .unwrap_or_else(|e| panic!("{sql}\n{e}\n{}", compiled.program));
         // Over nothing, only a view without groups has a row.
         let mut mirror = HashMap::new();

@@ -3,9 +3,10 @@
 //! Sessions that commit one transaction after the other fall into two halves that take turns, one at
 //! the disk and one that gathers behind it: a sync then carries half of what it could. So after a
 //! sync the next one is held back until as many wait as did before, the last of whom begins it. That
-//! pays if they come back within the time of a sync, which is how long they are waited for at most;
-//! whether they do is learned: an attempt for which less than half of them came is not made again
-//! for one batch, then three, seven, … [`SKIPPED_MAX`], until one succeeds.
+//! pays if they come back within the time of a sync, which is how long they are waited for at most:
+//! so many per sync and time held back must be more than half of all per sync. Whether it is, is
+//! learned: after an attempt that did not pay none is made for one batch, then three, seven, …
+//! [`SKIPPED_MAX`], until one does.
 
 use std::time::{Duration, Instant};
 
@@ -19,8 +20,8 @@ const HELD_MAX: Duration = Duration::from_millis(10);
 pub(super) struct Gather {
     /// Sessions that wait once all are back.
     expected: usize,
-    /// Those that waited when the last batch ended.
-    left: usize,
+    /// When the last batch ended.
+    ended: Option<Instant>,
     /// How long the rest is waited for.
     until: Option<Instant>,
     /// Batches for which no attempt is made, and how many there were after the last failure.
@@ -44,14 +45,14 @@ impl Gather {
         self.until
     }
 
-    /// A batch begins, for so many who wait.
-    pub(super) fn begin(&mut self, waiting: usize) {
-        if self.until.take().is_none() {
+    /// A batch begins `now`, for so many who wait.
+    pub(super) fn begin(&mut self, waiting: usize, now: Instant) {
+        let (Some(_), Some(ended)) = (self.until.take(), self.ended) else {
             return;
-        }
-        let missing = self.expected - self.left;
-        let came = waiting.saturating_sub(self.left);
-        if 2 * came >= missing {
+        };
+        let times = |count: usize, time: Duration| count as u128 * time.as_nanos();
+        let held = now.saturating_duration_since(ended);
+        if 2 * times(waiting, self.sync) > times(self.expected, self.sync + held) {
             self.skipped = 0;
         } else {
             self.skipped = (2 * self.skipped + 1).min(SKIPPED_MAX);
@@ -62,7 +63,7 @@ impl Gather {
     /// A batch ended `now`: so many were told, so many are left, and the disk took so long.
     pub(super) fn end(&mut self, told: usize, left: usize, took: Duration, now: Instant) {
         self.sync = if self.sync.is_zero() { took } else { (7 * self.sync + took) / 8 };
-        (self.expected, self.left, self.until) = (told + left, left, None);
+        (self.expected, self.ended, self.until) = (told + left, Some(now), None);
         if told == 0 || self.expected < 2 {
             return;
         }
@@ -83,11 +84,11 @@ mod tests {
     fn the_last_one_back_begins_the_batch() {
         let mut gather = Gather::default();
         assert!(gather.is_ripe(1), "nothing is known yet");
-        gather.begin(1);
+        gather.begin(1, Instant::now());
         gather.end(1, 3, SYNC, Instant::now());
         assert!(!gather.is_ripe(3));
         assert!(gather.is_ripe(4));
-        gather.begin(4);
+        gather.begin(4, Instant::now());
         gather.end(4, 0, SYNC, Instant::now());
         assert!(!gather.is_ripe(3));
         assert!(gather.is_ripe(4));
@@ -98,7 +99,7 @@ mod tests {
         let mut gather = Gather::default();
         for _ in 0..3 {
             assert!(gather.is_ripe(1));
-            gather.begin(1);
+            gather.begin(1, Instant::now());
             gather.end(1, 0, SYNC, Instant::now());
         }
     }
@@ -116,18 +117,22 @@ mod tests {
     #[test]
     fn sessions_that_do_not_come_back_soon_are_waited_for_ever_less() {
         let (mut gather, mut attempts) = (Gather::default(), Vec::new());
+        let mut now = Instant::now();
         for batch in 0..400 {
-            gather.end(4, 4, SYNC, Instant::now());
+            gather.end(4, 4, SYNC, now);
             if gather.until().is_some() {
                 attempts.push(batch);
+                now += SYNC;
             }
-            gather.begin(5);
+            // Six of eight in twice the time are fewer than four in once.
+            gather.begin(6, now);
         }
         assert_eq!(attempts, [0, 2, 6, 14, 30, 62, 126, 190, 254, 318, 382]);
         // Once they do, every batch waits for them.
         for _ in 400..464 {
-            gather.end(4, 4, SYNC, Instant::now());
-            gather.begin(if gather.until().is_some() { 8 } else { 5 });
+            gather.end(4, 4, SYNC, now);
+            now += SYNC / 2;
+            gather.begin(if gather.until().is_some() { 8 } else { 6 }, now);
         }
         gather.end(4, 4, SYNC, Instant::now());
         assert!(!gather.is_ripe(7) && gather.is_ripe(8));

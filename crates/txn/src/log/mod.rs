@@ -225,19 +225,27 @@ impl Drop for Log {
 
 /// Payload of a record with its checksum, made outside the log's mutex.
 pub(crate) struct Payload<'a> {
-    /// Pieces that fit into frames, the last of the record's kind.
-    pieces: Vec<(Kind, &'a [u8], u32)>,
+    /// Pieces before the last, each as long as a frame takes: hardly ever any, so that making a
+    /// payload allocates nothing.
+    fragments: Vec<Piece<'a>>,
+    last: Piece<'a>,
 }
+
+/// A frame's payload and its checksum.
+type Piece<'a> = (Kind, &'a [u8], u32);
 
 impl<'a> Payload<'a> {
     pub(crate) fn new(kind: Kind, bytes: &'a [u8]) -> Self {
-        let count = bytes.len().div_ceil(frame::PAYLOAD_MAX).max(1);
-        let piece = |number: usize| {
-            let from = number * frame::PAYLOAD_MAX;
-            let piece = &bytes[from..bytes.len().min(from + frame::PAYLOAD_MAX)];
-            let kind = if number + 1 == count { kind } else { Kind::Fragment };
-            (kind, piece, crc32c(piece))
-        };
-        Payload { pieces: (0..count).map(piece).collect() }
+        let before_last = bytes.len().saturating_sub(1) / frame::PAYLOAD_MAX * frame::PAYLOAD_MAX;
+        let (fragments, last) = bytes.split_at(before_last);
+        let fragments = fragments.chunks_exact(frame::PAYLOAD_MAX);
+        Payload {
+            fragments: fragments.map(|piece| (Kind::Fragment, piece, crc32c(piece))).collect(),
+            last: (kind, last, crc32c(last)),
+        }
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = &Piece<'a>> {
+        self.fragments.iter().chain([&self.last])
     }
 }

@@ -216,7 +216,7 @@ impl Writer {
     pub(crate) fn append(&self, payload: &Payload<'_>, commit: bool) -> Lsn {
         let mut state = self.shared.state.lock();
         let State { buffer, end, durable, .. } = &mut *state;
-        for &(kind, piece, sum) in &payload.pieces {
+        for &(kind, piece, sum) in payload.pieces() {
             frame::write(buffer, kind, *end, *durable, piece, sum);
             end.0 += frame::frame_bytes(piece.len()) as u64;
         }
@@ -407,13 +407,13 @@ impl Shared {
         state.due = None;
         self.armed.store(false, Ordering::Release);
         let waiting = state.waiters.len() + usize::from(waits);
-        state.gather.begin(waiting);
+        let began = Instant::now();
+        state.gather.begin(waiting, began);
         let mut writing = self.writing.lock();
         let Writing { current, batch } = &mut *writing;
         std::mem::swap(&mut state.buffer, batch);
         let (from, to) = (state.durable, state.end);
         drop(state);
-        let began = Instant::now();
         let written = self.files.write(current, from, batch);
         let now = Instant::now();
         let mut state = self.state.lock();

@@ -272,6 +272,7 @@ pub enum Op {
     Order {
         ty: Type,
         d: R,
+        a: R,
     },
     /// The payload under a key.
     Get {

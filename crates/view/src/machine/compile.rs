@@ -392,12 +392,17 @@ impl<'a> Compiler<'a> {
         let first = self.block(words);
         let mut at = first;
         for (ty, value) in types.iter().zip(values) {
-            self.into(value, at);
+            if ordered && *ty != Type::Float {
+                let a = self.expr(value);
+                self.emit(Op::Order { ty: *ty, d: at, a });
+            } else {
+                self.into(value, at);
+            }
             if *ty == Type::Float {
                 self.emit(Op::KeyFloat { d: at });
-            }
-            if ordered {
-                self.emit(Op::Order { ty: *ty, d: at });
+                if ordered {
+                    self.emit(Op::Order { ty: *ty, d: at, a: at });
+                }
             }
             at += ty.words() as R;
         }

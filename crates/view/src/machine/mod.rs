@@ -14,7 +14,7 @@ use self::code::{Code, Registers};
 use self::world::{Cell, Map, Row, Watch, World};
 use crate::error::{ApplyError, ProgramError};
 use crate::program::{Program, RelationId, Type};
-use crate::value::{Environment, Value};
+use crate::value::{Environment, Report, Value};
 
 pub use self::run::ORDERED_KEY_WORDS_MAX;
 
@@ -138,7 +138,7 @@ impl Machine {
     pub fn drain(
         &mut self,
         env: &mut Environment,
-        each: &mut dyn FnMut(&[u64], Option<&[u64]>, Option<&[u64]>),
+        each: &mut Report<'_>,
     ) -> Result<(), ApplyError> {
         let mut report = |_: &mut World, _: &mut Environment, change: RowChange<'_>| {
             each(change.key, change.old, change.new);
@@ -161,8 +161,8 @@ impl Machine {
         if key_words > 0 {
             self.world.for_each_entry(map, &mut |key, _| keys.extend_from_slice(key));
         }
-        let count = if key_words == 0 { 1 } else { keys.len() / key_words };
-        for number in 0..count {
+        // Without a key there is one group, always.
+        for number in 0..keys.len().checked_div(key_words).unwrap_or(1) {
             let key = &keys[number * key_words..][..key_words];
             run::with_row(self.output, key, None, &mut self.world, env, |_, row| {
                 row.into_iter().for_each(&mut *each);

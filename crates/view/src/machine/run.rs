@@ -32,9 +32,10 @@ pub fn run(
 ) -> Result<(), ApplyError> {
     let mut at = 0;
     loop {
-        let op = code.ops[at];
+        // Looked at in place: only what an operation has is loaded.
+        let op = &code.ops[at];
         at += 1;
-        match op {
+        match *op {
             Op::AddInt { d, a, b } => {
                 let value = binary(BinaryOp::Add, registers.int(a), registers.int(b))?;
                 registers.set(d, value as u64);
@@ -104,7 +105,7 @@ pub fn run(
                     registers.set(d, 0);
                 }
             }
-            Op::Order { ty: Type::Int, d } => registers.set(d, order_int(registers.get(d))),
+            Op::Order { ty: Type::Int, d, a } => registers.set(d, order_int(registers.get(a))),
             Op::Get { site } => {
                 let site = &code.sites[usize::from(site)];
                 let key = registers.words(site.key, site.key_words);
@@ -253,11 +254,11 @@ fn scalar(
             set_int(registers, d, sum.filter(|sum| *sum != NULL_INT).ok_or(EvalError::Overflow)?);
         }
         Op::KeyFloat { d } => set_float(registers, d, key_float(float(registers, d))),
-        Op::Order { ty, d } => match ty {
-            Type::Int => registers.set(d, order_int(registers.get(d))),
-            Type::Float => registers.set(d, order_float(registers.get(d))),
+        Op::Order { ty, d, a } => match ty {
+            Type::Int => registers.set(d, order_int(registers.get(a))),
+            Type::Float => registers.set(d, order_float(registers.get(a))),
             Type::Wide => {
-                let (low, high) = (registers.get(d), registers.get(d + 1));
+                let (low, high) = (registers.get(a), registers.get(a + 1));
                 registers.set(d, order_int(high));
                 registers.set(d + 1, low);
             }
@@ -524,38 +525,37 @@ fn start(site: &Site, registers: &mut Registers, world: &World) {
 #[inline]
 fn next(site: &Site, registers: &mut Registers, world: &World) -> bool {
     let cell = &world.cells[usize::from(site.map)];
-    let words = [registers.get(site.position), registers.get(site.position + 1)];
-    loop {
-        let (key, payload, words) = match (&cell.map, site.slice) {
+    let mut words = [registers.get(site.position), registers.get(site.position + 1)];
+    let (key, payload) = loop {
+        let entry = match (&cell.map, site.slice) {
             (Map::Hash(map), Some(_)) => {
                 let mut position = SlicePosition::of(words);
-                let Some((key, value)) = map.step(&mut position) else { return false };
-                (key, value, position.words())
+                let entry = map.step(&mut position);
+                words = position.words();
+                entry
             }
-            (Map::Hash(map), None) => {
-                let Some((position, key, value)) = map.next(words[0] as usize) else {
-                    return false;
-                };
-                (key, value, [position as u64, 0])
-            }
+            (Map::Hash(map), None) => map.next(words[0] as usize).map(|(position, key, value)| {
+                words[0] = position as u64;
+                (key, value)
+            }),
             (Map::Ordered(tree, _), _) => {
                 let mut position = OrderedPosition::of(words);
-                let Some((key, payload)) = tree.step(&mut position) else { return false };
-                if key[..site.key_words] != *registers.words(site.key, site.key_words) {
-                    return false;
-                }
-                (key, payload, position.words())
+                let entry = tree.step(&mut position);
+                words = position.words();
+                let prefix = registers.words(site.key, site.key_words);
+                entry.filter(|(key, _)| key[..site.key_words] == *prefix)
             }
         };
-        registers.words_mut(site.position, 2).copy_from_slice(&words);
+        let Some((key, payload)) = entry else { return false };
         // Zero: kept for a watch, or a map without a key.
-        if is_zero(&payload[..cell.sums.words()]) {
-            return next(site, registers, world);
+        if !is_zero(&payload[..cell.sums.words()]) {
+            break (key, payload);
         }
-        load(&site.keys, key, registers);
-        load(&site.outs, payload, registers);
-        return true;
-    }
+    };
+    registers.words_mut(site.position, 2).copy_from_slice(&words);
+    load(&site.keys, key, registers);
+    load(&site.outs, payload, registers);
+    true
 }
 
 /// Rows of a group before it changes, for watches whose rows depend on other maps as well.

@@ -17,7 +17,7 @@
 //! Cost: one cluster for lookups; [`MOVES`] + two clusters and at most two fresh segments (32 KiB)
 //! for an insert. Clusters are O(log n) long for keys not chosen to collide: at most 11 of 16 slots
 //! are taken when a move begins, and 12 of 16 before it ends.
-//! Source: the order-preserving move is linear hashing [litwin1980] by slots instead of pages.
+//! Source: the order-preserving move is Litwin's linear hashing (VLDB 1980), by slots instead of pages.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -44,6 +44,10 @@ pub struct Table<S> {
     len: usize,
     /// Segments for tables to come, zeroed.
     spare: Vec<Box<[u64]>>,
+    /// Lists of segments for tables to come, the largest first.
+    lists: Vec<Vec<Box<[u64]>>>,
+    /// The last old table's list, of nothing but passed segments: taken apart in steps, too.
+    retired: Vec<Box<[u64]>>,
     growths: u64,
     work: Work,
 }
@@ -71,10 +75,18 @@ struct Slots {
 
 impl Slots {
     fn new(bits: u32, entry_words: usize) -> Self {
-        let segment_bits = (SEGMENT_WORDS / entry_words).max(1).ilog2().min(bits);
-        // One more for clusters that reach beyond the last home.
-        let segments = Vec::with_capacity((1 << (bits - segment_bits)) + 1);
-        Slots { segments, bits, segment_bits }
+        let segment_bits = Self::segment_bits(bits, entry_words);
+        Slots { segments: Vec::new(), bits, segment_bits }
+    }
+
+    /// Logarithm of the slots in a segment.
+    fn segment_bits(bits: u32, entry_words: usize) -> u32 {
+        (SEGMENT_WORDS / entry_words).max(1).ilog2().min(bits)
+    }
+
+    /// One more than there are homes for: clusters may reach beyond the last home.
+    fn segments_max(&self) -> usize {
+        (1 << (self.bits - self.segment_bits)) + 1
     }
 
     #[inline(always)]
@@ -129,6 +141,8 @@ impl<S: Shape> Table<S> {
             cursor: usize::MAX,
             len: 0,
             spare: Vec::new(),
+            lists: Vec::new(),
+            retired: Vec::new(),
             growths: 0,
             work: Work::default(),
         }
@@ -221,6 +235,9 @@ impl<S: Shape> Table<S> {
         }
         slot_key.copy_from_slice(key);
         self.len += 1;
+        if !self.retired.is_empty() {
+            self.retired.truncate(self.retired.len().saturating_sub(MOVES));
+        }
         if self.cursor != usize::MAX {
             self.advance();
         } else if self.len >= (11 << self.current.bits) / 16 {
@@ -267,7 +284,12 @@ impl<S: Shape> Table<S> {
     /// The next table, without its segments: they come as the cursor does.
     #[cold]
     fn start_growing(&mut self) {
-        let next = Slots::new(self.current.bits + 1, self.shape.entry());
+        let mut next = Slots { bits: self.current.bits + 1, ..Slots::default() };
+        next.segment_bits = Slots::segment_bits(next.bits, self.shape.entry());
+        next.segments = match self.lists.pop_if(|list| list.capacity() >= next.segments_max()) {
+            Some(list) => list,
+            None => Vec::with_capacity(next.segments_max()),
+        };
         self.old = core::mem::replace(&mut self.current, next);
         self.cursor = 0;
         self.growths += 1;
@@ -280,6 +302,7 @@ impl<S: Shape> Table<S> {
         let mut passed = 0;
         loop {
             if self.cursor == self.old.count() {
+                self.retired = core::mem::take(&mut self.old.segments);
                 self.old = Slots::default();
                 self.cursor = usize::MAX;
                 break;
@@ -338,6 +361,14 @@ impl<S: Shape> Table<S> {
         let there = self.current.segments.iter().chain(&self.old.segments).chain(&self.spare);
         let there = there.filter(|segment| segment.len() == segment_words).count();
         self.spare.reserve(full);
+        self.lists.clear();
+        for bits in (self.current.bits + 1..=bits).rev() {
+            let slots = Slots::new(bits, self.shape.entry());
+            let mut list = Vec::new();
+            list.resize_with(slots.segments_max(), Box::default);
+            list.clear();
+            self.lists.push(list);
+        }
         for _ in there..full {
             let mut segment = vec![0; segment_words].into_boxed_slice();
             touch(&mut segment);
