@@ -72,6 +72,7 @@ impl World {
             memory_bytes: 1 << 30,
             session_id: 7,
             sequence_values: Arc::default(),
+            copy_folder: None,
         };
         let catalog = Arc::new(Catalog::initial());
         session.user = catalog.roles.keys().next().expect("a superuser").clone();

@@ -37,6 +37,7 @@ fn session() -> SessionVars {
         memory_bytes: 1 << 30,
         session_id: 7,
         sequence_values: Arc::default(),
+        copy_folder: None,
     }
 }
 
