@@ -66,6 +66,9 @@ pub struct Options {
     /// An arm takes events for at most this long in a round
     #[arg(long, default_value_t = 20.0)]
     pub seconds: f64,
+    /// Read views of one row after every event: some of their work is done when they are read
+    #[arg(long)]
+    pub read_each: bool,
     /// Seed of what is made up
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -94,10 +97,10 @@ impl Engine {
         }
     }
 
-    fn ask(self, what: Ask, query: &Query, events: &Events) -> Result<Given> {
+    fn ask(self, what: Ask, query: &Query, events: &Events, read_each: bool) -> Result<Given> {
         match self {
-            Self::Compiled => halcyon::ask(what, query, events, "compiled"),
-            Self::Interpreted => halcyon::ask(what, query, events, "interpreted"),
+            Self::Compiled => halcyon::ask(what, query, events, "compiled", read_each),
+            Self::Interpreted => halcyon::ask(what, query, events, "interpreted", read_each),
             Self::Bare => (query.bare)(what, events),
             Self::Recompute => recompute::ask(what, query, events),
         }
@@ -110,6 +113,7 @@ struct Work {
     events: Events,
     warm: usize,
     params: Value,
+    read_each: bool,
 }
 
 impl Work {
@@ -140,13 +144,14 @@ impl Work {
                 (events, json!({ "sf": options.sf, "deletions": options.deletions }))
             }
         };
-        Ok(Self { query, events, warm, params })
+        Ok(Self { query, events, warm, params, read_each: options.read_each })
     }
 
     fn arm(&self, engine: Engine, event_count: usize) -> Arm {
         let mut params = self.params.clone();
         params["query"] = json!(self.query.name);
         params["events"] = json!(event_count);
+        params["read_each"] = json!(self.read_each);
         Arm::new("views", engine.name(), params)
     }
 }
@@ -216,7 +221,8 @@ fn measure_query(work: &Work, options: &Options, reporter: &mut Reporter) -> Res
 }
 
 fn rate(work: &Work, engine: Engine, options: &Options, measured: &mut Measured) -> Result<()> {
-    let given = engine.ask(Ask::Rate(options.seconds), work.query, &work.events)?;
+    let given =
+        engine.ask(Ask::Rate(options.seconds), work.query, &work.events, options.read_each)?;
     let Given::Rate(pass, _) = given else { unreachable!("a rate was asked for") };
     measured.events_per_s.push(pass.event_count as f64 / (pass.cpu_ns as f64 / 1e9));
     measured.ns_per_event.push(pass.cpu_ns as f64 / pass.event_count as f64);
@@ -267,7 +273,12 @@ fn latency(
 ) -> Result<()> {
     let mut events = work.events.clone();
     events.truncate(event_count);
-    let given = engine.ask(Ask::Latency(options.passes, work.warm), work.query, &events)?;
+    let given = engine.ask(
+        Ask::Latency(options.passes, work.warm),
+        work.query,
+        &events,
+        options.read_each,
+    )?;
     let Given::Latency(figures, _) = given else { unreachable!("latency was asked for") };
     let Figures { p50_ns, p99_ns, p999_ns, max_ns, slowest } = figures;
     arm.figure("intrinsic_ns_p50", p50_ns);
@@ -312,6 +323,7 @@ mod tests {
             rounds: 1,
             passes: 2,
             seconds: 5.0,
+            read_each: false,
             seed: 7,
         }
     }
@@ -326,6 +338,20 @@ mod tests {
                 work.events.truncate(3_000);
                 let wrong = verify(&work, Engine::Bare, &options).expect("the query can be run");
                 assert_eq!(wrong, None, "{} deletions: {deletions}", query.name);
+            }
+        }
+    }
+
+    /// Every query through the handles of streams, with both executors, with deletions.
+    #[test]
+    fn views_of_halcyon_are_right() {
+        for query in queries::QUERIES {
+            for (engine, read_each) in [(Engine::Compiled, false), (Engine::Interpreted, true)] {
+                let options = Options { read_each, ..options(0.001, true) };
+                let mut work = Work::new(query, &options).expect("events can be made");
+                work.events.truncate(1_200);
+                let wrong = verify(&work, engine, &options).expect("the query can be run");
+                assert_eq!(wrong, None, "{} {engine:?}", query.name);
             }
         }
     }
