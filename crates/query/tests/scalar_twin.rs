@@ -141,6 +141,7 @@ fn programs_agree_with_their_slow_twins() {
         memory_bytes: 1 << 30,
         session_id: 1,
         sequence_values: Arc::default(),
+        copy_folder: None,
     };
     let df = DataFusion::new();
     let binder = Binder::new(&catalog, &session, &df);
