@@ -249,6 +249,7 @@ fn verify(work: &Work, engine: Engine, options: &Options) -> Result<Option<Strin
         Ask::Rate(seconds),
         work.query,
         events,
+        options.read_each,
     )? {
         Given::Rate(pass, answer) => Ok::<_, Failure>((pass.event_count, answer)),
         Given::Latency(..) => unreachable!("a rate was asked for"),
