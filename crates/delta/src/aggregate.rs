@@ -70,6 +70,10 @@ struct Call {
     name: String,
 }
 
+/// An input's conditions: its own, those over outer columns alone, and equalities of its own and outer
+/// expressions, with whether NULLs are equal.
+type Split = (Vec<Expr>, Vec<Expr>, Vec<(Expr, Expr, bool)>);
+
 /// How the rows to be grouped relate to enclosing queries.
 struct Correlation {
     /// Outer values that the first keys equal, and whether NULL equals NULL there.
@@ -343,7 +347,7 @@ impl Builder<'_> {
             pairs.sort_by_key(|(_, outer, _)| format!("{outer:?}"));
             splits.push((kept, floating, pairs));
         }
-        let outer_side = |split: &(Vec<Expr>, Vec<Expr>, Vec<(Expr, Expr, bool)>)| {
+        let outer_side = |split: &Split| {
             let outer: Vec<(Expr, bool)> =
                 split.2.iter().map(|(_, outer, safe)| (outer.clone(), *safe)).collect();
             (outer, split.1.clone())

@@ -245,9 +245,8 @@ fn the_delta_is_the_difference() {
 #[test]
 fn every_delta_has_fewer_atoms() {
     cases(|_, vars, term, _| {
-        for relation in 0..COLUMNS.len() {
-            let event: Vec<Var> =
-                (0..COLUMNS[relation]).map(|_| vars.fresh("@x", Type::Int, true)).collect();
+        for (relation, &columns) in COLUMNS.iter().enumerate() {
+            let event: Vec<Var> = (0..columns).map(|_| vars.fresh("@x", Type::Int, true)).collect();
             for delta in delta(&term, relation, &event, vars) {
                 assert_eq!(delta.term.atoms.len() + delta.power as usize, term.atoms.len());
             }

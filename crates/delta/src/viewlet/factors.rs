@@ -110,12 +110,12 @@ fn expand(expr: &Expr, region: &Region<'_>, vars: &Variables) -> Vec<Product> {
             all.iter_mut().for_each(|product| product.factors.push(power.clone()));
             all
         }
-        Expr::Case { ty, when, otherwise } => {
+        Expr::Case { when, otherwise, .. } => {
             let simple = |e: &Expr| !region.touches(e) || region.holds(e);
             if !operands(expr).into_iter().all(simple) {
                 return whole();
             }
-            expand_case(*ty, when, otherwise)
+            expand_case(when, otherwise)
         }
         _ => whole(),
     }
@@ -131,7 +131,7 @@ fn power_of_ten(ty: Type, by: i8) -> Option<Expr> {
 }
 
 /// [c]·a + b − [c]·b, for every condition.
-fn expand_case(ty: Type, when: &[(Expr, Expr)], otherwise: &Expr) -> Vec<Product> {
+fn expand_case(when: &[(Expr, Expr)], otherwise: &Expr) -> Vec<Product> {
     let Some(((condition, value), rest)) = when.split_first() else {
         return vec![Product { sign: 1, factors: vec![otherwise.clone()] }];
     };
@@ -141,7 +141,7 @@ fn expand_case(ty: Type, when: &[(Expr, Expr)], otherwise: &Expr) -> Vec<Product
         otherwise: Box::new(Expr::Int(0)),
     });
     let mut all = vec![Product { sign: 1, factors: vec![holds.clone(), value.clone()] }];
-    for product in expand_case(ty, rest, otherwise) {
+    for product in expand_case(rest, otherwise) {
         let mut taken = product.clone();
         taken.sign = -taken.sign;
         taken.factors.push(holds.clone());

@@ -207,6 +207,9 @@ fn an_export_is_of_one_moment() {
     });
 }
 
+/// What is done to an export, in words, how, and what importing it says.
+type Damage<'d> = (&'d str, &'d dyn Fn(&Path), SqlState);
+
 #[test]
 fn what_is_damaged_or_in_the_way_is_told_and_nothing_is_imported() {
     let folder = Folder::new("damage");
@@ -219,7 +222,7 @@ fn what_is_damaged_or_in_the_way_is_told_and_nothing_is_imported() {
     assert_eq!(refused.state(), SqlState::DUPLICATE_FILE);
 
     let parquet = "shop.sale.parquet";
-    let cases: [(&str, &dyn Fn(&Path), SqlState); 8] = [
+    let cases: [Damage<'_>; 8] = [
         ("no script", &|e| fs::remove_file(e.join("load.sql")).unwrap(), SqlState::UNDEFINED_FILE),
         ("no rows", &|e| fs::remove_file(e.join(parquet)).unwrap(), SqlState::UNDEFINED_FILE),
         ("a bit", &|e| change(&e.join(parquet), |b| b[200] ^= 1), SqlState::DATA_CORRUPTED),

@@ -218,7 +218,7 @@ impl Orders {
                     events.push((order, weight));
                 }
             });
-            if number % LINES_PER_LOOK == 0 {
+            if number.is_multiple_of(LINES_PER_LOOK) {
                 progress(number, bytes);
                 if env.cancel.is_cancelled() {
                     return Err(SqlError::new(

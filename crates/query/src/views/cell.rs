@@ -262,9 +262,9 @@ impl ViewCell {
         })?;
         let tells = self.feed.is_followed();
         running.write(&mut Noted { tx, handle }, true, tells, judge)?;
-        if events > 0 {
-            let ns = clock::now().since(began).as_nanos() as u64;
-            running.tally.note(ns / events, events);
+        let ns = clock::now().since(began).as_nanos() as u64;
+        if let Some(each_ns) = ns.checked_div(events) {
+            running.tally.note(each_ns, events);
         }
         let bytes = running.engine.memory_bytes();
         drop(state);

@@ -128,7 +128,7 @@ impl StreamPlan {
             return Ok(false);
         }
         self.events += 1;
-        let sampled = self.events % SAMPLED == 0;
+        let sampled = self.events.is_multiple_of(SAMPLED);
         let mut states: SmallVec<[MutexGuard<'_, State>; 4]> = SmallVec::new();
         for (cell, ..) in &self.direct {
             let state = cell.lock();

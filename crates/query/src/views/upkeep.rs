@@ -105,7 +105,7 @@ impl Fed {
         tx: &Transaction,
         since: &Savepoint,
         stream: Option<Events<'_, '_>>,
-        tell: &mut dyn FnMut(usize, &[ValueRef<'_>], i8) -> Result<()>,
+        tell: &mut Tell<'_>,
     ) -> Result<()> {
         let mut told = Ok(());
         if let Some((id, events)) = stream {
@@ -208,6 +208,9 @@ pub(crate) fn end(
 ) -> Result<()> {
     end_with(views, since, None, env, tx)
 }
+
+/// Takes an event: input, row, weight.
+type Tell<'t> = dyn FnMut(usize, &[ValueRef<'_>], i8) -> Result<()> + 't;
 
 /// Events of a stream: its id, rows and weights.
 pub(crate) type Events<'e, 'v> = (TableId, &'e [(Vec<ValueRef<'v>>, i8)]);
