@@ -7,7 +7,7 @@
 //! 3. [`derivative`] is the delta of a term, `viewlet` materialises deltas of deltas.
 //! 4. `emit` writes the program, [`certificate`] says what an event costs.
 //!
-//! Method: [koch2014], stratified; the form of programs is [`halcyon_view::program`].
+//! Method: \[koch2014\], stratified; the form of programs is [`halcyon_view::program`].
 
 #![forbid(unsafe_code)]
 

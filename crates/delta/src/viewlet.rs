@@ -2,7 +2,7 @@
 //!
 //! For every map and every relation in its definition, the delta is taken ([`crate::derivative`]),
 //! and what is left of it after the event's variables are bound is itself materialised: each
-//! connected component becomes a map of its own ([`Plan`]), which is maintained the same way
+//! connected component becomes a map of its own (`plan`), which is maintained the same way
 //! [koch2014, §4]. Maps have ever fewer atoms, so it ends with maps of single relations.
 //!
 //! A statement reads maps of lower degree only, as they were before the event; so the statements of

@@ -130,7 +130,7 @@ fn power_of_ten(ty: Type, by: i8) -> Option<Expr> {
     }
 }
 
-/// [c]·a + b − [c]·b, for every condition.
+/// `[c]·a + b − [c]·b`, for every condition.
 fn expand_case(when: &[(Expr, Expr)], otherwise: &Expr) -> Vec<Product> {
     let Some(((condition, value), rest)) = when.split_first() else {
         return vec![Product { sign: 1, factors: vec![otherwise.clone()] }];

@@ -4,7 +4,7 @@
 //! them as a table's. Beside it lies the view's engine ([`ViewCell`]), which says what becomes of
 //! the rows when the tables that it reads change. The compiler is `halcyon_delta`, the engine
 //! `halcyon_view`; here is what makes them part of a database:
-//! - [`define`]: from a query to a program, and to columns;
+//! - [`define()`]: from a query to a program, and to columns;
 //! - [`upkeep`]: what a statement has changed becomes events, before the statement ends;
 //! - [`cell`]: who may touch an engine, and how it is taken back;
 //! - [`stream`]: events that come without SQL;
@@ -12,7 +12,7 @@
 //! - [`explain`]: programs and certificates as text.
 //!
 //! Nothing of it is logged: rows and engines follow from what the views read, and are made again
-//! when a database is opened ([`revive`]).
+//! when a database is opened ([`revive()`]).
 
 mod cell;
 mod coding;
