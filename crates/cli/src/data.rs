@@ -9,7 +9,7 @@ use clap::Args;
 use halcyon::{Database, DatabaseOptions, Opened, Opening, SqlError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Flags for a database on disk; they stand above what ALTER SYSTEM set.
+/// Flags of a database; they stand above what ALTER SYSTEM set.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Tuning {
     /// Longest time between two checkpoints, as 5min
@@ -21,6 +21,9 @@ pub struct Tuning {
     /// Longest time that a commit which is not waited for stays in memory, as 200ms
     #[arg(long, value_name = "TIME", requires = "data")]
     wal_writer_delay: Option<String>,
+    /// Memory that the maps of materialized views may take together, as 4GB; 0 for no limit
+    #[arg(long, value_name = "SIZE")]
+    view_memory: Option<String>,
 }
 
 impl Tuning {
@@ -30,6 +33,7 @@ impl Tuning {
             ("checkpoint_timeout", &self.checkpoint_timeout),
             ("max_wal_size", &self.max_wal_size),
             ("wal_writer_delay", &self.wal_writer_delay),
+            ("view_memory", &self.view_memory),
         ] {
             if let Some(value) = value {
                 options.set(name, value)?;
@@ -39,12 +43,14 @@ impl Tuning {
     }
 }
 
-/// Opens the database in a folder, with a bar on stderr if that takes a while. Errors are told.
-pub fn open(folder: &Path, tuning: &Tuning) -> Result<Database, ExitCode> {
+/// A database in memory, or the one in a folder, with a bar on stderr if opening takes a while.
+/// Errors are told.
+pub fn open(folder: Option<&Path>, tuning: &Tuning) -> Result<Database, ExitCode> {
     let options = tuning.options().map_err(|error| {
         tell(&error);
         ExitCode::from(2)
     })?;
+    let Some(folder) = folder else { return Ok(Database::with_options(options)) };
     let bar = Bar::new();
     let opened = Database::open_with(folder, options, &|step| bar.tell(step));
     bar.end();

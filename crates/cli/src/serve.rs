@@ -62,11 +62,9 @@ pub fn run(options: &Options) -> ExitCode {
         return ExitCode::from(2);
     }
     let begin = Instant::now();
-    let opened = options.data.as_deref().map(|folder| crate::data::open(folder, &options.tuning));
-    let database = match opened {
-        None => Database::in_memory(),
-        Some(Ok(database)) => database,
-        Some(Err(code)) => return code,
+    let database = match crate::data::open(options.data.as_deref(), &options.tuning) {
+        Ok(database) => database,
+        Err(code) => return code,
     };
     match start(options, database, begin) {
         Ok(()) => ExitCode::SUCCESS,

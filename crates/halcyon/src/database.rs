@@ -53,8 +53,9 @@ pub struct DatabaseOptions {
     pub max_wal_size: Option<u64>,
     /// Bytes per second that a checkpoint writes at most, unless it is asked for; 0 for no limit.
     pub checkpoint_bytes_per_s: u64,
-    /// Bytes that the maps of all materialized views may take together; 0 for no limit.
-    pub view_memory_bytes: u64,
+    /// Bytes that the maps of all materialized views may take together; 0 for no limit. None: what
+    /// ALTER SYSTEM said, or no limit.
+    pub view_memory: Option<u64>,
 }
 
 impl Default for DatabaseOptions {
@@ -68,7 +69,7 @@ impl Default for DatabaseOptions {
             checkpoint_timeout: None,
             max_wal_size: None,
             checkpoint_bytes_per_s: 128 << 20,
-            view_memory_bytes: 0,
+            view_memory: None,
         }
     }
 }
@@ -146,7 +147,7 @@ impl Database {
             catalog = revive(catalog, &DataFusion::new())?;
         }
         let shared = Arc::new(Shared::new(options, catalog, Some(found.durable)));
-        shared.tune_log();
+        shared.tune();
         checkpoint::keep_short(&shared);
         Ok(Database { shared })
     }
@@ -269,7 +270,7 @@ impl Database {
 impl Shared {
     fn new(options: DatabaseOptions, catalog: Catalog, durable: Option<Durable>) -> Self {
         let version = catalog.version;
-        catalog.budget.set_max(options.view_memory_bytes);
+        catalog.budget.set_max(Tuning::of(&options, &catalog.settings).view_memory);
         let empty = Partition::new(halcyon_store::Schema { columns: Vec::new() }.into());
         let log = durable.as_ref().map(|durable| durable.log.clone());
         Shared {
@@ -311,7 +312,7 @@ impl Shared {
         let before = self.catalog.swap(catalog);
         self.version.store(version, Ordering::Release);
         if before.settings != self.catalog.load().settings {
-            self.tune_log();
+            self.tune();
         }
     }
 
@@ -320,9 +321,11 @@ impl Shared {
         Tuning::of(&self.options, &self.catalog.load().settings)
     }
 
-    fn tune_log(&self) {
+    fn tune(&self) {
+        let tuning = self.tuning();
+        self.catalog.load().budget.set_max(tuning.view_memory);
         if let Some(durable) = &self.durable {
-            durable.log.set_delay(self.tuning().wal_writer_delay);
+            durable.log.set_delay(tuning.wal_writer_delay);
         }
     }
 }

@@ -164,6 +164,7 @@ const KNOWN: &[Known] = &[
         "Isolation level of the transaction",
     ),
     known("transaction_read_only", "off", Kind::Bool, false, "Whether the transaction only reads"),
+    known("view_memory", "0kB", Kind::ReadOnly, false, "Memory of all materialized views; 0: any"),
     known(
         "wal_writer_delay",
         "200ms",

@@ -1,5 +1,5 @@
-//! Settings of the whole database that may change while it runs: when checkpoints are due, and how
-//! long a commit that nobody waits for may stay in memory.
+//! Settings of the whole database that may change while it runs: when checkpoints are due, how long a
+//! commit that nobody waits for may stay in memory, and how much memory views may take.
 //!
 //! What the database was opened with ([`DatabaseOptions`], the flags of the command line) stands above
 //! what ALTER SYSTEM said, which is kept in the catalog and so is durable and in every backup.
@@ -13,14 +13,20 @@ use crate::database::DatabaseOptions;
 use crate::settings::{parse_bytes, parse_duration};
 
 /// The names, with the unit of a bare number, which is PostgreSQL's.
-const NAMES: [(&str, &str); 3] =
-    [("checkpoint_timeout", "s"), ("max_wal_size", "MB"), ("wal_writer_delay", "ms")];
+const NAMES: [(&str, &str); 4] = [
+    ("checkpoint_timeout", "s"),
+    ("max_wal_size", "MB"),
+    ("view_memory", "MB"),
+    ("wal_writer_delay", "ms"),
+];
 
 /// Their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tuning {
     pub checkpoint_timeout: Duration,
     pub max_wal_size: u64,
+    /// Bytes that the maps of all materialized views may take together; 0 for no limit.
+    pub view_memory: u64,
     pub wal_writer_delay: Duration,
 }
 
@@ -29,6 +35,7 @@ impl Default for Tuning {
         Tuning {
             checkpoint_timeout: Duration::from_secs(300),
             max_wal_size: 1 << 30,
+            view_memory: 0,
             wal_writer_delay: Duration::from_millis(200),
         }
     }
@@ -42,10 +49,11 @@ impl Tuning {
             // It was checked when it was set; a version that knows no such setting passes it over.
             let _ = tuning.set(name, value);
         }
-        let Tuning { checkpoint_timeout, max_wal_size, wal_writer_delay } = tuning;
+        let Tuning { checkpoint_timeout, max_wal_size, view_memory, wal_writer_delay } = tuning;
         Tuning {
             checkpoint_timeout: options.checkpoint_timeout.unwrap_or(checkpoint_timeout),
             max_wal_size: options.max_wal_size.unwrap_or(max_wal_size),
+            view_memory: options.view_memory.unwrap_or(view_memory),
             wal_writer_delay: options.wal_writer_delay.unwrap_or(wal_writer_delay),
         }
     }
@@ -71,6 +79,10 @@ impl Tuning {
             "wal_writer_delay" => {
                 self.wal_writer_delay = duration(Duration::from_millis(1), day / 8640)?;
             }
+            "view_memory" => {
+                let bytes = parse_bytes(&text).filter(|bytes| *bytes == 0 || *bytes >= 1 << 10);
+                self.view_memory = bytes.ok_or_else(|| refused(name, value))?;
+            }
             _ => {
                 let bytes = parse_bytes(&text).filter(|bytes| *bytes >= 1 << 20);
                 self.max_wal_size = bytes.ok_or_else(|| refused(name, value))?;
@@ -80,11 +92,12 @@ impl Tuning {
     }
 
     /// The values as SHOW prints them.
-    pub fn shown(&self) -> [(&'static str, String); 3] {
+    pub fn shown(&self) -> [(&'static str, String); 4] {
         let ms = |duration: Duration| format!("{}ms", duration.as_millis());
         let values = [
             ms(self.checkpoint_timeout),
             format!("{}kB", self.max_wal_size >> 10),
+            format!("{}kB", self.view_memory >> 10),
             ms(self.wal_writer_delay),
         ];
         let mut names = NAMES.iter().map(|(name, _)| *name);
@@ -96,6 +109,7 @@ fn refused(name: &str, value: &str) -> SqlError {
     let bounds = match name {
         "checkpoint_timeout" => "It is 1s at least, 1d at most.",
         "wal_writer_delay" => "It is 1ms at least, 10s at most.",
+        "view_memory" => "It is 0 for no limit, or 1kB at least.",
         _ => "It is 1MB at least.",
     };
     let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
@@ -113,8 +127,8 @@ pub(crate) fn check(name: &str, value: &str) -> Result<()> {
 }
 
 impl DatabaseOptions {
-    /// Sets `checkpoint_timeout`, `max_wal_size` or `wal_writer_delay` from text with a unit, as SQL
-    /// has them. Errors: 42704 if it is none of these, 22023.
+    /// Sets `checkpoint_timeout`, `max_wal_size`, `view_memory` or `wal_writer_delay` from text with a
+    /// unit, as SQL has them. Errors: 42704 if it is none of these, 22023.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let mut tuning = Tuning::default();
         if !tuning.set(name, value)? {
@@ -124,6 +138,7 @@ impl DatabaseOptions {
         match name {
             "checkpoint_timeout" => self.checkpoint_timeout = Some(tuning.checkpoint_timeout),
             "max_wal_size" => self.max_wal_size = Some(tuning.max_wal_size),
+            "view_memory" => self.view_memory = Some(tuning.view_memory),
             _ => self.wal_writer_delay = Some(tuning.wal_writer_delay),
         }
         Ok(())
@@ -134,6 +149,7 @@ impl DatabaseOptions {
         match name {
             "checkpoint_timeout" => self.checkpoint_timeout.is_some(),
             "max_wal_size" => self.max_wal_size.is_some(),
+            "view_memory" => self.view_memory.is_some(),
             _ => self.wal_writer_delay.is_some(),
         }
     }
@@ -166,6 +182,8 @@ mod tests {
             ("checkpoint_timeout", "2d"),
             ("max_wal_size", "10kB"),
             ("max_wal_size", "much"),
+            ("view_memory", "100B"),
+            ("view_memory", "-1"),
             ("wal_writer_delay", "0"),
             ("wal_writer_delay", "11s"),
         ] {
@@ -174,6 +192,8 @@ mod tests {
         }
         check("checkpoint_timeout", "1 min").unwrap();
         check("wal_writer_delay", "10000").unwrap();
+        check("view_memory", "0").unwrap();
+        check("view_memory", "64").unwrap();
         let refused =
             DatabaseOptions::default().set("lock_timeout", "1").expect_err("not of these");
         assert_eq!(refused.state(), SqlState::UNDEFINED_OBJECT);

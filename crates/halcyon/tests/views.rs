@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use halcyon::{Access, Database, DatabaseOptions, Isolation, Session, SqlState, Value, ValueRef};
+use halcyon::{
+    Access, Database, DatabaseOptions, Isolation, Outcome, Session, SqlState, Value, ValueRef,
+};
 use halcyon_base::rng::Rng;
 
 /// Rows of a query as text, sorted: floats as they are shown.
@@ -466,9 +468,22 @@ fn a_hundred_subscribers_get_the_same() {
 
 #[test]
 fn views_do_not_take_more_memory_than_they_may() {
-    let options = DatabaseOptions { view_memory_bytes: 400_000, ..DatabaseOptions::default() };
-    let database = Database::with_options(options);
-    let mut session = database.session();
+    let options = DatabaseOptions { view_memory: Some(400_000), ..DatabaseOptions::default() };
+    // Given when it is opened, or altered while it runs.
+    for (options, altered) in [(options, "SELECT 1"), (DatabaseOptions::default(), ALTER)] {
+        let database = Database::with_options(options);
+        let mut session = database.session();
+        session.batch(altered).unwrap();
+        stays_within_400_000_bytes(&mut session);
+        session.batch("ALTER SYSTEM RESET view_memory").unwrap();
+        let many = session.execute("INSERT INTO t SELECT * FROM generate_series(1, 200000)", &[]);
+        assert_eq!(many.is_ok(), altered == ALTER, "an option stands above ALTER SYSTEM");
+    }
+}
+
+const ALTER: &str = "ALTER SYSTEM SET view_memory = '400000B'";
+
+fn stays_within_400_000_bytes(session: &mut Session) {
     session
         .batch(
             "CREATE TABLE t (k INTEGER); \
@@ -479,8 +494,8 @@ fn views_do_not_take_more_memory_than_they_may() {
     let error =
         session.execute("INSERT INTO t SELECT * FROM generate_series(1, 200000)", &[]).unwrap_err();
     assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
-    assert_eq!(rows(&mut session, "SELECT COUNT(*) FROM v"), [format!("{:?}", Value::Int64(10))]);
-    assert_eq!(rows(&mut session, "SELECT COUNT(*) FROM t"), [format!("{:?}", Value::Int64(10))]);
+    assert_eq!(rows(session, "SELECT COUNT(*) FROM v"), [format!("{:?}", Value::Int64(10))]);
+    assert_eq!(rows(session, "SELECT COUNT(*) FROM t"), [format!("{:?}", Value::Int64(10))]);
 }
 
 /// The queries of DBToaster's finance benchmark.
@@ -590,7 +605,8 @@ fn tiny() -> String {
     format!("{}/../../tests/data/orderbook/tiny.csv", env!("CARGO_MANIFEST_DIR"))
 }
 
-fn load_tiny(kind: &str) -> Database {
+/// Empty books, and the views over them.
+fn with_finance_views(kind: &str) -> Database {
     let database = Database::in_memory();
     let mut session = database.session();
     for side in ["bids", "asks"] {
@@ -603,6 +619,12 @@ fn load_tiny(kind: &str) -> Database {
         let create = format!("CREATE MATERIALIZED VIEW {name} AS {query}");
         session.execute(create.as_str(), &[]).unwrap_or_else(|error| panic!("{name}: {error:?}"));
     }
+    database
+}
+
+fn load_tiny(kind: &str) -> Database {
+    let database = with_finance_views(kind);
+    let mut session = database.session();
     for side in ["bids", "asks"] {
         let copy = format!("COPY {side} FROM '{}' WITH (FORMAT orderbook, book '{side}')", tiny());
         assert!(session.execute(copy.as_str(), &[]).unwrap() > 0);
@@ -663,6 +685,37 @@ fn a_malformed_message_is_told_by_line_and_field_and_leaves_nothing() {
     let error = database.session().execute(copy.as_str(), &[]).unwrap_err();
     assert_eq!(error.state(), SqlState::DATATYPE_MISMATCH);
     std::fs::remove_file(&path).unwrap();
+}
+
+/// The client sends the messages, cut anywhere.
+#[test]
+fn an_order_book_comes_from_stdin_too() {
+    let messages = std::fs::read(tiny()).unwrap();
+    for kind in ["STREAM", "TABLE"] {
+        let database = with_finance_views(kind);
+        let mut session = database.session();
+        for side in ["bids", "asks"] {
+            let copy = format!("COPY {side} FROM STDIN WITH (FORMAT orderbook, book '{side}')");
+            let outcome = session.run(&session.prepare(copy.as_str()).unwrap(), &[]).unwrap();
+            assert!(matches!(outcome, Outcome::CopyIn { columns: 5, binary: false }));
+            messages.chunks(7).for_each(|piece| session.copy_data(piece).unwrap());
+            session.copy_end().unwrap();
+        }
+        check_tiny(&mut session);
+        let copy = "COPY bids FROM STDIN WITH (FORMAT orderbook, book 'bids')";
+        let prepared = session.prepare(copy).unwrap();
+        for (message, state) in [
+            ("1,2,B,3,4\n1,2,B,x,4\n", SqlState::BAD_COPY_FILE_FORMAT),
+            ("1,2,B,3,4\n1,4000000000,B,3,4", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
+            ("1,2,B,3,4\n1,3,B,-3,4\n", SqlState::CHECK_VIOLATION),
+        ] {
+            session.run(&prepared, &[]).unwrap();
+            let sent = session.copy_data(message.as_bytes());
+            let error = sent.and_then(|()| session.copy_end().map(|_| ())).unwrap_err();
+            assert_eq!(error.state(), state, "{message}");
+            check_tiny(&mut session);
+        }
+    }
 }
 
 #[test]

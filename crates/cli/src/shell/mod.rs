@@ -67,8 +67,7 @@ pub struct Options {
 /// Runs the shell as `options` say.
 pub fn run(options: &Options) -> ExitCode {
     let backend: Box<dyn Backend> = match (&options.connect, &options.data) {
-        (None, None) => Box::new(Embedded::new(&Database::in_memory())),
-        (None, Some(folder)) => match crate::data::open(folder, &options.tuning) {
+        (None, folder) => match crate::data::open(folder.as_deref(), &options.tuning) {
             Ok(database) => Box::new(Embedded::new(&database)),
             Err(code) => return code,
         },

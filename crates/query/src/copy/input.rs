@@ -5,6 +5,7 @@ use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Savepoint, Transaction};
 
 use super::binary;
+use super::orderbook::OrdersIn;
 use super::{CopyPlan, Format, From, Kind, Options};
 use crate::bulk::Late;
 use crate::coerce::{self, Arena, TimeZone};
@@ -20,7 +21,71 @@ const BATCH_ROWS: usize = 8192;
 const LINE_BYTES_MAX: usize = 1 << 30;
 
 /// The receiving end of COPY FROM.
-pub struct CopyIn {
+pub struct CopyIn(Incoming);
+
+enum Incoming {
+    Rows(Box<RowsIn>),
+    Orders(OrdersIn),
+}
+
+impl CopyIn {
+    /// Panics: if the plan is a COPY TO.
+    pub(super) fn new(plan: &CopyPlan) -> CopyIn {
+        CopyIn(match &plan.kind {
+            Kind::From(from) => Incoming::Rows(Box::new(RowsIn::new(from, &plan.options))),
+            Kind::Orders(_) => Incoming::Orders(OrdersIn::default()),
+            Kind::To { .. } => panic!("COPY TO takes no data"),
+        })
+    }
+
+    /// Rows or messages taken so far.
+    pub fn rows(&self) -> u64 {
+        match &self.0 {
+            Incoming::Rows(rows) => rows.rows(),
+            Incoming::Orders(orders) => orders.messages(),
+        }
+    }
+
+    /// Takes bytes. Errors: whatever a row of them is refused for, with its line.
+    pub fn push(
+        &mut self,
+        plan: &CopyPlan,
+        bytes: &[u8],
+        env: &Env<'_>,
+        tx: &mut Transaction,
+        locks: &Locks,
+    ) -> Result<()> {
+        match (&mut self.0, &plan.kind) {
+            (Incoming::Rows(rows), Kind::From(from)) => {
+                rows.push(from, &plan.options, bytes, env, tx, locks)
+            }
+            (Incoming::Orders(incoming), Kind::Orders(orders)) => incoming.push(orders, bytes),
+            _ => panic!("the data of another COPY"),
+        }
+    }
+
+    /// Ends the data. Returns the rows or events stored.
+    pub fn finish(
+        self,
+        plan: &CopyPlan,
+        env: &Env<'_>,
+        tx: &mut Transaction,
+        locks: &Locks,
+    ) -> Result<u64> {
+        match (self.0, &plan.kind) {
+            (Incoming::Rows(rows), Kind::From(from)) => {
+                rows.finish(from, &plan.options, env, tx, locks)
+            }
+            (Incoming::Orders(incoming), Kind::Orders(orders)) => {
+                incoming.finish(orders, env, tx, locks)
+            }
+            _ => panic!("the data of another COPY"),
+        }
+    }
+}
+
+/// The receiving end of COPY FROM for lines and tuples that are rows.
+struct RowsIn {
     pending: Vec<u8>,
     /// Bytes of `pending` already looked at for the end of a line.
     scanned: usize,
@@ -44,9 +109,9 @@ pub struct CopyIn {
 /// A field of a line: a range of the unescaped text; `None` is NULL.
 type Field = Option<std::ops::Range<usize>>;
 
-impl CopyIn {
-    pub(super) fn new(from: &From, options: &Options) -> CopyIn {
-        CopyIn {
+impl RowsIn {
+    fn new(from: &From, options: &Options) -> RowsIn {
+        RowsIn {
             pending: Vec::new(),
             scanned: 0,
             quoted: false,
@@ -67,48 +132,48 @@ impl CopyIn {
     }
 
     /// Rows taken so far.
-    pub fn rows(&self) -> u64 {
+    fn rows(&self) -> u64 {
         self.rows + self.batch_rows as u64
     }
 
     /// Takes bytes. Errors: whatever a row of them is refused for, with its line.
-    pub fn push(
+    fn push(
         &mut self,
-        plan: &CopyPlan,
+        from: &From,
+        options: &Options,
         bytes: &[u8],
         env: &Env<'_>,
         tx: &mut Transaction,
         locks: &Locks,
     ) -> Result<()> {
-        let Kind::From(from) = &plan.kind else { panic!("COPY TO takes no data") };
         self.pending.extend_from_slice(bytes);
         if self.since.is_none() && from.is_followed() {
             self.since = Some(tx.savepoint());
         }
         let mut cx = WriteContext::new(env, tx, locks);
-        match plan.options.format {
+        match options.format {
             Format::Binary => self.take_tuples(from, &mut cx),
-            _ => self.take_lines(from, &plan.options, &mut cx, false),
+            _ => self.take_lines(from, options, &mut cx, false),
         }
     }
 
     /// Ends the data. Returns the rows stored.
-    pub fn finish(
+    fn finish(
         mut self,
-        plan: &CopyPlan,
+        from: &From,
+        options: &Options,
         env: &Env<'_>,
         tx: &mut Transaction,
         locks: &Locks,
     ) -> Result<u64> {
-        let Kind::From(from) = &plan.kind else { panic!("COPY TO takes no data") };
         let mut cx = WriteContext::new(env, tx, locks);
-        if plan.options.format == Format::Binary {
+        if options.format == Format::Binary {
             self.take_tuples(from, &mut cx)?;
             if !self.ended {
                 return Err(malformed("unexpected EOF in COPY data"));
             }
         } else {
-            self.take_lines(from, &plan.options, &mut cx, true)?;
+            self.take_lines(from, options, &mut cx, true)?;
         }
         self.flush(from, &mut cx)?;
         from.writer.finish(&cx, std::mem::take(&mut self.late))?;

@@ -282,14 +282,13 @@ impl CopyPlan {
         match &self.kind {
             Kind::From(from) => from.columns.len(),
             Kind::To { columns, .. } => columns.len(),
-            Kind::Orders(_) => 0,
+            Kind::Orders(_) => orderbook::FIELDS.len(),
         }
     }
 
     /// Begins COPY FROM STDIN. Panics: if it is COPY TO.
     pub fn begin_input(&self) -> CopyIn {
-        let Kind::From(from) = &self.kind else { panic!("COPY TO takes no data") };
-        CopyIn::new(from, &self.options)
+        CopyIn::new(self)
     }
 
     /// Runs COPY FROM a file. Returns the rows stored. Panics: if it is COPY TO.
@@ -303,12 +302,7 @@ impl CopyPlan {
         let Place::File(path) = &self.place else { panic!("this COPY does not read a file") };
         let within = env.session.copy_folder.as_ref().map(|folder| within(folder, path));
         let path = &within.map_or_else(|| path.clone(), |path| path.display().to_string());
-        let from = match &self.kind {
-            Kind::From(from) => from,
-            Kind::Orders(orders) => return orders.run(path, env, tx, locks, progress),
-            Kind::To { .. } => panic!("this COPY does not read a file"),
-        };
-        if self.options.format == Format::Parquet {
+        if let (Kind::From(from), Format::Parquet) = (&self.kind, self.options.format) {
             return parquet::read(from, path, env, tx, locks, progress);
         }
         let mut file = std::fs::File::open(path).map_err(|error| file_error(path, &error))?;
@@ -323,6 +317,12 @@ impl CopyPlan {
             }
             input.push(self, &buffer[..read], env, tx, locks)?;
             bytes += read as u64;
+            if env.cancel.is_cancelled() {
+                return Err(SqlError::new(
+                    SqlState::QUERY_CANCELED,
+                    "canceling statement due to user request",
+                ));
+            }
             progress(input.rows(), bytes);
         }
         input.finish(self, env, tx, locks)

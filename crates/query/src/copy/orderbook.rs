@@ -11,7 +11,6 @@
 //! benchmark reads its files so.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -19,7 +18,7 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use halcyon_store::ValueRef;
 use halcyon_txn::{Mode, Transaction};
 
-use super::{Kind, Place, Progress, file_error};
+use super::{Kind, Place};
 use crate::bind::Binder;
 use crate::bulk::{Late, Writer};
 use crate::catalog::{Privilege, Table};
@@ -32,9 +31,6 @@ use crate::types::SqlType;
 use crate::values::ArrayWriter;
 use crate::views::upkeep::{self, Fed};
 
-/// Events that are applied between two looks at the cancel token.
-const LINES_PER_LOOK: u64 = 4096;
-
 /// A side of the book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -42,11 +38,12 @@ pub(crate) enum Side {
     Asks,
 }
 
-/// COPY table FROM 'file' WITH (FORMAT orderbook, book 'side', brokers n).
+/// COPY table FROM 'file' | STDIN WITH (FORMAT orderbook, book 'side', brokers n).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CopyOrders {
     pub table: Vec<String>,
-    pub path: String,
+    /// The file; without, the client sends the messages.
+    pub path: Option<String>,
     pub book: Side,
     pub brokers: u64,
 }
@@ -78,7 +75,10 @@ pub(crate) fn bind(
     copy: &CopyOrders,
 ) -> Result<super::CopyPlan> {
     let options = super::Options::from_ast(&[], &[], false)?;
-    let place = Place::File(super::permitted_file(binder, &copy.path)?);
+    let place = match &copy.path {
+        Some(path) => Place::File(super::permitted_file(binder, path)?),
+        None => Place::Client,
+    };
     let names = copy.table.iter().map(|part| part.as_str().into()).collect::<Vec<_>>();
     let table = crate::dml::find_target(binder, &ObjectName::from(names), "copy to")?;
     binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Insert)?;
@@ -164,9 +164,99 @@ impl Book {
     }
 }
 
+/// Fields of a line.
+pub(super) const FIELDS: [&str; 5] = ["t", "order id", "action", "volume", "price"];
+
+/// Longest line: no message comes near.
+const LINE_BYTES_MAX: usize = 1 << 16;
+
+/// Messages that have come so far, and the book after them.
+#[derive(Default)]
+pub(super) struct OrdersIn {
+    book: Book,
+    /// Events of the side that is asked for, if it is a stream.
+    events: Vec<(Order, i8)>,
+    /// The beginning of a line whose end has not come.
+    pending: Vec<u8>,
+    line: u64,
+    ended: bool,
+}
+
+impl OrdersIn {
+    /// Messages taken so far.
+    pub(super) fn messages(&self) -> u64 {
+        self.line
+    }
+
+    /// Takes bytes, cut anywhere. Errors: 22P04 with line and field.
+    pub(super) fn push(&mut self, orders: &Orders, bytes: &[u8]) -> Result<()> {
+        let mut pending = std::mem::take(&mut self.pending);
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            if pending.is_empty() {
+                self.take(orders, &rest[..end])?;
+            } else {
+                pending.extend_from_slice(&rest[..end]);
+                self.take(orders, &pending)?;
+                pending.clear();
+            }
+            rest = &rest[end + 1..];
+        }
+        pending.extend_from_slice(rest);
+        if pending.len() > LINE_BYTES_MAX {
+            self.line += 1;
+            return Err(self.malformed(orders, "the line is too long"));
+        }
+        self.pending = pending;
+        Ok(())
+    }
+
+    /// Gives what has come to the stream or table. Returns the events or rows that were stored.
+    ///
+    /// Errors: 22P04 of the last line; 23514 and what else a row can be refused for. The caller
+    /// takes everything back.
+    pub(super) fn finish(
+        mut self,
+        orders: &Orders,
+        env: &Env<'_>,
+        tx: &mut Transaction,
+        locks: &Locks,
+    ) -> Result<u64> {
+        let last = std::mem::take(&mut self.pending);
+        self.take(orders, &last)?;
+        match orders.writer.table().is_stream() {
+            true => orders.pass(&self.events, env, tx),
+            false => orders.store(self.book, env, tx, locks),
+        }
+    }
+
+    fn take(&mut self, orders: &Orders, line: &[u8]) -> Result<()> {
+        self.line += 1;
+        let text = std::str::from_utf8(line).map_err(|_| self.malformed(orders, "no UTF-8"))?;
+        let text = text.trim();
+        self.ended |= text == "\\.";
+        if self.ended || text.is_empty() {
+            return Ok(());
+        }
+        let (action, order) = parse(text).map_err(|what| self.malformed(orders, &what))?;
+        let is_stream = orders.writer.table().is_stream();
+        self.book.message(action, order, &mut |side, order, weight| {
+            if is_stream && side == orders.book {
+                self.events.push((order, weight));
+            }
+        });
+        Ok(())
+    }
+
+    fn malformed(&self, orders: &Orders, what: &str) -> SqlError {
+        SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, "malformed message of an order book")
+            .detail(format!("Line {}: {what}.", self.line))
+            .context(format!("COPY {}, line {}", orders.writer.table().name, self.line))
+    }
+}
+
 /// The action and the order of a line. Errors: what is wrong, and the field's number and name.
 fn parse(line: &str) -> Result<(&str, Order), String> {
-    const FIELDS: [&str; 5] = ["t", "order id", "action", "volume", "price"];
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     if fields.len() != FIELDS.len() {
         return Err(format!("{} fields, not {}", fields.len(), FIELDS.len()));
@@ -185,68 +275,24 @@ fn parse(line: &str) -> Result<(&str, Order), String> {
 }
 
 impl Orders {
-    /// Reads the file. Returns the events or rows that were stored.
-    ///
-    /// Errors: 22P04 with line and field; 23514 and what else a row can be refused for. The caller
-    /// takes everything back.
-    pub(super) fn run(
-        &self,
-        path: &str,
-        env: &Env<'_>,
-        tx: &mut Transaction,
-        locks: &Locks,
-        progress: &mut Progress<'_>,
-    ) -> Result<u64> {
-        let file = std::fs::File::open(path).map_err(|error| file_error(path, &error))?;
-        let (mut book, mut events) = (Book::default(), Vec::new());
-        let is_stream = self.writer.table().is_stream();
-        let mut bytes = 0;
-        for (number, line) in BufReader::new(file).lines().enumerate() {
-            let line = line.map_err(|error| file_error(path, &error))?;
-            let number = number as u64 + 1;
-            bytes += line.len() as u64 + 1;
-            if line.trim().is_empty() {
-                continue;
-            }
-            let (action, order) = parse(&line).map_err(|what| {
-                SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, "malformed message of an order book")
-                    .detail(format!("Line {number}: {what}."))
-                    .context(format!("COPY {}, line {number}", self.writer.table().name))
-            })?;
-            book.message(action, order, &mut |side, order, weight| {
-                if is_stream && side == self.book {
-                    events.push((order, weight));
-                }
-            });
-            if number.is_multiple_of(LINES_PER_LOOK) {
-                progress(number, bytes);
-                if env.cancel.is_cancelled() {
-                    return Err(SqlError::new(
-                        SqlState::QUERY_CANCELED,
-                        "canceling statement due to user request",
-                    ));
-                }
-            }
-        }
-        match is_stream {
-            true => self.pass(&events, env, tx),
-            false => self.store(book, env, tx, locks),
-        }
-    }
-
-    fn row(&self, order: &Order) -> Vec<ValueRef<'static>> {
+    /// Errors: 22003 for an id or a broker that is no integer of the column's width.
+    fn row(&self, order: &Order) -> Result<[ValueRef<'static>; COLUMNS.len()]> {
         let columns = &self.writer.table().columns;
         let integer = |value: i64, column: usize| match columns[column].ty {
-            SqlType::Integer => ValueRef::Int32(value as i32),
-            _ => ValueRef::Int64(value),
+            SqlType::Integer => i32::try_from(value).map(ValueRef::Int32).map_err(|_| {
+                SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range")
+                    .detail(format!("Order {} in column \"{}\".", order.id, columns[column].name))
+            }),
+            _ => Ok(ValueRef::Int64(value)),
         };
-        vec![
+        let broker = i128::from(order.id).rem_euclid(i128::from(self.brokers)) as i64;
+        Ok([
             ValueRef::Float64(order.t),
-            integer(order.id, 1),
-            integer(order.id.rem_euclid(self.brokers as i64), 2),
+            integer(order.id, 1)?,
+            integer(broker, 2)?,
             ValueRef::Float64(order.volume),
             ValueRef::Float64(order.price),
-        ]
+        ])
     }
 
     /// Gives events to the views of a stream.
@@ -254,10 +300,10 @@ impl Orders {
         let mut rows = Vec::with_capacity(events.len());
         let mut arena = Arena::new();
         for (order, weight) in events {
-            let row = self.row(order);
+            let row = self.row(order)?;
             self.target.verify(&row, env, &arena)?;
             arena.reset();
-            rows.push((row, *weight));
+            rows.push((row.to_vec(), *weight));
         }
         let since = tx.savepoint();
         let stream = (self.writer.table().id, rows.as_slice());
@@ -278,7 +324,7 @@ impl Orders {
         let table: &Arc<Table> = self.writer.table();
         let column = |at: usize| -> Result<ArrayRef> {
             let mut writer = ArrayWriter::new(table.columns[at].ty, orders.len());
-            orders.iter().try_for_each(|order| writer.push(self.row(order)[at]))?;
+            orders.iter().try_for_each(|order| writer.push(self.row(order)?[at]))?;
             Ok(writer.finish())
         };
         let columns = (0..COLUMNS.len()).map(column).collect::<Result<Vec<_>>>()?;

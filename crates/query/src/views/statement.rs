@@ -86,11 +86,14 @@ fn parse(text: &str) -> Result<ViewStatement, ParserError> {
     }
 }
 
-/// `name FROM 'file' [WITH] (FORMAT orderbook, book 'bids' | 'asks' [, brokers n])`.
+/// `name FROM 'file' | STDIN [WITH] (FORMAT orderbook, book 'bids' | 'asks' [, brokers n])`.
 fn copy_orders(parser: &mut Parser<'_>) -> Result<CopyOrders, ParserError> {
     let table = name(parser)?;
     parser.expect_keyword(Keyword::FROM)?;
-    let path = parser.parse_literal_string()?;
+    let path = match parser.parse_keyword(Keyword::STDIN) {
+        true => None,
+        false => Some(parser.parse_literal_string()?),
+    };
     let _ = parser.parse_keyword(Keyword::WITH);
     parser.expect_token(&Token::LParen)?;
     let (mut is_orderbook, mut book, mut brokers) = (false, None, 10);
@@ -114,7 +117,9 @@ fn copy_orders(parser: &mut Parser<'_>) -> Result<CopyOrders, ParserError> {
     }
     parser.expect_token(&Token::RParen)?;
     match (is_orderbook, book) {
-        (true, Some(book)) if brokers > 0 => Ok(CopyOrders { table, path, book, brokers }),
+        (true, Some(book)) if (1..=i64::MAX as u64).contains(&brokers) => {
+            Ok(CopyOrders { table, path, book, brokers })
+        }
         _ => Err(ParserError::ParserError("not an order book".to_owned())),
     }
 }
@@ -157,9 +162,18 @@ mod tests {
                 "COPY bids FROM 'x.csv' WITH (FORMAT orderbook, book 'asks', brokers 7)",
                 ViewStatement::CopyOrders(CopyOrders {
                     table: name(&["bids"]),
-                    path: "x.csv".to_owned(),
+                    path: Some("x.csv".to_owned()),
                     book: Side::Asks,
                     brokers: 7,
+                }),
+            ),
+            (
+                "copy bids from stdin (format orderbook, book 'bids')",
+                ViewStatement::CopyOrders(CopyOrders {
+                    table: name(&["bids"]),
+                    path: None,
+                    book: Side::Bids,
+                    brokers: 10,
                 }),
             ),
             ("EXPLAIN MAINTENANCE \"V\"", ViewStatement::Maintenance(name(&["V"]))),
