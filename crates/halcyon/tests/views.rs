@@ -498,6 +498,64 @@ fn stays_within_400_000_bytes(session: &mut Session) {
     assert_eq!(rows(session, "SELECT COUNT(*) FROM t"), [format!("{:?}", Value::Int64(10))]);
 }
 
+/// Every predicate over every pair of truth values: as a condition, as its negation's, as a column.
+#[test]
+fn three_valued_logic_is_that_of_queries() {
+    const PREDICATES: [&str; 14] = [
+        "x AND y",
+        "x OR y",
+        "NOT x OR y",
+        "x = y",
+        "x <> y",
+        "x < y",
+        "x IS NOT DISTINCT FROM y",
+        "(x AND y) IS NULL",
+        "(x OR y) IS NOT TRUE",
+        "CASE WHEN x THEN y WHEN y THEN NULL ELSE x END",
+        "COALESCE(x, y, FALSE)",
+        "NULLIF(x, y)",
+        "x IN (y, NULL)",
+        "x NOT IN (y, FALSE)",
+    ];
+    let database = Database::in_memory();
+    let mut session = database.session();
+    session.batch("CREATE TABLE b (x BOOLEAN, y BOOLEAN)").unwrap();
+    let views: Vec<(String, String)> = PREDICATES
+        .iter()
+        .enumerate()
+        .flat_map(|(at, p)| {
+            [
+                (format!("kept{at}"), format!("SELECT x, y FROM b WHERE {p}")),
+                (format!("left{at}"), format!("SELECT x, y FROM b WHERE NOT ({p})")),
+                (format!("told{at}"), format!("SELECT x, y, ({p}) AS p FROM b")),
+                (format!("sum{at}"), format!("SELECT ({p}) AS p, COUNT(*) AS n FROM b GROUP BY 1")),
+            ]
+        })
+        .collect();
+    for (name, query) in &views {
+        session.batch(&format!("CREATE MATERIALIZED VIEW {name} AS {query}")).unwrap();
+    }
+    let values = ["TRUE", "FALSE", "NULL"];
+    let check = |session: &mut Session| {
+        for (name, query) in &views {
+            assert_eq!(
+                rows(session, &format!("SELECT * FROM {name}")),
+                rows(session, query),
+                "{query}"
+            );
+        }
+    };
+    for x in values {
+        for y in values {
+            session.batch(&format!("INSERT INTO b VALUES ({x}, {y})")).unwrap();
+        }
+    }
+    check(&mut session);
+    session.batch("DELETE FROM b WHERE x; UPDATE b SET x = y, y = x WHERE x IS NULL").unwrap();
+    check(&mut session);
+    database.check_views();
+}
+
 /// The queries of DBToaster's finance benchmark.
 const FINANCE: &[(&str, &str)] = &[
     (
