@@ -58,11 +58,15 @@ impl Builder<'_> {
         let LogicalPlan::Projection(projection) = subquery.subquery.as_ref() else {
             return Ok(None);
         };
-        let ([Sql::Column(_)], LogicalPlan::Aggregate(aggregate)) =
+        let ([shown], LogicalPlan::Aggregate(aggregate)) =
             (projection.expr.as_slice(), projection.input.as_ref())
         else {
             return Ok(None);
         };
+        // PostgreSQL's name of a column is an alias for it.
+        if !matches!(shown.clone().unalias(), Sql::Column(_)) {
+            return Ok(None);
+        }
         let ([], [Sql::AggregateFunction(AggregateFunction { func, params })]) =
             (aggregate.group_expr.as_slice(), aggregate.aggr_expr.as_slice())
         else {

@@ -37,6 +37,7 @@ mod cell;
 mod checkpoint;
 mod cut;
 mod deadlock;
+pub mod derived;
 mod event;
 mod lock;
 mod log;

@@ -19,6 +19,12 @@ pub const LATE_MARK: Bug = Bug(
 /// A commit gives its shared locks back before its changes are visible.
 pub const READ_LOCKS_FIRST: Bug =
     Bug("a commit gives its shared locks back before its changes are visible");
+/// Keepers are settled without a look whether an event has come to one that is not among them.
+pub const NO_SECOND_LOOK_AT_KEEPERS: Bug = Bug(
+    "keepers are settled without a look whether an event has come to one that is not among them",
+);
+/// An event goes to a keeper that a transaction owns.
+pub const EVENT_TO_OWNED: Bug = Bug("an event goes to a keeper that a transaction owns");
 
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]

@@ -14,14 +14,17 @@
 mod common;
 
 use common::{Bank, add, amount, patiently};
-use halcyon_base::RowId;
 use halcyon_base::model::Check;
 use halcyon_base::planted::Bug;
 use halcyon_base::rng::Rng;
 use halcyon_base::sync::atomic::{AtomicUsize, Ordering};
 use halcyon_base::sync::{Arc, thread};
+use halcyon_base::{RowId, SessionId};
+use halcyon_store::{Partition, ValueRef};
+use halcyon_txn::derived::{Beside, Derived, Keeper, Look, SettleError, settle_all};
 use halcyon_txn::{
-    CancelToken, LockError, Mode, Transaction, TransactionState, WaitLimits, cut, planted,
+    CancelToken, LockError, Mode, PartitionCell, Transaction, TransactionState, WaitLimits, cut,
+    planted,
 };
 use shuttle::rand::Rng as _;
 
@@ -451,4 +454,176 @@ fn cut_does_not_wait_for_an_owner_that_waits_for_a_lock() {
         owner.join().expect("no model thread panics");
         bank.check_quiet();
     });
+}
+
+// ---------------------------------------------------------------------- derived rows
+
+/// Keeps the first account of a partition: what events and its owner have made of it.
+struct Tally {
+    sum: i64,
+    ended: usize,
+}
+
+impl Keeper for Tally {
+    fn settle(&mut self, rows: &mut Partition) -> bool {
+        let sum = [ValueRef::Int64(self.sum)];
+        rows.update(RowId(0), &[common::AMOUNT as u16], &sum).expect("no index, no conflict");
+        true
+    }
+
+    fn ended(&mut self, _: bool) {
+        self.ended += 1;
+    }
+}
+
+/// Two derived partitions that a stream feeds.
+struct Views {
+    bank: Bank,
+    derived: Vec<Arc<Derived<Tally>>>,
+    /// Their rows, whose order is another one.
+    rows: Vec<Arc<PartitionCell>>,
+}
+
+impl Views {
+    fn new() -> Arc<Views> {
+        let keeper = || Arc::new(Derived::new(Tally { sum: common::BALANCE, ended: 0 }));
+        let bank = Bank::new(2, 1);
+        let rows = bank.cells.iter().rev().cloned().collect();
+        Arc::new(Views { bank, derived: vec![keeper(), keeper()], rows })
+    }
+
+    /// Gives both keepers an event; false while a transaction owns one.
+    fn event(&self) -> bool {
+        let all = self.derived.iter().map(|derived| &**derived);
+        let Some(mut states) = Derived::lock_open(all) else { return false };
+        for (state, derived) in states.iter_mut().zip(&self.derived) {
+            state.sum += 1;
+            derived.set_stale();
+        }
+        true
+    }
+
+    /// What the rows are once they are up to date.
+    fn read(&self, session: u32) -> Vec<i64> {
+        let look = |which: Look| {
+            let all = self.derived.iter().zip(&self.rows).zip(0..);
+            all.filter(|((derived, _), _)| which == Look::All || derived.is_stale())
+                .map(|((derived, rows), order)| Beside {
+                    order,
+                    rows: Arc::clone(rows),
+                    derived: Arc::clone(derived),
+                })
+                .collect()
+        };
+        let settled = patiently(|limits| {
+            settle_all(&self.bank.manager, SessionId(session), limits, look)?;
+            cut(&self.bank.manager, &self.rows, limits).map_err(|_| panic!("no limits"))
+        });
+        let roots = settled.unwrap_or_else(|error: SettleError| panic!("{error:?}"));
+        roots.iter().map(|root| amount(root, RowId(0)) - common::BALANCE).collect()
+    }
+
+    /// Owns the first, adds to it, and ends.
+    fn change(&self, session: u32, commits: bool) {
+        let mut transaction = self.bank.begin(session);
+        let rows = patiently(|limits| {
+            transaction.lock(&self.rows[0], Mode::Exclusive, limits).expect("one lock")
+        });
+        let derived = &self.derived[0];
+        let mut state = derived.lock();
+        derived.own(&mut state, &mut transaction, rows);
+        state.sum += 100;
+        drop(state);
+        let undone = Arc::clone(derived);
+        transaction.on_rollback(move || undone.lock().sum -= 100);
+        add(&mut transaction, rows, RowId(0), 100);
+        thread::yield_now();
+        let state = derived.lock();
+        assert_eq!(state.sum, amount(transaction.read(rows), RowId(0)), "the owner's rows differ");
+        drop(state);
+        match commits {
+            true => transaction.commit(),
+            false => transaction.rollback(),
+        }
+    }
+}
+
+/// Events of a handle are in the rows of both views or of neither, for whoever reads; all that were
+/// accepted before.
+fn events_reach_both_views_or_none() {
+    let views = Views::new();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let feeder = || {
+        let (views, accepted) = (Arc::clone(&views), Arc::clone(&accepted));
+        Box::new(move || {
+            assert!(views.event(), "nobody owns them");
+            accepted.fetch_add(1, Ordering::SeqCst);
+        }) as Box<dyn FnOnce() + Send>
+    };
+    let reader = |session: u32| {
+        let (views, accepted) = (Arc::clone(&views), Arc::clone(&accepted));
+        Box::new(move || {
+            let before = accepted.load(Ordering::SeqCst) as i64;
+            let seen = views.read(session);
+            assert!(seen[0] == seen[1], "an event is in one of two views: {seen:?}");
+            assert!(seen[0] >= before, "an accepted event is not seen: {seen:?}, {before}");
+        }) as Box<dyn FnOnce() + Send>
+    };
+    spawn_all(vec![feeder(), reader(0), feeder(), reader(1)]);
+    assert_eq!(views.read(0), [2, 2]);
+    views.bank.check_quiet();
+}
+
+#[test]
+fn events_without_a_transaction_are_seen_whole() {
+    check(events_reach_both_views_or_none);
+}
+
+#[test]
+fn canary_settling_without_a_second_look_is_caught() {
+    check_canary(planted::NO_SECOND_LOOK_AT_KEEPERS, events_reach_both_views_or_none);
+}
+
+/// What a transaction did to a view and took back is gone, what it committed stays, and no event
+/// of others is lost with it or counted twice.
+fn owners_end_with_what_was_theirs() {
+    let views = Views::new();
+    let refused = Arc::new(AtomicUsize::new(0));
+    let owner = |session: u32, commits: bool| {
+        let views = Arc::clone(&views);
+        Box::new(move || views.change(session, commits)) as Box<dyn FnOnce() + Send>
+    };
+    let feeder = || {
+        let (views, refused) = (Arc::clone(&views), Arc::clone(&refused));
+        Box::new(move || {
+            for _ in 0..2 {
+                if !views.event() {
+                    refused.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        }) as Box<dyn FnOnce() + Send>
+    };
+    let reader = {
+        let views = Arc::clone(&views);
+        Box::new(move || {
+            let seen = views.read(2);
+            assert_eq!(seen[0] % 100, seen[1], "{seen:?}");
+        }) as Box<dyn FnOnce() + Send>
+    };
+    spawn_all(vec![owner(0, true), owner(1, false), feeder(), reader]);
+    let met = 2 - refused.load(Ordering::SeqCst) as i64;
+    assert_eq!(views.read(0), [100 + met, met]);
+    assert_eq!(views.derived[0].lock().ended, 2);
+    assert!(views.derived[0].lock().is_open());
+    views.bank.check_quiet();
+}
+
+#[test]
+fn an_owners_rollback_takes_back_its_own_changes_only() {
+    check(owners_end_with_what_was_theirs);
+}
+
+#[test]
+fn canary_events_to_an_owned_view_are_caught() {
+    check_canary(planted::EVENT_TO_OWNED, owners_end_with_what_was_theirs);
 }

@@ -1,23 +1,15 @@
-//! Where a view's engine lies, and who may touch it.
-//!
-//! Words: a view is *owned* by the transaction that has changed it and has not ended; it holds the
-//! view's partition exclusively. It is *stale* while its engine has met events that its rows do not
-//! show yet: those of a stream's handle, which go to the engine alone.
-//! Invariants:
-//! 1. Whoever owns a view brought its rows up to date first, so all that it takes back is its own.
-//! 2. While a view is owned, no events but the owner's reach it.
-//! 3. Engines are locked in the order of the views' ids; whoever waits for a partition holds none.
-//!
-//! Cost: an event of a stream's handle takes one mutex per view that the stream feeds.
+//! Where a view's engine lies; who may touch it, and when its rows are up to date, is the business of
+//! [`halcyon_txn::derived`], in the order of the views' ids.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use halcyon_base::clock;
 use halcyon_base::ids::RowId;
+use halcyon_base::sync::MutexGuard;
 use halcyon_store::{Partition, Value, ValueRef};
+use halcyon_txn::derived::{Derived, Keeper, Kept};
 use halcyon_txn::{LockHandle, Savepoint, Transaction};
-use parking_lot::{Mutex, MutexGuard};
 
 use super::feed::Feed;
 use super::running::{Input, Mark, Running, Sink};
@@ -64,21 +56,21 @@ impl Budget {
 /// A view's engine.
 #[derive(Default)]
 pub struct ViewCell {
-    state: Mutex<State>,
+    derived: Arc<Derived<State>>,
     /// What the engine reads.
     inputs: Vec<Input>,
-    stale: AtomicBool,
-    pub(super) feed: Feed,
+    feed: Arc<Feed>,
     budget: Arc<Budget>,
     /// Memory of the engine that the budget knows of.
     bytes: AtomicU64,
 }
 
+/// What keeps a view's rows.
 #[derive(Default)]
 pub(super) struct State {
     /// `None` in a catalog that was read back and is not in use.
     pub running: Option<Box<Running>>,
-    owned: bool,
+    feed: Arc<Feed>,
 }
 
 const IN_USE: &str = "views of a database in use have engines";
@@ -87,10 +79,29 @@ impl State {
     pub fn running(&mut self) -> &mut Running {
         self.running.as_mut().expect(IN_USE)
     }
+}
 
-    /// Whether events that belong to no transaction may come.
-    pub fn is_open(&self) -> bool {
-        !self.owned && self.running.is_some()
+impl Keeper for State {
+    fn settle(&mut self, rows: &mut Partition) -> bool {
+        let tells = self.feed.is_followed();
+        let running = self.running.as_mut().expect(IN_USE);
+        if let Err(error) = running.write(&mut &mut *rows, false, tells, |_| Ok(())) {
+            // The view's rows stay what they were; a later event may make them computable.
+            tracing::warn!(%error, "a view's rows cannot be computed");
+            return false;
+        }
+        let told = running.forget();
+        if tells {
+            self.feed.publish(told);
+        }
+        true
+    }
+
+    fn ended(&mut self, committed: bool) {
+        let told = self.running().forget();
+        if committed && !told.is_empty() {
+            self.feed.publish(told);
+        }
     }
 }
 
@@ -139,11 +150,10 @@ impl ViewCell {
     pub(super) fn new(running: Running, budget: Arc<Budget>) -> Result<Self> {
         let bytes = running.engine.memory_bytes();
         let inputs = running.inputs.clone();
-        let state = State { running: Some(Box::new(running)), owned: false };
-        let (stale, bytes_known) = (AtomicBool::new(false), AtomicU64::new(0));
-        let feed = Feed::default();
-        let cell =
-            ViewCell { state: Mutex::new(state), inputs, stale, feed, budget, bytes: bytes_known };
+        let feed = Arc::<Feed>::default();
+        let state = State { running: Some(Box::new(running)), feed: Arc::clone(&feed) };
+        let derived = Arc::new(Derived::new(state));
+        let cell = ViewCell { derived, inputs, feed, budget, bytes: AtomicU64::new(0) };
         cell.account(bytes)?;
         Ok(cell)
     }
@@ -158,22 +168,19 @@ impl ViewCell {
         &self.inputs
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+    /// The engine, and who may touch it.
+    pub(super) fn derived(&self) -> &Arc<Derived<State>> {
+        &self.derived
     }
 
-    /// Whether the rows lack events. A hint unless the engine is locked.
+    fn lock(&self) -> MutexGuard<'_, Kept<State>> {
+        self.derived.lock()
+    }
+
+    /// Whether the rows lack events of streams' handles. A hint.
     #[inline]
     pub fn is_stale(&self) -> bool {
-        self.stale.load(Ordering::Acquire)
-    }
-
-    /// Says that the engine has met events that its rows do not show. Under the engine's lock.
-    #[inline]
-    pub(super) fn set_stale(&self) {
-        if !self.stale.load(Ordering::Relaxed) {
-            self.stale.store(true, Ordering::Release);
-        }
+        self.derived.is_stale()
     }
 
     /// Tells the budget. Errors: 53200.
@@ -182,54 +189,10 @@ impl ViewCell {
         self.budget.change(before, bytes)
     }
 
-    /// Brings the rows up to date with the events of streams' handles.
-    ///
-    /// The transaction holds the partition exclusively and has not changed it; or has, and then owns
-    /// the view, and there is nothing to do.
-    pub(super) fn settle(&self, state: &mut State, tx: &mut Transaction, handle: LockHandle) {
-        if state.owned || !self.is_stale() {
-            return;
-        }
-        let tells = self.feed.is_followed();
-        let running = state.running();
-        let settled =
-            tx.settle(handle, |root| running.write(&mut &mut *root, false, tells, |_| Ok(())));
-        if let Err(error) = settled {
-            // The view's rows stay what they were; a later event may make them computable.
-            tracing::warn!(%error, "a view's rows cannot be computed");
-            return;
-        }
-        self.stale.store(false, Ordering::Release);
-        let told = running.forget();
-        if tells {
-            self.feed.publish(told);
-        }
-    }
-
-    /// Makes the transaction the owner, after bringing the rows up to date.
-    pub(super) fn own(
-        self: &Arc<Self>,
-        state: &mut State,
-        tx: &mut Transaction,
-        handle: LockHandle,
-    ) {
-        if state.owned {
-            return;
-        }
-        self.settle(state, tx, handle);
-        state.owned = true;
-        let (committed, undone) = (Arc::clone(self), Arc::clone(self));
-        tx.on_commit(move || committed.disown(true));
-        tx.on_rollback(move || undone.disown(false));
-    }
-
-    fn disown(&self, committed: bool) {
-        let mut state = self.state.lock();
-        state.owned = false;
-        let told = state.running().forget();
-        if committed && !told.is_empty() {
-            self.feed.publish(told);
-        }
+    /// Makes the transaction, which holds the view's rows exclusively, the view's owner: its rows
+    /// hold every event that has been accepted, and no other comes until the transaction ends.
+    pub(super) fn own(&self, tx: &mut Transaction, rows: LockHandle) {
+        self.derived.own(&mut self.lock(), tx, rows);
     }
 
     /// What a statement has done to the tables that a view reads, done to the view.
@@ -249,8 +212,8 @@ impl ViewCell {
         }
         let handle =
             tx.held_exclusively(fed.cell()).expect("views are locked with what feeds them");
-        let mut state = self.state.lock();
-        self.own(&mut state, tx, handle);
+        let mut state = self.lock();
+        self.derived.own(&mut state, tx, handle);
         let running = state.running();
         let mark = running.mark();
         let undone = Arc::clone(self);
@@ -272,17 +235,17 @@ impl ViewCell {
     }
 
     fn undo_to(&self, mark: Mark) {
-        self.state.lock().running().undo_to(mark);
+        self.lock().running().undo_to(mark);
     }
 
     /// The row of a group, by its key. Errors: 22023 for a key of another width.
     pub fn row(&self, key: &[ValueRef<'_>]) -> Result<Option<Vec<Value>>> {
-        self.state.lock().running().row(key)
+        self.lock().running().row(key)
     }
 
     /// As [`ViewCell::row`], unless a transaction owns the view: its changes may be taken back.
     pub fn row_if_open(&self, key: &[ValueRef<'_>]) -> Result<Option<Option<Vec<Value>>>> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         match state.is_open() {
             true => state.running().row(key).map(Some),
             false => Ok(None),
@@ -302,7 +265,7 @@ impl ViewCell {
 
     /// Panics unless the invariants hold that the engine and the places of rows have. For tests.
     pub fn check(&self) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if !self.is_stale() {
             state.running().check();
         }
@@ -310,7 +273,7 @@ impl ViewCell {
 
     /// What the system view shows.
     pub fn figures(&self) -> Figures {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let Some(running) = &mut state.running else { return Figures::default() };
         Figures {
             bytes: running.engine.memory_bytes(),
@@ -323,7 +286,7 @@ impl ViewCell {
 
     /// The maps of the engine: name, entries, bytes.
     pub fn maps(&self) -> Vec<(String, u64, u64)> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let Some(running) = &mut state.running else { return Vec::new() };
         let maps = running.engine.statistics().maps;
         maps.into_iter().map(|map| (map.name, map.entries, map.bytes)).collect()

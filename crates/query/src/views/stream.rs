@@ -14,11 +14,11 @@ use std::sync::Arc;
 use halcyon_base::clock;
 use halcyon_base::ids::SessionId;
 use halcyon_store::ValueRef;
-use halcyon_txn::{Isolation, Manager, Mode, Transaction, WaitLimits};
-use parking_lot::MutexGuard;
+use halcyon_txn::derived::{Beside, Derived, Look, SettleError, settle_all};
+use halcyon_txn::{Manager, Mode, Transaction, WaitLimits};
 use smallvec::SmallVec;
 
-use super::cell::{State, ViewCell};
+use super::cell::ViewCell;
 use super::upkeep::{self, Fed};
 use crate::bind::Binder;
 use crate::catalog::{Catalog, Check, Privilege, Table};
@@ -129,14 +129,8 @@ impl StreamPlan {
         }
         self.events += 1;
         let sampled = self.events.is_multiple_of(SAMPLED);
-        let mut states: SmallVec<[MutexGuard<'_, State>; 4]> = SmallVec::new();
-        for (cell, ..) in &self.direct {
-            let state = cell.lock();
-            if !state.is_open() {
-                return Ok(false);
-            }
-            states.push(state);
-        }
+        let all = self.direct.iter().map(|(cell, ..)| &**cell.derived());
+        let Some(mut states) = Derived::lock_open(all) else { return Ok(false) };
         let mut done = Ok(());
         let mut met = 0;
         for ((cell, input, columns), state) in self.direct.iter().zip(&mut states) {
@@ -148,7 +142,7 @@ impl StreamPlan {
                 break;
             }
             met += 1;
-            cell.set_stale();
+            cell.derived().set_stale();
             if let Some(began) = began {
                 running.tally.note(clock::now().since(began).as_nanos() as u64, 1);
                 done = cell.account(running.engine.memory_bytes());
@@ -240,8 +234,7 @@ pub fn is_streamed(catalog: &Catalog, table: &Table) -> bool {
 pub fn own(table: &Table, tx: &mut Transaction) {
     let Some(view) = table.materialized() else { return };
     if let Some(handle) = tx.held_exclusively(&table.cells[0]) {
-        let mut state = view.cell.lock();
-        view.cell.own(&mut state, tx, handle);
+        view.cell.own(tx, handle);
     }
 }
 
@@ -257,43 +250,20 @@ pub fn bring_up_to_date(
     held: impl Fn(&Table) -> bool,
     limits: &WaitLimits<'_>,
 ) -> Result<()> {
-    let mut views = stale_views(catalog);
-    loop {
-        views.retain(|view| !held(view));
-        if views.is_empty() {
-            return Ok(());
-        }
-        views.sort_by_key(|view| view.cells[0].id);
-        let mut tx = manager.begin(Isolation::ReadCommitted, session);
-        tx.begin_statement();
-        let mut handles = Vec::new();
-        for view in &views {
-            let locked = tx.lock(&view.cells[0], Mode::Exclusive, limits);
-            handles.push(locked.map_err(crate::ddl::lock_error)?);
-        }
-        let cells = |view: &Arc<Table>| view.materialized().expect("views alone").cell.clone();
-        let mut engines: Vec<(Arc<ViewCell>, _)> = views.iter().map(cells).zip(handles).collect();
-        // Engines in the order of the views' ids, as events take them.
-        let ids: Vec<_> = views.iter().map(|view| view.id).collect();
-        let mut order: Vec<usize> = (0..engines.len()).collect();
-        order.sort_by_key(|at| ids[*at]);
-        engines = order.into_iter().map(|at| engines[at].clone()).collect();
-        let mut states: Vec<_> = engines.iter().map(|(cell, _)| cell.lock()).collect();
-        // An event that was on its way to several views when we looked has arrived at all of them
-        // now; if it is in one that we do not hold, we begin again, and hold them all.
-        let known = |view: &Arc<Table>| ids.contains(&view.id) || held(view);
-        if !stale_views(catalog).iter().all(known) {
-            drop(states);
-            views = streamed_views(catalog);
-            continue;
-        }
-        for ((cell, handle), state) in engines.iter().zip(&mut states) {
-            cell.settle(state, &mut tx, *handle);
-        }
-        drop(states);
-        tx.end_statement();
-        let ended = tx.try_commit(None);
-        ended.map(|_| ()).map_err(|error| SqlError::new(error.sql_state(), error.to_string()))?;
-        return Ok(());
-    }
+    let look = |which: Look| {
+        let views = match which {
+            Look::Stale => stale_views(catalog),
+            Look::All => streamed_views(catalog),
+        };
+        let beside = |view: &Arc<Table>| Beside {
+            order: u64::from(view.id.0),
+            rows: view.cells[0].clone(),
+            derived: view.materialized().expect("views alone").cell.derived().clone(),
+        };
+        views.iter().filter(|view| !held(view)).map(beside).collect()
+    };
+    settle_all(manager, session, limits, look).map_err(|error| match error {
+        SettleError::Lock(error) => crate::ddl::lock_error(error),
+        SettleError::Log(error) => SqlError::new(error.sql_state(), error.to_string()),
+    })
 }
