@@ -160,15 +160,7 @@ impl Builder<'_> {
             Operator::IsDistinctFrom | Operator::IsNotDistinctFrom => {
                 let (a, b) = (self.scalar(left)?, self.scalar(right)?);
                 let (ty, a, b) = same_type(a, &lt, b, &rt)?;
-                let same = if *op == Operator::IsNotDistinctFrom && is_null_free(&a, &b) {
-                    null_safe_eq(ty, a, b)
-                } else {
-                    Expr::Case {
-                        ty: Type::Int,
-                        when: vec![(null_safe_eq(ty, a, b), Expr::Int(1))],
-                        otherwise: Box::new(Expr::Int(0)),
-                    }
-                };
+                let same = known(null_safe_eq(ty, a, b));
                 Ok(if *op == Operator::IsDistinctFrom { not(same) } else { same })
             }
             Operator::Plus => self.arithmetic(BinaryOp::Add, left, right, result),
@@ -424,11 +416,7 @@ impl Builder<'_> {
     }
 }
 
-fn is_null_free(a: &Expr, b: &Expr) -> bool {
-    matches!((a, b), (Expr::Reg(_), Expr::Reg(_)))
-}
-
-/// A condition of which only true counts.
+/// Whether a condition is true: false where it is NULL.
 fn known(condition: Expr) -> Expr {
     fold(Expr::Coalesce(Type::Int, vec![condition, Expr::Int(0)]))
 }

@@ -51,7 +51,7 @@ impl Builder<'_> {
                 self.compared_with_any(expr, CompareOp::Eq, subquery)
             }
             Sql::SetComparison(comparison) => self.set_comparison(comparison),
-            other => self.scalar(other),
+            other => self.scalar(other).map(relaxed),
         }
     }
 
@@ -297,4 +297,16 @@ impl Builder<'_> {
 fn several_rows() -> Unsupported {
     Unsupported::new("a scalar subquery that may return several rows")
         .hint("Use an aggregate, or compare all columns of a unique key.")
+}
+
+/// A condition of which only true counts, without what makes NULL false: as such it is recognised as
+/// a comparison that joins.
+fn relaxed(condition: Expr) -> Expr {
+    match condition {
+        Expr::And(all) => Expr::And(all.into_iter().map(relaxed).collect()),
+        Expr::Coalesce(Type::Int, mut all) if matches!(all.as_slice(), [_, Expr::Int(0)]) => {
+            relaxed(all.swap_remove(0))
+        }
+        other => other,
+    }
 }

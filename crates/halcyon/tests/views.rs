@@ -754,7 +754,8 @@ fn an_order_book_comes_from_stdin_too() {
         let mut session = database.session();
         for side in ["bids", "asks"] {
             let copy = format!("COPY {side} FROM STDIN WITH (FORMAT orderbook, book '{side}')");
-            let outcome = session.run(&session.prepare(copy.as_str()).unwrap(), &[]).unwrap();
+            let copy = session.prepare(copy.as_str()).unwrap();
+            let outcome = session.run(&copy, &[]).unwrap();
             assert!(matches!(outcome, Outcome::CopyIn { columns: 5, binary: false }));
             messages.chunks(7).for_each(|piece| session.copy_data(piece).unwrap());
             session.copy_end().unwrap();

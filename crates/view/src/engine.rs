@@ -232,6 +232,15 @@ impl Engine {
         Statistics { events: self.events, maps }
     }
 
+    /// Entries of all maps together.
+    pub fn entry_count(&self) -> u64 {
+        let maps = 0..self.program.maps.len();
+        match &self.state {
+            State::Compiled(state) => maps.map(|map| state.len(map)).sum(),
+            State::Interpreted(state) => maps.map(|map| state.len(map)).sum(),
+        }
+    }
+
     /// Memory of maps and strings, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let maps = 0..self.program.maps.len();

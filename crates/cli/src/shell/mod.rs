@@ -22,7 +22,6 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use halcyon::Database;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};

@@ -10,11 +10,15 @@ use halcyon_base::sync::MutexGuard;
 use halcyon_store::{Partition, Value, ValueRef};
 use halcyon_txn::derived::{Derived, Keeper, Kept};
 use halcyon_txn::{LockHandle, Savepoint, Transaction};
+use halcyon_view::Engine;
 
 use super::feed::Feed;
 use super::running::{Input, Mark, Running, Sink};
 use super::upkeep::{Events, Fed};
 use crate::error::{Result, SqlError, SqlState};
+
+/// Events of a statement between two looks at the budget.
+const EVENTS_PER_LOOK: u64 = 1024;
 
 /// Memory that all views may take together.
 pub struct Budget {
@@ -36,18 +40,18 @@ impl Budget {
     }
 
     /// Notes that a view takes other memory than before. Errors: 53200 if it is too much and more
-    /// than before.
-    fn change(&self, from: u64, to: u64) -> Result<()> {
+    /// than before, or if it is too much and the view `fills` what it has.
+    fn change(&self, from: u64, to: u64, fills: bool) -> Result<()> {
         let grown = to as i64 - from as i64;
         let used = self.used.fetch_add(grown, Ordering::Relaxed) + grown;
         let max = self.max.load(Ordering::Relaxed);
-        match max > 0 && grown > 0 && used > max as i64 {
+        match max > 0 && (grown > 0 || fills) && used > max as i64 {
             true => Err(SqlError::new(
                 SqlState::OUT_OF_MEMORY,
                 "materialized views would take more memory than they may",
             )
             .detail(format!("They would take {used} bytes; the limit is {max}."))
-            .hint("Raise the limit of the database's options, or drop a view.")),
+            .hint("Raise view_memory by ALTER SYSTEM, or drop a view.")),
             false => Ok(()),
         }
     }
@@ -63,6 +67,8 @@ pub struct ViewCell {
     budget: Arc<Budget>,
     /// Memory of the engine that the budget knows of.
     bytes: AtomicU64,
+    /// Entries of the engine's maps when the budget was last kept.
+    entries: AtomicU64,
 }
 
 /// What keeps a view's rows.
@@ -107,7 +113,7 @@ impl Keeper for State {
 
 impl Drop for ViewCell {
     fn drop(&mut self) {
-        let _ = self.budget.change(self.bytes.load(Ordering::Relaxed), 0);
+        let _ = self.budget.change(self.bytes.load(Ordering::Relaxed), 0, false);
     }
 }
 
@@ -148,13 +154,14 @@ impl Sink for &mut Partition {
 impl ViewCell {
     /// A view that is there and up to date.
     pub(super) fn new(running: Running, budget: Arc<Budget>) -> Result<Self> {
-        let bytes = running.engine.memory_bytes();
+        let (bytes, entries) = (running.engine.memory_bytes(), running.engine.entry_count());
         let inputs = running.inputs.clone();
         let feed = Arc::<Feed>::default();
         let state = State { running: Some(Box::new(running)), feed: Arc::clone(&feed) };
         let derived = Arc::new(Derived::new(state));
-        let cell = ViewCell { derived, inputs, feed, budget, bytes: AtomicU64::new(0) };
-        cell.account(bytes)?;
+        let known = (AtomicU64::new(0), AtomicU64::new(0));
+        let cell = ViewCell { derived, inputs, feed, budget, bytes: known.0, entries: known.1 };
+        cell.account(bytes, entries)?;
         Ok(cell)
     }
 
@@ -183,10 +190,14 @@ impl ViewCell {
         self.derived.is_stale()
     }
 
-    /// Tells the budget. Errors: 53200.
-    pub(super) fn account(&self, bytes: u64) -> Result<()> {
+    /// Tells the budget of memory and entries of the engine. Errors: 53200; the caller takes back
+    /// what was new. Memory of maps that have grown stays, so it is the entries that tell growth.
+    pub(super) fn account(&self, bytes: u64, entries: u64) -> Result<()> {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
-        self.budget.change(before, bytes)
+        let fills = entries > self.entries.load(Ordering::Relaxed);
+        self.budget.change(before, bytes, fills)?;
+        self.entries.store(entries, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Makes the transaction, which holds the view's rows exclusively, the view's owner: its rows
@@ -218,9 +229,12 @@ impl ViewCell {
         let mark = running.mark();
         let undone = Arc::clone(self);
         tx.on_rollback(move || undone.undo_to(mark));
-        let (began, mut events) = (clock::now(), 0);
+        let (began, mut events) = (clock::now(), 0_u64);
         fed.events(tx, since, stream, &mut |input, row, weight| {
             events += 1;
+            if events.is_multiple_of(EVENTS_PER_LOOK) {
+                self.look_at(&running.engine)?;
+            }
             running.event_noted(input, row, weight)
         })?;
         let tells = self.feed.is_followed();
@@ -229,9 +243,17 @@ impl ViewCell {
         if let Some(each_ns) = ns.checked_div(events) {
             running.tally.note(each_ns, events);
         }
-        let bytes = running.engine.memory_bytes();
+        let (bytes, entries) = (running.engine.memory_bytes(), running.engine.entry_count());
         drop(state);
-        self.account(bytes)
+        self.account(bytes, entries)
+    }
+
+    /// Refuses what is in the middle of a statement and beyond the budget already. Errors: 53200.
+    fn look_at(&self, engine: &Engine) -> Result<()> {
+        let before = self.entries.load(Ordering::Relaxed);
+        let looked = self.account(engine.memory_bytes(), engine.entry_count());
+        self.entries.store(before, Ordering::Relaxed);
+        looked
     }
 
     fn undo_to(&self, mark: Mark) {

@@ -145,7 +145,7 @@ impl StreamPlan {
             cell.derived().set_stale();
             if let Some(began) = began {
                 running.tally.note(clock::now().since(began).as_nanos() as u64, 1);
-                done = cell.account(running.engine.memory_bytes());
+                done = cell.account(running.engine.memory_bytes(), running.engine.entry_count());
                 if done.is_err() {
                     break;
                 }
