@@ -15,8 +15,8 @@ use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::stored;
 use halcyon_store::Partition;
 use halcyon_txn::{
-    CancelToken, CheckpointError, Contents, CutError, Disk, Lsn, Pace, PartitionCell, WaitLimits,
-    cut_noting,
+    CancelToken, CheckpointError, Contents, CutError, Disk, Lsn, MARK_BYTES, Pace, PartitionCell,
+    WaitLimits, cut_noting,
 };
 
 use crate::database::Shared;
@@ -156,5 +156,6 @@ fn is_due(shared: &Shared, durable: &Durable) -> bool {
     let bytes = end.saturating_sub(last.lsn.0);
     let tuning = shared.tuning();
     let late = last.at.elapsed() >= tuning.checkpoint_timeout;
-    bytes > 0 && (late || bytes >= tuning.max_wal_size)
+    // A log that has come to rest since has a mark, and nothing new.
+    bytes > MARK_BYTES && (late || bytes >= tuning.max_wal_size)
 }

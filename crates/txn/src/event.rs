@@ -119,20 +119,6 @@ impl Event {
         self.wake.notify_all();
     }
 
-    /// Waits until it is set, asleep.
-    pub(crate) fn wait_for_it(&self) {
-        let mut sleeping = self.sleeping.lock();
-        loop {
-            // Fails only if it is set, or awaited already after a wake-up for nothing.
-            let _ =
-                self.state.compare_exchange(CLEAR, AWAITED, Ordering::AcqRel, Ordering::Acquire);
-            if self.is_set() {
-                return;
-            }
-            self.wake.wait(&mut sleeping);
-        }
-    }
-
     /// Waits until it is set or `limits` end the wait: looking first, then asleep.
     pub(crate) fn wait(self: &Arc<Self>, limits: &WaitLimits<'_>, patience: Patience) -> Waited {
         if self.look(patience) {

@@ -57,7 +57,7 @@ pub use event::{CancelToken, WaitLimits};
 pub use lock::Mode;
 pub use log::disk::{Disk, File, Storage};
 pub use log::reader::{Damage, LogEnd};
-pub use log::{Log, LogError, LogOptions, LogStatistics, Lsn};
+pub use log::{Log, LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES};
 pub(crate) use manager::default_slots;
 pub use manager::{LockInfo, Manager, TransactionInfo, TransactionState};
 pub use recovery::{Progress, Recovered, recover};

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use halcyon::{Database, IntoValue, Session, Statement};
@@ -162,8 +163,10 @@ impl Measured {
         if self.failure.is_some() {
             return;
         }
-        let barrier = Barrier::new(self.workers.len());
-        let results: Vec<Result<(u64, Duration)>> = std::thread::scope(|scope| {
+        let barrier = Barrier::new(self.workers.len() + 1);
+        // From when all may begin to when the last has ended: each one's own time would count more
+        // than once what sessions take turns at.
+        let (results, took): (Vec<Result<u64>>, Duration) = std::thread::scope(|scope| {
             let running: Vec<_> = self
                 .workers
                 .iter_mut()
@@ -175,18 +178,20 @@ impl Measured {
                     })
                 })
                 .collect();
-            running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            let began = Instant::now();
+            barrier.wait();
+            let join = |thread: ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
+            (running.into_iter().map(join).collect(), began.elapsed())
         });
-        let mut rate = 0.0;
+        let mut round = 0;
         for result in results {
             match result {
-                Ok((done, took)) => {
-                    rate += done as f64 / took.as_secs_f64();
-                    self.done += done;
-                }
+                Ok(done) => round += done,
                 Err(failure) => self.failure = Some(failure),
             }
         }
+        self.done += round;
+        let rate = round as f64 / took.as_secs_f64();
         self.rates.push(rate);
     }
 
@@ -266,15 +271,15 @@ fn commits_per_sync(session: &mut Session) -> Result<f64> {
     Ok(commits as f64 / syncs.max(1) as f64)
 }
 
-fn commit_for(worker: &mut dyn Worker, time: Duration) -> Result<(u64, Duration)> {
+/// How many were committed.
+fn commit_for(worker: &mut dyn Worker, time: Duration) -> Result<u64> {
     let start = Instant::now();
     let mut done = 0;
     loop {
         worker.commit()?;
         done += 1;
-        let took = start.elapsed();
-        if took >= time {
-            return Ok((done, took));
+        if start.elapsed() >= time {
+            return Ok(done);
         }
     }
 }

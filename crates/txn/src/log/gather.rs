@@ -40,9 +40,10 @@ impl Gather {
         }
     }
 
-    /// Until when the next batch is held back, if it is.
+    /// Until when the next batch is held back, if it is, should nobody else come. Twice as long as
+    /// whoever comes waits: a timer that goes off while all goes well costs a switch of threads.
     pub(super) fn until(&self) -> Option<Instant> {
-        self.until
+        self.until.map(|until| until + self.sync.min(HELD_MAX))
     }
 
     /// A batch begins `now`, for so many who wait.

@@ -94,12 +94,16 @@ impl fmt::Display for LogError {
 
 impl std::error::Error for LogError {}
 
+/// Bytes of a frame that holds nothing: what the log grows by when it comes to rest or is closed.
+pub const MARK_BYTES: u64 = frame::FRAME_HEADER as u64;
+
 /// How the log is kept.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
     /// Size of a log file, in bytes; a commit that needs more gets a longer one.
     pub file_bytes: u64,
-    /// How long a commit that nobody waits for may stay in memory.
+    /// How long a commit that nobody waits for may stay in memory; also after how long without
+    /// commits the log is at rest, which is marked in it, but not less than 20 ms.
     pub delay: Duration,
 }
 

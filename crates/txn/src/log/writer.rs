@@ -5,23 +5,22 @@
 //! batch, which one of them writes, when [`Gather`] finds it ripe. The writer thread has the clock:
 //! it writes what nobody waits for when the delay is over or it has become much, what was held back
 //! for sessions that did not come, and tries again when the disk was full.
-//! Each who waits has an event of its own: a condition variable would wake them one behind the
-//! other, each by the one before it, and that chain takes longer than the disk.
+//! Each who waits is woken by itself, by unparking its thread: a condition variable would wake them
+//! one behind the other, each by the one before it, and that chain takes longer than the disk.
 //! Invariant: one is at the disk at a time ([`State::busy`]), and has [`Shared::writing`].
 //! Cost of a commit that nobody waits for: one mutex, in [`Writer::append`].
 
 use super::disk::{File, Storage};
 use super::frame::{self, Kind};
 use super::gather::Gather;
-use super::{LogError, LogOptions, LogStatistics, Lsn, Payload};
-use crate::event::Event;
+use super::{LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES, Payload};
 use halcyon_base::crc32c::crc32c;
 use halcyon_base::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 /// Appended bytes that are written though nobody waits for them.
@@ -30,6 +29,8 @@ const BATCH_BYTES: usize = 1 << 20;
 const BACKLOG_BYTES: usize = 64 << 20;
 /// A batch buffer above this is given back.
 const KEPT_BYTES: usize = 4 << 20;
+/// Nothing is appended for so long, and for [`LogOptions::delay`]: the log is at rest.
+const REST_MIN: Duration = Duration::from_millis(20);
 /// Between two attempts to write to a full disk.
 const RETRY: Duration = Duration::from_millis(200);
 /// Files kept for reuse.
@@ -88,10 +89,16 @@ struct State {
     wanted: Lsn,
     /// When the oldest bytes of the buffer must be written, if somebody said so.
     due: Option<Instant>,
+    /// The writer ends it when a batch is held back: those who wait came before it was.
+    held_by_writer: bool,
     /// Somebody is at the disk.
     busy: bool,
     /// When a full disk is tried again.
     retry: Option<Instant>,
+    /// When the writer looks whether the log has come to rest, to write a mark.
+    rest: Option<Instant>,
+    /// When the last batch was durable.
+    ended: Instant,
     /// The writer sleeps and nobody has called it.
     asleep: bool,
     /// When it wakes up by itself.
@@ -107,7 +114,16 @@ struct State {
 /// Somebody who waits for the log to be durable up to a place.
 struct Waiter {
     lsn: Lsn,
-    event: Arc<Event>,
+    /// Set before the thread is unparked: whatever else unparks it, it parks again.
+    told: Arc<AtomicBool>,
+    thread: Thread,
+}
+
+impl Waiter {
+    fn tell(self) {
+        self.told.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
 }
 
 /// The files of the log, seen from the writer and from whoever tidies up.
@@ -165,8 +181,11 @@ impl Writer {
                 gather: Gather::default(),
                 wanted: at,
                 due: None,
+                held_by_writer: false,
                 busy: false,
                 retry: None,
+                rest: None,
+                ended: Instant::now(),
                 asleep: false,
                 alarm: None,
                 delay: options.delay,
@@ -243,10 +262,12 @@ impl Writer {
                 shared.flush(state, true);
                 continue;
             }
-            let event = Arc::new(Event::default());
-            state.waiters.push(Waiter { lsn, event: event.clone() });
+            let held_until = state.gather.until().filter(|_| state.waiters.is_empty());
+            let told = Arc::new(AtomicBool::new(false));
+            let thread = thread::current();
+            state.waiters.push(Waiter { lsn, told: told.clone(), thread });
             drop(state);
-            event.wait_for_it();
+            shared.sleep(&told, held_until);
         }
         Ok(())
     }
@@ -342,9 +363,7 @@ impl Shared {
             self.done.wait(&mut state);
         }
         if state.failure.is_none() {
-            let State { buffer, end, durable, .. } = &mut *state;
-            frame::write(buffer, Kind::Mark, *end, *durable, &[], crc32c(&[]));
-            end.0 += frame::frame_bytes(0) as u64;
+            state.mark();
         }
         state.closing = true;
         self.note_refusals(&state);
@@ -370,8 +389,14 @@ impl Shared {
                 self.done.notify_all();
                 let waiters = std::mem::take(&mut state.waiters);
                 drop(state);
-                waiters.iter().for_each(|waiter| waiter.event.set());
+                waiters.into_iter().for_each(Waiter::tell);
                 return;
+            }
+            if state.is_at_rest(now) {
+                state.mark();
+                self.flush(state, false);
+                state = self.state.lock();
+                continue;
             }
             let wanted = match full {
                 true => state.retry.is_none_or(|retry| retry <= now),
@@ -399,6 +424,34 @@ impl Shared {
         }
     }
 
+    /// Sleeps until `told`. The first who comes while a batch is held back also ends that:
+    /// `held_until`, some time later. The last who comes usually did before, and a timer that is
+    /// stopped costs less than one that wakes the writer at each batch.
+    fn sleep(&self, told: &Arc<AtomicBool>, mut held_until: Option<Instant>) {
+        // Pairs with the store in `Waiter::tell`.
+        while !told.load(Ordering::Acquire) {
+            let Some(until) = held_until else {
+                thread::park();
+                continue;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                thread::park_timeout(left);
+                continue;
+            }
+            held_until = None;
+            let mut state = self.state.lock();
+            let place = state.waiters.iter().position(|waiter| Arc::ptr_eq(&waiter.told, told));
+            if let Some(place) = place
+                && !state.busy
+                && state.failure.is_none()
+            {
+                state.waiters.swap_remove(place);
+                return self.flush(state, true);
+            }
+        }
+    }
+
     /// Writes and syncs what was appended, and tells those who wait for it; `waits`: whoever calls
     /// it is one of them.
     fn flush(&self, mut state: MutexGuard<'_, State>, waits: bool) {
@@ -423,6 +476,10 @@ impl Shared {
                 state.durable = to;
                 state.batches += 1;
                 state.writing += now - began;
+                state.ended = now;
+                if to.0 - from.0 > MARK_BYTES {
+                    state.rest = state.rest.or(Some(now + state.delay.max(REST_MIN)));
+                }
                 self.durable.store(to.0, Ordering::Release);
             }
             Err(failed) => {
@@ -444,23 +501,49 @@ impl Shared {
         let mut told = state.take_told();
         let (told_count, left) = (told.len() + usize::from(waits), state.waiters.len());
         state.gather.end(told_count, left, now - began, now);
+        state.held_by_writer = left > 0;
         if left > 0 && state.gather.until().is_none() {
             // Somebody must write for those who are left: the first of them, and before all else.
             told.insert(0, state.waiters.swap_remove(0));
         }
         self.set_alarm(&mut state);
         drop(state);
-        told.iter().for_each(|waiter| waiter.event.set());
+        told.into_iter().for_each(Waiter::tell);
     }
 }
 
 impl State {
-    /// When the writer has to look again: a full disk, commits that nobody waits for, or a batch that
-    /// is held back.
+    /// Appends a frame that says nothing but up to where the log is durable.
+    fn mark(&mut self) {
+        frame::write(&mut self.buffer, Kind::Mark, self.end, self.durable, &[], crc32c(&[]));
+        self.end.0 += MARK_BYTES;
+    }
+
+    /// Whether nothing has been appended for a while. A mark then proves to recovery that the last
+    /// batch was durable: what changes in it afterwards is not taken for a write that was cut short.
+    fn is_at_rest(&mut self, now: Instant) -> bool {
+        if self.rest.is_none_or(|rest| now < rest) {
+            return false;
+        }
+        if self.busy || self.closing || !self.buffer.is_empty() {
+            // The batch that is under way, or comes, sets it anew.
+            self.rest = None;
+            return false;
+        }
+        let rested = self.ended + self.delay.max(REST_MIN);
+        self.rest = Some(rested).filter(|rested| now < *rested);
+        self.rest.is_none()
+    }
+
+    /// When the writer has to look again: a full disk, commits that nobody waits for, a batch that
+    /// is held back, or a log that may have come to rest.
     fn next_alarm(&self) -> Option<Instant> {
         match &self.failure {
             Some(LogError::Full { .. }) => self.retry,
-            _ => [self.due, self.gather.until()].into_iter().flatten().min(),
+            _ => {
+                let held = self.gather.until().filter(|_| self.held_by_writer);
+                [self.due, held, self.rest].into_iter().flatten().min()
+            }
         }
     }
 

@@ -139,6 +139,20 @@ impl SimDisk {
         found
     }
 
+    /// Flips a bit of the file that has the last name in a folder: so many bytes before its last byte
+    /// that is not 0.
+    pub fn flip_behind(&self, folder: &str, back: usize, rng: &mut Rng) {
+        let mut state = self.0.lock().expect("unpoisoned");
+        let last = state
+            .names
+            .iter()
+            .rfind(|(name, _)| name.ends_with(".log") && folder_of(name) == folder);
+        let inode = *last.expect("a log has a file").1;
+        let bytes = &mut state.inodes[inode].now;
+        let end = bytes.iter().rposition(|byte| *byte != 0).expect("something is written");
+        bytes[end - back] ^= 1 << rng.below(8);
+    }
+
     /// Flips a bit of a file that has one; says where.
     pub fn flip(&self, rng: &mut Rng) -> String {
         let mut state = self.0.lock().expect("unpoisoned");
