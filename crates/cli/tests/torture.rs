@@ -9,7 +9,8 @@
 //! 2. each balance is what the transfers make of it, so no transaction is there in part;
 //! 3. every acknowledged table is there, with its row; a table without its row never is;
 //! 4. no value of the sequence is handed out twice;
-//! 5. `halcyon check` finds nothing.
+//! 5. materialized views are what their queries are;
+//! 6. `halcyon check` finds nothing.
 //!
 //! `HALCYON_TORTURE_ROUNDS` sets how many rounds (15), `HALCYON_TORTURE_SEED` the choices.
 
@@ -27,6 +28,12 @@ use tokio_postgres::{Client, NoTls};
 const HALCYON: &str = env!("CARGO_BIN_EXE_halcyon");
 const ACCOUNTS: u64 = 40;
 const START: i64 = 1000;
+/// Views by name, and their queries; `a` is a key.
+const VIEWS: [(&str, &str); 3] = [
+    ("total", "SELECT count(*) AS a, sum(balance) AS b FROM account"),
+    ("by_branch", "SELECT id % 4 AS a, sum(balance) AS b FROM account GROUP BY id % 4"),
+    ("sent", "SELECT session AS a, sum(amount) AS b FROM transfer GROUP BY session"),
+];
 const SESSIONS: usize = 4;
 /// The session that does not wait for its commits.
 const CARELESS: usize = 3;
@@ -215,6 +222,13 @@ async fn verify(client: &Client, told: &mut Told) {
     )
     .await;
     assert_eq!(wrong, 0, "balances that the transfers do not explain");
+    for (view, query) in VIEWS {
+        let differ = format!(
+            "SELECT count(*) FROM {view} v FULL JOIN ({query}) q ON v.a = q.a
+             WHERE v.b IS DISTINCT FROM q.b"
+        );
+        assert_eq!(number(client, &differ).await, 0, "view {view} is not what its query is");
+    }
     let total = number(client, "SELECT sum(balance) FROM account").await;
     assert_eq!(total, START * ACCOUNTS as i64);
     let rows = client
@@ -280,7 +294,12 @@ fn what_was_acknowledged_outlives_the_process() {
              INSERT INTO account SELECT n, {START} FROM generate_series(0, {}) n",
             ACCOUNTS - 1
         );
-        server.connect().await.batch_execute(&setup).await.expect("tables are made");
+        let client = server.connect().await;
+        client.batch_execute(&setup).await.expect("tables are made");
+        for (view, query) in VIEWS {
+            let text = format!("CREATE MATERIALIZED VIEW {view} AS {query}");
+            client.batch_execute(&text).await.expect("views are made");
+        }
     });
     server.kill();
     let (mut acknowledged, mut recoveries_killed) = (0, 0);

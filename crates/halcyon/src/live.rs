@@ -39,6 +39,7 @@ pub(crate) struct SessionEntry {
     pub began_us: i64,
     pub application: Mutex<String>,
     running: AtomicBool,
+    syncing: AtomicBool,
     current: AtomicU32,
     texts: Box<[Mutex<Arc<str>>]>,
 }
@@ -86,6 +87,7 @@ impl SessionEntry {
             began_us: halcyon_base::clock::wall_us(),
             application: Mutex::default(),
             running: AtomicBool::new(false),
+            syncing: AtomicBool::new(false),
             current: AtomicU32::new(0),
             texts: (0..TALLIES).map(|_| Mutex::new(nothing.clone())).collect(),
         }
@@ -96,6 +98,11 @@ impl SessionEntry {
         if *application != name {
             name.clone_into(&mut application);
         }
+    }
+
+    /// Whether it waits for the disk.
+    pub fn set_syncing(&self, syncing: bool) {
+        self.syncing.store(syncing, Ordering::Relaxed);
     }
 
     /// The statement running now or run last, and whether it runs.
@@ -217,7 +224,9 @@ impl Live for View {
         let row = |entry: &Arc<SessionEntry>| {
             let (text, running) = entry.statement();
             let own = transactions.iter().find(|info| info.session.0 == entry.id);
+            let syncing = entry.syncing.load(Ordering::Relaxed);
             let state = match (own.map(|info| info.state), running) {
+                _ if syncing => SessionState::Syncing,
                 (Some(TransactionState::Waiting), _) => SessionState::Waiting,
                 (_, true) => SessionState::Active,
                 (Some(_), false) => SessionState::IdleInTransaction,

@@ -745,7 +745,10 @@ impl Session {
             durable.log.soon();
             return Ok(());
         }
-        durable.log.wait(lsn).map_err(log_error)
+        self.entry.set_syncing(true);
+        let waited = durable.log.wait(lsn).map_err(log_error);
+        self.entry.set_syncing(false);
+        waited
     }
 
     /// Rolls back the transaction block, if there is one.

@@ -15,7 +15,7 @@ use halcyon_base::crc32c;
 use halcyon_query::copy::Place;
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::exec::{Clock, Env, Roots};
-use halcyon_query::export::{self, Export, FINISH, LOAD, SCHEMA};
+use halcyon_query::export::{self, Export, FINISH, LOAD, RIGHTS, SCHEMA};
 use halcyon_query::plan::Plan;
 use halcyon_query::rows::RowSet;
 use halcyon_query::utility::{Modes, Utility};
@@ -104,11 +104,12 @@ impl Session {
     pub(crate) fn import(&mut self, folder: &Path) -> Result<u64> {
         self.may_transfer("IMPORT DATABASE")?;
         let mut scripts = Vec::new();
-        for name in [SCHEMA, LOAD, FINISH] {
+        for name in [SCHEMA, LOAD, FINISH, RIGHTS] {
             match fs::read_to_string(folder.join(name)) {
                 Ok(text) => scripts.push((name, text)),
-                // Other systems have two.
-                Err(error) if name == FINISH && error.kind() == ErrorKind::NotFound => {}
+                // Other systems have two, and earlier versions three.
+                Err(error)
+                    if [FINISH, RIGHTS].contains(&name) && error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(missing(&folder.join(name), &error)),
             }
         }
@@ -121,7 +122,7 @@ impl Session {
             ran.map(|more| rows + more).map_err(|error| in_script(error, name))
         });
         self.vars.copy_folder = None;
-        // That a schema was there already is no news.
+        // That a schema or a role was there already is no news.
         self.take_notices();
         match imported {
             Ok(rows) => self.finish_commit().map(|()| rows),

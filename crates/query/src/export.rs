@@ -1,13 +1,15 @@
 //! The catalog as SQL text: what EXPORT DATABASE writes beside the rows.
 //!
-//! Three scripts, to be run in this order. `schema.sql` makes schemas, sequences, tables with their
+//! Four scripts, to be run in this order. `schema.sql` makes schemas, sequences, tables with their
 //! keys, and views; `load.sql` copies the rows in; `finish.sql` is what is best done to loaded tables
 //! or what other systems do not know: other indexes, foreign keys with actions, in a circle or to
 //! another schema, identities, where sequences stand, comments, streams and materialized views with
-//! all that stands on them. The first two keep to what DuckDB takes too, as far as functions allow;
-//! only partitioned tables have a clause of our own.
+//! all that stands on them; `rights.sql` makes roles and gives owners and privileges. The first two
+//! keep to what DuckDB takes too, as far as functions allow; only partitioned tables have a clause of
+//! our own.
 //! Every name carries its schema, so the scripts mean the same under any search path.
-//! Not written: roles, owners and grants, for they concern the server more than the data.
+//! What belongs to the superuser that every database has, and that superuser itself, is not in
+//! `rights.sql`: whoever imports owns it. Nor is who granted something: that is whoever imports.
 //! Invariant: importing the scripts into an empty database and exporting that gives the same text.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -21,8 +23,9 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_base::ids::TableId;
 
 use crate::catalog::{
-    Action, Catalog, ForeignKey, Index, IndexColumn, IndexConstraint, Partitioning, Relation,
-    SCHEMAS, Schema, Sequence, SequenceOptions, Table, TableKind, View,
+    Action, Catalog, ForeignKey, Grant, Index, IndexColumn, IndexConstraint, PUBLIC, Partitioning,
+    Privilege, Relation, Role, SCHEMAS, SUPERUSER, Schema, Sequence, SequenceOptions, Table,
+    TableKind, View,
 };
 use crate::ddl::uses;
 use crate::parse::parse_expr;
@@ -33,13 +36,15 @@ use crate::views::Materialized;
 pub const SCHEMA: &str = "schema.sql";
 /// Name of the script that loads the rows.
 pub const LOAD: &str = "load.sql";
-/// Name of the script that does the rest.
+/// Name of the script that does the rest for tables, views and sequences.
 pub const FINISH: &str = "finish.sql";
+/// Name of the script that makes roles and gives them what they own and may do.
+pub const RIGHTS: &str = "rights.sql";
 
 /// What is to be written.
 pub struct Export {
     /// Name and text of each script, in the order in which they are run.
-    pub scripts: [(&'static str, String); 3],
+    pub scripts: [(&'static str, String); 4],
     /// The tables, in the order in which they are loaded.
     pub tables: Vec<ExportedTable>,
 }
@@ -60,6 +65,7 @@ pub fn export(catalog: &Catalog) -> Export {
         (SCHEMA, schema_script(catalog, &order)),
         (LOAD, load_script(&tables)),
         (FINISH, finish_script(catalog, &order)),
+        (RIGHTS, rights_script(catalog)),
     ];
     Export { scripts, tables }
 }
@@ -276,9 +282,9 @@ fn create_materialized(table: &Table, view: &Materialized, line: &mut impl FnMut
 
 fn schema_script(catalog: &Catalog, order: &LoadOrder) -> String {
     let mut text = "-- What EXPORT DATABASE found: schemas, sequences, tables, views.\n\
-                    -- Run schema.sql, load.sql and finish.sql in this order, within this folder; \
-                    IMPORT DATABASE does.\n\
-                    -- DuckDB takes the first two. Roles, owners and grants are not here.\n\n"
+                    -- Run schema.sql, load.sql, finish.sql and rights.sql in this order, within \
+                    this folder; IMPORT DATABASE does.\n\
+                    -- DuckDB takes the first two.\n\n"
         .to_owned();
     let mut line = |statement: String| {
         text.push_str(&statement);
@@ -592,5 +598,111 @@ fn comments(catalog: &Catalog, line: &mut impl FnMut(String)) {
             }
             Relation::Index { .. } => {}
         }
+    }
+}
+
+// ----------------------------------------------------------------------------------- rights
+
+/// Roles, memberships, owners and grants. A role that is there already stays as it is, its password
+/// too; it gets the memberships, objects and privileges of its namesake here.
+fn rights_script(catalog: &Catalog) -> String {
+    let mut text = String::new();
+    let mut line = |statement: String| {
+        text.push_str(&statement);
+        text.push_str(";\n");
+    };
+    let roles = || catalog.roles.values().filter(|role| role.name != SUPERUSER);
+    roles().for_each(|role| line(create_role(role)));
+    for role in roles() {
+        let groups: BTreeSet<&String> = role.member_of.iter().collect();
+        for group in groups {
+            line(format!("GRANT {} TO {}", ident(group), ident(&role.name)));
+        }
+    }
+    for schema in schemas(catalog) {
+        let name = ident(&schema.name);
+        if schema.owner != SUPERUSER {
+            line(format!("ALTER SCHEMA {name} OWNER TO {}", ident(&schema.owner)));
+        }
+        let mut granted = schema.grants.clone();
+        if schema.name == SCHEMAS[0] {
+            // Every database has this one, with a grant of its own.
+            let own = |grant: &Grant| {
+                grant.grantee == PUBLIC && grant.privilege == Privilege::Usage && !grant.grantable
+            };
+            match granted.iter().position(own) {
+                Some(position) => drop(granted.remove(position)),
+                None => line(format!("REVOKE USAGE ON SCHEMA {name} FROM PUBLIC")),
+            }
+        }
+        grant("SCHEMA", &name, &granted, &mut line);
+    }
+    for relation in relations(catalog) {
+        match relation {
+            Relation::Table(table) => {
+                let name = qualified(&table.schema, &table.name);
+                rights("TABLE", &name, (&table.owner, SUPERUSER), &table.grants, &mut line);
+            }
+            Relation::View(view) => {
+                let name = qualified(&view.schema, &view.name);
+                rights("TABLE", &name, (&view.owner, SUPERUSER), &view.grants, &mut line);
+            }
+            Relation::Sequence(_) | Relation::Index { .. } => {}
+        }
+    }
+    // After the tables: a sequence that belongs to one got its owner with it.
+    for sequence in sequences(catalog) {
+        let name = qualified(&sequence.schema, &sequence.name);
+        let table = sequence.owned_by.and_then(|(table, _)| catalog.tables.get(&table));
+        let expected = table.map_or(SUPERUSER, |table| &table.owner);
+        rights("SEQUENCE", &name, (&sequence.owner, expected), &sequence.grants, &mut line);
+    }
+    text
+}
+
+fn create_role(role: &Role) -> String {
+    let mut text = format!("CREATE ROLE IF NOT EXISTS {} WITH", ident(&role.name));
+    for (word, set) in [
+        ("LOGIN", role.login),
+        ("SUPERUSER", role.superuser),
+        ("CREATEROLE", role.create_role),
+        ("CREATEDB", role.create_db),
+    ] {
+        let no = if set { "" } else { "NO" };
+        let _ = write!(text, " {no}{word}");
+    }
+    if let Some(verifier) = &role.verifier {
+        let _ = write!(text, " PASSWORD {}", quoted(verifier));
+    }
+    text
+}
+
+/// Owner of a relation, if it is not the one that is `expected`, and what was granted on it.
+fn rights(
+    kind: &str,
+    name: &str,
+    (owner, expected): (&str, &str),
+    grants: &[Grant],
+    line: &mut impl FnMut(String),
+) {
+    if owner != expected {
+        line(format!("ALTER {kind} {name} OWNER TO {}", ident(owner)));
+    }
+    grant(kind, name, grants, line);
+}
+
+/// A statement per grantee, those that may be passed on apart.
+fn grant(kind: &str, name: &str, grants: &[Grant], line: &mut impl FnMut(String)) {
+    let mut by_grantee: BTreeMap<(&str, bool), BTreeSet<Privilege>> = BTreeMap::new();
+    for grant in grants {
+        let key = (grant.grantee.as_str(), grant.grantable);
+        by_grantee.entry(key).or_default().insert(grant.privilege);
+    }
+    for ((grantee, grantable), privileges) in by_grantee {
+        let privileges: Vec<&str> = privileges.into_iter().map(Privilege::name).collect();
+        let grantee = if grantee == PUBLIC { "PUBLIC".to_owned() } else { ident(grantee) };
+        let option = if grantable { " WITH GRANT OPTION" } else { "" };
+        let privileges = privileges.join(", ");
+        line(format!("GRANT {privileges} ON {kind} {name} TO {grantee}{option}"));
     }
 }

@@ -236,10 +236,21 @@ pub fn encode(catalog: &Catalog) -> Vec<u8> {
 
 /// Reads what [`encode`] wrote. Errors: what is wrong with the bytes.
 pub fn decode(bytes: &[u8]) -> Result<Stored, String> {
-    let stored: Stored = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    match stored.format {
-        FORMAT => Ok(stored),
-        other => Err(format!("the catalog has format {other}, this version reads {FORMAT}")),
+    require_format("the catalog", bytes)?;
+    serde_json::from_slice(bytes).map_err(|error| error.to_string())
+}
+
+/// Looks at the format before all else: another one may have other fields.
+fn require_format(what: &str, bytes: &[u8]) -> Result<(), String> {
+    #[derive(Deserialize)]
+    struct Format {
+        #[serde(alias = "change")]
+        format: u32,
+    }
+    let Format { format } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    match format {
+        FORMAT => Ok(()),
+        other => Err(format!("{what} has format {other}, this version reads {FORMAT}")),
     }
 }
 
@@ -314,11 +325,8 @@ impl Stored {
         if !bytes.starts_with(CHANGE) {
             return decode(bytes);
         }
+        require_format("a change of the catalog", bytes)?;
         let change: Change = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        if change.change != FORMAT {
-            let found = change.change;
-            return Err(format!("a change has format {found}, this version reads {FORMAT}"));
-        }
         (self.version, self.settings) = (change.version, change.settings);
         (self.next_oid, self.next_partition) = (change.next_oid, change.next_partition);
         self.roles.retain(|role| {

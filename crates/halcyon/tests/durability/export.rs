@@ -149,6 +149,77 @@ fn everything_about_tables_comes_back_and_is_in_force() {
     }
 }
 
+const RIGHTS: &[&str] = &[
+    "CREATE ROLE staff",
+    "CREATE ROLE clerk LOGIN PASSWORD 'secret' IN ROLE staff",
+    "CREATE ROLE \"Odd \"\"role\"\"\" SUPERUSER CREATEDB CREATEROLE",
+    "CREATE ROLE boss IN ROLE staff",
+    "GRANT boss TO clerk",
+    "CREATE SCHEMA shop AUTHORIZATION staff",
+    "CREATE SCHEMA closed",
+    "GRANT USAGE, CREATE ON SCHEMA shop TO clerk WITH GRANT OPTION",
+    "GRANT USAGE ON SCHEMA closed TO PUBLIC",
+    "REVOKE ALL ON SCHEMA public FROM PUBLIC",
+    "GRANT USAGE ON SCHEMA public TO staff",
+    "CREATE TABLE shop.sale (id BIGSERIAL PRIMARY KEY, n INT GENERATED ALWAYS AS IDENTITY, v INT)",
+    "ALTER TABLE shop.sale OWNER TO boss",
+    "ALTER SEQUENCE shop.sale_id_seq OWNER TO clerk",
+    "GRANT SELECT, UPDATE ON shop.sale TO staff",
+    "GRANT INSERT ON shop.sale TO staff WITH GRANT OPTION",
+    "GRANT SELECT ON shop.sale TO PUBLIC",
+    "CREATE TABLE own (id INT)",
+    "GRANT ALL ON own TO \"Odd \"\"role\"\"\"",
+    "CREATE VIEW seen AS SELECT v FROM shop.sale",
+    "ALTER VIEW seen OWNER TO staff",
+    "GRANT SELECT ON seen TO clerk",
+    "CREATE MATERIALIZED VIEW sums AS SELECT v, count(*) AS n FROM shop.sale GROUP BY v",
+    "ALTER MATERIALIZED VIEW sums OWNER TO clerk",
+    "GRANT SELECT ON sums TO staff",
+    "CREATE SEQUENCE counter",
+    "ALTER SEQUENCE counter OWNER TO boss",
+    "GRANT USAGE ON SEQUENCE counter TO staff",
+];
+
+#[test]
+fn roles_owners_and_grants_come_back_and_are_in_force() {
+    let (folder, copy) = comes_back(RIGHTS);
+    let refused = |session: &mut Session, text: &str| {
+        session.execute(text, &[]).expect_err(text).state().to_string()
+    };
+    let mut clerk = copy.session_as("clerk").expect("the role is there");
+    run(
+        &mut clerk,
+        &["INSERT INTO shop.sale (v) VALUES (1)", "COMMENT ON TABLE shop.sale IS 'mine'"],
+    );
+    assert_eq!(one(&mut clerk, "SELECT n FROM sums"), "1");
+    assert_eq!(refused(&mut clerk, "SELECT * FROM own"), "42501");
+    run(&mut copy.session(), &["CREATE ROLE stranger LOGIN"]);
+    let mut stranger = copy.session_as("stranger").expect("the role is there");
+    assert_eq!(refused(&mut stranger, "SELECT * FROM shop.sale"), "42501");
+    assert_eq!(refused(&mut stranger, "SELECT * FROM public.seen"), "42501");
+    let verifier = |database: &Database| database.catalog().roles["clerk"].verifier.clone();
+    assert!(verifier(&copy).is_some());
+
+    // A role that is there stays as it is, and gets what its namesake had.
+    let other = Database::in_memory();
+    let mut session = other.session();
+    run(&mut session, &["CREATE ROLE clerk NOLOGIN PASSWORD 'another'"]);
+    let before = verifier(&other);
+    import(&mut session, &folder.path().join("one"));
+    assert_eq!(verifier(&other), before);
+    assert!(other.session_as("clerk").is_err(), "it must not log in");
+    run(&mut session, &["SET ROLE clerk", "INSERT INTO shop.sale (v) VALUES (1)"]);
+
+    // Without the script all belongs to whoever imports.
+    let scripts = folder.path().join("one");
+    fs::remove_file(scripts.join("rights.sql")).expect("it is there");
+    let plain = Database::in_memory();
+    let mut session = plain.session();
+    import(&mut session, &scripts);
+    assert!(!plain.catalog().roles.contains_key("clerk"));
+    assert_eq!(one(&mut session, "SELECT count(*) FROM own"), "0");
+}
+
 #[test]
 fn every_type_comes_back() {
     let (_, copy) = comes_back(TYPES);

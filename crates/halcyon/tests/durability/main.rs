@@ -1,8 +1,15 @@
 //! Databases that are kept on disk: what was committed is there after a restart, and nothing else.
 //!
-//! `export` writes one as SQL and Parquet and reads it back; `restart` compares a database with what it is after it was opened anew; `crashes` does so on a
-//! simulated disk that loses what was not synced.
+//! `export` writes one as SQL and Parquet and reads it back; `restart` compares a database with what
+//! it is after it was opened anew; `crashes` does so, with views, on a simulated disk that loses what
+//! was not synced; `old` opens what earlier versions wrote; `waiting` looks at who waits for a disk.
 
+mod crashes;
+#[path = "../../../txn/tests/crashes/disk.rs"]
+#[expect(dead_code, reason = "errors and flipped bits are for the tests of txn")]
+mod disk;
 mod export;
+mod old;
 mod restart;
+mod waiting;
 mod world;

@@ -87,6 +87,7 @@ fn sessions(context: &Context, rows: &mut Rows) {
         let statement = if visible { session.statement } else { None };
         let state = match session.state {
             SessionState::Waiting => "waiting for a lock",
+            SessionState::Syncing => "waiting for the disk",
             other => other.name(),
         };
         row!(rows;

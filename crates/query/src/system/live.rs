@@ -68,13 +68,15 @@ pub enum SessionState {
     Failed,
     /// Waits for a partition lock.
     Waiting,
+    /// Waits for the disk: what it is about to be told is not durable yet.
+    Syncing,
 }
 
 impl SessionState {
     /// As `pg_stat_activity.state` spells it; a waiting statement is an active one.
     pub fn name(self) -> &'static str {
         match self {
-            SessionState::Active | SessionState::Waiting => "active",
+            SessionState::Active | SessionState::Waiting | SessionState::Syncing => "active",
             SessionState::Idle => "idle",
             SessionState::IdleInTransaction => "idle in transaction",
             SessionState::Failed => "idle in transaction (aborted)",

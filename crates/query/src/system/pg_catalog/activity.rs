@@ -53,9 +53,11 @@ fn settings(context: &Context, rows: &mut Rows) {
 fn activity(context: &Context, rows: &mut Rows) {
     for session in context.live.sessions() {
         let role = objects::role_oid(&context.catalog, &session.user);
-        let waiting = session.state == SessionState::Waiting;
-        let (kind, event) =
-            if waiting { (Some("Lock"), Some("relation")) } else { (Some("Client"), None) };
+        let (kind, event) = match session.state {
+            SessionState::Waiting => (Some("Lock"), Some("relation")),
+            SessionState::Syncing => (Some("IO"), Some("WALSync")),
+            _ => (Some("Client"), None),
+        };
         let visible = context.is_superuser() || session.user == context.session.user;
         let statement = if visible { session.statement } else { None };
         row!(rows;
