@@ -4,6 +4,7 @@
 //! synchronisation from isolation and access pattern follows MxTasks' published runtime.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 /// A worker of a runtime, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -177,12 +178,15 @@ pub enum CacheUse {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Annotation {
-    /// First byte to fetch ahead; 0: nothing.
-    address: usize,
-    /// Everything else, packed, so that a task is made and dispatched from registers.
-    word: u64,
+    /// What to fetch ahead.
+    ahead: Ahead,
+    /// Everything else, packed, so that a task is made and dispatched from registers. Never 0:
+    /// what a step returns (`Step`) then fits into two registers as well.
+    word: NonZeroU64,
 }
 
+/// Set in every word, so that it is not 0.
+const SET: u64 = 1 << 63;
 /// Places in [`Annotation`]'s word: home, worker, island or plane at 0, what that is at 16.
 const KIND: u32 = 16;
 const CARRIES: u64 = 1 << 19;
@@ -193,13 +197,12 @@ const CLASS_GIVEN: u64 = 1 << 21;
 const BAND: u32 = 22;
 const CLASS: u32 = 24;
 const CACHE: u32 = 28;
-const LINES: u32 = 32;
 const TARGET_BITS: u64 = 0xffff | 7 << KIND;
 const BAND_BITS: u64 = BAND_GIVEN | 3 << BAND;
 const CLASS_BITS: u64 = CLASS_GIVEN | 15 << CLASS;
 
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Annotation>() == 16);
+const _: () = assert!(size_of::<Option<Annotation>>() == 16);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -215,6 +218,25 @@ pub(crate) enum TargetKind {
 /// Bytes that one prefetch fetches.
 pub(crate) const LINE_BYTES: usize = 64;
 
+/// What to fetch ahead: from bit [`AHEAD_LINES`] on the number of lines, at most 64; below it the
+/// address of the first one, whose upper bits are 0 for memory of a process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ahead(u64);
+
+const AHEAD_LINES: u32 = 57;
+
+impl Ahead {
+    #[inline(always)]
+    pub(crate) const fn lines(self) -> usize {
+        (self.0 >> AHEAD_LINES) as usize
+    }
+
+    #[inline(always)]
+    pub(crate) const fn address(self) -> usize {
+        (self.0 & (1 << AHEAD_LINES) - 1) as usize
+    }
+}
+
 impl Default for Annotation {
     fn default() -> Self {
         Self::new()
@@ -225,11 +247,17 @@ impl Annotation {
     /// A task without a resource that may run anywhere. Priority and class are those of the task
     /// that spawns it; from outside, normal and 0.
     pub const fn new() -> Self {
-        Annotation { address: 0, word: 0 }
+        Annotation { ahead: Ahead(0), word: NonZeroU64::new(SET).expect("a bit is set") }
     }
 
+    #[inline(always)]
+    const fn word(&self) -> u64 {
+        self.word.get()
+    }
+
+    #[inline(always)]
     const fn with(mut self, bits: u64, value: u64) -> Self {
-        self.word = self.word & !bits | value;
+        self.word = NonZeroU64::new(self.word() & !bits | value | SET).expect("a bit is set");
         self
     }
 
@@ -256,7 +284,7 @@ impl Annotation {
 
     #[inline(always)]
     pub(crate) const fn is(&self, kind: TargetKind) -> bool {
-        self.word >> KIND & 7 == kind as u64
+        self.word() >> KIND & 7 == kind as u64
     }
 
     /// Where the task may run, unless its resource decides.
@@ -298,8 +326,10 @@ impl Annotation {
     /// lines. The address is a hint: it is never read, and may be stale.
     #[inline]
     pub fn prefetch<T: ?Sized>(mut self, data: *const T, bytes: usize) -> Self {
-        self.address = data.cast::<u8>().addr();
-        self.with(0xff << LINES, (bytes.div_ceil(LINE_BYTES).min(64) as u64) << LINES)
+        let lines = bytes.div_ceil(LINE_BYTES).min(64) as u64;
+        self.ahead =
+            Ahead(data.cast::<u8>().addr() as u64 & (1 << AHEAD_LINES) - 1 | lines << AHEAD_LINES);
+        self
     }
 
     /// Whether the task carries references into structures whose memory is reclaimed. On for tasks
@@ -316,19 +346,25 @@ impl Annotation {
 
     /// How it uses the cache.
     pub fn cache_use(&self) -> CacheUse {
-        match self.word >> CACHE & 3 {
+        match self.word() >> CACHE & 3 {
             1 => CacheUse::Sensitive,
             2 => CacheUse::Polluting,
             _ => CacheUse::Adaptive,
         }
     }
 
-    /// The same with what is not given from the task that spawns.
+    /// The same with what is not given from the task that spawns. Bits of what is not given are 0.
     #[inline(always)]
     pub(crate) const fn or(self, spawner: &Annotation) -> Self {
-        let band = if self.word & BAND_GIVEN == 0 { BAND_BITS } else { 0 };
-        let class = if self.word & CLASS_GIVEN == 0 { CLASS_BITS } else { 0 };
-        self.with(band | class, spawner.word & (band | class))
+        const INHERITED: [u64; 4] = [BAND_BITS | CLASS_BITS, CLASS_BITS, BAND_BITS, 0];
+        let inherited = INHERITED[(self.word() / BAND_GIVEN % 4) as usize];
+        self.with(0, spawner.word() & inherited)
+    }
+
+    /// Whether both or none carry references.
+    #[inline(always)]
+    pub(crate) const fn carries_as(&self, other: &Annotation) -> bool {
+        (self.word() ^ other.word()) & CARRIES == 0
     }
 
     /// What holds outside of tasks: normal priority and class 0.
@@ -337,12 +373,12 @@ impl Annotation {
 
     #[inline(always)]
     pub(crate) const fn target(&self) -> u16 {
-        self.word as u16
+        self.word() as u16
     }
 
     #[inline(always)]
     pub(crate) const fn target_kind(&self) -> TargetKind {
-        match self.word >> KIND & 7 {
+        match self.word() >> KIND & 7 {
             0 => TargetKind::Any,
             1 => TargetKind::Worker,
             2 => TargetKind::Island,
@@ -353,29 +389,29 @@ impl Annotation {
 
     #[inline(always)]
     pub(crate) const fn band(&self) -> usize {
-        (self.word >> BAND & 3) as usize
+        (self.word() >> BAND & 3) as usize
     }
 
     #[inline(always)]
     pub(crate) const fn class_id(&self) -> ClassId {
-        ClassId((self.word >> CLASS & 15) as u8)
+        ClassId((self.word() >> CLASS & 15) as u8)
     }
 
     /// Band and class as one number below `BANDS * CLASSES`: the band in its low bits.
     #[inline(always)]
     pub(crate) const fn ring(&self) -> usize {
-        (self.word >> BAND & 63) as usize
+        (self.word() >> BAND & 63) as usize
     }
 
     #[inline(always)]
     pub(crate) const fn carries(&self) -> bool {
-        self.word & CARRIES != 0
+        self.word() & CARRIES != 0
     }
 
-    /// What to fetch ahead: an address and a number of lines.
+    /// What to fetch ahead.
     #[inline(always)]
-    pub(crate) const fn ahead(&self) -> (usize, usize) {
-        (self.address, (self.word >> LINES & 0xff) as usize)
+    pub(crate) const fn ahead(&self) -> Ahead {
+        self.ahead
     }
 
     /// Whether another worker of the island may take it over.
@@ -392,7 +428,7 @@ impl fmt::Debug for Annotation {
             .field("class", &self.class_id())
             .field("target", &(self.target_kind(), self.target()))
             .field("cache", &self.cache_use())
-            .field("lines", &self.ahead().1)
+            .field("lines", &self.ahead.lines())
             .finish_non_exhaustive()
     }
 }
@@ -436,9 +472,9 @@ mod tests {
     #[test]
     fn lines_to_fetch_are_whole_and_at_most_64() {
         let data = [0u8; 8192];
-        let lines = |bytes| Annotation::new().prefetch(&data, bytes).ahead().1;
+        let lines = |bytes| Annotation::new().prefetch(&data, bytes).ahead().lines();
         assert_eq!([0, 1, 64, 65, 4096, 8192].map(lines), [0, 1, 1, 2, 64, 64]);
-        assert_eq!(Annotation::new().prefetch(&data, 1).ahead().0, data.as_ptr().addr());
+        assert_eq!(Annotation::new().prefetch(&data, 1).ahead().address(), data.as_ptr().addr());
     }
 
     #[test]

@@ -70,6 +70,10 @@ pub struct Context {
     epoch: epoch::Local,
     /// The dedicated group that owns this worker, as of the last turn.
     owner: GroupId,
+    /// A group that may stay on this island, as was found in this turn: its island is given when it
+    /// is enqueued, and its number can mean another group only in the next turn, as tasks of that
+    /// one have to arrive here first.
+    stays: GroupId,
     /// Tasks that wait until the owner has ended.
     aside: Vec<TaskRef>,
     kinds: [slot::Kind; CHUNK],
@@ -91,7 +95,6 @@ struct Limits {
     delay_period: u64,
     give_spinning: u64,
     give_parked: u64,
-    distance: usize,
 }
 
 /// When the run delay was measured last, and what it was.
@@ -128,7 +131,6 @@ impl Context {
             delay_period: clock.of(config.run_delay_period),
             give_spinning: clock.of(std::time::Duration::from_micros(2)),
             give_parked: clock.of(std::time::Duration::from_micros(20)),
-            distance: config.prefetch_distance,
         };
         let mut chains = Vec::new();
         chains.resize_with(shared.workers.len(), Default::default);
@@ -140,15 +142,16 @@ impl Context {
             running: None,
             pool: Pool::new(id, &shared.arena),
             receivers: std::array::from_fn(|band| Receiver::new(&worker.inboxes.0[band])),
-            queues: Queues::new(config.weights, i64::from(config.floor)),
+            queues: Queues::new(config.weights, i64::from(config.floor), config.prefetch_distance),
             outgoing: Outgoing { chains: chains.into_boxed_slice(), touched: Vec::new() },
-            current: outside_header(),
+            current: Header::OUTSIDE,
             delta: (GroupId::NONE, 0),
             spawned: 0,
             finished: 0,
             purse: CreditPurse::new(),
             epoch: epoch::Local::new(usize::from(id.0)),
             owner: GroupId::NONE,
+            stays: GroupId::NONE,
             aside: Vec::new(),
             kinds: [slot::Kind::default(); CHUNK],
             limits,
@@ -194,7 +197,7 @@ impl Context {
     pub fn spawn_task<T: Task>(&mut self, annotation: Annotation, task: T) {
         let header = self.header(annotation, 0);
         let task = self.pool.make(header, task);
-        self.admit(task, &header);
+        self.admit(task, header);
     }
 
     /// Spawns the first task of a request: it takes a credit of its class and gives it back when
@@ -209,14 +212,14 @@ impl Context {
     ) -> Result<(), Busy<T>> {
         let mut header = self.header(annotation, HOLDS_CREDIT);
         if header.annotation.carries() {
-            header.tag = self.epoch.tag();
+            header.set_tag(self.epoch.tag());
         }
         let class = header.annotation.class_id();
         if !self.purse.take(class, &self.shared.credits) {
             return Err(Busy { class, task });
         }
         let task = self.pool.make(header, task);
-        self.admit(task, &header);
+        self.admit(task, header);
         Ok(())
     }
 
@@ -224,9 +227,12 @@ impl Context {
     #[inline]
     fn header(&self, annotation: Annotation, flags: u8) -> Header {
         let annotation = self.resolve(annotation);
-        let tag =
-            if self.current.annotation.carries() { self.current.tag } else { self.epoch.tag() };
-        Header::new(annotation, self.current.group, tag, flags)
+        let tag = match annotation.carries() {
+            true if self.current.annotation.carries() => self.current.tag(),
+            true => self.epoch.tag(),
+            false => 0,
+        };
+        Header::new(annotation, self.current.group(), tag, flags)
     }
 
     #[inline]
@@ -235,22 +241,19 @@ impl Context {
     }
 
     /// Counts a new task and sends it on its way.
-    #[inline]
-    fn admit(&mut self, task: TaskRef, header: &Header) {
+    #[inline(always)]
+    fn admit(&mut self, task: TaskRef, header: Header) {
         self.spawned += 1;
         if header.annotation.carries() {
-            self.epoch.begin(header.tag, &self.shared.epochs);
+            self.epoch.begin(header.tag(), &self.shared.epochs);
         }
-        self.count(header.group, 1);
-        self.dispatch(task, header);
+        self.count(header.group(), 1);
+        self.dispatch(task, &header.annotation, header.group());
     }
 
     /// Adds to the live count of a group, in batches.
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, group: GroupId, by: i64) {
-        if group == GroupId::NONE {
-            return;
-        }
         if self.delta.0 != group {
             self.settle_group();
             self.delta.0 = group;
@@ -258,62 +261,70 @@ impl Context {
         self.delta.1 += by;
     }
 
+    #[inline(never)]
     fn settle_group(&mut self) {
         let (group, by) = std::mem::replace(&mut self.delta, (GroupId::NONE, 0));
-        if by > 0 {
-            self.shared.groups.get(group).expect("it has tasks").add(by);
+        if group == GroupId::NONE {
+        } else if by > 0 {
+            self.shared.groups.state(group).add(by);
         } else if by < 0 {
             self.shared.groups.subtract(group, -by, &self.shared);
         }
     }
 
     /// Queues a task here or sends it to where its annotation wants it.
-    #[inline]
-    fn dispatch(&mut self, task: TaskRef, header: &Header) {
-        let annotation = &header.annotation;
+    #[inline(always)]
+    fn dispatch(&mut self, task: TaskRef, annotation: &Annotation, group: GroupId) {
         let here = if annotation.is(TargetKind::Any) {
-            self.owner == GroupId::NONE && self.group_may_stay(header.group)
+            self.owner == GroupId::NONE && self.group_may_stay(group)
         } else {
             annotation.target() == self.id.0
                 && (annotation.is(TargetKind::Home) || annotation.is(TargetKind::Worker))
         };
         if here {
-            self.queues.push(task, annotation.ring());
+            self.queues.push(task, annotation);
         } else {
-            self.dispatch_far(task, header);
+            self.dispatch_far(task);
         }
     }
 
     /// Whether the group's tasks may run on this island.
     #[inline]
-    fn group_may_stay(&self, group: GroupId) -> bool {
-        match self.shared.groups.get(group) {
-            None => true,
-            Some(state) => state.island().is_none_or(|island| island == self.island),
+    fn group_may_stay(&mut self, group: GroupId) -> bool {
+        if self.stays == group {
+            return true;
         }
+        let island = self.shared.groups.state(group).island();
+        let stays = island.is_none_or(|island| island == self.island);
+        if stays {
+            self.stays = group;
+        }
+        stays
     }
 
-    fn dispatch_far(&mut self, task: TaskRef, header: &Header) {
+    #[inline(never)]
+    fn dispatch_far(&mut self, task: TaskRef) {
+        let header = *task.header();
         let annotation = &header.annotation;
         let target = match annotation.target_kind() {
             TargetKind::Home if self.mode_of(WorkerId(annotation.target())) == Mode::Latched => {
                 self.id
             }
-            TargetKind::Any if !self.group_may_stay(header.group) => {
-                let state = self.shared.groups.get(header.group).expect("it has an island");
+            TargetKind::Any if !self.group_may_stay(header.group()) => {
+                let state = self.shared.groups.state(header.group());
                 let island = state.island().unwrap_or(self.island);
                 self.shared.target(&annotation.place(Place::Island(island)), Some(self.id))
             }
-            TargetKind::Any if self.owner != header.group && self.owner != GroupId::NONE => {
+            TargetKind::Any if self.owner != header.group() && self.owner != GroupId::NONE => {
                 self.shared.target(annotation, None)
             }
             _ => self.shared.target(annotation, Some(self.id)),
         };
         if target == self.id {
-            if self.owner != GroupId::NONE && self.owner != header.group {
+            if self.owner != GroupId::NONE && self.owner != header.group() {
                 self.aside.push(task);
             } else {
-                self.queues.push(task, header.annotation.ring());
+                self.queues.push(task, &header.annotation);
             }
             return;
         }
@@ -363,7 +374,7 @@ impl Context {
     /// Long kernels ask once per vector.
     #[inline]
     pub fn should_stop(&self) -> bool {
-        self.shared.groups.get(self.current.group).is_some_and(|group| group.stopped())
+        self.shared.groups.state(self.current.group()).stopped()
             || self.shared.phase.load(Ordering::Relaxed) == STOPPING
     }
 
@@ -441,6 +452,7 @@ impl Context {
     /// Runs a batch of tasks; false if there was none.
     pub(crate) fn turn(&mut self) -> bool {
         self.epoch.announce(&self.shared.epochs);
+        self.stays = GroupId::NONE;
         self.look_at_owner();
         self.drain();
         self.dropping = self.shared.phase.load(Ordering::Relaxed) == STOPPING;
@@ -470,10 +482,10 @@ impl Context {
                 let inbox = &self.shared.workers[usize::from(self.id.0)].inboxes.0[band];
                 let Some(task) = self.receivers[band].pop(inbox, &mut self.pool) else { break };
                 let header = *task.header();
-                if self.owner != GroupId::NONE && self.owner != header.group {
-                    self.dispatch_far(task, &header);
+                if self.owner != GroupId::NONE && self.owner != header.group() {
+                    self.dispatch_far(task);
                 } else {
-                    self.queues.push(task, header.annotation.ring());
+                    self.queues.push(task, &header.annotation);
                 }
             }
         }
@@ -493,11 +505,10 @@ impl Context {
         self.owner = owner;
         let mut others = std::mem::take(&mut self.aside);
         if owner != GroupId::NONE {
-            self.queues.take(|task| task.header().group != owner, |task| others.push(task));
+            self.queues.take(|task| task.header().group() != owner, |task| others.push(task));
         }
         for task in others {
-            let header = *task.header();
-            self.dispatch_far(task, &header);
+            self.dispatch_far(task);
         }
     }
 
@@ -543,7 +554,7 @@ impl Context {
         loop {
             let all = catch_unwind(AssertUnwindSafe(|| {
                 while count < limit {
-                    let Some(task) = self.queues.pop(ring, self.limits.distance) else {
+                    let Some(task) = self.queues.pop(ring) else {
                         break;
                     };
                     self.kinds[count] = task.kind();
@@ -562,11 +573,10 @@ impl Context {
     fn run_task(&mut self, task: TaskRef) {
         self.current = *task.header();
         if self.current.annotation.is(TargetKind::Home) && self.sent_elsewhere() {
-            let header = self.current;
-            return self.dispatch_far(task, &header);
+            return self.dispatch_far(task);
         }
         self.running = Some(task);
-        let stopped = self.shared.groups.get(self.current.group).is_some_and(|g| g.stopped());
+        let stopped = self.shared.groups.state(self.current.group()).stopped();
         if stopped || self.dropping {
             bump(&self.counters().dropped, 1);
             return self.end_task();
@@ -593,17 +603,17 @@ impl Context {
         let mut task = self.running.take().expect("it has run");
         let annotation = self.resolve(annotation);
         let header = task.header_mut();
-        if annotation.carries() != header.annotation.carries() {
+        if !annotation.carries_as(&header.annotation) {
             if annotation.carries() {
-                header.tag = self.epoch.tag();
-                self.epoch.begin(header.tag, &self.shared.epochs);
+                header.set_tag(self.epoch.tag());
+                self.epoch.begin(header.tag(), &self.shared.epochs);
             } else {
-                self.epoch.end(header.tag, &self.shared.epochs);
+                self.epoch.end(header.tag(), &self.shared.epochs);
             }
         }
         header.annotation = annotation;
-        let header = *header;
-        self.dispatch(task, &header);
+        let group = self.current.group();
+        self.dispatch(task, &annotation, group);
     }
 
     /// Drops the task that `running` holds.
@@ -615,25 +625,25 @@ impl Context {
     }
 
     /// Takes the current task out of all counts.
-    #[inline]
+    #[inline(always)]
     fn uncount(&mut self) {
         self.finished += 1;
         if self.current.annotation.carries() {
-            self.epoch.end(self.current.tag, &self.shared.epochs);
+            self.epoch.end(self.current.tag(), &self.shared.epochs);
         }
-        if self.current.holds_credit() {
+        if self.current.has(HOLDS_CREDIT) {
             self.purse.give(self.current.annotation.class_id());
         }
-        self.count(self.current.group, -1);
+        self.count(self.current.group(), -1);
     }
 
     #[cold]
     fn panicked(&mut self, payload: Box<dyn Any + Send>) {
         let message = message_of(&*payload);
         bump(&self.counters().panics, 1);
-        match self.shared.groups.get(self.current.group) {
-            Some(group) => group.fail(&message),
-            None => *self.shared.incidents.last_panic.lock() = Some(message),
+        match self.current.group() {
+            GroupId::NONE => *self.shared.incidents.last_panic.lock() = Some(message),
+            group => self.shared.groups.state(group).fail(&message),
         }
         if let Some(task) = self.running.take() {
             // What a destructor panics with is dropped too: the task has failed already.
@@ -669,7 +679,7 @@ impl Context {
 
     /// What is due between turns.
     fn end_turn(&mut self) {
-        self.current = outside_header();
+        self.current = Header::OUTSIDE;
         self.turns += 1;
         self.flush();
         self.pool.flush();
@@ -811,8 +821,8 @@ impl Context {
     fn may_end(&mut self) -> bool {
         if self.shared.phase.load(Ordering::SeqCst) == STOPPING {
             for task in std::mem::take(&mut self.aside) {
-                let ring = task.header().annotation.ring();
-                self.queues.push(task, ring);
+                let annotation = task.header().annotation;
+                self.queues.push(task, &annotation);
             }
         }
         !self.has_work() && self.shared.quiescent()
@@ -921,11 +931,6 @@ impl Context {
         }
         self.epoch.leave(&self.shared.epochs);
     }
-}
-
-/// What holds where no task runs.
-pub(crate) fn outside_header() -> Header {
-    Header::new(Annotation::OUTSIDE, GroupId::NONE, 0, 0)
 }
 
 /// Text of a panic.

@@ -36,11 +36,14 @@ use std::time::Duration;
 pub(crate) struct GroupId(pub(crate) u32);
 
 impl GroupId {
-    pub(crate) const NONE: GroupId = GroupId(u32::MAX);
+    /// No group. It has a row all the same, which never changes: not stopped, on any island.
+    pub(crate) const NONE: GroupId = GroupId(0);
 }
 
 /// How many groups a runtime can have at once.
 pub(crate) const GROUPS: usize = 4096;
+/// Rows of the table: a power of two, so that finding one needs no check.
+const ROWS: usize = 2 * GROUPS;
 
 const RUNNING: u32 = 0;
 const ABORTED: u32 = 1;
@@ -78,6 +81,8 @@ impl GroupState {
         self.state.load(Ordering::Relaxed) != RUNNING
     }
 
+    /// The island its tasks stay on.
+    #[inline]
     pub(crate) fn island(&self) -> Option<IslandId> {
         self.island.load(Ordering::Relaxed).checked_sub(1).map(|island| IslandId(island as u16))
     }
@@ -104,23 +109,21 @@ impl GroupState {
 
 /// The groups of a runtime.
 pub(crate) struct GroupTable {
-    states: Box<[GroupState]>,
+    states: Box<[GroupState; ROWS]>,
     free: Mutex<Vec<u32>>,
 }
 
 impl GroupTable {
     pub(crate) fn new() -> GroupTable {
-        let states = (0..GROUPS).map(|_| GroupState::default()).collect();
-        GroupTable { states, free: Mutex::new((0..GROUPS as u32).rev().collect()) }
+        let states: Box<[GroupState]> = (0..ROWS).map(|_| GroupState::default()).collect();
+        let Ok(states) = states.try_into() else { unreachable!("there are as many rows") };
+        GroupTable { states, free: Mutex::new((1..=GROUPS as u32).rev().collect()) }
     }
 
-    #[inline]
-    pub(crate) fn get(&self, id: GroupId) -> Option<&GroupState> {
-        self.states.get(id.0 as usize)
-    }
-
-    fn state(&self, id: GroupId) -> &GroupState {
-        &self.states[id.0 as usize]
+    /// A group's row.
+    #[inline(always)]
+    pub(crate) fn state(&self, id: GroupId) -> &GroupState {
+        &self.states[id.0 as usize % ROWS]
     }
 
     /// Subtracts ended tasks; the last one ends the group's run.

@@ -4,114 +4,168 @@
 //! Words: *pass* of a class is its time divided by its weight; the class with the least goes next.
 //! Invariants, checked by `Queues::check` in tests:
 //! 1. Bit `c` of `ready[b]` is set exactly if the ring of band `b` and class `c` has tasks.
-//! 2. A ring has a power of two of places, and exactly those from head to tail are filled.
+//! 2. Of a ring's places exactly those from head to tail are filled.
+//! 3. Tasks wait behind a ring only while it is not empty, and are younger than those in it.
 //!
 //! Cost: push, pop O(1); a choice O(ready classes of a band).
 //! Source: stride scheduling (Waldspurger 1995); the clamp of a waking class is Seastar's.
 
-use crate::annotation::{BANDS, CLASSES, LINE_BYTES};
+use crate::annotation::{Ahead, Annotation, BANDS, CLASSES, LINE_BYTES};
 use crate::slot::TaskRef;
+use std::collections::VecDeque;
 
 /// Most tasks between two readings of the clock.
 pub(crate) const CHUNK: usize = 32;
 /// Rings of a worker: band in the low bits, class above.
 const RINGS: usize = BANDS * CLASSES;
 
-/// Tasks of one band and class, oldest first: a ring of pointers that grows.
+/// A task, and what is to be fetched before it runs: beside it, so that asking for that does not
+/// wait for the task's own slot.
+struct Waiting {
+    task: TaskRef,
+    ahead: Ahead,
+}
+
+/// Tasks that a ring holds; what is more waits behind it. Few in tests, so that some do.
+const PLACES: usize = if cfg!(any(test, shuttle)) { 8 } else { 256 };
+
+/// Tasks of one band and class, oldest first: a ring of a fixed size that stays in the cache, and a
+/// queue for what does not fit.
+#[repr(align(64))]
 pub(crate) struct Ring {
-    /// A power of two of places.
-    places: Box<[Option<TaskRef>]>,
+    /// None until the first push.
+    places: Option<Box<[Option<Waiting>; PLACES]>>,
     /// Places are counted without end, and taken modulo their number.
     head: usize,
     tail: usize,
-    /// Tasks before this place have had their annotated lines fetched.
-    fetched: usize,
+    /// Tasks that may be in the ring: 0 while some wait behind it, or there is none.
+    room: usize,
+    /// When so few are left in the ring, some are moved there from behind it; 0 if there are none.
+    refill: usize,
     /// Smoothed ticks per task; 0 until something was measured.
     pub(crate) ticks_per_task: u64,
     /// Tasks to run before the clock is read.
     pub(crate) chunk: usize,
+    behind: VecDeque<Waiting>,
 }
-
-/// Places of a ring that was never used much.
-const PLACES: usize = 64;
 
 impl Ring {
     fn new() -> Ring {
-        Ring { places: Box::default(), head: 0, tail: 0, fetched: 0, ticks_per_task: 0, chunk: 1 }
+        Ring {
+            places: None,
+            head: 0,
+            tail: 0,
+            room: 0,
+            refill: 0,
+            ticks_per_task: 0,
+            chunk: 1,
+            behind: VecDeque::new(),
+        }
+    }
+
+    /// Tasks in the ring and behind it.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.filled() + self.behind.len()
     }
 
     #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
+    fn filled(&self) -> usize {
         self.tail.wrapping_sub(self.head)
     }
 
+    /// Nothing waits behind an empty ring.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.tail == self.head
     }
 
     #[inline(always)]
-    fn place(&mut self, at: usize) -> &mut Option<TaskRef> {
-        let mask = self.places.len() - 1;
-        &mut self.places[at & mask]
+    fn take(&mut self, at: usize) -> Option<Waiting> {
+        self.places.as_mut().and_then(|places| places[at % PLACES].take())
     }
 
+    /// A task that is among the next `distance` has its lines fetched at once, others when they
+    /// get there ([`Ring::pop_front`]).
     #[inline(always)]
-    fn push_back(&mut self, task: TaskRef) {
-        if self.len() == self.places.len() {
-            self.grow();
+    fn push_back(&mut self, task: TaskRef, ahead: Ahead, distance: usize) {
+        let (filled, waiting) = (self.filled(), Waiting { task, ahead });
+        if filled >= self.room {
+            return self.push_behind(waiting);
         }
-        *self.place(self.tail) = Some(task);
+        if filled < distance {
+            prefetch(ahead);
+        }
+        if let Some(places) = &mut self.places {
+            places[self.tail % PLACES] = Some(waiting);
+        }
         self.tail = self.tail.wrapping_add(1);
     }
 
     #[cold]
-    fn grow(&mut self) {
-        let count = self.len();
-        let mut places = Vec::with_capacity((2 * count).max(PLACES));
-        places.extend((0..count).map(|step| self.place(self.head.wrapping_add(step)).take()));
-        places.resize_with((2 * count).max(PLACES), || None);
-        let fetched = self.fetched.wrapping_sub(self.head);
-        (self.places, self.head, self.tail, self.fetched) =
-            (places.into_boxed_slice(), 0, count, fetched);
+    fn push_behind(&mut self, waiting: Waiting) {
+        self.places.get_or_insert_with(|| Box::new(std::array::from_fn(|_| None)));
+        self.behind.push_back(waiting);
+        self.refill();
     }
 
-    /// The oldest task; fetches ahead so that `distance` tasks behind it are on their way.
+    /// Moves tasks from behind into the ring.
+    #[cold]
+    fn refill(&mut self) {
+        let Some(places) = &mut self.places else { return };
+        while self.tail.wrapping_sub(self.head) < PLACES
+            && let Some(waiting) = self.behind.pop_front()
+        {
+            places[self.tail % PLACES] = Some(waiting);
+            self.tail = self.tail.wrapping_add(1);
+        }
+        let more = !self.behind.is_empty();
+        (self.room, self.refill) = if more { (0, PLACES / 2) } else { (PLACES, 0) };
+    }
+
+    /// The oldest task. Fetches slot and lines of the one that is now the last of the next
+    /// `distance`.
     #[inline(always)]
     fn pop_front(&mut self, distance: usize) -> Option<TaskRef> {
         if self.is_empty() {
             return None;
         }
         let at = self.head;
-        let task = self.place(at).take();
         self.head = at.wrapping_add(1);
-        let ahead = self.len().min(distance);
-        while (self.fetched.wrapping_sub(self.head) as isize) < ahead as isize {
-            let next = (self.fetched.wrapping_sub(self.head) as isize).max(0) as usize;
-            let next = self.head.wrapping_add(next);
-            if let Some(task) = self.place(next) {
-                let (address, lines) = task.header().annotation.ahead();
-                prefetch(address, lines);
-            }
-            self.fetched = next.wrapping_add(1);
-        }
-        if self.len() > 2 * distance
-            && let Some(far) = self.place(at.wrapping_add(1 + 2 * distance))
+        let left = self.filled();
+        let places = self.places.as_mut()?;
+        let first = places[at % PLACES].take();
+        if left >= distance
+            && let Some(waiting) = &places[at.wrapping_add(distance) % PLACES]
         {
-            far.prefetch();
+            waiting.task.prefetch();
+            prefetch(waiting.ahead);
         }
-        task
+        if left < self.refill {
+            self.refill();
+        }
+        first.map(|waiting| waiting.task)
     }
 
+    /// The youngest task.
     fn pop_back(&mut self) -> Option<TaskRef> {
+        if let Some(waiting) = self.behind.pop_back() {
+            if self.behind.is_empty() {
+                self.refill();
+            }
+            return Some(waiting.task);
+        }
         if self.is_empty() {
             return None;
         }
         self.tail = self.tail.wrapping_sub(1);
-        if (self.tail.wrapping_sub(self.fetched) as isize) < 0 {
-            self.fetched = self.tail;
-        }
-        self.place(self.tail).take()
+        self.take(self.tail).map(|waiting| waiting.task)
+    }
+
+    /// Queues a task that has waited here before.
+    fn put_back(&mut self, task: TaskRef) {
+        let ahead = task.header().annotation.ahead();
+        self.push_back(task, ahead, 0);
     }
 
     /// Notes that `count` tasks took `ticks`; the next chunk lasts about `chunk_ticks`.
@@ -132,11 +186,11 @@ impl Ring {
     }
 }
 
-/// Fetches `lines` cache lines from `address` on.
+/// Fetches cache lines.
 #[inline(always)]
-fn prefetch(address: usize, lines: usize) {
-    for line in 0..lines {
-        let at = address.wrapping_add(line * LINE_BYTES);
+fn prefetch(ahead: Ahead) {
+    for line in 0..ahead.lines() {
+        let at = ahead.address().wrapping_add(line * LINE_BYTES);
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: a prefetch is a hint; it neither faults nor changes what memory holds, whatever
         // the address.
@@ -168,11 +222,13 @@ pub(crate) struct Queues {
     floor: i64,
     /// Whether the last choice was the lowest band by its floor.
     by_floor: bool,
+    /// How many tasks ahead lines are fetched.
+    distance: usize,
 }
 
 impl Queues {
     /// Panics: if a weight or the floor is 0.
-    pub(crate) fn new(weights: [u32; CLASSES], floor: i64) -> Queues {
+    pub(crate) fn new(weights: [u32; CLASSES], floor: i64, distance: usize) -> Queues {
         assert!(floor > 0, "a floor of one in 0 has no meaning");
         Queues {
             rings: Box::new(std::array::from_fn(|_| Ring::new())),
@@ -183,16 +239,18 @@ impl Queues {
             owed_to_lowest: 0,
             floor,
             by_floor: false,
+            distance,
         }
     }
 
     /// Queues a task in the ring that its annotation names.
     #[inline]
-    pub(crate) fn push(&mut self, task: TaskRef, ring: usize) {
-        debug_assert_eq!(task.header().annotation.ring(), ring);
+    pub(crate) fn push(&mut self, task: TaskRef, annotation: &Annotation) {
+        debug_assert_eq!(task.header().annotation, *annotation);
+        let ring = annotation.ring();
         let queue = &mut self.rings[ring % RINGS];
         let slept = queue.is_empty();
-        queue.push_back(task);
+        queue.push_back(task, annotation.ahead(), self.distance);
         if slept {
             self.wake(ring % BANDS, ring / BANDS);
         }
@@ -212,9 +270,9 @@ impl Queues {
     }
 
     #[inline(always)]
-    pub(crate) fn pop(&mut self, ring: usize, distance: usize) -> Option<TaskRef> {
+    pub(crate) fn pop(&mut self, ring: usize) -> Option<TaskRef> {
         let queue = &mut self.rings[ring % RINGS];
-        let task = queue.pop_front(distance);
+        let task = queue.pop_front(self.distance);
         if queue.is_empty() {
             self.ready[ring % BANDS] &= !(1 << (ring / BANDS));
         }
@@ -279,7 +337,7 @@ impl Queues {
                     kept.push(task);
                 }
             }
-            kept.drain(..).rev().for_each(|task| queue.push_back(task));
+            kept.drain(..).rev().for_each(|task| queue.put_back(task));
         }
     }
 
@@ -292,7 +350,7 @@ impl Queues {
         for (ring, queue) in self.rings.iter_mut().enumerate() {
             for _ in 0..queue.len() {
                 let Some(task) = queue.pop_front(0) else { break };
-                if wanted(&task) { to(task) } else { queue.push_back(task) }
+                if wanted(&task) { to(task) } else { queue.put_back(task) }
             }
             if queue.is_empty() {
                 self.ready[ring % BANDS] &= !(1 << (ring / BANDS));
@@ -319,10 +377,10 @@ impl Queues {
         for (number, ring) in self.rings.iter().enumerate() {
             let ready = self.ready[number % BANDS] >> (number / BANDS) & 1 == 1;
             assert_eq!(ready, !ring.is_empty());
-            assert!(ring.places.is_empty() || ring.places.len().is_power_of_two());
-            assert!(ring.len() <= ring.places.len());
-            let filled = ring.places.iter().filter(|place| place.is_some()).count();
-            assert_eq!(filled, ring.len());
+            let places = ring.places.iter().flat_map(|places| places.iter());
+            assert_eq!(places.filter(|place| place.is_some()).count(), ring.filled());
+            assert!(ring.behind.is_empty() || !ring.is_empty() && ring.room == 0);
+            assert_eq!(ring.behind.is_empty(), ring.refill == 0);
         }
     }
 }
@@ -343,12 +401,11 @@ mod tests {
     use crate::slot::{Arena, Header, Pool};
     use crate::task::Once;
     use halcyon_base::rng::Rng;
-    use std::collections::VecDeque;
 
     fn queues() -> (Queues, Pool) {
         let mut weights = [1; CLASSES];
         weights[1] = 3;
-        (Queues::new(weights, 40), Pool::new(WorkerId(0), &Arena::new(2)))
+        (Queues::new(weights, 40, 4), Pool::new(WorkerId(0), &Arena::new(2)))
     }
 
     fn task(pool: &mut Pool, annotation: Annotation) -> TaskRef {
@@ -357,8 +414,8 @@ mod tests {
     }
 
     fn push(queues: &mut Queues, pool: &mut Pool, annotation: Annotation) {
-        let ring = annotation.or(&Annotation::OUTSIDE).ring();
-        queues.push(task(pool, annotation), ring);
+        let annotation = annotation.or(&Annotation::OUTSIDE);
+        queues.push(task(pool, annotation), &annotation);
     }
 
     /// Against plain queues: every order of pushes, pops, gifts and removals.
@@ -383,7 +440,8 @@ mod tests {
                         next += 1;
                     }
                     6..9 => {
-                        let popped = queues.pop(ring, rng.below(6) as usize);
+                        queues.distance = rng.below(6) as usize;
+                        let popped = queues.pop(ring);
                         let number = popped.as_ref().map(|task| task.header().annotation.target());
                         assert_eq!(number, model[ring].pop_front(), "seed {seed}");
                         popped.into_iter().for_each(|task| pool.release(task));
@@ -425,7 +483,7 @@ mod tests {
                 }
             }
             let ring = queues.choose().expect("all have tasks");
-            pool.release(queues.pop(ring, 4).expect("it was chosen"));
+            pool.release(queues.pop(ring).expect("it was chosen"));
             // A task of the lowest band takes 500 times as long.
             let ticks = if ring == 3 { 500_000 } else { 1000 };
             queues.charge(ring, ticks);
@@ -448,7 +506,7 @@ mod tests {
         push(&mut queues, &mut pool, class(0));
         for _ in 0..1000 {
             let ring = queues.choose().expect("class 0 has a task");
-            pool.release(queues.pop(ring, 4).expect("it was chosen"));
+            pool.release(queues.pop(ring).expect("it was chosen"));
             queues.charge(ring, 1000);
             push(&mut queues, &mut pool, class(0));
         }
@@ -457,7 +515,7 @@ mod tests {
         for _ in 0..20 {
             let ring = queues.choose().expect("both have tasks");
             late += usize::from(ring == (2 | 2 << 2));
-            pool.release(queues.pop(ring, 4).expect("it was chosen"));
+            pool.release(queues.pop(ring).expect("it was chosen"));
             queues.charge(ring, 1000);
             push(&mut queues, &mut pool, class(0));
         }

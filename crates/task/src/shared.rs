@@ -234,9 +234,9 @@ impl Shared {
     pub(crate) fn discard_outside(&self, task: TaskRef) {
         let header = *task.header();
         if header.annotation.carries() {
-            self.epochs.end_outside(header.tag);
+            self.epochs.end_outside(header.tag());
         }
-        if header.holds_credit() {
+        if header.has(HOLDS_CREDIT) {
             self.credits[usize::from(header.annotation.class_id().0)].give(1);
         }
         self.outside.lock().release(task);

@@ -218,8 +218,8 @@ impl Arena {
         let mut next = ptr::null_mut();
         let first = chunk.cast::<Slot>();
         for number in (0..count).rev() {
-            let mut header = crate::context::outside_header();
-            header.owner = owner;
+            let mut header = Header::OUTSIDE;
+            header.set_owner(owner);
             let slot = Slot {
                 link: AtomicPtr::new(next),
                 table: &TableOf::<Nothing>::TABLE,
@@ -292,7 +292,7 @@ impl Pool {
     #[inline(always)]
     unsafe fn put<T: Task>(&mut self, mut header: Header, task: T) -> TaskRef {
         let slot = self.take();
-        header.owner = self.owner;
+        header.set_owner(self.owner);
         // SAFETY: `take` gives a slot that nobody else has; the body is large and aligned enough,
         // as the caller promises. This makes invariant 2 true.
         unsafe {
@@ -353,9 +353,9 @@ impl Pool {
     fn free_slot(&mut self, slot: *mut Slot) {
         // SAFETY: the slot is ours, and has no task; `link` is ours too unless it is a dummy.
         unsafe {
-            if (*slot).header.flags & DUMMY != 0 {
-                (*slot).header.flags |= ENDED;
-            } else if (*slot).header.owner == self.owner {
+            if (*slot).header.has(DUMMY) {
+                (*slot).header.set(ENDED);
+            } else if (*slot).header.owner() == self.owner {
                 (*slot).link.store(self.free, Ordering::Relaxed);
                 self.free = slot;
             } else {
@@ -368,7 +368,7 @@ impl Pool {
     /// The slot is ours, and in no list.
     unsafe fn collect_foreign(&mut self, slot: *mut Slot) {
         // SAFETY: as the caller promises.
-        let owner = unsafe { (*slot).header.owner };
+        let owner = unsafe { (*slot).header.owner() };
         let list = &mut self.foreign[usize::from(owner)];
         // SAFETY: as the caller promises.
         unsafe { (*slot).link.store(list.0, Ordering::Relaxed) };
@@ -411,7 +411,7 @@ impl Pool {
     /// The same task in a slot that may be linked: moved, if its slot is the dummy of an inbox.
     #[inline]
     pub(crate) fn detach(&mut self, task: TaskRef) -> TaskRef {
-        if task.header().flags & DUMMY == 0 || planted::is(planted::LINKED_DUMMY) {
+        if !task.header().has(DUMMY) || planted::is(planted::LINKED_DUMMY) {
             return task;
         }
         let (from, to) = (task.slot(), self.take());
@@ -420,10 +420,10 @@ impl Pool {
         unsafe {
             (*to).table = (*from).table;
             (*to).header = (*from).header;
-            (*to).header.owner = self.owner;
-            (*to).header.flags &= !(DUMMY | ENDED);
+            (*to).header.set_owner(self.owner);
+            (*to).header.clear(DUMMY | ENDED);
             ptr::copy_nonoverlapping((*from).body.get(), (*to).body.get(), 1);
-            (*from).header.flags |= ENDED;
+            (*from).header.set(ENDED);
             TaskRef(NonNull::new_unchecked(to))
         }
     }
@@ -449,7 +449,7 @@ impl Chain {
     /// Appends a task that [`Pool::detach`] has seen, or that comes straight from a pool.
     #[inline]
     pub(crate) fn push(&mut self, task: TaskRef) {
-        debug_assert_eq!(task.header().flags & DUMMY, 0, "the link of a dummy is its inbox's");
+        debug_assert!(!task.header().has(DUMMY), "the link of a dummy is its inbox's");
         let slot = task.slot();
         // SAFETY: the slot is ours, and so is its link, as it is no dummy; so is `last`.
         unsafe {
@@ -478,7 +478,7 @@ impl Inbox {
     pub(crate) fn new(owner: WorkerId, arena: &Arena) -> Inbox {
         let dummy = arena.chunk(owner.0, 1);
         // SAFETY: the slot was made just now, and nobody else has it.
-        unsafe { (*dummy).header.flags = DUMMY | ENDED };
+        unsafe { (*dummy).header.set(DUMMY | ENDED) };
         Inbox(AtomicPtr::new(dummy))
     }
 
@@ -536,10 +536,10 @@ impl Receiver {
             let next = NonNull::new((*dummy).link.load(Ordering::Acquire))?;
             fetch(next.as_ptr());
             self.0 = next.as_ptr();
-            (*self.0).header.flags |= DUMMY;
-            let flags = (*dummy).header.flags;
-            (*dummy).header.flags = flags & !(DUMMY | ENDED);
-            if flags & ENDED != 0 {
+            (*self.0).header.set(DUMMY);
+            let ended = (*dummy).header.has(ENDED);
+            (*dummy).header.clear(DUMMY | ENDED);
+            if ended {
                 pool.free_slot(dummy);
             }
             Some(TaskRef(next))
