@@ -5,7 +5,10 @@
 //! one compressed graph. *Alone*, a program has half of the cores. *Together*, two programs have
 //! all of them: as threads, twice as many as cores, wherever the operating system puts them; or as
 //! groups, each on an island that is half of the cores and that it owns (`Locality::Dedicated`).
-//! Slowdown is the time of a run together divided by the time alone.
+//! Slowdown is the time of a run together divided by the time alone. *By processor time* it leaves
+//! out waiting for a core, so it is what two programs take from each other's caches and memory; for
+//! programs that own their cores both are one, unless others use the machine. How much others do
+//! is told by the same slowdown of a program beside nobody: alone once more, in the same round.
 //!
 //! Arms: `bare` is the GAP suite's published algorithm for one thread in plain memory, `os` and
 //! `groups` are the same algorithms in phases (`phases`). Checked: before anything is measured,
@@ -21,11 +24,11 @@ mod phases;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use halcyon_task::{Annotation, Config, Context, IslandId, Locality, Morsels, Runtime};
+use halcyon_task::{Annotation, Config, Context, IslandId, Locality, Morsels, Runtime, measure};
 use halcyon_task::{WorkerConfig, WorkerId, WorkerKind};
 use serde_json::json;
 
@@ -131,20 +134,21 @@ impl Program {
     }
 
     /// Runs to the end; searches start from the source whose `turn` it is.
-    fn run(&self, ground: &Ground, turn: usize, on: &dyn Fn(Work<'_>)) {
+    /// Returns its processor time, ns.
+    fn run(&self, ground: &Ground, turn: usize, on: &dyn Fn(Work<'_>) -> u64) -> u64 {
         let source = ground.sources[turn % SOURCES];
         match self {
             Program::PageRank(rank) => {
                 rank.restart();
-                on(Work::PageRank(rank));
+                on(Work::PageRank(rank))
             }
             Program::Hops(hops) => {
                 hops.restart(source);
-                on(Work::Hops(hops));
+                on(Work::Hops(hops))
             }
             Program::Paths(paths) => {
                 paths.restart(source);
-                on(Work::Paths(paths));
+                on(Work::Paths(paths))
             }
         }
     }
@@ -173,7 +177,7 @@ enum Work<'a> {
 }
 
 impl Work<'_> {
-    fn on_threads(&self, threads: usize) {
+    fn on_threads(&self, threads: usize) -> u64 {
         match self {
             Work::PageRank(rank) => on_threads(rank, threads),
             Work::Hops(hops) => on_threads(hops, threads),
@@ -181,7 +185,7 @@ impl Work<'_> {
         }
     }
 
-    fn on_island(&self, half: &Half) {
+    fn on_island(&self, half: &Half) -> u64 {
         match self {
             Work::PageRank(rank) => half.run(rank),
             Work::Hops(hops) => half.run(hops),
@@ -194,17 +198,24 @@ impl Work<'_> {
 struct Pulled<A> {
     crew: Crew<A>,
     first_worker: usize,
+    /// By worker: its processor time at its first morsel, ns.
+    start_ns: Vec<OnceLock<u64>>,
 }
 
 impl<A: Algorithm> Morsels for Pulled<A> {
     fn run(&self, worker: WorkerId, _cx: &mut Context) -> bool {
-        match self.crew.work(usize::from(worker.0) - self.first_worker) {
+        let number = usize::from(worker.0) - self.first_worker;
+        let start_ns = *self.start_ns[number].get_or_init(measure::thread_cpu_ns);
+        match self.crew.work(number) {
             Worked::Morsel => true,
             Worked::Nothing => {
                 std::hint::spin_loop();
                 true
             }
-            Worked::Ended => false,
+            Worked::Ended => {
+                self.crew.spent(start_ns);
+                false
+            }
         }
     }
 }
@@ -234,13 +245,16 @@ impl Half {
         }))
     }
 
-    fn run<A: Algorithm>(&self, algorithm: &Arc<A>) {
+    fn run<A: Algorithm>(&self, algorithm: &Arc<A>) -> u64 {
         let crew = Crew::new(Arc::clone(algorithm));
+        let start_ns = (0..self.workers).map(|_| OnceLock::new()).collect();
+        let pulled = Arc::new(Pulled { crew, first_worker: self.first_worker, start_ns });
         let mut group = self.runtime.group();
-        group.pull(Annotation::new(), Arc::new(Pulled { crew, first_worker: self.first_worker }));
+        group.pull(Annotation::new(), Arc::clone(&pulled));
         let locality = Locality::Dedicated { island: self.island, workers: self.workers };
         let running = group.enqueue(locality).expect("nobody else uses this island");
         running.wait().expect("algorithms do not panic");
+        pulled.crew.cpu_ns()
     }
 }
 
@@ -259,7 +273,7 @@ impl Place<'_> {
         }
     }
 
-    fn run(self, work: Work<'_>) {
+    fn run(self, work: Work<'_>) -> u64 {
         match self {
             Place::Threads(threads) => work.on_threads(threads),
             Place::Island(half) => work.on_island(half),
@@ -297,9 +311,27 @@ impl Ground {
     }
 }
 
-/// Runs programs side by side for `limit`, and returns the mean time of a run of each. All of them
+/// Mean times of a run, ms.
+#[derive(Clone, Copy, Debug)]
+struct Took {
+    wall_ms: f64,
+    cpu_ms: f64,
+}
+
+impl Took {
+    fn new(wall: Duration, cpu_ns: u64, runs: usize) -> Took {
+        let runs = runs as f64;
+        Took { wall_ms: wall.as_secs_f64() * 1e3 / runs, cpu_ms: cpu_ns as f64 / 1e6 / runs }
+    }
+}
+
+/// Runs programs side by side for `limit`, and returns the mean times of a run of each. All of them
 /// go on until the last one has reached the limit, and only runs that began before count.
-fn together(ground: &Ground, programs: &[(usize, Place<'_>)], limit: Duration) -> Result<Vec<f64>> {
+fn together(
+    ground: &Ground,
+    programs: &[(usize, Place<'_>)],
+    limit: Duration,
+) -> Result<Vec<Took>> {
     let (barrier, running) = (Barrier::new(programs.len()), AtomicUsize::new(programs.len()));
     let failed = AtomicBool::new(false);
     let times = std::thread::scope(|scope| {
@@ -311,14 +343,17 @@ fn together(ground: &Ground, programs: &[(usize, Place<'_>)], limit: Duration) -
                 program.run(ground, 0, &|work| place.run(work));
                 barrier.wait();
                 let start = Instant::now();
-                let (mut runs, mut time, mut turn) = (0, Duration::ZERO, 0);
+                let (mut runs, mut time, mut cpu_ns) = (0, Duration::ZERO, 0);
+                let (mut turn, mut used_ns) = (0, 0);
                 while running.load(Relaxed) > 0 {
-                    program.run(ground, turn, &|work| place.run(work));
+                    used_ns += program.run(ground, turn, &|work| place.run(work));
                     turn += 1;
                     // Whole turns of all sources, so that every mean is over the same work.
                     if turn % SOURCES == 0 || matches!(program, Program::PageRank(_)) {
                         let counts = time < limit;
-                        (runs, time) = if counts { (turn, start.elapsed()) } else { (runs, time) };
+                        if counts {
+                            (runs, time, cpu_ns) = (turn, start.elapsed(), used_ns);
+                        }
                         if counts && time >= limit {
                             running.fetch_sub(1, Relaxed);
                         }
@@ -327,7 +362,7 @@ fn together(ground: &Ground, programs: &[(usize, Place<'_>)], limit: Duration) -
                 if program.verify(ground, turn - 1).is_err() {
                     failed.store(true, Relaxed);
                 }
-                time.as_secs_f64() * 1e3 / runs as f64
+                Took::new(time, cpu_ns, runs)
             }));
         }
         threads.into_iter().map(|thread| thread.join().expect("programs do not panic")).collect()
@@ -341,8 +376,8 @@ fn together(ground: &Ground, programs: &[(usize, Place<'_>)], limit: Duration) -
     Ok(times)
 }
 
-/// Mean time of the published algorithm on one thread, ms.
-fn bare(ground: &Ground, name: usize, limit: Duration) -> Result<f64> {
+/// Mean times of the published algorithm on one thread.
+fn bare(ground: &Ground, name: usize, limit: Duration) -> Result<Took> {
     let (mut scores, mut shares) = (Vec::new(), Vec::new());
     let (mut hops, mut paths) = (hops::Bare::default(), paths::Bare::default());
     let mut run = |turn: usize| {
@@ -354,12 +389,13 @@ fn bare(ground: &Ground, name: usize, limit: Duration) -> Result<f64> {
         }
     };
     run(0);
-    let (start, mut turn) = (Instant::now(), 0);
-    while start.elapsed() < limit || (name > 0 && turn % SOURCES != 0) {
+    let (start, start_ns, mut turn) = (Instant::now(), measure::thread_cpu_ns(), 0);
+    // At least one: a thread can lose its core for longer than the limit before it begins.
+    while turn == 0 || start.elapsed() < limit || (name > 0 && turn % SOURCES != 0) {
         run(turn);
         turn += 1;
     }
-    let mean = start.elapsed().as_secs_f64() * 1e3 / turn as f64;
+    let mean = Took::new(start.elapsed(), measure::thread_cpu_ns() - start_ns, turn);
     let last = (turn - 1) % SOURCES;
     let right = match name {
         0 => pagerank::verify(&ground.graph, &scores).is_ok(),
@@ -369,16 +405,46 @@ fn bare(ground: &Ground, name: usize, limit: Duration) -> Result<f64> {
     if right { Ok(mean) } else { Err(Failure::WrongAnswer(format!("bare {}", NAMES[name]))) }
 }
 
+/// Times or ratios of all rounds: by the clock, and by processor time.
+#[derive(Default)]
+struct Both {
+    wall: Rounds,
+    cpu: Rounds,
+}
+
+impl Both {
+    fn time(&mut self, took: Took) {
+        self.wall.push(took.wall_ms);
+        self.cpu.push(took.cpu_ms);
+    }
+
+    fn ratio(&mut self, took: Took, of: Took) {
+        self.wall.push(took.wall_ms / of.wall_ms);
+        self.cpu.push(took.cpu_ms / of.cpu_ms);
+    }
+
+    fn report(&self, arm: &mut Arm, name: &str) {
+        arm.rounded(name, self.wall.median());
+        arm.rounded(&format!("{name}_low"), self.wall.decile());
+        arm.rounded(&format!("{name}_spread"), self.wall.spread());
+        arm.rounded(&format!("{name}_cpu"), self.cpu.median());
+        arm.rounded(&format!("{name}_cpu_spread"), self.cpu.spread());
+    }
+}
+
 /// Times of all rounds.
 #[derive(Default)]
 struct Times {
-    bare: [Rounds; 3],
+    bare: [Both; 3],
     /// By placement and program.
-    alone: [[Rounds; 3]; 2],
-    /// By placement, program and partner.
-    slowdown: [[[Rounds; 3]; 3]; 2],
-    versus_bare: [Rounds; 3],
+    alone: [[Both; 3]; 2],
+    /// By placement, program and partner; the last partner is nobody.
+    slowdown: [[[Both; 4]; 3]; 2],
+    versus_bare: [Both; 3],
 }
+
+/// What programs run beside.
+const PARTNERS: [&str; 4] = [NAMES[0], NAMES[1], NAMES[2], "nobody"];
 
 /// Runs the experiment.
 pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
@@ -395,7 +461,7 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     }
     times.report(options, &ground, cores, reporter);
     if let Some(path) = &options.svg {
-        std::fs::write(path, heatmap::svg(&times.medians()))?;
+        std::fs::write(path, heatmap::svg(&times.medians(|both| &both.wall)))?;
     }
     Ok(())
 }
@@ -408,16 +474,19 @@ impl Times {
                 Placement::Os => together(ground, &[(name, Place::Threads(half))], limit),
                 Placement::Groups => together(ground, &[(name, Place::Island(&halves[0]))], limit),
             };
-            let mut alone_ms = [0.0; 3];
-            for (name, ms) in alone_ms.iter_mut().enumerate() {
-                *ms = alone(name)?[0];
-                self.alone[number][name].push(*ms);
+            let mut alone_took = Vec::new();
+            for name in 0..NAMES.len() {
+                let took = alone(name)?[0];
+                alone_took.push(took);
+                self.alone[number][name].time(took);
                 if placement == Placement::Groups {
-                    let bare_ms = bare(ground, name, limit)?;
-                    self.bare[name].push(bare_ms);
+                    let bare_took = bare(ground, name, limit)?;
+                    self.bare[name].time(bare_took);
                     // One thread: with more, the groups have more cores than the bare arm.
-                    self.versus_bare[name].push(bare_ms / *ms);
+                    self.versus_bare[name].ratio(bare_took, took);
                 }
+                let once_more = alone(name)?[0];
+                self.slowdown[number][name][3].ratio(once_more, took);
             }
             for (first, second) in [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)] {
                 let places = match placement {
@@ -426,16 +495,17 @@ impl Times {
                 };
                 let pair = [(first, places[0]), (second, places[1])];
                 let both = together(ground, &pair, limit)?;
-                self.slowdown[number][first][second].push(both[0] / alone_ms[first]);
-                self.slowdown[number][second][first].push(both[1] / alone_ms[second]);
+                self.slowdown[number][first][second].ratio(both[0], alone_took[first]);
+                self.slowdown[number][second][first].ratio(both[1], alone_took[second]);
             }
         }
         Ok(())
     }
 
-    fn medians(&self) -> [[[f64; 3]; 3]; 2] {
+    /// Median slowdowns by placement, program and partner.
+    fn medians(&self, of: fn(&Both) -> &Rounds) -> [[[f64; 3]; 3]; 2] {
         std::array::from_fn(|p| {
-            std::array::from_fn(|a| std::array::from_fn(|b| self.slowdown[p][a][b].median()))
+            std::array::from_fn(|a| std::array::from_fn(|b| of(&self.slowdown[p][a][b]).median()))
         })
     }
 
@@ -453,7 +523,7 @@ impl Times {
         };
         for (bare, algorithm) in self.bare.iter().zip(NAMES) {
             let mut arm = Arm::new("coschedule", "bare", with(json!({"algorithm": algorithm})));
-            arm.rounded("alone_ms", bare.median());
+            bare.report(&mut arm, "alone_ms");
             reporter.arm(arm);
         }
         for (number, placement) in PLACEMENTS.into_iter().enumerate() {
@@ -461,26 +531,27 @@ impl Times {
             for (name, algorithm) in NAMES.into_iter().enumerate() {
                 let params = with(json!({"algorithm": algorithm}));
                 let mut arm = Arm::new("coschedule", engine, params);
-                arm.rounded("alone_ms", self.alone[number][name].median());
-                arm.rounded("alone_ms_spread", self.alone[number][name].spread());
+                self.alone[number][name].report(&mut arm, "alone_ms");
                 if placement == Placement::Groups {
-                    arm.rounded("speed_versus_bare", self.versus_bare[name].median());
+                    self.versus_bare[name].report(&mut arm, "speed_versus_bare");
                 }
                 reporter.arm(arm);
-                for (slowdown, partner) in self.slowdown[number][name].iter().zip(NAMES) {
+                for (slowdown, partner) in self.slowdown[number][name].iter().zip(PARTNERS) {
                     let pair = json!({"algorithm": algorithm, "partner": partner});
                     let mut arm = Arm::new("coschedule", engine, with(pair));
-                    arm.rounded("slowdown", slowdown.median());
-                    arm.rounded("slowdown_spread", slowdown.spread());
+                    slowdown.report(&mut arm, "slowdown");
                     reporter.arm(arm);
                 }
             }
         }
-        for (placement, matrix) in PLACEMENTS.into_iter().zip(self.medians()) {
+        let (wall, cpu) = (self.medians(|both| &both.wall), self.medians(|both| &both.cpu));
+        for (number, placement) in PLACEMENTS.into_iter().enumerate() {
             let params = with(json!({"algorithm": "all"}));
             let mut arm = Arm::new("coschedule", placement.engine(), params);
-            let worst = matrix.iter().flatten().copied().fold(0.0, f64::max);
-            arm.rounded("slowdown_worst", worst);
+            for (name, matrix) in [("", wall[number]), ("_cpu", cpu[number])] {
+                let worst = matrix.iter().flatten().copied().fold(0.0, f64::max);
+                arm.rounded(&format!("slowdown_worst{name}"), worst);
+            }
             reporter.arm(arm);
         }
     }
@@ -508,7 +579,7 @@ mod tests {
             Err(Failure::Engine(why)) => assert!(why.contains("two processors"), "{why}"),
             done => {
                 done.expect("answers are right");
-                assert_eq!(reporter.arms().len(), 3 + 2 * (3 + 9) + 2);
+                assert_eq!(reporter.arms().len(), 3 + 2 * (3 + 12) + 2);
             }
         }
     }

@@ -34,6 +34,14 @@ impl Rounds {
         if self.0.len() < 2 { 0.0 } else { (largest - smallest) / self.median() }
     }
 
+    /// The value that a tenth of the rounds are below or at: what rounds took in which others left
+    /// the machine alone.
+    pub fn decile(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 10).copied().unwrap_or(0.0)
+    }
+
     /// The smallest value.
     pub fn best(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)

@@ -43,7 +43,7 @@ pub struct Feature {
     pub state: State,
     /// How that was found out.
     pub why: String,
-    /// What Halcyon does about it.
+    /// What Halcyon does about it, as things are.
     pub action: &'static str,
 }
 
@@ -109,6 +109,11 @@ fn found(there: bool) -> State {
     if there { State::Present } else { State::Absent }
 }
 
+/// What follows if a feature can be used, and if it cannot.
+fn so(state: State, present: &'static str, otherwise: &'static str) -> &'static str {
+    if state == State::Present { present } else { otherwise }
+}
+
 fn tsc(root: &Path) -> Feature {
     let info = text(root, "proc/cpuinfo").unwrap_or_default();
     let flags = info.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
@@ -122,7 +127,11 @@ fn tsc(root: &Path) -> Feature {
         } else {
             "the processor does not promise constant_tsc and nonstop_tsc".to_owned()
         },
-        action: "workers read it once per chunk of tasks; its rate is measured at start",
+        action: so(
+            found(steady),
+            "workers read it once per chunk of tasks; its rate is measured at start",
+            "workers read it all the same; times they report may be wrong while it changes its rate",
+        ),
     }
 }
 
@@ -135,10 +144,14 @@ fn isolated(root: &Path) -> Feature {
         why: if cpus.is_empty() {
             format!("/{path} is empty: the kernel was started without isolcpus=")
         } else {
-            format!("/{path} names {cpus:?}")
+            format!("/{path} names {}", list(&cpus))
         },
-        action: "dedicated workers are best put there; elsewhere their run delay is measured, and a \
-                 worker that is preempted latches its resources",
+        action: so(
+            found(!cpus.is_empty()),
+            "a dedicated worker of the task runtime that is put there is left alone",
+            "other programs may run on any core: workers measure how long they wait for theirs, and \
+             latch their resources while that is over 1 % of the time",
+        ),
     }
 }
 
@@ -151,9 +164,14 @@ fn nohz_full(root: &Path) -> Feature {
         why: match text(root, path) {
             None => format!("/{path} is missing: the kernel has no CONFIG_NO_HZ_FULL"),
             Some(_) if cpus.is_empty() => format!("/{path} is empty: started without nohz_full="),
-            Some(_) => format!("/{path} names {cpus:?}"),
+            Some(_) => format!("/{path} names {}", list(&cpus)),
         },
-        action: "nothing can be done at run time; ticks show up in the noise measured per event",
+        action: so(
+            found(!cpus.is_empty()),
+            "a dedicated worker that is put there is not interrupted by the timer",
+            "the timer interrupts every worker some hundred times a second; only a start of the \
+             kernel with nohz_full= changes that",
+        ),
     }
 }
 
@@ -183,7 +201,11 @@ fn cpuset_v1(root: &Path) -> Feature {
             (state, format!("mounted at {place}"))
         }
     };
-    let action = "a shield may move other threads off the compute plane's cores with it";
+    let action = so(
+        state,
+        "not used: who runs Halcyon can keep other programs off its cores with it",
+        "other programs cannot be kept off cores this way",
+    );
     Feature { name: "cpuset, version 1", state, why, action }
 }
 
@@ -209,7 +231,11 @@ fn cpuset_v2(root: &Path) -> Feature {
             }
         }
     };
-    let action = "a shield may make an isolated partition of the compute plane's cores with it";
+    let action = so(
+        state,
+        "not used: who runs Halcyon can give it cores of its own with an isolated partition",
+        "cores cannot be isolated this way while the system runs",
+    );
     Feature { name: "cpuset, version 2", state, why, action }
 }
 
@@ -221,14 +247,20 @@ fn quota(root: &Path) -> Feature {
         (!quota.trim().starts_with('-')).then(|| quota.trim().to_owned())
     });
     let limit = v2.or(v1);
+    let limited = limit.is_some();
     Feature {
         name: "quota of processor time",
-        state: found(limit.is_some()),
+        state: found(limited),
         why: match limit {
             Some(limit) => format!("the control group is limited to {limit}"),
             None => "no control group limits processor time".to_owned(),
         },
-        action: "under a quota a worker that spins is stopped for whole periods: use shared workers",
+        action: match limited {
+            true => {
+                "dedicated workers, which spin, would be stopped for whole periods: use shared ones"
+            }
+            false => "dedicated workers may spin",
+        },
     }
 }
 
@@ -247,8 +279,11 @@ fn resctrl(root: &Path) -> Feature {
             false => (State::Absent, "the kernel or the processor has no resctrl".to_owned()),
         }
     };
-    let action =
-        "without it, work that pollutes the cache is kept off others' islands by placement";
+    let action = so(
+        state,
+        "not used: cache partitions can be set up for Halcyon's threads from outside",
+        "programs share the last-level cache; groups of tasks can be kept apart by island only",
+    );
     Feature { name: "cache partitions (resctrl)", state, why, action }
 }
 
@@ -261,7 +296,7 @@ fn sched_ext(root: &Path) -> Feature {
             Some(state) => format!("/sys/kernel/sched_ext/state is {state}"),
             None => "/sys/kernel/sched_ext is missing: before Linux 6.12 or left out".to_owned(),
         },
-        action: "told, and not used: its interface is not stable",
+        action: "not used: its interface changes from release to release",
     }
 }
 
@@ -278,7 +313,7 @@ fn kvm(root: &Path) -> Feature {
             Err(error) => (State::Absent, format!("/dev/kvm: {error}")),
         }
     };
-    let action = "cells run views beside Linux on cores of their own with it";
+    let action = "not used";
     Feature { name: "virtual machines (KVM)", state, why, action }
 }
 
@@ -289,25 +324,35 @@ fn huge_reserved(root: &Path) -> Feature {
         name: "reserved huge pages",
         state: found(free.is_some_and(|free| free > 0)),
         why: match free {
+            Some(0) => format!("/{path} is 0: none were reserved, or all are taken"),
             Some(free) => format!("{free} pages of 2 MiB are free"),
             None => format!("/{path} is missing"),
         },
-        action: "taken first for memory regions; transparent ones are asked for elsewhere",
+        action: so(
+            found(free.is_some_and(|free| free > 0)),
+            "memory regions take them first",
+            "memory regions ask for transparent ones",
+        ),
     }
 }
 
 fn huge_transparent(root: &Path) -> Feature {
     let path = "sys/kernel/mm/transparent_hugepage/enabled";
     let setting = text(root, path);
+    let state = match &setting {
+        None => State::Absent,
+        Some(setting) if setting.contains("[never]") => State::NotPermitted,
+        Some(_) => State::Present,
+    };
     Feature {
         name: "transparent huge pages",
-        state: match &setting {
-            None => State::Absent,
-            Some(setting) if setting.contains("[never]") => State::NotPermitted,
-            Some(_) => State::Present,
-        },
+        state,
         why: setting.map_or_else(|| format!("/{path} is missing"), |s| format!("/{path}: {s}")),
-        action: "asked for with madvise for memory regions",
+        action: so(
+            state,
+            "the tree and memory regions ask for them",
+            "memory is on small pages: random accesses to much of it cost more",
+        ),
     }
 }
 
@@ -316,8 +361,12 @@ fn nodes(root: &Path) -> Feature {
     Feature {
         name: "several NUMA nodes",
         state: found(nodes.len() > 1),
-        why: format!("the kernel shows {} node(s)", nodes.len().max(1)),
-        action: "with several, islands never span two, and a region can be bound to one",
+        why: format!("the kernel shows {}", count(nodes.len().max(1), "node")),
+        action: so(
+            found(nodes.len() > 1),
+            "islands never span two, and a memory region can be bound to one",
+            "all memory is equally near to all cores",
+        ),
     }
 }
 
@@ -332,7 +381,12 @@ fn hypervisor(root: &Path) -> Feature {
         } else {
             "the processor does not tell of one".to_owned()
         },
-        action: "time that it takes away is not preventable; it is seen as jumps of the clock",
+        action: match guest {
+            true => {
+                "it may take cores away unseen: timings have gaps that nothing here can prevent"
+            }
+            false => "what the kernel tells of cores and caches is the machine itself",
+        },
     }
 }
 
@@ -345,14 +399,19 @@ fn tried() -> Vec<Feature> {
 fn real_time() -> Feature {
     let result = schedule::set(schedule::Policy::Fifo(1));
     let _ = schedule::set(schedule::Policy::Fair);
+    let state = if result.is_ok() { State::Present } else { State::NotPermitted };
     Feature {
         name: "real-time policy",
-        state: if result.is_ok() { State::Present } else { State::NotPermitted },
+        state,
         why: match result {
             Ok(()) => "SCHED_FIFO was granted to a thread".to_owned(),
             Err(error) => format!("SCHED_FIFO: {error}; it needs CAP_SYS_NICE or a limit"),
         },
-        action: "dedicated workers may use it by choice; without it they are told by their run delay",
+        action: so(
+            state,
+            "dedicated workers use it where the configuration says so",
+            "dedicated workers compete with other programs, and measure how long they wait",
+        ),
     }
 }
 
@@ -366,11 +425,16 @@ fn locked() -> Feature {
         },
         Err(error) => Some(error.to_string()),
     };
+    let state = if why.is_none() { State::Present } else { State::NotPermitted };
     Feature {
         name: "locked memory",
-        state: if why.is_none() { State::Present } else { State::NotPermitted },
+        state,
         why: why.unwrap_or_else(|| "1 MiB could be locked".to_owned()),
-        action: "regions of the compute plane are locked where it is granted",
+        action: so(
+            state,
+            "a runtime with dedicated workers locks its memory where the configuration says so",
+            "memory may be paged out; a task that touches it then takes milliseconds",
+        ),
     }
 }
 
@@ -383,22 +447,50 @@ fn perf() -> Feature {
             (state, format!("perf_event_open: {error}"))
         }
     };
-    let action =
-        "cycles per thread are counted with it; without it the kernel's own counts are used";
+    let action = so(
+        state,
+        "cycles per thread can be counted",
+        "times and switches per thread come from the kernel's own counts",
+    );
     Feature { name: "performance events", state, why, action }
 }
 
 fn run_delay() -> Feature {
     let stat = counters::SchedStat::of_this_thread();
+    let stat_is_there = stat.is_ok();
     Feature {
         name: "run delay of threads",
-        state: found(stat.is_ok()),
+        state: found(stat_is_there),
         why: match stat {
             Ok(_) => "/proc/thread-self/schedstat can be read".to_owned(),
             Err(error) => format!("/proc/thread-self/schedstat: {error}"),
         },
-        action: "tells a worker whether its core is its own; without it workers believe so",
+        action: match stat_is_there {
+            true => "tells a worker whether its core is its own",
+            false => "workers believe that their cores are their own: keep other programs off them",
+        },
     }
+}
+
+/// `1 core`, `2 cores`.
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Numbers as the kernel lists them: `0-3, 8`.
+fn list(numbers: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let shown = runs.iter().map(|&(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 impl Report {
@@ -409,12 +501,12 @@ impl Report {
         let allowed = topology.processors.iter().filter(|processor| processor.allowed).count();
         let _ = writeln!(
             out,
-            "{} processors ({allowed} allowed, {} offline), {} cores, {} islands, {} NUMA nodes",
-            topology.processors.len(),
+            "{} ({allowed} allowed, {} offline), {}, {} (cores that share a last-level cache), {}",
+            count(topology.processors.len(), "processor"),
             topology.offline.len(),
-            topology.core_count(),
-            topology.island_count(),
-            topology.nodes.len(),
+            count(topology.core_count(), "core"),
+            count(topology.island_count(), "island"),
+            count(topology.nodes.len(), "NUMA node"),
         );
         for processor in &topology.processors {
             let _ = writeln!(
@@ -430,18 +522,35 @@ impl Report {
             );
         }
         for cache in &topology.caches {
-            let kib = cache.bytes / 1024;
-            let _ = writeln!(out, "  L{} of {kib} KiB shared by {:?}", cache.level, cache.cpus);
+            let (kib, cpus) = (cache.bytes / 1024, &cache.cpus);
+            let of = if cpus.len() == 1 { "of cpu" } else { "shared by cpus" };
+            let _ = writeln!(out, "  L{} cache, {kib} KiB, {of} {}", cache.level, list(cpus));
         }
         let _ = writeln!(
             out,
-            "clock: {:.3} ticks/us (two measurements {:.0} ppm apart), {} ticks a reading; Linux {}\n",
-            self.ticks_per_us, self.tick_spread_ppm, self.tick_read, self.kernel,
+            "  clock: {:.3} ticks per µs (two measurements {:.0} ppm apart), {:.0} ns a reading\n  \
+             kernel: Linux {}\n",
+            self.ticks_per_us,
+            self.tick_spread_ppm,
+            self.tick_read as f64 * 1000.0 / self.ticks_per_us,
+            self.kernel,
         );
         for feature in &self.features {
             let Feature { name, state, why, action } = feature;
             let _ = writeln!(out, "{state:<13}  {name}\n    because  {why}\n    so       {action}");
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_listed_in_runs() {
+        assert_eq!(list(&[0]), "0");
+        assert_eq!(list(&[0, 1, 2, 3, 8, 10, 11]), "0-3, 8, 10-11");
+        assert_eq!((count(1, "core"), count(2, "core")), ("1 core".into(), "2 cores".into()));
     }
 }

@@ -1,8 +1,12 @@
-//! A worker: what it holds alone, how it takes turns, and what its tasks can ask of it.
+//! A worker: what it holds alone, and what its tasks can ask of it.
 //!
-//! Words: a *turn* is a batch of tasks of one band and class; time is read once per *chunk* of
-//! at most 32 tasks or a microsecond, so once per task where tasks take that long.
+//! How it takes turns is in `turn`, how it rests in `idle`, how it learns whether its core is its
+//! own in `delay`.
 //! Cost: spawn and run of an empty task: see docs/tasks.md.
+
+mod delay;
+mod idle;
+mod turn;
 
 use crate::annotation::{Annotation, BANDS, Place, TargetKind, WorkerId};
 use crate::clock::Clock;
@@ -12,18 +16,17 @@ use crate::epoch;
 use crate::group::GroupId;
 use crate::planted;
 use crate::queues::{CHUNK, Queues};
-use crate::shared::{BUSY, Mode, PARKED, RUNNING, SPINNING, STOPPING, Shared, WorkerShared};
+use crate::shared::{BUSY, Mode, STOPPING, Shared, WorkerShared};
 use crate::slot::{self, Chain, HOLDS_CREDIT, Header, Pool, Receiver, TaskRef};
-use crate::task::{Once, Step, Task};
+use crate::task::{Once, Task};
 use crate::{Busy, Group, IslandId, Priority, WorkerKind};
-use halcyon_base::sync::atomic::{Ordering, fence};
-use halcyon_base::sync::{Arc, hint, thread};
-use halcyon_machine::counters::{RunTimes, SchedStat};
-use std::any::Any;
+use delay::RunDelay;
+use halcyon_base::sync::Arc;
+use halcyon_base::sync::atomic::Ordering;
+use halcyon_machine::counters::SchedStat;
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local!(static ON_WORKER: Cell<bool> = const { Cell::new(false) });
 
@@ -40,12 +43,8 @@ pub(crate) fn on_worker<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Tasks taken from one inbox per turn.
-const DRAIN: usize = 128;
 /// Tasks on their way to a busy worker before they are pushed.
 const CHAIN: usize = 16;
-/// Retired things before a worker tries to free some.
-const GARBAGE: usize = 64;
 
 /// A worker, as its tasks see it.
 pub struct Context {
@@ -80,6 +79,9 @@ pub struct Context {
     limits: Limits,
     schedstat: Option<SchedStat>,
     delay: RunDelay,
+    /// Whether what is at home here is synchronised by scheduling: what `Mode` tells others, for
+    /// tasks here, as nothing but this worker changes it.
+    pub(crate) scheduled: bool,
     marked_idle: bool,
     /// The runtime stops: what waits is dropped.
     dropping: bool,
@@ -96,20 +98,6 @@ struct Limits {
     give_spinning: u64,
     give_parked: u64,
 }
-
-/// When the run delay was measured last, and what it was.
-#[derive(Default)]
-struct RunDelay {
-    due_ticks: u64,
-    last: RunTimes,
-    /// Measurements in a row that found the core to be the worker's own.
-    quiet: u32,
-    /// Epoch at which draining began.
-    draining_since: u64,
-}
-
-/// Quiet measurements before a worker trusts its core again.
-const QUIET: u32 = 3;
 
 /// Tasks on their way to other workers.
 struct Outgoing {
@@ -157,6 +145,7 @@ impl Context {
             limits,
             schedstat: None,
             delay: RunDelay::default(),
+            scheduled: true,
             marked_idle: false,
             dropping: false,
             turns: 0,
@@ -182,8 +171,10 @@ impl Context {
     }
 
     /// Spawns a task. It belongs to the running task's group, and is of its priority and class
-    /// unless it says otherwise. Never waits and never fails: roots of requests are what is limited
+    /// unless it says otherwise. Never waits: roots of requests are what is limited
     /// ([`Context::try_spawn_root`]).
+    ///
+    /// Panics: if the runtime has no such worker, island or plane as the annotation asks for.
     #[inline]
     pub fn spawn<F>(&mut self, annotation: Annotation, function: F)
     where
@@ -195,6 +186,7 @@ impl Context {
     /// As [`Context::spawn`], for a [`Task`].
     #[inline]
     pub fn spawn_task<T: Task>(&mut self, annotation: Annotation, task: T) {
+        self.shared.check_place(&annotation);
         let header = self.header(annotation, 0);
         let task = self.pool.make(header, task);
         self.admit(task, header);
@@ -204,12 +196,14 @@ impl Context {
     /// it ends. What it refers to is its own: it does not hold back what the spawning task does.
     ///
     /// Errors: the class has no credit left; the task comes back. Let others run, then try again.
+    /// Panics: as [`Context::spawn`].
     #[inline]
     pub fn try_spawn_root<T: Task>(
         &mut self,
         annotation: Annotation,
         task: T,
     ) -> Result<(), Busy<T>> {
+        self.shared.check_place(&annotation);
         let mut header = self.header(annotation, HOLDS_CREDIT);
         if header.annotation.carries() {
             header.set_tag(self.epoch.tag());
@@ -404,6 +398,8 @@ impl Context {
     }
 
     /// A new group, to be enqueued from here or given to somebody. Nobody waits for it on a worker.
+    ///
+    /// Panics: as [`crate::Runtime::group`].
     pub fn group(&self) -> Group {
         Group::new(&self.shared)
     }
@@ -448,498 +444,7 @@ impl Context {
         let inboxes = self.me().inboxes.0.iter();
         inboxes.zip(&self.receivers).all(|(inbox, receiver)| receiver.is_quiet(inbox))
     }
-
-    /// Runs a batch of tasks; false if there was none.
-    pub(crate) fn turn(&mut self) -> bool {
-        self.epoch.announce(&self.shared.epochs);
-        self.stays = GroupId::NONE;
-        self.look_at_owner();
-        self.drain();
-        self.dropping = self.shared.phase.load(Ordering::Relaxed) == STOPPING;
-        let Some(ring) = self.queues.choose() else {
-            self.end_turn();
-            if self.me().mode() != Mode::Scheduled {
-                self.look_at_delay();
-            }
-            return false;
-        };
-        if self.marked_idle {
-            let waiting = self.queues.ring(ring);
-            let short = (1..=self.limits.chunk).contains(&waiting.ticks_per_task);
-            if !short || waiting.len() > 8 {
-                self.unmark_idle();
-            }
-        }
-        self.run_turn(ring);
-        self.end_turn();
-        true
-    }
-
-    /// Takes tasks from the inboxes into the queues.
-    fn drain(&mut self) {
-        for band in 0..BANDS {
-            for _ in 0..DRAIN {
-                let inbox = &self.shared.workers[usize::from(self.id.0)].inboxes.0[band];
-                let Some(task) = self.receivers[band].pop(inbox, &mut self.pool) else { break };
-                let header = *task.header();
-                if self.owner != GroupId::NONE && self.owner != header.group() {
-                    self.dispatch_far(task);
-                } else {
-                    self.queues.push(task, &header.annotation);
-                }
-            }
-        }
-    }
-
-    /// Notices that a dedicated group has taken this worker, or left it.
-    #[inline]
-    fn look_at_owner(&mut self) {
-        let owner = self.me().owner();
-        if owner != self.owner {
-            self.change_owner(owner);
-        }
-    }
-
-    #[cold]
-    fn change_owner(&mut self, owner: GroupId) {
-        self.owner = owner;
-        let mut others = std::mem::take(&mut self.aside);
-        if owner != GroupId::NONE {
-            self.queues.take(|task| task.header().group() != owner, |task| others.push(task));
-        }
-        for task in others {
-            self.dispatch_far(task);
-        }
-    }
-
-    fn run_turn(&mut self, ring: usize) {
-        let start = self.clock.ticks();
-        let mut before = start;
-        loop {
-            let limit = self.queues.ring(ring).chunk;
-            let count = self.run_chunk(ring, limit);
-            let now = self.clock.ticks();
-            self.account(ring, count, now.wrapping_sub(before));
-            before = now;
-            let over = now.wrapping_sub(start) >= self.limits.turn;
-            if count < limit || over || self.interrupted(ring % BANDS) {
-                break;
-            }
-        }
-        let taken = before.wrapping_sub(start);
-        self.queues.charge(ring, taken);
-        bump(&self.counters().busy_ticks, taken);
-        bump(&self.counters().turns, 1);
-    }
-
-    /// Whether the turn should end before its time: something more urgent is there, or a worker
-    /// of the island has nothing to do.
-    #[inline]
-    fn interrupted(&self, band: usize) -> bool {
-        self.queues.goes_before(band)
-            || self.arrived(0..band)
-            || self.others_idle()
-            || self.shared.phase.load(Ordering::Relaxed) == STOPPING
-    }
-
-    #[inline]
-    fn others_idle(&self) -> bool {
-        let island = &self.shared.islands[usize::from(self.island.0)];
-        island.idle.load(Ordering::Relaxed) & !self.me().bit != 0
-    }
-
-    /// Runs up to `limit` tasks of a ring; a panic ends its task alone.
-    fn run_chunk(&mut self, ring: usize, limit: usize) -> usize {
-        let mut count = 0;
-        loop {
-            let all = catch_unwind(AssertUnwindSafe(|| {
-                while count < limit {
-                    let Some(task) = self.queues.pop(ring) else {
-                        break;
-                    };
-                    self.kinds[count] = task.kind();
-                    count += 1;
-                    self.run_task(task);
-                }
-            }));
-            match all {
-                Ok(()) => return count,
-                Err(payload) => self.panicked(payload),
-            }
-        }
-    }
-
-    #[inline]
-    fn run_task(&mut self, task: TaskRef) {
-        self.current = *task.header();
-        if self.current.annotation.is(TargetKind::Home) && self.sent_elsewhere() {
-            return self.dispatch_far(task);
-        }
-        self.running = Some(task);
-        let stopped = self.shared.groups.state(self.current.group()).stopped();
-        if stopped || self.dropping {
-            bump(&self.counters().dropped, 1);
-            return self.end_task();
-        }
-        match slot::run(self) {
-            Step::Done => {
-                let task = self.running.take().expect("it has run");
-                self.pool.finish(task);
-                self.uncount();
-            }
-            Step::Again(annotation) => self.again(annotation),
-        }
-    }
-
-    /// Whether the running task came here while its home was latched, and has to go home now.
-    #[inline]
-    fn sent_elsewhere(&self) -> bool {
-        let home = self.current.annotation.target();
-        home != self.id.0 && self.mode_of(WorkerId(home)) != Mode::Latched
-    }
-
-    #[inline]
-    fn again(&mut self, annotation: Annotation) {
-        let mut task = self.running.take().expect("it has run");
-        let annotation = self.resolve(annotation);
-        let header = task.header_mut();
-        if !annotation.carries_as(&header.annotation) {
-            if annotation.carries() {
-                header.set_tag(self.epoch.tag());
-                self.epoch.begin(header.tag(), &self.shared.epochs);
-            } else {
-                self.epoch.end(header.tag(), &self.shared.epochs);
-            }
-        }
-        header.annotation = annotation;
-        let group = self.current.group();
-        self.dispatch(task, &annotation, group);
-    }
-
-    /// Drops the task that `running` holds.
-    #[inline]
-    fn end_task(&mut self) {
-        let task = self.running.take().expect("it has run");
-        self.pool.release(task);
-        self.uncount();
-    }
-
-    /// Takes the current task out of all counts.
-    #[inline(always)]
-    fn uncount(&mut self) {
-        self.finished += 1;
-        if self.current.annotation.carries() {
-            self.epoch.end(self.current.tag(), &self.shared.epochs);
-        }
-        if self.current.has(HOLDS_CREDIT) {
-            self.purse.give(self.current.annotation.class_id());
-        }
-        self.count(self.current.group(), -1);
-    }
-
-    #[cold]
-    fn panicked(&mut self, payload: Box<dyn Any + Send>) {
-        let message = message_of(&*payload);
-        bump(&self.counters().panics, 1);
-        match self.current.group() {
-            GroupId::NONE => *self.shared.incidents.last_panic.lock() = Some(message),
-            group => self.shared.groups.state(group).fail(&message),
-        }
-        if let Some(task) = self.running.take() {
-            // What a destructor panics with is dropped too: the task has failed already.
-            let pool = &mut self.pool;
-            let _ = catch_unwind(AssertUnwindSafe(|| pool.release(task)));
-        }
-        self.uncount();
-    }
-
-    /// Notes what a chunk took.
-    #[inline]
-    fn account(&mut self, ring: usize, count: usize, ticks: u64) {
-        if count == 0 {
-            return;
-        }
-        self.queues.ring(ring).measured(count, ticks, self.limits.chunk);
-        if ticks > self.limits.long_task {
-            self.note_long(count, ticks);
-        }
-    }
-
-    /// Names what took so long. A chunk of more than one type names each: one of them did it, and
-    /// the next chunks of this ring are single tasks, as its tasks now count as slow.
-    #[cold]
-    fn note_long(&self, count: usize, ticks: u64) {
-        let mut named: Vec<&'static str> = self.kinds[..count].iter().map(|k| k.name()).collect();
-        named.sort_unstable();
-        named.dedup();
-        for name in named {
-            self.shared.incidents.long_task(name, self.clock.ns(ticks));
-        }
-    }
-
-    /// What is due between turns.
-    fn end_turn(&mut self) {
-        self.current = Header::OUTSIDE;
-        self.turns += 1;
-        self.flush();
-        self.pool.flush();
-        let counters = self.counters();
-        counters.spawned.store(self.spawned, Ordering::Release);
-        counters.finished.store(self.finished, Ordering::Release);
-        if self.delta.1 != 0 {
-            self.settle_group();
-        }
-        self.purse.settle(&self.shared.credits, false);
-        let garbage = self.epoch.garbage() >= GARBAGE || self.shared.epochs.has_orphans();
-        if garbage && self.turns.is_multiple_of(8) {
-            self.collect();
-        }
-        if self.others_idle() {
-            self.give();
-        }
-        if cfg!(shuttle) || self.turns.is_multiple_of(32) {
-            self.look_at_delay();
-        }
-    }
-
-    /// Measures now and then whether this worker waits for its core.
-    fn look_at_delay(&mut self) {
-        if self.shared.config.run_delay_per_mille == 0 {
-            return;
-        }
-        if self.me().mode() == Mode::Draining {
-            self.end_draining();
-        }
-        let now = self.clock.ticks();
-        if now >= self.delay.due_ticks {
-            self.delay.due_ticks = now + self.limits.delay_period;
-            self.measure_delay();
-        }
-    }
-
-    #[cold]
-    fn measure_delay(&mut self) {
-        let times = match &self.schedstat {
-            Some(stat) => stat.read().unwrap_or(self.delay.last),
-            None => self.me().simulated_times(),
-        };
-        let waited = times.waiting_ns.saturating_sub(self.delay.last.waiting_ns);
-        let ran = times.running_ns.saturating_sub(self.delay.last.running_ns);
-        self.delay.last = times;
-        self.counters().run_delay_ns.store(times.waiting_ns, Ordering::Relaxed);
-        let limit = u64::from(self.shared.config.run_delay_per_mille);
-        let preempted = waited * 1000 > (waited + ran) * limit;
-        self.delay.quiet = if preempted { 0 } else { self.delay.quiet + 1 };
-        match self.me().mode() {
-            Mode::Scheduled | Mode::Draining if preempted => self.change_mode(Mode::Latched),
-            Mode::Latched if self.delay.quiet >= QUIET => {
-                self.change_mode(Mode::Draining);
-                self.delay.draining_since = self.shared.epochs.now();
-            }
-            _ => {}
-        }
-    }
-
-    fn change_mode(&mut self, mode: Mode) {
-        let me = self.me();
-        // Release: accesses by scheduling happen before whatever a latch guards from now on.
-        me.state.mode.store(mode as u8, Ordering::SeqCst);
-        bump(&me.counters.switches, 1);
-    }
-
-    /// Goes back to synchronisation by scheduling once every worker was between tasks.
-    #[cold]
-    fn end_draining(&mut self) {
-        self.shared.epochs.try_advance();
-        let passed = self.shared.epochs.now() >= self.delay.draining_since + 2;
-        if passed || planted::is(planted::NO_DRAIN) {
-            self.change_mode(Mode::Scheduled);
-        }
-    }
-
-    fn collect(&mut self) {
-        let freed = self.epoch.collect(&self.shared.epochs);
-        bump(&self.counters().freed, freed);
-    }
-
-    /// Gives half of what waits to a worker of the island that has nothing to do, if it is worth it.
-    #[cold]
-    fn give(&mut self) {
-        if self.owner != GroupId::NONE {
-            return;
-        }
-        let (tasks, ticks) = self.queues.backlog();
-        if tasks < 2 || ticks < self.limits.give_spinning {
-            return;
-        }
-        let shared = Arc::clone(&self.shared);
-        let island = &shared.islands[usize::from(self.island.0)];
-        let idle = island.idle.load(Ordering::Relaxed) & !self.me().bit;
-        let found = island.workers.iter().copied().find(|&id| {
-            let worker = shared.worker(id);
-            idle & worker.bit != 0 && worker.owner() == GroupId::NONE
-        });
-        let Some(target) = found else { return };
-        let worker = shared.worker(target);
-        let parked = worker.state.activity.load(Ordering::Relaxed) == PARKED;
-        if parked && ticks < self.limits.give_parked {
-            return;
-        }
-        if island.idle.fetch_and(!worker.bit, Ordering::AcqRel) & worker.bit == 0 {
-            return;
-        }
-        let mut given = Vec::new();
-        self.queues.give((tasks / 2).min(64), |task| given.push(task));
-        bump(&self.counters().given, given.len() as u64);
-        for task in given {
-            let band = task.header().annotation.band();
-            self.send(target, band, task);
-        }
-        self.flush();
-    }
-
-    /// The life of a worker with a thread of its own.
-    pub(crate) fn work(mut self) {
-        if !cfg!(shuttle) {
-            self.schedstat = SchedStat::of_this_thread().ok();
-        }
-        ON_WORKER.set(true);
-        loop {
-            if self.turn() {
-                continue;
-            }
-            if self.shared.phase.load(Ordering::SeqCst) != RUNNING && self.may_end() {
-                break;
-            }
-            self.idle();
-        }
-        self.epoch.go_offline(&self.shared.epochs);
-        self.epoch.leave(&self.shared.epochs);
-        ON_WORKER.set(false);
-    }
-
-    fn may_end(&mut self) -> bool {
-        if self.shared.phase.load(Ordering::SeqCst) == STOPPING {
-            for task in std::mem::take(&mut self.aside) {
-                let annotation = task.header().annotation;
-                self.queues.push(task, &annotation);
-            }
-        }
-        !self.has_work() && self.shared.quiescent()
-    }
-
-    /// What a simulated worker does where one with a thread would spin or sleep.
-    pub(crate) fn rest(&mut self) {
-        if !self.has_work() {
-            self.epoch.go_offline(&self.shared.epochs);
-        }
-    }
-
-    /// Looks at the inboxes for a while, then sleeps until somebody pushes.
-    fn idle(&mut self) {
-        self.purse.settle(&self.shared.credits, true);
-        if self.epoch.garbage() > 0 || self.shared.epochs.has_orphans() {
-            self.collect();
-        }
-        self.mark_idle();
-        let phase = self.shared.phase.load(Ordering::SeqCst);
-        if phase != RUNNING {
-            return thread::yield_now();
-        }
-        let start = self.clock.ticks();
-        let mut spins = 0u32;
-        while !self.awake(phase) {
-            hint::spin_loop();
-            self.epoch.announce(&self.shared.epochs);
-            spins += 1;
-            let over = cfg!(shuttle)
-                || (spins.is_multiple_of(16)
-                    && self.clock.ticks().wrapping_sub(start) > self.limits.spin);
-            let latched = self.me().mode() != Mode::Scheduled;
-            if latched && over {
-                self.look_at_delay();
-            }
-            if self.kind == WorkerKind::Shared && over && !(cfg!(shuttle) && latched) {
-                return self.park(phase);
-            }
-        }
-    }
-
-    /// Whether there is a reason to take a turn.
-    #[inline]
-    fn awake(&self, phase: u32) -> bool {
-        self.arrived(0..BANDS)
-            || self.shared.phase.load(Ordering::Relaxed) != phase
-            || self.me().owner() != self.owner
-    }
-
-    fn park(&mut self, phase: u32) {
-        self.leave_garbage();
-        self.epoch.go_offline(&self.shared.epochs);
-        let me = self.me();
-        me.state.activity.store(PARKED, Ordering::SeqCst);
-        // Whoever pushed before this, and saw no parked worker, is seen here.
-        fence(Ordering::SeqCst);
-        let may_sleep = self.quiet() && !self.awake(phase);
-        if !may_sleep && !planted::is(planted::NO_SECOND_LOOK) {
-            me.state.activity.store(BUSY, Ordering::SeqCst);
-        } else {
-            bump(&me.counters.parks, 1);
-        }
-        while me.state.activity.load(Ordering::SeqCst) == PARKED {
-            if me.mode() == Mode::Scheduled || cfg!(shuttle) {
-                thread::park();
-            } else {
-                // Nobody sends it the tasks of its resources: it has to look itself.
-                thread::park_timeout(self.shared.config.run_delay_period);
-                break;
-            }
-        }
-        self.unmark_idle();
-    }
-
-    /// Tells others that this worker has nothing to do. It stays told while single short tasks
-    /// come in: the line that tells is theirs to read.
-    fn mark_idle(&mut self) {
-        let me = &self.shared.workers[usize::from(self.id.0)];
-        let idle = &self.shared.islands[usize::from(self.island.0)].idle;
-        if self.owner == GroupId::NONE && idle.load(Ordering::Relaxed) & me.bit == 0 {
-            idle.fetch_or(me.bit, Ordering::AcqRel);
-        }
-        if !self.marked_idle {
-            me.state.activity.store(SPINNING, Ordering::SeqCst);
-            self.marked_idle = true;
-        }
-    }
-
-    #[cold]
-    fn unmark_idle(&mut self) {
-        let me = &self.shared.workers[usize::from(self.id.0)];
-        let idle = &self.shared.islands[usize::from(self.island.0)].idle;
-        me.state.activity.store(BUSY, Ordering::SeqCst);
-        idle.fetch_and(!me.bit, Ordering::AcqRel);
-        self.marked_idle = false;
-    }
-
-    /// A worker that sleeps frees nothing: others get its garbage.
-    fn leave_garbage(&mut self) {
-        for _ in 0..3 {
-            if self.epoch.garbage() == 0 {
-                return;
-            }
-            self.collect();
-        }
-        self.epoch.leave(&self.shared.epochs);
-    }
 }
-
-/// Text of a panic.
-fn message_of(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&'static str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "a value that is no text".to_owned())
-}
-
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("worker", &self.id).finish_non_exhaustive()

@@ -277,6 +277,8 @@ impl Group {
     }
 
     /// Adds a task. It holds no credit: a group's memory is what was composed.
+    ///
+    /// Panics: if the runtime has no such worker, island or plane as the annotation asks for.
     pub fn task<F>(&mut self, annotation: Annotation, function: F)
     where
         F: FnOnce(&mut crate::Context) + Send + 'static,
@@ -286,6 +288,7 @@ impl Group {
 
     /// As [`Group::task`], for a [`Task`].
     pub fn step_task<T: Task>(&mut self, annotation: Annotation, task: T) {
+        self.lease.shared.check_place(&annotation);
         let task = self.lease.shared.make_outside(annotation, self.lease.id, false, task);
         self.composed.push(task);
     }

@@ -8,8 +8,9 @@ use crate::{
     Step, Task, WorkerConfig, WorkerId, WorkerKind,
 };
 use halcyon_machine::clock;
-use std::sync::Arc;
+use halcyon_machine::counters::ThreadClock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Processor time of the calling thread, ns: what others take of the core does not count.
@@ -41,8 +42,8 @@ impl Task for Generator {
     }
 }
 
-/// Nanoseconds of processor time to spawn and run an empty task on the same worker, with everything that a task
-/// gets: bands and classes, prefetch window, panic guard, time accounting, a group's count.
+/// Nanoseconds of processor time to spawn and run an empty task on the same worker, with everything
+/// that a task gets: bands and classes, prefetch window, panic guard, time accounting, a group's count.
 /// `burst` tasks wait at a time.
 pub fn spawn_run_ns(tasks: u64, burst: u64) -> f64 {
     let runtime = Runtime::new(Config::shared(1)).expect("a thread can be started");
@@ -60,7 +61,8 @@ pub fn spawn_run_ns(tasks: u64, burst: u64) -> f64 {
     elapsed_ns.load(Ordering::Relaxed) as f64 / (rounds * burst) as f64
 }
 
-/// Nanoseconds of processor time of one step of a task that dispatches itself again, with `width` such tasks.
+/// Nanoseconds of processor time of one step of a task that dispatches itself again, with `width`
+/// such tasks.
 pub fn again_ns(steps: u64, width: u64) -> f64 {
     struct Hops(u64, Arc<AtomicU64>);
     impl Task for Hops {
@@ -99,32 +101,50 @@ fn two_workers(kind: WorkerKind) -> Runtime {
     Runtime::new(config).expect("two threads can be started")
 }
 
-fn volley(cx: &mut Context, left: u64) {
+/// Pushes between two readings of the clock.
+const VOLLEY: u64 = 256;
+
+/// Ticks of the clock after each volley.
+type Stamps = Arc<Mutex<Vec<u64>>>;
+
+fn volley(cx: &mut Context, left: u64, stamps: Stamps) {
+    if left.is_multiple_of(VOLLEY) {
+        stamps.lock().expect("it does not panic").push(clock::ticks());
+    }
     if left > 0 {
         let other = WorkerId(1 - cx.worker().0);
         cx.spawn(Annotation::new().place(Place::Worker(other)), move |cx: &mut Context| {
-            volley(cx, left - 1);
+            volley(cx, left - 1, stamps);
         });
     }
 }
 
+/// Nanoseconds per push of each volley.
+fn per_push(stamps: &[u64]) -> Vec<f64> {
+    let ns = |pair: &[u64]| clock::calibration().ns(pair[1].saturating_sub(pair[0])) as f64;
+    stamps.windows(2).map(|pair| ns(pair) / VOLLEY as f64).collect()
+}
+
 /// Nanoseconds from a push on one worker to its run on another that spins: half of a round trip of
-/// two pushes, each a new task.
-pub fn push_run_ns(pushes: u64) -> f64 {
+/// two pushes, each a new task. A value for each volley of 256 pushes, some tens of microseconds:
+/// where others want the cores, many volleys are disturbed, and some are not.
+pub fn push_run_ns(pushes: u64) -> Vec<f64> {
     let runtime = two_workers(WorkerKind::Dedicated);
     let mut group = runtime.group();
     let first = Annotation::new().place(Place::Worker(WorkerId(0)));
-    group.task(first, move |cx: &mut Context| volley(cx, pushes));
-    let start = Instant::now();
+    let (stamps, pushes) = (Stamps::default(), pushes.next_multiple_of(VOLLEY));
+    let theirs = Arc::clone(&stamps);
+    group.task(first, move |cx: &mut Context| volley(cx, pushes, theirs));
     group.enqueue(Locality::Spread).expect("it runs").wait().expect("no task panics");
-    let ns = start.elapsed().as_nanos() as f64 / pushes as f64;
     runtime.shutdown(Shutdown::Drain);
-    ns
+    let stamps = stamps.lock().expect("it does not panic");
+    assert_eq!(stamps.len() as u64, pushes / VOLLEY + 1, "every push runs");
+    per_push(&stamps)
 }
 
 /// What [`push_run_ns`] is compared with: two threads that hand pointers to lines to and fro
 /// through two rings, and nothing else. The line moves too, as a task's does.
-pub fn bare_ring_push_ns(pushes: u64) -> f64 {
+pub fn bare_ring_push_ns(pushes: u64) -> Vec<f64> {
     const SLOTS: usize = 64;
     #[repr(align(128))]
     struct Slot(AtomicU64);
@@ -134,7 +154,7 @@ pub fn bare_ring_push_ns(pushes: u64) -> f64 {
         || -> Arc<Vec<Slot>> { Arc::new((0..SLOTS).map(|_| Slot(AtomicU64::new(0))).collect()) };
     let lines: Arc<Vec<Line>> = Arc::new((0..=SLOTS).map(|_| Line(AtomicU64::new(0))).collect());
     let (there, back) = (ring(), ring());
-    let rounds = pushes as usize / 2;
+    let rounds = (pushes.next_multiple_of(VOLLEY) / 2) as usize;
     let take = |ring: &[Slot], lines: &[Line], round: usize| {
         let slot = &ring[round % SLOTS].0;
         loop {
@@ -160,14 +180,17 @@ pub fn bare_ring_push_ns(pushes: u64) -> f64 {
     });
     let main = std::thread::spawn(move || {
         let _ = halcyon_machine::affinity::set(&[one]);
-        let start = Instant::now();
+        let mut stamps = vec![clock::ticks()];
         for round in 0..rounds {
             let line = (round % SLOTS) as u64 + 1;
             lines[line as usize].0.store(round as u64, Ordering::Relaxed);
             there[round % SLOTS].0.store(line, Ordering::Release);
             take(&back, &lines, round);
+            if (2 * (round as u64 + 1)).is_multiple_of(VOLLEY) {
+                stamps.push(clock::ticks());
+            }
         }
-        start.elapsed().as_nanos() as f64 / (2 * rounds) as f64
+        per_push(&stamps)
     });
     echo.join().expect("it does not panic");
     main.join().expect("it does not panic")
@@ -286,6 +309,13 @@ pub struct Latency {
     pub p99_us: f64,
     /// The longest, µs.
     pub max_us: f64,
+    /// Median of the processor time that the worker used from ready to run, µs: what the runtime
+    /// made the task wait, without what others took of the core.
+    pub p50_cpu_us: f64,
+    /// 99th percentile of that, µs.
+    pub p99_cpu_us: f64,
+    /// The longest of that, µs.
+    pub max_cpu_us: f64,
     /// How many there were.
     pub count: usize,
 }
@@ -322,24 +352,42 @@ pub fn critical_latency(
     }
     let running = group.enqueue(Locality::Spread).expect("it runs");
     std::thread::sleep(Duration::from_millis(10));
-    let mut waits = Vec::with_capacity(count);
+    let cpus: Vec<ThreadClock> = (0..workers as u16)
+        .map(|worker| {
+            let at = Annotation::new().place(Place::Worker(WorkerId(worker)));
+            let own = runtime.submit(at, |_: &mut Context| ThreadClock::of_this_thread());
+            own.expect("a credit").wait().expect("it runs")
+        })
+        .collect();
     let (sent, received) = std::sync::mpsc::channel();
     for _ in 0..count {
         std::thread::sleep(period);
+        let used = cpus.iter().map(|cpu| cpu.ns().unwrap_or(0)).collect::<Vec<_>>();
         let (ready, sent) = (clock::ticks(), sent.clone());
         let urgent = Annotation::new().priority(Priority::Urgent);
-        let spawned = runtime.spawn(urgent, move |_: &mut Context| {
-            let _ = sent.send(clock::ticks().saturating_sub(ready));
+        let spawned = runtime.spawn(urgent, move |cx: &mut Context| {
+            let waited = clock::calibration().ns(clock::ticks().saturating_sub(ready));
+            let used_ns = thread_cpu_ns().saturating_sub(used[usize::from(cx.worker().0)]);
+            let _ = sent.send((waited, used_ns));
         });
         spawned.expect("the runtime runs");
     }
-    waits.extend(received.iter().take(count).map(|ticks| clock::calibration().ns(ticks)));
+    let (mut waits, mut used): (Vec<u64>, Vec<u64>) = received.iter().take(count).unzip();
     stop.store(true, Ordering::Relaxed);
     running.wait().expect("no task panics");
     runtime.shutdown(Shutdown::Drain);
     waits.sort_unstable();
-    let at = |share: f64| waits[((count - 1) as f64 * share) as usize] as f64 / 1000.0;
-    Latency { p50_us: at(0.5), p99_us: at(0.99), max_us: at(1.0), count }
+    used.sort_unstable();
+    let at = |of: &[u64], share: f64| of[((count - 1) as f64 * share) as usize] as f64 / 1000.0;
+    Latency {
+        p50_us: at(&waits, 0.5),
+        p99_us: at(&waits, 0.99),
+        max_us: at(&waits, 1.0),
+        p50_cpu_us: at(&used, 0.5),
+        p99_cpu_us: at(&used, 0.99),
+        max_cpu_us: at(&used, 1.0),
+        count,
+    }
 }
 
 /// Share of the time that the lowest band gets while a higher one would take all of it, per cent.

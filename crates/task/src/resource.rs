@@ -136,21 +136,28 @@ fn relax(attempts: &mut u32) {
 }
 
 /// Whether the caller is kept apart from other writers by running at the resource's home.
-#[inline]
+#[inline(always)]
 fn by_scheduling(resource: Resource, cx: &Context) -> bool {
+    let scheduled = matches!(
+        resource.synchronisation,
+        Synchronisation::Scheduling | Synchronisation::SchedulingWriters
+    );
+    if scheduled && cx.worker() == resource.home && cx.scheduled {
+        return true;
+    }
+    check_writer(resource, cx);
+    false
+}
+
+/// Panics: where a writer relies on scheduling and is not at home; where nobody may write.
+#[inline]
+fn check_writer(resource: Resource, cx: &Context) {
     match resource.synchronisation {
         Synchronisation::Scheduling | Synchronisation::SchedulingWriters => {
-            if cx.mode_of(resource.home) == Mode::Latched {
-                return false;
-            }
-            let at_home = cx.worker() == resource.home;
-            assert!(
-                at_home || cx.mode_of(resource.home) == Mode::Draining,
-                "a writer is not at home"
-            );
-            at_home && cx.mode_of(resource.home) == Mode::Scheduled
+            let scheduled = cx.mode_of(resource.home) == Mode::Scheduled;
+            assert!(!scheduled, "a writer is not at home");
         }
-        Synchronisation::Optimistic | Synchronisation::Latched => false,
+        Synchronisation::Optimistic | Synchronisation::Latched => {}
         Synchronisation::ReadOnly => panic!("a read-only resource is written"),
     }
 }

@@ -354,6 +354,8 @@ impl Runtime {
     }
 
     /// A value that tasks of `resource` change without a latch.
+    ///
+    /// Panics: if the resource's home is no worker of this runtime.
     pub fn own<T: Send>(&self, resource: Resource, value: T) -> Owned<T> {
         assert!(usize::from(resource.home().0) < self.worker_count(), "its home is a worker");
         Owned::new(resource, self.shared.id, value)
@@ -361,12 +363,14 @@ impl Runtime {
 
     /// Spawns a root task from outside; waits while its class has no credit.
     ///
-    /// Errors: the runtime is shutting down. Panics: on a worker, which must never wait.
+    /// Errors: the runtime is shutting down. Panics: on a worker, which must never wait; if the
+    /// runtime has no such worker, island or plane as the annotation asks for.
     pub fn spawn<F>(&self, annotation: Annotation, function: F) -> Result<(), Busy<F>>
     where
         F: FnOnce(&mut Context) + Send + 'static,
     {
         outside_workers("waits for a credit");
+        self.shared.check_place(&annotation);
         let class = class_of(&annotation);
         let credits = &self.shared.credits[usize::from(class.0)];
         let taken = match &self.shared.simulation {
@@ -388,11 +392,15 @@ impl Runtime {
         Ok(())
     }
 
-    /// Spawns a root task from outside, unless its class has no credit left.
+    /// Spawns a root task from outside, unless its class has no credit left. From anywhere.
+    ///
+    /// Errors: no credit, or the runtime is shutting down. Panics: if the runtime has no such
+    /// worker, island or plane as the annotation asks for.
     pub fn try_spawn<F>(&self, annotation: Annotation, function: F) -> Result<(), Busy<F>>
     where
         F: FnOnce(&mut Context) + Send + 'static,
     {
+        self.shared.check_place(&annotation);
         let class = class_of(&annotation);
         let credits = &self.shared.credits[usize::from(class.0)];
         if !self.shared.accepts() || credits.try_take(1) == 0 {
@@ -409,7 +417,7 @@ impl Runtime {
 
     /// Spawns a task that has a result: wait for it on a thread, or await it.
     ///
-    /// Errors: as [`Runtime::spawn`].
+    /// Errors and panics: as [`Runtime::spawn`].
     pub fn submit<R, F>(&self, annotation: Annotation, function: F) -> Result<Reply<R>, Busy<()>>
     where
         R: Send + 'static,
@@ -421,6 +429,8 @@ impl Runtime {
     }
 
     /// A group, to be composed and enqueued.
+    ///
+    /// Panics: if 4,096 groups are composed or run already.
     pub fn group(&self) -> Group {
         Group::new(&self.shared)
     }

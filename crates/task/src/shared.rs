@@ -142,6 +142,13 @@ impl WorkerShared {
     }
 }
 
+fn plane_of(kind: WorkerKind) -> Plane {
+    match kind {
+        WorkerKind::Shared => Plane::Control,
+        WorkerKind::Dedicated => Plane::Compute,
+    }
+}
+
 /// Workers that share a last-level cache.
 #[repr(align(128))]
 pub(crate) struct Island {
@@ -280,30 +287,22 @@ impl Shared {
         }
     }
 
-    /// The worker for a task with this annotation; `here` is preferred where it will do.
+    /// The worker for a task with this annotation, whose place was checked; `here` is preferred
+    /// where it will do.
     pub(crate) fn target(&self, annotation: &Annotation, here: Option<WorkerId>) -> WorkerId {
-        let island = |id: IslandId| self.islands.get(usize::from(id.0));
         match annotation.target_kind() {
-            TargetKind::Home | TargetKind::Worker => {
-                assert!(usize::from(annotation.target()) < self.workers.len(), "no such worker");
-                WorkerId(annotation.target())
-            }
+            TargetKind::Home | TargetKind::Worker => WorkerId(annotation.target()),
             TargetKind::Island => {
-                let island =
-                    island(IslandId(annotation.target())).expect("there is such an island");
+                let island = &self.islands[usize::from(annotation.target())];
                 match here {
                     Some(here) if island.workers.contains(&here) => here,
                     _ => self.pick(&island.workers),
                 }
             }
             TargetKind::Plane => {
-                let kind = if annotation.target() == Plane::Compute as u16 {
-                    WorkerKind::Dedicated
-                } else {
-                    WorkerKind::Shared
-                };
-                let of_kind: Vec<WorkerId> =
-                    self.ids().filter(|&id| self.worker(id).kind == kind).collect();
+                let of_kind =
+                    |&id: &WorkerId| plane_of(self.worker(id).kind) as u16 == annotation.target();
+                let of_kind: Vec<WorkerId> = self.ids().filter(of_kind).collect();
                 match here {
                     Some(here) if of_kind.contains(&here) => here,
                     _ => self.pick(&of_kind),
@@ -313,6 +312,33 @@ impl Shared {
                 Some(here) => here,
                 None => self.pick_any(),
             },
+        }
+    }
+
+    /// Panics: if there is no such worker, island or plane as the annotation asks for. Before the
+    /// task is counted: what cannot run would be waited for in vain.
+    #[inline(always)]
+    pub(crate) fn check_place(&self, annotation: &Annotation) {
+        let (kind, target) = (annotation.target_kind(), usize::from(annotation.target()));
+        match kind {
+            TargetKind::Any => {}
+            TargetKind::Home | TargetKind::Worker if target < self.workers.len() => {}
+            _ => self.check_rare_place(kind, target),
+        }
+    }
+
+    #[cold]
+    fn check_rare_place(&self, kind: TargetKind, target: usize) {
+        match kind {
+            TargetKind::Island => {
+                assert!(target < self.islands.len(), "there is no island {target}")
+            }
+            TargetKind::Plane => {
+                let there =
+                    self.workers.iter().any(|worker| plane_of(worker.kind) as usize == target);
+                assert!(there, "no worker belongs to the plane that a task asks for");
+            }
+            _ => panic!("there is no worker {target}"),
         }
     }
 

@@ -4,9 +4,10 @@
 
 use halcyon_task::{
     Access, Annotation, ClassId, Config, Context, EnqueueError, GroupError, IslandId, Locality,
-    Morsels, Place, Priority, Runtime, Shutdown, StartError, Step, Synchronisation, Task,
+    Morsels, Place, Plane, Priority, Runtime, Shutdown, StartError, Step, Synchronisation, Task,
     TaskError, Version, Withheld, WorkerId,
 };
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -193,6 +194,42 @@ fn panic_fails_its_group_and_nothing_else() {
     assert_eq!(last_panic(&runtime), "alone");
     assert_eq!(runtime.counters().total(|worker| worker.panics), 2);
     runtime.shutdown(Shutdown::Drain);
+}
+
+/// What could never run would be waited for in vain.
+#[test]
+fn place_that_is_not_there_is_refused_before_the_task_counts() {
+    let runtime = runtime(1);
+    let places = [
+        (Place::Worker(WorkerId(9)), "no worker 9"),
+        (Place::Island(IslandId(9)), "no island 9"),
+        (Place::Plane(Plane::Compute), "no worker belongs to the plane"),
+    ];
+    for (place, message) in places {
+        let nowhere = Annotation::new().place(place);
+        let outside = || drop(runtime.spawn(nowhere, |_: &mut Context| ()));
+        assert!(std::panic::catch_unwind(AssertUnwindSafe(outside)).is_err(), "{place:?}");
+        let spawns: fn(&mut Context, Annotation) = |cx, at| cx.spawn(at, |_: &mut Context| ());
+        let mut group = runtime.group();
+        group.task(Annotation::new(), move |cx: &mut Context| spawns(cx, nowhere));
+        let ended = group.enqueue(Locality::Spread).unwrap().wait_for(Duration::from_secs(60));
+        let Err(GroupError::Panicked(told)) = ended else { panic!("{place:?}: {ended:?}") };
+        assert!(told.contains(message), "{told}");
+        let mut group = runtime.group();
+        group.step_task(Annotation::new(), GoesTo(nowhere));
+        let ended = group.enqueue(Locality::Spread).unwrap().wait_for(Duration::from_secs(60));
+        assert!(matches!(ended, Err(GroupError::Panicked(_))), "{place:?}: {ended:?}");
+    }
+    runtime.shutdown(Shutdown::Drain);
+}
+
+/// Asks to be dispatched there.
+struct GoesTo(Annotation);
+
+impl Task for GoesTo {
+    fn run(&mut self, _cx: &mut Context) -> Step {
+        Step::Again(self.0)
+    }
 }
 
 #[test]

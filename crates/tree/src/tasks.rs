@@ -42,6 +42,14 @@ pub enum Hops {
     Below(u32),
 }
 
+/// Walks where nodes are in a core's own cache anyway, and hops at the last three levels: found by
+/// measurement, docs/tree.md.
+impl Default for Hops {
+    fn default() -> Self {
+        Hops::Below(3)
+    }
+}
+
 /// A tree that the workers of one runtime change.
 pub struct TaskTree {
     core: Core,
@@ -61,8 +69,7 @@ pub trait Source: Send + Sync + 'static {
 impl TaskTree {
     /// An empty tree for the workers of `runtime`, and for no other's.
     pub fn new(runtime: &Runtime) -> Arc<Self> {
-        // Found by measurement, docs/tree.md.
-        TaskTree::with_nodes(runtime, NODES_DEFAULT, true, Hops::Below(2))
+        TaskTree::with_nodes(runtime, NODES_DEFAULT, true, Hops::default())
     }
 
     /// An empty tree of at most `nodes` nodes.

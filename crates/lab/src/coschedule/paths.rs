@@ -86,30 +86,56 @@ impl Paths {
         self.distances.iter().map(|distance| distance.load(Relaxed)).collect()
     }
 
+    /// Lowers a distance to `there`; whether it was higher. Who works `ALONE` needs no exchange,
+    /// which would cost as much as everything else here.
     #[inline(always)]
-    fn relax(&self, vertex: Vertex, bins: &mut Bins) {
+    fn lower<const ALONE: bool>(cell: &AtomicU32, there: u32) -> bool {
+        let mut before = cell.load(Relaxed);
+        while there < before {
+            if ALONE {
+                cell.store(there, Relaxed);
+                return true;
+            }
+            match cell.compare_exchange_weak(before, there, Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => before = now,
+            }
+        }
+        false
+    }
+
+    #[inline(always)]
+    fn relax<const ALONE: bool>(&self, vertex: Vertex, bins: &mut Bins) {
         let here = self.distances[vertex as usize].load(Relaxed);
         for hop in self.graph.out().hops(vertex) {
             let there = here + hop.weight;
-            let cell = &self.distances[hop.to as usize];
-            let mut before = cell.load(Relaxed);
-            while there < before {
-                match cell.compare_exchange_weak(before, there, Relaxed, Relaxed) {
-                    Ok(_) => {
-                        bins.put((there / self.delta) as usize, hop.to);
-                        break;
-                    }
-                    Err(now) => before = now,
-                }
+            if Self::lower::<ALONE>(&self.distances[hop.to as usize], there) {
+                bins.put((there / self.delta) as usize, hop.to);
             }
         }
     }
 
     /// Relaxes what is still in the current bin: nearer vertices were looked at before.
     #[inline(always)]
-    fn relax_current(&self, vertex: Vertex, bin: usize, bins: &mut Bins) {
+    fn relax_current<const ALONE: bool>(&self, vertex: Vertex, bin: usize, bins: &mut Bins) {
         if self.distances[vertex as usize].load(Relaxed) >= self.delta * bin as u32 {
-            self.relax(vertex, bins);
+            self.relax::<ALONE>(vertex, bins);
+        }
+    }
+
+    fn relax_share<const ALONE: bool>(&self, worker: usize, items: Range<usize>) {
+        let bin = self.bin.load(Relaxed);
+        let mut bins = self.bins[worker].lock().expect(WHOLE);
+        for &vertex in &self.frontier.read().expect(WHOLE)[items] {
+            self.relax_current::<ALONE>(vertex, bin, &mut bins);
+        }
+        let mut fused = Vec::new();
+        while let Some(own) = bins.0.get_mut(bin)
+            && !own.is_empty()
+            && own.len() < FUSED_MAX
+        {
+            std::mem::swap(own, &mut fused);
+            fused.drain(..).for_each(|vertex| self.relax_current::<ALONE>(vertex, bin, &mut bins));
         }
     }
 
@@ -137,17 +163,10 @@ impl Algorithm for Paths {
         if doing == Doing::Clear {
             return items.for_each(|vertex| self.distances[vertex].store(FAR, Relaxed));
         }
-        let bin = self.bin.load(Relaxed);
-        let mut bins = self.bins[worker].lock().expect(WHOLE);
-        for &vertex in &self.frontier.read().expect(WHOLE)[items] {
-            self.relax_current(vertex, bin, &mut bins);
-        }
-        while let Some(own) = bins.0.get_mut(bin)
-            && !own.is_empty()
-            && own.len() < FUSED_MAX
-        {
-            let fused = std::mem::take(own);
-            fused.into_iter().for_each(|vertex| self.relax_current(vertex, bin, &mut bins));
+        if self.bins.len() == 1 {
+            self.relax_share::<true>(worker, items);
+        } else {
+            self.relax_share::<false>(worker, items);
         }
     }
 

@@ -9,6 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
+use halcyon_task::measure::thread_cpu_ns;
+
 /// The items of a phase, and how many of them make a morsel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
@@ -35,6 +37,8 @@ pub struct Crew<A> {
     items: AtomicUsize,
     grain: AtomicUsize,
     finished: AtomicUsize,
+    /// Processor time of the workers that have ended, ns.
+    spent_ns: AtomicU64,
 }
 
 /// What a worker did.
@@ -74,6 +78,7 @@ impl<A: Algorithm> Crew<A> {
             items: AtomicUsize::new(0),
             grain: AtomicUsize::new(1),
             finished: AtomicUsize::new(0),
+            spent_ns: AtomicU64::new(0),
         };
         crew.open(0);
         crew
@@ -118,6 +123,16 @@ impl<A: Algorithm> Crew<A> {
         Worked::Morsel
     }
 
+    /// Adds what a worker used from `start_ns` of its processor time until now.
+    pub fn spent(&self, start_ns: u64) {
+        self.spent_ns.fetch_add(thread_cpu_ns().saturating_sub(start_ns), Relaxed);
+    }
+
+    /// Processor time of all workers that have ended, ns.
+    pub fn cpu_ns(&self) -> u64 {
+        self.spent_ns.load(Relaxed)
+    }
+
     fn claim(&self) -> Result<(u64, Range<usize>), Worked> {
         let mut claims = self.claims.load(Acquire);
         loop {
@@ -143,15 +158,16 @@ impl<A: Algorithm> Crew<A> {
     }
 }
 
-/// Runs an algorithm on `threads` threads, placed by the operating system.
-pub fn on_threads<A: Algorithm>(algorithm: &Arc<A>, threads: usize) {
+/// Runs an algorithm on `threads` threads, placed by the operating system; returns their processor
+/// time, ns.
+pub fn on_threads<A: Algorithm>(algorithm: &Arc<A>, threads: usize) -> u64 {
     let crew = Crew::new(Arc::clone(algorithm));
     let work = |worker| {
-        let mut idle = 0;
+        let (mut idle, start_ns) = (0, thread_cpu_ns());
         loop {
             match crew.work(worker) {
                 Worked::Morsel => idle = 0,
-                Worked::Ended => return,
+                Worked::Ended => return crew.spent(start_ns),
                 // As OpenMP's runtimes do with more threads than cores: a short spin, then away.
                 Worked::Nothing if idle < 100 => {
                     idle += 1;
@@ -162,7 +178,8 @@ pub fn on_threads<A: Algorithm>(algorithm: &Arc<A>, threads: usize) {
         }
     };
     if threads == 1 {
-        return work(0);
+        work(0);
+        return crew.cpu_ns();
     }
     std::thread::scope(|scope| {
         for worker in 1..threads {
@@ -171,6 +188,7 @@ pub fn on_threads<A: Algorithm>(algorithm: &Arc<A>, threads: usize) {
         }
         work(0);
     });
+    crew.cpu_ns()
 }
 
 #[cfg(test)]

@@ -271,7 +271,7 @@ pub struct TaskOptions {
 
 impl Default for TaskOptions {
     fn default() -> Self {
-        TaskOptions { hops: Hops::Below(2), lanes: 32, distance: None, dedicated: false }
+        TaskOptions { hops: Hops::default(), lanes: 32, distance: None, dedicated: false }
     }
 }
 

@@ -1,0 +1,149 @@
+//! How a worker lives with a thread of its own, and what it does when it has nothing to do: it looks
+//! at its inboxes for a while, then sleeps until somebody pushes.
+
+use super::{Context, ON_WORKER};
+use crate::WorkerKind;
+use crate::annotation::BANDS;
+use crate::counters::bump;
+use crate::group::GroupId;
+use crate::planted;
+use crate::shared::{BUSY, Mode, PARKED, RUNNING, SPINNING, STOPPING};
+use halcyon_base::sync::atomic::{Ordering, fence};
+use halcyon_base::sync::{hint, thread};
+use halcyon_machine::counters::SchedStat;
+
+impl Context {
+    /// The life of a worker with a thread of its own.
+    pub(crate) fn work(mut self) {
+        if !cfg!(shuttle) {
+            self.schedstat = SchedStat::of_this_thread().ok();
+        }
+        ON_WORKER.set(true);
+        loop {
+            if self.turn() {
+                continue;
+            }
+            if self.shared.phase.load(Ordering::SeqCst) != RUNNING && self.may_end() {
+                break;
+            }
+            self.idle();
+        }
+        self.epoch.go_offline(&self.shared.epochs);
+        self.epoch.leave(&self.shared.epochs);
+        ON_WORKER.set(false);
+    }
+
+    fn may_end(&mut self) -> bool {
+        if self.shared.phase.load(Ordering::SeqCst) == STOPPING {
+            for task in std::mem::take(&mut self.aside) {
+                let annotation = task.header().annotation;
+                self.queues.push(task, &annotation);
+            }
+        }
+        !self.has_work() && self.shared.quiescent()
+    }
+
+    /// What a simulated worker does where one with a thread would spin or sleep.
+    pub(crate) fn rest(&mut self) {
+        if !self.has_work() {
+            self.epoch.go_offline(&self.shared.epochs);
+        }
+    }
+
+    /// Looks at the inboxes for a while, then sleeps until somebody pushes.
+    fn idle(&mut self) {
+        self.purse.settle(&self.shared.credits, true);
+        if self.epoch.garbage() > 0 || self.shared.epochs.has_orphans() {
+            self.collect();
+        }
+        self.mark_idle();
+        let phase = self.shared.phase.load(Ordering::SeqCst);
+        if phase != RUNNING {
+            return thread::yield_now();
+        }
+        let start = self.clock.ticks();
+        let mut spins = 0u32;
+        while !self.awake(phase) {
+            hint::spin_loop();
+            self.epoch.announce(&self.shared.epochs);
+            spins += 1;
+            let over = cfg!(shuttle)
+                || (spins.is_multiple_of(16)
+                    && self.clock.ticks().wrapping_sub(start) > self.limits.spin);
+            let latched = self.me().mode() != Mode::Scheduled;
+            if latched && over {
+                self.look_at_delay();
+            }
+            if self.kind == WorkerKind::Shared && over && !(cfg!(shuttle) && latched) {
+                return self.park(phase);
+            }
+        }
+    }
+
+    /// Whether there is a reason to take a turn.
+    #[inline]
+    fn awake(&self, phase: u32) -> bool {
+        self.arrived(0..BANDS)
+            || self.shared.phase.load(Ordering::Relaxed) != phase
+            || self.me().owner() != self.owner
+    }
+
+    fn park(&mut self, phase: u32) {
+        self.leave_garbage();
+        self.epoch.go_offline(&self.shared.epochs);
+        let me = self.me();
+        me.state.activity.store(PARKED, Ordering::SeqCst);
+        // Whoever pushed before this, and saw no parked worker, is seen here.
+        fence(Ordering::SeqCst);
+        let may_sleep = self.quiet() && !self.awake(phase);
+        if !may_sleep && !planted::is(planted::NO_SECOND_LOOK) {
+            me.state.activity.store(BUSY, Ordering::SeqCst);
+        } else {
+            bump(&me.counters.parks, 1);
+        }
+        while me.state.activity.load(Ordering::SeqCst) == PARKED {
+            if me.mode() == Mode::Scheduled || cfg!(shuttle) {
+                thread::park();
+            } else {
+                // Nobody sends it the tasks of its resources: it has to look itself.
+                thread::park_timeout(self.shared.config.run_delay_period);
+                break;
+            }
+        }
+        self.unmark_idle();
+    }
+
+    /// Tells others that this worker has nothing to do. It stays told while single short tasks
+    /// come in: the line that tells is theirs to read.
+    fn mark_idle(&mut self) {
+        let me = &self.shared.workers[usize::from(self.id.0)];
+        let idle = &self.shared.islands[usize::from(self.island.0)].idle;
+        if self.owner == GroupId::NONE && idle.load(Ordering::Relaxed) & me.bit == 0 {
+            idle.fetch_or(me.bit, Ordering::AcqRel);
+        }
+        if !self.marked_idle {
+            me.state.activity.store(SPINNING, Ordering::SeqCst);
+            self.marked_idle = true;
+        }
+    }
+
+    #[cold]
+    pub(super) fn unmark_idle(&mut self) {
+        let me = &self.shared.workers[usize::from(self.id.0)];
+        let idle = &self.shared.islands[usize::from(self.island.0)].idle;
+        me.state.activity.store(BUSY, Ordering::SeqCst);
+        idle.fetch_and(!me.bit, Ordering::AcqRel);
+        self.marked_idle = false;
+    }
+
+    /// A worker that sleeps frees nothing: others get its garbage.
+    fn leave_garbage(&mut self) {
+        for _ in 0..3 {
+            if self.epoch.garbage() == 0 {
+                return;
+            }
+            self.collect();
+        }
+        self.epoch.leave(&self.shared.epochs);
+    }
+}
