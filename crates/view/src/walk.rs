@@ -1,4 +1,4 @@
-//! Going through all expressions of a program.
+//! Going through all expressions and steps of a program.
 
 use crate::program::{Bound, Expr, Program, Step};
 
@@ -14,6 +14,25 @@ impl Program {
             steps(&statement.steps, each);
             list(&statement.key, each);
             list(&statement.add, each);
+        }
+    }
+
+    /// Calls `each` for every step, inner ones included.
+    pub fn for_each_step(&self, each: &mut dyn FnMut(&Step)) {
+        for derived in self.relations.iter().filter_map(|relation| relation.derived.as_ref()) {
+            inner_steps(&derived.steps, each);
+        }
+        for statement in self.triggers.iter().flat_map(|trigger| &trigger.statements) {
+            inner_steps(&statement.steps, each);
+        }
+    }
+}
+
+fn inner_steps(all: &[Step], each: &mut dyn FnMut(&Step)) {
+    for step in all {
+        each(step);
+        if let Step::Sum { steps, .. } = step {
+            inner_steps(steps, each);
         }
     }
 }

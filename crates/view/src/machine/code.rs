@@ -14,6 +14,9 @@ use crate::text::LikePattern;
 /// Registers of one piece of code, in words.
 pub const REGISTERS: usize = 4096;
 
+/// Words in which a loop over a map keeps its position.
+pub const POSITION_WORDS: usize = 4;
+
 /// A register: one word.
 pub type R = u16;
 
@@ -355,7 +358,7 @@ pub struct Site {
     pub column_words: usize,
     pub low: Limit,
     pub high: Limit,
-    /// Where a loop keeps its position: two words.
+    /// Where a loop keeps its position: [`POSITION_WORDS`].
     pub position: R,
     pub slice: Option<u16>,
     /// [`Op::Add`]: first word of what is added. [`Op::Search`]: the limit.

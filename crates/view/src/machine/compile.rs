@@ -4,7 +4,9 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::code::{Called, Code, Like, Limit, Op, Out, OutKind, R, REGISTERS, Range, Site, Target};
+use super::code::{
+    Called, Code, Like, Limit, Op, Out, OutKind, POSITION_WORDS, R, REGISTERS, Range, Site, Target,
+};
 use crate::error::ProgramError;
 use crate::maps::sums::{Sums, words_of};
 use crate::program::{
@@ -295,7 +297,7 @@ impl<'a> Compiler<'a> {
         };
         (site.key, site.key_words) = self.key_of(declared.ordered, &types, prefix);
         site.slice = slice;
-        site.position = self.block(2);
+        site.position = self.block(POSITION_WORDS);
         site.keys = self.key_outs(declared, key);
         site.outs = self.outs(declared, payload);
         let site = self.site(site);

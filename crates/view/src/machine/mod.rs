@@ -8,12 +8,13 @@ mod compile;
 mod run;
 mod world;
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use self::code::{Code, Registers};
 use self::world::{Cell, Map, Row, Watch, World};
 use crate::error::{ApplyError, ProgramError};
-use crate::program::{Program, RelationId, Type};
+use crate::program::{Program, RelationId, Step, Type};
 use crate::value::{Environment, Report, Value};
 
 pub use self::run::ORDERED_KEY_WORDS_MAX;
@@ -73,8 +74,11 @@ impl Machine {
             }
             watches.push(watch);
         }
-        let cells = program.maps.iter().zip(of_map).zip(eager);
-        let cells = cells.map(|((declared, watches), eager)| Cell::new(declared, watches, eager));
+        let prefixes = prefixes(program);
+        let cells = program.maps.iter().zip(prefixes).zip(of_map).zip(eager);
+        let cells = cells.map(|(((declared, prefix), watches), eager)| {
+            Cell::new(declared, prefix, watches, eager)
+        });
         let world = World::new(cells.collect(), watches);
         Ok(Machine { triggers, world, inner, output })
     }
@@ -283,6 +287,30 @@ impl Trigger {
         self.registers.set(self.row_words as u16, weight as u64);
         run::run(&self.code, &mut self.registers, world, env)
     }
+}
+
+/// By map: how many leading columns of a sorted map choose a tree, because whoever asks for sums gives
+/// them, and whoever enumerates gives them all or none.
+fn prefixes(program: &Program) -> Vec<usize> {
+    let mut summed = vec![false; program.maps.len()];
+    let mut given: Vec<usize> = program.maps.iter().map(|map| map.key.len()).collect();
+    program.for_each_step(&mut |step| {
+        let (map, prefix, sums) = match step {
+            Step::RangeSum { map, prefix, .. } | Step::Search { map, prefix, .. } => {
+                (map, prefix, true)
+            }
+            Step::Edge { map, prefix, .. } => (map, prefix, false),
+            Step::Each { map, slice: None, prefix, .. } if !prefix.is_empty() => {
+                (map, prefix, false)
+            }
+            _ => return,
+        };
+        let map = usize::from(map.0);
+        given[map] = given[map].min(prefix.len());
+        summed[map] |= sums;
+    });
+    // A tree per group takes a leaf each: where there are only minima, one for all is smaller.
+    summed.iter().zip(given).map(|(summed, given)| if *summed { given } else { 0 }).collect()
 }
 
 /// A group whose row is another one than before.

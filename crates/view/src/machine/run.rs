@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use super::code::{Code, Limit, Op, Registers, Site};
+use super::code::{Code, Limit, Op, Out, POSITION_WORDS, Registers, Site};
 use super::world::{Map, Row, World, load, load_zero};
 use crate::calendar::{date_of, date_part};
 use crate::error::{ApplyError, EvalError};
 use crate::eval::{compare_text, substring_of};
-use crate::maps::ordered::OrderedPosition;
+use crate::maps::ordered::{Key, OrderedPosition};
 use crate::maps::shape::is_zero;
 use crate::maps::sliced::SlicePosition;
 use crate::program::{BinaryOp, CompareOp, NULL_FLOAT_BITS, NULL_INT, NULL_WIDE, Type};
@@ -18,8 +18,7 @@ use crate::scalar::{
 };
 use crate::value::{Environment, halves, order_float, order_int, wide};
 
-/// Words of a sorted map's key, at most: bounds of ranges are made on the stack.
-pub const ORDERED_KEY_WORDS_MAX: usize = 8;
+pub use crate::maps::ordered::KEY_WORDS_MAX as ORDERED_KEY_WORDS_MAX;
 
 /// Runs code to its end.
 ///
@@ -334,26 +333,26 @@ fn cast(from: Type, to: Type, registers: &mut Registers, d: u16, a: u16) -> Resu
     Ok(())
 }
 
-/// A range of a sorted map's keys.
+/// A range of the rests of a sorted map's keys.
 struct Bounds {
-    low: [u64; ORDERED_KEY_WORDS_MAX],
-    high: [u64; ORDERED_KEY_WORDS_MAX],
+    low: Key,
+    high: Key,
     /// Whether `high` bounds the range.
     is_bounded: bool,
 }
 
 impl Bounds {
-    /// Keys that begin with a prefix. Word by word: what is copied at once and then read by words,
+    /// What begins with the given words. Word by word: what is copied at once and then read by words,
     /// or the other way round, has to wait for the memory.
     #[inline(always)]
-    fn within(prefix: &[u64]) -> Self {
+    fn within(given: &[u64]) -> Self {
         let (low, high) = ([0; ORDERED_KEY_WORDS_MAX], [0; ORDERED_KEY_WORDS_MAX]);
         let mut bounds = Bounds { low, high, is_bounded: false };
-        for (word, value) in prefix.iter().enumerate() {
+        for (word, value) in given.iter().enumerate() {
             bounds.low[word] = *value;
             bounds.high[word] = *value;
         }
-        bounds.is_bounded = step_behind(&mut bounds.high, prefix.len());
+        bounds.is_bounded = step_behind(&mut bounds.high, given.len());
         bounds
     }
 
@@ -365,7 +364,7 @@ impl Bounds {
 
 /// Makes a key the first behind all that begin with its first `words` words; false if there is none.
 #[inline(always)]
-fn step_behind(key: &mut [u64; ORDERED_KEY_WORDS_MAX], words: usize) -> bool {
+fn step_behind(key: &mut Key, words: usize) -> bool {
     for word in (0..words).rev() {
         let (sum, carries) = key[word].overflowing_add(1);
         key[word] = sum;
@@ -376,10 +375,11 @@ fn step_behind(key: &mut [u64; ORDERED_KEY_WORDS_MAX], words: usize) -> bool {
     false
 }
 
-/// Narrows a prefix to the bounds of a range sum; false if nothing can lie between them.
+/// Narrows what begins with `given` to the bounds of a range sum; false if nothing can lie between
+/// them.
 #[inline(always)]
-fn narrow(bounds: &mut Bounds, site: &Site, registers: &Registers) -> bool {
-    let end = site.key_words + site.column_words;
+fn narrow(bounds: &mut Bounds, given: &[u64], site: &Site, registers: &Registers) -> bool {
+    let end = given.len() + site.column_words;
     match site.low {
         // NULL is zero in all words: it is left out.
         Limit::Open => bounds.low[end - 1] = 1,
@@ -389,7 +389,7 @@ fn narrow(bounds: &mut Bounds, site: &Site, registers: &Registers) -> bool {
                 return false;
             }
             for (word, value) in value.iter().enumerate() {
-                bounds.low[site.key_words + word] = *value;
+                bounds.low[given.len() + word] = *value;
             }
             if matches!(site.low, Limit::Excluded(_)) && !step_behind(&mut bounds.low, end) {
                 return false;
@@ -401,11 +401,8 @@ fn narrow(bounds: &mut Bounds, site: &Site, registers: &Registers) -> bool {
         if is_zero(value) {
             return false;
         }
-        for (word, value) in registers.words(site.key, site.key_words).iter().enumerate() {
+        for (word, value) in given.iter().chain(value).enumerate() {
             bounds.high[word] = *value;
-        }
-        for (word, value) in value.iter().enumerate() {
-            bounds.high[site.key_words + word] = *value;
         }
         bounds.is_bounded =
             matches!(site.high, Limit::Excluded(_)) || step_behind(&mut bounds.high, end);
@@ -413,9 +410,9 @@ fn narrow(bounds: &mut Bounds, site: &Site, registers: &Registers) -> bool {
     true
 }
 
-/// The same as [`narrow`] for a column of one word behind a prefix of at most one.
+/// The same as [`narrow`] for a column of one word that is all there is behind the prefix.
 #[inline(always)]
-fn few_words(site: &Site, registers: &Registers) -> Option<Bounds> {
+fn one_word(site: &Site, registers: &Registers) -> Option<(u64, Option<u64>)> {
     // NULL is zero: bounds of NULL hold nothing, and without a bound NULL is left out.
     let value = |register: u16| Some(registers.get(register)).filter(|word| *word != 0);
     let low = match site.low {
@@ -428,40 +425,36 @@ fn few_words(site: &Site, registers: &Registers) -> Option<Bounds> {
         Limit::Included(register) => value(register)?.checked_add(1),
         Limit::Excluded(register) => Some(value(register)?),
     };
-    let zero = [0; ORDERED_KEY_WORDS_MAX];
-    let mut bounds = Bounds { low: zero, high: zero, is_bounded: true };
-    if site.key_words == 0 {
-        bounds.low[0] = low;
-        bounds.high[0] = high.unwrap_or(0);
-        bounds.is_bounded = high.is_some();
-        return Some(bounds);
-    }
-    let prefix = registers.get(site.key);
-    (bounds.low[0], bounds.low[1]) = (prefix, low);
-    match high {
-        Some(high) => (bounds.high[0], bounds.high[1]) = (prefix, high),
-        None => {
-            bounds.high[0] = prefix.wrapping_add(1);
-            bounds.is_bounded = prefix != u64::MAX;
-        }
-    }
-    Some(bounds)
+    Some((low, high))
 }
+
+/// Words of payloads that are summed up on the stack.
+const SUM_WORDS: usize = 8;
 
 fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
-    let sum = &mut world.scratch.sum;
-    sum.clear();
-    sum.resize(cell.sums.words(), 0);
-    if site.column_words == 1 && site.key_words <= 1 {
-        if let Some(bounds) = few_words(site, registers) {
-            tree.range_sum(&bounds.low, bounds.high(), sum);
+    let words = cell.sums.words();
+    let mut few = [0; SUM_WORDS];
+    let sum = if words <= SUM_WORDS {
+        &mut few[..words]
+    } else {
+        let sum = &mut world.scratch.sum;
+        sum.clear();
+        sum.resize(words, 0);
+        &mut sum[..]
+    };
+    let key = registers.words(site.key, site.key_words);
+    let (prefix, given) = key.split_at(tree.prefix_words());
+    if site.column_words == 1 && given.is_empty() && cell.key_words == prefix.len() + 1 {
+        if let Some((low, high)) = one_word(site, registers) {
+            let high = high.as_ref().map(core::slice::from_ref);
+            tree.range_sum(prefix, &[low], high, sum);
         }
     } else {
-        let mut bounds = Bounds::within(registers.words(site.key, site.key_words));
-        if narrow(&mut bounds, site, registers) {
-            tree.range_sum(&bounds.low, bounds.high(), sum);
+        let mut bounds = Bounds::within(given);
+        if narrow(&mut bounds, given, site, registers) {
+            tree.range_sum(prefix, &bounds.low, bounds.high(), sum);
         }
     }
     load(&site.outs, sum, registers);
@@ -470,30 +463,31 @@ fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
 fn edge(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
-    let mut bounds = Bounds::within(registers.words(site.key, site.key_words));
-    let end = site.key_words + site.column_words;
+    let key = registers.words(site.key, site.key_words);
+    let (prefix, given) = key.split_at(tree.prefix_words());
+    let mut bounds = Bounds::within(given);
+    let end = given.len() + site.column_words;
     if site.skip_null {
         bounds.low[end - 1] = 1;
     }
     let high = bounds.high();
-    let low = &bounds.low[..cell.key_words];
+    let words = cell.key_words - prefix.len();
+    let low = &bounds.low[..words];
     let found = if site.backwards {
-        tree.last_below(high).filter(|key| *key >= low)
+        tree.last_below(prefix, high).filter(|rest| *rest >= low)
     } else {
-        let first = tree.step(&mut tree.start(low)).map(|(key, _)| key);
-        first.filter(|key| high.is_none_or(|high| *key < &high[..cell.key_words]))
+        let first = tree.first_from(prefix, low);
+        first.filter(|rest| high.is_none_or(|high| *rest < &high[..words]))
     };
-    match found {
-        Some(key) => load(&site.keys, key, registers),
-        None => load_zero(&site.keys, registers),
-    }
+    load_column(site, found, prefix.len(), registers);
 }
 
 fn search(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
-    let bounds = Bounds::within(registers.words(site.key, site.key_words));
-    let high = bounds.high();
+    let key = registers.words(site.key, site.key_words);
+    let (prefix, given) = key.split_at(tree.prefix_words());
+    let bounds = Bounds::within(given);
     let limit = match site.limit_type {
         _ if is_null(site.limit_type, registers, site.value) => None,
         Type::Int => Some(i128::from(registers.int(site.value))),
@@ -501,11 +495,18 @@ fn search(site: &Site, registers: &mut Registers, world: &World) {
         Type::Float => Some(float_limit(float(registers, site.value))),
     };
     let component = usize::from(site.component);
+    let range = (&bounds.low[..], bounds.high());
     let found =
-        limit.and_then(|limit| tree.search(&bounds.low, high, component, limit, site.backwards));
-    match found {
-        Some(key) => load(&site.keys, key, registers),
-        None => load_zero(&site.keys, registers),
+        limit.and_then(|limit| tree.search(prefix, range, component, limit, site.backwards));
+    load_column(site, found, prefix.len(), registers);
+}
+
+/// Loads the column that was asked for: it lies behind what was given, in the rest of a key.
+fn load_column(site: &Site, rest: Option<&[u64]>, prefix: usize, registers: &mut Registers) {
+    let Some(rest) = rest else { return load_zero(&site.keys, registers) };
+    for out in &site.keys {
+        let out = Out { from: out.from - prefix as u16, ..*out };
+        load(&[out], rest, registers);
     }
 }
 
@@ -514,24 +515,32 @@ fn start(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let given = registers.words(site.key, site.key_words);
     let position = match (&cell.map, site.slice) {
-        (Map::Hash(map), Some(slice)) => map.start(usize::from(slice), given).words(),
-        (Map::Hash(_), None) => [0, 0],
-        (Map::Ordered(tree, _), _) => tree.start(&Bounds::within(given).low).words(),
+        (Map::Hash(map), Some(slice)) => {
+            let [chunk, left] = map.start(usize::from(slice), given).words();
+            [chunk, left, 0, 0]
+        }
+        (Map::Hash(_), None) => [0; 4],
+        (Map::Ordered(tree, _), _) => {
+            let (prefix, given) = given.split_at(tree.prefix_words().min(given.len()));
+            tree.start(prefix, &Bounds::within(given).low).words()
+        }
     };
-    registers.words_mut(site.position, 2).copy_from_slice(&position);
+    registers.words_mut(site.position, POSITION_WORDS).copy_from_slice(&position);
 }
 
 /// Loads the next entry; false if there is none.
 #[inline]
 fn next(site: &Site, registers: &mut Registers, world: &World) -> bool {
     let cell = &world.cells[usize::from(site.map)];
-    let mut words = [registers.get(site.position), registers.get(site.position + 1)];
+    let at = |word: u16| registers.get(site.position + word);
+    let mut ordered_key = [0; ORDERED_KEY_WORDS_MAX];
+    let mut words = [at(0), at(1), at(2), at(3)];
     let (key, payload) = loop {
         let entry = match (&cell.map, site.slice) {
             (Map::Hash(map), Some(_)) => {
-                let mut position = SlicePosition::of(words);
+                let mut position = SlicePosition::of([words[0], words[1]]);
                 let entry = map.step(&mut position);
-                words = position.words();
+                [words[0], words[1]] = position.words();
                 entry
             }
             (Map::Hash(map), None) => map.next(words[0] as usize).map(|(position, key, value)| {
@@ -540,10 +549,15 @@ fn next(site: &Site, registers: &mut Registers, world: &World) -> bool {
             }),
             (Map::Ordered(tree, _), _) => {
                 let mut position = OrderedPosition::of(words);
-                let entry = tree.step(&mut position);
+                let payload = tree.step(&mut position, &mut ordered_key);
                 words = position.words();
                 let prefix = registers.words(site.key, site.key_words);
-                entry.filter(|(key, _)| key[..site.key_words] == *prefix)
+                let Some(payload) = payload else { return false };
+                if ordered_key[..site.key_words] != *prefix {
+                    return false;
+                }
+                // Never zero: their stamps lie elsewhere.
+                break (&ordered_key[..], payload);
             }
         };
         let Some((key, payload)) = entry else { return false };
@@ -552,7 +566,7 @@ fn next(site: &Site, registers: &mut Registers, world: &World) -> bool {
             break (key, payload);
         }
     };
-    registers.words_mut(site.position, 2).copy_from_slice(&words);
+    registers.words_mut(site.position, POSITION_WORDS).copy_from_slice(&words);
     load(&site.keys, key, registers);
     load(&site.outs, payload, registers);
     true

@@ -15,6 +15,7 @@ use super::code::{Out, OutKind, Registers};
 use super::compile::RowCode;
 use crate::error::EvalError;
 use crate::maps::any::{HashMap, OrderedMap};
+use crate::maps::ordered::KEY_WORDS_MAX;
 use crate::maps::shape::{Wide, is_zero};
 use crate::maps::slab::Slab;
 use crate::maps::sums::Sums;
@@ -85,12 +86,13 @@ pub struct Scratch {
 }
 
 impl Cell {
-    pub fn new(declared: &MapDecl, watches: Vec<usize>, eager: bool) -> Self {
+    /// `prefix`: columns of a sorted map that every question gives.
+    pub fn new(declared: &MapDecl, prefix: usize, watches: Vec<usize>, eager: bool) -> Self {
         let key_words = declared.key.iter().map(|ty| ty.words()).sum();
         let stamps = watches.len();
         let map = if declared.ordered {
             let touched = Table::new(Wide { key: key_words, value: stamps });
-            Map::Ordered(OrderedMap::new(declared), (stamps > 0).then_some(touched))
+            Map::Ordered(OrderedMap::new(declared, prefix), (stamps > 0).then_some(touched))
         } else {
             Map::Hash(HashMap::new(declared, stamps))
         };
@@ -378,9 +380,10 @@ impl World {
                 }
             }
             Map::Ordered(tree, _) => {
-                let mut position = tree.start(&vec![0; cell.key_words]);
-                while let Some((key, payload)) = tree.step(&mut position) {
-                    each(key, payload);
+                let mut position = tree.start(&[], &[0; KEY_WORDS_MAX]);
+                let mut key = [0; KEY_WORDS_MAX];
+                while let Some(payload) = tree.step(&mut position, &mut key) {
+                    each(&key[..cell.key_words], payload);
                 }
             }
         }

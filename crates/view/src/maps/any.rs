@@ -4,13 +4,13 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::ordered::{Ordered, OrderedPosition};
+use super::ordered::{Key, Ordered, OrderedPosition};
 use super::shape::{Fixed, Wide};
 use super::sliced::{SlicePosition, Sliced};
 use super::sums::Sums;
 use super::table::Table;
 use crate::error::EvalError;
-use crate::program::{MapDecl, Type};
+use crate::program::{Component, MapDecl, Type};
 
 /// A hash table of whichever widths.
 #[derive(Debug)]
@@ -234,14 +234,18 @@ fn words_of(key: &[Type], columns: &[u16]) -> Vec<u16> {
     words
 }
 
-/// A sorted map.
+/// A sorted map. Names: words of a key's rest, and the payload's components (I: one word, W: two).
 #[derive(Debug)]
 pub enum OrderedMap {
     /// Key and payload of usual widths, known when compiled.
-    O11(Ordered<Fixed<1, 1>>),
-    O12(Ordered<Fixed<1, 2>>),
-    O21(Ordered<Fixed<2, 1>>),
-    O22(Ordered<Fixed<2, 2>>),
+    O1I(Ordered<Fixed<1, 1>>),
+    O1II(Ordered<Fixed<1, 2>>),
+    O1W(Ordered<Fixed<1, 2, 0b1>>),
+    O1IW(Ordered<Fixed<1, 3, 0b10>>),
+    O1WI(Ordered<Fixed<1, 3, 0b1>>),
+    O1WWI(Ordered<Fixed<1, 5, 0b101>>),
+    O2I(Ordered<Fixed<2, 1>>),
+    O2II(Ordered<Fixed<2, 2>>),
     /// All others.
     Any(Ordered<Wide>),
 }
@@ -249,27 +253,47 @@ pub enum OrderedMap {
 macro_rules! trees {
     ($map:expr, $tree:ident => $body:expr) => {
         match $map {
-            OrderedMap::O11($tree) => $body,
-            OrderedMap::O12($tree) => $body,
-            OrderedMap::O21($tree) => $body,
-            OrderedMap::O22($tree) => $body,
+            OrderedMap::O1I($tree) => $body,
+            OrderedMap::O1II($tree) => $body,
+            OrderedMap::O1W($tree) => $body,
+            OrderedMap::O1IW($tree) => $body,
+            OrderedMap::O1WI($tree) => $body,
+            OrderedMap::O1WWI($tree) => $body,
+            OrderedMap::O2I($tree) => $body,
+            OrderedMap::O2II($tree) => $body,
             OrderedMap::Any($tree) => $body,
         }
     };
 }
 
 impl OrderedMap {
-    /// An empty map.
-    pub fn new(declared: &MapDecl) -> Self {
-        let key: usize = declared.key.iter().map(|ty| ty.words()).sum();
+    /// An empty map with a tree for each combination of the first `prefix` columns.
+    pub fn new(declared: &MapDecl, prefix: usize) -> Self {
+        let words = |columns: &[Type]| columns.iter().map(|ty| ty.words()).sum::<usize>();
+        let (prefix, key) = (words(&declared.key[..prefix]), words(&declared.key[prefix..]));
         let payload = &declared.payload[..];
-        match (key, Sums::new(payload).words()) {
-            (1, 1) => Self::O11(Ordered::new(Fixed, payload)),
-            (1, 2) => Self::O12(Ordered::new(Fixed, payload)),
-            (2, 1) => Self::O21(Ordered::new(Fixed, payload)),
-            (2, 2) => Self::O22(Ordered::new(Fixed, payload)),
-            (_, value) => Self::Any(Ordered::new(Wide { key, value }, payload)),
+        let components: Vec<bool> =
+            payload.iter().map(|component| *component == Component::Int).collect();
+        match (key, &components[..]) {
+            (1, [true]) => Self::O1I(Ordered::new(prefix, Fixed, payload)),
+            (1, [true, true]) => Self::O1II(Ordered::new(prefix, Fixed, payload)),
+            (1, [false]) => Self::O1W(Ordered::new(prefix, Fixed, payload)),
+            (1, [true, false]) => Self::O1IW(Ordered::new(prefix, Fixed, payload)),
+            (1, [false, true]) => Self::O1WI(Ordered::new(prefix, Fixed, payload)),
+            (1, [false, false, true]) => Self::O1WWI(Ordered::new(prefix, Fixed, payload)),
+            (2, [true]) => Self::O2I(Ordered::new(prefix, Fixed, payload)),
+            (2, [true, true]) => Self::O2II(Ordered::new(prefix, Fixed, payload)),
+            _ => {
+                let value = Sums::new(payload).words();
+                Self::Any(Ordered::new(prefix, Wide { key, value }, payload))
+            }
         }
+    }
+
+    /// See [`Ordered::prefix_words`].
+    #[inline(always)]
+    pub fn prefix_words(&self) -> usize {
+        trees!(self, tree => tree.prefix_words())
     }
 
     /// See [`Ordered::get`].
@@ -285,37 +309,42 @@ impl OrderedMap {
 
     /// See [`Ordered::range_sum`].
     #[inline]
-    pub fn range_sum(&self, low: &[u64], high: Option<&[u64]>, sum: &mut [u64]) {
-        trees!(self, tree => tree.range_sum(low, high, sum));
+    pub fn range_sum(&self, prefix: &[u64], low: &[u64], high: Option<&[u64]>, sum: &mut [u64]) {
+        trees!(self, tree => tree.range_sum(prefix, low, high, sum));
     }
 
     /// See [`Ordered::start`].
     #[inline]
-    pub fn start(&self, low: &[u64]) -> OrderedPosition {
-        trees!(self, tree => tree.start(low))
+    pub fn start(&self, prefix: &[u64], low: &[u64]) -> OrderedPosition {
+        trees!(self, tree => tree.start(prefix, low))
     }
 
     /// See [`Ordered::step`].
     #[inline]
-    pub fn step(&self, position: &mut OrderedPosition) -> Option<(&[u64], &[u64])> {
-        trees!(self, tree => tree.step(position))
+    pub fn step(&self, position: &mut OrderedPosition, key: &mut Key) -> Option<&[u64]> {
+        trees!(self, tree => tree.step(position, key))
+    }
+
+    /// See [`Ordered::first_from`].
+    pub fn first_from(&self, prefix: &[u64], low: &[u64]) -> Option<&[u64]> {
+        trees!(self, tree => tree.first_from(prefix, low))
     }
 
     /// See [`Ordered::last_below`].
-    pub fn last_below(&self, high: Option<&[u64]>) -> Option<&[u64]> {
-        trees!(self, tree => tree.last_below(high))
+    pub fn last_below(&self, prefix: &[u64], high: Option<&[u64]>) -> Option<&[u64]> {
+        trees!(self, tree => tree.last_below(prefix, high))
     }
 
     /// See [`Ordered::search`].
     pub fn search(
         &self,
-        low: &[u64],
-        high: Option<&[u64]>,
+        prefix: &[u64],
+        bounds: (&[u64], Option<&[u64]>),
         component: usize,
         limit: i128,
         descending: bool,
     ) -> Option<&[u64]> {
-        trees!(self, tree => tree.search(low, high, component, limit, descending))
+        trees!(self, tree => tree.search(prefix, bounds, component, limit, descending))
     }
 
     /// Number of entries.

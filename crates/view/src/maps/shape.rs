@@ -1,5 +1,9 @@
-//! How many words keys and values take: known when compiled for the usual widths, so that loops over
-//! them disappear, known at run time for the rest.
+//! How many words keys and values take, and what values consist of: known when compiled for the
+//! usual ones, so that loops over them disappear, known at run time for the rest.
+
+use super::sums::Sums;
+use crate::error::EvalError;
+use crate::value::{halves, wide};
 
 /// Widths of keys and values, in words.
 pub trait Shape: Copy {
@@ -12,20 +16,123 @@ pub trait Shape: Copy {
     fn entry(self) -> usize {
         self.key() + self.value()
     }
+    /// As [`Sums::add`].
+    #[inline(always)]
+    fn add(self, sums: &Sums, row: &mut [u64], delta: &[u64]) -> Result<(), EvalError> {
+        sums.add(row, delta)
+    }
+    /// As [`Sums::accumulate`].
+    #[inline(always)]
+    fn accumulate(self, sums: &Sums, row: &mut [u64], delta: &[u64]) {
+        sums.accumulate(row, delta);
+    }
+    /// As [`Sums::deduct`].
+    #[inline(always)]
+    fn deduct(self, sums: &Sums, row: &mut [u64], delta: &[u64]) {
+        sums.deduct(row, delta);
+    }
+    /// Accumulates the first `count` of `rows`.
+    #[inline(always)]
+    fn add_up(self, sums: &Sums, rows: &[u64], count: usize, sum: &mut [u64]) {
+        let words = self.value();
+        rows[..count * words].chunks_exact(words).for_each(|row| sums.accumulate(sum, row));
+    }
 }
 
-/// Known when compiled.
+/// Known when compiled. Bit `w` of `WIDE`: the component that begins at word `w` of the value has two
+/// words; all others have one.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Fixed<const KEY: usize, const VALUE: usize>;
+pub struct Fixed<const KEY: usize, const VALUE: usize, const WIDE: u32 = 0>;
 
-impl<const KEY: usize, const VALUE: usize> Shape for Fixed<KEY, VALUE> {
+/// Whether the component that begins at a word has two.
+#[inline(always)]
+const fn is_wide(components: u32, word: usize) -> bool {
+    components >> word & 1 == 1
+}
+
+impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY, VALUE, WIDE> {
     #[inline(always)]
     fn key(self) -> usize {
         KEY
     }
+
     #[inline(always)]
     fn value(self) -> usize {
         VALUE
+    }
+
+    #[inline(always)]
+    fn add(self, sums: &Sums, row: &mut [u64], delta: &[u64]) -> Result<(), EvalError> {
+        let (now, delta) = (&mut row[..VALUE], &delta[..VALUE]);
+        let (mut next, mut fits, mut small) = ([0; VALUE], true, true);
+        let mut word = 0;
+        while word < VALUE {
+            if is_wide(WIDE, word) {
+                let (a, b) = (wide(now[word], now[word + 1]), wide(delta[word], delta[word + 1]));
+                let (sum, overflows) = a.overflowing_add(b);
+                fits &= !overflows & (sum != i128::MIN);
+                [next[word], next[word + 1]] = halves(sum);
+                // Few words say this of all that could count as zero.
+                small &= sum.wrapping_add(1 << 32) as u128 >> 33 == 0;
+                word += 2;
+            } else {
+                let (sum, overflows) = (now[word] as i64).overflowing_add(delta[word] as i64);
+                fits &= !overflows & (sum != i64::MIN);
+                next[word] = sum as u64;
+                small &= sum == 0;
+                word += 1;
+            }
+        }
+        if !fits {
+            return Err(EvalError::Overflow);
+        }
+        if small && sums.rounds() {
+            return sums.add(row, delta);
+        }
+        now.copy_from_slice(&next);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn accumulate(self, _: &Sums, row: &mut [u64], delta: &[u64]) {
+        let (row, delta) = (&mut row[..VALUE], &delta[..VALUE]);
+        let mut word = 0;
+        while word < VALUE {
+            if is_wide(WIDE, word) {
+                let (a, b) = (wide(row[word], row[word + 1]), wide(delta[word], delta[word + 1]));
+                [row[word], row[word + 1]] = halves(a.wrapping_add(b));
+                word += 2;
+            } else {
+                row[word] = row[word].wrapping_add(delta[word]);
+                word += 1;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn deduct(self, _: &Sums, row: &mut [u64], delta: &[u64]) {
+        let (row, delta) = (&mut row[..VALUE], &delta[..VALUE]);
+        let mut word = 0;
+        while word < VALUE {
+            if is_wide(WIDE, word) {
+                let (a, b) = (wide(row[word], row[word + 1]), wide(delta[word], delta[word + 1]));
+                [row[word], row[word + 1]] = halves(a.wrapping_sub(b));
+                word += 2;
+            } else {
+                row[word] = row[word].wrapping_sub(delta[word]);
+                word += 1;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn add_up(self, sums: &Sums, rows: &[u64], count: usize, sum: &mut [u64]) {
+        // A copy that stays in processor registers.
+        let mut total = [0; VALUE];
+        for row in rows[..count * VALUE].chunks_exact(VALUE) {
+            self.accumulate(sums, &mut total, row);
+        }
+        self.accumulate(sums, sum, &total);
     }
 }
 

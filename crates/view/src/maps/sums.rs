@@ -14,6 +14,8 @@ pub struct Sums {
     words: usize,
     /// Whether all components are 64-bit sums.
     ints: bool,
+    /// Whether a component drops what is next to zero.
+    rounds: bool,
 }
 
 /// Words of a component.
@@ -28,6 +30,7 @@ impl Sums {
             components: components.to_vec(),
             words: components.iter().map(|component| words_of(*component)).sum(),
             ints: components.iter().all(|component| *component == Component::Int),
+            rounds: components.contains(&Component::Float),
         }
     }
 
@@ -48,8 +51,9 @@ impl Sums {
     }
 
     /// Whether a component drops what is next to zero.
+    #[inline(always)]
     pub fn rounds(&self) -> bool {
-        self.components.contains(&Component::Float)
+        self.rounds
     }
 
     /// First word of a component.
