@@ -2,14 +2,17 @@
 
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::exec::{Clock, Env};
-use halcyon_query::views::{StreamPlan, ViewCell};
+use halcyon_query::views::{Packed, StreamPlan, ViewCell};
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Isolation, Mode, WaitLimits};
 
 use crate::database::Database;
 use crate::durable::log_error;
 use crate::session::Session;
+use std::ops::Range;
 use std::sync::Arc;
+
+pub use halcyon_query::views::PackedEvents;
 
 /// A handle of a stream: events that cost little more than what the views do about them.
 ///
@@ -42,6 +45,17 @@ impl Database {
             )
         })?;
         Ok(ViewReader { session, cell: view.cell.clone(), rows: table.cells[0].clone() })
+    }
+}
+
+/// What CHECKs are evaluated with.
+fn env(session: &Session) -> Env<'_> {
+    Env {
+        catalog: &session.catalog,
+        params: &[],
+        session: &session.vars,
+        clock: Clock::default(),
+        cancel: &session.cancel,
     }
 }
 
@@ -84,15 +98,7 @@ impl Stream {
         if self.plan.version != self.session.shared.version() {
             self.rebind()?;
         }
-        let session = &self.session;
-        let env = Env {
-            catalog: &session.catalog,
-            params: &[],
-            session: &session.vars,
-            clock: Clock::default(),
-            cancel: &session.cancel,
-        };
-        self.plan.verify(row, &env)?;
+        self.plan.verify(row, &env(&self.session))?;
         if self.plan.event(row, weight)? {
             return Ok(());
         }
@@ -108,8 +114,69 @@ impl Stream {
 
     fn rebind(&mut self) -> Result<()> {
         self.session.refresh_catalog();
-        self.plan = StreamPlan::bind(&self.session.binder_now(), &self.name)?;
-        Ok(())
+        self.plan.rebind(&self.session.binder_now(), &self.name)
+    }
+
+    /// No events of this stream, to be packed: whoever has many events at hand verifies and encodes
+    /// them ahead of time, once.
+    pub fn packed(&self) -> PackedEvents {
+        self.plan.packed()
+    }
+
+    /// Adds an event to packed ones: a row with weight 1 if it comes, −1 if it goes.
+    ///
+    /// Errors: as those of [`Stream::insert`]; 0A000 where a guard, or a view over a view, follows
+    /// from the stream; 55000 if CHECKs or views are others than those that the events before were
+    /// packed for.
+    pub fn pack(
+        &mut self,
+        row: &[ValueRef<'_>],
+        weight: i8,
+        events: &mut PackedEvents,
+    ) -> Result<()> {
+        if self.plan.version != self.session.shared.version() {
+            self.rebind()?;
+        }
+        self.plan.pack(row, weight, &env(&self.session), events)
+    }
+
+    /// Gives the views a run of packed events, in order and at one moment: readers see all or none.
+    ///
+    /// Errors: 22003, 53200, and 0A000 and 55000 as in [`Stream::pack`]; no view has met any of the
+    /// events then. Panics if there are no such events.
+    #[inline]
+    pub fn take(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<()> {
+        if self.plan.version != self.session.shared.version() {
+            self.rebind()?;
+        }
+        match self.plan.take_packed(events, range.clone())? {
+            Packed::Taken => Ok(()),
+            Packed::Owned => self.take_owned(events, range),
+        }
+    }
+
+    /// [`Stream::take`] while a transaction owns a view: waits for its end.
+    #[cold]
+    fn take_owned(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<()> {
+        loop {
+            let session = &self.session;
+            let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
+            let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
+            tx.begin_statement();
+            self.plan.lock(&mut tx, &limits)?;
+            let mut taken = None;
+            if self.plan.version == session.shared.version() {
+                taken = Some(self.plan.take_packed(events, range.clone()));
+            }
+            tx.end_statement();
+            let lsn = tx.try_commit(None).map_err(log_error)?;
+            session.make_durable(lsn)?;
+            match taken {
+                Some(Ok(Packed::Taken)) => return Ok(()),
+                Some(Err(error)) => return Err(error),
+                Some(Ok(Packed::Owned)) | None => self.rebind()?,
+            }
+        }
     }
 
     /// Events as a transaction.
@@ -119,13 +186,7 @@ impl Stream {
                 self.rebind()?;
             }
             let session = &self.session;
-            let env = Env {
-                catalog: &session.catalog,
-                params: &[],
-                session: &session.vars,
-                clock: Clock::default(),
-                cancel: &session.cancel,
-            };
+            let env = env(session);
             events.iter().try_for_each(|(row, _)| self.plan.verify(row, &env))?;
             let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
             let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());

@@ -326,6 +326,88 @@ fn events_of_a_handle_are_seen_by_whoever_reads_next() {
 }
 
 #[test]
+fn packed_events_are_those_that_were_packed() {
+    let database = book();
+    let mut session = database.session();
+    session
+        .batch(
+            "CREATE MATERIALIZED VIEW named AS \
+             SELECT broker, MAX(price) AS p FROM bids GROUP BY broker",
+        )
+        .unwrap();
+    let mut bids = database.stream("bids").unwrap();
+    let (mut one_by_one, mut packed) = (database.stream("bids").unwrap(), bids.packed());
+    let mut rng = Rng::new(8);
+    let rows_of = |count: usize, rng: &mut Rng| -> Vec<[ValueRef<'static>; 4]> {
+        let row = |at: usize| {
+            order(at as f64, rng.below(5) as i32, rng.below(100) as f64, rng.below(90) as f64)
+        };
+        (0..count).map(row).collect()
+    };
+    let events = rows_of(200, &mut rng);
+    for row in &events {
+        bids.pack(row, 1, &mut packed).unwrap();
+        bids.pack(row, -1, &mut packed).unwrap();
+    }
+    assert_eq!(packed.len(), 400);
+    // Every other one: all of the inserts, none of the deletes.
+    for at in (0..400).step_by(2) {
+        bids.take(&packed, at..at + 1).unwrap();
+    }
+    let all = "SELECT t.broker, s, n, p FROM turnover t, named u WHERE t.broker = u.broker";
+    let shown = rows(&mut session, all);
+    for at in (1..400).step_by(2) {
+        bids.take(&packed, at..at + 1).unwrap();
+    }
+    assert_eq!(rows(&mut session, all), [""; 0]);
+    events.iter().for_each(|row| one_by_one.insert(row).unwrap());
+    assert_eq!(rows(&mut session, all), shown);
+    // A run at once leaves nothing behind here.
+    bids.take(&packed, 0..400).unwrap();
+    assert_eq!(rows(&mut session, all), shown);
+    database.check_views();
+}
+
+#[test]
+fn packed_events_are_verified_and_good_for_their_views_alone() {
+    let database = book();
+    let mut bids = database.stream("bids").unwrap();
+    let mut packed = bids.packed();
+    let state = |result: halcyon::Result<()>| result.unwrap_err().state();
+    let wrong = order(1.0, 1, -1.0, 1.0);
+    assert_eq!(state(bids.pack(&wrong, 1, &mut packed)), SqlState::CHECK_VIOLATION);
+    assert_eq!(state(bids.pack(&wrong[..2], 1, &mut packed)), SqlState::SYNTAX_ERROR);
+    assert!(packed.is_empty());
+    bids.pack(&order(1.0, 1, 2.0, 3.0), 1, &mut packed).unwrap();
+    // Out of a sum's range: the event before it is taken back, too.
+    bids.pack(&order(1.0, 1, 1e30, 1.0), 1, &mut packed).unwrap();
+    assert_eq!(state(bids.take(&packed, 0..2)), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+    let mut session = database.session();
+    let count = |n: i64| [format!("{:?}", Value::Int64(n))];
+    assert_eq!(rows(&mut session, "SELECT n FROM total"), count(0));
+    // Another table changes nothing, another view does.
+    session.batch("CREATE TABLE other (a INTEGER)").unwrap();
+    bids.take(&packed, 0..1).unwrap();
+    assert_eq!(rows(&mut session, "SELECT n FROM total"), count(1));
+    session.batch("CREATE MATERIALIZED VIEW more AS SELECT MAX(price) AS p FROM bids").unwrap();
+    let refused = state(bids.take(&packed, 0..1));
+    assert_eq!(refused, SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
+    packed = bids.packed();
+    bids.pack(&order(1.0, 1, 2.0, 3.0), -1, &mut packed).unwrap();
+    bids.take(&packed, 0..1).unwrap();
+    assert_eq!(rows(&mut session, "SELECT n FROM total"), count(0));
+    // Nor where every event must be judged.
+    session
+        .batch("CREATE ASSERTION few CHECK (NOT EXISTS (SELECT 1 FROM total WHERE n > 9))")
+        .unwrap();
+    assert_eq!(
+        state(bids.pack(&order(1.0, 1, 2.0, 3.0), 1, &mut packed)),
+        SqlState::FEATURE_NOT_SUPPORTED
+    );
+    database.check_views();
+}
+
+#[test]
 fn a_handle_refuses_what_insert_would_refuse() {
     let database = book();
     let mut bids = database.stream("bids").unwrap();

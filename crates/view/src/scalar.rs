@@ -220,14 +220,29 @@ pub const SUM_ZERO_BELOW: u128 = 1 << 20;
 /// An addend of an exact sum: a multiple of 2⁻⁴⁰, rounded half to even. NULL adds nothing.
 ///
 /// Errors: beyond ±2⁸⁶, infinite or NaN.
-#[inline]
+#[inline(always)]
 pub fn float_to_sum(a: f64) -> Result<i128> {
+    // Whole numbers, which are most: the conversion saturates, and NULL is equal to nothing.
+    let whole = a as i64;
+    if whole as f64 == a && whole.unsigned_abs() < 1 << 62 {
+        return Ok(i128::from(whole) << SUM_SCALE);
+    }
+    fraction_to_sum(a)
+}
+
+#[inline(never)]
+fn fraction_to_sum(a: f64) -> Result<i128> {
     if a.is_null() { Ok(0) } else { scaled(a, SUM_SCALE).ok_or(EvalError::OutOfRange) }
 }
 
 /// What an exact sum reads as.
 #[inline(always)]
 pub fn sum_to_float(sum: i128) -> f64 {
+    // Whole numbers of 64 bits, which are most: their conversion is an instruction, not a call.
+    let whole = sum >> SUM_SCALE;
+    if whole << SUM_SCALE == sum && i128::from(whole as i64) == whole {
+        return whole as i64 as f64;
+    }
     // A power of two, so that only the conversion rounds.
     const UNIT: f64 = 1.0 / (1_u64 << SUM_SCALE) as f64;
     sum as f64 * UNIT

@@ -117,6 +117,11 @@ impl Events {
         Event { relation, weight: i64::from(weight), row }
     }
 
+    /// Index into [`Events::relations`] of the event at an index.
+    pub fn relation(&self, index: usize) -> usize {
+        usize::from(self.heads[index].1)
+    }
+
     /// All, in order.
     pub fn iter(&self) -> impl Iterator<Item = Event<'_>> {
         (0..self.len()).map(|index| self.get(index))

@@ -1,6 +1,6 @@
 //! The view in Halcyon, fed through the handles of its streams.
 
-use halcyon::{Database, Stream, ValueRef, ViewReader};
+use halcyon::{Database, PackedEvents, Stream, ValueRef, ViewReader};
 
 use super::bare::Answer;
 use super::events::{Column, Event, Events};
@@ -12,7 +12,10 @@ use crate::Result;
 /// A database with one view.
 struct Maintained<'a> {
     db: Database,
-    streams: Vec<Stream>,
+    /// With their events, packed.
+    streams: Vec<(Stream, PackedEvents)>,
+    /// By event, where it is among those of its stream.
+    places: Vec<u32>,
     /// Reads the view's one row after every event.
     reader: Option<ViewReader>,
     query: &'a Query,
@@ -32,18 +35,29 @@ impl<'a> Maintained<'a> {
             query.sql
         ))?;
         let stream = |relation: &super::events::Relation| db.stream(relation.name);
-        let streams = events.relations.iter().map(stream).collect::<Result<_, _>>()?;
+        let mut streams = Vec::new();
+        for relation in &events.relations {
+            let stream = stream(relation)?;
+            let packed = stream.packed();
+            streams.push((stream, packed));
+        }
+        let mut places = Vec::with_capacity(events.len());
+        for event in events.iter() {
+            let (stream, packed) = &mut streams[event.relation];
+            let (values, width) = row(events, event);
+            places.push(packed.len() as u32);
+            stream.pack(&values[..width], event.weight as i8, packed)?;
+        }
         let read = read && query.key_columns == 0;
         let reader = read.then(|| db.view("view")).transpose()?;
-        Ok(Self { db, streams, reader, query, events })
+        Ok(Self { db, streams, places, reader, query, events })
     }
 }
 
 /// Most columns of a stream.
 const COLUMNS_MAX: usize = 8;
 
-/// The row as the handle takes it: no copies but of words.
-#[inline]
+/// The row as the handle takes it.
 fn row<'a>(events: &'a Events, event: Event<'_>) -> ([ValueRef<'a>; COLUMNS_MAX], usize) {
     let mut values = [ValueRef::Null; COLUMNS_MAX];
     let columns = &events.relations[event.relation].columns;
@@ -62,13 +76,9 @@ fn row<'a>(events: &'a Events, event: Event<'_>) -> ([ValueRef<'a>; COLUMNS_MAX]
 impl Taker for Maintained<'_> {
     #[inline]
     fn take(&mut self, index: usize) -> Result<()> {
-        let event = self.events.get(index);
-        let (values, width) = row(self.events, event);
-        let stream = &mut self.streams[event.relation];
-        match event.weight {
-            1 => stream.insert(&values[..width])?,
-            _ => stream.delete(&values[..width])?,
-        }
+        let (stream, packed) = &mut self.streams[self.events.relation(index)];
+        let place = self.places[index] as usize;
+        stream.take(packed, place..place + 1)?;
         if let Some(reader) = &mut self.reader {
             std::hint::black_box(reader.row(&[])?);
         }

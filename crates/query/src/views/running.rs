@@ -37,6 +37,13 @@ pub(super) struct Input {
     pub types: Vec<Type>,
 }
 
+impl Input {
+    /// Words of an event.
+    pub fn words(&self) -> usize {
+        self.types.iter().map(|ty| ty.words()).sum()
+    }
+}
+
 type Key = SmallVec<[u64; 2]>;
 type Places = SmallVec<[RowId; 1]>;
 
@@ -127,6 +134,20 @@ impl Running {
             encode(&mut self.engine, *ty, *value, &mut self.event)?;
         }
         self.engine.apply(*relation, &self.event, weight.into()).map_err(apply_error)
+    }
+
+    /// The words of an event, behind what is in `words`. Errors: 22003; some may be there then.
+    pub fn pack(&mut self, input: usize, row: &[ValueRef<'_>], words: &mut Vec<u64>) -> Result<()> {
+        for (ty, value) in self.inputs[input].types.iter().zip(row) {
+            encode(&mut self.engine, *ty, *value, words)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Running::event`], with the words of [`Running::pack`].
+    #[inline]
+    pub fn apply_packed(&mut self, input: usize, row: &[u64], weight: i64) -> Result<()> {
+        self.engine.apply(self.inputs[input].relation, row, weight).map_err(apply_error)
     }
 
     /// As [`Running::event`], and notes it in the journal.

@@ -89,6 +89,21 @@ pub enum Op {
         a: R,
         b: R,
     },
+    AddFloat {
+        d: R,
+        a: R,
+        b: R,
+    },
+    SubFloat {
+        d: R,
+        a: R,
+        b: R,
+    },
+    MulFloat {
+        d: R,
+        a: R,
+        b: R,
+    },
     Binary {
         op: BinaryOp,
         ty: Type,
@@ -371,6 +386,9 @@ pub struct Site {
     pub skip_null: bool,
     /// [`Op::Add`]: something may fail after this, within the event.
     pub journal: bool,
+    /// [`Op::Add`]: the same, but the registers can take it back: this bit of
+    /// [`super::world::World::done`]. Zero: none.
+    pub undo: u64,
     pub keys: Vec<Out>,
     pub outs: Vec<Out>,
 }
@@ -393,6 +411,7 @@ impl Site {
             backwards: false,
             skip_null: false,
             journal: true,
+            undo: 0,
             keys: Vec::new(),
             outs: Vec::new(),
         }
@@ -423,6 +442,8 @@ pub struct Code {
     pub likes: Vec<Like>,
     pub substrings: Vec<(i64, Option<i64>)>,
     pub calls: Vec<Called>,
+    /// By bit of [`Site::undo`]: the site.
+    pub undos: Vec<u16>,
     /// Registers that never change.
     pub constants: Vec<(R, u64)>,
 }

@@ -11,7 +11,7 @@ use crate::error::ProgramError;
 use crate::maps::sums::{Sums, words_of};
 use crate::program::{
     BinaryOp, Bound, CompareOp, Component, Derived, Expr, MapDecl, MapId, NULL_FLOAT_BITS,
-    NULL_INT, NULL_WIDE, Program, Reg, Statement, Step, Type,
+    NULL_INT, NULL_WIDE, Program, Reg, Statement, Step, Trigger, Type,
 };
 use crate::text::LikePattern;
 use crate::value::{Environment, halves};
@@ -36,7 +36,30 @@ pub fn trigger(
     for (number, statement) in trigger.statements.iter().enumerate() {
         compiler.statement(statement, fails_later || number + 1 < last);
     }
+    let keeps_row = !assigns_up_to(trigger, columns as u16);
+    if program.relations[relation].derived.is_none() && keeps_row {
+        let row_words = compiler.places.get(columns).map_or(0, |weight| usize::from(*weight));
+        compiler.undo_by_registers(row_words);
+    }
     compiler.finish(&program.relations[relation].name)
+}
+
+/// Whether some step sets one of the registers up to `last`.
+fn assigns_up_to(trigger: &Trigger, last: u16) -> bool {
+    fn any(steps: &[Step], last: u16) -> bool {
+        let among = |list: &[(u16, Reg)]| list.iter().any(|(_, reg)| reg.0 <= last);
+        steps.iter().any(|step| match step {
+            Step::If(_) => false,
+            Step::Let { reg, .. } => reg.0 <= last,
+            Step::Get { payload, .. } | Step::RangeSum { payload, .. } => among(payload),
+            Step::Each { key, payload, .. } => among(key) || among(payload),
+            Step::Edge { key, .. } | Step::Search { key, .. } => key.0 <= last,
+            Step::Sum { steps, terms } => {
+                any(steps, last) || terms.iter().any(|(_, reg)| reg.0 <= last)
+            }
+        })
+    }
+    trigger.statements.iter().any(|statement| any(&statement.steps, last))
 }
 
 /// The way to a group's row. Key and payload are in the first registers, as declared.
@@ -98,6 +121,8 @@ struct Compiler<'a> {
     top_max: usize,
     /// Expressions that have been computed on every way to here, and where they are.
     known: Vec<(Expr, R)>,
+    /// Sites of additions outside loops.
+    once: Vec<u16>,
 }
 
 impl<'a> Compiler<'a> {
@@ -110,8 +135,20 @@ impl<'a> Compiler<'a> {
         }
         let never_null = vec![false; types.len()];
         let (code, labels) = (Code::default(), Vec::new());
-        let (top_max, known) = (top, Vec::new());
-        Compiler { program, env, types, places, never_null, code, labels, top, top_max, known }
+        let (top_max, known, once) = (top, Vec::new(), Vec::new());
+        Compiler {
+            program,
+            env,
+            types,
+            places,
+            never_null,
+            code,
+            labels,
+            top,
+            top_max,
+            known,
+            once,
+        }
     }
 
     fn finish(mut self, name: &str) -> Result<Code, ProgramError> {
@@ -194,9 +231,51 @@ impl<'a> Compiler<'a> {
         site.value = self.payload(&map.payload, &statement.add);
         site.journal = fails_later || next != exit;
         let site = self.site(site);
+        if next == exit {
+            self.once.push(site);
+        }
         self.emit(Op::Add { site });
         self.jump_back(next, exit);
         self.place(exit);
+    }
+
+    /// Changes that run once per event, and whose map nothing else in the trigger changes, can be
+    /// taken back by what is in the registers: key and addend are there until the next event, and
+    /// whatever changes the map later in the event is taken back before. They need no journal.
+    /// Payloads that round do, and what is in a loop.
+    fn undo_by_registers(&mut self, row_words: usize) {
+        let declared_words: usize = self.types.iter().map(|ty| ty.words()).sum();
+        let ops = self.code.ops.iter();
+        let adds: Vec<u16> = ops
+            .filter_map(|op| match op {
+                Op::Add { site } => Some(*site),
+                _ => None,
+            })
+            .collect();
+        let cleared = |map: u16| {
+            self.code.ops.iter().any(|op| matches!(op, Op::Clear { map: other } if *other == map))
+        };
+        let map_of = |site: u16| self.code.sites[usize::from(site)].map;
+        let mut found = Vec::new();
+        for site in &adds {
+            let map = map_of(*site);
+            let alone = adds.iter().filter(|other| map_of(**other) == map).count() == 1;
+            let payload = &self.program.maps[usize::from(map)].payload;
+            let exact = !payload.contains(&Component::Float);
+            let site_is_once = self.once.contains(site);
+            let Site { journal, key, key_words, .. } = self.code.sites[usize::from(*site)];
+            let key = usize::from(key);
+            let key_stays = key >= declared_words || key + key_words <= row_words;
+            let is_once = alone && site_is_once && !cleared(map);
+            if journal && exact && is_once && key_stays && found.len() < 64 {
+                found.push(*site);
+            }
+        }
+        for (bit, site) in found.iter().enumerate() {
+            let site = &mut self.code.sites[usize::from(*site)];
+            (site.journal, site.undo) = (false, 1 << bit);
+        }
+        self.code.undos = found;
     }
 
     fn site(&mut self, site: Site) -> u16 {
@@ -579,6 +658,9 @@ impl<'a> Compiler<'a> {
                     (BinaryOp::Add, Type::Wide) => Op::AddWide { d, a, b },
                     (BinaryOp::Sub, Type::Wide) => Op::SubWide { d, a, b },
                     (BinaryOp::Mul, Type::Wide) => Op::MulWide { d, a, b },
+                    (BinaryOp::Add, Type::Float) => Op::AddFloat { d, a, b },
+                    (BinaryOp::Sub, Type::Float) => Op::SubFloat { d, a, b },
+                    (BinaryOp::Mul, Type::Float) => Op::MulFloat { d, a, b },
                     (BinaryOp::Add, Type::Int) => Op::AddInt { d, a, b },
                     (BinaryOp::Sub, Type::Int) => Op::SubInt { d, a, b },
                     (BinaryOp::Mul, Type::Int) => Op::MulInt { d, a, b },

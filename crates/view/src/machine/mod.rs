@@ -98,15 +98,25 @@ impl Machine {
             result = self.derive(env);
         }
         if result.is_err() {
-            self.take_back();
+            self.take_back(relation);
         }
         self.world.forget();
         result
     }
 
     #[cold]
-    fn take_back(&mut self) {
+    fn take_back(&mut self, relation: RelationId) {
         self.world.undo();
+        let Trigger { code, registers, .. } = &self.triggers[usize::from(relation.0)];
+        for (bit, site) in code.undos.iter().enumerate().rev() {
+            if self.world.done >> bit & 1 == 1 {
+                let site = &code.sites[usize::from(*site)];
+                let map = usize::from(site.map);
+                let key = registers.words(site.key, site.key_words);
+                let words = self.world.cells[map].sums.words();
+                self.world.take_back(map, key, registers.words(site.value, words));
+            }
+        }
         for watch in &self.inner {
             self.world.serve(*watch);
         }

@@ -29,11 +29,13 @@ pub fn run(
     world: &mut World,
     env: &mut Environment,
 ) -> Result<(), ApplyError> {
-    let mut at = 0;
+    // What goes to maps is called, so that this loop stays in processor registers.
+    let ops = &code.ops[..];
+    let mut rest = ops;
     loop {
         // Looked at in place: only what an operation has is loaded.
-        let op = &code.ops[at];
-        at += 1;
+        let Some((op, behind)) = rest.split_first() else { return Ok(()) };
+        rest = behind;
         match *op {
             Op::AddInt { d, a, b } => {
                 let value = binary(BinaryOp::Add, registers.int(a), registers.int(b))?;
@@ -47,41 +49,65 @@ pub fn run(
                 let value = binary(BinaryOp::Mul, registers.int(a), registers.int(b))?;
                 registers.set(d, value as u64);
             }
+            Op::AddFloat { d, a, b } => {
+                let value = binary(BinaryOp::Add, float(registers, a), float(registers, b))?;
+                set_float(registers, d, value);
+            }
+            Op::SubFloat { d, a, b } => {
+                let value = binary(BinaryOp::Sub, float(registers, a), float(registers, b))?;
+                set_float(registers, d, value);
+            }
+            Op::MulFloat { d, a, b } => {
+                let value = binary(BinaryOp::Mul, float(registers, a), float(registers, b))?;
+                set_float(registers, d, value);
+            }
+            Op::ToSum { d, a } => {
+                let value = float_to_sum(float(registers, a))?;
+                set_wide(registers, d, value);
+            }
+            Op::KeyFloat { d } => {
+                let value = key_float(float(registers, d));
+                set_float(registers, d, value);
+            }
+            Op::Cast { from: Type::Int, to: Type::Float, d, a } => {
+                let value = int_to_float(registers.int(a));
+                set_float(registers, d, value);
+            }
             Op::UnlessWithin { first, end, to } => {
                 let ranges = &code.ranges[usize::from(first)..usize::from(end)];
                 let within = |range: &super::code::Range| {
                     registers.int(range.a).wrapping_sub(range.low) as u64 <= range.span
                 };
                 if !ranges.iter().all(within) {
-                    at = to as usize;
+                    rest = &ops[to as usize..];
                 }
             }
             Op::UnlessInt { op, a, b, to } => {
                 if compare(op, registers.int(a), registers.int(b)) != 1 {
-                    at = to as usize;
+                    rest = &ops[to as usize..];
                 }
             }
             Op::UnlessCompare { op, ty, a, b, to } => {
                 if compare_values(op, ty, registers, a, b) != 1 {
-                    at = to as usize;
+                    rest = &ops[to as usize..];
                 }
             }
             Op::Unless { a, to } => {
                 if matches!(registers.int(a), 0 | NULL_INT) {
-                    at = to as usize;
+                    rest = &ops[to as usize..];
                 }
             }
-            Op::Jump { to } => at = to as usize,
+            Op::Jump { to } => rest = &ops[to as usize..],
             Op::UnlessNull { ty, a, to } => {
                 if !is_null(ty, registers, a) {
-                    at = to as usize;
+                    rest = &ops[to as usize..];
                 }
             }
             Op::And { d, a, to } => match registers.int(a) {
                 NULL_INT => registers.set(d, NULL_INT as u64),
                 0 => {
                     registers.set(d, 0);
-                    at = to as usize;
+                    rest = &ops[to as usize..];
                 }
                 _ => {}
             },
@@ -90,7 +116,7 @@ pub fn run(
                 0 => {}
                 _ => {
                     registers.set(d, 1);
-                    at = to as usize;
+                    rest = &ops[to as usize..];
                 }
             },
             Op::Move { d, a } => registers.set(d, registers.get(a)),
@@ -105,39 +131,21 @@ pub fn run(
                 }
             }
             Op::Order { ty: Type::Int, d, a } => registers.set(d, order_int(registers.get(a))),
-            Op::Get { site } => {
-                let site = &code.sites[usize::from(site)];
-                let key = registers.words(site.key, site.key_words);
-                match world.cells[usize::from(site.map)].payload(key) {
-                    Some(payload) => load(&site.outs, payload, registers),
-                    None => load_zero(&site.outs, registers),
-                }
+            Op::Order { ty: Type::Float, d, a } => {
+                registers.set(d, order_float(registers.get(a)));
             }
+            Op::Get { site } => get(&code.sites[usize::from(site)], registers, world),
             Op::Start { site } => start(&code.sites[usize::from(site)], registers, world),
             Op::Next { site, to } => {
                 if !next(&code.sites[usize::from(site)], registers, world) {
-                    at = to as usize;
+                    rest = &ops[to as usize..];
                 }
             }
             Op::RangeSum { site } => range_sum(&code.sites[usize::from(site)], registers, world),
             Op::Edge { site } => edge(&code.sites[usize::from(site)], registers, world),
             Op::Search { site } => search(&code.sites[usize::from(site)], registers, world),
-            Op::Add { site } => {
-                let site = &code.sites[usize::from(site)];
-                let map = usize::from(site.map);
-                if world.is_eager(map) {
-                    note_rows(site, registers, world, env)?;
-                }
-                let words = world.cells[map].sums.words();
-                let key = registers.words(site.key, site.key_words);
-                world.add(map, key, registers.words(site.value, words), site.journal)?;
-            }
-            Op::Clear { map } => {
-                let map = usize::from(map);
-                if world.is_eager(map) || !world.clear_single(map) {
-                    clear(map, world, env)?;
-                }
-            }
+            Op::Add { site } => add(&code.sites[usize::from(site)], registers, world, env)?,
+            Op::Clear { map } => clear(usize::from(map), world, env)?,
             Op::WidenInt { d, a } => set_wide(registers, d, int_to_wide(registers.int(a))),
             Op::MulIntInt { d, a, b } => {
                 // A product of 64-bit integers fits, and none is NULL.
@@ -176,7 +184,37 @@ pub fn run(
     }
 }
 
+/// The payload under a key.
+#[inline(never)]
+fn get(site: &Site, registers: &mut Registers, world: &World) {
+    let key = registers.words(site.key, site.key_words);
+    match world.cells[usize::from(site.map)].payload(key) {
+        Some(payload) => load(&site.outs, payload, registers),
+        None => load_zero(&site.outs, registers),
+    }
+}
+
+/// Adds to the entry of a map.
+#[inline(never)]
+fn add(
+    site: &Site,
+    registers: &Registers,
+    world: &mut World,
+    env: &mut Environment,
+) -> Result<(), ApplyError> {
+    let map = usize::from(site.map);
+    if world.is_eager(map) {
+        note_rows(site, registers, world, env)?;
+    }
+    let words = world.cells[map].sums.words();
+    let key = registers.words(site.key, site.key_words);
+    world.add(map, key, registers.words(site.value, words), site.journal)?;
+    world.done |= site.undo;
+    Ok(())
+}
+
 /// Operations on registers alone that are less frequent.
+#[inline(never)]
 fn scalar(
     op: Op,
     code: &Code,
@@ -242,7 +280,6 @@ fn scalar(
                 .words_mut(d, called.result_words)
                 .copy_from_slice(&result[..called.result_words]);
         }
-        Op::ToSum { d, a } => set_wide(registers, d, float_to_sum(float(registers, a))?),
         Op::FromSum { d, a } => set_float(registers, d, sum_to_float(wide_at(registers, a))),
         Op::Accumulate { ty: Type::Wide, d, a } => {
             let sum = wide_at(registers, d).checked_add(wide_at(registers, a));
@@ -252,10 +289,9 @@ fn scalar(
             let sum = registers.int(d).checked_add(registers.int(a));
             set_int(registers, d, sum.filter(|sum| *sum != NULL_INT).ok_or(EvalError::Overflow)?);
         }
-        Op::KeyFloat { d } => set_float(registers, d, key_float(float(registers, d))),
         Op::Order { ty, d, a } => match ty {
             Type::Int => registers.set(d, order_int(registers.get(a))),
-            Type::Float => registers.set(d, order_float(registers.get(a))),
+            Type::Float => unreachable!("run by its caller"),
             Type::Wide => {
                 let (low, high) = (registers.get(a), registers.get(a + 1));
                 registers.set(d, order_int(high));
@@ -295,7 +331,7 @@ fn set_wide(registers: &mut Registers, d: u16, value: i128) {
 }
 
 /// Small factors first: a full multiplication of 128 bits is a call, and takes several times as long.
-#[inline(always)]
+#[inline(never)]
 fn mul_wide(a: i128, b: i128) -> Result<i128, EvalError> {
     match (i64::try_from(a), i64::try_from(b)) {
         (Ok(a), Ok(b)) => Ok(i128::from(a) * i128::from(b)),
@@ -303,6 +339,7 @@ fn mul_wide(a: i128, b: i128) -> Result<i128, EvalError> {
     }
 }
 
+#[inline(never)]
 fn compare_values(op: CompareOp, ty: Type, registers: &Registers, a: u16, b: u16) -> i64 {
     match ty {
         Type::Int => compare(op, registers.int(a), registers.int(b)),
@@ -431,6 +468,7 @@ fn one_word(site: &Site, registers: &Registers) -> Option<(u64, Option<u64>)> {
 /// Words of payloads that are summed up on the stack.
 const SUM_WORDS: usize = 8;
 
+#[inline(never)]
 fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
@@ -445,7 +483,7 @@ fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
         &mut sum[..]
     };
     let key = registers.words(site.key, site.key_words);
-    let (prefix, given) = key.split_at(tree.prefix_words());
+    let (prefix, given) = key.split_at(cell.prefix_words);
     if site.column_words == 1 && given.is_empty() && cell.key_words == prefix.len() + 1 {
         if let Some((low, high)) = one_word(site, registers) {
             let high = high.as_ref().map(core::slice::from_ref);
@@ -460,11 +498,12 @@ fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
     load(&site.outs, sum, registers);
 }
 
+#[inline(never)]
 fn edge(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
     let key = registers.words(site.key, site.key_words);
-    let (prefix, given) = key.split_at(tree.prefix_words());
+    let (prefix, given) = key.split_at(cell.prefix_words);
     let mut bounds = Bounds::within(given);
     let end = given.len() + site.column_words;
     if site.skip_null {
@@ -482,11 +521,12 @@ fn edge(site: &Site, registers: &mut Registers, world: &World) {
     load_column(site, found, prefix.len(), registers);
 }
 
+#[inline(never)]
 fn search(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
     let key = registers.words(site.key, site.key_words);
-    let (prefix, given) = key.split_at(tree.prefix_words());
+    let (prefix, given) = key.split_at(cell.prefix_words);
     let bounds = Bounds::within(given);
     let limit = match site.limit_type {
         _ if is_null(site.limit_type, registers, site.value) => None,
@@ -511,6 +551,7 @@ fn load_column(site: &Site, rest: Option<&[u64]>, prefix: usize, registers: &mut
 }
 
 /// Begins a loop over entries.
+#[inline(never)]
 fn start(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let given = registers.words(site.key, site.key_words);
@@ -521,7 +562,7 @@ fn start(site: &Site, registers: &mut Registers, world: &World) {
         }
         (Map::Hash(_), None) => [0; 4],
         (Map::Ordered(tree, _), _) => {
-            let (prefix, given) = given.split_at(tree.prefix_words().min(given.len()));
+            let (prefix, given) = given.split_at(cell.prefix_words.min(given.len()));
             tree.start(prefix, &Bounds::within(given).low).words()
         }
     };
@@ -529,7 +570,7 @@ fn start(site: &Site, registers: &mut Registers, world: &World) {
 }
 
 /// Loads the next entry; false if there is none.
-#[inline]
+#[inline(never)]
 fn next(site: &Site, registers: &mut Registers, world: &World) -> bool {
     let cell = &world.cells[usize::from(site.map)];
     let at = |word: u16| registers.get(site.position + word);
@@ -628,7 +669,11 @@ pub fn with_row<T>(
 }
 
 /// Zeroes all entries of a map, each with the journal and the watches.
+#[inline(never)]
 fn clear(map: usize, world: &mut World, env: &mut Environment) -> Result<(), ApplyError> {
+    if !world.is_eager(map) && world.clear_single(map) {
+        return Ok(());
+    }
     let mut entries: Vec<(Vec<u64>, Vec<u64>)> = Vec::new();
     let sums = world.cells[map].sums.clone();
     world.for_each_entry(map, &mut |key, payload| {

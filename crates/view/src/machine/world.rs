@@ -32,6 +32,9 @@ pub struct World {
     pub cells: Vec<Cell>,
     pub watches: Vec<Watch>,
     journal: Vec<u64>,
+    /// Changes of the event's first trigger that its registers can take back, by bit
+    /// ([`super::code::Code::undos`]).
+    pub done: u64,
     /// Memory of small things: a key, a payload, a row.
     pub scratch: Scratch,
 }
@@ -41,6 +44,8 @@ pub struct Cell {
     pub map: Map,
     pub sums: Sums,
     pub key_words: usize,
+    /// Of a sorted map: words in front that choose a tree.
+    pub prefix_words: usize,
     /// Indices of watches, in the order of their stamps.
     pub watches: Vec<usize>,
     /// Some watch must compute the old row at once.
@@ -48,6 +53,7 @@ pub struct Cell {
 }
 
 /// Its structure.
+#[expect(clippy::large_enum_variant, reason = "one per map, and every event goes through it")]
 pub enum Map {
     /// Without order; stamps lie behind the payloads.
     Hash(HashMap),
@@ -96,7 +102,9 @@ impl Cell {
         } else {
             Map::Hash(HashMap::new(declared, stamps))
         };
-        Cell { map, sums: Sums::new(&declared.payload), key_words, watches, eager }
+        let prefix_words = declared.key[..prefix].iter().map(|ty| ty.words()).sum();
+        let sums = Sums::new(&declared.payload);
+        Cell { map, sums, key_words, prefix_words, watches, eager }
     }
 
     /// The payload of a key, if there is an entry.
@@ -292,7 +300,12 @@ impl World {
             let payload = self.journal.len() - cell.sums.words();
             let key = payload - cell.key_words;
             let entry = self.journal.split_off(key);
-            if map & DELTA == 0 { cell.set(&entry) } else { cell.deduct(&entry) }
+            if map & DELTA == 0 {
+                cell.set(&entry);
+            } else {
+                let (key, added) = entry.split_at(cell.key_words);
+                cell.deduct(key, added);
+            }
         }
     }
 
@@ -300,6 +313,22 @@ impl World {
     #[inline(always)]
     pub fn forget(&mut self) {
         self.journal.clear();
+        self.done = 0;
+    }
+
+    /// Takes back what was added to an entry of a map that does not round.
+    pub fn take_back(&mut self, map: usize, key: &[u64], added: &[u64]) {
+        let cell = &mut self.cells[map];
+        let words = cell.sums.words();
+        match &mut cell.map {
+            Map::Hash(map) => {
+                let Ok(()) = map.change(key, |value| {
+                    cell.sums.deduct(&mut value[..words], added);
+                    Ok::<(), core::convert::Infallible>(())
+                });
+            }
+            Map::Ordered(..) => cell.deduct(key, added),
+        }
     }
 
     /// Ends a watch's turn: noted entries that have become zero go, unless another watch waits.
@@ -350,7 +379,7 @@ impl World {
 
     /// An empty world.
     pub fn new(cells: Vec<Cell>, watches: Vec<Watch>) -> Self {
-        World { cells, watches, journal: Vec::new(), scratch: Scratch::default() }
+        World { cells, watches, journal: Vec::new(), done: 0, scratch: Scratch::default() }
     }
 
     /// Notes the old row of a key for a watch that asked for it.
@@ -415,8 +444,7 @@ impl World {
 
 impl Cell {
     /// Takes back what was added to a sorted map without rounding.
-    fn deduct(&mut self, entry: &[u64]) {
-        let (key, added) = entry.split_at(self.key_words);
+    fn deduct(&mut self, key: &[u64], added: &[u64]) {
         let mut delta = vec![0; added.len()];
         self.sums.deduct(&mut delta, added);
         if let Map::Ordered(map, _) = &mut self.map {

@@ -290,12 +290,6 @@ impl OrderedMap {
         }
     }
 
-    /// See [`Ordered::prefix_words`].
-    #[inline(always)]
-    pub fn prefix_words(&self) -> usize {
-        trees!(self, tree => tree.prefix_words())
-    }
-
     /// See [`Ordered::get`].
     pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
         trees!(self, tree => tree.get(key))

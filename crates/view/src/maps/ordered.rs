@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use super::any::Tables;
 use super::shape::{Shape, is_zero};
 use super::slab::Slab;
-use super::tree::{LeafPosition, Root, Trees, ZEROS};
+use super::tree::{LeafPosition, Root, Trees, ZEROS, less};
 use crate::error::EvalError;
 use crate::program::Component;
 use crate::value::order_int;
@@ -31,8 +31,8 @@ pub type Key = [u64; KEY_WORDS_MAX];
 /// Integers below this lead to their tree by an array, if they are the whole prefix.
 const DENSE: u64 = 1024;
 
-/// Words of a root before the sum: node, height.
-const HEAD: usize = 2;
+/// Words of a root before the sum: node, height, whether a key's rest has ever been zero.
+const HEAD: usize = 3;
 
 /// A sorted map with sums.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Ordered<S> {
     trees: Trees<S>,
     /// Words of the prefix.
     prefix: usize,
-    /// Node, height, sum, prefix. Without a prefix, piece 0 is the root.
+    /// Head, sum, prefix. Without a prefix, piece 0 is the root.
     roots: Slab,
     /// From prefixes to roots plus one.
     groups: Tables,
@@ -71,6 +71,12 @@ impl OrderedPosition {
     }
 }
 
+/// The root that a piece describes.
+#[inline(always)]
+fn root_in(piece: &[u64]) -> Root {
+    Root { node: piece[0] as usize, height: piece[1] as usize }
+}
+
 impl<S: Shape> Ordered<S> {
     /// An empty map. `prefix`: words before the shape's key; the shape's value is the payload.
     pub fn new(prefix: usize, shape: S, components: &[Component]) -> Self {
@@ -86,12 +92,6 @@ impl<S: Shape> Ordered<S> {
             map.plant(&[]);
         }
         map
-    }
-
-    /// Words of the prefix.
-    #[inline(always)]
-    pub fn prefix_words(&self) -> usize {
-        self.prefix
     }
 
     /// A root with an empty tree.
@@ -137,16 +137,13 @@ impl<S: Shape> Ordered<S> {
         (root as usize).checked_sub(1)
     }
 
-    /// A root and the sum of its tree.
     #[inline(always)]
-    fn root(&self, number: usize) -> (Root, &[u64]) {
-        let piece = self.roots.piece(number);
-        let root = Root { node: piece[0] as usize, height: piece[1] as usize };
-        (root, &piece[HEAD..HEAD + self.trees.shape().value()])
+    fn root(&self, number: usize) -> Root {
+        root_in(self.roots.piece(number))
     }
 
     #[inline(always)]
-    fn root_of(&self, prefix: &[u64]) -> Option<(Root, &[u64])> {
+    fn root_of(&self, prefix: &[u64]) -> Option<Root> {
         Some(self.root(self.number(prefix)?))
     }
 
@@ -154,7 +151,7 @@ impl<S: Shape> Ordered<S> {
     #[inline]
     pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
         let (prefix, rest) = key.split_at(self.prefix);
-        self.trees.get(self.root_of(prefix)?.0, rest)
+        self.trees.get(self.root_of(prefix)?, rest)
     }
 
     /// Adds to the payload of a key; an entry that becomes zero goes.
@@ -169,9 +166,11 @@ impl<S: Shape> Ordered<S> {
         };
         let piece = &mut self.roots.piece_mut(number)[..];
         let (head, sum) = piece.split_at_mut(HEAD);
-        let before = Root { node: head[0] as usize, height: head[1] as usize };
+        let before = root_in(head);
         let mut root = before;
-        let sum = &mut sum[..self.trees.shape().value()];
+        let shape = self.trees.shape();
+        let sum = &mut sum[..shape.value()];
+        head[2] |= u64::from(is_zero(&rest[..shape.key()]));
         let result = self.trees.add(&mut root, sum, rest, delta);
         if root != before {
             (head[0], head[1]) = (root.node as u64, root.height as u64);
@@ -184,12 +183,7 @@ impl<S: Shape> Ordered<S> {
 
     /// The first entry of a prefix.
     #[cold]
-    fn add_to_new(
-        &mut self,
-        prefix: &[u64],
-        rest: &[u64],
-        delta: &[u64],
-    ) -> Result<(), EvalError> {
+    fn add_to_new(&mut self, prefix: &[u64], rest: &[u64], delta: &[u64]) -> Result<(), EvalError> {
         if is_zero(delta) {
             return Ok(());
         }
@@ -216,16 +210,19 @@ impl<S: Shape> Ordered<S> {
         let shape = self.trees.shape();
         let (words, key_words) = (shape.value(), shape.key());
         let sum = &mut sum[..words];
-        let Some((root, total)) = self.root_of(prefix) else { return };
-        if high.is_some_and(|high| low[..key_words] >= high[..key_words]) {
+        let Some(number) = self.number(prefix) else { return };
+        if high.is_some_and(|high| !less(low, high, key_words)) {
             return;
         }
+        let piece = self.roots.piece(number);
+        let root = root_in(piece);
         match high {
-            None => shape.accumulate(self.trees.sums(), sum, total),
+            None => shape.accumulate(self.trees.sums(), sum, &piece[HEAD..HEAD + words]),
             Some(_) => self.trees.sum_below(root, high, sum),
         }
-        // Nothing to take away, mostly, where `low` only leaves NULL out.
-        if self.trees.first(root) >= &low[..key_words] {
+        // `low` only leaves out NULL, which is zero, and which there is not.
+        let leaves_null_out = low[key_words - 1] <= 1 && is_zero(&low[..key_words - 1]);
+        if leaves_null_out && piece[2] == 0 {
             return;
         }
         let (mut few, mut many) = ([0; ZEROS], Vec::new());
@@ -247,7 +244,7 @@ impl<S: Shape> Ordered<S> {
             return self.next_tree(0);
         }
         let Some(root) = self.number(prefix) else { return OrderedPosition::default() };
-        let within = self.trees.start(self.root(root).0, low);
+        let within = self.trees.start(self.root(root), low);
         OrderedPosition { within, root, group: 0 }
     }
 
@@ -263,7 +260,7 @@ impl<S: Shape> Ordered<S> {
             }
         };
         let Some((after, root)) = found else { return OrderedPosition::default() };
-        let within = self.trees.start(self.root(root - 1).0, &[0; KEY_WORDS_MAX]);
+        let within = self.trees.start(self.root(root - 1), &[0; KEY_WORDS_MAX]);
         OrderedPosition { within, root: root - 1, group: after + 1 }
     }
 
@@ -287,14 +284,14 @@ impl<S: Shape> Ordered<S> {
 
     /// The rest of the first key with this prefix whose rest is not below `low`.
     pub fn first_from(&self, prefix: &[u64], low: &[u64]) -> Option<&[u64]> {
-        let root = self.root_of(prefix)?.0;
+        let root = self.root_of(prefix)?;
         self.trees.step(&mut self.trees.start(root, low)).map(|(key, _)| key)
     }
 
     /// The rest of the last key with this prefix whose rest is below `high`; of all of them
     /// without it.
     pub fn last_below(&self, prefix: &[u64], high: Option<&[u64]>) -> Option<&[u64]> {
-        self.trees.last_below(self.root_of(prefix)?.0, high)
+        self.trees.last_below(self.root_of(prefix)?, high)
     }
 
     /// Among the keys with this prefix whose rest is `low` or above, and below `high`, the rest of
@@ -308,7 +305,7 @@ impl<S: Shape> Ordered<S> {
         limit: i128,
         descending: bool,
     ) -> Option<&[u64]> {
-        let root = self.root_of(prefix)?.0;
+        let root = self.root_of(prefix)?;
         let (sums, shape) = (self.trees.sums(), self.trees.shape());
         let at = sums.offset(component);
         let (mut few, mut many) = ([0; ZEROS], Vec::new());
@@ -371,14 +368,14 @@ impl<S: Shape> Ordered<S> {
             let piece = self.roots.piece(position.root);
             let prefix = &piece[HEAD + self.trees.shape().value()..];
             assert_eq!(self.number(prefix), Some(position.root));
-            assert!(!self.trees.is_empty(self.root(position.root).0));
+            assert!(!self.trees.is_empty(self.root(position.root)));
             numbers.push(position.root);
             position = self.next_tree(position.group - 1);
         }
         assert_eq!(numbers.len(), self.roots.live());
         self.trees.check(numbers.iter().map(|number| {
-            let (root, sum) = self.root(*number);
-            (root, sum.to_vec())
+            let sum = &self.roots.piece(*number)[HEAD..][..self.trees.shape().value()];
+            (self.root(*number), sum.to_vec())
         }));
     }
 }
@@ -550,7 +547,7 @@ mod tests {
                 map.add(&[key], &[1]).expect("fits");
             }
             map.check();
-            let height = map.root(0).0.height;
+            let height = map.root(0).height;
             assert!(height <= 6, "{height}");
         }
     }

@@ -3,10 +3,17 @@
 
 use super::sums::Sums;
 use crate::error::EvalError;
+use crate::program::Component;
 use crate::value::{halves, wide};
+
+/// What sums in one and in two words hold at most.
+const INT_MAX: u128 = i64::MAX as u128;
+const WIDE_MAX: u128 = i128::MAX as u128;
 
 /// Widths of keys and values, in words.
 pub trait Shape: Copy {
+    /// Whether the compiler knows them.
+    const KNOWN: bool;
     /// Words of a key.
     fn key(self) -> usize;
     /// Words of a value.
@@ -31,6 +38,28 @@ pub trait Shape: Copy {
     fn deduct(self, sums: &Sums, row: &mut [u64], delta: &[u64]) {
         sums.deduct(row, delta);
     }
+    /// Accounts for a value that becomes another one in the sums of absolute values by component;
+    /// false if one would be more than its component can hold: nothing has changed then.
+    #[inline(always)]
+    fn weigh(self, sums: &Sums, magnitudes: &mut [u128], old: Option<&[u64]>, new: &[u64]) -> bool {
+        let sum = |component: usize, magnitude: u128| {
+            let at = sums.offset(component);
+            let value = |row: &[u64]| sums.value(row, component, at).unsigned_abs();
+            (magnitude - old.map_or(0, value)).saturating_add(value(new))
+        };
+        let limit = |component: usize| match sums.components()[component] {
+            Component::Int => INT_MAX,
+            Component::Wide | Component::Float => WIDE_MAX,
+        };
+        let mut each = magnitudes.iter().enumerate();
+        if !each.all(|(component, magnitude)| sum(component, *magnitude) <= limit(component)) {
+            return false;
+        }
+        for (component, magnitude) in magnitudes.iter_mut().enumerate() {
+            *magnitude = sum(component, *magnitude);
+        }
+        true
+    }
     /// Accumulates the first `count` of `rows`.
     #[inline(always)]
     fn add_up(self, sums: &Sums, rows: &[u64], count: usize, sum: &mut [u64]) {
@@ -51,6 +80,8 @@ const fn is_wide(components: u32, word: usize) -> bool {
 }
 
 impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY, VALUE, WIDE> {
+    const KNOWN: bool = true;
+
     #[inline(always)]
     fn key(self) -> usize {
         KEY
@@ -126,6 +157,30 @@ impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY,
     }
 
     #[inline(always)]
+    fn weigh(self, _: &Sums, magnitudes: &mut [u128], old: Option<&[u64]>, new: &[u64]) -> bool {
+        let (new, old) = (&new[..VALUE], old.map(|old| &old[..VALUE]));
+        let (mut next, mut fits) = ([0; VALUE], true);
+        let (mut word, mut component) = (0, 0);
+        while word < VALUE {
+            let is_wide = is_wide(WIDE, word);
+            let value = |row: &[u64]| match is_wide {
+                true => wide(row[word], row[word + 1]).unsigned_abs(),
+                false => u128::from((row[word] as i64).unsigned_abs()),
+            };
+            let (sum, overflows) =
+                (magnitudes[component] - old.map_or(0, value)).overflowing_add(value(new));
+            fits &= !overflows & (sum <= if is_wide { WIDE_MAX } else { INT_MAX });
+            next[component] = sum;
+            word += 1 + usize::from(is_wide);
+            component += 1;
+        }
+        if fits {
+            magnitudes[..component].copy_from_slice(&next[..component]);
+        }
+        fits
+    }
+
+    #[inline(always)]
     fn add_up(self, sums: &Sums, rows: &[u64], count: usize, sum: &mut [u64]) {
         // A copy that stays in processor registers.
         let mut total = [0; VALUE];
@@ -146,6 +201,8 @@ pub struct Wide {
 }
 
 impl Shape for Wide {
+    const KNOWN: bool = false;
+
     #[inline(always)]
     fn key(self) -> usize {
         self.key

@@ -25,8 +25,30 @@ pub struct Slab {
 impl Slab {
     /// Pieces of `width` words.
     pub fn new(width: usize) -> Self {
-        let pieces = (SEGMENT_WORDS / width).max(1);
-        Slab { segments: Vec::new(), width, bits: pieces.ilog2(), used: 0, free: 0, live: 0 }
+        let bits = Self::bits(width);
+        Slab { segments: Vec::new(), width, bits, used: 0, free: 0, live: 0 }
+    }
+
+    /// Logarithm of the number of pieces in a segment.
+    #[inline(always)]
+    fn bits(width: usize) -> u32 {
+        (SEGMENT_WORDS / width).max(1).ilog2()
+    }
+
+    /// As [`Slab::piece`], where the compiler knows the width.
+    #[inline(always)]
+    pub fn piece_of(&self, piece: usize, width: usize) -> &[u64] {
+        let bits = Self::bits(width);
+        let at = (piece & ((1 << bits) - 1)) * width;
+        &self.segments[piece >> bits][at..at + width]
+    }
+
+    /// The same, to be written.
+    #[inline(always)]
+    pub fn piece_of_mut(&mut self, piece: usize, width: usize) -> &mut [u64] {
+        let bits = Self::bits(width);
+        let at = (piece & ((1 << bits) - 1)) * width;
+        &mut self.segments[piece >> bits][at..at + width]
     }
 
     /// A piece. Its words are what the last user left there.

@@ -44,12 +44,6 @@ impl Sums {
         &self.components
     }
 
-    /// Whether all components are 64-bit sums.
-    #[inline(always)]
-    pub fn ints(&self) -> bool {
-        self.ints
-    }
-
     /// Whether a component drops what is next to zero.
     #[inline(always)]
     pub fn rounds(&self) -> bool {

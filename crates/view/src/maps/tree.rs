@@ -78,7 +78,7 @@ pub struct LeafPosition {
 }
 
 #[inline(always)]
-fn less(a: &[u64], b: &[u64], words: usize) -> bool {
+pub fn less(a: &[u64], b: &[u64], words: usize) -> bool {
     let (a, b) = (&a[..words], &b[..words]);
     if words == 2 {
         // A comparison with borrow, where the general way takes three flags.
@@ -90,6 +90,17 @@ fn less(a: &[u64], b: &[u64], words: usize) -> bool {
         is_less = (a[word] < b[word]) | ((a[word] == b[word]) & is_less);
     }
     is_less
+}
+
+/// A node, of a width that is known as far as that of entries is.
+#[inline(always)]
+fn piece<S: Shape>(nodes: &Slab, number: usize, width: usize) -> &[u64] {
+    if S::KNOWN { nodes.piece_of(number, width) } else { nodes.piece(number) }
+}
+
+#[inline(always)]
+fn piece_mut<S: Shape>(nodes: &mut Slab, number: usize, width: usize) -> &mut [u64] {
+    if S::KNOWN { nodes.piece_of_mut(number, width) } else { nodes.piece_mut(number) }
 }
 
 impl<S: Shape> Trees<S> {
@@ -133,8 +144,24 @@ impl<S: Shape> Trees<S> {
     }
 
     /// Whether a tree has no entry.
+    #[inline(always)]
     pub fn is_empty(&self, root: Root) -> bool {
-        root.height == 0 && self.leaves.piece(root.node)[0] == 0
+        root.height == 0 && self.leaf(root.node)[0] == 0
+    }
+
+    #[inline(always)]
+    fn leaf(&self, number: usize) -> &[u64] {
+        piece::<S>(&self.leaves, number, HEAD + SLOTS * self.shape.entry())
+    }
+
+    #[inline(always)]
+    fn inner(&self, number: usize) -> &[u64] {
+        piece::<S>(&self.inners, number, HEAD + SLOTS * (self.shape.entry() + 1))
+    }
+
+    #[inline(always)]
+    fn leaf_mut(&mut self, number: usize) -> &mut [u64] {
+        piece_mut::<S>(&mut self.leaves, number, HEAD + SLOTS * self.shape.entry())
     }
 
     #[inline(always)]
@@ -209,7 +236,7 @@ impl<S: Shape> Trees<S> {
     fn descend(&self, root: Root, key: &[u64], path: &mut Path) -> usize {
         let mut node = root.node;
         for level in (1..=root.height).rev() {
-            let inner = self.inners.piece(node);
+            let inner = self.inner(node);
             let slot = self.child_of(inner, key);
             path[level] = (node as u32, slot as u32);
             node = inner[self.child_at(slot)] as usize;
@@ -222,7 +249,7 @@ impl<S: Shape> Trees<S> {
     fn leaf_of(&self, root: Root, key: &[u64]) -> usize {
         let mut node = root.node;
         for _ in 0..root.height {
-            let inner = self.inners.piece(node);
+            let inner = self.inner(node);
             node = inner[self.child_at(self.child_of(inner, key))] as usize;
         }
         node
@@ -231,7 +258,7 @@ impl<S: Shape> Trees<S> {
     /// The payload of a key, if there is an entry.
     #[inline]
     pub fn get(&self, root: Root, key: &[u64]) -> Option<&[u64]> {
-        let leaf = self.leaves.piece(self.leaf_of(root, key));
+        let leaf = self.leaf(self.leaf_of(root, key));
         let slot = self.count_below(leaf, key);
         let found = slot < leaf[0] as usize && same(self.key(leaf, slot), key, self.shape.key());
         found.then(|| self.row(leaf, slot))
@@ -251,7 +278,7 @@ impl<S: Shape> Trees<S> {
     ) -> Result<(), EvalError> {
         let mut path = [(0, 0); LEVELS_MAX];
         let number = self.descend(*root, key, &mut path);
-        let leaf = self.leaves.piece(number);
+        let leaf = self.leaf(number);
         let slot = self.count_below(leaf, key);
         let found = slot < leaf[0] as usize && same(self.key(leaf, slot), key, self.shape.key());
         let (mut few, mut many) = ([0; ZEROS], Vec::new());
@@ -272,13 +299,13 @@ impl<S: Shape> Trees<S> {
         if is_zero(row) {
             // What the sums above change by: an entry that counts as zero takes its rest along.
             let row_at = self.row_at(slot);
-            row.copy_from_slice(&self.leaves.piece(number)[row_at..][..words]);
+            row.copy_from_slice(&self.leaf(number)[row_at..][..words]);
             self.shape.deduct(&self.sums, total, row);
             self.spread(root.height, &path, row, true);
             self.remove(root, &path, number, slot);
         } else {
             let row_at = self.row_at(slot);
-            self.leaves.piece_mut(number)[row_at..][..words].copy_from_slice(row);
+            self.leaf_mut(number)[row_at..][..words].copy_from_slice(row);
             self.shape.accumulate(&self.sums, total, delta);
             self.spread(root.height, &path, delta, false);
         }
@@ -295,7 +322,7 @@ impl<S: Shape> Trees<S> {
         (number, slot): (usize, usize),
         row: &mut [u64],
     ) -> Result<(), EvalError> {
-        if self.leaves.piece(number)[0] as usize == SLOTS {
+        if self.leaf(number)[0] as usize == SLOTS {
             self.split_way_to(root, key);
             return self.add(root, total, key, delta);
         }
@@ -314,57 +341,23 @@ impl<S: Shape> Trees<S> {
     #[inline(always)]
     fn weigh(&mut self, old: Option<(usize, usize)>, row: &[u64]) -> Result<(), EvalError> {
         let row_at = old.map_or(0, |(_, slot)| self.row_at(slot));
-        let old = old.map(|(leaf, _)| &self.leaves.piece(leaf)[row_at..]);
-        if self.sums.ints() {
-            let totals = &mut self.magnitudes[..row.len()];
-            let mut fits = true;
-            for word in 0..row.len() {
-                let before = old.map_or(0, |old| (old[word] as i64).unsigned_abs());
-                let after = (row[word] as i64).unsigned_abs();
-                totals[word] = totals[word] + u128::from(after) - u128::from(before);
-                fits &= totals[word] <= i64::MAX as u128;
-            }
-            if fits {
-                return Ok(());
-            }
-            for word in 0..row.len() {
-                let before = old.map_or(0, |old| (old[word] as i64).unsigned_abs());
-                let after = (row[word] as i64).unsigned_abs();
-                totals[word] = totals[word] + u128::from(before) - u128::from(after);
-            }
-            return Err(EvalError::Overflow);
+        let shape = self.shape;
+        let width = HEAD + SLOTS * shape.entry();
+        let old = old.map(|(leaf, _)| &piece::<S>(&self.leaves, leaf, width)[row_at..]);
+        match shape.weigh(&self.sums, &mut self.magnitudes, old, row) {
+            true => Ok(()),
+            false => Err(EvalError::Overflow),
         }
-        let mut at = 0;
-        for component in 0..self.magnitudes.len() {
-            let before = old.map_or(0, |old| self.sums.value(old, component, at).unsigned_abs());
-            let after = self.sums.value(row, component, at).unsigned_abs();
-            let (limit, words) = match self.sums.components()[component] {
-                Component::Int => (i64::MAX as u128, 1),
-                Component::Wide | Component::Float => (i128::MAX as u128, 2),
-            };
-            let sum = (self.magnitudes[component] - before).saturating_add(after);
-            if sum > limit {
-                for component in 0..component {
-                    let at = self.sums.offset(component);
-                    let value = |row: &[u64]| self.sums.value(row, component, at).unsigned_abs();
-                    let magnitude = &mut self.magnitudes[component];
-                    *magnitude = *magnitude - value(row) + old.map_or(0, value);
-                }
-                return Err(EvalError::Overflow);
-            }
-            self.magnitudes[component] = sum;
-            at += words;
-        }
-        Ok(())
     }
 
     /// Adds to the sums behind the way to a leaf, or takes from them.
     #[inline(always)]
     fn spread(&mut self, height: usize, path: &Path, row: &[u64], negative: bool) {
         let words = self.shape.value();
+        let width = HEAD + SLOTS * (self.shape.entry() + 1);
         for (node, slot) in &path[1..=height] {
             let (from, to) = (self.row_at(*slot as usize + 1), self.row_at(SLOTS));
-            let node = self.inners.piece_mut(*node as usize);
+            let node = piece_mut::<S>(&mut self.inners, *node as usize, width);
             let to = to.min(from + (node[0] as usize - *slot as usize - 1) * words);
             for sums in node[from..to].chunks_exact_mut(words) {
                 if negative {
@@ -632,12 +625,12 @@ impl<S: Shape> Trees<S> {
     pub fn sum_below(&self, root: Root, high: Option<&[u64]>, sum: &mut [u64]) {
         let mut node = root.node;
         for _ in 0..root.height {
-            let inner = self.inners.piece(node);
+            let inner = self.inner(node);
             let slot = self.child_below(inner, high);
             self.shape.accumulate(&self.sums, sum, self.row(inner, slot));
             node = inner[self.child_at(slot)] as usize;
         }
-        let leaf = self.leaves.piece(node);
+        let leaf = self.leaf(node);
         let count = match high {
             Some(high) => self.count_below(leaf, high),
             None => leaf[0] as usize,
@@ -645,29 +638,18 @@ impl<S: Shape> Trees<S> {
         self.add_up(leaf, count, sum);
     }
 
-    /// The first key of a tree; the highest one of all, if it is empty.
-    #[inline(always)]
-    pub fn first(&self, root: Root) -> &[u64] {
-        let mut node = root.node;
-        for _ in 0..root.height {
-            let inner = self.inners.piece(node);
-            node = inner[self.child_at(0)] as usize;
-        }
-        self.key(self.leaves.piece(node), 0)
-    }
-
     /// Begins an enumeration at the first key that is not below `low`.
     #[inline]
     pub fn start(&self, root: Root, low: &[u64]) -> LeafPosition {
         let leaf = self.leaf_of(root, low);
-        LeafPosition { leaf: leaf + 1, slot: self.count_below(self.leaves.piece(leaf), low) }
+        LeafPosition { leaf: leaf + 1, slot: self.count_below(self.leaf(leaf), low) }
     }
 
     /// The next entry: key and payload. Holds as long as nothing changes.
     #[inline]
     pub fn step(&self, position: &mut LeafPosition) -> Option<(&[u64], &[u64])> {
         loop {
-            let leaf = self.leaves.piece(position.leaf.checked_sub(1)?);
+            let leaf = self.leaf(position.leaf.checked_sub(1)?);
             if position.slot < leaf[0] as usize {
                 position.slot += 1;
                 let slot = position.slot - 1;
@@ -682,12 +664,12 @@ impl<S: Shape> Trees<S> {
         let mut path = [(0, 0); LEVELS_MAX];
         let mut node = root.node;
         for level in (1..=root.height).rev() {
-            let inner = self.inners.piece(node);
+            let inner = self.inner(node);
             let slot = self.child_below(inner, high);
             path[level] = (node as u32, slot as u32);
             node = inner[self.child_at(slot)] as usize;
         }
-        let leaf = self.leaves.piece(node);
+        let leaf = self.leaf(node);
         let slot = high.map_or(leaf[0] as usize, |high| self.count_below(leaf, high));
         if slot > 0 {
             return Some(self.key(leaf, slot - 1));
@@ -695,13 +677,13 @@ impl<S: Shape> Trees<S> {
         // The last key of what stands before this leaf.
         let level = (1..=root.height).find(|level| path[*level].1 > 0)?;
         let (node, slot) = path[level];
-        let inner = self.inners.piece(node as usize);
+        let inner = self.inner(node as usize);
         let mut node = inner[self.child_at(slot as usize - 1)] as usize;
         for _ in 1..level {
-            let inner = self.inners.piece(node);
+            let inner = self.inner(node);
             node = inner[self.child_at(inner[0] as usize - 1)] as usize;
         }
-        let leaf = self.leaves.piece(node);
+        let leaf = self.leaf(node);
         Some(self.key(leaf, leaf[0] as usize - 1))
     }
 
@@ -713,7 +695,7 @@ impl<S: Shape> Trees<S> {
         let value =
             |node: &[u64], slot: usize| self.sums.value(self.row(node, slot), component, at);
         for _ in 0..root.height {
-            let inner = self.inners.piece(node);
+            let inner = self.inner(node);
             let mut slot = 0;
             for place in 1..inner[0] as usize {
                 slot += usize::from(before + value(inner, place) <= limit);
@@ -721,7 +703,7 @@ impl<S: Shape> Trees<S> {
             before += value(inner, slot);
             node = inner[self.child_at(slot)] as usize;
         }
-        let leaf = self.leaves.piece(node);
+        let leaf = self.leaf(node);
         let slot = (0..leaf[0] as usize).find(|slot| {
             before += value(leaf, *slot);
             before > limit
@@ -753,12 +735,8 @@ impl<S: Shape> Trees<S> {
         let mut magnitudes = vec![0_u128; self.magnitudes.len()];
         for (root, total) in trees {
             let mut seen = Seen { root, ..Seen::default() };
-            let sum = self.check_node(
-                (root.node, root.height),
-                (None, None),
-                &mut seen,
-                &mut magnitudes,
-            );
+            let sum =
+                self.check_node((root.node, root.height), (None, None), &mut seen, &mut magnitudes);
             assert_eq!(sum, total);
             assert!(seen.keys.is_sorted());
             seen.keys.dedup();
