@@ -146,9 +146,7 @@ impl Directory {
         values: &[ValueRef<'_>],
     ) {
         let segment = self.segment_mut(row.segment_idx()).expect("the row to update exists");
-        for (&column, &value) in columns.iter().zip(values) {
-            segment.update(schema, row.slot(), column as usize, value);
-        }
+        segment.update(schema, row.slot(), columns, values);
     }
 
     /// Frees the slot of a live row.

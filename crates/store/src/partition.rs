@@ -239,6 +239,10 @@ impl Partition {
         values: &[ValueRef<'_>],
     ) -> Result<(), Conflict> {
         let mask = mask_of(columns);
+        if !self.in_keys(mask) {
+            self.write(row, columns, values);
+            return Ok(());
+        }
         for at in 0..self.indexes.len() {
             if self.indexes[at].covers(mask)
                 && self.indexes[at].def().unique
@@ -249,6 +253,21 @@ impl Partition {
         }
         self.update_unchecked(row, columns, values);
         Ok(())
+    }
+
+    /// Whether a column of the mask is in the key of an index.
+    #[inline]
+    fn in_keys(&self, mask: u128) -> bool {
+        self.indexes.iter().any(|index| index.covers(mask))
+    }
+
+    /// Overwrites columns, whose indexes know already.
+    #[inline]
+    fn write(&mut self, row: RowId, columns: &[u16], values: &[ValueRef<'_>]) {
+        assert_eq!(columns.len(), values.len(), "a value per column");
+        let _held = self.latch.write();
+        let directory = triomphe::Arc::make_mut(&mut self.directory);
+        directory.update(&self.schema, row, columns, values);
     }
 
     /// As [`Partition::update`], but lets keys repeat; [`Partition::check_unique`] must follow
@@ -263,9 +282,7 @@ impl Partition {
                 self.indexes[at].insert(&self.scratch.new, row);
             }
         }
-        let _held = self.latch.write();
-        let directory = triomphe::Arc::make_mut(&mut self.directory);
-        directory.update(&self.schema, row, columns, values);
+        self.write(row, columns, values);
     }
 
     /// Encodes a row's key before and after an update; true if they differ.

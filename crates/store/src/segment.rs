@@ -169,18 +169,17 @@ impl Segment {
         unsafe { text::stored_str(bytes) }
     }
 
-    /// Writes `value` over whatever is in `column` of `slot`.
+    /// Writes `value` over whatever is in `column` of `slot`. The heap has been told that a string
+    /// which is there goes.
     #[inline]
     fn write(&mut self, def: ColumnDef, column_idx: usize, slot: usize, value: ValueRef<'_>) {
-        if def.ty.has_views() {
-            self.release_view(column_idx, slot);
-        }
         let column = &mut self.columns[column_idx];
-        if value.is_null() {
-            assert!(def.nullable, "NULL in column {column_idx}, which is not nullable");
-            column.set_null(slot, true);
-        } else if column.validity.is_some() {
-            column.set_null(slot, false);
+        if column.validity.is_some() || value.is_null() {
+            assert!(
+                def.nullable || !value.is_null(),
+                "NULL in column {column_idx}, which is not nullable"
+            );
+            column.set_null(slot, value.is_null());
         }
         let words = &mut column.words;
         match (def.ty, value) {
@@ -215,14 +214,6 @@ impl Segment {
         }
     }
 
-    /// Tells the heap that the string of a slot goes, if the slot is live.
-    #[inline]
-    fn release_view(&mut self, column_idx: usize, slot: usize) {
-        if self.is_live(slot) {
-            self.heap.release(self.columns[column_idx].words.w16()[slot]);
-        }
-    }
-
     /// The lowest free slot. None if the segment is full.
     pub(crate) fn free_slot(&self) -> Option<usize> {
         if self.live_count == self.used {
@@ -251,23 +242,28 @@ impl Segment {
         self.compact_if_wasteful(schema);
     }
 
-    /// Overwrites one value of a live row.
+    /// Overwrites some values of a live row.
     ///
-    /// Panics: if the slot is not live, or the value is of another type than its column.
+    /// Panics: if the slot is not live, or a value is of another type than its column.
     #[inline]
     pub(crate) fn update(
         &mut self,
         schema: &Schema,
         slot: usize,
-        column_idx: usize,
-        value: ValueRef<'_>,
+        columns: &[u16],
+        values: &[ValueRef<'_>],
     ) {
         assert!(self.is_live(slot), "slot {slot} holds no row");
-        let def = schema.columns[column_idx];
-        self.write(def, column_idx, slot, value);
-        if def.ty.has_views() {
-            self.compact_if_wasteful(schema);
+        for (&column, &value) in columns.iter().zip(values) {
+            let column_idx = column as usize;
+            let def = schema.columns[column_idx];
+            if def.ty.has_views() {
+                self.heap.release(self.columns[column_idx].words.w16()[slot]);
+            }
+            self.write(def, column_idx, slot, value);
         }
+        // Harmless where no string has changed: nothing is wasted then.
+        self.compact_if_wasteful(schema);
     }
 
     /// Frees a live slot.
@@ -277,7 +273,7 @@ impl Segment {
         assert!(self.is_live(slot), "slot {slot} holds no row");
         for (column_idx, def) in schema.columns.iter().enumerate() {
             if def.ty.has_views() {
-                self.release_view(column_idx, slot);
+                self.heap.release(self.columns[column_idx].words.w16()[slot]);
             }
         }
         set_bit(&mut self.live, slot, false);
