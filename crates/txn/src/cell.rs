@@ -30,6 +30,7 @@ use halcyon_base::PartitionId;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::{AtomicU64, Ordering};
 use halcyon_store::{Partition, Schema};
+use smallvec::SmallVec;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -352,7 +353,9 @@ pub(crate) fn release_together<R>(
     match guards {
         [only] => release_latched([Releasing::latched(only)], at_that_moment),
         _ => {
-            let latched: Vec<_> = guards.iter_mut().map(Releasing::latched).collect();
+            // On the stack for most transactions, which lock a handful.
+            let latched: SmallVec<[Releasing<'_>; 8]> =
+                guards.iter_mut().map(Releasing::latched).collect();
             release_latched(latched, at_that_moment)
         }
     }

@@ -182,7 +182,10 @@ impl Event {
 #[derive(Clone, Debug, Default)]
 pub struct CancelToken(Arc<Cancel>);
 
+/// In lines of its own: every statement of a session writes it, and sessions that one thread has
+/// made lie beside each other. Two lines, because neighbours are fetched in pairs.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 struct Cancel {
     cancelled: AtomicBool,
     waiting: Mutex<Vec<Arc<Event>>>,

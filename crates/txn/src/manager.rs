@@ -218,6 +218,7 @@ impl Pool {
 }
 
 /// One who can hold locks and wait for one.
+#[repr(align(128))]
 pub(crate) struct Participant {
     pub(crate) id: ParticipantId,
     pub(crate) slot: usize,

@@ -853,16 +853,14 @@ impl Seat {
     fn rest(&mut self) {
         let body = self.body.take().expect(NO_STATEMENT);
         let mut at_rest = self.participant.at_rest.lock();
-        let cuts = if at_rest.cuts.is_empty() {
-            Vec::new()
-        } else {
-            self.participant.take_cuts(&mut at_rest)
-        };
-        body.fulfil(cuts);
+        if !at_rest.cuts.is_empty() {
+            body.fulfil(self.participant.take_cuts(&mut at_rest));
+        }
         at_rest.body = Some(body);
     }
 
     /// Takes the body back.
+    #[inline]
     fn rouse(&mut self) {
         let body = self.participant.at_rest.lock().body.take();
         self.body = Some(body.expect("a body that is not in use is at rest"));
