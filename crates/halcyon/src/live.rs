@@ -32,7 +32,8 @@ const FLUSHED_ONE_IN: u64 = 4096;
 /// How long the view of memory waits for a running write before it leaves a table out.
 const ROOTS_WAIT_MAX: Duration = Duration::from_millis(200);
 
-/// What others may see of a session.
+/// What others may see of a session. In lines of its own, since every statement writes it.
+#[repr(align(128))]
 pub(crate) struct SessionEntry {
     pub id: u32,
     pub role: String,

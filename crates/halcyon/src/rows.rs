@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::deadline::Deadline;
+use crate::run::Streamed;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Decimal128Builder,
     FixedSizeBinaryBuilder, PrimitiveBuilder, RecordBatch, RecordBatchOptions, StringViewBuilder,
@@ -59,11 +60,11 @@ impl Rows {
 
     pub(crate) fn from_stream(
         columns: Arc<[ResultColumn]>,
-        batches: BatchStream,
-        deadline: Option<Deadline>,
+        streamed: Streamed,
         failed: Option<Arc<AtomicBool>>,
     ) -> Self {
-        let batches = Box::new(Watched { batches, deadline, failed });
+        let Streamed { batches, until } = streamed;
+        let batches = Box::new(Watched { batches, deadline: until, failed });
         let source = Source::Stream { batches, current: None };
         Rows { columns, schema: None, source }
     }

@@ -38,18 +38,32 @@ use crate::transaction::{Active, Snapshot};
 pub(crate) type TableRoots = Vec<Vec<triomphe::Arc<Partition>>>;
 
 /// What a statement came to, before it is dressed for the caller.
+///
+/// Three words, since every layer of a statement's way hands it on: what is larger is boxed, and
+/// the short statements have variants of their own.
 pub(crate) enum Ran {
     /// Rows are in the row set given.
     Set {
         /// Rows written, if it writes.
         written: Option<u64>,
     },
-    /// Rows come as they are read, until the deadline if there is one.
-    Stream(BatchStream, Option<Deadline>),
+    /// So many rows were written, and none are returned. The tag is the statement's.
+    Written(u64),
+    /// Rows come as they are read.
+    Stream(Box<Streamed>),
     /// Data of COPY TO, to be fetched, or its end if it went to a file.
-    Copying(Option<crate::copy::Copying>, Outcome),
+    Copying(Box<(Option<Copying>, Outcome)>),
     /// Something else.
-    Other(Outcome),
+    Other(Box<Outcome>),
+}
+
+const _: () = assert!(size_of::<Result<Ran>>() <= 24);
+
+/// Rows that come as they are read.
+pub(crate) struct Streamed {
+    pub batches: BatchStream,
+    /// When that ends, if it is limited.
+    pub until: Option<Deadline>,
 }
 
 impl Ran {
@@ -57,9 +71,21 @@ impl Ran {
     pub(crate) fn rows(&self, out: &RowSet) -> u64 {
         match self {
             Ran::Set { written } => written.unwrap_or(out.len() as u64),
-            Ran::Other(Outcome::Done(tag)) => tag.rows.unwrap_or(0),
-            Ran::Stream(..) | Ran::Copying(..) | Ran::Other(_) => 0,
+            Ran::Written(rows) => *rows,
+            Ran::Other(outcome) => match &**outcome {
+                Outcome::Done(tag) => tag.rows.unwrap_or(0),
+                _ => 0,
+            },
+            Ran::Stream(_) | Ran::Copying(_) => 0,
         }
+    }
+
+    fn stream(batches: BatchStream) -> Ran {
+        Ran::Stream(Box::new(Streamed { batches, until: None }))
+    }
+
+    fn other(outcome: Outcome) -> Ran {
+        Ran::Other(Box::new(outcome))
     }
 }
 
@@ -70,21 +96,27 @@ impl Session {
     pub fn run(&mut self, statement: &Statement, params: &[Value]) -> Result<Outcome> {
         let mut out = RowSet::default();
         let ran = self.run_statement(statement, params, &mut out)?;
+        Ok(self.dress(statement, ran, out))
+    }
+
+    /// What the caller of [`Session::run`] gets.
+    pub(crate) fn dress(&mut self, statement: &Statement, ran: Ran, out: RowSet) -> Outcome {
         let tag = statement.tag();
         // Columns are counted references that all sessions share: taken only where there are rows.
-        Ok(match ran {
+        match ran {
             Ran::Set { written } => {
                 let rows = Rows::from_set(statement.columns(), out);
                 Outcome::Rows { rows, tag, written }
             }
-            Ran::Stream(batches, deadline) => {
+            Ran::Written(rows) => Outcome::Done(Tag::counted(tag, rows)),
+            Ran::Stream(streamed) => {
                 let columns = statement.columns();
-                let rows = Rows::from_stream(columns, batches, deadline, self.rows_failed());
+                let rows = Rows::from_stream(columns, *streamed, self.rows_failed());
                 Outcome::Rows { rows, tag, written: None }
             }
-            Ran::Other(outcome) => outcome,
-            Ran::Copying(_, outcome) => outcome,
-        })
+            Ran::Other(outcome) => *outcome,
+            Ran::Copying(copying) => copying.1,
+        }
     }
 
     /// Runs a statement; the rows of small results go to `out`.
@@ -104,8 +136,8 @@ impl Session {
         if deadline.as_ref().is_some_and(Deadline::passed) {
             ran = ran.map_err(Deadline::name);
         }
-        if let Ok(Ran::Stream(_, until)) = &mut ran {
-            *until = deadline;
+        if let Ok(Ran::Stream(streamed)) = &mut ran {
+            streamed.until = deadline;
         }
         let rows = ran.as_ref().ok().map(|ran| ran.rows(out));
         self.tallies.end(&watch, rows, &self.entry, &self.shared);
@@ -136,7 +168,7 @@ impl Session {
         if let Plan::Utility(utility) = &prepared.plan {
             let (utility, tag) = (utility.clone(), prepared.tag);
             drop(prepared);
-            return self.utility(&utility, tag).map(Ran::Other);
+            return self.utility(&utility, tag).map(Ran::other);
         }
         if let Plan::Lines(lines) = &prepared.plan {
             out.reset(1);
@@ -155,10 +187,10 @@ impl Session {
             let following = self.follow(view, *from)?;
             let columns = 2 + following.column_count();
             self.copying = Some(Copying::Following(Box::new(following)));
-            return Ok(Ran::Other(Outcome::CopyOut { columns, binary: false }));
+            return Ok(Ran::other(Outcome::CopyOut { columns, binary: false }));
         }
         if matches!(prepared.plan, Plan::Empty) {
-            return Ok(Ran::Other(Outcome::Done(Tag::plain(""))));
+            return Ok(Ran::other(Outcome::Done(Tag::plain(""))));
         }
         let converted;
         let params = match params::all_fit(params, &prepared.params) {
@@ -226,7 +258,6 @@ impl Session {
         let mut tx = self.shared.manager.begin(isolation, self.slot());
         tx.begin_statement();
         let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
-        self.locks.reset(tables);
         lock_needs(&mut tx, tables, &mut self.needs, &mut self.locks, &limits)?;
         if self.shared.version() != prepared.catalog_version {
             return Ok(None);
@@ -316,7 +347,7 @@ impl Session {
                     self.replan(statement)?;
                     continue;
                 }
-                return self.change_catalog(active, ddl).map(Ran::Other);
+                return self.change_catalog(active, ddl).map(Ran::other);
             }
             let catalog = active.catalog.as_ref().unwrap_or(&self.catalog);
             let env = Env {
@@ -352,7 +383,6 @@ impl Session {
                     }
                 }
             }
-            self.locks.reset(tables);
             lock_needs(tx, tables, &mut self.needs, &mut self.locks, &limits)?;
             if repeats {
                 streamed.for_each(|table| own(table, tx));
@@ -380,7 +410,7 @@ impl Session {
                         &mut self.scratch,
                     )?;
                     self.copying = copying;
-                    Ok(Ran::Other(outcome))
+                    Ok(Ran::other(outcome))
                 }
                 _ => execute(&prepared, &env, &mut active.tx, &self.locks, &mut self.scratch, out),
             };
@@ -403,9 +433,9 @@ pub(crate) fn execute(
             plan.run(env, Roots::Locked(tx, locks), out, scratch)?;
             Ok(Ran::Set { written: None })
         }
-        Plan::Analytical(plan) => plan
-            .start(env, locked_roots(tx, locks, plan.tables()))
-            .map(|batches| Ran::Stream(batches, None)),
+        Plan::Analytical(plan) => {
+            plan.start(env, locked_roots(tx, locks, plan.tables())).map(Ran::stream)
+        }
         Plan::Write(plan) => {
             let returns = !prepared.columns.is_empty();
             out.reset(prepared.columns.len());
@@ -413,7 +443,7 @@ pub(crate) fn execute(
             let written = plan.run(env, tx, locks, scratch, sink)?;
             match returns {
                 true => Ok(Ran::Set { written: Some(written) }),
-                false => Ok(Ran::Other(Outcome::Done(Tag::counted(prepared.tag, written)))),
+                false => Ok(Ran::Written(written)),
             }
         }
         _ => unreachable!("{} has its own way", prepared.tag),
@@ -435,14 +465,14 @@ fn execute_on_snapshot(
             plan.run(env, Roots::Snapshot(&roots), out, scratch)?;
             Ok(Ran::Set { written: None })
         }
-        Plan::Analytical(plan) => plan.start(env, roots).map(|batches| Ran::Stream(batches, None)),
+        Plan::Analytical(plan) => plan.start(env, roots).map(Ran::stream),
         Plan::Explain { analyze, of } if of.plan.reads_only() => {
             let roots = snapshot.roots_of(of.plan.tables());
             crate::explain::on_snapshot(of, *analyze, env, roots, scratch, out)
         }
         Plan::Copy(plan) if plan.reads_only() => {
-            let (copying, outcome) = crate::copy::start_on_snapshot(plan, env, roots, scratch)?;
-            Ok(Ran::Copying(copying, outcome))
+            let begun = crate::copy::start_on_snapshot(plan, env, roots, scratch)?;
+            Ok(Ran::Copying(Box::new(begun)))
         }
         _ => Err(SqlError::new(
             SqlState::READ_ONLY_SQL_TRANSACTION,
@@ -463,7 +493,8 @@ pub(crate) fn locked_roots(tx: &Transaction, locks: &Locks, tables: &[Arc<Table>
     tables.iter().enumerate().map(of_table).collect()
 }
 
-/// Takes the locks that `needs` name, in order of partition id, the stronger first.
+/// Takes the locks that `needs` name, in order of partition id, the stronger first. `locks` holds
+/// these afterwards, and no others.
 fn lock_needs(
     tx: &mut Transaction,
     tables: &[Arc<Table>],
@@ -471,6 +502,14 @@ fn lock_needs(
     locks: &mut Locks,
     limits: &WaitLimits<'_>,
 ) -> Result<()> {
+    if let [Need { table, partition: Some(partition), mode }] = needs[..] {
+        let cell = &tables[table].cells[partition as usize];
+        let locked = tx.lock(cell, mode, limits);
+        let handle = locked.map_err(|error| lock_error(error, &tables[table]))?;
+        locks.set_only(table, partition, handle);
+        return Ok(());
+    }
+    locks.reset(tables);
     let at = |need: &Need| {
         let partition = need.partition.expect("spread out") as usize;
         (tables[need.table].cells[partition].id, need.mode == Mode::Shared)
@@ -559,7 +598,7 @@ impl Session {
             };
             let batches = plan.start(&env, roots)?;
             self.make_durable(lsn)?;
-            return Ok(Ran::Stream(batches, None));
+            return Ok(Ran::stream(batches));
         }
     }
 
@@ -590,9 +629,10 @@ impl Session {
         let ran = execute_on_snapshot(&prepared, &env, &snapshot, &mut self.scratch, out);
         active.snapshot = Some(snapshot);
         match ran? {
-            Ran::Copying(copying, outcome) => {
+            Ran::Copying(begun) => {
+                let (copying, outcome) = *begun;
                 self.copying = copying;
-                Ok(Ran::Other(outcome))
+                Ok(Ran::other(outcome))
             }
             ran => Ok(ran),
         }
@@ -799,7 +839,6 @@ impl Session {
         let mut needs: Vec<Need> =
             (0..tables.len()).map(|table| Need { table, partition: None, mode }).collect();
         let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
-        self.locks.reset(&tables);
         active.tx.begin_statement();
         let locked = lock_needs(&mut active.tx, &tables, &mut needs, &mut self.locks, &limits);
         active.tx.end_statement();

@@ -334,7 +334,17 @@ impl Session {
 
     /// Runs a statement and says how many rows it concerned; rows it returns are read and counted.
     pub fn execute(&mut self, source: impl Source, params: &[Value]) -> Result<u64> {
-        match source.with(self, |session, statement| session.run(statement, params))? {
+        source.with(self, |session, statement| session.run_counting(statement, params))
+    }
+
+    /// Without the outcome that [`Session::run`] makes, which is larger than most statements' work.
+    fn run_counting(&mut self, statement: &Statement, params: &[Value]) -> Result<u64> {
+        let mut out = RowSet::default();
+        let ran = self.run_statement(statement, params, &mut out)?;
+        if let Ran::Written(rows) = ran {
+            return Ok(rows);
+        }
+        match self.dress(statement, ran, out) {
             Outcome::Rows { mut rows, written, .. } => {
                 let mut count = 0;
                 while rows.next()?.is_some() {
@@ -367,16 +377,16 @@ impl Session {
     ) -> Result<()> {
         match self.run_statement(statement, params, out)? {
             Ran::Set { .. } => Ok(()),
-            Ran::Stream(batches, deadline) => {
+            Ran::Stream(streamed) => {
                 let mut rows =
-                    Rows::from_stream(statement.columns(), batches, deadline, self.rows_failed());
+                    Rows::from_stream(statement.columns(), *streamed, self.rows_failed());
                 out.reset(rows.columns().len());
                 while let Some(row) = rows.next()? {
                     out.push_row((0..row.len()).map(|column| row.value(column)));
                 }
                 Ok(())
             }
-            Ran::Copying(..) | Ran::Other(_) => {
+            Ran::Written(_) | Ran::Copying(_) | Ran::Other(_) => {
                 Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows"))
             }
         }

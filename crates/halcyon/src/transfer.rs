@@ -152,9 +152,9 @@ impl Session {
         let mut out = RowSet::default();
         let ran = self.dispatch(statement, &[], &mut out)?;
         let count = ran.rows(&out);
-        if let Ran::Stream(batches, deadline) = ran {
+        if let Ran::Stream(streamed) = ran {
             let failed = self.rows_failed();
-            let mut rows = Rows::from_stream(statement.columns(), batches, deadline, failed);
+            let mut rows = Rows::from_stream(statement.columns(), *streamed, failed);
             while rows.next()?.is_some() {}
         }
         Ok(if is_copy { count } else { 0 })

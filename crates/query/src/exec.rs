@@ -94,6 +94,8 @@ pub struct Need {
 /// The locks a statement holds, by table of the plan and partition number.
 #[derive(Default)]
 pub struct Locks {
+    /// The only one, of a statement that needs no more: most do, and find it without a table.
+    only: Option<(usize, u32, LockHandle)>,
     first: Vec<u32>,
     handles: Vec<Option<LockHandle>>,
 }
@@ -101,12 +103,19 @@ pub struct Locks {
 impl Locks {
     /// Empties it and makes room for the partitions of `tables`.
     pub fn reset(&mut self, tables: &[Arc<Table>]) {
+        self.only = None;
         self.first.clear();
         self.handles.clear();
         for table in tables {
             self.first.push(self.handles.len() as u32);
             self.handles.resize(self.handles.len() + table.cells.len(), None);
         }
+    }
+
+    /// Empties it and notes the lock on a partition, which will be the only one.
+    #[inline]
+    pub fn set_only(&mut self, table: usize, partition: u32, handle: LockHandle) {
+        self.only = Some((table, partition, handle));
     }
 
     /// Notes the lock on a partition.
@@ -116,7 +125,11 @@ impl Locks {
     }
 
     /// The lock on a partition, if the statement holds it.
+    #[inline]
     pub fn get(&self, table: usize, partition: u32) -> Option<LockHandle> {
+        if let Some((only, number, handle)) = self.only {
+            return (only == table && number == partition).then_some(handle);
+        }
         self.handles[(self.first[table] + partition) as usize]
     }
 }
@@ -132,6 +145,7 @@ pub enum Roots<'a> {
 
 impl<'a> Roots<'a> {
     /// The partition. Panics if the plan did not declare its need: the planner is broken then.
+    #[inline]
     pub fn partition(&self, table: usize, partition: u32) -> &'a Partition {
         match self {
             Roots::Locked(tx, locks) => {

@@ -15,7 +15,7 @@ use crate::ddl::fold;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Env;
 use crate::parse::parse_expr;
-use crate::scalar::Program;
+use crate::scalar::{Program, power_of_ten};
 use crate::sequence;
 use crate::types::SqlType;
 use crate::values::sql_type_of;
@@ -60,6 +60,7 @@ impl Convert {
             (Convert::Same, value) | (_, value @ ValueRef::Null) => Ok(value),
             (Convert::Fit, ValueRef::Text(text)) => Ok(ValueRef::Text(coerce::fit_text(text, to)?)),
             (Convert::Fit, value) => Ok(value),
+            (Convert::From(from), value) if keeps_decimal(value, from, to) => Ok(value),
             (Convert::From(from), value) => match (number::widen_integer(value), to) {
                 (Some(wide), SqlType::SmallInt | SqlType::Integer | SqlType::BigInt) => {
                     number::fit_integer(wide, to).ok_or_else(|| {
@@ -72,6 +73,23 @@ impl Convert {
                 _ => coerce::assign(value, from, to, &zone(), arena),
             },
         }
+    }
+}
+
+/// Whether a decimal is one of the other type as it stands: sums of money, for which an assignment
+/// only looks whether they still fit.
+#[inline]
+fn keeps_decimal(value: ValueRef<'_>, from: SqlType, to: SqlType) -> bool {
+    match (value, from, to) {
+        (
+            ValueRef::Decimal(value),
+            SqlType::Decimal { scale: same, .. },
+            SqlType::Decimal { precision, scale },
+        ) => {
+            let limit = power_of_ten(u32::from(precision));
+            same == scale && limit.is_some_and(|limit| value < limit && value > -limit)
+        }
+        _ => false,
     }
 }
 

@@ -220,21 +220,23 @@ impl Update {
     ) -> Result<()> {
         let target = self.effects.target();
         let mut values = Row::new();
+        let mut wrong = None;
         let env = cx.env;
         for (cell, column) in self.cells.iter().zip(&self.columns) {
-            let ty = target.table.columns[*column as usize].ty;
+            let definition = &target.table.columns[*column as usize];
             let source = |column| rows.value(at, column);
-            values.push(cell.value(env, cx.zone_cell(), source, &[], ty, arena)?);
+            let value = cell.value(env, cx.zone_cell(), source, &[], definition.ty, arena)?;
+            if value.is_null() && definition.not_null {
+                wrong = wrong.or(Some(*column)).min(Some(*column));
+            }
+            values.push(value);
         }
         let handle = cx.lock(target.at, partition);
-        for column in target.not_null() {
-            let place = self.columns.iter().position(|own| own == column);
-            if place.is_some_and(|place| values[place].is_null()) {
-                let present = cx.tx.read(handle).row(row).expect("the source saw the row");
-                let mut whole: Row<'_> = present.values().collect();
-                self.columns.iter().zip(&values).for_each(|(c, v)| whole[*c as usize] = *v);
-                return Err(crate::constraints::null_violation(&target.table, *column, &whole));
-            }
+        if let Some(column) = wrong {
+            let present = cx.tx.read(handle).row(row).expect("the source saw the row");
+            let mut whole: Row<'_> = present.values().collect();
+            self.columns.iter().zip(&values).for_each(|(c, v)| whole[*c as usize] = *v);
+            return Err(crate::constraints::null_violation(&target.table, column, &whole));
         }
         cx.tx.update(handle, row, &self.columns, &values).map_err(|conflict| {
             let present = cx.tx.read(handle).row(row).expect("the source saw the row");

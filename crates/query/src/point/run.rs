@@ -6,6 +6,7 @@
 use halcyon_base::{RowId, SqlState};
 use halcyon_store::{Cursor, Direction, KeyBuf, Partition, RowRef, ValueRef};
 use halcyon_txn::Mode;
+use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub(super) fn needs(plan: &PointPlan, env: &Env<'_>, needs: &mut Vec<Need>) -> R
         }
     };
     if let Some(fast) = &plan.fast {
-        return fast.needs(&plan.tables, env, &mut add);
+        return fast.needs(&plan.tables, env, add);
     }
     let arena = Arena::new();
     for (table, pin) in &plan.locks {
@@ -86,19 +87,11 @@ pub(super) fn run(
 ) -> Result<()> {
     scratch.arena.reset();
     let Scratch { arena, temp, slots, key_values, row, keys, states, counts, .. } = scratch;
-    if let Some(fast) = &plan.fast {
-        counts.clear();
-        counts.resize(plan.node_count, 0);
-        let mut values = recycle(std::mem::take(slots));
-        let mut given = recycle(std::mem::take(row));
-        let result =
-            fast.run(plan, env, roots, arena, keys, (&mut values, &mut given), sink, counts);
-        *slots = recycle(values);
-        *row = recycle(given);
-        return result;
-    }
     counts.clear();
     counts.resize(plan.node_count, 0);
+    if let Some(fast) = &plan.fast {
+        return fast.run(plan, env, roots, arena, &mut keys[0], sink, counts);
+    }
     states.resize_with(plan.state_count.max(states.len()), State::default);
     // A plan without states leaves them where they are: each is a cache line or four to move.
     let own_states = match plan.state_count {
@@ -906,7 +899,8 @@ impl UniqueLookup {
         }
     }
 
-    fn needs(&self, tables: &[Arc<Table>], env: &Env<'_>, add: &mut dyn FnMut(Need)) -> Result<()> {
+    #[inline]
+    fn needs(&self, tables: &[Arc<Table>], env: &Env<'_>, mut add: impl FnMut(Need)) -> Result<()> {
         let partition = match self.pin {
             None => Some(0),
             Some(pin) => {
@@ -920,6 +914,8 @@ impl UniqueLookup {
         Ok(())
     }
 
+    /// Values are gathered on the stack: taking a session's vectors out of their lifetime and back
+    /// cost as much as looking the row up.
     #[allow(clippy::too_many_arguments)]
     fn run<'a>(
         &'a self,
@@ -927,35 +923,35 @@ impl UniqueLookup {
         env: &'a Env<'a>,
         roots: Roots<'a>,
         arena: &'a Arena,
-        keys: &mut [KeyBuf; 2],
-        (values, given): (&mut Vec<ValueRef<'a>>, &mut Vec<ValueRef<'a>>),
+        key: &mut KeyBuf,
         sink: &mut dyn RowSink,
         counts: &mut [u64],
     ) -> Result<()> {
-        let found = self.find(&plan.tables, env, roots, arena, keys, values)?;
+        let found = self.find(&plan.tables, env, roots, arena, key)?;
         let Some((partition, row)) = found else { return Ok(()) };
         self.nodes.iter().for_each(|node| counts[*node] = 1);
-        values.clear();
+        let mut slots = Values::new();
         if let Kind::Project { input, defs } = &plan.root.kind {
-            values.resize(plan.slot_count, ValueRef::Null);
+            slots.resize(plan.slot_count, ValueRef::Null);
             if let Kind::Scan(scan) = &input.kind {
                 for (column, slot) in &scan.late {
-                    values[*slot] = row.value(*column as usize);
+                    slots[*slot] = row.value(*column as usize);
                 }
                 if let Some(slot) = scan.row_id {
-                    values[slot] = row_id(partition, row.id());
+                    slots[slot] = row_id(partition, row.id());
                 }
             }
             for (slot, program) in defs {
-                values[*slot] = program.eval(values, env, arena)?;
+                slots[*slot] = program.eval(&slots, env, arena)?;
             }
         }
+        let mut given = Values::new();
         given.extend(self.output.iter().map(|output| match output {
             Output::Column(column) => row.value(*column as usize),
             Output::RowId => row_id(partition, row.id()),
-            Output::Slot(slot) => values[*slot],
+            Output::Slot(slot) => slots[*slot],
         }));
-        sink.row(given).map(|_| ())
+        sink.row(&given).map(|_| ())
     }
 
     #[inline]
@@ -965,9 +961,9 @@ impl UniqueLookup {
         env: &'a Env<'a>,
         roots: Roots<'a>,
         arena: &'a Arena,
-        keys: &mut [KeyBuf; 2],
-        values: &mut Vec<ValueRef<'a>>,
+        key: &mut KeyBuf,
     ) -> Result<Option<(u32, RowRef<'a>)>> {
+        let mut values = Values::new();
         for at in 0..self.key.len() {
             match self.value(at, env, arena)? {
                 Some(value) => values.push(value),
@@ -980,12 +976,15 @@ impl UniqueLookup {
         };
         let partition = roots.partition(self.table, number);
         let index = partition.index(self.index).expect("the catalog's indexes exist");
-        index.encode(values, &mut keys[0]);
-        let row = index.get(&keys[0]);
+        index.encode(&values, key);
+        let row = index.get(key);
         let at = |row| partition.row(row).expect("an index names rows that exist");
         Ok(row.map(|row| (number, at(row))))
     }
 }
+
+/// The values of a row or a key.
+type Values<'a> = SmallVec<[ValueRef<'a>; 16]>;
 
 /// The direction as EXPLAIN says it.
 pub(super) fn backward(path: &IndexPath) -> bool {
