@@ -252,6 +252,7 @@ impl Session {
         if prepared.locks_rows {
             self.needs.iter_mut().for_each(|need| need.mode = Mode::Exclusive);
         }
+        let alone = self.shared.manager.settled_alone();
         self.freshen(tables, |_| false)?;
         let isolation = self.default_modes.isolation.unwrap_or_default();
         // Every way out before the commit drops it, which rolls it back.
@@ -259,7 +260,9 @@ impl Session {
         tx.begin_statement();
         let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
         lock_needs(&mut tx, tables, &mut self.needs, &mut self.locks, &limits)?;
-        if self.shared.version() != prepared.catalog_version {
+        // Two views may then be of two moments: the long way looks at that.
+        let is_torn = tables.len() > 1 && self.shared.manager.settled_alone() != alone;
+        if is_torn || self.shared.version() != prepared.catalog_version {
             return Ok(None);
         }
         let ran = execute(&prepared, &env, &mut tx, &self.locks, &mut self.scratch, out)?;
@@ -335,6 +338,7 @@ impl Session {
         out: &mut RowSet,
         implicit: bool,
     ) -> Result<Ran> {
+        let mut was_torn = false;
         loop {
             let prepared = statement.prepared.borrow();
             let of = match &prepared.plan {
@@ -372,9 +376,11 @@ impl Session {
             let tables = of.plan.tables();
             let tx = &mut active.tx;
             let held = |table: &Table| tx.holds(&table.cells[0]);
+            let alone = self.shared.manager.settled_alone();
             self.freshen(tables, held)?;
-            // What a longer transaction has read of a stream's view must stay as it is.
-            let repeats = !implicit && tx.isolation().keeps_shared_locks();
+            // What a longer transaction has read of a stream's view must stay as it is; and whoever
+            // holds several wholly finds the same events in all.
+            let repeats = was_torn || !implicit && tx.isolation().keeps_shared_locks();
             let mut streamed = tables.iter().filter(|table| is_streamed(catalog, table)).peekable();
             if repeats && streamed.peek().is_some() {
                 for need in &mut self.needs {
@@ -386,6 +392,9 @@ impl Session {
             lock_needs(tx, tables, &mut self.needs, &mut self.locks, &limits)?;
             if repeats {
                 streamed.for_each(|table| own(table, tx));
+            } else if self.shared.manager.settled_alone() != alone && streamed.count() > 1 {
+                was_torn = true;
+                continue;
             }
             let version = match &active.catalog {
                 Some(own) => own.version,
@@ -581,9 +590,13 @@ impl Session {
                 drop(prepared);
                 return self.in_transaction(statement, params, &mut RowSet::default());
             };
+            let alone = self.shared.manager.settled_alone();
             self.freshen(plan.tables(), |_| false)?;
             let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
             let (roots, lsn) = cut_tables(&self.shared.manager, plan.tables(), &limits)?;
+            if self.shared.manager.settled_alone() != alone {
+                continue;
+            }
             if self.shared.version() != prepared.catalog_version {
                 drop(prepared);
                 self.replan(statement)?;
@@ -643,6 +656,7 @@ impl Session {
         loop {
             self.refresh_catalog();
             let catalog = self.catalog.clone();
+            let alone = self.shared.manager.settled_alone();
             self.freshen(catalog.tables.values(), |_| false)?;
             let mut cells: Vec<Arc<PartitionCell>> =
                 catalog.tables.values().flat_map(|table| table.cells.iter().cloned()).collect();
@@ -650,7 +664,8 @@ impl Session {
             let limits = WaitLimits { timeout: self.lock_timeout, cancel: &self.cancel };
             let (roots, lsn) =
                 cut_noting(&self.shared.manager, &cells, &limits, |lsn| lsn).map_err(cut_error)?;
-            if self.shared.version() == catalog.version {
+            let is_whole = self.shared.manager.settled_alone() == alone;
+            if is_whole && self.shared.version() == catalog.version {
                 self.make_durable(lsn)?;
                 let roots = cells.iter().map(|cell| cell.id).zip(roots).collect();
                 return Ok(Snapshot { catalog, roots });

@@ -233,7 +233,7 @@ impl Ahead {
 
     #[inline(always)]
     pub(crate) const fn address(self) -> usize {
-        (self.0 & (1 << AHEAD_LINES) - 1) as usize
+        (self.0 & ((1 << AHEAD_LINES) - 1)) as usize
     }
 }
 
@@ -327,8 +327,9 @@ impl Annotation {
     #[inline]
     pub fn prefetch<T: ?Sized>(mut self, data: *const T, bytes: usize) -> Self {
         let lines = bytes.div_ceil(LINE_BYTES).min(64) as u64;
-        self.ahead =
-            Ahead(data.cast::<u8>().addr() as u64 & (1 << AHEAD_LINES) - 1 | lines << AHEAD_LINES);
+        self.ahead = Ahead(
+            (data.cast::<u8>().addr() as u64 & ((1 << AHEAD_LINES) - 1)) | (lines << AHEAD_LINES),
+        );
         self
     }
 

@@ -8,8 +8,9 @@
 //! 1. Whoever owns it brought its rows up to date first, so all that it takes back is its own.
 //! 2. While it is owned, no events but the owner's reach the keeper.
 //! 3. Keepers are locked in the order of [`Beside::order`]; whoever waits for rows holds none.
-//! 4. Whoever reads rows of several brought all to date at one moment ([`settle_all`]): an event that
-//!    several keepers have met is in the rows of all of them or of none.
+//! 4. Whoever reads rows of several brought all to date at one moment ([`settle_all`]), and looks
+//!    whether an owner has done that for its own alone meanwhile ([`Manager::settled_alone`]): an
+//!    event that several keepers have met is in the rows of all of them or of none.
 //!
 //! Cost: an event takes one mutex per keeper that it goes to, and nothing else.
 
@@ -133,6 +134,9 @@ impl<K: Keeper> Derived<K> {
         if kept.owned {
             return;
         }
+        if self.is_stale() && !planted::is(planted::SETTLED_ALONE_UNSEEN) {
+            tx.center().note_settled_alone();
+        }
         self.settle(kept, tx, rows);
         kept.owned = true;
         let (committed, undone) = (Arc::clone(self), Arc::clone(self));
@@ -184,7 +188,8 @@ pub enum SettleError {
 }
 
 /// Brings the rows of all stale keepers up to date at one moment, as a transaction of its own.
-/// `look` says which there are, without those whose rows the caller holds.
+/// `look` says which there are, without those whose rows the caller holds. See invariant 4 for what
+/// the caller has to look at afterwards.
 ///
 /// Errors: those of locks.
 pub fn settle_all<K: Keeper>(

@@ -69,6 +69,9 @@ pub(crate) struct Center {
     next_txn: AtomicU64,
     /// Where commits are written down; nowhere in a database that lives in memory alone.
     pub(crate) log: Option<Arc<Log>>,
+    /// How often an owner has brought derived rows up to date without others that the same events
+    /// went to ([`crate::derived`]).
+    settled_alone: AtomicU64,
 }
 
 /// The seats of one slot's sessions, in lines of their own.
@@ -106,6 +109,7 @@ impl Manager {
             participants: Mutex::new(Vec::new()),
             next_txn: AtomicU64::new(1),
             log,
+            settled_alone: AtomicU64::new(0),
         });
         let pool = |slot| {
             Arc::new(Pool {
@@ -127,6 +131,14 @@ impl Manager {
 
     pub(crate) fn center(&self) -> &Center {
         &self.0.center
+    }
+
+    /// Changes when an owner has brought derived rows up to date without others that the same events
+    /// went to: whoever finds the same number before [`crate::derived::settle_all`] and after a cut, or
+    /// after its locks, sees every event in all of them or in none.
+    #[inline]
+    pub fn settled_alone(&self) -> u64 {
+        self.0.center.settled_alone.load(Ordering::SeqCst)
     }
 
     /// All transactions that have begun and not ended, oldest first.
@@ -183,6 +195,11 @@ impl Manager {
 }
 
 impl Center {
+    /// Before the rows change, so that whoever sees them finds another number.
+    pub(crate) fn note_settled_alone(&self) {
+        self.settled_alone.fetch_add(1, Ordering::SeqCst);
+    }
+
     pub(crate) fn participant(&self, id: ParticipantId) -> Arc<Participant> {
         Arc::clone(&self.participants.lock()[id.0 as usize])
     }

@@ -23,6 +23,9 @@ pub const READ_LOCKS_FIRST: Bug =
 pub const NO_SECOND_LOOK_AT_KEEPERS: Bug = Bug(
     "keepers are settled without a look whether an event has come to one that is not among them",
 );
+/// An owner does not say that it has brought its rows up to date without the others.
+pub const SETTLED_ALONE_UNSEEN: Bug =
+    Bug("an owner does not say that it has brought its rows up to date without the others");
 /// An event goes to a keeper that a transaction owns.
 pub const EVENT_TO_OWNED: Bug = Bug("an event goes to a keeper that a transaction owns");
 

@@ -30,7 +30,7 @@ use crate::event::{Patience, WaitLimits, Waited};
 use crate::lock::{Mode, Want};
 use crate::log::frame::Kind;
 use crate::log::{Log, LogError, Lsn, Payload};
-use crate::manager::{Participant, Pool, TransactionState};
+use crate::manager::{Center, Participant, Pool, TransactionState};
 use crate::planted;
 use crate::redo::Redo;
 use crate::undo::{Mark, ROWS_BEFORE_ROOT_FRACTION, ROWS_BEFORE_ROOT_MIN, Roots, Undo};
@@ -357,6 +357,10 @@ impl Transaction {
     ) -> Self {
         seat.participant.publish_begin(id, isolation, session);
         Transaction { seat: Some(seat), pool, id, isolation }
+    }
+
+    pub(crate) fn center(&self) -> &Center {
+        &self.pool.center
     }
 
     /// The transaction's number.

@@ -19,7 +19,7 @@ use halcyon_base::planted::Bug;
 use halcyon_base::rng::Rng;
 use halcyon_base::sync::atomic::{AtomicUsize, Ordering};
 use halcyon_base::sync::{Arc, thread};
-use halcyon_base::{RowId, SessionId};
+use halcyon_base::{PartitionId, RowId, SessionId};
 use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::derived::{Beside, Derived, Keeper, Look, SettleError, settle_all};
 use halcyon_txn::{
@@ -487,7 +487,8 @@ struct Views {
 impl Views {
     fn new() -> Arc<Views> {
         let keeper = || Arc::new(Derived::new(Tally { sum: common::BALANCE, ended: 0 }));
-        let bank = Bank::new(2, 1);
+        let cell = |id| Arc::new(PartitionCell::derived(PartitionId(id), common::rows(1)));
+        let bank = Bank { cells: vec![cell(1), cell(2)], ..Bank::new(0, 1) };
         let rows = bank.cells.iter().rev().cloned().collect();
         Arc::new(Views { bank, derived: vec![keeper(), keeper()], rows })
     }
@@ -516,8 +517,14 @@ impl Views {
                 .collect()
         };
         let settled = patiently(|limits| {
-            settle_all(&self.bank.manager, SessionId(session), limits, look)?;
-            cut(&self.bank.manager, &self.rows, limits).map_err(|_| panic!("no limits"))
+            loop {
+                let alone = self.bank.manager.settled_alone();
+                settle_all(&self.bank.manager, SessionId(session), limits, look)?;
+                let roots = cut(&self.bank.manager, &self.rows, limits).expect("no limits");
+                if self.bank.manager.settled_alone() == alone {
+                    return Ok(roots);
+                }
+            }
         });
         let roots = settled.unwrap_or_else(|error: SettleError| panic!("{error:?}"));
         roots.iter().map(|root| amount(root, RowId(0)) - common::BALANCE).collect()
@@ -621,6 +628,11 @@ fn owners_end_with_what_was_theirs() {
 #[test]
 fn an_owners_rollback_takes_back_its_own_changes_only() {
     check(owners_end_with_what_was_theirs);
+}
+
+#[test]
+fn canary_an_owner_that_settles_its_rows_alone_is_caught() {
+    check_canary(planted::SETTLED_ALONE_UNSEEN, owners_end_with_what_was_theirs);
 }
 
 #[test]

@@ -38,7 +38,9 @@ pub use feed::{Batch, Feed, Follower, Found, Lagging};
 pub use revive::revive;
 pub use running::RowDelta;
 pub(crate) use statement::{ViewStatement, carrier, unpack};
-pub use stream::{Packed, PackedEvents, StreamPlan, bring_up_to_date, is_streamed, own, stale_views};
+pub use stream::{
+    Packed, PackedEvents, StreamPlan, bring_up_to_date, is_streamed, own, stale_views,
+};
 pub(crate) use upkeep::violation;
 
 /// What a materialized view is besides its rows.

@@ -29,6 +29,11 @@ pub struct Bank {
 }
 
 pub fn accounts(id: u32, account_count: u32) -> Arc<PartitionCell> {
+    Arc::new(PartitionCell::new(PartitionId(id), rows(account_count)))
+}
+
+/// Accounts from 0 on, each with [`BALANCE`].
+pub fn rows(account_count: u32) -> Partition {
     let column = |ty| ColumnDef { ty, nullable: false };
     let schema = Schema::new(vec![column(Type::Int64), column(Type::Int64)]);
     let mut root = Partition::new(schema);
@@ -36,7 +41,7 @@ pub fn accounts(id: u32, account_count: u32) -> Arc<PartitionCell> {
         let row = [ValueRef::Int64(i64::from(number)), ValueRef::Int64(BALANCE)];
         assert_eq!(root.insert(&row), Ok(RowId(number)));
     }
-    Arc::new(PartitionCell::new(PartitionId(id), root))
+    root
 }
 
 pub fn int(value: ValueRef<'_>) -> i64 {
