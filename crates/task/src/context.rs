@@ -373,7 +373,7 @@ impl Context {
     }
 
     /// Whether something more urgent waits for this worker: end the step soon, and go on with
-    /// [`Step::Again`].
+    /// [`crate::Step::Again`].
     #[inline]
     pub fn should_yield(&self) -> bool {
         let band = self.current.annotation.band();
