@@ -13,6 +13,7 @@
 pub mod coschedule;
 pub mod durability;
 mod measure;
+mod peers;
 pub mod point;
 mod postgres;
 mod report;

@@ -3,15 +3,16 @@
 //!
 //! Arms: `compiled` and `interpreted` are Halcyon, through the handle of a stream; `bare` is
 //! DBToaster's plan for the query, by hand over hash maps; `recompute` loads the rows into tables and
-//! runs the query after every thousand events. Events lie packed in memory before the clock starts;
-//! a rate is events per second of the thread's processor time, over all of them, with whatever the
-//! view must do at the end. Views are checked at two places: after the first 5,000 events against the
+//! runs the query after every thousand events; `dbsp` computes the view by batches (`dbsp.rs`). Events
+//! lie packed in memory before the clock starts; a rate is events per second of processor time, over
+//! all of them, with whatever the view must do at the end. Views are checked at two places: after the first 5,000 events against the
 //! query over tables, and after as many as the view by hand takes in `--seconds` against that.
 //!
 //! *Intrinsic* latency is the smallest time of each event over several passes: noise strikes another
 //! event in every pass, what is left belongs to the program (P2 takes noise away with a partition).
 
 pub mod bare;
+mod dbsp;
 pub mod events;
 mod halcyon;
 mod measure;
@@ -69,6 +70,9 @@ pub struct Options {
     /// Read views of one row after every event: some of their work is done when they are read
     #[arg(long)]
     pub read_each: bool,
+    /// Batches of dbsp: it computes the view after each
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 1_000])]
+    pub batch: Vec<usize>,
     /// Seed of what is made up
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -85,25 +89,60 @@ pub enum Engine {
     Bare,
     /// The analytical engine after every thousand events
     Recompute,
+    /// The crate dbsp; built when first asked for by name, which takes minutes
+    Dbsp,
 }
 
-impl Engine {
+/// An engine at its way of taking events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contender {
+    /// Halcyon, with this executor.
+    Halcyon(&'static str),
+    Bare,
+    Recompute,
+    /// dbsp, with batches of so many events.
+    Dbsp(usize),
+}
+
+impl Contender {
+    /// Those that are asked for. dbsp is among all only where it is built.
+    fn all(options: &Options) -> Vec<Self> {
+        let wanted = |engine: Engine| match engine {
+            Engine::Dbsp if options.engine.is_empty() => dbsp::is_built(),
+            _ => options.engine.is_empty() || options.engine.contains(&engine),
+        };
+        let all = [
+            (Engine::Compiled, vec![Self::Halcyon("compiled")]),
+            (Engine::Interpreted, vec![Self::Halcyon("interpreted")]),
+            (Engine::Bare, vec![Self::Bare]),
+            (Engine::Recompute, vec![Self::Recompute]),
+            (Engine::Dbsp, options.batch.iter().map(|&batch| Self::Dbsp(batch)).collect()),
+        ];
+        let wanted = all.into_iter().filter(|(engine, _)| wanted(*engine));
+        wanted.flat_map(|(_, contenders)| contenders).collect()
+    }
+
     fn name(self) -> &'static str {
         match self {
-            Self::Compiled => "compiled",
-            Self::Interpreted => "interpreted",
+            Self::Halcyon(executor) => executor,
             Self::Bare => "bare",
             Self::Recompute => "recompute",
+            Self::Dbsp(_) => "dbsp",
         }
     }
 
     fn ask(self, what: Ask, query: &Query, events: &Events, read_each: bool) -> Result<Given> {
         match self {
-            Self::Compiled => halcyon::ask(what, query, events, "compiled", read_each),
-            Self::Interpreted => halcyon::ask(what, query, events, "interpreted", read_each),
+            Self::Halcyon(executor) => halcyon::ask(what, query, events, executor, read_each),
             Self::Bare => (query.bare)(what, events),
             Self::Recompute => recompute::ask(what, query, events),
+            Self::Dbsp(batch) => dbsp::ask(what, query, events, batch),
         }
+    }
+
+    /// Whether it takes events one by one, in this process.
+    fn has_latency(self) -> bool {
+        matches!(self, Self::Halcyon(_) | Self::Bare)
     }
 }
 
@@ -147,12 +186,15 @@ impl Work {
         Ok(Self { query, events, warm, params, read_each: options.read_each })
     }
 
-    fn arm(&self, engine: Engine, event_count: usize) -> Arm {
+    fn arm(&self, contender: Contender, event_count: usize) -> Arm {
         let mut params = self.params.clone();
         params["query"] = json!(self.query.name);
         params["events"] = json!(event_count);
         params["read_each"] = json!(self.read_each);
-        Arm::new("views", engine.name(), params)
+        if let Contender::Dbsp(batch) = contender {
+            params["batch"] = json!(batch);
+        }
+        Arm::new("views", contender.name(), params)
     }
 }
 
@@ -166,6 +208,13 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     if let Some(name) = unknown {
         let known: Vec<_> = queries::QUERIES.iter().map(|query| query.name).collect();
         return Err(Failure::Engine(format!("no query {name}; there are {}", known.join(", "))));
+    }
+    if options.batch.contains(&0) {
+        return Err(Failure::Engine("a batch has at least one event".into()));
+    }
+    if options.engine.contains(&Engine::Dbsp) && !dbsp::is_built() {
+        reporter.progress("views: building dbsp, which takes minutes");
+        dbsp::build()?;
     }
     let wanted = |query: &&Query| {
         options.query.is_empty() || options.query.iter().any(|name| name == query.name)
@@ -184,50 +233,58 @@ struct Measured {
     events_per_s: Rounds,
     ns_per_event: Rounds,
     page_faults: Option<u64>,
+    /// Share of processor time that went to threads which do not take events.
+    helpers_share: Rounds,
     event_count: usize,
 }
 
 fn measure_query(work: &Work, options: &Options, reporter: &mut Reporter) -> Result<()> {
-    let all = [Engine::Compiled, Engine::Interpreted, Engine::Bare, Engine::Recompute];
-    let engines: Vec<Engine> = all
-        .into_iter()
-        .filter(|engine| options.engine.is_empty() || options.engine.contains(engine))
-        .collect();
-    let mut measured: Vec<Measured> = engines.iter().map(|_| Measured::default()).collect();
+    let contenders = Contender::all(options);
+    let mut measured: Vec<Measured> = contenders.iter().map(|_| Measured::default()).collect();
     for round in 1..=options.rounds {
         reporter.progress(format_args!("{}: round {round} of {}", work.query.name, options.rounds));
-        for (&engine, measured) in engines.iter().zip(&mut measured) {
-            rate(work, engine, options, measured)?;
+        for (&contender, measured) in contenders.iter().zip(&mut measured) {
+            rate(work, contender, options, measured)?;
         }
     }
-    for (&engine, measured) in engines.iter().zip(measured) {
-        let mut arm = work.arm(engine, measured.event_count);
+    for (&contender, measured) in contenders.iter().zip(measured) {
+        let mut arm = work.arm(contender, measured.event_count);
         arm.rounded("events_per_s", measured.events_per_s.median());
         arm.rounded("events_per_s_spread", measured.events_per_s.spread());
         arm.rounded("ns_per_event", measured.ns_per_event.median());
         if let Some(page_faults) = measured.page_faults {
             arm.figure("page_faults", page_faults);
         }
-        if let Some(wrong) = verify(work, engine, options)? {
+        if let Contender::Dbsp(_) = contender {
+            arm.rounded("helpers_share", measured.helpers_share.median());
+        }
+        if let Some(wrong) = verify(work, contender, options)? {
             arm.check = wrong;
         }
-        if options.passes > 0 && engine != Engine::Recompute && arm.check == "ok" {
-            reporter.progress(format_args!("{}: latency of {}", work.query.name, engine.name()));
-            latency(work, engine, options, measured.event_count, &mut arm)?;
+        if options.passes > 0 && contender.has_latency() && arm.check == "ok" {
+            let name = contender.name();
+            reporter.progress(format_args!("{}: latency of {name}", work.query.name));
+            latency(work, contender, options, measured.event_count, &mut arm)?;
         }
         reporter.arm(arm);
     }
     Ok(())
 }
 
-fn rate(work: &Work, engine: Engine, options: &Options, measured: &mut Measured) -> Result<()> {
+fn rate(
+    work: &Work,
+    contender: Contender,
+    options: &Options,
+    measured: &mut Measured,
+) -> Result<()> {
     let given =
-        engine.ask(Ask::Rate(options.seconds), work.query, &work.events, options.read_each)?;
+        contender.ask(Ask::Rate(options.seconds), work.query, &work.events, options.read_each)?;
     let Given::Rate(pass, _) = given else { unreachable!("a rate was asked for") };
     measured.events_per_s.push(pass.event_count as f64 / (pass.cpu_ns as f64 / 1e9));
     measured.ns_per_event.push(pass.cpu_ns as f64 / pass.event_count as f64);
+    measured.helpers_share.push(pass.helpers_cpu_ns as f64 / pass.cpu_ns as f64);
     measured.event_count = pass.event_count;
-    if engine != Engine::Recompute {
+    if contender.has_latency() {
         let faults = measured.page_faults.unwrap_or(u64::MAX);
         measured.page_faults = Some(faults.min(pass.page_faults));
     }
@@ -238,14 +295,15 @@ fn rate(work: &Work, engine: Engine, options: &Options, measured: &mut Measured)
 const RECOMPUTED_EVENTS: usize = 5_000;
 
 /// What is wrong with an arm's view: the view by hand must be what the query says of the first
-/// events, and the arm's what the view by hand is after as many as that takes in `seconds`.
-fn verify(work: &Work, engine: Engine, options: &Options) -> Result<Option<String>> {
+/// events, and the arm's what the view by hand is after as many as the slower of the two takes in
+/// `seconds`.
+fn verify(work: &Work, contender: Contender, options: &Options) -> Result<Option<String>> {
     let first = |count: usize| {
         let mut events = work.events.clone();
         events.truncate(count);
         events
     };
-    let view = |engine: Engine, events: &Events, seconds: f64| match engine.ask(
+    let view = |contender: Contender, events: &Events, seconds: f64| match contender.ask(
         Ask::Rate(seconds),
         work.query,
         events,
@@ -256,25 +314,31 @@ fn verify(work: &Work, engine: Engine, options: &Options) -> Result<Option<Strin
     };
     let few = first(RECOMPUTED_EVENTS);
     let expected = recompute::once(work.query, &few)?;
-    let (_, answer) = view(engine, &few, f64::INFINITY)?;
-    if engine == Engine::Bare || engine == Engine::Recompute {
-        return Ok(difference(&answer, &expected));
-    }
-    let (event_count, by_hand) = view(Engine::Bare, &work.events, options.seconds)?;
-    let (_, many) = view(engine, &first(event_count), f64::INFINITY)?;
+    let (_, answer) = view(contender, &few, f64::INFINITY)?;
+    let (many, by_hand) = match contender {
+        Contender::Bare | Contender::Recompute => return Ok(difference(&answer, &expected)),
+        Contender::Halcyon(_) => {
+            let (event_count, by_hand) = view(Contender::Bare, &work.events, options.seconds)?;
+            (view(contender, &first(event_count), f64::INFINITY)?.1, by_hand)
+        }
+        Contender::Dbsp(_) => {
+            let (event_count, many) = view(contender, &work.events, options.seconds)?;
+            (many, view(Contender::Bare, &first(event_count), f64::INFINITY)?.1)
+        }
+    };
     Ok(difference(&answer, &expected).or_else(|| difference(&many, &by_hand)))
 }
 
 fn latency(
     work: &Work,
-    engine: Engine,
+    contender: Contender,
     options: &Options,
     event_count: usize,
     arm: &mut Arm,
 ) -> Result<()> {
     let mut events = work.events.clone();
     events.truncate(event_count);
-    let given = engine.ask(
+    let given = contender.ask(
         Ask::Latency(options.passes, work.warm),
         work.query,
         &events,
@@ -325,6 +389,7 @@ mod tests {
             passes: 2,
             seconds: 5.0,
             read_each: false,
+            batch: vec![1, 1_000],
             seed: 7,
         }
     }
@@ -337,7 +402,7 @@ mod tests {
                 let options = options(0.002, deletions);
                 let mut work = Work::new(query, &options).expect("events can be made");
                 work.events.truncate(3_000);
-                let wrong = verify(&work, Engine::Bare, &options).expect("the query can be run");
+                let wrong = verify(&work, Contender::Bare, &options).expect("the query can be run");
                 assert_eq!(wrong, None, "{} deletions: {deletions}", query.name);
             }
         }
@@ -347,12 +412,13 @@ mod tests {
     #[test]
     fn views_of_halcyon_are_right() {
         for query in queries::QUERIES {
-            for (engine, read_each) in [(Engine::Compiled, false), (Engine::Interpreted, true)] {
+            for (executor, read_each) in [("compiled", false), ("interpreted", true)] {
                 let options = Options { read_each, ..options(0.001, true) };
                 let mut work = Work::new(query, &options).expect("events can be made");
                 work.events.truncate(1_200);
-                let wrong = verify(&work, engine, &options).expect("the query can be run");
-                assert_eq!(wrong, None, "{} {engine:?}", query.name);
+                let wrong = verify(&work, Contender::Halcyon(executor), &options);
+                let wrong = wrong.expect("the query can be run");
+                assert_eq!(wrong, None, "{} {executor}", query.name);
             }
         }
     }
@@ -362,8 +428,19 @@ mod tests {
         let query = queries::find("q12").expect("it is listed");
         let mut work = Work::new(query, &options(0.001, true)).expect("events can be made");
         work.events.truncate(3_500);
-        let wrong = verify(&work, Engine::Recompute, &options(0.001, true));
+        let wrong = verify(&work, Contender::Recompute, &options(0.001, true));
         assert_eq!(wrong.expect("the query can be run"), None);
+    }
+
+    #[test]
+    fn dbsp_is_asked_for_by_name_and_has_an_arm_per_batch() {
+        let mut options = options(0.001, false);
+        options.engine = vec![Engine::Dbsp, Engine::Bare];
+        let expected = [Contender::Bare, Contender::Dbsp(1), Contender::Dbsp(1_000)];
+        assert_eq!(Contender::all(&options), expected);
+        options.engine = Vec::new();
+        let in_all = Contender::all(&options).contains(&Contender::Dbsp(1));
+        assert_eq!(in_all, dbsp::is_built());
     }
 
     #[test]

@@ -17,8 +17,10 @@ pub trait Taker {
 
 /// What a pass over all events showed.
 pub struct Pass {
-    /// Thread CPU time, ns.
+    /// CPU time of what the events cost, ns.
     pub cpu_ns: u64,
+    /// Of it, what other threads did than the one that takes events.
+    pub helpers_cpu_ns: u64,
     /// Page faults of the thread.
     pub page_faults: u64,
     /// How many events were taken.
@@ -41,7 +43,8 @@ pub fn pass(taker: &mut impl Taker, event_count: usize, seconds_max: f64) -> Res
         taken = end;
     }
     let cpu_ns = cpu_ns() - start_ns;
-    Ok(Pass { cpu_ns, page_faults: faults() - faults_before, event_count: taken })
+    let page_faults = faults() - faults_before;
+    Ok(Pass { cpu_ns, helpers_cpu_ns: 0, page_faults, event_count: taken })
 }
 
 /// Per event the smallest of the times it took in several passes, in ticks: what is left when the

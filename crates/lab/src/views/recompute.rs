@@ -141,7 +141,8 @@ pub fn ask(what: Ask, query: &Query, events: &Events) -> Result<Given> {
         view = answer(&mut session, query, &from(query))?;
         taken = end;
     }
-    let pass = Pass { cpu_ns: cpu_ns() - start_ns, page_faults: 0, event_count: taken };
+    let cpu_ns = cpu_ns() - start_ns;
+    let pass = Pass { cpu_ns, helpers_cpu_ns: 0, page_faults: 0, event_count: taken };
     Ok(Given::Rate(pass, view))
 }
 

@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use halcyon::Value;
 
 use super::Content;
+use crate::peers::{self, cache, succeeds};
 use crate::tpcc::consistency::conditions;
 use crate::tpcc::input::{Inputs, Mix};
 use crate::tpcc::load::populate;
@@ -219,21 +220,6 @@ pub fn missing() -> Option<String> {
     }
 }
 
-/// Whether a command is there and ends well.
-fn succeeds(command: &mut Command) -> bool {
-    command.status().is_ok_and(|status| status.success())
-}
-
-fn cache() -> PathBuf {
-    match std::env::var_os("HALCYON_CACHE") {
-        Some(folder) => PathBuf::from(folder),
-        None => {
-            let home = std::env::var_os("HOME").map_or_else(std::env::temp_dir, PathBuf::from);
-            home.join(".cache/halcyon")
-        }
-    }
-}
-
 impl Peer {
     /// Its jar, fetched if it is not here yet. Errors: what to install, if it cannot be fetched.
     pub fn jar(&self) -> Result<PathBuf> {
@@ -296,18 +282,11 @@ fn heap_mib(job: &Job) -> u64 {
 
 /// Builds the driver where its sources have not been built yet.
 fn compile() -> Result<PathBuf> {
-    let mark = SOURCES
-        .iter()
-        .flat_map(|(_, text)| text.bytes())
-        .fold(0_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    let folder = cache().join(format!("tpcc-driver-{mark:016x}"));
+    let folder = peers::folder("tpcc-driver", &SOURCES);
     if folder.join("Driver.class").exists() {
         return Ok(folder);
     }
-    fs::create_dir_all(&folder)?;
-    for (name, text) in SOURCES {
-        fs::write(folder.join(name), text)?;
-    }
+    peers::unpack(&folder, &SOURCES)?;
     let names = SOURCES.iter().map(|(name, _)| *name);
     match succeeds(Command::new("javac").args(names).current_dir(&folder)) {
         true => Ok(folder),
