@@ -66,9 +66,10 @@ fn axfinder(circuit: &mut RootCircuit, _texts: &[String]) -> Parts {
 
 /// The sum of all volumes of a side.
 fn volume(orders: &Orders) -> Stream<RootCircuit, i64> {
-    let change =
-        orders.apply(|batch| batch.iter().map(|(order, (), weight)| order.3 * weight).sum::<i64>());
-    change.integrate()
+    let change = orders.apply(|batch| {
+        batch.iter().map(|(order, (), weight)| (order.3 * weight) as isize).sum::<isize>()
+    });
+    change.integrate().apply(|&total| total as i64)
 }
 
 /// The rows whose key is less than a bound that moves with a total.
