@@ -163,7 +163,7 @@ impl Definition {
     /// An engine that has met the rows of `tables`: the roots of each of the tables that the view
     /// reads; and the view's rows, put into `rows`, an empty partition of its columns.
     ///
-    /// Errors: what an event can fail at: 22003, 22012.
+    /// Errors: what an event can fail at: 22003, 22012; 0A000 for a program that is too large.
     pub fn fill<'t>(
         self,
         tables: impl IntoIterator<Item = (TableId, &'t Partition)>,
@@ -171,8 +171,9 @@ impl Definition {
         budget: Arc<Budget>,
     ) -> Result<ViewCell> {
         let options = Options { executor: self.executor, ..Options::default() };
+        // A program that makes sense may still be too large for the executor.
         let engine = Engine::new(self.program, options)
-            .expect("the compiler makes programs that make sense");
+            .map_err(|error| SqlError::unsupported(format!("a view of this size ({error})")))?;
         let mut running = Running::new(engine, self.inputs, self.outputs);
         running.write_first(&mut &mut *rows)?;
         for (table, root) in tables {
