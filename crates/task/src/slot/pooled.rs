@@ -367,7 +367,7 @@ impl Pool {
     /// # Safety
     /// The slot is ours, and in no list.
     unsafe fn collect_foreign(&mut self, slot: *mut Slot) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller gives a slot that is ours alone, so nobody else touches its header.
         let owner = unsafe { (*slot).header.owner() };
         let list = &mut self.foreign[usize::from(owner)];
         // SAFETY: as the caller promises.
@@ -477,7 +477,7 @@ impl Inbox {
     /// An empty inbox; its first dummy comes from the arena, for `owner`'s pool.
     pub(crate) fn new(owner: WorkerId, arena: &Arena) -> Inbox {
         let dummy = arena.chunk(owner.0, 1);
-        // SAFETY: the slot was made just now, and nobody else has it.
+        // SAFETY: the arena made the slot just now and keeps it; no inbox or pool has it before us.
         unsafe { (*dummy).header.set(DUMMY | ENDED) };
         Inbox(AtomicPtr::new(dummy))
     }

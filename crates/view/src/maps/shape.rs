@@ -79,6 +79,31 @@ const fn is_wide(components: u32, word: usize) -> bool {
     components >> word & 1 == 1
 }
 
+impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Fixed<KEY, VALUE, WIDE> {
+    /// Puts `delta` to `row`, component by component: those of two words, those of one.
+    #[inline(always)]
+    fn combine(
+        self,
+        row: &mut [u64],
+        delta: &[u64],
+        two: impl Fn(i128, i128) -> i128,
+        one: impl Fn(u64, u64) -> u64,
+    ) {
+        let (row, delta) = (&mut row[..VALUE], &delta[..VALUE]);
+        let mut word = 0;
+        while word < VALUE {
+            if is_wide(WIDE, word) {
+                let (a, b) = (wide(row[word], row[word + 1]), wide(delta[word], delta[word + 1]));
+                [row[word], row[word + 1]] = halves(two(a, b));
+                word += 2;
+            } else {
+                row[word] = one(row[word], delta[word]);
+                word += 1;
+            }
+        }
+    }
+}
+
 impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY, VALUE, WIDE> {
     const KNOWN: bool = true;
 
@@ -126,34 +151,12 @@ impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY,
 
     #[inline(always)]
     fn accumulate(self, _: &Sums, row: &mut [u64], delta: &[u64]) {
-        let (row, delta) = (&mut row[..VALUE], &delta[..VALUE]);
-        let mut word = 0;
-        while word < VALUE {
-            if is_wide(WIDE, word) {
-                let (a, b) = (wide(row[word], row[word + 1]), wide(delta[word], delta[word + 1]));
-                [row[word], row[word + 1]] = halves(a.wrapping_add(b));
-                word += 2;
-            } else {
-                row[word] = row[word].wrapping_add(delta[word]);
-                word += 1;
-            }
-        }
+        self.combine(row, delta, i128::wrapping_add, u64::wrapping_add);
     }
 
     #[inline(always)]
     fn deduct(self, _: &Sums, row: &mut [u64], delta: &[u64]) {
-        let (row, delta) = (&mut row[..VALUE], &delta[..VALUE]);
-        let mut word = 0;
-        while word < VALUE {
-            if is_wide(WIDE, word) {
-                let (a, b) = (wide(row[word], row[word + 1]), wide(delta[word], delta[word + 1]));
-                [row[word], row[word + 1]] = halves(a.wrapping_sub(b));
-                word += 2;
-            } else {
-                row[word] = row[word].wrapping_sub(delta[word]);
-                word += 1;
-            }
-        }
+        self.combine(row, delta, i128::wrapping_sub, u64::wrapping_sub);
     }
 
     #[inline(always)]
