@@ -14,7 +14,7 @@ use crate::certificate::Certificate;
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
 use crate::expression::{binary, cast, collect_variables, substitute, variables};
-use crate::parts::{self, Parts, Rank, rename_step};
+use crate::parts::{self, Parts, Rank};
 use crate::simplify::replace;
 use crate::{Compiled, Input, OutputColumn, viewlet};
 
@@ -212,9 +212,7 @@ impl Writer<'_> {
                 collect_variables(expr, &mut used);
             }
             for step in &statement.steps {
-                rename_step(
-                    step,
-                    &mut |expr| {
+                step.rewritten(&mut |expr| {
                         collect_variables(expr, &mut used);
                         expr.clone()
                     },
@@ -234,6 +232,7 @@ impl Writer<'_> {
                 name,
                 columns: used.iter().map(|at| own.columns[*at].ty).collect(),
                 source_columns: used.iter().map(|at| *at as u16).collect(),
+                never_null: used.iter().map(|at| !own.columns[*at].nullable).collect(),
                 derived: None,
             };
         };
@@ -244,13 +243,14 @@ impl Writer<'_> {
         let type_of = |reg: Reg| registers[usize::from(reg.0)];
         let row: Vec<Expr> = used.iter().map(|at| derived.row[*at].clone()).collect();
         let mut step = |step: &Step| {
-            let renamed = rename_step(step, &mut |expr| expr.clone(), &mut |reg| reg);
+            let renamed = step.rewritten(&mut |expr| expr.clone(), &mut |reg| reg);
             self.with_map_id(renamed)
         };
         Relation {
             name,
             columns: row.iter().map(|value| crate::expression::type_of(value, &type_of)).collect(),
             source_columns: Vec::new(),
+            never_null: Vec::new(),
             derived: Some(Derived {
                 map: self.map_ids[&derived.map],
                 steps: derived.steps.iter().map(&mut step).collect(),
@@ -303,7 +303,7 @@ impl Writer<'_> {
                 .iter()
                 .map(|step| {
                     // Values are read before the step sets its registers.
-                    let step = rename_step(step, &mut |expr| expr.clone(), &mut |reg| {
+                    let step = step.rewritten(&mut |expr| expr.clone(), &mut |reg| {
                         registers.set(reg, vars.get(reg).ty)
                     });
                     let step = rename_exprs(&step, &registers);
@@ -349,7 +349,7 @@ fn adds_the_same(a: &Statement, b: &Statement) -> bool {
 }
 
 fn rename_exprs(step: &Step, registers: &Registers) -> Step {
-    rename_step(step, &mut |expr| registers.expr(expr), &mut |reg| reg)
+    step.rewritten(&mut |expr| registers.expr(expr), &mut |reg| reg)
 }
 
 /// Registers of a trigger: those of the event, then those that statements share.

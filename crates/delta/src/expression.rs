@@ -39,49 +39,6 @@ pub fn operands(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// The expression with every operand replaced.
-pub fn map_operands(expr: Expr, f: &mut dyn FnMut(Expr) -> Expr) -> Expr {
-    let mut boxed = |e: Box<Expr>| Box::new(f(*e));
-    match expr {
-        Expr::Binary(op, ty, a, b) => {
-            let a = boxed(a);
-            Expr::Binary(op, ty, a, boxed(b))
-        }
-        Expr::Compare(op, ty, a, b) => {
-            let a = boxed(a);
-            Expr::Compare(op, ty, a, boxed(b))
-        }
-        Expr::CompareText(op, a, b) => {
-            let a = boxed(a);
-            Expr::CompareText(op, a, boxed(b))
-        }
-        Expr::Neg(ty, a) => Expr::Neg(ty, boxed(a)),
-        Expr::IsNull(ty, a) => Expr::IsNull(ty, boxed(a)),
-        Expr::Not(a) => Expr::Not(boxed(a)),
-        Expr::DatePart(part, a) => Expr::DatePart(part, boxed(a)),
-        Expr::DateOf(a) => Expr::DateOf(boxed(a)),
-        Expr::And(all) => Expr::And(all.into_iter().map(f).collect()),
-        Expr::Or(all) => Expr::Or(all.into_iter().map(f).collect()),
-        Expr::Coalesce(ty, all) => Expr::Coalesce(ty, all.into_iter().map(f).collect()),
-        Expr::Case { ty, when, otherwise } => {
-            let when = when.into_iter().map(|(c, v)| (f(c), f(v))).collect();
-            Expr::Case { ty, when, otherwise: Box::new(f(*otherwise)) }
-        }
-        Expr::Cast { from, to, value } => Expr::Cast { from, to, value: boxed(value) },
-        Expr::Rescale { ty, by, value } => Expr::Rescale { ty, by, value: boxed(value) },
-        Expr::Like { value, pattern, ignore_case, negated } => {
-            Expr::Like { value: boxed(value), pattern, ignore_case, negated }
-        }
-        Expr::Substring { value, start, length } => {
-            Expr::Substring { value: boxed(value), start, length }
-        }
-        Expr::Call { function, args } => {
-            Expr::Call { function, args: args.into_iter().map(f).collect() }
-        }
-        leaf => leaf,
-    }
-}
-
 /// Adds the variables that occur.
 pub fn collect_variables(expr: &Expr, into: &mut BTreeSet<Reg>) {
     if let Expr::Reg(var) = expr {
@@ -119,7 +76,7 @@ pub fn within(expr: &Expr, vars: &BTreeSet<Reg>) -> bool {
 pub fn substitute(expr: Expr, by: &HashMap<Reg, Expr>) -> Expr {
     match expr {
         Expr::Reg(var) => by.get(&var).cloned().unwrap_or(Expr::Reg(var)),
-        other => map_operands(other, &mut |operand| substitute(operand, by)),
+        other => other.map_operands(&mut |operand| substitute(operand, by)),
     }
 }
 
@@ -285,7 +242,7 @@ impl Constant {
 
 /// Constants folded, from the leaves up. What would fail when run is left to fail then.
 pub fn fold(expr: Expr) -> Expr {
-    fold_node(map_operands(expr, &mut fold))
+    fold_node(expr.map_operands(&mut fold))
 }
 
 /// As [`fold`], for a node whose operands are folded.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use datafusion::common::TableReference;
-use halcyon_view::program::{Component, Expr, Reg, Step, Type};
+use halcyon_view::program::{Component, Expr, Step, Type};
 
 use crate::calculus::{Atom, RelationIndex, Term, Var, Variable, Variables};
 use crate::encoding::Encoding;
@@ -186,64 +186,6 @@ impl Parts {
             Type::Int => Component::Int,
             Type::Wide => Component::Wide,
             Type::Float => Component::Float,
-        }
-    }
-}
-
-/// A step with its expressions and registers renamed.
-pub fn rename_step(
-    step: &Step,
-    expr: &mut dyn FnMut(&Expr) -> Expr,
-    reg: &mut dyn FnMut(Reg) -> Reg,
-) -> Step {
-    use halcyon_view::program::Bound;
-    let mut outs = |list: &[(u16, Reg)]| list.iter().map(|(at, r)| (*at, reg(*r))).collect();
-    match step {
-        Step::Let { reg: r, value } => {
-            let value = expr(value);
-            Step::Let { reg: reg(*r), value }
-        }
-        Step::If(condition) => Step::If(expr(condition)),
-        Step::Get { map, key, payload } => {
-            let key = key.iter().map(expr).collect();
-            Step::Get { map: *map, key, payload: outs(payload) }
-        }
-        Step::Each { map, slice, prefix, key, payload } => {
-            let prefix = prefix.iter().map(expr).collect();
-            let key = outs(key);
-            Step::Each { map: *map, slice: *slice, prefix, key, payload: outs(payload) }
-        }
-        Step::RangeSum { map, prefix, low, high, payload } => {
-            let prefix = prefix.iter().map(&mut *expr).collect();
-            let mut bound = |bound: &Bound| match bound {
-                Bound::Open => Bound::Open,
-                Bound::Included(value) => Bound::Included(expr(value)),
-                Bound::Excluded(value) => Bound::Excluded(expr(value)),
-            };
-            let (low, high) = (bound(low), bound(high));
-            Step::RangeSum { map: *map, prefix, low, high, payload: outs(payload) }
-        }
-        Step::Edge { map, prefix, last, skip_null, key } => {
-            let prefix = prefix.iter().map(expr).collect();
-            let key = reg(*key);
-            Step::Edge { map: *map, prefix, last: *last, skip_null: *skip_null, key }
-        }
-        Step::Search { map, prefix, descending, component, limit, key } => {
-            let prefix = prefix.iter().map(&mut *expr).collect();
-            let limit = expr(limit);
-            Step::Search {
-                map: *map,
-                prefix,
-                descending: *descending,
-                component: *component,
-                limit,
-                key: reg(*key),
-            }
-        }
-        Step::Sum { steps, terms } => {
-            let steps = steps.iter().map(|step| rename_step(step, expr, reg)).collect();
-            let terms = terms.iter().map(|(value, r)| (expr(value), reg(*r))).collect();
-            Step::Sum { steps, terms }
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::calculus::{RelationIndex, Term, Var};
 use crate::derivative::{OCCURRENCES_MAX, delta};
 use crate::error::{Result, Unsupported};
 use crate::expression::substitute;
-use crate::parts::{Derived, Map, Parts, Rank, rename_step, renamed};
+use crate::parts::{Derived, Map, Parts, Rank, renamed};
 
 /// Maps of one view.
 pub const MAPS_MAX: usize = 400;
@@ -90,14 +90,14 @@ pub fn take_apart(parts: &mut Parts, relation: RelationIndex) {
     let mut written = Vec::new();
     for step in &steps {
         let vars = &parts.vars;
-        let step = rename_step(step, &mut |expr| expr.clone(), &mut |var| {
+        let step = step.rewritten(&mut |expr| expr.clone(), &mut |var| {
             registers.push(vars.get(var).ty);
             let reg = Reg(registers.len() as u16);
             by.insert(var, Expr::Reg(reg));
             reg
         });
         let read = &mut |expr: &Expr| substitute(expr.clone(), &by);
-        written.push(rename_step(&step, read, &mut |reg| reg));
+        written.push(step.rewritten(read, &mut |reg| reg));
     }
     let mut components: HashMap<Var, Expr> = HashMap::new();
     for (at, (value, component)) in values.into_iter().zip(&map.payload).enumerate() {

@@ -271,6 +271,7 @@ fn base(name: &str, columns: usize) -> Relation {
         name: name.into(),
         columns: vec![Type::Int; columns],
         source_columns: (0..columns as u16).collect(),
+        never_null: vec![true; columns],
         derived: None,
     }
 }
@@ -292,6 +293,7 @@ fn output(map: &MapDecl) -> Relation {
         name: "view".into(),
         columns: registers,
         source_columns: vec![],
+        never_null: vec![],
         derived: Some(derived),
     }
 }

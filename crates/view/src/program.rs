@@ -129,6 +129,8 @@ pub struct Relation {
     pub columns: Vec<Type>,
     /// For base relations: which columns of the table these are.
     pub source_columns: Vec<u16>,
+    /// Which columns are never NULL, as whoever makes the events promises; columns beyond may be.
+    pub never_null: Vec<bool>,
     /// `None` for base relations.
     pub derived: Option<Derived>,
 }
@@ -200,7 +202,7 @@ pub struct Statement {
 }
 
 /// One step of a nested loop: binds registers for the steps after it, or ends the binding.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Gives a register a value.
     Let {
@@ -290,7 +292,7 @@ pub enum Step {
 }
 
 /// A bound of a range.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Bound {
     /// None. On the lower side NULLs are left out.
     Open,
@@ -315,6 +317,19 @@ pub enum CompareOp {
     Gt,
     /// >=
     Ge,
+}
+
+impl CompareOp {
+    /// The operator with its operands exchanged.
+    pub fn mirrored(self) -> CompareOp {
+        match self {
+            CompareOp::Eq | CompareOp::Ne => self,
+            CompareOp::Lt => CompareOp::Gt,
+            CompareOp::Le => CompareOp::Ge,
+            CompareOp::Gt => CompareOp::Lt,
+            CompareOp::Ge => CompareOp::Le,
+        }
+    }
 }
 
 /// An operation on two values of one type, which is also the result's. NULL if either is NULL.

@@ -361,6 +361,7 @@ impl Generator {
             program.relations.push(Relation {
                 name: name.into(),
                 source_columns: (0..columns.len() as u16).collect(),
+                never_null: vec![],
                 columns,
                 derived: None,
             });
@@ -371,6 +372,7 @@ impl Generator {
             name: name.into(),
             columns,
             source_columns: vec![],
+            never_null: vec![],
             derived: Some(derived),
         };
         program.relations.push(relation("inner", columns, derived));

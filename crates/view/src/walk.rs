@@ -1,6 +1,8 @@
 //! Going through all expressions and steps of a program.
 
-use crate::program::{Bound, Expr, Program, Step};
+use alloc::boxed::Box;
+
+use crate::program::{Bound, Expr, MapId, Program, Reg, Step};
 
 impl Program {
     /// Calls `each` for every expression, inner ones included.
@@ -105,6 +107,148 @@ fn expr(value: &Expr, each: &mut dyn FnMut(&Expr)) {
                 expr(value, each);
             }
             expr(otherwise, each);
+        }
+    }
+}
+
+impl Expr {
+    /// The expression with every operand replaced.
+    pub fn map_operands(self, f: &mut dyn FnMut(Expr) -> Expr) -> Expr {
+        let mut boxed = |value: Box<Expr>| Box::new(f(*value));
+        match self {
+            Expr::Binary(op, ty, a, b) => {
+                let a = boxed(a);
+                Expr::Binary(op, ty, a, boxed(b))
+            }
+            Expr::Compare(op, ty, a, b) => {
+                let a = boxed(a);
+                Expr::Compare(op, ty, a, boxed(b))
+            }
+            Expr::CompareText(op, a, b) => {
+                let a = boxed(a);
+                Expr::CompareText(op, a, boxed(b))
+            }
+            Expr::Neg(ty, a) => Expr::Neg(ty, boxed(a)),
+            Expr::IsNull(ty, a) => Expr::IsNull(ty, boxed(a)),
+            Expr::Not(a) => Expr::Not(boxed(a)),
+            Expr::DatePart(part, a) => Expr::DatePart(part, boxed(a)),
+            Expr::DateOf(a) => Expr::DateOf(boxed(a)),
+            Expr::And(all) => Expr::And(all.into_iter().map(f).collect()),
+            Expr::Or(all) => Expr::Or(all.into_iter().map(f).collect()),
+            Expr::Coalesce(ty, all) => Expr::Coalesce(ty, all.into_iter().map(f).collect()),
+            Expr::Case { ty, when, otherwise } => {
+                let when = when.into_iter().map(|(c, v)| (f(c), f(v))).collect();
+                Expr::Case { ty, when, otherwise: Box::new(f(*otherwise)) }
+            }
+            Expr::Cast { from, to, value } => Expr::Cast { from, to, value: boxed(value) },
+            Expr::Rescale { ty, by, value } => Expr::Rescale { ty, by, value: boxed(value) },
+            Expr::Like { value, pattern, ignore_case, negated } => {
+                Expr::Like { value: boxed(value), pattern, ignore_case, negated }
+            }
+            Expr::Substring { value, start, length } => {
+                Expr::Substring { value: boxed(value), start, length }
+            }
+            Expr::Call { function, args } => {
+                Expr::Call { function, args: args.into_iter().map(f).collect() }
+            }
+            leaf => leaf,
+        }
+    }
+
+    /// The expression with every part of it, the inner ones first, replaced by what `f` makes of it.
+    pub fn rewritten(&self, f: &mut dyn FnMut(Expr) -> Expr) -> Expr {
+        let operands = self.clone().map_operands(&mut |operand| operand.rewritten(f));
+        f(operands)
+    }
+}
+
+impl Step {
+    /// The step with its expressions and the registers that it sets replaced.
+    pub fn rewritten(
+        &self,
+        expr: &mut dyn FnMut(&Expr) -> Expr,
+        reg: &mut dyn FnMut(Reg) -> Reg,
+    ) -> Step {
+        let mut outs = |list: &[(u16, Reg)]| list.iter().map(|(at, r)| (*at, reg(*r))).collect();
+        match self {
+            Step::Let { reg: r, value } => {
+                let value = expr(value);
+                Step::Let { reg: reg(*r), value }
+            }
+            Step::If(condition) => Step::If(expr(condition)),
+            Step::Get { map, key, payload } => {
+                let key = key.iter().map(expr).collect();
+                Step::Get { map: *map, key, payload: outs(payload) }
+            }
+            Step::Each { map, slice, prefix, key, payload } => {
+                let prefix = prefix.iter().map(expr).collect();
+                let key = outs(key);
+                Step::Each { map: *map, slice: *slice, prefix, key, payload: outs(payload) }
+            }
+            Step::RangeSum { map, prefix, low, high, payload } => {
+                let prefix = prefix.iter().map(&mut *expr).collect();
+                let mut bound = |bound: &Bound| match bound {
+                    Bound::Open => Bound::Open,
+                    Bound::Included(value) => Bound::Included(expr(value)),
+                    Bound::Excluded(value) => Bound::Excluded(expr(value)),
+                };
+                let (low, high) = (bound(low), bound(high));
+                Step::RangeSum { map: *map, prefix, low, high, payload: outs(payload) }
+            }
+            Step::Edge { map, prefix, last, skip_null, key } => {
+                let prefix = prefix.iter().map(expr).collect();
+                let key = reg(*key);
+                Step::Edge { map: *map, prefix, last: *last, skip_null: *skip_null, key }
+            }
+            Step::Search { map, prefix, descending, component, limit, key } => {
+                let prefix = prefix.iter().map(&mut *expr).collect();
+                let limit = expr(limit);
+                Step::Search {
+                    map: *map,
+                    prefix,
+                    descending: *descending,
+                    component: *component,
+                    limit,
+                    key: reg(*key),
+                }
+            }
+            Step::Sum { steps, terms } => {
+                let steps = steps.iter().map(|step| step.rewritten(expr, reg)).collect();
+                let terms = terms.iter().map(|(value, r)| (expr(value), reg(*r))).collect();
+                Step::Sum { steps, terms }
+            }
+        }
+    }
+
+    /// Calls `each` for every register that the step sets, inner ones included.
+    pub fn for_each_set(&self, each: &mut dyn FnMut(Reg)) {
+        let mut list = |list: &[(u16, Reg)]| list.iter().for_each(|(_, reg)| each(*reg));
+        match self {
+            Step::If(_) => {}
+            Step::Let { reg, .. } => each(*reg),
+            Step::Get { payload, .. } | Step::RangeSum { payload, .. } => list(payload),
+            Step::Each { key, payload, .. } => {
+                list(key);
+                list(payload);
+            }
+            Step::Edge { key, .. } | Step::Search { key, .. } => each(*key),
+            Step::Sum { steps, terms } => {
+                terms.iter().for_each(|(_, reg)| each(*reg));
+                steps.iter().for_each(|step| step.for_each_set(each));
+            }
+        }
+    }
+
+    /// Calls `each` for every map that the step reads, inner ones included.
+    pub fn for_each_read(&self, each: &mut dyn FnMut(MapId)) {
+        match self {
+            Step::If(_) | Step::Let { .. } => {}
+            Step::Get { map, .. }
+            | Step::RangeSum { map, .. }
+            | Step::Each { map, .. }
+            | Step::Edge { map, .. }
+            | Step::Search { map, .. } => each(*map),
+            Step::Sum { steps, .. } => steps.iter().for_each(|step| step.for_each_read(each)),
         }
     }
 }

@@ -38,6 +38,7 @@ fn base(columns: &[Type]) -> Relation {
         name: "r".into(),
         columns: columns.to_vec(),
         source_columns: (0..columns.len() as u16).collect(),
+        never_null: vec![],
         derived: None,
     }
 }
@@ -55,6 +56,7 @@ fn derived(
         name: "d".into(),
         columns: columns.to_vec(),
         source_columns: vec![],
+        never_null: vec![],
         derived: Some(derived),
     }
 }

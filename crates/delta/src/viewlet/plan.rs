@@ -23,10 +23,10 @@ use super::{helper, unit};
 use crate::calculus::{Atom, RelationIndex, Term, Var};
 use crate::derivative::Delta;
 use crate::expression::{
-    collect_variables, compare, conjuncts, is_null, map_operands, mentions, never_true, not,
+    collect_variables, compare, conjuncts, is_null, mentions, never_true, not,
     nullable, substitute, variables, within,
 };
-use crate::parts::{Parts, Statement, rename_step};
+use crate::parts::{Parts, Statement};
 use crate::simplify::isolate;
 
 /// The statement that adds a delta to a map; `None` if the delta is zero.
@@ -316,7 +316,7 @@ impl Plan<'_> {
             let read = |expr: &Expr| substitute(expr.clone(), &named);
             for step in &derived.steps {
                 let set = &mut |reg: Reg| by[usize::from(reg.0)];
-                self.steps.push(rename_step(step, &mut |expr| read(expr), set));
+                self.steps.push(step.rewritten(&mut |expr| read(expr), set));
             }
             for (var, value) in atom.vars.iter().zip(&derived.row) {
                 self.steps.push(Step::Let { reg: *var, value: read(value) });
@@ -622,7 +622,7 @@ impl Needs<'_> {
             return expr.clone();
         }
         if !self.region.holds(expr) {
-            return map_operands(expr.clone(), &mut |operand| self.expose(&operand));
+            return expr.clone().map_operands(&mut |operand| self.expose(&operand));
         }
         if let Some((_, out)) = self.outs.iter().find(|(own, _)| own == expr) {
             return Expr::Reg(*out);

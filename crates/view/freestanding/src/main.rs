@@ -63,6 +63,7 @@ fn counts() -> Program {
         name: name.into(),
         columns,
         source_columns: vec![0],
+        never_null: vec![],
         derived,
     };
     let derived = Derived {

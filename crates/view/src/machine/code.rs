@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::program::{BinaryOp, CompareOp, DatePart, Type};
+use crate::program::{BinaryOp, CompareOp, DatePart, NULL_INT, Type};
 use crate::text::LikePattern;
 
 /// Registers of one piece of code, in words.
@@ -333,6 +333,38 @@ pub struct Range {
     pub span: u64,
 }
 
+impl Range {
+    /// From `low` to `high`, which is not below.
+    pub fn between(a: R, low: i64, high: i64) -> Range {
+        Range { a, low, span: high.wrapping_sub(low) as u64 }
+    }
+
+    /// What compares so with a constant, without NULL; `None` if that is no range, or an empty one.
+    pub fn of(a: R, op: CompareOp, constant: i64) -> Option<Range> {
+        let (low, high) = match op {
+            _ if constant == NULL_INT => return None,
+            CompareOp::Eq => (constant, constant),
+            CompareOp::Ne => return None,
+            CompareOp::Lt => (-i64::MAX, constant - 1),
+            CompareOp::Le => (-i64::MAX, constant),
+            CompareOp::Gt => (constant.checked_add(1)?, i64::MAX),
+            CompareOp::Ge => (constant, i64::MAX),
+        };
+        (low <= high).then(|| Range::between(a, low, high))
+    }
+
+    /// The last integer in it.
+    pub fn high(&self) -> i64 {
+        self.low.wrapping_add(self.span as i64)
+    }
+
+    /// Whether an integer is in it.
+    #[inline(always)]
+    pub fn holds(&self, value: i64) -> bool {
+        value.wrapping_sub(self.low) as u64 <= self.span
+    }
+}
+
 /// Where words of an entry go.
 #[derive(Clone, Copy, Debug)]
 pub struct Out {
@@ -444,8 +476,6 @@ pub struct Code {
     pub calls: Vec<Called>,
     /// By bit of [`Site::undo`]: the site.
     pub undos: Vec<u16>,
-    /// Registers that never change.
-    pub constants: Vec<(R, u64)>,
 }
 
 // One operation per half cache line at most.

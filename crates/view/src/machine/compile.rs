@@ -1,5 +1,6 @@
 //! From programs to [`Code`].
 
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,15 +8,31 @@ use alloc::vec::Vec;
 use super::code::{
     Called, Code, Like, Limit, Op, Out, OutKind, POSITION_WORDS, R, REGISTERS, Range, Site, Target,
 };
+use super::guard::Guard;
+use super::plan::{self, Node, Plan};
 use crate::error::ProgramError;
 use crate::maps::sums::{Sums, words_of};
 use crate::program::{
-    BinaryOp, Bound, CompareOp, Component, Derived, Expr, MapDecl, MapId, NULL_FLOAT_BITS,
-    NULL_INT, NULL_WIDE, Program, Reg, Statement, Step, Trigger, Type,
+    BinaryOp, Bound, Component, Derived, Expr, MapDecl, MapId, NULL_FLOAT_BITS, NULL_INT,
+    NULL_WIDE, Program, Reg, Relation, Statement, Step, Type,
 };
 use crate::text::LikePattern;
 use crate::value::{Environment, halves};
 use crate::walk::for_each_within;
+
+/// Sites, and whatever else an operation has by number: numbers have 16 bits.
+const NUMBERED_MAX: usize = 1 << 16;
+
+/// What an event of a relation does.
+#[derive(Debug)]
+pub struct TriggerCode {
+    /// Without which nothing is done.
+    pub guard: Guard,
+    /// By weight: 1, −1, any. They share their registers.
+    pub by_weight: [Code; 3],
+    /// Registers that never change.
+    pub constants: Vec<(R, u64)>,
+}
 
 /// The trigger of a relation.
 ///
@@ -25,47 +42,46 @@ pub fn trigger(
     env: &mut Environment,
     relation: usize,
     fails_later: bool,
-) -> Result<Code, ProgramError> {
-    let trigger = &program.triggers[relation];
-    let mut compiler = Compiler::new(program, env, &trigger.registers);
-    let columns = program.relations[relation].columns.len();
-    if let Some(weight) = compiler.never_null.get_mut(columns) {
-        *weight = true;
+) -> Result<TriggerCode, ProgramError> {
+    let declared = &program.triggers[relation].registers;
+    let Relation { columns, never_null, derived, .. } = &program.relations[relation];
+    let mut compiler = Compiler::new(program, env, declared);
+    if derived.is_none() && !plan::sets_up_to(&program.triggers[relation], columns.len()) {
+        compiler.row_words = compiler.places.get(columns.len()).map(|weight| usize::from(*weight));
     }
-    let last = trigger.statements.len();
-    for (number, statement) in trigger.statements.iter().enumerate() {
-        compiler.statement(statement, fails_later || number + 1 < last);
+    let mut guard = Guard::default();
+    let mut by_weight: [Code; 3] = Default::default();
+    for (code, weight) in by_weight.iter_mut().zip([Some(1), Some(-1), None]) {
+        let plan = plan::plan(program, relation, weight);
+        compiler.types.truncate(declared.len());
+        compiler.places.truncate(declared.len());
+        for ty in &plan.registers[declared.len()..] {
+            let place = (compiler.words.take(ty.words()) % REGISTERS) as R;
+            compiler.places.push(place);
+            compiler.types.push(*ty);
+        }
+        compiler.never_null = vec![false; compiler.types.len()];
+        for (known, never) in compiler.never_null.iter_mut().zip(never_null) {
+            *known = *never;
+        }
+        if let Some(weight) = compiler.never_null.get_mut(columns.len()) {
+            *weight = true;
+        }
+        compiler.plan(&plan, fails_later);
+        *code = compiler.finish(&program.relations[relation].name)?;
+        let places = &compiler.places;
+        let word = |reg: u16| places[usize::from(reg)];
+        guard = Guard::new(&plan.guard, &word, &mut |text| compiler.env.dictionary.intern(text));
     }
-    let keeps_row = !assigns_up_to(trigger, columns as u16);
-    if program.relations[relation].derived.is_none() && keeps_row {
-        let row_words = compiler.places.get(columns).map_or(0, |weight| usize::from(*weight));
-        compiler.undo_by_registers(row_words);
-    }
-    compiler.finish(&program.relations[relation].name)
-}
-
-/// Whether some step sets one of the registers up to `last`.
-fn assigns_up_to(trigger: &Trigger, last: u16) -> bool {
-    fn any(steps: &[Step], last: u16) -> bool {
-        let among = |list: &[(u16, Reg)]| list.iter().any(|(_, reg)| reg.0 <= last);
-        steps.iter().any(|step| match step {
-            Step::If(_) => false,
-            Step::Let { reg, .. } => reg.0 <= last,
-            Step::Get { payload, .. } | Step::RangeSum { payload, .. } => among(payload),
-            Step::Each { key, payload, .. } => among(key) || among(payload),
-            Step::Edge { key, .. } | Step::Search { key, .. } => key.0 <= last,
-            Step::Sum { steps, terms } => {
-                any(steps, last) || terms.iter().any(|(_, reg)| reg.0 <= last)
-            }
-        })
-    }
-    trigger.statements.iter().any(|statement| any(&statement.steps, last))
+    Ok(TriggerCode { guard, by_weight, constants: compiler.constants })
 }
 
 /// The way to a group's row. Key and payload are in the first registers, as declared.
 #[derive(Clone, Debug)]
 pub struct RowCode {
     pub code: Code,
+    /// Registers that never change.
+    pub constants: Vec<(R, u64)>,
     /// Set to 1 if there is a row.
     pub exists: R,
     /// The row's words.
@@ -103,30 +119,95 @@ pub fn row(
     compiler.emit(Op::Move { d: exists, a: yes });
     compiler.jump_back(next, exit);
     compiler.place(exit);
-    Ok(RowCode { code: compiler.finish(name)?, exists, row, row_words, keys, payload })
+    let code = compiler.finish(name)?;
+    let constants = compiler.constants;
+    Ok(RowCode { code, constants, exists, row, row_words, keys, payload })
+}
+
+/// What is still to come of a plan.
+struct Rest {
+    /// By map: statements that change it.
+    changes: Vec<u32>,
+    /// Statements that have not been compiled.
+    adds: usize,
+    /// Whether something may fail after the trigger.
+    fails_later: bool,
 }
 
 struct Compiler<'a> {
     program: &'a Program,
     env: &'a mut Environment,
-    types: &'a [Type],
+    types: Vec<Type>,
     /// First word of each declared register.
     places: Vec<R>,
     never_null: Vec<bool>,
     code: Code,
+    /// Registers that never change.
+    constants: Vec<(R, u64)>,
     /// By label; `u32::MAX` until it is placed.
     labels: Vec<u32>,
-    /// First free word, and the highest there ever was.
-    top: usize,
-    top_max: usize,
+    words: Words,
     /// Expressions that have been computed on every way to here, and where they are.
     known: Vec<(Expr, R)>,
-    /// Sites of additions outside loops.
-    once: Vec<u16>,
+    /// Words of the event's row, if it is there until the next event and what it changes may be
+    /// taken back by what is in the registers.
+    row_words: Option<usize>,
+}
+
+/// Who has which words of the register file. Behind the declared registers, a word belongs to a
+/// constant for good, or to a statement until that ends.
+struct Words {
+    /// First word that nobody has had.
+    top: usize,
+    /// What statements have left, by first word: where, and how many.
+    free: Vec<(usize, usize)>,
+    /// What the statement has that is being compiled.
+    lent: Vec<(usize, usize)>,
+}
+
+impl Words {
+    /// Words side by side that nobody else sets, before or after.
+    fn take(&mut self, words: usize) -> usize {
+        self.top += words;
+        self.top - words
+    }
+
+    /// Words side by side until the statement ends.
+    fn lend(&mut self, words: usize) -> usize {
+        let first = match self.free.iter().position(|(_, free)| *free >= words) {
+            None => self.take(words),
+            Some(at) => {
+                let (first, free) = self.free[at];
+                match free == words {
+                    true => drop(self.free.remove(at)),
+                    false => self.free[at] = (first + words, free - words),
+                }
+                first
+            }
+        };
+        self.lent.push((first, words));
+        first
+    }
+
+    /// What was lent from `first` on stays until the next event.
+    fn keep(&mut self, first: R) {
+        self.lent.retain(|(lent, _)| *lent != usize::from(first));
+    }
+
+    /// The statement ends.
+    fn give_back(&mut self) {
+        self.free.append(&mut self.lent);
+        self.free.sort_unstable();
+        self.free.dedup_by(|next, free| {
+            let joins = free.0 + free.1 == next.0;
+            free.1 += if joins { next.1 } else { 0 };
+            joins
+        });
+    }
 }
 
 impl<'a> Compiler<'a> {
-    fn new(program: &'a Program, env: &'a mut Environment, types: &'a [Type]) -> Self {
+    fn new(program: &'a Program, env: &'a mut Environment, types: &[Type]) -> Self {
         let mut places = Vec::new();
         let mut top = 0;
         for ty in types {
@@ -135,35 +216,47 @@ impl<'a> Compiler<'a> {
         }
         let never_null = vec![false; types.len()];
         let (code, labels) = (Code::default(), Vec::new());
-        let (top_max, known, once) = (top, Vec::new(), Vec::new());
+        let words = Words { top, free: Vec::new(), lent: Vec::new() };
+        let (known, row_words) = (Vec::new(), None);
         Compiler {
             program,
             env,
-            types,
+            types: types.to_vec(),
             places,
             never_null,
             code,
+            constants: Vec::new(),
             labels,
-            top,
-            top_max,
+            words,
             known,
-            once,
+            row_words,
         }
     }
 
-    fn finish(mut self, name: &str) -> Result<Code, ProgramError> {
+    /// The code, if it can be run; the next one has the same constants.
+    fn finish(&mut self, name: &str) -> Result<Code, ProgramError> {
         self.emit(Op::Halt);
-        if self.top_max > REGISTERS {
-            let problem = "needs too many registers".to_string();
+        let Code { sites, ranges, likes, substrings, calls, .. } = &self.code;
+        let numbered = [sites.len(), ranges.len(), likes.len(), substrings.len(), calls.len()];
+        let problem = match (self.words.top, numbered.into_iter().max()) {
+            (words, _) if words > REGISTERS => {
+                Some(format!("needs {words} words of registers, of which there are {REGISTERS}"))
+            }
+            (_, Some(count)) if count > NUMBERED_MAX => Some(format!(
+                "has {count} look-ups of a kind, of which {NUMBERED_MAX} can be numbered"
+            )),
+            _ => None,
+        };
+        if let Some(problem) = problem {
             return Err(ProgramError { place: name.to_string(), problem });
         }
-        let labels = &self.labels;
+        let labels = core::mem::take(&mut self.labels);
         for op in &mut self.code.ops {
             if let Some(to) = target(op) {
                 *to = labels[*to as usize];
             }
         }
-        Ok(self.code)
+        Ok(core::mem::take(&mut self.code))
     }
 
     fn emit(&mut self, op: Op) {
@@ -179,27 +272,24 @@ impl<'a> Compiler<'a> {
         self.labels[label as usize] = self.code.ops.len() as u32;
     }
 
-    /// Words side by side.
+    /// Words side by side, until the statement ends.
     fn block(&mut self, words: usize) -> R {
-        let first = self.top;
-        self.top += words;
-        self.top_max = self.top_max.max(self.top);
         // Beyond the file: `finish` refuses the code, nothing runs it.
-        (first % REGISTERS) as R
+        (self.words.lend(words) % REGISTERS) as R
     }
 
     fn constant(&mut self, word: u64) -> R {
-        if let Some((register, _)) = self.code.constants.iter().find(|(_, other)| *other == word) {
+        if let Some((register, _)) = self.constants.iter().find(|(_, other)| *other == word) {
             return *register;
         }
-        let register = self.block(1);
-        self.code.constants.push((register, word));
+        let register = (self.words.take(1) % REGISTERS) as R;
+        self.constants.push((register, word));
         register
     }
 
     fn wide_constant(&mut self, value: i128) -> R {
         let words = halves(value);
-        let constants = &self.code.constants;
+        let constants = &self.constants;
         let found = constants
             .iter()
             .zip(constants.iter().skip(1))
@@ -207,9 +297,9 @@ impl<'a> Compiler<'a> {
         if let Some(((register, _), _)) = found {
             return *register;
         }
-        let register = self.block(2);
-        self.code.constants.push((register, words[0]));
-        self.code.constants.push((register + 1, words[1]));
+        let register = (self.words.take(2) % REGISTERS) as R;
+        self.constants.push((register, words[0]));
+        self.constants.push((register + 1, words[1]));
         register
     }
 
@@ -217,65 +307,79 @@ impl<'a> Compiler<'a> {
         &self.program.maps[usize::from(map.0)]
     }
 
-    fn statement(&mut self, statement: &Statement, fails_later: bool) {
-        // Constants must outlive what is set within the statement, so words are never given back.
-        if statement.replace {
-            self.emit(Op::Clear { map: statement.target.0 });
+    fn plan(&mut self, plan: &Plan, fails_later: bool) {
+        let mut changes = vec![0_u32; self.program.maps.len()];
+        for statement in &plan.statements {
+            changes[usize::from(statement.target.0)] += 1;
         }
-        self.known.clear();
-        let exit = self.label();
-        let next = self.steps(&statement.steps, exit);
+        let mut rest = Rest { changes, adds: plan.statements.len(), fails_later };
+        for node in &plan.body {
+            let exit = self.label();
+            self.node(node, exit, false, plan, &mut rest);
+            self.place(exit);
+            self.words.give_back();
+            self.known.clear();
+        }
+    }
+
+    /// A piece of a plan; goes on at `exit`.
+    fn node(&mut self, node: &Node, exit: Target, looped: bool, plan: &Plan, rest: &mut Rest) {
+        match node {
+            Node::Clear(map) => self.emit(Op::Clear { map: map.0 }),
+            Node::Add(number) => {
+                rest.adds -= 1;
+                self.add(&plan.statements[*number], looped, rest);
+            }
+            Node::Step(step, inner) => {
+                let known = self.known.clone();
+                let next = self.step(step, exit);
+                let looped = looped || next != exit;
+                // Registers may have another value from here on.
+                let mut sets = Vec::new();
+                node.for_each_set(&mut |reg| sets.push(reg));
+                self.known.retain(|(value, _)| !sets.iter().any(|reg| mentions(value, *reg)));
+                for (at, inner_node) in inner.iter().enumerate() {
+                    let end = if at + 1 < inner.len() { self.label() } else { next };
+                    self.node(inner_node, end, looped, plan, rest);
+                    if at + 1 < inner.len() {
+                        self.place(end);
+                    }
+                }
+                self.jump_back(next, exit);
+                self.known = known;
+            }
+        }
+    }
+
+    /// A statement's change of its target.
+    fn add(&mut self, statement: &Statement, looped: bool, rest: &Rest) {
         let map = self.map(statement.target);
         let mut site = Site::new(statement.target.0);
         (site.key, site.key_words) = self.key(map, &statement.key);
         site.value = self.payload(&map.payload, &statement.add);
-        site.journal = fails_later || next != exit;
-        let site = self.site(site);
-        if next == exit {
-            self.once.push(site);
+        site.journal = rest.fails_later || looped || rest.adds > 0;
+        let alone = rest.changes[usize::from(statement.target.0)] == 1;
+        if site.journal && !looped && alone && !statement.replace && self.may_undo(map, &site) {
+            (site.journal, site.undo) = (false, 1 << self.code.undos.len());
+            self.code.undos.push(self.code.sites.len() as u16);
+            self.words.keep(site.key);
+            self.words.keep(site.value);
         }
+        let site = self.site(site);
         self.emit(Op::Add { site });
-        self.jump_back(next, exit);
-        self.place(exit);
     }
 
     /// Changes that run once per event, and whose map nothing else in the trigger changes, can be
-    /// taken back by what is in the registers: key and addend are there until the next event, and
-    /// whatever changes the map later in the event is taken back before. They need no journal.
+    /// taken back by what is in the registers: key and addend are kept there until the next event,
+    /// and whatever changes the map later in the event is taken back before. They need no journal.
     /// Payloads that round do, and what is in a loop.
-    fn undo_by_registers(&mut self, row_words: usize) {
+    fn may_undo(&self, map: &MapDecl, site: &Site) -> bool {
+        let Some(row_words) = self.row_words else { return false };
         let declared_words: usize = self.types.iter().map(|ty| ty.words()).sum();
-        let ops = self.code.ops.iter();
-        let adds: Vec<u16> = ops
-            .filter_map(|op| match op {
-                Op::Add { site } => Some(*site),
-                _ => None,
-            })
-            .collect();
-        let cleared = |map: u16| {
-            self.code.ops.iter().any(|op| matches!(op, Op::Clear { map: other } if *other == map))
-        };
-        let map_of = |site: u16| self.code.sites[usize::from(site)].map;
-        let mut found = Vec::new();
-        for site in &adds {
-            let map = map_of(*site);
-            let alone = adds.iter().filter(|other| map_of(**other) == map).count() == 1;
-            let payload = &self.program.maps[usize::from(map)].payload;
-            let exact = !payload.contains(&Component::Float);
-            let site_is_once = self.once.contains(site);
-            let Site { journal, key, key_words, .. } = self.code.sites[usize::from(*site)];
-            let key = usize::from(key);
-            let key_stays = key >= declared_words || key + key_words <= row_words;
-            let is_once = alone && site_is_once && !cleared(map);
-            if journal && exact && is_once && key_stays && found.len() < 64 {
-                found.push(*site);
-            }
-        }
-        for (bit, site) in found.iter().enumerate() {
-            let site = &mut self.code.sites[usize::from(*site)];
-            (site.journal, site.undo) = (false, 1 << bit);
-        }
-        self.code.undos = found;
+        let key = usize::from(site.key);
+        let key_stays = key >= declared_words || key + site.key_words <= row_words;
+        let exact = !map.payload.contains(&Component::Float);
+        exact && key_stays && self.code.undos.len() < 64
     }
 
     fn site(&mut self, site: Site) -> u16 {
@@ -294,65 +398,71 @@ impl<'a> Compiler<'a> {
     fn steps(&mut self, steps: &[Step], exit: Target) -> Target {
         let mut next = exit;
         for step in steps {
-            match step {
-                Step::Let { reg, value } => {
-                    let never_null = self.is_never_null(value);
-                    let place = self.places[usize::from(reg.0)];
-                    if mentions(value, *reg) {
-                        let a = self.expr(value);
-                        self.copy(self.ty(value), place, a);
-                    } else {
-                        self.into(value, place);
-                    }
-                    self.never_null[usize::from(reg.0)] = never_null;
-                }
-                Step::If(condition) => self.unless(condition, next),
-                Step::Get { map, key, payload } => {
-                    let mut site = Site::new(map.0);
-                    let map = self.map(*map);
-                    (site.key, site.key_words) = self.key(map, key);
-                    site.outs = self.outs(map, payload);
-                    let site = self.site(site);
-                    self.emit(Op::Get { site });
-                }
-                Step::Each { map, slice, prefix, key, payload } => {
-                    next = self.each(*map, slice.map(|slice| slice.0), prefix, key, payload, next);
-                }
-                Step::RangeSum { map, prefix, low, high, payload } => {
-                    let mut site = self.ordered(*map, prefix);
-                    let map = self.map(*map);
-                    let column = map.key[prefix.len()];
-                    site.low = self.limit(low, column);
-                    site.high = self.limit(high, column);
-                    site.outs = self.outs(map, payload);
-                    let site = self.site(site);
-                    self.emit(Op::RangeSum { site });
-                }
-                Step::Edge { map, prefix, last, skip_null, key } => {
-                    let mut site = self.ordered(*map, prefix);
-                    (site.backwards, site.skip_null) = (*last, *skip_null);
-                    site.keys = vec![self.column_out(*map, prefix.len(), *key)];
-                    let site = self.site(site);
-                    self.emit(Op::Edge { site });
-                }
-                Step::Search { map, prefix, descending, component, limit, key } => {
-                    let mut site = self.ordered(*map, prefix);
-                    site.backwards = *descending;
-                    site.component = *component;
-                    site.limit_type = self.ty(limit);
-                    site.value = self.expr(limit);
-                    site.keys = vec![self.column_out(*map, prefix.len(), *key)];
-                    let site = self.site(site);
-                    self.emit(Op::Search { site });
-                }
-                Step::Sum { steps, terms } => self.sum(steps, terms),
-            }
+            next = self.step(step, next);
             // Registers may have another value from here on.
             if !matches!(step, Step::If(_)) {
                 self.known.clear();
             }
         }
         next
+    }
+
+    /// Compiles a step; returns where to go on if what follows has ended or does not take place.
+    fn step(&mut self, step: &Step, exit: Target) -> Target {
+        match step {
+            Step::Let { reg, value } => {
+                let never_null = self.is_never_null(value);
+                let place = self.places[usize::from(reg.0)];
+                if mentions(value, *reg) {
+                    let a = self.expr(value);
+                    self.copy(self.ty(value), place, a);
+                } else {
+                    self.into(value, place);
+                }
+                self.never_null[usize::from(reg.0)] = never_null;
+            }
+            Step::If(condition) => self.unless(condition, exit),
+            Step::Get { map, key, payload } => {
+                let mut site = Site::new(map.0);
+                let map = self.map(*map);
+                (site.key, site.key_words) = self.key(map, key);
+                site.outs = self.outs(map, payload);
+                let site = self.site(site);
+                self.emit(Op::Get { site });
+            }
+            Step::Each { map, slice, prefix, key, payload } => {
+                return self.each(*map, slice.map(|slice| slice.0), prefix, key, payload, exit);
+            }
+            Step::RangeSum { map, prefix, low, high, payload } => {
+                let mut site = self.ordered(*map, prefix);
+                let map = self.map(*map);
+                let column = map.key[prefix.len()];
+                site.low = self.limit(low, column);
+                site.high = self.limit(high, column);
+                site.outs = self.outs(map, payload);
+                let site = self.site(site);
+                self.emit(Op::RangeSum { site });
+            }
+            Step::Edge { map, prefix, last, skip_null, key } => {
+                let mut site = self.ordered(*map, prefix);
+                (site.backwards, site.skip_null) = (*last, *skip_null);
+                site.keys = vec![self.column_out(*map, prefix.len(), *key)];
+                let site = self.site(site);
+                self.emit(Op::Edge { site });
+            }
+            Step::Search { map, prefix, descending, component, limit, key } => {
+                let mut site = self.ordered(*map, prefix);
+                site.backwards = *descending;
+                site.component = *component;
+                site.limit_type = self.ty(limit);
+                site.value = self.expr(limit);
+                site.keys = vec![self.column_out(*map, prefix.len(), *key)];
+                let site = self.site(site);
+                self.emit(Op::Search { site });
+            }
+            Step::Sum { steps, terms } => self.sum(steps, terms),
+        }
+        exit
     }
 
     /// Returns where the loop goes on.
@@ -818,10 +928,10 @@ impl<'a> Compiler<'a> {
             && *other == to
             && !self.labels.contains(&here)
         {
-            *end += 1;
+            *end = end.wrapping_add(1);
             return;
         }
-        self.emit(Op::UnlessWithin { first: count, end: count + 1, to });
+        self.emit(Op::UnlessWithin { first: count, end: count.wrapping_add(1), to });
     }
 
     /// A comparison of a register with a constant as a range without NULL.
@@ -829,23 +939,10 @@ impl<'a> Compiler<'a> {
         let Expr::Compare(op, Type::Int, a, b) = condition else { return None };
         let (op, reg, constant) = match (&**a, &**b) {
             (Expr::Reg(reg), Expr::Int(constant)) => (*op, reg, *constant),
-            (Expr::Int(constant), Expr::Reg(reg)) => (mirrored(*op), reg, *constant),
+            (Expr::Int(constant), Expr::Reg(reg)) => (op.mirrored(), reg, *constant),
             _ => return None,
         };
-        let (low, high) = match op {
-            _ if constant == NULL_INT => return None,
-            CompareOp::Eq => (constant, constant),
-            CompareOp::Ne => return None,
-            CompareOp::Lt => (-i64::MAX, constant - 1),
-            CompareOp::Le => (-i64::MAX, constant),
-            CompareOp::Gt => (constant.checked_add(1)?, i64::MAX),
-            CompareOp::Ge => (constant, i64::MAX),
-        };
-        if low > high {
-            return None;
-        }
-        let span = high.wrapping_sub(low) as u64;
-        Some(Range { a: self.places[usize::from(reg.0)], low, span })
+        Range::of(self.places[usize::from(reg.0)], op, constant)
     }
 }
 
@@ -862,17 +959,6 @@ fn mentions(value: &Expr, reg: Reg) -> bool {
     let mut found = false;
     for_each_within(value, &mut |each| found |= *each == Expr::Reg(reg));
     found
-}
-
-/// The operator with its operands exchanged.
-fn mirrored(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Eq | CompareOp::Ne => op,
-        CompareOp::Lt => CompareOp::Gt,
-        CompareOp::Le => CompareOp::Ge,
-        CompareOp::Gt => CompareOp::Lt,
-        CompareOp::Ge => CompareOp::Le,
-    }
 }
 
 /// Where an operation may jump.

@@ -1,10 +1,12 @@
 //! What runs programs quickly: triggers compiled to small operations, over maps of bounded cost.
 //!
-//! Where to start: [`code`] (the operations), [`compile`] (how they come of a program), [`run`],
-//! [`world`] (maps, watches, journal).
+//! Where to start: [`plan`] (a trigger's statements put together), [`code`] (the operations),
+//! [`compile`] (how they come of a plan), [`run`], [`world`] (maps, watches, journal).
 
 mod code;
 mod compile;
+mod guard;
+mod plan;
 mod run;
 mod world;
 
@@ -12,6 +14,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use self::code::{Code, Registers};
+use self::compile::TriggerCode;
+use self::guard::Guard;
 use self::world::{Cell, Map, Row, Watch, World};
 use crate::error::{ApplyError, ProgramError};
 use crate::program::{Program, RelationId, Step, Type};
@@ -30,7 +34,11 @@ pub struct Machine {
 }
 
 struct Trigger {
-    code: Code,
+    guard: Guard,
+    /// By weight: 1, −1, any.
+    by_weight: [Code; 3],
+    /// Which of them ran last.
+    ran: usize,
     registers: Registers,
     /// Words of a row; the weight is behind them.
     row_words: usize,
@@ -46,10 +54,11 @@ impl Machine {
             relation.derived.is_some() && index != usize::from(program.output.0)
         });
         for (index, relation) in program.relations.iter().enumerate() {
-            let code = compile::trigger(program, env, index, has_inner)?;
-            let registers = Registers::new(&code.constants);
+            let TriggerCode { guard, by_weight, constants } =
+                compile::trigger(program, env, index, has_inner)?;
+            let registers = Registers::new(&constants);
             let row_words = relation.columns.iter().map(|ty| ty.words()).sum();
-            triggers.push(Trigger { code, registers, row_words });
+            triggers.push(Trigger { guard, by_weight, ran: 0, registers, row_words });
         }
         let mut of_map: Vec<Vec<usize>> = program.maps.iter().map(|_| Vec::new()).collect();
         let mut eager: Vec<bool> = program.maps.iter().map(|_| false).collect();
@@ -58,7 +67,7 @@ impl Machine {
             let Some(derived) = &relation.derived else { continue };
             let map = usize::from(derived.map.0);
             let code = compile::row(program, env, &relation.name, derived)?;
-            let registers = Registers::new(&code.code.constants);
+            let registers = Registers::new(&code.constants);
             let row = Row { code, registers };
             let is_eager = !derived.steps.is_empty();
             let key_words = program.maps[map].key.iter().map(|ty| ty.words()).sum();
@@ -92,8 +101,11 @@ impl Machine {
         row: &[u64],
         weight: i64,
     ) -> Result<(), ApplyError> {
-        let mut result =
-            self.triggers[usize::from(relation.0)].run(row, weight, &mut self.world, env);
+        let trigger = &mut self.triggers[usize::from(relation.0)];
+        if !trigger.guard.holds(row) {
+            return Ok(());
+        }
+        let mut result = trigger.run(row, weight, &mut self.world, env);
         if result.is_ok() && !self.inner.is_empty() {
             result = self.derive(env);
         }
@@ -107,7 +119,8 @@ impl Machine {
     #[cold]
     fn take_back(&mut self, relation: RelationId) {
         self.world.undo();
-        let Trigger { code, registers, .. } = &self.triggers[usize::from(relation.0)];
+        let Trigger { by_weight, ran, registers, .. } = &self.triggers[usize::from(relation.0)];
+        let code = &by_weight[*ran];
         for (bit, site) in code.undos.iter().enumerate().rev() {
             if self.world.done >> bit & 1 == 1 {
                 let site = &code.sites[usize::from(*site)];
@@ -131,7 +144,9 @@ impl Machine {
             let trigger = &mut self.triggers[self.world.watches[*watch].relation];
             let mut fire = |world: &mut World, env: &mut Environment, change: RowChange<'_>| {
                 for (row, weight) in [(change.old, -1), (change.new, 1)] {
-                    if let Some(row) = row {
+                    if let Some(row) = row
+                        && trigger.guard.holds(row)
+                    {
                         trigger.run(row, weight, world, env)?;
                     }
                 }
@@ -295,7 +310,12 @@ impl Trigger {
             *register = *word;
         }
         self.registers.set(self.row_words as u16, weight as u64);
-        run::run(&self.code, &mut self.registers, world, env)
+        self.ran = match weight {
+            1 => 0,
+            -1 => 1,
+            _ => 2,
+        };
+        run::run(&self.by_weight[self.ran], &mut self.registers, world, env)
     }
 }
 

@@ -75,10 +75,7 @@ pub fn run(
             }
             Op::UnlessWithin { first, end, to } => {
                 let ranges = &code.ranges[usize::from(first)..usize::from(end)];
-                let within = |range: &super::code::Range| {
-                    registers.int(range.a).wrapping_sub(range.low) as u64 <= range.span
-                };
-                if !ranges.iter().all(within) {
+                if !ranges.iter().all(|range| range.holds(registers.int(range.a))) {
                     rest = &ops[to as usize..];
                 }
             }
@@ -124,6 +121,14 @@ pub fn run(
                 let (low, high) = (registers.get(a), registers.get(a + 1));
                 registers.set(d, low);
                 registers.set(d + 1, high);
+            }
+            Op::Neg { ty: Type::Int, d, a } => {
+                let value = negate(registers.int(a))?;
+                registers.set(d, value as u64);
+            }
+            Op::Neg { ty: Type::Wide, d, a } => {
+                let value = negate(wide_at(registers, a))?;
+                set_wide(registers, d, value);
             }
             Op::OrZero { d } => {
                 if registers.int(d) == NULL_INT {
@@ -231,11 +236,7 @@ fn scalar(
                 set_wide(registers, d, binary(op, wide_at(registers, a), wide_at(registers, b))?)
             }
         },
-        Op::Neg { ty, d, a } => match ty {
-            Type::Int => set_int(registers, d, negate(registers.int(a))?),
-            Type::Float => set_float(registers, d, negate(float(registers, a))?),
-            Type::Wide => set_wide(registers, d, negate(wide_at(registers, a))?),
-        },
+        Op::Neg { d, a, .. } => set_float(registers, d, negate(float(registers, a))?),
         Op::Compare { op, ty, d, a, b } => {
             set_int(registers, d, compare_values(op, ty, registers, a, b));
         }
