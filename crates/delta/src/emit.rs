@@ -212,7 +212,8 @@ impl Writer<'_> {
                 collect_variables(expr, &mut used);
             }
             for step in &statement.steps {
-                step.rewritten(&mut |expr| {
+                step.rewritten(
+                    &mut |expr| {
                         collect_variables(expr, &mut used);
                         expr.clone()
                     },

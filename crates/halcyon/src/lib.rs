@@ -58,6 +58,6 @@ pub use session::{
     CancelHandle, Session, SessionState, Source, Statement, failed_transaction, split,
 };
 pub use settings::SERVER_VERSION;
-pub use stream::{PackedEvents, Stream, ViewReader};
+pub use stream::{PackedEvents, Stream, Streams, ViewReader};
 pub use subscribe::{Changes, Subscription};
 pub use transaction::Access;

@@ -2,7 +2,7 @@
 
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::exec::{Clock, Env};
-use halcyon_query::views::{Packed, StreamPlan, ViewCell};
+use halcyon_query::views::{Packed, PackedPlan, StreamPlan, ViewCell};
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Isolation, Mode, WaitLimits};
 
@@ -18,10 +18,32 @@ pub use halcyon_query::views::PackedEvents;
 ///
 /// An event is accepted when the call returns: whoever reads a view afterwards sees it. Views' rows
 /// are brought up to date when they are read, so a reader after many events does their work.
-pub struct Stream {
+pub struct Stream(Streams);
+
+/// A handle of several streams, for packed events of all of them in the order in which they came.
+///
+/// ```
+/// # fn main() -> halcyon::Result<()> {
+/// use halcyon::ValueRef::Int64;
+/// let db = halcyon::Database::in_memory();
+/// db.session().batch(
+///     "CREATE STREAM bids (price BIGINT NOT NULL); CREATE STREAM asks (price BIGINT NOT NULL);
+///      CREATE MATERIALIZED VIEW crossed AS
+///      SELECT COUNT(*) AS n FROM bids b, asks a WHERE b.price >= a.price",
+/// )?;
+/// let mut book = db.streams(&["bids", "asks"])?;
+/// let mut events = book.packed();
+/// book.pack(0, &[Int64(101)], 1, &mut events)?;
+/// book.pack(1, &[Int64(100)], 1, &mut events)?;
+/// book.take(&events, 0..2)?;
+/// assert_eq!(db.view("crossed")?.row(&[])?, Some(vec![halcyon::Value::Int64(1)]));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Streams {
     session: Session,
-    name: Vec<String>,
-    plan: StreamPlan,
+    names: Vec<Vec<String>>,
+    plan: PackedPlan,
 }
 
 impl Database {
@@ -30,6 +52,14 @@ impl Database {
     /// Errors: 42P01, 42809.
     pub fn stream(&self, name: &str) -> Result<Stream> {
         self.session().into_stream(name)
+    }
+
+    /// A handle of the streams of these names, as the first superuser; they are known by their places
+    /// in this list.
+    ///
+    /// Errors: 42P01, 42809.
+    pub fn streams(&self, names: &[&str]) -> Result<Streams> {
+        self.session().into_streams(names)
     }
 
     /// A handle of the materialized view of this name, to read rows by their key without SQL.
@@ -68,11 +98,18 @@ impl Session {
     /// A handle of a stream that acts for this session's role.
     ///
     /// Errors: 42P01, 42809, 42501.
-    pub fn into_stream(mut self, name: &str) -> Result<Stream> {
-        let name = parts(name);
+    pub fn into_stream(self, name: &str) -> Result<Stream> {
+        self.into_streams(&[name]).map(Stream)
+    }
+
+    /// A handle of several streams that acts for this session's role.
+    ///
+    /// Errors: 42P01, 42809, 42501.
+    pub fn into_streams(mut self, names: &[&str]) -> Result<Streams> {
+        let names: Vec<_> = names.iter().map(|name| parts(name)).collect();
         self.refresh_catalog();
-        let plan = StreamPlan::bind(&self.binder_now(), &name)?;
-        Ok(Stream { session: self, name, plan })
+        let plan = PackedPlan::bind(&self.binder_now(), &names)?;
+        Ok(Streams { session: self, names, plan })
     }
 }
 
@@ -95,11 +132,10 @@ impl Stream {
 
     #[inline]
     fn event(&mut self, row: &[ValueRef<'_>], weight: i8) -> Result<()> {
-        if self.plan.version != self.session.shared.version() {
-            self.rebind()?;
-        }
-        self.plan.verify(row, &env(&self.session))?;
-        if self.plan.event(row, weight)? {
+        let Streams { session, plan, .. } = self.0.bound()?;
+        let plan = plan.stream_mut(0);
+        plan.verify(row, &env(session))?;
+        if plan.event(row, weight)? {
             return Ok(());
         }
         self.transact(&[(row.to_vec(), weight)])
@@ -112,50 +148,105 @@ impl Stream {
         self.transact(events)
     }
 
-    fn rebind(&mut self) -> Result<()> {
-        self.session.refresh_catalog();
-        self.plan.rebind(&self.session.binder_now(), &self.name)
+    /// Events as a transaction.
+    fn transact(&mut self, events: &[(Vec<ValueRef<'_>>, i8)]) -> Result<()> {
+        loop {
+            let Streams { session, plan, .. } = self.0.bound()?;
+            let env = env(session);
+            let stream = &plan.streams()[0];
+            events.iter().try_for_each(|(row, _)| stream.verify(row, &env))?;
+            let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
+            let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
+            tx.begin_statement();
+            StreamPlan::lock(plan.streams(), &mut tx, &limits)?;
+            if plan.version() != session.shared.version() {
+                continue;
+            }
+            stream.events_in(events, &mut tx, &env)?;
+            tx.end_statement();
+            let lsn = tx.try_commit(None).map_err(log_error)?;
+            return session.make_durable(lsn);
+        }
     }
 
     /// No events of this stream, to be packed: whoever has many events at hand verifies and encodes
     /// them ahead of time, once.
     pub fn packed(&self) -> PackedEvents {
-        self.plan.packed()
+        self.0.packed()
     }
 
     /// Adds an event to packed ones: a row with weight 1 if it comes, −1 if it goes.
     ///
-    /// Errors: as those of [`Stream::insert`]; 0A000 where a guard, or a view over a view, follows
-    /// from the stream; 55000 if CHECKs or views are others than those that the events before were
-    /// packed for.
+    /// Errors: as those of [`Streams::pack`].
     pub fn pack(
         &mut self,
         row: &[ValueRef<'_>],
         weight: i8,
         events: &mut PackedEvents,
     ) -> Result<()> {
-        if self.plan.version != self.session.shared.version() {
-            self.rebind()?;
-        }
-        self.plan.pack(row, weight, &env(&self.session), events)
+        self.0.pack(0, row, weight, events)
     }
 
     /// Gives the views a run of packed events, in order and at one moment: readers see all or none.
     ///
-    /// Errors: 22003, 53200, and 0A000 and 55000 as in [`Stream::pack`]; no view has met any of the
+    /// Errors: as those of [`Streams::take`]. Panics if there are no such events.
+    #[inline]
+    pub fn take(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<()> {
+        self.0.take(events, range)
+    }
+}
+
+impl Streams {
+    /// The handle, bound to the catalog as it is now.
+    #[inline]
+    fn bound(&mut self) -> Result<&mut Self> {
+        if self.plan.version() != self.session.shared.version() {
+            self.rebind()?;
+        }
+        Ok(self)
+    }
+
+    #[cold]
+    fn rebind(&mut self) -> Result<()> {
+        self.session.refresh_catalog();
+        self.plan.rebind(&self.session.binder_now(), &self.names)
+    }
+
+    /// No events of these streams, to be packed.
+    pub fn packed(&self) -> PackedEvents {
+        self.plan.packed()
+    }
+
+    /// Adds an event of a stream, by its place among the handle's, to packed ones: a row with weight
+    /// 1 if it comes, −1 if it goes.
+    ///
+    /// Errors: as those of [`Stream::insert`]; 0A000 where a guard, or a view over a view, follows
+    /// from a stream; 55000 if CHECKs or views are others than those that the events before were
+    /// packed for. Panics if there is no such stream.
+    pub fn pack(
+        &mut self,
+        stream: usize,
+        row: &[ValueRef<'_>],
+        weight: i8,
+        events: &mut PackedEvents,
+    ) -> Result<()> {
+        let Streams { session, plan, .. } = self.bound()?;
+        plan.pack(stream, row, weight, &env(session), events)
+    }
+
+    /// Gives the views a run of packed events, in order and at one moment: readers see all or none.
+    ///
+    /// Errors: 22003, 53200, and 0A000 and 55000 as in [`Streams::pack`]; no view has met any of the
     /// events then. Panics if there are no such events.
     #[inline]
     pub fn take(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<()> {
-        if self.plan.version != self.session.shared.version() {
-            self.rebind()?;
-        }
-        match self.plan.take_packed(events, range.clone())? {
+        match self.bound()?.plan.take(events, range.clone())? {
             Packed::Taken => Ok(()),
             Packed::Owned => self.take_owned(events, range),
         }
     }
 
-    /// [`Stream::take`] while a transaction owns a view: waits for its end.
+    /// [`Streams::take`] while a transaction owns a view: waits for its end.
     #[cold]
     fn take_owned(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<()> {
         loop {
@@ -163,10 +254,10 @@ impl Stream {
             let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
             let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
             tx.begin_statement();
-            self.plan.lock(&mut tx, &limits)?;
+            StreamPlan::lock(self.plan.streams(), &mut tx, &limits)?;
             let mut taken = None;
-            if self.plan.version == session.shared.version() {
-                taken = Some(self.plan.take_packed(events, range.clone()));
+            if self.plan.version() == session.shared.version() {
+                taken = Some(self.plan.take(events, range.clone()));
             }
             tx.end_statement();
             let lsn = tx.try_commit(None).map_err(log_error)?;
@@ -176,29 +267,6 @@ impl Stream {
                 Some(Err(error)) => return Err(error),
                 Some(Ok(Packed::Owned)) | None => self.rebind()?,
             }
-        }
-    }
-
-    /// Events as a transaction.
-    fn transact(&mut self, events: &[(Vec<ValueRef<'_>>, i8)]) -> Result<()> {
-        loop {
-            if self.plan.version != self.session.shared.version() {
-                self.rebind()?;
-            }
-            let session = &self.session;
-            let env = env(session);
-            events.iter().try_for_each(|(row, _)| self.plan.verify(row, &env))?;
-            let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
-            let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
-            tx.begin_statement();
-            self.plan.lock(&mut tx, &limits)?;
-            if self.plan.version != session.shared.version() {
-                continue;
-            }
-            self.plan.events_in(events, &mut tx, &env)?;
-            tx.end_statement();
-            let lsn = tx.try_commit(None).map_err(log_error)?;
-            return session.make_durable(lsn);
         }
     }
 }

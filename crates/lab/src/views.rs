@@ -31,6 +31,7 @@ use crate::report::{Arm, Reporter};
 use crate::{Failure, Result};
 use bare::Answer;
 use events::Events;
+use halcyon::How;
 use measure::{Ask, Figures, Given};
 use queries::{Query, Source};
 
@@ -67,10 +68,10 @@ pub struct Options {
     /// An arm takes events for at most this long in a round
     #[arg(long, default_value_t = 20.0)]
     pub seconds: f64,
-    /// Read views of one row after every event: some of their work is done when they are read
+    /// Read views of one row after every batch: some of their work is done when they are read
     #[arg(long)]
     pub read_each: bool,
-    /// Batches of dbsp: it computes the view after each
+    /// Events that compiled triggers and dbsp are given at once
     #[arg(long, value_delimiter = ',', default_values_t = [1, 1_000])]
     pub batch: Vec<usize>,
     /// Seed of what is made up
@@ -96,8 +97,7 @@ pub enum Engine {
 /// An engine at its way of taking events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contender {
-    /// Halcyon, with this executor.
-    Halcyon(&'static str),
+    Halcyon(How),
     Bare,
     Recompute,
     /// dbsp, with batches of so many events.
@@ -111,9 +111,12 @@ impl Contender {
             Engine::Dbsp if options.engine.is_empty() => dbsp::is_built(),
             _ => options.engine.is_empty() || options.engine.contains(&engine),
         };
+        let batches = options.batch.iter();
+        let compiled = batches.map(|&batch| Self::Halcyon(How { executor: "compiled", batch }));
+        let interpreted = Self::Halcyon(How { executor: "interpreted", batch: 1 });
         let all = [
-            (Engine::Compiled, vec![Self::Halcyon("compiled")]),
-            (Engine::Interpreted, vec![Self::Halcyon("interpreted")]),
+            (Engine::Compiled, compiled.collect()),
+            (Engine::Interpreted, vec![interpreted]),
             (Engine::Bare, vec![Self::Bare]),
             (Engine::Recompute, vec![Self::Recompute]),
             (Engine::Dbsp, options.batch.iter().map(|&batch| Self::Dbsp(batch)).collect()),
@@ -124,7 +127,7 @@ impl Contender {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Halcyon(executor) => executor,
+            Self::Halcyon(how) => how.executor,
             Self::Bare => "bare",
             Self::Recompute => "recompute",
             Self::Dbsp(_) => "dbsp",
@@ -133,16 +136,19 @@ impl Contender {
 
     fn ask(self, what: Ask, query: &Query, events: &Events, read_each: bool) -> Result<Given> {
         match self {
-            Self::Halcyon(executor) => halcyon::ask(what, query, events, executor, read_each),
+            Self::Halcyon(how) => halcyon::ask(what, query, events, how, read_each),
             Self::Bare => (query.bare)(what, events),
             Self::Recompute => recompute::ask(what, query, events),
             Self::Dbsp(batch) => dbsp::ask(what, query, events, batch),
         }
     }
 
-    /// Whether it takes events one by one, in this process.
+    /// Whether it takes events one by one, in this process; once is enough.
     fn has_latency(self) -> bool {
-        matches!(self, Self::Halcyon(_) | Self::Bare)
+        match self {
+            Self::Halcyon(how) => how.batch == 1,
+            other => other == Self::Bare,
+        }
     }
 }
 
@@ -191,7 +197,7 @@ impl Work {
         params["query"] = json!(self.query.name);
         params["events"] = json!(event_count);
         params["read_each"] = json!(self.read_each);
-        if let Contender::Dbsp(batch) = contender {
+        if let Contender::Dbsp(batch) | Contender::Halcyon(How { batch, .. }) = contender {
             params["batch"] = json!(batch);
         }
         Arm::new("views", contender.name(), params)
@@ -412,13 +418,15 @@ mod tests {
     #[test]
     fn views_of_halcyon_are_right() {
         for query in queries::QUERIES {
-            for (executor, read_each) in [("compiled", false), ("interpreted", true)] {
+            for (executor, batch) in [("compiled", 1), ("compiled", 100), ("interpreted", 1)] {
+                let how = How { executor, batch };
+                let read_each = executor == "interpreted";
                 let options = Options { read_each, ..options(0.001, true) };
                 let mut work = Work::new(query, &options).expect("events can be made");
                 work.events.truncate(1_200);
-                let wrong = verify(&work, Contender::Halcyon(executor), &options);
+                let wrong = verify(&work, Contender::Halcyon(how), &options);
                 let wrong = wrong.expect("the query can be run");
-                assert_eq!(wrong, None, "{} {executor}", query.name);
+                assert_eq!(wrong, None, "{} {how:?}", query.name);
             }
         }
     }

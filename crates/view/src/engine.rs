@@ -133,6 +133,7 @@ impl Engine {
     ///
     /// Errors: see [`ApplyError`]; nothing has changed then.
     /// Panics: if there is no such base relation, or the row is not of its width.
+    #[inline]
     pub fn apply(
         &mut self,
         relation: RelationId,
@@ -151,6 +152,25 @@ impl Engine {
             }
         }
         self.events += 1;
+        Ok(())
+    }
+
+    /// Events one after the other, as [`Engine::apply`] does each; those that are `None` are left out.
+    ///
+    /// Errors: of the first that fails, with the number of items before it, which stay applied.
+    /// Panics: as [`Engine::apply`].
+    #[inline]
+    pub fn apply_all<'r>(
+        &mut self,
+        events: impl Iterator<Item = Option<(RelationId, &'r [u64], i64)>>,
+    ) -> Result<(), (usize, ApplyError)> {
+        let mut met = 0;
+        for event in events {
+            if let Some((relation, row, weight)) = event {
+                self.apply(relation, row, weight).map_err(|error| (met, error))?;
+            }
+            met += 1;
+        }
         Ok(())
     }
 

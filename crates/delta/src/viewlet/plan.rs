@@ -23,8 +23,8 @@ use super::{helper, unit};
 use crate::calculus::{Atom, RelationIndex, Term, Var};
 use crate::derivative::Delta;
 use crate::expression::{
-    collect_variables, compare, conjuncts, is_null, mentions, never_true, not,
-    nullable, substitute, variables, within,
+    collect_variables, compare, conjuncts, is_null, mentions, never_true, not, nullable,
+    substitute, variables, within,
 };
 use crate::parts::{Parts, Statement};
 use crate::simplify::isolate;

@@ -1,6 +1,8 @@
 //! The view in Halcyon, fed through the handles of its streams.
 
-use halcyon::{Database, PackedEvents, Stream, ValueRef, ViewReader};
+use std::ops::Range;
+
+use halcyon::{Database, PackedEvents, Streams, ValueRef, ViewReader};
 
 use super::bare::Answer;
 use super::events::{Column, Event, Events};
@@ -12,18 +14,18 @@ use crate::Result;
 /// A database with one view.
 struct Maintained<'a> {
     db: Database,
-    /// With their events, packed.
-    streams: Vec<(Stream, PackedEvents)>,
-    /// By event, where it is among those of its stream.
-    places: Vec<u32>,
+    streams: Streams,
+    packed: PackedEvents,
+    /// Events that are given at once.
+    batch: usize,
     /// Reads the view's one row after every event.
     reader: Option<ViewReader>,
     query: &'a Query,
-    events: &'a Events,
 }
 
 impl<'a> Maintained<'a> {
-    fn new(query: &'a Query, events: &'a Events, executor: &str, read: bool) -> Result<Self> {
+    fn new(query: &'a Query, events: &'a Events, how: How, read: bool) -> Result<Self> {
+        let How { executor, batch } = how;
         let db = Database::in_memory();
         let mut session = db.session();
         for relation in &events.relations {
@@ -34,23 +36,16 @@ impl<'a> Maintained<'a> {
             query.columns().join(", "),
             query.sql
         ))?;
-        let stream = |relation: &super::events::Relation| db.stream(relation.name);
-        let mut streams = Vec::new();
-        for relation in &events.relations {
-            let stream = stream(relation)?;
-            let packed = stream.packed();
-            streams.push((stream, packed));
-        }
-        let mut places = Vec::with_capacity(events.len());
+        let names: Vec<_> = events.relations.iter().map(|relation| relation.name).collect();
+        let mut streams = db.streams(&names)?;
+        let mut packed = streams.packed();
         for event in events.iter() {
-            let (stream, packed) = &mut streams[event.relation];
             let (values, width) = row(events, event);
-            places.push(packed.len() as u32);
-            stream.pack(&values[..width], event.weight as i8, packed)?;
+            streams.pack(event.relation, &values[..width], event.weight as i8, &mut packed)?;
         }
         let read = read && query.key_columns == 0;
         let reader = read.then(|| db.view("view")).transpose()?;
-        Ok(Self { db, streams, places, reader, query, events })
+        Ok(Self { db, streams, packed, batch, reader, query })
     }
 }
 
@@ -73,16 +68,29 @@ fn row<'a>(events: &'a Events, event: Event<'_>) -> ([ValueRef<'a>; COLUMNS_MAX]
     (values, columns.len())
 }
 
-impl Taker for Maintained<'_> {
+impl Maintained<'_> {
     #[inline]
-    fn take(&mut self, index: usize) -> Result<()> {
-        let (stream, packed) = &mut self.streams[self.events.relation(index)];
-        let place = self.places[index] as usize;
-        stream.take(packed, place..place + 1)?;
+    fn give(&mut self, run: Range<usize>) -> Result<()> {
+        self.streams.take(&self.packed, run)?;
         if let Some(reader) = &mut self.reader {
             std::hint::black_box(reader.row(&[])?);
         }
         Ok(())
+    }
+}
+
+impl Taker for Maintained<'_> {
+    #[inline]
+    fn take(&mut self, index: usize) -> Result<()> {
+        self.give(index..index + 1)
+    }
+
+    #[inline]
+    fn take_run(&mut self, run: Range<usize>) -> Result<()> {
+        let Range { start, end } = run;
+        (start..end)
+            .step_by(self.batch)
+            .try_for_each(|first| self.give(first..end.min(first + self.batch)))
     }
 
     fn answer(&mut self) -> Result<Answer> {
@@ -90,7 +98,16 @@ impl Taker for Maintained<'_> {
     }
 }
 
-/// Asks a view with this executor; `read` reads a view of one row after every event.
-pub fn ask(what: Ask, query: &Query, events: &Events, executor: &str, read: bool) -> Result<Given> {
-    ask_taker(what, events.len(), || Maintained::new(query, events, executor, read))
+/// What runs the triggers, and how many events it is given at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// By its name in SQL.
+    pub executor: &'static str,
+    /// Events of a batch, for rates.
+    pub batch: usize,
+}
+
+/// Asks a view; `read` reads a view of one row after every batch.
+pub fn ask(what: Ask, query: &Query, events: &Events, how: How, read: bool) -> Result<Given> {
+    ask_taker(what, events.len(), || Maintained::new(query, events, how, read))
 }

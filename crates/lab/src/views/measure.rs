@@ -1,5 +1,7 @@
 //! Rate and intrinsic latency of anything that takes events one by one.
 
+use std::ops::Range;
+
 use halcyon_machine::clock;
 use halcyon_machine::counters::{self, ThreadCounts};
 
@@ -11,6 +13,11 @@ use crate::Result;
 pub trait Taker {
     /// Takes it.
     fn take(&mut self, index: usize) -> Result<()>;
+    /// Takes several, in whatever portions suit it.
+    #[inline]
+    fn take_run(&mut self, mut run: Range<usize>) -> Result<()> {
+        run.try_for_each(|index| self.take(index))
+    }
     /// The view as it is now.
     fn answer(&mut self) -> Result<Answer>;
 }
@@ -37,9 +44,7 @@ pub fn pass(taker: &mut impl Taker, event_count: usize, seconds_max: f64) -> Res
     let mut taken = 0;
     while taken < event_count && (taken == 0 || clock::monotonic_ns() < deadline) {
         let end = event_count.min(taken + 1024);
-        for index in taken..end {
-            taker.take(index)?;
-        }
+        taker.take_run(taken..end)?;
         taken = end;
     }
     let cpu_ns = cpu_ns() - start_ns;

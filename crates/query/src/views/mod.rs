@@ -8,6 +8,7 @@
 //! - [`upkeep`]: what a statement has changed becomes events, before the statement ends;
 //! - [`cell`]: who may touch an engine, and how it is taken back;
 //! - [`stream`]: events that come without SQL;
+//! - [`packed`]: many of them at once;
 //! - [`feed`]: changes told to subscribers;
 //! - [`explain`]: programs and certificates as text.
 //!
@@ -19,6 +20,7 @@ mod coding;
 mod define;
 mod explain;
 mod feed;
+mod packed;
 mod revive;
 mod running;
 mod statement;
@@ -35,12 +37,11 @@ pub use cell::{Budget, Figures, ViewCell};
 pub(crate) use define::{Definition, define};
 pub(crate) use explain::{maintenance, query_of, triggers, view_of};
 pub use feed::{Batch, Feed, Follower, Found, Lagging};
+pub use packed::{Packed, PackedEvents, PackedPlan};
 pub use revive::revive;
 pub use running::RowDelta;
 pub(crate) use statement::{ViewStatement, carrier, unpack};
-pub use stream::{
-    Packed, PackedEvents, StreamPlan, bring_up_to_date, is_streamed, own, stale_views,
-};
+pub use stream::{StreamPlan, bring_up_to_date, is_streamed, own, stale_views};
 pub(crate) use upkeep::violation;
 
 /// What a materialized view is besides its rows.

@@ -144,12 +144,6 @@ impl Running {
         Ok(())
     }
 
-    /// As [`Running::event`], with the words of [`Running::pack`].
-    #[inline]
-    pub fn apply_packed(&mut self, input: usize, row: &[u64], weight: i64) -> Result<()> {
-        self.engine.apply(self.inputs[input].relation, row, weight).map_err(apply_error)
-    }
-
     /// As [`Running::event`], and notes it in the journal.
     pub fn event_noted(&mut self, input: usize, row: &[ValueRef<'_>], weight: i8) -> Result<()> {
         self.event(input, row, weight)?;

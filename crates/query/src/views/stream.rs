@@ -5,25 +5,22 @@
 //! transaction owns any of these views, and where nobody has to see each change as it comes: a
 //! guard, or a view over the view. Else the event is a transaction of its own, like an INSERT.
 //!
-//! *Packed* events have been verified and lie in the words of each view that reads the stream, one
-//! view's after the other's, so that they go to the engines as they lie. They are good for as long
-//! as the stream's CHECKs and the views that read it stay the same ([`Packing`]).
+//! Many events at once, of several streams, come packed ([`super::packed`]).
 //!
 //! A delete is the deletion of a whole tuple. Whether it was ever inserted nobody knows, since a
 //! stream keeps nothing: a sum goes below zero then, and a row that is owed is not shown until it
 //! has come (the ring of the calculus).
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use halcyon_base::clock;
-use halcyon_base::ids::SessionId;
+use halcyon_base::ids::{SessionId, TableId};
 use halcyon_store::ValueRef;
-use halcyon_txn::derived::{Beside, Derived, Keepers, Look, SettleError, settle_all};
+use halcyon_txn::derived::{Beside, Derived, Look, SettleError, settle_all};
 use halcyon_txn::{Manager, Mode, Transaction, WaitLimits};
 use smallvec::SmallVec;
 
-use super::cell::{State, ViewCell};
+use super::cell::ViewCell;
 use super::upkeep::{self, Fed};
 use crate::bind::Binder;
 use crate::catalog::{Catalog, Check, Privilege, Table};
@@ -35,66 +32,39 @@ use crate::scalar::Program;
 use crate::types::SqlType;
 
 /// Of so many events one is timed, and the memory of the views is looked at.
-const SAMPLED: u64 = 64;
+pub(super) const SAMPLED: u64 = 64;
 
 /// What an event of a stream does, at one catalog version.
 pub struct StreamPlan {
     stream: Arc<Table>,
     /// The catalog's version.
     pub version: u64,
-    checks: Vec<(Check, Program)>,
+    pub(super) checks: Vec<(Check, Program)>,
     /// All views that follow from the stream.
     fed: Vec<Fed>,
-    /// The views that read it, by ascending id, with the input that it is.
-    direct: Vec<(Arc<ViewCell>, usize, Vec<u16>)>,
+    /// The views that read it, by ascending id.
+    pub(super) direct: Vec<Direct>,
     /// Whether events may go to the engines alone.
-    lone: bool,
+    pub(super) lone: bool,
     events: u64,
-    packing: Arc<Packing>,
 }
 
-/// What packed events were packed for; its address tells one from another.
-#[derive(Debug)]
-struct Packing {
-    /// By direct view: words of an event, and the number before them.
-    inputs: Vec<(usize, usize)>,
-    /// Words of an event for all of them.
-    width: usize,
+/// A view that reads a stream.
+pub(super) struct Direct {
+    pub view: TableId,
+    pub cell: Arc<ViewCell>,
+    /// Which of its inputs the stream is.
+    pub input: usize,
+    /// The stream's columns that it reads.
+    pub columns: Vec<u16>,
 }
 
-/// Events of a stream that have been verified, in the words of its views.
-#[derive(Clone, Debug)]
-pub struct PackedEvents {
-    packing: Arc<Packing>,
-    words: Vec<u64>,
-    weights: Vec<i8>,
-}
-
-impl PackedEvents {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.weights.len()
+impl Direct {
+    /// The values that it reads.
+    #[inline]
+    pub fn project<'v>(&self, row: &[ValueRef<'v>]) -> Row<'v> {
+        self.columns.iter().map(|at| row[usize::from(*at)]).collect()
     }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.weights.is_empty()
-    }
-
-    /// Forgets them; their memory stays.
-    pub fn clear(&mut self) {
-        self.words.clear();
-        self.weights.clear();
-    }
-}
-
-/// What has become of packed events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packed {
-    /// All have met the views.
-    Taken,
-    /// None has: a transaction owns a view.
-    Owned,
 }
 
 type Row<'v> = SmallVec<[ValueRef<'v>; 8]>;
@@ -115,168 +85,16 @@ impl StreamPlan {
         for view in &fed {
             for (at, input) in view.cell_of_view().inputs().iter().enumerate() {
                 if input.table == stream.id {
-                    direct.push((view.cell_of_view().clone(), at, input.columns.clone()));
+                    let (view, cell) = (view.table().id, view.cell_of_view().clone());
+                    direct.push(Direct { view, cell, input: at, columns: input.columns.clone() });
                 }
             }
         }
         let seen = |view: &Fed| view.is_guarded() || !view.table().feeds.is_empty();
-        let twice = direct.windows(2).any(|pair| Arc::ptr_eq(&pair[0].0, &pair[1].0));
+        let twice = direct.windows(2).any(|pair| pair[0].view == pair[1].view);
         let lone = !twice && !fed.iter().any(seen);
         let version = binder.catalog.version;
-        let words = direct.iter().map(|(cell, input, _)| cell.inputs()[*input].words());
-        let mut width = 0;
-        let inputs = words.map(|words| {
-            width += words;
-            (words, width - words)
-        });
-        let inputs = inputs.collect();
-        let packing = Arc::new(Packing { inputs, width });
-        Ok(StreamPlan { stream, version, checks, fed, direct, lone, events: 0, packing })
-    }
-
-    /// Binds the stream again, at another catalog version. What was packed stays good if neither
-    /// CHECKs nor views have changed. Errors: as those of [`StreamPlan::bind`].
-    pub fn rebind(&mut self, binder: &Binder<'_>, name: &[String]) -> Result<()> {
-        let mut plan = Self::bind(binder, name)?;
-        let views = |plan: &Self| -> Vec<_> {
-            plan.direct.iter().map(|(cell, input, _)| (Arc::as_ptr(cell), *input)).collect()
-        };
-        let rules = |plan: &Self| -> (Vec<_>, Vec<_>) {
-            let columns = plan.stream.columns.iter();
-            let columns: Vec<_> = columns.map(|column| (column.ty, column.not_null)).collect();
-            (columns, plan.checks.iter().map(|(check, _)| check.expr.clone()).collect())
-        };
-        if views(self) == views(&plan) && rules(self) == rules(&plan) {
-            plan.packing = self.packing.clone();
-        }
-        *self = plan;
-        Ok(())
-    }
-
-    /// No events, to be packed.
-    pub fn packed(&self) -> PackedEvents {
-        let packing = self.packing.clone();
-        PackedEvents { packing, words: Vec::new(), weights: Vec::new() }
-    }
-
-    /// Errors: 0A000 where every event has to be a transaction; 55000 for events that were packed
-    /// for other views or CHECKs.
-    fn require_packable(&self, events: &PackedEvents) -> Result<()> {
-        if !self.lone {
-            return Err(SqlError::unsupported(
-                "packed events of a stream whose views have guards, or views that read them",
-            ));
-        }
-        if !Arc::ptr_eq(&events.packing, &self.packing) {
-            return Err(SqlError::new(
-                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("events of stream \"{}\" were packed for other views", self.stream.name),
-            )
-            .hint("Pack them again."));
-        }
-        Ok(())
-    }
-
-    /// Adds an event to packed ones, with weight 1 or −1.
-    ///
-    /// Errors: those of [`StreamPlan::verify`], 0A000 and 55000 as said of packed events.
-    pub fn pack(
-        &self,
-        row: &[ValueRef<'_>],
-        weight: i8,
-        env: &Env<'_>,
-        events: &mut PackedEvents,
-    ) -> Result<()> {
-        self.require_packable(events)?;
-        self.verify(row, env)?;
-        let words = events.words.len();
-        for (cell, input, columns) in &self.direct {
-            let projected: Row<'_> = columns.iter().map(|at| row[usize::from(*at)]).collect();
-            let mut state = cell.derived().lock();
-            let packed = state.running().pack(*input, &projected, &mut events.words);
-            if let Err(error) = packed {
-                events.words.truncate(words);
-                return Err(error);
-            }
-        }
-        events.weights.push(weight);
-        Ok(())
-    }
-
-    /// Gives the engines packed events, one after the other, at one moment.
-    ///
-    /// Errors: what an event can fail at, 0A000, 55000; no view has met any of them then.
-    #[inline]
-    pub fn take_packed(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<Packed> {
-        if !self.lone || !Arc::ptr_eq(&events.packing, &self.packing) {
-            self.require_packable(events)?;
-        }
-        let before = self.events;
-        self.events += range.len() as u64;
-        let sampled = before / SAMPLED != self.events / SAMPLED;
-        let all = self.direct.iter().map(|(cell, ..)| &**cell.derived());
-        let Some(mut states) = Derived::lock_open(all) else { return Ok(Packed::Owned) };
-        let began = sampled.then(clock::now);
-        let (width, inputs) = (self.packing.width, &self.packing.inputs);
-        // Events outside, views inside: an event is complete before the next one begins.
-        let mut failed = None;
-        'events: for at in range.clone() {
-            let row = &events.words[at * width..][..width];
-            let weight = i64::from(events.weights[at]);
-            for (view, state) in states.iter_mut().enumerate() {
-                let (words, before) = inputs[view];
-                let input = self.direct[view].1;
-                let applied =
-                    state.running().apply_packed(input, &row[before..before + words], weight);
-                if let Err(error) = applied {
-                    failed = Some((at, view, error));
-                    break 'events;
-                }
-            }
-        }
-        self.direct.iter().for_each(|(cell, ..)| cell.derived().set_stale());
-        let mut error = None;
-        if let Some((at, view, why)) = failed {
-            self.take_back(events, range.start..at, (at, view), &mut states);
-            error = Some(why);
-        } else if let Some(began) = began {
-            let each_ns = clock::now().since(began).as_nanos() as u64 / range.len().max(1) as u64;
-            let views = self.direct.iter().zip(&mut states);
-            let accounted = views.map(|((cell, ..), state)| {
-                let running = state.running();
-                running.tally.note(each_ns, 1);
-                cell.account(running.engine.memory_bytes(), running.engine.entry_count())
-            });
-            if let Some(why) = accounted.filter_map(Result::err).last() {
-                self.take_back(events, range.clone(), (range.end, 0), &mut states);
-                error = Some(why);
-            }
-        }
-        error.map_or(Ok(Packed::Taken), Err)
-    }
-
-    /// Takes whole events back, and one that only the first views have met.
-    #[cold]
-    fn take_back(
-        &self,
-        events: &PackedEvents,
-        whole: Range<usize>,
-        (part, views): (usize, usize),
-        states: &mut Keepers<'_, State>,
-    ) {
-        let whole = whole.map(|at| (at, states.len()));
-        let all: Vec<_> = whole.chain((views > 0).then_some((part, views))).collect();
-        for (at, views) in all.into_iter().rev() {
-            let row = &events.words[at * self.packing.width..][..self.packing.width];
-            let weight = -i64::from(events.weights[at]);
-            for (view, state) in states.iter_mut().enumerate().take(views) {
-                let (words, before) = self.packing.inputs[view];
-                let input = self.direct[view].1;
-                let row = &row[before..before + words];
-                let undone = state.running().apply_packed(input, row, weight);
-                undone.expect("sums that were there before fit");
-            }
-        }
+        Ok(StreamPlan { stream, version, checks, fed, direct, lone, events: 0 })
     }
 
     /// The stream.
@@ -332,15 +150,15 @@ impl StreamPlan {
         }
         self.events += 1;
         let sampled = self.events.is_multiple_of(SAMPLED);
-        let all = self.direct.iter().map(|(cell, ..)| &**cell.derived());
+        let all = self.direct.iter().map(|direct| &**direct.cell.derived());
         let Some(mut states) = Derived::lock_open(all) else { return Ok(false) };
         let mut done = Ok(());
         let mut met = 0;
-        for ((cell, input, columns), state) in self.direct.iter().zip(&mut states) {
-            let projected: Row<'_> = columns.iter().map(|at| row[usize::from(*at)]).collect();
+        for (direct, state) in self.direct.iter().zip(&mut states) {
+            let projected = direct.project(row);
             let began = sampled.then(clock::now);
-            let running = state.running();
-            done = running.event(*input, &projected, weight);
+            let (cell, running) = (&direct.cell, state.running());
+            done = running.event(direct.input, &projected, weight);
             if done.is_err() {
                 break;
             }
@@ -355,9 +173,8 @@ impl StreamPlan {
             }
         }
         if let Err(error) = done {
-            for ((_, input, columns), state) in self.direct.iter().zip(&mut states).take(met) {
-                let projected: Row<'_> = columns.iter().map(|at| row[usize::from(*at)]).collect();
-                let undone = state.running().event(*input, &projected, -weight);
+            for (direct, state) in self.direct.iter().zip(&mut states).take(met) {
+                let undone = state.running().event(direct.input, &direct.project(row), -weight);
                 undone.expect("sums that were there before fit");
             }
             return Err(error);
@@ -365,12 +182,14 @@ impl StreamPlan {
         Ok(true)
     }
 
-    /// Locks what events touch, for a transaction that holds nothing of it yet. Errors: those of
-    /// locks.
-    pub fn lock(&self, tx: &mut Transaction, limits: &WaitLimits<'_>) -> Result<()> {
-        let mut cells: Vec<_> =
-            self.fed.iter().map(Fed::table).chain([&self.stream]).flat_map(|t| &t.cells).collect();
+    /// Locks what events of streams touch, for a transaction that holds nothing of it yet. Errors:
+    /// those of locks.
+    pub fn lock(plans: &[Self], tx: &mut Transaction, limits: &WaitLimits<'_>) -> Result<()> {
+        let tables = plans.iter().flat_map(|plan| plan.fed.iter().map(Fed::table));
+        let tables = tables.chain(plans.iter().map(|plan| &plan.stream));
+        let mut cells: Vec<_> = tables.flat_map(|table| &table.cells).collect();
         cells.sort_by_key(|cell| cell.id);
+        cells.dedup_by_key(|cell| cell.id);
         for cell in cells {
             tx.lock(cell, Mode::Exclusive, limits).map_err(crate::ddl::lock_error)?;
         }
