@@ -2,6 +2,7 @@
 //! usual ones, so that loops over them disappear, known at run time for the rest.
 
 use super::sums::Sums;
+use super::table::hash;
 use crate::error::EvalError;
 use crate::program::Component;
 use crate::value::{halves, wide};
@@ -22,6 +23,11 @@ pub trait Shape: Copy {
     #[inline(always)]
     fn entry(self) -> usize {
         self.key() + self.value()
+    }
+    /// Where a hash table's entry belongs.
+    #[inline(always)]
+    fn hash(self, entry: &[u64]) -> u64 {
+        hash(&entry[..self.key()])
     }
     /// As [`Sums::add`].
     #[inline(always)]
@@ -213,6 +219,46 @@ impl Shape for Wide {
     #[inline(always)]
     fn value(self) -> usize {
         self.value
+    }
+}
+
+/// Numbers of entries that lie elsewhere: in the upper half the upper half of the key's hash, in the
+/// lower one the number plus one.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers;
+
+impl Numbers {
+    /// What of a hash is kept.
+    pub const HASH: u64 = !0 << 32;
+
+    /// An entry. Panics for the number 2³² - 1 and above.
+    #[inline(always)]
+    pub fn entry(hash: u64, number: usize) -> u64 {
+        let number = u32::try_from(number).ok().and_then(|number| number.checked_add(1));
+        hash & Self::HASH | u64::from(number.expect("fewer than 2^32 entries"))
+    }
+
+    /// The number that an entry holds.
+    #[inline(always)]
+    pub fn number(entry: u64) -> usize {
+        entry as u32 as usize - 1
+    }
+}
+
+impl Shape for Numbers {
+    const KNOWN: bool = true;
+
+    #[inline(always)]
+    fn key(self) -> usize {
+        0
+    }
+    #[inline(always)]
+    fn value(self) -> usize {
+        1
+    }
+    #[inline(always)]
+    fn hash(self, entry: &[u64]) -> u64 {
+        entry[0] & Self::HASH
     }
 }
 
