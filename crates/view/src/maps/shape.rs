@@ -1,6 +1,9 @@
 //! How many words keys and values take, and what values consist of: known when compiled for the
 //! usual ones, so that loops over them disappear, known at run time for the rest.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::sums::Sums;
 use super::table::hash;
 use crate::error::EvalError;
@@ -15,6 +18,10 @@ const WIDE_MAX: u128 = i128::MAX as u128;
 pub trait Shape: Copy {
     /// Whether the compiler knows them.
     const KNOWN: bool;
+    /// The words of a value, in processor registers where the compiler knows how many.
+    type Row: AsMut<[u64]>;
+    /// A value of zero.
+    fn zero(self) -> Self::Row;
     /// Words of a key.
     fn key(self) -> usize;
     /// Words of a value.
@@ -66,12 +73,6 @@ pub trait Shape: Copy {
         }
         true
     }
-    /// Accumulates the first `count` of `rows`.
-    #[inline(always)]
-    fn add_up(self, sums: &Sums, rows: &[u64], count: usize, sum: &mut [u64]) {
-        let words = self.value();
-        rows[..count * words].chunks_exact(words).for_each(|row| sums.accumulate(sum, row));
-    }
 }
 
 /// Known when compiled. Bit `w` of `WIDE`: the component that begins at word `w` of the value has two
@@ -112,6 +113,12 @@ impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Fixed<KEY, VALUE, WI
 
 impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY, VALUE, WIDE> {
     const KNOWN: bool = true;
+    type Row = [u64; VALUE];
+
+    #[inline(always)]
+    fn zero(self) -> Self::Row {
+        [0; VALUE]
+    }
 
     #[inline(always)]
     fn key(self) -> usize {
@@ -172,31 +179,27 @@ impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY,
         let (mut word, mut component) = (0, 0);
         while word < VALUE {
             let is_wide = is_wide(WIDE, word);
-            let value = |row: &[u64]| match is_wide {
-                true => wide(row[word], row[word + 1]).unsigned_abs(),
-                false => u128::from((row[word] as i64).unsigned_abs()),
-            };
-            let (sum, overflows) =
-                (magnitudes[component] - old.map_or(0, value)).overflowing_add(value(new));
-            fits &= !overflows & (sum <= if is_wide { WIDE_MAX } else { INT_MAX });
-            next[component] = sum;
-            word += 1 + usize::from(is_wide);
+            if is_wide {
+                let value = |row: &[u64]| wide(row[word], row[word + 1]).unsigned_abs();
+                let (sum, overflows) =
+                    (magnitudes[component] - old.map_or(0, value)).overflowing_add(value(new));
+                fits &= !overflows & (sum <= WIDE_MAX);
+                next[component] = sum;
+                word += 2;
+            } else {
+                // No more than INT_MAX and what is added 2^63: one word holds it.
+                let value = |row: &[u64]| (row[word] as i64).unsigned_abs();
+                let sum = magnitudes[component] as u64 - old.map_or(0, value) + value(new);
+                fits &= sum as i64 >= 0;
+                next[component] = u128::from(sum);
+                word += 1;
+            }
             component += 1;
         }
         if fits {
             magnitudes[..component].copy_from_slice(&next[..component]);
         }
         fits
-    }
-
-    #[inline(always)]
-    fn add_up(self, sums: &Sums, rows: &[u64], count: usize, sum: &mut [u64]) {
-        // A copy that stays in processor registers.
-        let mut total = [0; VALUE];
-        for row in rows[..count * VALUE].chunks_exact(VALUE) {
-            self.accumulate(sums, &mut total, row);
-        }
-        self.accumulate(sums, sum, &total);
     }
 }
 
@@ -211,6 +214,12 @@ pub struct Wide {
 
 impl Shape for Wide {
     const KNOWN: bool = false;
+    type Row = Vec<u64>;
+
+    #[inline(always)]
+    fn zero(self) -> Self::Row {
+        vec![0; self.value]
+    }
 
     #[inline(always)]
     fn key(self) -> usize {
@@ -247,7 +256,12 @@ impl Numbers {
 
 impl Shape for Numbers {
     const KNOWN: bool = true;
+    type Row = [u64; 1];
 
+    #[inline(always)]
+    fn zero(self) -> Self::Row {
+        [0]
+    }
     #[inline(always)]
     fn key(self) -> usize {
         0
