@@ -296,13 +296,13 @@ impl OrderedMap {
     }
 
     /// See [`Ordered::add`].
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, key: &[u64], delta: &[u64]) -> Result<(), EvalError> {
         trees!(self, tree => tree.add(key, delta))
     }
 
     /// See [`Ordered::range_sum`].
-    #[inline]
+    #[inline(always)]
     pub fn range_sum(&self, prefix: &[u64], low: &[u64], high: Option<&[u64]>, sum: &mut [u64]) {
         trees!(self, tree => tree.range_sum(prefix, low, high, sum));
     }

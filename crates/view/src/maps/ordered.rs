@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use super::any::Tables;
 use super::shape::{Shape, is_zero};
 use super::slab::Slab;
-use super::tree::{LeafPosition, Root, Trees, ZEROS, less};
+use super::tree::{LeafPosition, Root, Trees, less, piece, piece_mut};
 use crate::error::EvalError;
 use crate::program::Component;
 use crate::value::order_int;
@@ -40,8 +40,10 @@ pub struct Ordered<S> {
     trees: Trees<S>,
     /// Words of the prefix.
     prefix: usize,
-    /// Head, sum, prefix. Without a prefix, piece 0 is the root.
+    /// Head, sum. Without a prefix, piece 0 is the root.
     roots: Slab,
+    /// Prefixes of the roots, by the same numbers.
+    prefixes: Slab,
     /// From prefixes to roots plus one.
     groups: Tables,
     /// The same by small integers; they are not in `groups`.
@@ -84,7 +86,8 @@ impl<S: Shape> Ordered<S> {
         let mut map = Ordered {
             trees: Trees::new(shape, components),
             prefix,
-            roots: Slab::new(HEAD + shape.value() + prefix),
+            roots: Slab::new(HEAD + shape.value()),
+            prefixes: Slab::new(prefix.max(1)),
             groups: Tables::new(prefix.max(1), 1),
             dense: vec![0; dense].into_boxed_slice(),
         };
@@ -97,12 +100,12 @@ impl<S: Shape> Ordered<S> {
     /// A root with an empty tree.
     fn plant(&mut self, prefix: &[u64]) -> usize {
         let number = self.roots.allocate();
+        assert_eq!(self.prefixes.allocate(), number, "both are given out and back together");
+        self.prefixes.piece_mut(number)[..prefix.len()].copy_from_slice(prefix);
         let root = self.trees.plant();
-        let words = self.trees.shape().value();
         let piece = self.roots.piece_mut(number);
         piece.fill(0);
         (piece[0], piece[1]) = (root.node as u64, root.height as u64);
-        piece[HEAD + words..].copy_from_slice(prefix);
         number
     }
 
@@ -138,8 +141,13 @@ impl<S: Shape> Ordered<S> {
     }
 
     #[inline(always)]
+    fn root_piece(&self, number: usize) -> &[u64] {
+        piece::<S>(&self.roots, number, HEAD + self.trees.shape().value())
+    }
+
+    #[inline(always)]
     fn root(&self, number: usize) -> Root {
-        root_in(self.roots.piece(number))
+        root_in(self.root_piece(number))
     }
 
     #[inline(always)]
@@ -158,18 +166,17 @@ impl<S: Shape> Ordered<S> {
     ///
     /// Errors: overflow of the entry, or of the sum of the absolute values of all entries; nothing
     /// has changed then.
-    #[inline]
+    #[inline(never)]
     pub fn add(&mut self, key: &[u64], delta: &[u64]) -> Result<(), EvalError> {
         let (prefix, rest) = key.split_at(self.prefix);
         let Some(number) = self.number(prefix) else {
             return self.add_to_new(prefix, rest, delta);
         };
-        let piece = &mut self.roots.piece_mut(number)[..];
+        let shape = self.trees.shape();
+        let piece = piece_mut::<S>(&mut self.roots, number, HEAD + shape.value());
         let (head, sum) = piece.split_at_mut(HEAD);
         let before = root_in(head);
         let mut root = before;
-        let shape = self.trees.shape();
-        let sum = &mut sum[..shape.value()];
         head[2] |= u64::from(is_zero(&rest[..shape.key()]));
         let result = self.trees.add(&mut root, sum, rest, delta);
         if root != before {
@@ -200,12 +207,13 @@ impl<S: Shape> Ordered<S> {
     fn drop_root(&mut self, prefix: &[u64], number: usize, root: Root) {
         self.trees.fell(root);
         self.roots.free(number);
+        self.prefixes.free(number);
         self.lead(prefix, 0);
     }
 
     /// Adds up the payloads of all keys with this prefix whose rest is `low` or above, and below
     /// `high`.
-    #[inline]
+    #[inline(never)]
     pub fn range_sum(&self, prefix: &[u64], low: &[u64], high: Option<&[u64]>, sum: &mut [u64]) {
         let shape = self.trees.shape();
         let (words, key_words) = (shape.value(), shape.key());
@@ -214,26 +222,22 @@ impl<S: Shape> Ordered<S> {
         if high.is_some_and(|high| !less(low, high, key_words)) {
             return;
         }
-        let piece = self.roots.piece(number);
+        let piece = self.root_piece(number);
         let root = root_in(piece);
         match high {
             None => shape.accumulate(self.trees.sums(), sum, &piece[HEAD..HEAD + words]),
-            Some(_) => self.trees.sum_below(root, high, sum),
+            Some(high) => {
+                let mut below = self.trees.sum_below(root, high);
+                shape.accumulate(self.trees.sums(), sum, below.as_mut());
+            }
         }
         // `low` only leaves out NULL, which is zero, and which there is not.
         let leaves_null_out = low[key_words - 1] <= 1 && is_zero(&low[..key_words - 1]);
         if leaves_null_out && piece[2] == 0 {
             return;
         }
-        let (mut few, mut many) = ([0; ZEROS], Vec::new());
-        let before = if words <= ZEROS {
-            &mut few[..words]
-        } else {
-            many.resize(words, 0);
-            &mut many[..]
-        };
-        self.trees.sum_below(root, Some(low), before);
-        shape.deduct(self.trees.sums(), sum, before);
+        let mut before = self.trees.sum_below(root, low);
+        shape.deduct(self.trees.sums(), sum, before.as_mut());
     }
 
     /// Begins an enumeration at the first key with this prefix whose rest is not below `low`; of
@@ -269,7 +273,7 @@ impl<S: Shape> Ordered<S> {
     pub fn step(&self, position: &mut OrderedPosition, key: &mut Key) -> Option<&[u64]> {
         loop {
             if let Some((rest, payload)) = self.trees.step(&mut position.within) {
-                let prefix = &self.roots.piece(position.root)[HEAD + payload.len()..];
+                let prefix = &self.prefixes.piece(position.root)[..self.prefix];
                 for (word, from) in key.iter_mut().zip(prefix.iter().chain(rest)) {
                     *word = *from;
                 }
@@ -308,13 +312,8 @@ impl<S: Shape> Ordered<S> {
         let root = self.root_of(prefix)?;
         let (sums, shape) = (self.trees.sums(), self.trees.shape());
         let at = sums.offset(component);
-        let (mut few, mut many) = ([0; ZEROS], Vec::new());
-        let sum = if shape.value() <= ZEROS {
-            &mut few[..shape.value()]
-        } else {
-            many.resize(shape.value(), 0);
-            &mut many[..]
-        };
+        let mut sum = shape.zero();
+        let sum = sum.as_mut();
         let key = if descending {
             self.range_sum(prefix, &[0; KEY_WORDS_MAX], high, sum);
             // The sum before the key must be less than this; the last such key is the first up to
@@ -352,12 +351,14 @@ impl<S: Shape> Ordered<S> {
     /// Memory, in bytes.
     pub fn bytes(&self) -> u64 {
         let dense = 4 * self.dense.len() as u64;
-        self.trees.bytes() + self.roots.bytes() + self.groups.bytes() + dense
+        let roots = self.roots.bytes() + self.prefixes.bytes();
+        self.trees.bytes() + roots + self.groups.bytes() + dense
     }
 
     /// Panics unless all invariants hold. O(entries).
     pub fn check(&self) {
         self.roots.check();
+        self.prefixes.check();
         self.groups.check();
         let mut numbers = Vec::new();
         if self.prefix == 0 {
@@ -365,8 +366,7 @@ impl<S: Shape> Ordered<S> {
         }
         let mut position = if self.prefix > 0 { self.next_tree(0) } else { Default::default() };
         while position.group > 0 {
-            let piece = self.roots.piece(position.root);
-            let prefix = &piece[HEAD + self.trees.shape().value()..];
+            let prefix = &self.prefixes.piece(position.root)[..self.prefix];
             assert_eq!(self.number(prefix), Some(position.root));
             assert!(!self.trees.is_empty(self.root(position.root)));
             numbers.push(position.root);
@@ -374,7 +374,7 @@ impl<S: Shape> Ordered<S> {
         }
         assert_eq!(numbers.len(), self.roots.live());
         self.trees.check(numbers.iter().map(|number| {
-            let sum = &self.roots.piece(*number)[HEAD..][..self.trees.shape().value()];
+            let sum = &self.root_piece(*number)[HEAD..];
             (self.root(*number), sum.to_vec())
         }));
     }

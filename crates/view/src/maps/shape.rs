@@ -1,7 +1,11 @@
 //! How many words keys and values take, and what values consist of: known when compiled for the
 //! usual ones, so that loops over them disappear, known at run time for the rest.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::sums::Sums;
+use super::table::hash;
 use crate::error::EvalError;
 use crate::program::Component;
 use crate::value::{halves, wide};
@@ -14,6 +18,10 @@ const WIDE_MAX: u128 = i128::MAX as u128;
 pub trait Shape: Copy {
     /// Whether the compiler knows them.
     const KNOWN: bool;
+    /// The words of a value, in processor registers where the compiler knows how many.
+    type Row: AsMut<[u64]>;
+    /// A value of zero.
+    fn zero(self) -> Self::Row;
     /// Words of a key.
     fn key(self) -> usize;
     /// Words of a value.
@@ -22,6 +30,11 @@ pub trait Shape: Copy {
     #[inline(always)]
     fn entry(self) -> usize {
         self.key() + self.value()
+    }
+    /// Where a hash table's entry belongs.
+    #[inline(always)]
+    fn hash(self, entry: &[u64]) -> u64 {
+        hash(&entry[..self.key()])
     }
     /// As [`Sums::add`].
     #[inline(always)]
@@ -59,12 +72,6 @@ pub trait Shape: Copy {
             *magnitude = sum(component, *magnitude);
         }
         true
-    }
-    /// Accumulates the first `count` of `rows`.
-    #[inline(always)]
-    fn add_up(self, sums: &Sums, rows: &[u64], count: usize, sum: &mut [u64]) {
-        let words = self.value();
-        rows[..count * words].chunks_exact(words).for_each(|row| sums.accumulate(sum, row));
     }
 }
 
@@ -106,6 +113,12 @@ impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Fixed<KEY, VALUE, WI
 
 impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY, VALUE, WIDE> {
     const KNOWN: bool = true;
+    type Row = [u64; VALUE];
+
+    #[inline(always)]
+    fn zero(self) -> Self::Row {
+        [0; VALUE]
+    }
 
     #[inline(always)]
     fn key(self) -> usize {
@@ -166,31 +179,27 @@ impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY,
         let (mut word, mut component) = (0, 0);
         while word < VALUE {
             let is_wide = is_wide(WIDE, word);
-            let value = |row: &[u64]| match is_wide {
-                true => wide(row[word], row[word + 1]).unsigned_abs(),
-                false => u128::from((row[word] as i64).unsigned_abs()),
-            };
-            let (sum, overflows) =
-                (magnitudes[component] - old.map_or(0, value)).overflowing_add(value(new));
-            fits &= !overflows & (sum <= if is_wide { WIDE_MAX } else { INT_MAX });
-            next[component] = sum;
-            word += 1 + usize::from(is_wide);
+            if is_wide {
+                let value = |row: &[u64]| wide(row[word], row[word + 1]).unsigned_abs();
+                let (sum, overflows) =
+                    (magnitudes[component] - old.map_or(0, value)).overflowing_add(value(new));
+                fits &= !overflows & (sum <= WIDE_MAX);
+                next[component] = sum;
+                word += 2;
+            } else {
+                // No more than INT_MAX and what is added 2^63: one word holds it.
+                let value = |row: &[u64]| (row[word] as i64).unsigned_abs();
+                let sum = magnitudes[component] as u64 - old.map_or(0, value) + value(new);
+                fits &= sum as i64 >= 0;
+                next[component] = u128::from(sum);
+                word += 1;
+            }
             component += 1;
         }
         if fits {
             magnitudes[..component].copy_from_slice(&next[..component]);
         }
         fits
-    }
-
-    #[inline(always)]
-    fn add_up(self, sums: &Sums, rows: &[u64], count: usize, sum: &mut [u64]) {
-        // A copy that stays in processor registers.
-        let mut total = [0; VALUE];
-        for row in rows[..count * VALUE].chunks_exact(VALUE) {
-            self.accumulate(sums, &mut total, row);
-        }
-        self.accumulate(sums, sum, &total);
     }
 }
 
@@ -205,6 +214,12 @@ pub struct Wide {
 
 impl Shape for Wide {
     const KNOWN: bool = false;
+    type Row = Vec<u64>;
+
+    #[inline(always)]
+    fn zero(self) -> Self::Row {
+        vec![0; self.value]
+    }
 
     #[inline(always)]
     fn key(self) -> usize {
@@ -213,6 +228,51 @@ impl Shape for Wide {
     #[inline(always)]
     fn value(self) -> usize {
         self.value
+    }
+}
+
+/// Numbers of entries that lie elsewhere: in the upper half the upper half of the key's hash, in the
+/// lower one the number plus one.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers;
+
+impl Numbers {
+    /// What of a hash is kept.
+    pub const HASH: u64 = !0 << 32;
+
+    /// An entry. Panics for the number 2³² - 1 and above.
+    #[inline(always)]
+    pub fn entry(hash: u64, number: usize) -> u64 {
+        let number = u32::try_from(number).ok().and_then(|number| number.checked_add(1));
+        hash & Self::HASH | u64::from(number.expect("fewer than 2^32 entries"))
+    }
+
+    /// The number that an entry holds.
+    #[inline(always)]
+    pub fn number(entry: u64) -> usize {
+        entry as u32 as usize - 1
+    }
+}
+
+impl Shape for Numbers {
+    const KNOWN: bool = true;
+    type Row = [u64; 1];
+
+    #[inline(always)]
+    fn zero(self) -> Self::Row {
+        [0]
+    }
+    #[inline(always)]
+    fn key(self) -> usize {
+        0
+    }
+    #[inline(always)]
+    fn value(self) -> usize {
+        1
+    }
+    #[inline(always)]
+    fn hash(self, entry: &[u64]) -> u64 {
+        entry[0] & Self::HASH
     }
 }
 

@@ -1,67 +1,107 @@
 //! A hash map whose entries can be enumerated by some of their key's columns.
 //!
-//! Entries have numbers that stay. A table leads from keys to numbers; for every slice another
-//! one leads from the slice's values to a list of numbers, in chunks of [`CHUNK_IDS`]. The entry says
-//! where it stands in each of its lists, so that leaving one is O(1): the last of the list takes its
-//! place.
+//! Entries have numbers that stay. A table leads from keys to numbers; it holds the upper half of the
+//! key's hash beside the number, and the key itself stands in the entry alone. For every slice another
+//! table leads from the slice's values to a list of numbers: the first in the table itself, since most
+//! lists have no other, the others in chunks of [`CHUNK_IDS`]. The entry says where it stands in each
+//! of its lists, so that leaving one is O(1): the last of the list takes its place.
 //!
-//! Cost: `get` two lookups, changes of an entry the same; inserts and deletes one change per slice
-//! more; a step of an enumeration O(1).
+//! Cost: `get` one lookup and the entry, changes of an entry the same; inserts and deletes one change
+//! of a table per slice more; a step of an enumeration O(1).
 //!
-//! Invariants, all checked by [`Sliced::check`]: every entry stands once in each of its lists, at the
-//! place that it names; all chunks but a list's first are full.
+//! Invariants, all checked by [`Sliced::check`]:
+//! 1. Every key leads to its entry.
+//! 2. Every entry stands once in each of its lists, at the place that it names.
+//! 3. A list that is not empty has a first number; all its chunks but the first are full.
 
 use alloc::vec::Vec;
 use core::convert::Infallible;
 
 use super::any::Tables;
-use super::shape::{Shape, is_zero, same};
+use super::shape::{Numbers, Shape, is_zero, same};
 use super::slab::Slab;
+use super::table::{Table, hash};
 
 /// Numbers in a chunk of a list; with the link to the next chunk that makes a cache line.
 const CHUNK_IDS: usize = 7;
+/// Words of a chunk, and what the number of one is multiplied by to make place for a word's.
+const CHUNK: usize = CHUNK_IDS + 1;
+/// Place of a list's first number.
+const FIRST: u64 = 0;
+/// Words of a slice's values that need no memory while it changes.
+const FEW: usize = 4;
 
 /// A hash map with slices.
 #[derive(Debug)]
 pub struct Sliced<S> {
     /// Widths of entries: key and value.
     shape: S,
-    /// From keys to numbers of entries plus one.
-    index: Tables,
-    /// Key, value, then per slice the place: chunk × 8 + place within.
+    /// From keys to entries.
+    index: Table<Numbers>,
+    /// Key, value, then per slice the place: [`FIRST`] or chunk × [`CHUNK`] + word.
     entries: Slab,
     slices: Vec<Slice>,
+    /// What lies behind (another chunk's last word, as a place, or zero), then numbers.
     chunks: Slab,
-    /// Values of a slice, while it changes.
-    values: Vec<u64>,
 }
 
 #[derive(Debug)]
 struct Slice {
     /// Which words of the key.
     words: Vec<u16>,
-    /// From the values to the list: first chunk plus one, length.
+    /// From the values to the list: first number plus one; place of the last number, or zero if there
+    /// is but one.
     lists: Tables,
 }
 
 /// Where an enumeration stands.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SlicePosition {
-    /// The chunk plus one.
-    chunk: u64,
-    /// Numbers left in the chunk.
-    left: u64,
+    /// The list's first number plus one, until it has been passed.
+    first: u64,
+    /// Place of the next number, zero at the end.
+    place: u64,
 }
 
 impl SlicePosition {
     /// As it lies in registers.
+    #[inline(always)]
     pub fn words(self) -> [u64; 2] {
-        [self.chunk, self.left]
+        [self.first, self.place]
     }
 
     /// From there.
-    pub fn of([chunk, left]: [u64; 2]) -> Self {
-        SlicePosition { chunk, left }
+    #[inline(always)]
+    pub fn of([first, place]: [u64; 2]) -> Self {
+        SlicePosition { first, place }
+    }
+}
+
+/// Where the word before a place is: in the chunk behind, if it was the chunk's first.
+#[inline(always)]
+fn before(chunk: &[u64], place: u64) -> u64 {
+    if place % CHUNK as u64 > 1 { place - 1 } else { chunk[0] }
+}
+
+impl Slice {
+    /// Lets `then` change the list of an entry with this key.
+    #[inline(always)]
+    fn change(&mut self, key: &[u64], then: impl FnOnce(&mut [u64])) {
+        let (mut few, mut many) = ([0; FEW], Vec::new());
+        let values = if self.words.len() <= FEW {
+            &mut few[..self.words.len()]
+        } else {
+            many.resize(self.words.len(), 0);
+            &mut many[..]
+        };
+        for (value, word) in values.iter_mut().zip(&self.words) {
+            *value = key[usize::from(*word)];
+        }
+        let done: Result<(), Infallible> = self.lists.change(values, |list| {
+            then(list);
+            Ok(())
+        });
+        let Ok(()) = done;
     }
 }
 
@@ -74,59 +114,59 @@ impl<S: Shape> Sliced<S> {
         };
         Sliced {
             shape,
-            index: Tables::new(shape.key(), 1),
+            index: Table::new(Numbers),
             entries: Slab::new(shape.entry() + slices.len()),
             slices: slices.into_iter().map(slice).collect(),
-            chunks: Slab::new(1 + CHUNK_IDS),
-            values: Vec::new(),
+            chunks: Slab::new(CHUNK),
         }
     }
 
-    fn number(&self, key: &[u64]) -> Option<usize> {
-        self.index.get(key).map(|id| id[0] as usize - 1)
+    /// The number of a key's entry, if there is one.
+    #[inline(always)]
+    fn number(&self, hash: u64, key: &[u64]) -> Option<usize> {
+        let found = self.index.find(hash, |slot| {
+            (slot[0] ^ hash) & Numbers::HASH == 0
+                && same(self.entries.piece(Numbers::number(slot[0])), key, self.shape.key())
+        });
+        found.map(|slot| Numbers::number(slot[0]))
+    }
+
+    #[inline(always)]
+    fn hash(&self, key: &[u64]) -> u64 {
+        hash(&key[..self.shape.key()]) & Numbers::HASH
     }
 
     /// The value of a key, if there is an entry.
+    #[inline]
     pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
-        self.number(key).map(|id| self.entry(id).1)
+        self.number(self.hash(key), key).map(|id| self.entry(id).1)
     }
 
     /// Key and value of an entry.
+    #[inline(always)]
     fn entry(&self, id: usize) -> (&[u64], &[u64]) {
         let entry = self.entries.piece(id);
         entry[..self.shape.entry()].split_at(self.shape.key())
     }
 
     /// As [`super::table::Table::change`].
+    #[inline(always)]
     pub fn change<R, E>(
         &mut self,
         key: &[u64],
         f: impl FnOnce(&mut [u64]) -> Result<R, E>,
     ) -> Result<R, E> {
-        let (key_words, words) = (self.shape.key(), self.shape.entry());
-        let entries = &mut self.entries;
-        // Number of the entry, whether it was there, whether it is.
-        let mut place = (0, false, false);
-        let result = self.index.change(key, |number| {
-            let was = number[0] != 0;
-            let id = if was { number[0] as usize - 1 } else { entries.allocate() };
-            let entry = entries.piece_mut(id);
-            if !was {
-                entry[..key_words].copy_from_slice(&key[..key_words]);
-                entry[key_words..].fill(0);
-            }
-            let value = &mut entry[key_words..words];
-            let result = f(value);
-            let is = !is_zero(value);
-            number[0] = if is { id as u64 + 1 } else { 0 };
-            place = (id, was, is);
-            result
-        });
-        let (id, was, is) = place;
-        if was != is {
-            for slice in 0..self.slices.len() {
-                if is { self.enlist(slice, id) } else { self.delist(slice, id) }
-            }
+        let hash = self.hash(key);
+        let found = self.number(hash, key);
+        let id = match found {
+            Some(id) => id,
+            None => self.allocate(key),
+        };
+        let value = &mut self.entries.piece_mut(id)[self.shape.key()..self.shape.entry()];
+        let result = f(value);
+        let is = !is_zero(value);
+        if found.is_some() != is {
+            if is { self.enter(hash, id) } else { self.leave(hash, id) }
         }
         if !is {
             self.entries.free(id);
@@ -134,90 +174,137 @@ impl<S: Shape> Sliced<S> {
         result
     }
 
-    /// The values of an entry in a slice, in the buffer for them.
-    fn take_values(&mut self, slice: usize, id: usize) -> Vec<u64> {
-        let mut values = core::mem::take(&mut self.values);
-        let entry = self.entries.piece(id);
-        values.clear();
-        values.extend(self.slices[slice].words.iter().map(|word| entry[usize::from(*word)]));
-        values
+    /// An entry of value zero, which nothing leads to.
+    fn allocate(&mut self, key: &[u64]) -> usize {
+        let id = self.entries.allocate();
+        let (entry_key, value) = self.entries.piece_mut(id).split_at_mut(self.shape.key());
+        entry_key.copy_from_slice(&key[..entry_key.len()]);
+        value.fill(0);
+        id
     }
 
-    /// Puts an entry at the end of its list: into the first chunk.
+    /// Leads to an entry.
+    fn enter(&mut self, hash: u64, id: usize) {
+        let number = Numbers::entry(hash, id);
+        let entered: Result<(), Infallible> = self.index.change_by(
+            hash,
+            |_| false,
+            &[],
+            |slot| {
+                slot[0] = number;
+                Ok(())
+            },
+        );
+        let Ok(()) = entered;
+        for slice in 0..self.slices.len() {
+            self.enlist(slice, id);
+        }
+    }
+
+    /// Leads to it no more.
+    fn leave(&mut self, hash: u64, id: usize) {
+        let number = Numbers::entry(hash, id);
+        let left: Result<(), Infallible> = self.index.change_by(
+            hash,
+            |slot| slot[0] == number,
+            &[],
+            |slot| {
+                slot[0] = 0;
+                Ok(())
+            },
+        );
+        let Ok(()) = left;
+        for slice in 0..self.slices.len() {
+            self.delist(slice, id);
+        }
+    }
+
+    /// Puts an entry at the end of its list.
     fn enlist(&mut self, slice: usize, id: usize) {
-        let values = self.take_values(slice, id);
         let chunks = &mut self.chunks;
-        let mut place = 0;
-        let done: Result<(), Infallible> = self.slices[slice].lists.change(&values, |list| {
-            let at = list[1] as usize % CHUNK_IDS;
-            if at == 0 {
-                let chunk = chunks.allocate();
-                chunks.piece_mut(chunk)[0] = list[0];
-                list[0] = chunk as u64 + 1;
+        let entry = self.entries.piece_mut(id);
+        let mut place = FIRST;
+        self.slices[slice].change(entry, |list| {
+            if list[0] == 0 {
+                list[0] = id as u64 + 1;
+                return;
             }
-            let chunk = list[0] as usize - 1;
-            chunks.piece_mut(chunk)[1 + at] = id as u64;
+            if list[1] % CHUNK as u64 == CHUNK_IDS as u64 || list[1] == 0 {
+                let chunk = chunks.allocate();
+                chunks.piece_of_mut(chunk, CHUNK)[0] = list[1];
+                list[1] = (chunk * CHUNK) as u64;
+            }
             list[1] += 1;
-            place = chunk * 8 + at;
-            Ok(())
+            place = list[1];
+            let (chunk, word) = (place as usize / CHUNK, place as usize % CHUNK);
+            chunks.piece_of_mut(chunk, CHUNK)[word] = id as u64;
         });
-        let Ok(()) = done;
-        self.values = values;
-        self.entries.piece_mut(id)[self.shape.entry() + slice] = place as u64;
+        entry[self.shape.entry() + slice] = place;
     }
 
     /// Takes an entry out of its list; the last one of the list comes to its place.
     fn delist(&mut self, slice: usize, id: usize) {
-        let values = self.take_values(slice, id);
         let link = self.shape.entry() + slice;
-        let place = self.entries.piece(id)[link] as usize;
-        let (chunks, entries) = (&mut self.chunks, &mut self.entries);
-        let done: Result<(), Infallible> = self.slices[slice].lists.change(&values, |list| {
-            list[1] -= 1;
-            let chunk = list[0] as usize - 1;
-            let at = list[1] as usize % CHUNK_IDS;
-            let last = chunks.piece(chunk)[1 + at];
-            chunks.piece_mut(place / 8)[1 + place % 8] = last;
-            entries.piece_mut(last as usize)[link] = place as u64;
-            if at == 0 {
-                list[0] = chunks.piece(chunk)[0];
+        let chunks = &mut self.chunks;
+        let entry = self.entries.piece(id);
+        let place = entry[link];
+        let mut moved = None;
+        self.slices[slice].change(entry, |list| {
+            let (chunk, word) = (list[1] as usize / CHUNK, list[1] as usize % CHUNK);
+            if word == 0 {
+                list[0] = 0;
+                return;
+            }
+            let piece = chunks.piece_of(chunk, CHUNK);
+            let last = piece[word];
+            list[1] = before(piece, list[1]);
+            match place {
+                FIRST => list[0] = last + 1,
+                place => {
+                    let (chunk, word) = (place as usize / CHUNK, place as usize % CHUNK);
+                    chunks.piece_of_mut(chunk, CHUNK)[word] = last;
+                }
+            }
+            if word == 1 {
                 chunks.free(chunk);
             }
-            Ok(())
+            moved = Some(last as usize);
         });
-        let Ok(()) = done;
-        self.values = values;
+        if let Some(moved) = moved {
+            self.entries.piece_mut(moved)[link] = place;
+        }
     }
 
     /// Begins the enumeration of the entries with these values in a slice.
+    #[inline]
     pub fn start(&self, slice: usize, values: &[u64]) -> SlicePosition {
         match self.slices[slice].lists.get(values) {
             None => SlicePosition::default(),
-            Some(list) => {
-                SlicePosition { chunk: list[0], left: (list[1] - 1) % CHUNK_IDS as u64 + 1 }
-            }
+            Some(list) => SlicePosition { first: list[0], place: list[1] },
         }
     }
 
     /// The next entry: key and value. Holds as long as nothing changes.
-    #[inline]
+    #[inline(always)]
     pub fn step(&self, position: &mut SlicePosition) -> Option<(&[u64], &[u64])> {
-        if position.left == 0 {
+        if position.first != 0 {
+            let id = position.first as usize - 1;
+            position.first = 0;
+            return Some(self.entry(id));
+        }
+        if position.place == 0 {
             return None;
         }
-        let chunk = self.chunks.piece(position.chunk as usize - 1);
-        let id = chunk[position.left as usize] as usize;
-        position.left -= 1;
-        if position.left == 0 && chunk[0] != 0 {
-            *position = SlicePosition { chunk: chunk[0], left: CHUNK_IDS as u64 };
-        }
-        Some(self.entry(id))
+        let place = position.place as usize;
+        let chunk = self.chunks.piece_of(place / CHUNK, CHUNK);
+        position.place = before(chunk, position.place);
+        Some(self.entry(chunk[place % CHUNK] as usize))
     }
 
     /// As [`super::table::Table::next`].
     pub fn next(&self, position: usize) -> Option<(usize, &[u64], &[u64])> {
-        let (position, _, id) = self.index.next(position)?;
-        let (key, value) = self.entry(id[0] as usize - 1);
+        let (position, _, slot) = self.index.next(position)?;
+        let (key, value) = self.entry(Numbers::number(slot[0]));
         Some((position, key, value))
     }
 
@@ -235,7 +322,8 @@ impl<S: Shape> Sliced<S> {
     pub fn reserve(&mut self, entries: usize) {
         self.index.reserve(entries);
         self.entries.reserve(entries);
-        self.chunks.reserve(entries * self.slices.len());
+        // A list with a chunk has two entries.
+        self.chunks.reserve(entries / 2 * self.slices.len());
         for slice in &mut self.slices {
             slice.lists.reserve(entries);
         }
@@ -253,6 +341,13 @@ impl<S: Shape> Sliced<S> {
         self.entries.check();
         self.chunks.check();
         assert_eq!(self.entries.live(), self.index.len());
+        let mut position = 0;
+        while let Some((next, _, slot)) = self.index.next(position) {
+            position = next;
+            let id = Numbers::number(slot[0]);
+            let key = self.entry(id).0;
+            assert_eq!(self.number(self.hash(key), key), Some(id));
+        }
         let mut chunks = 0;
         for (number, slice) in self.slices.iter().enumerate() {
             slice.lists.check();
@@ -260,25 +355,24 @@ impl<S: Shape> Sliced<S> {
             let mut list = 0;
             while let Some((next, values, ends)) = slice.lists.next(list) {
                 list = next;
-                let (mut chunk, mut left) = (ends[0], ends[1] as usize);
-                found += left;
-                let mut in_chunk = (left - 1) % CHUNK_IDS + 1;
-                while chunk != 0 {
-                    chunks += 1;
-                    let words = self.chunks.piece(chunk as usize - 1);
-                    for at in 0..in_chunk {
-                        let entry = self.entries.piece(words[1 + at] as usize);
-                        let place = (chunk - 1) * 8 + at as u64;
-                        assert_eq!(entry[self.shape.entry() + number], place);
-                        let key: Vec<u64> =
-                            slice.words.iter().map(|word| entry[usize::from(*word)]).collect();
-                        assert!(same(&key, values, key.len()));
-                    }
-                    left -= in_chunk;
-                    in_chunk = CHUNK_IDS;
-                    chunk = words[0];
+                let mut stands = |id: usize, place: u64| {
+                    let entry = self.entries.piece(id);
+                    assert_eq!(entry[self.shape.entry() + number], place);
+                    assert!(!is_zero(self.entry(id).1));
+                    let mut words = slice.words.iter().map(|word| entry[usize::from(*word)]);
+                    assert!(words.by_ref().eq(values.iter().copied()));
+                    found += 1;
+                };
+                assert!(ends[0] > 0);
+                stands(ends[0] as usize - 1, FIRST);
+                let mut place = ends[1];
+                while place != 0 {
+                    let chunk = self.chunks.piece(place as usize / CHUNK);
+                    assert!(chunk[0] == 0 || chunk[0] % CHUNK as u64 == CHUNK_IDS as u64);
+                    chunks += usize::from(place % CHUNK as u64 == 1);
+                    stands(chunk[place as usize % CHUNK] as usize, place);
+                    place = before(chunk, place);
                 }
-                assert_eq!(left, 0);
             }
             assert_eq!(found, self.index.len());
         }
@@ -288,48 +382,67 @@ impl<S: Shape> Sliced<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shape::Fixed;
+    use super::super::shape::{Fixed, Wide};
     use super::*;
     use crate::random::Random;
     use alloc::collections::BTreeMap;
     use alloc::vec;
 
-    #[test]
-    fn slices_hold_what_a_scan_finds() {
-        let mut random = Random::new(4);
-        let mut map = Sliced::new(Fixed::<3, 1>, vec![vec![0], vec![1, 2], vec![2]]);
+    /// Random changes, and enumerations by all slices, against a sorted map. `domains`: of the key's
+    /// words; the smaller, the longer are the lists.
+    fn compare<S: Shape>(shape: S, slices: &[Vec<u16>], domains: &[u64], seed: u64) {
+        let mut random = Random::new(seed);
+        let mut map = Sliced::new(shape, slices.to_vec());
         let mut model: BTreeMap<Vec<u64>, u64> = BTreeMap::new();
         for step in 0..8000 {
-            let key = vec![random.below(6), random.below(40), random.below(9)];
+            let key: Vec<u64> = domains.iter().map(|domain| random.below(*domain)).collect();
             let present = model.get(&key).copied().unwrap_or(0);
             let by = if random.below(3) == 0 { present.wrapping_neg() } else { random.below(4) };
-            let changed: Result<(), Infallible> = map.change(&key, |value| {
+            let fails = random.below(50) == 0;
+            let changed = map.change(&key, |value| {
+                assert_eq!(value[0], present);
+                if fails {
+                    return Err(step);
+                }
                 value[0] = value[0].wrapping_add(by);
                 Ok(())
             });
-            let Ok(()) = changed;
-            match present.wrapping_add(by) {
+            assert_eq!(changed, if fails { Err(step) } else { Ok(()) });
+            match present.wrapping_add(if fails { 0 } else { by }) {
                 0 => model.remove(&key),
-                value => model.insert(key, value),
+                value => model.insert(key.clone(), value),
             };
-            if step % 50 == 0 {
-                map.check();
-                for (slice, columns) in [(0, vec![0]), (1, vec![1, 2]), (2, vec![2])] {
-                    let values: Vec<u64> = columns.iter().map(|_| random.below(9)).collect();
-                    let mut position = map.start(slice, &values);
-                    let mut found = BTreeMap::new();
-                    while let Some((key, value)) = map.step(&mut position) {
-                        assert!(found.insert(key.to_vec(), value[0]).is_none());
-                    }
-                    let expected = model.iter().filter(|(key, _)| {
-                        columns.iter().zip(&values).all(|(column, value)| key[*column] == *value)
-                    });
-                    let expected: BTreeMap<_, _> =
-                        expected.map(|(key, value)| (key.clone(), *value)).collect();
-                    assert_eq!(found, expected);
+            assert_eq!(map.get(&key).map(|value| value[0]), model.get(&key).copied());
+            if step % 50 > 0 {
+                continue;
+            }
+            map.check();
+            for (slice, columns) in slices.iter().enumerate() {
+                let columns: Vec<usize> = columns.iter().map(|column| (*column).into()).collect();
+                let values: Vec<u64> =
+                    columns.iter().map(|column| random.below(domains[*column])).collect();
+                let mut position = map.start(slice, &values);
+                let mut found = BTreeMap::new();
+                while let Some((key, value)) = map.step(&mut position) {
+                    assert!(found.insert(key.to_vec(), value[0]).is_none());
+                    position = SlicePosition::of(position.words());
                 }
+                assert!(map.step(&mut position).is_none());
+                let expected = model.iter().filter(|(key, _)| {
+                    columns.iter().zip(&values).all(|(column, value)| key[*column] == *value)
+                });
+                let expected: BTreeMap<_, _> =
+                    expected.map(|(key, value)| (key.clone(), *value)).collect();
+                assert_eq!(found, expected);
             }
         }
+        let mut found = BTreeMap::new();
+        let mut position = 0;
+        while let Some((next, key, value)) = map.next(position) {
+            position = next;
+            assert!(found.insert(key.to_vec(), value[0]).is_none());
+        }
+        assert_eq!(found, model);
         for key in model.keys() {
             let Ok(()) = map.change(key, |value| {
                 value.fill(0);
@@ -338,5 +451,30 @@ mod tests {
         }
         map.check();
         assert_eq!(map.len(), 0);
+    }
+
+    #[test]
+    fn slices_hold_what_a_scan_finds() {
+        let slices = [vec![0], vec![1, 2], vec![2]];
+        compare(Fixed::<3, 1>, &slices, &[6, 40, 9], 4);
+        compare(Wide { key: 3, value: 2 }, &slices, &[3000, 5, 700], 5);
+        let wide = [vec![0, 1, 2, 3, 4], vec![4]];
+        compare(Wide { key: 6, value: 1 }, &wide, &[2, 3, 2, 1, 2, 90], 6);
+    }
+
+    #[test]
+    fn lists_of_one_take_no_chunk() {
+        let mut map = Sliced::new(Fixed::<2, 1>, vec![vec![0], vec![1]]);
+        let mut set = |key: u64, to: u64| {
+            let Ok(()) = map.change(&[key, key % 500], |value| {
+                value[0] = to;
+                Ok::<(), Infallible>(())
+            });
+            map.chunks.live()
+        };
+        assert_eq!((0..500).map(|key| set(key, 1)).max(), Some(0));
+        assert_eq!(set(500, 1), 1);
+        assert_eq!(set(0, 0), 0, "the second entry is the only one now");
+        map.check();
     }
 }

@@ -158,17 +158,22 @@ impl<S: Shape> Table<S> {
     #[inline(always)]
     pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
         let key = &key[..self.shape.key()];
-        let hash = hash(key);
+        let slot = self.find(hash(key), |slot| same(slot, key, key.len()))?;
+        Some(&slot[key.len()..])
+    }
+
+    /// The slot of this hash that `is_it`, if there is one.
+    #[inline(always)]
+    pub fn find(&self, hash: u64, is_it: impl Fn(&[u64]) -> bool) -> Option<&[u64]> {
         let slots = if self.is_old(hash) { &self.old } else { &self.current };
         let mut at = slots.home(hash);
         loop {
             let slot = slots.slot(at, self.shape.entry())?;
-            let (slot_key, value) = slot.split_at(self.shape.key());
-            if is_zero(value) {
+            if is_zero(&slot[self.shape.key()..]) {
                 return None;
             }
-            if same(slot_key, key, self.shape.key()) {
-                return Some(value);
+            if is_it(slot) {
+                return Some(slot);
             }
             at += 1;
         }
@@ -185,8 +190,19 @@ impl<S: Shape> Table<S> {
         f: impl FnOnce(&mut [u64]) -> Result<R, E>,
     ) -> Result<R, E> {
         let key = &key[..self.shape.key()];
+        self.change_by(hash(key), |slot| same(slot, key, key.len()), key, f)
+    }
+
+    /// [`Table::change`] of the slot of this hash that `is_it`; one that is new gets this key.
+    #[inline(always)]
+    pub fn change_by<R, E>(
+        &mut self,
+        hash: u64,
+        is_it: impl Fn(&[u64]) -> bool,
+        key: &[u64],
+        f: impl FnOnce(&mut [u64]) -> Result<R, E>,
+    ) -> Result<R, E> {
         let words = self.shape.entry();
-        let hash = hash(key);
         let is_old = self.is_old(hash);
         let slots = if is_old { &mut self.old } else { &mut self.current };
         let home = slots.home(hash);
@@ -199,12 +215,12 @@ impl<S: Shape> Table<S> {
                 return self.change_at(key, is_old, home, at, f);
             }
             let slot = slots.slot_mut(at, words);
-            let (slot_key, value) = slot.split_at_mut(self.shape.key());
-            if is_zero(value) {
+            if is_zero(&slot[self.shape.key()..]) {
                 self.work = Work::default();
                 return self.change_at(key, is_old, home, at, f);
             }
-            if same(slot_key, key, self.shape.key()) {
+            if is_it(slot) {
+                let value = &mut slot[self.shape.key()..];
                 let result = f(value);
                 if is_zero(value) {
                     self.work = Work { probes: at - home + 1, ..Work::default() };
@@ -254,7 +270,7 @@ impl<S: Shape> Table<S> {
         let mut hole = at;
         let mut next = at + 1;
         while let Some(slot) = slots.slot(next, words).filter(|slot| !is_zero(&slot[key_words..])) {
-            if slots.home(hash(&slot[..key_words])) <= hole {
+            if slots.home(self.shape.hash(slot)) <= hole {
                 for word in 0..words {
                     let moved = slots.slot(next, words).expect("looked at above")[word];
                     slots.slot_mut(hole, words)[word] = moved;
@@ -310,7 +326,7 @@ impl<S: Shape> Table<S> {
             let slot = self.old.slot_mut(self.cursor, words);
             let is_empty = is_zero(&slot[key_words..]);
             if !is_empty {
-                let home = self.current.home(hash(&slot[..key_words]));
+                let home = self.current.home(self.shape.hash(slot));
                 self.insert_moved(home);
             }
             self.cursor += 1;
@@ -444,12 +460,11 @@ impl<S: Shape> Table<S> {
             let mut run = first;
             for at in first..slots.count() {
                 let slot = slots.slot(at, words).expect("within the segments");
-                let (key, value) = slot.split_at(self.shape.key());
-                if is_zero(value) {
+                if is_zero(&slot[self.shape.key()..]) {
                     run = at + 1;
                     continue;
                 }
-                let hash = hash(key);
+                let hash = self.shape.hash(slot);
                 assert!(slots.home(hash) >= run, "empty slot before an entry");
                 assert!(slots.home(hash) <= at);
                 assert_eq!(self.is_old(hash), is_old);

@@ -36,14 +36,12 @@ const SLOTS: usize = 16;
 const SLOTS_MIN: usize = 4;
 /// Two nodes become one if they fill no more of it.
 const SLOTS_MERGED: usize = 12;
-/// Words of a payload that needs no memory while it is computed.
-pub const ZEROS: usize = 8;
 /// Words before the keys: number of slots; in leaves the next leaf plus one.
 const HEAD: usize = 2;
 /// Levels of more than 4·10⁹ entries, as every node has [`SLOTS_MIN`].
 const LEVELS_MAX: usize = 17;
 
-/// The way down to a leaf, by level above it: inner node and slot.
+/// The way down to a leaf, from the level above it on: inner node and slot.
 type Path = [(u32, u32); LEVELS_MAX];
 
 /// Trees of one shape.
@@ -92,15 +90,24 @@ pub fn less(a: &[u64], b: &[u64], words: usize) -> bool {
     is_less
 }
 
-/// A node, of a width that is known as far as that of entries is.
+/// A piece of a width that is known as far as that of entries is.
 #[inline(always)]
-fn piece<S: Shape>(nodes: &Slab, number: usize, width: usize) -> &[u64] {
+pub fn piece<S: Shape>(nodes: &Slab, number: usize, width: usize) -> &[u64] {
     if S::KNOWN { nodes.piece_of(number, width) } else { nodes.piece(number) }
 }
 
+/// The same, to be written.
 #[inline(always)]
-fn piece_mut<S: Shape>(nodes: &mut Slab, number: usize, width: usize) -> &mut [u64] {
+pub fn piece_mut<S: Shape>(nodes: &mut Slab, number: usize, width: usize) -> &mut [u64] {
     if S::KNOWN { nodes.piece_of_mut(number, width) } else { nodes.piece_mut(number) }
+}
+
+/// Word by word, for a few of them.
+#[inline(always)]
+fn move_words(words: &mut [u64], from: usize, to: usize, count: usize) {
+    for word in 0..count {
+        words[to + word] = words[from + word];
+    }
 }
 
 impl<S: Shape> Trees<S> {
@@ -157,11 +164,6 @@ impl<S: Shape> Trees<S> {
     #[inline(always)]
     fn inner(&self, number: usize) -> &[u64] {
         piece::<S>(&self.inners, number, HEAD + SLOTS * (self.shape.entry() + 1))
-    }
-
-    #[inline(always)]
-    fn leaf_mut(&mut self, number: usize) -> &mut [u64] {
-        piece_mut::<S>(&mut self.leaves, number, HEAD + SLOTS * self.shape.entry())
     }
 
     #[inline(always)]
@@ -238,7 +240,7 @@ impl<S: Shape> Trees<S> {
         for level in (1..=root.height).rev() {
             let inner = self.inner(node);
             let slot = self.child_of(inner, key);
-            path[level] = (node as u32, slot as u32);
+            path[level - 1] = (node as u32, slot as u32);
             node = inner[self.child_at(slot)] as usize;
         }
         node
@@ -278,36 +280,34 @@ impl<S: Shape> Trees<S> {
     ) -> Result<(), EvalError> {
         let mut path = [(0, 0); LEVELS_MAX];
         let number = self.descend(*root, key, &mut path);
+        let (shape, words) = (self.shape, self.shape.value());
+        let delta = &delta[..words];
         let leaf = self.leaf(number);
         let slot = self.count_below(leaf, key);
-        let found = slot < leaf[0] as usize && same(self.key(leaf, slot), key, self.shape.key());
-        let (mut few, mut many) = ([0; ZEROS], Vec::new());
-        let words = self.shape.value();
-        let row = if words <= ZEROS {
-            &mut few[..words]
-        } else {
-            many.resize(words, 0);
-            &mut many[..]
-        };
-        let delta = &delta[..words];
+        let found = slot < leaf[0] as usize && same(self.key(leaf, slot), key, shape.key());
         if !found {
-            return self.add_new(root, total, (key, delta), &path, (number, slot), row);
+            return self.add_new(root, total, (key, delta), &path, (number, slot));
         }
-        row.copy_from_slice(self.row(leaf, slot));
-        self.shape.add(&self.sums, row, delta)?;
-        self.weigh(Some((number, slot)), row)?;
-        if is_zero(row) {
+        let row_at = self.row_at(slot);
+        let leaf = piece_mut::<S>(&mut self.leaves, number, HEAD + SLOTS * shape.entry());
+        let old = &mut leaf[row_at..][..words];
+        let mut row = shape.zero();
+        let row = row.as_mut();
+        row.copy_from_slice(old);
+        shape.add(&self.sums, row, delta)?;
+        if !shape.weigh(&self.sums, &mut self.magnitudes, Some(old), row) {
+            return Err(EvalError::Overflow);
+        }
+        if !is_zero(row) {
+            old.copy_from_slice(row);
+            shape.accumulate(&self.sums, total, delta);
+            self.spread(root.height, &path, delta, false);
+        } else {
             // What the sums above change by: an entry that counts as zero takes its rest along.
-            let row_at = self.row_at(slot);
-            row.copy_from_slice(&self.leaf(number)[row_at..][..words]);
-            self.shape.deduct(&self.sums, total, row);
+            row.copy_from_slice(old);
+            shape.deduct(&self.sums, total, row);
             self.spread(root.height, &path, row, true);
             self.remove(root, &path, number, slot);
-        } else {
-            let row_at = self.row_at(slot);
-            self.leaf_mut(number)[row_at..][..words].copy_from_slice(row);
-            self.shape.accumulate(&self.sums, total, delta);
-            self.spread(root.height, &path, delta, false);
         }
         Ok(())
     }
@@ -320,74 +320,89 @@ impl<S: Shape> Trees<S> {
         (key, delta): (&[u64], &[u64]),
         path: &Path,
         (number, slot): (usize, usize),
-        row: &mut [u64],
     ) -> Result<(), EvalError> {
         if self.leaf(number)[0] as usize == SLOTS {
             self.split_way_to(root, key);
             return self.add(root, total, key, delta);
         }
-        self.sums.add(row, delta)?;
+        let shape = self.shape;
+        let mut row = shape.zero();
+        let row = row.as_mut();
+        shape.add(&self.sums, row, delta)?;
         if is_zero(row) {
             return Ok(());
         }
-        self.weigh(None, row)?;
+        if !shape.weigh(&self.sums, &mut self.magnitudes, None, row) {
+            return Err(EvalError::Overflow);
+        }
         self.insert(number, slot, key, row);
-        self.sums.accumulate(total, delta);
+        shape.accumulate(&self.sums, total, delta);
         self.spread(root.height, path, delta, false);
         Ok(())
-    }
-
-    /// Accounts for an entry's new payload in the magnitudes.
-    #[inline(always)]
-    fn weigh(&mut self, old: Option<(usize, usize)>, row: &[u64]) -> Result<(), EvalError> {
-        let row_at = old.map_or(0, |(_, slot)| self.row_at(slot));
-        let shape = self.shape;
-        let width = HEAD + SLOTS * shape.entry();
-        let old = old.map(|(leaf, _)| &piece::<S>(&self.leaves, leaf, width)[row_at..]);
-        match shape.weigh(&self.sums, &mut self.magnitudes, old, row) {
-            true => Ok(()),
-            false => Err(EvalError::Overflow),
-        }
     }
 
     /// Adds to the sums behind the way to a leaf, or takes from them.
     #[inline(always)]
     fn spread(&mut self, height: usize, path: &Path, row: &[u64], negative: bool) {
-        let words = self.shape.value();
-        let width = HEAD + SLOTS * (self.shape.entry() + 1);
-        for (node, slot) in &path[1..=height] {
-            let (from, to) = (self.row_at(*slot as usize + 1), self.row_at(SLOTS));
+        let (shape, words) = (self.shape, self.shape.value());
+        let rows = self.row_at(0)..self.row_at(SLOTS);
+        let width = HEAD + SLOTS * (shape.entry() + 1);
+        for (node, slot) in &path[..height] {
             let node = piece_mut::<S>(&mut self.inners, *node as usize, width);
-            let to = to.min(from + (node[0] as usize - *slot as usize - 1) * words);
-            for sums in node[from..to].chunks_exact_mut(words) {
+            let (from, to) = (*slot as usize + 1, node[0] as usize);
+            for sums in node[rows.clone()][from * words..to * words].chunks_exact_mut(words) {
                 if negative {
-                    self.shape.deduct(&self.sums, sums, row);
+                    shape.deduct(&self.sums, sums, row);
                 } else {
-                    self.shape.accumulate(&self.sums, sums, row);
+                    shape.accumulate(&self.sums, sums, row);
                 }
             }
         }
     }
 
+    /// Number of slots, keys and rows of a leaf.
+    #[inline(always)]
+    fn leaf_parts(&mut self, number: usize) -> (&mut u64, &mut [u64], &mut [u64]) {
+        let (key_words, words) = (SLOTS * self.shape.key(), SLOTS * self.shape.value());
+        let leaf = piece_mut::<S>(&mut self.leaves, number, HEAD + key_words + words);
+        let (head, slots) = leaf.split_at_mut(HEAD);
+        let (keys, rows) = slots.split_at_mut(key_words);
+        (&mut head[0], keys, rows)
+    }
+
     /// Puts an entry into a leaf that has room.
+    #[inline(always)]
     fn insert(&mut self, number: usize, slot: usize, key: &[u64], row: &[u64]) {
-        self.shift(0, number, slot, slot + 1);
-        let (key_at, row_at) = (self.key_at(slot), self.row_at(slot));
-        let leaf = self.leaves.piece_mut(number);
-        leaf[key_at..][..self.shape.key()].copy_from_slice(&key[..self.shape.key()]);
-        leaf[row_at..][..row.len()].copy_from_slice(row);
+        let (key_words, words) = (self.shape.key(), self.shape.value());
+        let (count, keys, rows) = self.leaf_parts(number);
+        // One loop over both: calls to move a few words cost more than the words.
+        for place in (slot..(*count as usize).min(SLOTS - 1)).rev() {
+            move_words(keys, place * key_words, (place + 1) * key_words, key_words);
+            move_words(rows, place * words, (place + 1) * words, words);
+        }
+        keys[slot * key_words..][..key_words].copy_from_slice(&key[..key_words]);
+        rows[slot * words..][..words].copy_from_slice(row);
+        *count += 1;
         self.len += 1;
     }
 
+    /// Takes an entry out of its leaf, and evens out what has become too small.
     fn remove(&mut self, root: &mut Root, path: &Path, number: usize, slot: usize) {
-        self.shift(0, number, slot + 1, slot);
+        let (key_words, words) = (self.shape.key(), self.shape.value());
+        let (count, keys, rows) = self.leaf_parts(number);
+        let last = (*count as usize).min(SLOTS) - 1;
+        for place in slot..last {
+            move_words(keys, (place + 1) * key_words, place * key_words, key_words);
+            move_words(rows, (place + 1) * words, place * words, words);
+        }
+        keys[last * key_words..][..key_words].fill(u64::MAX);
+        *count = last as u64;
         self.len -= 1;
         let mut node = number;
-        for level in 0..root.height {
+        for (level, (parent, slot)) in path[..root.height].iter().copied().enumerate() {
             if self.nodes(level).piece(node)[0] as usize >= SLOTS_MIN {
                 return;
             }
-            let (parent, slot) = path[level + 1];
             let (parent, slot) = (parent as usize, slot as usize);
             let slots = self.inners.piece(parent)[0] as usize;
             self.even_out(level, parent, if slot + 1 < slots { slot } else { slot - 1 });
@@ -480,7 +495,7 @@ impl<S: Shape> Trees<S> {
             node = inner[self.child_at(last)] as usize;
         }
         let leaf = self.leaves.piece(node);
-        self.add_up(leaf, leaf[0] as usize, sum);
+        self.add_up(leaf, sum);
     }
 
     /// Copies slots from one node to another one of its level.
@@ -613,29 +628,36 @@ impl<S: Shape> Trees<S> {
         self.share(level + 1, parent, slot, left, right);
     }
 
-    /// Adds the payloads of a leaf's first `count` entries.
-    #[inline(always)]
-    fn add_up(&self, leaf: &[u64], count: usize, sum: &mut [u64]) {
-        let rows = &leaf[self.row_at(0)..self.row_at(SLOTS)];
-        self.shape.add_up(&self.sums, rows, count.min(SLOTS), sum);
+    /// Adds the payloads of a leaf.
+    fn add_up(&self, leaf: &[u64], sum: &mut [u64]) {
+        for slot in 0..leaf[0] as usize {
+            self.shape.accumulate(&self.sums, sum, self.row(leaf, slot));
+        }
     }
 
-    /// Adds up the payloads of all keys below a key, or of all without it.
+    /// Adds up the payloads of all keys below a key.
     #[inline(always)]
-    pub fn sum_below(&self, root: Root, high: Option<&[u64]>, sum: &mut [u64]) {
+    pub fn sum_below(&self, root: Root, high: &[u64]) -> S::Row {
+        let (shape, key_words, words) = (self.shape, self.shape.key(), self.shape.value());
+        let mut row = shape.zero();
+        let sum = row.as_mut();
         let mut node = root.node;
         for _ in 0..root.height {
             let inner = self.inner(node);
-            let slot = self.child_below(inner, high);
-            self.shape.accumulate(&self.sums, sum, self.row(inner, slot));
+            let slot = self.child_below(inner, Some(high));
+            shape.accumulate(&self.sums, sum, self.row(inner, slot));
             node = inner[self.child_at(slot)] as usize;
         }
         let leaf = self.leaf(node);
-        let count = match high {
-            Some(high) => self.count_below(leaf, high),
-            None => leaf[0] as usize,
-        };
-        self.add_up(leaf, count, sum);
+        let (keys, rows) = leaf[HEAD..].split_at(SLOTS * key_words);
+        // Looks at keys on the way: no key is below one of the places without a slot.
+        for slot in 0..SLOTS {
+            if !less(&keys[slot * key_words..][..key_words], high, key_words) {
+                break;
+            }
+            shape.accumulate(&self.sums, sum, &rows[slot * words..][..words]);
+        }
+        row
     }
 
     /// Begins an enumeration at the first key that is not below `low`.
