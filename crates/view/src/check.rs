@@ -14,7 +14,8 @@ use crate::program::{
     Bound, Derived, Expr, MapDecl, MapId, Program, Reg, RelationId, Statement, Step, Type,
 };
 
-/// Words that the registers of one trigger may take.
+/// Words that the registers of one trigger may take, and anything that has its words side by side: a
+/// key, a payload, a row, arguments.
 pub const REGISTER_WORDS_MAX: usize = 3000;
 
 type Check<T = ()> = Result<T, String>;
@@ -29,7 +30,12 @@ impl Program {
         for map in &self.maps {
             check_map(map).map_err(at(format!("map {}", map.name)))?;
         }
+        for function in &self.functions {
+            check_width(&function.args).map_err(at("functions".to_string()))?;
+        }
         for (index, relation) in self.relations.iter().enumerate() {
+            let name = &relation.name;
+            check_width(&relation.columns).map_err(at(format!("relation {name}")))?;
             if let Some(derived) = &relation.derived {
                 self.check_derived(index, derived, &relation.columns)
                     .map_err(at(format!("derived relation {}", relation.name)))?;
@@ -161,6 +167,10 @@ fn check_map(map: &MapDecl) -> Check {
     if map.ordered && (map.key.is_empty() || !map.slices.is_empty()) {
         return Err("an ordered map needs a key, and no slices".to_string());
     }
+    check_width(&map.key)?;
+    if map.payload.len() > REGISTER_WORDS_MAX / 2 {
+        return Err(format!("{} components are too many", map.payload.len()));
+    }
     let words: usize = map.key.iter().map(|ty| ty.words()).sum();
     if map.ordered && words > ORDERED_KEY_WORDS_MAX {
         return Err(format!("an ordered key of {words} words is too long"));
@@ -178,7 +188,7 @@ fn check_map(map: &MapDecl) -> Check {
 fn check_width(registers: &[Type]) -> Check {
     let words: usize = registers.iter().map(|ty| ty.words()).sum();
     if words > REGISTER_WORDS_MAX {
-        return Err(format!("{words} words of registers are more than {REGISTER_WORDS_MAX}"));
+        return Err(format!("{words} words side by side are more than {REGISTER_WORDS_MAX}"));
     }
     Ok(())
 }

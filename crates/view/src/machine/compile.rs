@@ -1,5 +1,6 @@
 //! From programs to [`Code`].
 
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,6 +18,9 @@ use crate::text::LikePattern;
 use crate::value::{Environment, halves};
 use crate::walk::for_each_within;
 
+/// Sites, and whatever else an operation has by number: numbers have 16 bits.
+const NUMBERED_MAX: usize = 1 << 16;
+
 /// The trigger of a relation.
 ///
 /// `fails_later`: whether something may fail after the trigger, within the same event.
@@ -32,14 +36,18 @@ pub fn trigger(
     if let Some(weight) = compiler.never_null.get_mut(columns) {
         *weight = true;
     }
-    let last = trigger.statements.len();
-    for (number, statement) in trigger.statements.iter().enumerate() {
-        compiler.statement(statement, fails_later || number + 1 < last);
+    let mut changes = vec![0_u32; program.maps.len()];
+    for statement in &trigger.statements {
+        changes[usize::from(statement.target.0)] += 1;
     }
     let keeps_row = !assigns_up_to(trigger, columns as u16);
     if program.relations[relation].derived.is_none() && keeps_row {
-        let row_words = compiler.places.get(columns).map_or(0, |weight| usize::from(*weight));
-        compiler.undo_by_registers(row_words);
+        compiler.row_words = compiler.places.get(columns).map(|weight| usize::from(*weight));
+    }
+    let last = trigger.statements.len();
+    for (number, statement) in trigger.statements.iter().enumerate() {
+        let alone = changes[usize::from(statement.target.0)] == 1;
+        compiler.statement(statement, fails_later || number + 1 < last, alone);
     }
     compiler.finish(&program.relations[relation].name)
 }
@@ -116,13 +124,64 @@ struct Compiler<'a> {
     code: Code,
     /// By label; `u32::MAX` until it is placed.
     labels: Vec<u32>,
-    /// First free word, and the highest there ever was.
-    top: usize,
-    top_max: usize,
+    words: Words,
     /// Expressions that have been computed on every way to here, and where they are.
     known: Vec<(Expr, R)>,
-    /// Sites of additions outside loops.
-    once: Vec<u16>,
+    /// Words of the event's row, if it is there until the next event and what it changes may be
+    /// taken back by what is in the registers.
+    row_words: Option<usize>,
+}
+
+/// Who has which words of the register file. Behind the declared registers, a word belongs to a
+/// constant for good, or to a statement until that ends.
+struct Words {
+    /// First word that nobody has had.
+    top: usize,
+    /// What statements have left, by first word: where, and how many.
+    free: Vec<(usize, usize)>,
+    /// What the statement has that is being compiled.
+    lent: Vec<(usize, usize)>,
+}
+
+impl Words {
+    /// Words side by side that nobody else sets, before or after.
+    fn take(&mut self, words: usize) -> usize {
+        self.top += words;
+        self.top - words
+    }
+
+    /// Words side by side until the statement ends.
+    fn lend(&mut self, words: usize) -> usize {
+        let first = match self.free.iter().position(|(_, free)| *free >= words) {
+            None => self.take(words),
+            Some(at) => {
+                let (first, free) = self.free[at];
+                match free == words {
+                    true => drop(self.free.remove(at)),
+                    false => self.free[at] = (first + words, free - words),
+                }
+                first
+            }
+        };
+        self.lent.push((first, words));
+        first
+    }
+
+    /// What was lent from `first` on stays until the next event.
+    fn keep(&mut self, first: R) {
+        self.lent.retain(|(lent, _)| *lent != usize::from(first));
+    }
+
+    /// The statement ends.
+    fn give_back(&mut self) {
+        self.free.append(&mut self.lent);
+        self.free.sort_unstable();
+        self.free.dedup_by(|next, free| {
+            let joins = free.0 + free.1 == next.0;
+            free.1 += if joins { next.1 } else { 0 };
+            joins
+        });
+    }
 }
 
 impl<'a> Compiler<'a> {
@@ -135,26 +194,25 @@ impl<'a> Compiler<'a> {
         }
         let never_null = vec![false; types.len()];
         let (code, labels) = (Code::default(), Vec::new());
-        let (top_max, known, once) = (top, Vec::new(), Vec::new());
-        Compiler {
-            program,
-            env,
-            types,
-            places,
-            never_null,
-            code,
-            labels,
-            top,
-            top_max,
-            known,
-            once,
-        }
+        let words = Words { top, free: Vec::new(), lent: Vec::new() };
+        let (known, row_words) = (Vec::new(), None);
+        Compiler { program, env, types, places, never_null, code, labels, words, known, row_words }
     }
 
     fn finish(mut self, name: &str) -> Result<Code, ProgramError> {
         self.emit(Op::Halt);
-        if self.top_max > REGISTERS {
-            let problem = "needs too many registers".to_string();
+        let Code { sites, ranges, likes, substrings, calls, .. } = &self.code;
+        let numbered = [sites.len(), ranges.len(), likes.len(), substrings.len(), calls.len()];
+        let problem = match (self.words.top, numbered.into_iter().max()) {
+            (words, _) if words > REGISTERS => {
+                Some(format!("needs {words} words of registers, of which there are {REGISTERS}"))
+            }
+            (_, Some(count)) if count > NUMBERED_MAX => Some(format!(
+                "has {count} look-ups of a kind, of which {NUMBERED_MAX} can be numbered"
+            )),
+            _ => None,
+        };
+        if let Some(problem) = problem {
             return Err(ProgramError { place: name.to_string(), problem });
         }
         let labels = &self.labels;
@@ -179,20 +237,17 @@ impl<'a> Compiler<'a> {
         self.labels[label as usize] = self.code.ops.len() as u32;
     }
 
-    /// Words side by side.
+    /// Words side by side, until the statement ends.
     fn block(&mut self, words: usize) -> R {
-        let first = self.top;
-        self.top += words;
-        self.top_max = self.top_max.max(self.top);
         // Beyond the file: `finish` refuses the code, nothing runs it.
-        (first % REGISTERS) as R
+        (self.words.lend(words) % REGISTERS) as R
     }
 
     fn constant(&mut self, word: u64) -> R {
         if let Some((register, _)) = self.code.constants.iter().find(|(_, other)| *other == word) {
             return *register;
         }
-        let register = self.block(1);
+        let register = (self.words.take(1) % REGISTERS) as R;
         self.code.constants.push((register, word));
         register
     }
@@ -207,7 +262,7 @@ impl<'a> Compiler<'a> {
         if let Some(((register, _), _)) = found {
             return *register;
         }
-        let register = self.block(2);
+        let register = (self.words.take(2) % REGISTERS) as R;
         self.code.constants.push((register, words[0]));
         self.code.constants.push((register + 1, words[1]));
         register
@@ -217,8 +272,8 @@ impl<'a> Compiler<'a> {
         &self.program.maps[usize::from(map.0)]
     }
 
-    fn statement(&mut self, statement: &Statement, fails_later: bool) {
-        // Constants must outlive what is set within the statement, so words are never given back.
+    /// `alone`: no other statement of the trigger changes the map.
+    fn statement(&mut self, statement: &Statement, fails_later: bool, alone: bool) {
         if statement.replace {
             self.emit(Op::Clear { map: statement.target.0 });
         }
@@ -230,52 +285,31 @@ impl<'a> Compiler<'a> {
         (site.key, site.key_words) = self.key(map, &statement.key);
         site.value = self.payload(&map.payload, &statement.add);
         site.journal = fails_later || next != exit;
-        let site = self.site(site);
-        if next == exit {
-            self.once.push(site);
+        let is_once = next == exit && alone && !statement.replace;
+        if site.journal && is_once && self.may_undo(map, &site) {
+            (site.journal, site.undo) = (false, 1 << self.code.undos.len());
+            self.code.undos.push(self.code.sites.len() as u16);
+            self.words.keep(site.key);
+            self.words.keep(site.value);
         }
+        let site = self.site(site);
         self.emit(Op::Add { site });
         self.jump_back(next, exit);
         self.place(exit);
+        self.words.give_back();
     }
 
     /// Changes that run once per event, and whose map nothing else in the trigger changes, can be
-    /// taken back by what is in the registers: key and addend are there until the next event, and
-    /// whatever changes the map later in the event is taken back before. They need no journal.
+    /// taken back by what is in the registers: key and addend are kept there until the next event,
+    /// and whatever changes the map later in the event is taken back before. They need no journal.
     /// Payloads that round do, and what is in a loop.
-    fn undo_by_registers(&mut self, row_words: usize) {
+    fn may_undo(&self, map: &MapDecl, site: &Site) -> bool {
+        let Some(row_words) = self.row_words else { return false };
         let declared_words: usize = self.types.iter().map(|ty| ty.words()).sum();
-        let ops = self.code.ops.iter();
-        let adds: Vec<u16> = ops
-            .filter_map(|op| match op {
-                Op::Add { site } => Some(*site),
-                _ => None,
-            })
-            .collect();
-        let cleared = |map: u16| {
-            self.code.ops.iter().any(|op| matches!(op, Op::Clear { map: other } if *other == map))
-        };
-        let map_of = |site: u16| self.code.sites[usize::from(site)].map;
-        let mut found = Vec::new();
-        for site in &adds {
-            let map = map_of(*site);
-            let alone = adds.iter().filter(|other| map_of(**other) == map).count() == 1;
-            let payload = &self.program.maps[usize::from(map)].payload;
-            let exact = !payload.contains(&Component::Float);
-            let site_is_once = self.once.contains(site);
-            let Site { journal, key, key_words, .. } = self.code.sites[usize::from(*site)];
-            let key = usize::from(key);
-            let key_stays = key >= declared_words || key + key_words <= row_words;
-            let is_once = alone && site_is_once && !cleared(map);
-            if journal && exact && is_once && key_stays && found.len() < 64 {
-                found.push(*site);
-            }
-        }
-        for (bit, site) in found.iter().enumerate() {
-            let site = &mut self.code.sites[usize::from(*site)];
-            (site.journal, site.undo) = (false, 1 << bit);
-        }
-        self.code.undos = found;
+        let key = usize::from(site.key);
+        let key_stays = key >= declared_words || key + site.key_words <= row_words;
+        let exact = !map.payload.contains(&Component::Float);
+        exact && key_stays && self.code.undos.len() < 64
     }
 
     fn site(&mut self, site: Site) -> u16 {
@@ -818,10 +852,10 @@ impl<'a> Compiler<'a> {
             && *other == to
             && !self.labels.contains(&here)
         {
-            *end += 1;
+            *end = end.wrapping_add(1);
             return;
         }
-        self.emit(Op::UnlessWithin { first: count, end: count + 1, to });
+        self.emit(Op::UnlessWithin { first: count, end: count.wrapping_add(1), to });
     }
 
     /// A comparison of a register with a constant as a range without NULL.
