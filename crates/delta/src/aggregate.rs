@@ -26,6 +26,7 @@ use crate::expression::{
 use crate::parts::{Column, Derived, Map, Rank};
 use crate::scalar::{rescale, scale};
 use crate::simplify::{isolate, replace, simplify};
+use crate::viewlet::combined;
 
 /// The groups of an aggregation, as a relation.
 #[derive(Clone, Debug)]
@@ -205,7 +206,7 @@ impl Builder<'_> {
         if let (true, Some((domain, vars))) = (always, &correlation.domain) {
             present = self.domain_presence(*domain, vars.len(), &mut layout);
         }
-        let map = self.group_map(&layout)?;
+        let map = self.group_map(&layout, calls)?;
         let keys = self.parts.maps[map].key.clone();
         let count = Expr::Reg(Reg((keys.len() + present) as u16));
         let exists = compare(CompareOp::Gt, Type::Int, count, Expr::Int(0));
@@ -435,12 +436,22 @@ impl Builder<'_> {
         layout.component(Component::Int, |index, _| Expr::Int(i64::from(index == at)))
     }
 
-    fn group_map(&mut self, layout: &Layout) -> Result<usize> {
+    fn group_map(&mut self, layout: &Layout, calls: &[Call]) -> Result<usize> {
+        let is_edge = |call: &&Call| matches!(call.function, Function::Min | Function::Max);
         let mut terms = Vec::new();
         for (at, term) in layout.terms.iter().enumerate() {
-            let values = layout.components.iter().map(|(_, values)| values[at].clone()).collect();
+            let mut values: Vec<Expr> =
+                layout.components.iter().map(|(_, values)| values[at].clone()).collect();
+            // What an edge is looked up of is no component. But as its row is looked at when the
+            // groups change, only what changes neither may cancel out.
+            let args = layout.args(at);
+            if args.is_main {
+                values.extend(calls.iter().filter(is_edge).map(|call| args.value(call)));
+            }
             terms.extend(simplify(Term { values, ..term.clone() }, &mut self.parts.vars));
         }
+        let mut terms = combined(terms);
+        terms.iter_mut().for_each(|term| term.values.truncate(layout.components.len()));
         // Nothing would ever happen to a row of constants.
         if terms.iter().any(|term| term.atoms.is_empty()) {
             return Err(Unsupported::new("a row without a table, or an aggregate of one row")
@@ -568,7 +579,7 @@ impl Builder<'_> {
         let map = self.parts.maps.len();
         self.parts.maps.push(Map {
             name: format!("o{map}"),
-            terms,
+            terms: combined(terms),
             key,
             payload: vec![Component::Int],
             ordered: true,

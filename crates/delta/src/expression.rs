@@ -223,6 +223,11 @@ pub fn is_constant(expr: &Expr) -> bool {
     constant(expr).is_some() || matches!(expr, Expr::Text(_))
 }
 
+/// Whether an expression is true, false or NULL once and for all.
+pub fn is_truth(expr: &Expr) -> bool {
+    matches!(expr, Expr::Int(_) | Expr::Null(_))
+}
+
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Constant {
     Int(i64),
@@ -409,6 +414,13 @@ fn fold_not(expr: Expr) -> Expr {
         Expr::Or(all) => fold_and(all.into_iter().map(fold_not).collect()),
         Expr::Like { value, pattern, ignore_case, negated } => {
             Expr::Like { value, pattern, ignore_case, negated: !negated }
+        }
+        Expr::Case { ty: Type::Int, when, otherwise }
+            if when.iter().all(|(_, value)| is_truth(value)) && is_truth(&otherwise) =>
+        {
+            let negated = |(condition, value)| (condition, fold_not(value));
+            let when = when.into_iter().map(negated).collect();
+            Expr::Case { ty: Type::Int, when, otherwise: Box::new(fold_not(*otherwise)) }
         }
         other => Expr::Not(Box::new(other)),
     }

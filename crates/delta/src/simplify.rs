@@ -10,8 +10,8 @@ use halcyon_view::program::{BinaryOp, CompareOp, Expr, Reg, Type};
 
 use crate::calculus::{Term, Var, Variables};
 use crate::expression::{
-    binary, conjuncts, fold, is_null, never_true, not, null_safe_sides, substitute, swapped,
-    variables, within,
+    binary, conjuncts, fold, is_null, is_truth, never_true, not, null_safe_sides, substitute,
+    swapped, variables, within,
 };
 
 /// The term in normal form: none if it is zero, several where a disjunction was split.
@@ -27,7 +27,8 @@ pub fn simplify(term: Term, vars: &mut Variables) -> Vec<Term> {
 fn settle(mut term: Term, vars: &mut Variables) -> Option<Term> {
     loop {
         let conditions = std::mem::take(&mut term.conditions);
-        for condition in conditions.into_iter().flat_map(conjuncts) {
+        let settled = |condition: Expr| conjuncts(without_case(condition, vars));
+        for condition in conditions.into_iter().flat_map(conjuncts).flat_map(settled) {
             if never_true(&condition) {
                 return None;
             }
@@ -50,6 +51,23 @@ fn settle(mut term: Term, vars: &mut Variables) -> Option<Term> {
         *expr = fold(std::mem::replace(expr, Expr::Int(0)));
     }
     Some(term)
+}
+
+/// A condition between two constants as that which chooses: of a NOT IN remains that nothing is NULL.
+/// Only whether it is true counts.
+fn without_case(condition: Expr, vars: &Variables) -> Expr {
+    let Expr::Case { when, otherwise, .. } = &condition else { return condition };
+    let ([(chooses, value)], true) = (when.as_slice(), is_truth(otherwise)) else {
+        return condition;
+    };
+    match (never_true(value), never_true(otherwise)) {
+        _ if !is_truth(value) => condition,
+        (true, true) => Expr::Int(0),
+        (false, false) => Expr::Int(1),
+        (false, true) => chooses.clone(),
+        (true, false) if !vars.nullable(chooses) => not(chooses.clone()),
+        (true, false) => condition,
+    }
 }
 
 /// Two variables that a condition makes equal, and whether NULL equals NULL in it.

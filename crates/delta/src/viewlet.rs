@@ -217,6 +217,35 @@ pub(crate) fn shape(term: &Term) -> String {
     canonical(&Term { keys: Vec::new(), values: Vec::new(), ..term.clone() }, false).text
 }
 
+/// Adds up terms that are equal but for their weights: of cases that make no difference in the end,
+/// what one adds the other takes away.
+pub(crate) fn combined(terms: Vec<Term>) -> Vec<Term> {
+    let relations = |term: &Term| {
+        let mut all: Vec<RelationIndex> = term.atoms.iter().map(|atom| atom.relation).collect();
+        all.sort_unstable();
+        all
+    };
+    let written = |term: &Term| {
+        let keys = term.keys.iter().chain(&term.values).cloned().collect();
+        canonical(&Term { keys, values: Vec::new(), ..term.clone() }, true).text
+    };
+    let mut times: HashMap<Vec<RelationIndex>, usize> = HashMap::new();
+    terms.iter().for_each(|term| *times.entry(relations(term)).or_default() += 1);
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut kept: Vec<Term> = Vec::new();
+    for term in terms {
+        let alone = times[&relations(&term)] == 1;
+        let place =
+            if alone { kept.len() } else { *places.entry(written(&term)).or_insert(kept.len()) };
+        match kept.get_mut(place) {
+            Some(known) => known.weight += term.weight,
+            None => kept.push(term),
+        }
+    }
+    kept.retain(|term| term.weight != 0);
+    kept
+}
+
 /// A term in an order of atoms, conditions and keys that equal terms share.
 struct Canonical {
     text: String,

@@ -4,10 +4,13 @@
 mod common;
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use arrow::datatypes::DataType::{Float64, Int64};
 use common::{Db, Random, Row, Table, View};
 use datafusion::common::ScalarValue as V;
+use halcyon_view::program::RelationId;
+use halcyon_view::{Engine, Options};
 
 fn database() -> Db {
     let columns = [
@@ -184,21 +187,26 @@ fn expected(json: &str, query: &str) -> Vec<(String, f64)> {
     inner[..inner.find('}').unwrap()].split(',').map(pair).collect()
 }
 
-#[test]
-fn the_recorded_book_gives_the_expected_results() {
-    let Ok(folder) = std::env::var("HALCYON_FINANCE") else { return };
-    let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+/// The events of `standard.csv`.
+fn recorded(folder: &str) -> Vec<Event> {
     let mut book = Book::default();
     let mut events = Vec::new();
-    for line in read("standard.csv").lines() {
+    for line in std::fs::read_to_string(format!("{folder}/standard.csv")).unwrap().lines() {
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let number = |at: usize| fields[at].parse::<f64>().unwrap();
         let id = fields[1].parse().unwrap();
         events.extend(book.message(number(0), id, fields[2], number(3), number(4)));
     }
-    let json = read("expected.json");
+    events
+}
+
+#[test]
+fn the_recorded_book_gives_the_expected_results() {
+    let Ok(folder) = std::env::var("HALCYON_FINANCE") else { return };
+    let events = recorded(&folder);
+    let json = std::fs::read_to_string(format!("{folder}/expected.json")).unwrap();
     for (name, sql, _) in QUERIES {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         let mut view = View::new(&database(), sql).unwrap();
         for (table, row, weight) in &events {
             view.apply(table, row, *weight).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -224,5 +232,100 @@ fn the_recorded_book_gives_the_expected_results() {
             let known = expected(&json, name).iter().any(|(own, _)| *own == key);
             assert!(known || value == 0.0, "{name}: group {key} has {value}");
         }
+    }
+}
+
+/// Events of a view as its engine takes them.
+fn prepared(view: &View, events: &[Event]) -> Vec<(RelationId, Vec<u64>, i64)> {
+    let word = |column: &V| match column {
+        V::Float64(Some(value)) => value.to_bits(),
+        V::Int64(Some(value)) => *value as u64,
+        other => panic!("no order has {other:?}"),
+    };
+    let mut prepared = Vec::new();
+    for (table, row, weight) in events {
+        for input in view.compiled.inputs.iter().filter(|i| i.table.table() == *table) {
+            let words = input.columns.iter().map(|(at, _)| word(&row[*at])).collect();
+            prepared.push((input.relation, words, *weight));
+        }
+    }
+    prepared
+}
+
+/// By event the nanoseconds that it takes, the least of some passes. Each pass has a new engine in
+/// memory that nobody has touched.
+fn least_ns(view: &View, events: &[(RelationId, Vec<u64>, i64)], passes: usize) -> Vec<u64> {
+    let mut least = vec![u64::MAX; events.len()];
+    let mut engines = Vec::new();
+    for _ in 0..passes {
+        let program = view.compiled.program.clone();
+        engines.push(Engine::new(program, Options::default()).unwrap());
+        let engine = engines.last_mut().unwrap();
+        for ((relation, words, weight), least) in events.iter().zip(&mut least) {
+            let start = Instant::now();
+            engine.apply(*relation, words, *weight).unwrap();
+            *least = (start.elapsed().as_nanos() as u64).min(*least);
+        }
+    }
+    least
+}
+
+/// Says how long events of the recorded book take. Asserts nothing: machines differ.
+#[test]
+fn the_recorded_book_takes_its_time() {
+    let Ok(folder) = std::env::var("HALCYON_FINANCE") else { return };
+    let events = recorded(&folder);
+    for (name, sql, _) in QUERIES {
+        let view = View::new(&database(), sql).unwrap();
+        let mut least = least_ns(&view, &prepared(&view, &events), 15);
+        let slowest = (0..least.len()).max_by_key(|at| least[*at]).unwrap();
+        let sum: u64 = least.iter().sum();
+        least.sort_unstable();
+        let at = |share: f64| least[(least.len() as f64 * share) as usize];
+        println!(
+            "{name}: p50 {} ns, p99 {}, p99.9 {}, slowest {} (event {slowest}), mean {}",
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            least[least.len() - 1],
+            sum / least.len() as u64,
+        );
+    }
+}
+
+/// A large order at the best price, which comes and goes, moves a threshold over a quarter of all
+/// prices and back. That is a search and sums over ranges, however many prices it passes: of 100 times
+/// as many, a program that moved them one by one would take 100 times as long.
+#[test]
+fn a_threshold_may_pass_all_prices_at_once() {
+    for name in ["vwap", "missedtrades"] {
+        let (_, sql, _) = QUERIES.into_iter().find(|(own, ..)| *own == name).unwrap();
+        let view = View::new(&database(), sql).unwrap();
+        let slowest = |prices: i64| {
+            let mut book = Book::default();
+            let mut events = Vec::new();
+            for id in 0..prices {
+                let action = if id % 2 == 0 { "B" } else { "S" };
+                events.extend(book.message(0.0, id, action, 10.0, 10_000.0 + id as f64));
+            }
+            let filled = prepared(&view, &events).len();
+            for id in prices..prices + 20 {
+                let action = if id % 2 == 0 { "B" } else { "S" };
+                let volume = 10.0 * prices as f64;
+                events.extend(book.message(
+                    0.0,
+                    id,
+                    action,
+                    volume,
+                    10_000.0 + 2.0 * prices as f64,
+                ));
+                events.extend(book.message(0.0, id, "D", 0.0, 0.0));
+            }
+            let least = least_ns(&view, &prepared(&view, &events), 4);
+            least[filled..].iter().copied().max().unwrap()
+        };
+        let (few, many) = (slowest(500), slowest(50_000));
+        println!("{name}: {few} ns among 500 prices, {many} among 50,000");
+        assert!(many < 30 * few, "{name}: {few} ns among 500 prices, {many} among 50,000");
     }
 }

@@ -202,7 +202,9 @@ impl Writer<'_> {
             5 => {
                 let other = self.random.pick(of).clone();
                 let op = *self.random.pick(&["<", ">", "<>", "="]);
-                format!("{} {op} {}", self.integer(&from), self.integer(&other))
+                let (a, b) = (self.integer(&from), self.integer(&other));
+                // Under an outer join, DataFusion takes `x = x` for true of NULL (seed 1005174).
+                if a == b { self.comparison(&from) } else { format!("{a} {op} {b}") }
             }
             6 | 7 => {
                 let not = if self.random.chance(50) { "NOT " } else { "" };
@@ -394,7 +396,8 @@ fn run(seed: u64, without: Option<u64>) -> Outcome {
     let mut random = Random::new(seed);
     let mut db = database(&mut random);
     let sql = Writer { db: &db, random: &mut random, aliases: 0 }.query();
-    // Its own planner panics or errs on some.
+    // Its own planner panics or errs on some, and on some only when there are rows: it compares
+    // decimals of unequal precision.
     if let Err(error) = db.recompute(&sql) {
         return Outcome::Passed(format!("not by DataFusion: {error}"));
     }
@@ -420,6 +423,9 @@ fn run(seed: u64, without: Option<u64>) -> Outcome {
         if step % 11 == 10 || step < 2 {
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| view.check(&db))) {
                 Ok(Ok(())) => {}
+                Ok(Err(error)) if error.contains("Invalid comparison operation") => {
+                    return Outcome::Passed(format!("not by DataFusion: {error}"));
+                }
                 Ok(Err(error)) => {
                     let rows = |table: &Table| format!("{}: {:?}", table.name, table.rows);
                     let rows: Vec<String> = db.tables.iter().map(rows).collect();

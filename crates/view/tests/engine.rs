@@ -497,3 +497,75 @@ fn strings_have_numbers_that_stay() {
     assert_eq!(engine.dictionary().number("b"), None);
     assert!(engine.dictionary().memory_bytes() > 0 && engine.dictionary().len() == 3);
 }
+
+/// A trigger of many statements: one on each of 70 maps, more than can be taken back by registers
+/// alone, and so many more on the last map. Each has temporary values of its own.
+fn many_statements(more: usize) -> Program {
+    use Type::Int;
+    let product = |a: Expr, b: Expr| op(BinaryOp::Mul, a, b);
+    let statement = |target: u16, number: i64| {
+        let shifted = op(BinaryOp::Add, r(0), Expr::Int(number % 7));
+        let square = product(shifted.clone(), shifted.clone());
+        let key = op(BinaryOp::Rem, square.clone(), Expr::Int(5));
+        let value = op(BinaryOp::Sub, product(square, r(0)), product(shifted, r(1)));
+        add(target, vec![key], vec![product(value, r(1))])
+    };
+    let first = (0..70).map(|number| statement(number, i64::from(number)));
+    let rest = (0..more).map(|number| statement(69, number as i64));
+    let statements = first.chain(rest).collect();
+    Program {
+        relations: vec![
+            base(&[Int]),
+            derived(0, &[Int; 2], above_zero(1), vec![r(0), r(1)], &[Int; 2]),
+        ],
+        maps: (0..70).map(|_| map(&[Int], &[Component::Int])).collect(),
+        triggers: vec![trigger(&[Int; 2], statements), Trigger::default()],
+        output: RelationId(1),
+        ..Program::default()
+    }
+}
+
+#[test]
+fn a_statement_uses_the_registers_of_the_one_before() {
+    let program = many_statements(2000);
+    let mut engines = BOTH.map(|executor| engine(&program, executor));
+    let mut failed = 0;
+    // The cube of the third overflows, of the sums on the last map only after many statements.
+    for row in [3, 5, 2_500_000, 300_000, 4, 3] {
+        let results = engines.each_mut().map(|engine| apply(engine, &[row], 1));
+        assert_eq!(results[0], results[1], "event {row}");
+        failed += usize::from(results[0].is_err());
+        for map in 0..70 {
+            let [interpreted, compiled] = engines.each_ref().map(|engine| engine.entries(map));
+            assert_eq!(interpreted, compiled, "map {map} after {row}");
+        }
+        engines.iter().for_each(Engine::check);
+    }
+    assert_eq!(failed, 2, "what is undone in part is part of the test");
+}
+
+#[test]
+fn a_program_beyond_the_registers_is_refused() {
+    // A sum of conditions: each needs a constant, and there are more of them than words.
+    let unequal = |constant: i64| {
+        Expr::Compare(CompareOp::Ne, Type::Int, Box::new(r(0)), Box::new(Expr::Int(constant)))
+    };
+    let mut program = many_statements(0);
+    let refused = |program: &Program| match Engine::new(program.clone(), Options::default()) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("accepted"),
+    };
+    program.triggers[0].statements[0].add = vec![Expr::And((0..5000).map(unequal).collect())];
+    assert!(refused(&program).contains("words of registers"), "{}", refused(&program));
+    // Sites have numbers of 16 bits.
+    let error = refused(&many_statements(70_000));
+    assert!(error.contains("65536 can be numbered"), "{error}");
+    // What lies side by side must fit as well.
+    let mut program = many_statements(0);
+    program.maps[0].payload = vec![Component::Int; 70_000];
+    program.triggers[0].statements[0].add = vec![Expr::Int(1); 70_000];
+    assert!(refused(&program).contains("components are too many"), "{}", refused(&program));
+    let mut program = many_statements(0);
+    program.relations[0].columns = vec![Type::Int; 70_000];
+    assert!(refused(&program).contains("side by side"), "{}", refused(&program));
+}

@@ -89,7 +89,11 @@ impl Machine {
             Cell::new(declared, prefix, watches, eager)
         });
         let world = World::new(cells.collect(), watches);
-        Ok(Machine { triggers, world, inner, output })
+        let mut machine = Machine { triggers, world, inner, output };
+        // The first event would ask the allocator for a piece of memory per map and watch, and touch
+        // it: several times what it takes itself.
+        (0..program.maps.len()).for_each(|map| machine.reserve(map, 1));
+        Ok(machine)
     }
 
     /// One event, with all that derives from it. On an error nothing has changed.

@@ -346,6 +346,7 @@ impl<S: Shape> Ordered<S> {
     /// Memory for so many entries, touched now.
     pub fn reserve(&mut self, entries: usize) {
         self.trees.reserve(entries);
+        self.roots.reserve(1);
     }
 
     /// Memory, in bytes.
