@@ -492,6 +492,35 @@ mod tests {
     }
 
     #[test]
+    fn keys_with_the_same_half_of_a_hash_stay_apart() {
+        let mut random = Random::new(7);
+        let mut keys: Vec<u64> = (0..300_000).map(|_| random.next()).collect();
+        keys.sort_unstable_by_key(|key| hash(&[*key]));
+        let half = |key: u64| hash(&[key]) & Numbers::HASH;
+        let pairs: Vec<&[u64]> =
+            keys.windows(2).filter(|pair| half(pair[0]) == half(pair[1])).collect();
+        assert!(pairs.len() > 2);
+        let mut map = Sliced::new(Fixed::<1, 1>, vec![vec![0]]);
+        let mut set = |key: u64, to: u64| {
+            let Ok(()) = map.change(&[key], |value| {
+                value[0] = to;
+                Ok::<(), Infallible>(())
+            });
+            map.check();
+            map.get(&[key]).map(|value| value[0])
+        };
+        for pair in &pairs {
+            assert_eq!((set(pair[0], 1), set(pair[1], 2)), (Some(1), Some(2)));
+        }
+        for pair in &pairs {
+            assert_eq!(set(pair[0], 0), None);
+        }
+        for pair in pairs {
+            assert_eq!((map.get(&[pair[0]]), map.get(&[pair[1]])), (None, Some(&[2][..])));
+        }
+    }
+
+    #[test]
     fn lists_of_one_take_no_chunk() {
         let mut map = Sliced::new(Fixed::<2, 1>, vec![vec![0], vec![1]]);
         let mut set = |key: u64, to: u64| {
