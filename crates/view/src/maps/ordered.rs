@@ -124,8 +124,9 @@ impl<S: Shape> Ordered<S> {
 
     #[inline(always)]
     fn dense_at(&self, prefix: &[u64]) -> Option<usize> {
-        let value = order_int(prefix[0]);
-        (prefix.len() == 1 && value < DENSE).then_some(value as usize)
+        // The array is empty unless the prefix is one word.
+        let value = order_int(prefix[0]) as usize;
+        (value < self.dense.len()).then_some(value)
     }
 
     /// The root of a prefix.
