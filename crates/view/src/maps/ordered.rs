@@ -15,6 +15,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::PREFETCHED_LEN_MIN;
 use super::any::Tables;
 use super::shape::{Shape, is_zero};
 use super::slab::Slab;
@@ -40,10 +41,9 @@ pub struct Ordered<S> {
     trees: Trees<S>,
     /// Words of the prefix.
     prefix: usize,
-    /// Head, sum. Without a prefix, piece 0 is the root.
+    /// Head, sum, room for any prefix, so that the width is known where the sum's is. Without a
+    /// prefix, piece 0 is the root.
     roots: Slab,
-    /// Prefixes of the roots, by the same numbers.
-    prefixes: Slab,
     /// From prefixes to roots plus one.
     groups: Tables,
     /// The same by small integers; they are not in `groups`.
@@ -73,6 +73,12 @@ impl OrderedPosition {
     }
 }
 
+/// Words of a root.
+#[inline(always)]
+fn root_words<S: Shape>(shape: S) -> usize {
+    HEAD + shape.value() + KEY_WORDS_MAX
+}
+
 /// The root that a piece describes.
 #[inline(always)]
 fn root_in(piece: &[u64]) -> Root {
@@ -86,8 +92,7 @@ impl<S: Shape> Ordered<S> {
         let mut map = Ordered {
             trees: Trees::new(shape, components),
             prefix,
-            roots: Slab::new(HEAD + shape.value()),
-            prefixes: Slab::new(prefix.max(1)),
+            roots: Slab::new(root_words(shape)),
             groups: Tables::new(prefix.max(1), 1),
             dense: vec![0; dense].into_boxed_slice(),
         };
@@ -100,12 +105,12 @@ impl<S: Shape> Ordered<S> {
     /// A root with an empty tree.
     fn plant(&mut self, prefix: &[u64]) -> usize {
         let number = self.roots.allocate();
-        assert_eq!(self.prefixes.allocate(), number, "both are given out and back together");
-        self.prefixes.piece_mut(number)[..prefix.len()].copy_from_slice(prefix);
         let root = self.trees.plant();
+        let words = self.trees.shape().value();
         let piece = self.roots.piece_mut(number);
         piece.fill(0);
         (piece[0], piece[1]) = (root.node as u64, root.height as u64);
+        piece[HEAD + words..][..prefix.len()].copy_from_slice(prefix);
         number
     }
 
@@ -123,8 +128,9 @@ impl<S: Shape> Ordered<S> {
 
     #[inline(always)]
     fn dense_at(&self, prefix: &[u64]) -> Option<usize> {
-        let value = order_int(prefix[0]);
-        (prefix.len() == 1 && value < DENSE).then_some(value as usize)
+        // The array is empty unless the prefix is one word.
+        let value = order_int(prefix[0]) as usize;
+        (value < self.dense.len()).then_some(value)
     }
 
     /// The root of a prefix.
@@ -142,7 +148,12 @@ impl<S: Shape> Ordered<S> {
 
     #[inline(always)]
     fn root_piece(&self, number: usize) -> &[u64] {
-        piece::<S>(&self.roots, number, HEAD + self.trees.shape().value())
+        piece::<S>(&self.roots, number, root_words(self.trees.shape()))
+    }
+
+    #[inline(always)]
+    fn prefix_of(&self, number: usize) -> &[u64] {
+        &self.root_piece(number)[HEAD + self.trees.shape().value()..][..self.prefix]
     }
 
     #[inline(always)]
@@ -162,6 +173,19 @@ impl<S: Shape> Ordered<S> {
         self.trees.get(self.root_of(prefix)?, rest)
     }
 
+    /// Begins to load what [`Ordered::get`] and [`Ordered::add`] of a key look at last: upper nodes are
+    /// few. Costs as much as `get`, but does not wait.
+    #[inline(never)]
+    pub fn prefetch(&self, key: &[u64]) {
+        if self.trees.len() < PREFETCHED_LEN_MIN {
+            return;
+        }
+        let (prefix, rest) = key.split_at(self.prefix);
+        if let Some(root) = self.root_of(prefix) {
+            self.trees.prefetch(root, rest);
+        }
+    }
+
     /// Adds to the payload of a key; an entry that becomes zero goes.
     ///
     /// Errors: overflow of the entry, or of the sum of the absolute values of all entries; nothing
@@ -173,8 +197,8 @@ impl<S: Shape> Ordered<S> {
             return self.add_to_new(prefix, rest, delta);
         };
         let shape = self.trees.shape();
-        let piece = piece_mut::<S>(&mut self.roots, number, HEAD + shape.value());
-        let (head, sum) = piece.split_at_mut(HEAD);
+        let piece = piece_mut::<S>(&mut self.roots, number, root_words(shape));
+        let (head, sum) = piece[..HEAD + shape.value()].split_at_mut(HEAD);
         let before = root_in(head);
         let mut root = before;
         head[2] |= u64::from(is_zero(&rest[..shape.key()]));
@@ -207,7 +231,6 @@ impl<S: Shape> Ordered<S> {
     fn drop_root(&mut self, prefix: &[u64], number: usize, root: Root) {
         self.trees.fell(root);
         self.roots.free(number);
-        self.prefixes.free(number);
         self.lead(prefix, 0);
     }
 
@@ -273,7 +296,7 @@ impl<S: Shape> Ordered<S> {
     pub fn step(&self, position: &mut OrderedPosition, key: &mut Key) -> Option<&[u64]> {
         loop {
             if let Some((rest, payload)) = self.trees.step(&mut position.within) {
-                let prefix = &self.prefixes.piece(position.root)[..self.prefix];
+                let prefix = self.prefix_of(position.root);
                 for (word, from) in key.iter_mut().zip(prefix.iter().chain(rest)) {
                     *word = *from;
                 }
@@ -352,14 +375,12 @@ impl<S: Shape> Ordered<S> {
     /// Memory, in bytes.
     pub fn bytes(&self) -> u64 {
         let dense = 4 * self.dense.len() as u64;
-        let roots = self.roots.bytes() + self.prefixes.bytes();
-        self.trees.bytes() + roots + self.groups.bytes() + dense
+        self.trees.bytes() + self.roots.bytes() + self.groups.bytes() + dense
     }
 
     /// Panics unless all invariants hold. O(entries).
     pub fn check(&self) {
         self.roots.check();
-        self.prefixes.check();
         self.groups.check();
         let mut numbers = Vec::new();
         if self.prefix == 0 {
@@ -367,7 +388,7 @@ impl<S: Shape> Ordered<S> {
         }
         let mut position = if self.prefix > 0 { self.next_tree(0) } else { Default::default() };
         while position.group > 0 {
-            let prefix = &self.prefixes.piece(position.root)[..self.prefix];
+            let prefix = self.prefix_of(position.root);
             assert_eq!(self.number(prefix), Some(position.root));
             assert!(!self.trees.is_empty(self.root(position.root)));
             numbers.push(position.root);
@@ -375,7 +396,7 @@ impl<S: Shape> Ordered<S> {
         }
         assert_eq!(numbers.len(), self.roots.live());
         self.trees.check(numbers.iter().map(|number| {
-            let sum = &self.root_piece(*number)[HEAD..];
+            let sum = &self.root_piece(*number)[HEAD..][..self.trees.shape().value()];
             (self.root(*number), sum.to_vec())
         }));
     }
@@ -426,6 +447,7 @@ mod tests {
                     at += super::super::sums::words_of(*component);
                 }
             }
+            map.prefetch(&key);
             map.add(&key, &delta).expect("small sums fit");
             let mut new = old.clone();
             sums.add(&mut new, &delta).expect("small sums fit");
@@ -545,6 +567,7 @@ mod tests {
             let mut map = Ordered::new(0, Fixed::<1, 1>, &[Component::Int]);
             for key in 0..50_000 {
                 let key = if descending { 50_000 - key } else { key };
+                map.prefetch(&[key]);
                 map.add(&[key], &[1]).expect("fits");
             }
             map.check();

@@ -16,7 +16,9 @@
 
 use alloc::vec::Vec;
 use core::convert::Infallible;
+use core::hint::black_box;
 
+use super::PREFETCHED_LEN_MIN;
 use super::any::Tables;
 use super::shape::{Numbers, Shape, is_zero, same};
 use super::slab::Slab;
@@ -84,24 +86,36 @@ fn before(chunk: &[u64], place: u64) -> u64 {
 }
 
 impl Slice {
+    /// Hands the values of a key to `then`.
+    #[inline(always)]
+    fn with_values<T>(words: &[u16], key: &[u64], then: impl FnOnce(&[u64]) -> T) -> T {
+        let (mut few, mut many) = ([0; FEW], Vec::new());
+        let values = if words.len() <= FEW {
+            &mut few[..words.len()]
+        } else {
+            many.resize(words.len(), 0);
+            &mut many[..]
+        };
+        for (value, word) in values.iter_mut().zip(words) {
+            *value = key[usize::from(*word)];
+        }
+        then(values)
+    }
+
     /// Lets `then` change the list of an entry with this key.
     #[inline(always)]
     fn change(&mut self, key: &[u64], then: impl FnOnce(&mut [u64])) {
-        let (mut few, mut many) = ([0; FEW], Vec::new());
-        let values = if self.words.len() <= FEW {
-            &mut few[..self.words.len()]
-        } else {
-            many.resize(self.words.len(), 0);
-            &mut many[..]
-        };
-        for (value, word) in values.iter_mut().zip(&self.words) {
-            *value = key[usize::from(*word)];
-        }
-        let done: Result<(), Infallible> = self.lists.change(values, |list| {
-            then(list);
-            Ok(())
+        let done: Result<(), Infallible> = Self::with_values(&self.words, key, |values| {
+            self.lists.change(values, |list| {
+                then(list);
+                Ok(())
+            })
         });
         let Ok(()) = done;
+    }
+
+    fn prefetch(&self, key: &[u64]) {
+        Self::with_values(&self.words, key, |values| self.lists.prefetch(values));
     }
 }
 
@@ -149,7 +163,21 @@ impl<S: Shape> Sliced<S> {
         entry[..self.shape.entry()].split_at(self.shape.key())
     }
 
-    /// As [`super::table::Table::change`].
+    /// As [`Table::prefetch`], for changes that may insert or delete as well.
+    #[inline]
+    pub fn prefetch(&self, key: &[u64]) {
+        if self.len() < PREFETCHED_LEN_MIN {
+            return;
+        }
+        // Whether it is the key's, or anybody's, is not asked: that would have to wait.
+        let slot = self.index.home_word(self.hash(key));
+        black_box(self.entries.piece((slot as u32 as usize).saturating_sub(1))[0]);
+        for slice in &self.slices {
+            slice.prefetch(key);
+        }
+    }
+
+    /// As [`Table::change`].
     #[inline(always)]
     pub fn change<R, E>(
         &mut self,
@@ -301,7 +329,7 @@ impl<S: Shape> Sliced<S> {
         Some(self.entry(chunk[place % CHUNK] as usize))
     }
 
-    /// As [`super::table::Table::next`].
+    /// As [`Table::next`].
     pub fn next(&self, position: usize) -> Option<(usize, &[u64], &[u64])> {
         let (position, _, slot) = self.index.next(position)?;
         let (key, value) = self.entry(Numbers::number(slot[0]));
@@ -399,6 +427,7 @@ mod tests {
             let present = model.get(&key).copied().unwrap_or(0);
             let by = if random.below(3) == 0 { present.wrapping_neg() } else { random.below(4) };
             let fails = random.below(50) == 0;
+            map.prefetch(&key);
             let changed = map.change(&key, |value| {
                 assert_eq!(value[0], present);
                 if fails {
@@ -460,6 +489,35 @@ mod tests {
         compare(Wide { key: 3, value: 2 }, &slices, &[3000, 5, 700], 5);
         let wide = [vec![0, 1, 2, 3, 4], vec![4]];
         compare(Wide { key: 6, value: 1 }, &wide, &[2, 3, 2, 1, 2, 90], 6);
+    }
+
+    #[test]
+    fn keys_with_the_same_half_of_a_hash_stay_apart() {
+        let mut random = Random::new(7);
+        let mut keys: Vec<u64> = (0..300_000).map(|_| random.next()).collect();
+        keys.sort_unstable_by_key(|key| hash(&[*key]));
+        let half = |key: u64| hash(&[key]) & Numbers::HASH;
+        let pairs: Vec<&[u64]> =
+            keys.windows(2).filter(|pair| half(pair[0]) == half(pair[1])).collect();
+        assert!(pairs.len() > 2);
+        let mut map = Sliced::new(Fixed::<1, 1>, vec![vec![0]]);
+        let mut set = |key: u64, to: u64| {
+            let Ok(()) = map.change(&[key], |value| {
+                value[0] = to;
+                Ok::<(), Infallible>(())
+            });
+            map.check();
+            map.get(&[key]).map(|value| value[0])
+        };
+        for pair in &pairs {
+            assert_eq!((set(pair[0], 1), set(pair[1], 2)), (Some(1), Some(2)));
+        }
+        for pair in &pairs {
+            assert_eq!(set(pair[0], 0), None);
+        }
+        for pair in pairs {
+            assert_eq!((map.get(&[pair[0]]), map.get(&[pair[1]])), (None, Some(&[2][..])));
+        }
     }
 
     #[test]

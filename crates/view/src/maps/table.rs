@@ -22,10 +22,11 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hint::black_box;
 
-use super::SEGMENT_WORDS;
 use super::shape::{Shape, is_zero, same};
 use super::slab::touch;
+use super::{PREFETCHED_LEN_MIN, SEGMENT_WORDS};
 
 /// Slots of the old table that one insert moves.
 pub const MOVES: usize = 16;
@@ -102,6 +103,27 @@ impl Slots {
         Some(&segment[at..at + words])
     }
 
+    /// Words from a slot to the end of its segment: slots side by side are looked at there, without
+    /// asking for their segment each time. (Not by `chunks_exact`, which divides.)
+    #[inline(always)]
+    fn rest(&self, slot: usize, words: usize) -> Option<&[u64]> {
+        let segment = self.segments.get(slot >> self.segment_bits)?;
+        Some(&segment[(slot & ((1 << self.segment_bits) - 1)) * words..])
+    }
+
+    /// The same, to be written.
+    #[inline(always)]
+    fn rest_mut(&mut self, slot: usize, words: usize) -> &mut [u64] {
+        let segment = &mut self.segments[slot >> self.segment_bits];
+        &mut segment[(slot & ((1 << self.segment_bits) - 1)) * words..]
+    }
+
+    /// Whether a slot has no memory.
+    #[inline(always)]
+    fn ends_before(&self, slot: usize) -> bool {
+        slot >> self.segment_bits >= self.segments.len()
+    }
+
     #[inline(always)]
     fn slot_mut(&mut self, slot: usize, words: usize) -> &mut [u64] {
         let segment = &mut self.segments[slot >> self.segment_bits];
@@ -166,17 +188,37 @@ impl<S: Shape> Table<S> {
     #[inline(always)]
     pub fn find(&self, hash: u64, is_it: impl Fn(&[u64]) -> bool) -> Option<&[u64]> {
         let slots = if self.is_old(hash) { &self.old } else { &self.current };
+        let words = self.shape.entry();
         let mut at = slots.home(hash);
         loop {
-            let slot = slots.slot(at, self.shape.entry())?;
-            if is_zero(&slot[self.shape.key()..]) {
-                return None;
+            let mut rest = slots.rest(at, words)?;
+            while let Some((slot, behind)) = rest.split_at_checked(words) {
+                if is_zero(&slot[self.shape.key()..]) {
+                    return None;
+                }
+                if is_it(slot) {
+                    return Some(slot);
+                }
+                rest = behind;
+                at += 1;
             }
-            if is_it(slot) {
-                return Some(slot);
-            }
-            at += 1;
         }
+    }
+
+    /// Begins to load what [`Table::get`] and [`Table::change`] of a key look at first, without waiting
+    /// for it: nothing depends on the word that is read.
+    #[inline(always)]
+    pub fn prefetch(&self, key: &[u64]) {
+        if self.len >= PREFETCHED_LEN_MIN {
+            black_box(self.home_word(hash(&key[..self.shape.key()])));
+        }
+    }
+
+    /// The first word of the slot where an entry of this hash would best be; zero if it has no memory.
+    #[inline(always)]
+    pub fn home_word(&self, hash: u64) -> u64 {
+        let slots = if self.is_old(hash) { &self.old } else { &self.current };
+        slots.slot(slots.home(hash), self.shape.entry()).map_or(0, |slot| slot[0])
     }
 
     /// Lets `f` change the value of a key, zero if there is no entry. There is none afterwards if the
@@ -202,54 +244,50 @@ impl<S: Shape> Table<S> {
         key: &[u64],
         f: impl FnOnce(&mut [u64]) -> Result<R, E>,
     ) -> Result<R, E> {
-        let words = self.shape.entry();
+        let (words, key_words) = (self.shape.entry(), self.shape.key());
         let is_old = self.is_old(hash);
-        let slots = if is_old { &mut self.old } else { &mut self.current };
-        let home = slots.home(hash);
+        let home = self.side(is_old).home(hash);
         let mut at = home;
-        loop {
-            if at >> slots.segment_bits >= slots.segments.len() {
-                self.work = Work::default();
-                self.grow_to(is_old, at);
-                // Borrowed anew: the lists of segments may have moved.
-                return self.change_at(key, is_old, home, at, f);
+        let mut segments = 0;
+        let (slot, found) = 'probe: loop {
+            if self.side(is_old).ends_before(at) {
+                segments += self.grow_to(is_old, at);
             }
-            let slot = slots.slot_mut(at, words);
-            if is_zero(&slot[self.shape.key()..]) {
-                self.work = Work::default();
-                return self.change_at(key, is_old, home, at, f);
-            }
-            if is_it(slot) {
-                let value = &mut slot[self.shape.key()..];
-                let result = f(value);
-                if is_zero(value) {
-                    self.work = Work { probes: at - home + 1, ..Work::default() };
-                    self.remove_at(is_old, at);
+            let slots = if is_old { &mut self.old } else { &mut self.current };
+            let mut rest = slots.rest_mut(at, words);
+            while let Some((slot, behind)) = rest.split_at_mut_checked(words) {
+                if is_zero(&slot[key_words..]) {
+                    break 'probe (slot, false);
                 }
-                return result;
+                if is_it(slot) {
+                    break 'probe (slot, true);
+                }
+                rest = behind;
+                at += 1;
             }
-            at += 1;
+        };
+        let (slot_key, value) = slot.split_at_mut(key_words);
+        let result = f(value);
+        let is = !is_zero(value);
+        if found != is {
+            self.work = Work { probes: at - home + 1, segments, ..Work::default() };
+            if is {
+                slot_key.copy_from_slice(key);
+                self.count_in();
+            } else {
+                self.remove_at(is_old, at);
+            }
         }
+        result
     }
 
-    /// [`Table::change`] of a key without an entry, whose place is the empty slot `at`.
-    fn change_at<R, E>(
-        &mut self,
-        key: &[u64],
-        is_old: bool,
-        home: usize,
-        at: usize,
-        f: impl FnOnce(&mut [u64]) -> Result<R, E>,
-    ) -> Result<R, E> {
-        self.work.probes = at - home + 1;
-        let slots = if is_old { &mut self.old } else { &mut self.current };
-        let slot = slots.slot_mut(at, self.shape.entry());
-        let (slot_key, value) = slot.split_at_mut(self.shape.key());
-        let result = f(value);
-        if is_zero(value) {
-            return result;
-        }
-        slot_key.copy_from_slice(key);
+    #[inline(always)]
+    fn side(&self, is_old: bool) -> &Slots {
+        if is_old { &self.old } else { &self.current }
+    }
+
+    /// Counts an entry that came, and goes on growing.
+    fn count_in(&mut self) {
         self.len += 1;
         if !self.retired.is_empty() {
             self.retired.truncate(self.retired.len().saturating_sub(MOVES));
@@ -259,7 +297,6 @@ impl<S: Shape> Table<S> {
         } else if self.len >= (11 << self.current.bits) / 16 {
             self.start_growing();
         }
-        result
     }
 
     /// Takes an entry out of its cluster: later ones that may move up do.
@@ -283,18 +320,20 @@ impl<S: Shape> Table<S> {
         slots.slot_mut(hole, words).fill(0);
     }
 
-    /// Segments up to that of a slot.
+    /// Segments up to that of a slot; says how many were allocated.
     #[cold]
-    fn grow_to(&mut self, is_old: bool, at: usize) {
+    fn grow_to(&mut self, is_old: bool, at: usize) -> usize {
         let slots = if is_old { &mut self.old } else { &mut self.current };
         let segment_words = slots.segment_words(self.shape.entry());
-        while at >> slots.segment_bits >= slots.segments.len() {
+        let mut allocated = 0;
+        while slots.ends_before(at) {
             let spare = self.spare.pop_if(|spare| spare.len() == segment_words);
             slots.segments.push(spare.unwrap_or_else(|| {
-                self.work.segments += 1;
+                allocated += 1;
                 vec![0; segment_words].into_boxed_slice()
             }));
         }
+        allocated
     }
 
     /// The next table, without its segments: they come as the cursor does.
@@ -316,51 +355,59 @@ impl<S: Shape> Table<S> {
     fn advance(&mut self) {
         let (words, key_words) = (self.shape.entry(), self.shape.key());
         let mut passed = 0;
-        loop {
+        let mut is_done = false;
+        while !is_done {
             if self.cursor == self.old.count() {
                 self.retired = core::mem::take(&mut self.old.segments);
                 self.old = Slots::default();
                 self.cursor = usize::MAX;
                 break;
             }
-            let slot = self.old.slot_mut(self.cursor, words);
-            let is_empty = is_zero(&slot[key_words..]);
-            if !is_empty {
-                let home = self.current.home(self.shape.hash(slot));
-                self.insert_moved(home);
+            // Taken out meanwhile: the new table changes.
+            let number = self.cursor >> self.old.segment_bits;
+            let mut segment = core::mem::take(&mut self.old.segments[number]);
+            let from = self.cursor - (number << self.old.segment_bits);
+            for slot in segment[from * words..].chunks_exact_mut(words) {
+                let is_empty = is_zero(&slot[key_words..]);
+                if !is_empty {
+                    self.insert_moved(slot);
+                }
+                self.cursor += 1;
+                passed += 1;
+                is_done = is_empty && passed >= MOVES;
+                if is_done {
+                    break;
+                }
             }
-            self.cursor += 1;
-            passed += 1;
-            if self.cursor & ((1 << self.old.segment_bits) - 1) == 0 {
-                self.recycle((self.cursor >> self.old.segment_bits) - 1);
-            }
-            if is_empty && passed >= MOVES {
-                break;
+            if self.cursor >> self.old.segment_bits == number {
+                self.old.segments[number] = segment;
+            } else if segment.len() == self.current.segment_words(words) {
+                // Passed: it serves the new table.
+                self.spare.push(segment);
             }
         }
         self.work.moved = passed;
     }
 
-    /// Puts the entry at the cursor into the new table, and zeroes its slot.
-    fn insert_moved(&mut self, home: usize) {
+    /// Puts an entry of the old table into the new one, and zeroes its slot.
+    #[inline(always)]
+    fn insert_moved(&mut self, from: &mut [u64]) {
         let (words, key_words) = (self.shape.entry(), self.shape.key());
-        let mut at = home;
-        while self.current.slot(at, words).is_some_and(|slot| !is_zero(&slot[key_words..])) {
-            at += 1;
-        }
-        if self.current.slot(at, words).is_none() {
-            self.grow_to(false, at);
-        }
-        let from = self.old.slot_mut(self.cursor, words);
-        self.current.slot_mut(at, words).copy_from_slice(from);
-        from.fill(0);
-    }
-
-    /// A segment that was passed serves the new table, if it is of its size.
-    fn recycle(&mut self, segment: usize) {
-        let segment = core::mem::take(&mut self.old.segments[segment]);
-        if segment.len() == self.current.segment_words(self.shape.entry()) {
-            self.spare.push(segment);
+        let mut at = self.current.home(self.shape.hash(from));
+        loop {
+            if self.current.ends_before(at) {
+                self.work.segments += self.grow_to(false, at);
+            }
+            let mut rest = self.current.rest_mut(at, words);
+            while let Some((to, behind)) = rest.split_at_mut_checked(words) {
+                if is_zero(&to[key_words..]) {
+                    to.copy_from_slice(from);
+                    from.fill(0);
+                    return;
+                }
+                rest = behind;
+                at += 1;
+            }
         }
     }
 
@@ -512,6 +559,7 @@ mod tests {
                 }
                 _ => 0,
             };
+            table.prefetch(&key);
             add(&mut table, &key, by);
             let value = present.wrapping_add(by);
             if value == 0 {
