@@ -31,6 +31,9 @@ type Then<'a> =
 /// State of a view under the interpreter.
 pub struct Interpreter {
     maps: Vec<BTreeMap<Key, Payload>>,
+    /// By map and component: what the absolute values of all entries add up to, of sorted maps. It
+    /// must fit, so that the sum over any range does.
+    magnitudes: Vec<Vec<u128>>,
     /// By relation; those of base relations stay empty.
     logs: Vec<Log>,
     /// Entries as they were, in the order of the event's changes.
@@ -58,6 +61,7 @@ impl Interpreter {
         let log = |_| Log::default();
         Interpreter {
             maps: vec![BTreeMap::new(); program.maps.len()],
+            magnitudes: program.maps.iter().map(|map| vec![0; map.payload.len()]).collect(),
             logs: program.relations.iter().map(log).collect(),
             journal: Vec::new(),
         }
@@ -102,6 +106,9 @@ impl Interpreter {
                 continue;
             }
             for (key, before) in core::mem::take(&mut self.logs[index]).rows {
+                if self.is_as_before(program, derived, &key, &before) {
+                    continue;
+                }
                 let old = self.row_before(program, env, derived, &key, &before)?;
                 let new = self.row(program, env, derived, &key)?;
                 if old == new {
@@ -338,17 +345,42 @@ impl Interpreter {
                 self.logs[index].rows.push((key.clone(), before));
             }
         }
-        self.journal.push((map, key.clone(), self.payload(program, map, &key)));
+        let old = self.payload(program, map, &key);
+        if program.maps[map].ordered {
+            let declared = &program.maps[map];
+            let each = self.magnitudes[map].iter().zip(&old).zip(&payload).zip(&declared.payload);
+            for (((magnitude, old), new), component) in each {
+                let sum = (magnitude - old.unsigned_abs()).saturating_add(new.unsigned_abs());
+                let limit = match component {
+                    Component::Int => i64::MAX as u128,
+                    Component::Wide | Component::Float => i128::MAX as u128,
+                };
+                if sum > limit {
+                    return Err(EvalError::Overflow.into());
+                }
+            }
+        }
+        self.journal.push((map, key.clone(), old));
         self.set(program, map, key, payload);
         Ok(())
     }
 
-    fn set(&mut self, program: &Program, map: usize, key: Key, payload: Payload) {
+    fn set(&mut self, program: &Program, map: usize, key: Key, mut payload: Payload) {
         let zero = |(sum, component): (&i128, &Component)| match component {
             Component::Float => sum.unsigned_abs() < SUM_ZERO_BELOW,
             Component::Int | Component::Wide => *sum == 0,
         };
-        if payload.iter().zip(&program.maps[map].payload).all(zero) {
+        let is_zero = payload.iter().zip(&program.maps[map].payload).all(zero);
+        if is_zero {
+            payload.fill(0);
+        }
+        if program.maps[map].ordered {
+            let old = self.payload(program, map, &key);
+            for ((magnitude, old), new) in self.magnitudes[map].iter_mut().zip(old).zip(&payload) {
+                *magnitude = *magnitude - old.unsigned_abs() + new.unsigned_abs();
+            }
+        }
+        if is_zero {
             self.maps[map].remove(&key);
         } else {
             self.maps[map].insert(key, payload);
@@ -379,6 +411,22 @@ impl Interpreter {
         match before {
             Before::Row(row) => Ok(row.clone()),
             Before::Payload(payload) => self.row_of(program, env, derived, key, payload),
+        }
+    }
+
+    /// Whether a group has come back to what it was: its row is not looked at then.
+    fn is_as_before(
+        &self,
+        program: &Program,
+        derived: &Derived,
+        key: &Key,
+        before: &Before,
+    ) -> bool {
+        match before {
+            Before::Row(_) => false,
+            Before::Payload(payload) => {
+                *payload == self.payload(program, usize::from(derived.map.0), key)
+            }
         }
     }
 
@@ -432,6 +480,9 @@ impl Interpreter {
         let derived = output_of(program);
         let declared = decl(program, derived.map);
         for (key, before) in &self.logs[output].rows {
+            if self.is_as_before(program, derived, key, before) {
+                continue;
+            }
             let old = self.row_before(program, env, derived, key, before)?;
             let new = self.row(program, env, derived, key)?;
             if old != new {

@@ -9,12 +9,12 @@ use super::code::{
     Called, Code, Like, Limit, Op, Out, OutKind, POSITION_WORDS, R, REGISTERS, Range, Site, Target,
 };
 use super::guard::Guard;
-use super::plan::{self, Node, Plan};
+use super::plan::{self, Addend, Change, Node, Plan};
 use crate::error::ProgramError;
 use crate::maps::sums::{Sums, words_of};
 use crate::program::{
     BinaryOp, Bound, Component, Derived, Expr, MapDecl, MapId, NULL_FLOAT_BITS, NULL_INT,
-    NULL_WIDE, Program, Reg, Relation, Statement, Step, Type,
+    NULL_WIDE, Program, Reg, Relation, Step, Type,
 };
 use crate::text::LikePattern;
 use crate::value::{Environment, halves};
@@ -309,10 +309,10 @@ impl<'a> Compiler<'a> {
 
     fn plan(&mut self, plan: &Plan, fails_later: bool) {
         let mut changes = vec![0_u32; self.program.maps.len()];
-        for statement in &plan.statements {
+        for statement in &plan.changes {
             changes[usize::from(statement.target.0)] += 1;
         }
-        let mut rest = Rest { changes, adds: plan.statements.len(), fails_later };
+        let mut rest = Rest { changes, adds: plan.changes.len(), fails_later };
         for node in &plan.body {
             let exit = self.label();
             self.node(node, exit, false, plan, &mut rest);
@@ -328,7 +328,7 @@ impl<'a> Compiler<'a> {
             Node::Clear(map) => self.emit(Op::Clear { map: map.0 }),
             Node::Add(number) => {
                 rest.adds -= 1;
-                self.add(&plan.statements[*number], looped, rest);
+                self.add(&plan.changes[*number], looped, rest);
             }
             Node::Step(step, inner) => {
                 let known = self.known.clone();
@@ -352,11 +352,11 @@ impl<'a> Compiler<'a> {
     }
 
     /// A statement's change of its target.
-    fn add(&mut self, statement: &Statement, looped: bool, rest: &Rest) {
+    fn add(&mut self, statement: &Change, looped: bool, rest: &Rest) {
         let map = self.map(statement.target);
         let mut site = Site::new(statement.target.0);
         (site.key, site.key_words) = self.key(map, &statement.key);
-        site.value = self.payload(&map.payload, &statement.add);
+        site.value = self.addends(&map.payload, &statement.addends);
         site.journal = rest.fails_later || looped || rest.adds > 0;
         let alone = rest.changes[usize::from(statement.target.0)] == 1;
         if site.journal && !looped && alone && !statement.replace && self.may_undo(map, &site) {
@@ -507,7 +507,8 @@ impl<'a> Compiler<'a> {
         for (ty, sum) in types.iter().zip(&sums) {
             self.copy(sum_type(*ty), *sum, zero);
         }
-        self.known.clear();
+        // What is computed within may not be: there may be no binding.
+        let known = core::mem::take(&mut self.known);
         let exit = self.label();
         let next = self.steps(steps, exit);
         for (((term, _), ty), sum) in terms.iter().zip(&types).zip(&sums) {
@@ -516,6 +517,7 @@ impl<'a> Compiler<'a> {
         }
         self.jump_back(next, exit);
         self.place(exit);
+        self.known = known;
         for (((_, reg), ty), sum) in terms.iter().zip(&types).zip(&sums) {
             let place = self.places[usize::from(reg.0)];
             match ty {
@@ -523,6 +525,54 @@ impl<'a> Compiler<'a> {
                 ty => self.copy(*ty, place, *sum),
             }
             self.never_null[usize::from(reg.0)] = true;
+        }
+    }
+
+    /// What is added by several, each under its condition, added up.
+    fn addends(&mut self, components: &[Component], addends: &[Addend]) -> R {
+        let [Addend { condition: None, values }] = addends else {
+            let words: usize = components.iter().map(|component| words_of(*component)).sum();
+            let mut sum = None;
+            for Addend { condition, values } in addends {
+                let (no, end) = (self.label(), self.label());
+                let known = self.known.clone();
+                if let Some(condition) = condition {
+                    self.unless(condition, no);
+                }
+                let addend = self.payload(components, values);
+                if condition.is_some() {
+                    self.emit(Op::Jump { to: end });
+                    self.known = known;
+                    self.place(no);
+                    let zero = self.constant(0);
+                    for word in addend..addend + words as R {
+                        self.emit(Op::Move { d: word, a: zero });
+                    }
+                }
+                if condition.is_none() {
+                    self.place(no);
+                }
+                self.place(end);
+                match sum {
+                    None => sum = Some(addend),
+                    Some(sum) => self.add_to(components, sum, addend),
+                }
+            }
+            return sum.expect("at least one");
+        };
+        self.payload(components, values)
+    }
+
+    /// Adds components to others, side by side, as integers.
+    fn add_to(&mut self, components: &[Component], sum: R, addend: R) {
+        let mut at = 0;
+        for component in components {
+            let (d, b) = (sum + at, addend + at);
+            self.emit(match component {
+                Component::Int => Op::AddInt { d, a: d, b },
+                _ => Op::AddWide { d, a: d, b },
+            });
+            at += words_of(*component) as R;
         }
     }
 

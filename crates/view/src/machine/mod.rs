@@ -16,10 +16,13 @@ use alloc::vec::Vec;
 use self::code::{Code, Registers};
 use self::compile::TriggerCode;
 use self::guard::Guard;
-use self::world::{Cell, Map, Row, Watch, World};
+use self::world::{Cell, Crossing, Map, Row, Watch, Within, World};
 use crate::error::{ApplyError, ProgramError};
-use crate::program::{Program, RelationId, Step, Type};
+use crate::program::{
+    CompareOp, Derived, Expr, NULL_INT, NULL_WIDE, Program, RelationId, Step, Type,
+};
 use crate::value::{Environment, Report, Value};
+use crate::walk::for_each_within;
 
 pub use self::run::ORDERED_KEY_WORDS_MAX;
 
@@ -88,7 +91,13 @@ impl Machine {
         let cells = cells.map(|(((declared, prefix), watches), eager)| {
             Cell::new(declared, prefix, watches, eager)
         });
-        let world = World::new(cells.collect(), watches);
+        let mut world = World::new(cells.collect(), watches);
+        for watch in &inner {
+            let derived = &program.relations[world.watches[*watch].relation].derived;
+            if let Some(crossing) = derived.as_ref().and_then(|one| crossing(program, one)) {
+                world.only_crossings(*watch, crossing);
+            }
+        }
         let mut machine = Machine { triggers, world, inner, output };
         // The first event would ask the allocator for a piece of memory per map and watch, and touch
         // it: several times what it takes itself.
@@ -347,6 +356,60 @@ fn prefixes(program: &Program) -> Vec<usize> {
     summed.iter().zip(given).map(|(summed, given)| if *summed { given } else { 0 }).collect()
 }
 
+/// What says whether a group has a row, if its row is of the key alone and the conditions are
+/// comparisons of components with constants.
+fn crossing(program: &Program, derived: &Derived) -> Option<Crossing> {
+    let map = &program.maps[usize::from(derived.map.0)];
+    let sums = crate::maps::sums::Sums::new(&map.payload);
+    let is_of_key = |value: &Expr| {
+        let mut of_key = true;
+        for_each_within(value, &mut |part| {
+            of_key &= !matches!(part, Expr::Reg(reg) if usize::from(reg.0) >= map.key.len());
+        });
+        of_key
+    };
+    if !derived.steps.is_empty() || !derived.row.iter().all(is_of_key) {
+        return None;
+    }
+    let conditions = match &derived.exists {
+        Expr::And(all) => all.as_slice(),
+        one => core::slice::from_ref(one),
+    };
+    let bounds = conditions.iter().map(|condition| {
+        let Expr::Compare(op, ty, a, b) = condition else { return None };
+        let (op, reg, constant) = match (&**a, &**b) {
+            (Expr::Reg(reg), constant) => (*op, reg, constant),
+            (constant, Expr::Reg(reg)) => (op.mirrored(), reg, constant),
+            _ => return None,
+        };
+        let constant = match constant {
+            Expr::Int(constant) if *constant != NULL_INT => i128::from(*constant),
+            Expr::Wide(constant) if *constant != NULL_WIDE => *constant,
+            Expr::Cast { from: Type::Int, to: Type::Wide, value } => match **value {
+                Expr::Int(constant) if constant != NULL_INT => i128::from(constant),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let (low, high) = match op {
+            CompareOp::Eq => (constant, constant),
+            CompareOp::Ne => return None,
+            CompareOp::Lt => (i128::MIN, constant.checked_sub(1)?),
+            CompareOp::Le => (i128::MIN, constant),
+            CompareOp::Gt => (constant.checked_add(1)?, i128::MAX),
+            CompareOp::Ge => (constant, i128::MAX),
+        };
+        let component = usize::from(reg.0).checked_sub(map.key.len())?;
+        let word = sums.offset(component);
+        Some(Within { word, wide: *ty == Type::Wide, low, high })
+    });
+    let bounds = bounds.collect::<Option<Vec<_>>>()?;
+    // A group that has its row from the start may have one that cannot be computed: every change of
+    // it fails.
+    let from_the_start = bounds.iter().all(|bounds| bounds.low <= 0 && 0 <= bounds.high);
+    (!from_the_start).then(|| Crossing::new(bounds))
+}
+
 /// A group whose row is another one than before.
 struct RowChange<'a> {
     key: &'a [u64],
@@ -377,6 +440,9 @@ fn for_each_change(
         record.clear();
         record.extend_from_slice(world.watches[watch].log.piece(number));
         let (key, before) = record.split_at(key_words);
+        if !eager && world.is_as_before(watch, key, before) {
+            continue;
+        }
         old.clear();
         let existed = if eager {
             old.extend_from_slice(&before[1..]);

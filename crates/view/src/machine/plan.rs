@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use super::guard::Guard;
 use crate::program::{
-    BinaryOp, CompareOp, Expr, MapId, NULL_INT, Program, Reg, Statement, Step, Trigger, Type,
+    BinaryOp, Expr, MapId, NULL_INT, Program, Reg, Statement, Step, Trigger, Type,
 };
 use crate::walk::for_each_within;
 
@@ -33,7 +33,43 @@ pub struct Plan {
     /// What is done, in this order.
     pub body: Vec<Node>,
     /// What the nodes add.
-    pub statements: Vec<Statement>,
+    pub changes: Vec<Change>,
+}
+
+/// A statement, or several with the same target and key.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The map that changes.
+    pub target: MapId,
+    /// The entry.
+    pub key: Vec<Expr>,
+    /// What is added, each part by itself as its statement says.
+    pub addends: Vec<Addend>,
+    /// What comes before.
+    steps: Vec<Step>,
+    /// The target is zeroed first.
+    pub replace: bool,
+}
+
+/// What one statement adds.
+#[derive(Clone, Debug)]
+pub struct Addend {
+    /// It adds nothing unless this is true.
+    pub condition: Option<Expr>,
+    /// A value per component.
+    pub values: Vec<Expr>,
+}
+
+impl Change {
+    fn of(statement: &Statement) -> Change {
+        Change {
+            target: statement.target,
+            key: statement.key.clone(),
+            addends: vec![Addend { condition: None, values: statement.add.clone() }],
+            steps: statement.steps.clone(),
+            replace: statement.replace,
+        }
+    }
 }
 
 /// A piece of a plan.
@@ -59,51 +95,47 @@ pub fn plan(program: &Program, relation: usize, weight: Option<i64>) -> Plan {
     let trigger = &program.triggers[relation];
     let columns = program.relations[relation].columns.len();
     let mut registers = trigger.registers.clone();
-    let mut statements = trigger.statements.clone();
-    if sets_up_to(trigger, columns) || statements.iter().any(|one| one.replace) {
-        return Plan { registers, guard: Vec::new(), body: apart(&statements), statements };
+    let mut changes: Vec<Change> = trigger.statements.iter().map(Change::of).collect();
+    if sets_up_to(trigger, columns) || changes.iter().any(|one| one.replace) {
+        return Plan { registers, guard: Vec::new(), body: apart(&changes), changes };
     }
-    for statement in &mut statements {
-        spread_conditions(statement);
+    for change in &mut changes {
+        spread_conditions(change);
     }
-    let guard = take_guard(&mut statements, columns, &program.relations[relation].columns);
+    let guard = take_guard(&mut changes, columns, &program.relations[relation].columns);
     if let Some(weight) = weight {
         let weight_reg = Reg(columns as u16);
-        let mut known = |value: Expr| match value {
-            Expr::Reg(reg) if reg == weight_reg => Expr::Int(weight),
-            other => folded(other),
-        };
-        for statement in &mut statements {
-            let mut each = |value: &Expr| value.rewritten(&mut known);
-            for step in &mut statement.steps {
-                *step = step.rewritten(&mut each, &mut |reg| reg);
-            }
-            for value in statement.key.iter_mut().chain(&mut statement.add) {
-                *value = value.rewritten(&mut known);
-            }
-        }
-    }
-    let known = &program.relations[relation].never_null;
-    let mut never_null: Vec<bool> = registers.iter().map(|_| false).collect();
-    for (at, never) in known.iter().enumerate().take(columns) {
-        never_null[at] = *never;
-    }
-    if let Some(weight) = never_null.get_mut(columns) {
-        *weight = true;
+        changes.iter_mut().for_each(|change| {
+            rewrite(change, &mut |reg| reg, &mut |value| match value {
+                Expr::Reg(reg) if reg == weight_reg => Expr::Int(weight),
+                other => folded(other),
+            });
+        });
     }
     let eager = eager(program);
-    add_up(&mut statements, &mut registers, &never_null, &eager);
+    add_up(&mut changes, &mut registers, &eager);
     let mut body = Vec::new();
-    let all = All { statements: &statements, eager: &eager };
-    for number in 0..statements.len() {
-        insert(&mut body, &statements[number].steps, number, &all);
+    let all = All { changes: &changes, eager: &eager };
+    for number in 0..changes.len() {
+        insert(&mut body, &changes[number].steps, number, &all);
     }
-    Plan { registers, guard, body, statements }
+    Plan { registers, guard, body, changes }
+}
+
+/// Rewrites all expressions of a change, part by part, and renames the registers that it sets.
+fn rewrite(change: &mut Change, name: &mut dyn FnMut(Reg) -> Reg, f: &mut dyn FnMut(Expr) -> Expr) {
+    for step in &mut change.steps {
+        *step = step.rewritten(&mut |value| value.rewritten(f), name);
+    }
+    let addends = change.addends.iter_mut().flat_map(|addend| &mut addend.values);
+    for value in change.key.iter_mut().chain(addends) {
+        *value = value.rewritten(f);
+    }
 }
 
 /// A trigger's statements, with what forbids to exchange them.
 struct All<'a> {
-    statements: &'a [Statement],
+    changes: &'a [Change],
     eager: &'a [(MapId, MapId)],
 }
 
@@ -129,13 +161,13 @@ pub fn sets_up_to(trigger: &Trigger, last: usize) -> bool {
 }
 
 /// Statements one after the other.
-fn apart(statements: &[Statement]) -> Vec<Node> {
+fn apart(changes: &[Change]) -> Vec<Node> {
     let mut body = Vec::new();
-    for (number, statement) in statements.iter().enumerate() {
-        if statement.replace {
-            body.push(Node::Clear(statement.target));
+    for (number, change) in changes.iter().enumerate() {
+        if change.replace {
+            body.push(Node::Clear(change.target));
         }
-        body.push(chain(&statement.steps, number));
+        body.push(chain(&change.steps, number));
     }
     body
 }
@@ -146,7 +178,7 @@ fn chain(steps: &[Step], number: usize) -> Node {
 }
 
 /// Makes a step of each part of a condition.
-fn spread_conditions(statement: &mut Statement) {
+fn spread_conditions(statement: &mut Change) {
     let mut steps = Vec::new();
     for step in &statement.steps {
         match step {
@@ -159,9 +191,9 @@ fn spread_conditions(statement: &mut Statement) {
 
 /// Takes the conditions that all statements begin with out of them, in whatever order they have them.
 /// The others at their beginning come in one order in all.
-fn take_guard(statements: &mut [Statement], columns: usize, types: &[Type]) -> Vec<Expr> {
+fn take_guard(statements: &mut [Change], columns: usize, types: &[Type]) -> Vec<Expr> {
     let mut order: Vec<Expr> = Vec::new();
-    let leading = |statement: &Statement| {
+    let leading = |statement: &Change| {
         let on_row = |step: &&Step| match step {
             Step::If(condition) => is_plain(condition, columns),
             _ => false,
@@ -272,148 +304,103 @@ fn conflicts(node: &Node, number: usize, all: &All<'_>) -> bool {
     match node {
         Node::Step(_, inner) => inner.iter().any(|node| conflicts(node, number, all)),
         Node::Add(other) => {
-            let (one, other) = (&all.statements[number], &all.statements[*other]);
+            let (one, other) = (&all.changes[number], &all.changes[*other]);
             must_keep_order(one, other, all.eager)
         }
         Node::Clear(_) => true,
     }
 }
 
-fn must_keep_order(one: &Statement, other: &Statement, eager: &[(MapId, MapId)]) -> bool {
-    reads(one, other.target)
+fn must_keep_order(one: &Change, other: &Change, eager: &[(MapId, MapId)]) -> bool {
+    // Groups of one map are noted in the order in which they change.
+    one.target == other.target
+        || reads(one, other.target)
         || reads(other, one.target)
         || eager.contains(&(one.target, other.target))
         || eager.contains(&(other.target, one.target))
 }
 
-fn reads(statement: &Statement, map: MapId) -> bool {
+fn reads(change: &Change, map: MapId) -> bool {
     let mut found = false;
     let mut look = |read: MapId| found |= read == map;
-    statement.steps.iter().for_each(|step| step.for_each_read(&mut look));
+    change.steps.iter().for_each(|step| step.for_each_read(&mut look));
     found
 }
 
-/// Adds statements that only look ranges up to earlier ones with the same target and key.
-fn add_up(
-    statements: &mut Vec<Statement>,
-    registers: &mut Vec<Type>,
-    never_null: &[bool],
-    eager: &[(MapId, MapId)],
-) {
-    let mut at = 1;
-    while at < statements.len() {
-        let found = (0..at).find(|first| {
-            let (one, other) = (&statements[*first], &statements[at]);
-            let between = &statements[*first..at];
-            let free = between.iter().all(|between| !must_keep_order(between, other, eager));
+/// Adds changes that only look ranges up to earlier ones with the same target and key.
+fn add_up(changes: &mut Vec<Change>, registers: &mut Vec<Type>, eager: &[(MapId, MapId)]) {
+    // Those that may take others up, in order.
+    let mut open: Vec<usize> = Vec::new();
+    let mut at = 0;
+    while at < changes.len() {
+        let other = &changes[at];
+        if !is_sum_of_ranges(other) {
+            at += 1;
+            continue;
+        }
+        let found = open.iter().copied().find(|first| {
+            let one = &changes[*first];
+            let mut between = changes[*first + 1..at].iter();
             one.target == other.target
                 && one.key == other.key
-                && free
-                && is_sum_of_ranges(one, registers, never_null)
-                && is_sum_of_ranges(other, registers, never_null)
                 && conditions_before(one) == conditions_before(other)
+                && between.all(|between| !must_keep_order(between, other, eager))
         });
         let Some(first) = found else {
+            open.push(at);
             at += 1;
             continue;
         };
-        let other = statements.remove(at);
-        let other = renamed(&other, registers);
-        let one = &mut statements[first];
-        one.steps.retain(|step| !is_about_zero(step));
-        let lookups = other.steps.iter().filter(|step| matches!(step, Step::RangeSum { .. }));
-        one.steps.extend(lookups.cloned());
-        for (value, more) in one.add.iter_mut().zip(other.add) {
-            let ty = ty(value, registers).expect("looked at before");
-            let old = core::mem::replace(value, Expr::Int(0));
-            *value = Expr::Binary(BinaryOp::Add, ty, Box::new(old), Box::new(more));
-        }
+        let mut other = changes.remove(at);
+        rename(&mut other, registers);
+        conditions_to_addends(&mut other);
+        let one = &mut changes[first];
+        conditions_to_addends(one);
+        let ranges = other.steps.into_iter().filter(|step| matches!(step, Step::RangeSum { .. }));
+        one.steps.extend(ranges);
+        one.addends.append(&mut other.addends);
     }
 }
 
-/// The conditions that a statement begins with.
-fn conditions_before(statement: &Statement) -> &[Step] {
-    let count = statement.steps.iter().take_while(|step| matches!(step, Step::If(_))).count();
-    &statement.steps[..count]
+/// The conditions that a change begins with.
+fn conditions_before(change: &Change) -> &[Step] {
+    let count = change.steps.iter().take_while(|step| matches!(step, Step::If(_))).count();
+    &change.steps[..count]
 }
 
-/// Whether a condition only spares the adding of zero: some register is not zero.
-fn is_about_zero(step: &Step) -> bool {
-    let Step::If(condition) = step else { return false };
-    let differs = |value: &Expr| {
-        matches!(value, Expr::Compare(CompareOp::Ne, _, a, b)
-            if matches!(**a, Expr::Reg(_)) && matches!(**b, Expr::Int(0) | Expr::Wide(0)))
-    };
-    match condition {
-        Expr::Or(any) => any.iter().all(differs),
-        one => differs(one),
-    }
-}
-
-/// Whether a statement is range sums, perhaps with conditions on the row before and some about zero
-/// behind, and what it adds is never NULL, and zero without failing if the sums are.
-fn is_sum_of_ranges(statement: &Statement, registers: &[Type], never_null: &[bool]) -> bool {
-    let rest = &statement.steps[conditions_before(statement).len()..];
+/// Whether a change is made by range sums, perhaps with conditions before, and behind.
+fn is_sum_of_ranges(change: &Change) -> bool {
+    let rest = &change.steps[conditions_before(change).len()..];
     let is_range = |step: &&Step| matches!(step, Step::RangeSum { .. });
     let ranges = rest.iter().take_while(is_range).count();
-    let mut sums = Vec::new();
-    rest[..ranges].iter().for_each(|step| step.for_each_set(&mut |reg| sums.push(reg)));
-    let mut zero = |value: Expr| match value {
-        Expr::Reg(reg) if sums.contains(&reg) => match registers[usize::from(reg.0)] {
-            Type::Wide => Expr::Wide(0),
-            Type::Float => Expr::Float(0.0),
-            Type::Int => Expr::Int(0),
-        },
-        other => vanished(folded(other)),
-    };
-    let is_there = |value: &Expr| {
-        let mut there = true;
-        for_each_within(value, &mut |part| {
-            if let Expr::Reg(reg) = part {
-                there &= sums.contains(reg)
-                    || never_null.get(usize::from(reg.0)).is_some_and(|never| *never);
-            }
-        });
-        there
-    };
-    ranges > 0
-        && rest[ranges..].iter().all(is_about_zero)
-        && statement.add.iter().all(|value| {
-            ty(value, registers).is_some()
-                && is_there(value)
-                && is_zero(&value.rewritten(&mut zero))
-        })
+    ranges > 0 && rest[ranges..].iter().all(|step| matches!(step, Step::If(_)))
 }
 
-/// Zero for a product with zero that nothing can make fail. NULL is left out of account.
-fn vanished(value: Expr) -> Expr {
-    let Expr::Binary(BinaryOp::Mul, _, a, b) = &value else { return value };
-    match (&**a, &**b) {
-        (zero, other) | (other, zero) if is_zero(zero) && never_fails(other) => zero.clone(),
-        _ => value,
+/// Makes the conditions behind the look-ups those of what is added.
+fn conditions_to_addends(change: &mut Change) {
+    let before = conditions_before(change).len();
+    let mut behind = Vec::new();
+    let mut at = 0..;
+    change.steps.retain(|step| match step {
+        Step::If(condition) if at.next().is_some_and(|at| at >= before) => {
+            behind.push(condition.clone());
+            false
+        }
+        _ => true,
+    });
+    if behind.is_empty() {
+        return;
+    }
+    for addend in &mut change.addends {
+        let all = addend.condition.take().into_iter().chain(behind.iter().cloned());
+        addend.condition = Some(Expr::And(all.collect()));
     }
 }
 
-fn is_zero(value: &Expr) -> bool {
-    matches!(value, Expr::Int(0) | Expr::Wide(0))
-}
-
-/// The type of an expression that [`folded`] can make zero of.
-fn ty(value: &Expr, registers: &[Type]) -> Option<Type> {
-    match value {
-        Expr::Reg(reg) => registers.get(usize::from(reg.0)).copied(),
-        Expr::Int(_) => Some(Type::Int),
-        Expr::Wide(_) => Some(Type::Wide),
-        Expr::Binary(_, ty, ..) | Expr::Neg(ty, _) | Expr::Cast { to: ty, .. } => Some(*ty),
-        _ => None,
-    }
-    .filter(|ty| *ty != Type::Float)
-}
-
-/// The same statement, setting registers that nothing else uses.
-fn renamed(statement: &Statement, registers: &mut Vec<Type>) -> Statement {
+/// Lets a change set registers that nothing else uses.
+fn rename(change: &mut Change, registers: &mut Vec<Type>) {
     let mut old: Vec<Reg> = Vec::new();
-    for step in &statement.steps {
+    for step in &change.steps {
         step.for_each_set(&mut |reg| old.push(reg));
     }
     let first = registers.len() as u16;
@@ -424,72 +411,57 @@ fn renamed(statement: &Statement, registers: &mut Vec<Type>) -> Statement {
         Some(at) => Reg(first + at as u16),
         None => reg,
     };
-    let mut rename = |value: Expr| match value {
+    rewrite(change, &mut |reg| name(reg), &mut |value| match value {
         Expr::Reg(reg) => Expr::Reg(name(reg)),
         other => other,
-    };
-    let mut each = |value: &Expr| value.rewritten(&mut rename);
-    let step = |step: &Step| step.rewritten(&mut each, &mut |reg| name(reg));
-    let steps = statement.steps.iter().map(step).collect();
-    let add = statement.add.iter().map(|value| value.rewritten(&mut rename)).collect();
-    Statement { steps, add, ..statement.clone() }
+    });
 }
 
-/// An expression whose parts have been folded, without products of one and minus one.
+/// An expression whose parts have been folded, without products of one and minus one. It fails where
+/// the other one does.
 fn folded(value: Expr) -> Expr {
-    use Expr::{Binary, Cast, Int, Neg, Wide};
+    use BinaryOp::{Add, Mul, Sub};
+    use Expr::{Binary, Cast, Float, Int, Neg, Wide};
+    let is = |value: &Expr, number: i64| match value {
+        Int(constant) => *constant == number,
+        Wide(constant) => *constant == i128::from(number),
+        Float(constant) => *constant == number as f64,
+        _ => false,
+    };
+    let boxed = Box::new;
     match value {
-        Cast { from: Type::Int, to: Type::Wide, value } => match *value {
-            Int(number) if number != NULL_INT => Wide(number.into()),
-            Neg(Type::Int, inner) => {
-                // The other way round nothing can fail either, and constants meet.
-                let inner = Cast { from: Type::Int, to: Type::Wide, value: inner };
-                Neg(Type::Wide, Box::new(inner))
+        Cast { from: Type::Int, to, value } if to != Type::Int => match (*value, to) {
+            (Int(number), Type::Wide) if number != NULL_INT => Wide(number.into()),
+            (Int(number @ (-1 | 1)), Type::Float) => Float(number as f64),
+            // A change of sign is exact on either side; but only one of two floating-point zeros is
+            // what an integer becomes.
+            (Neg(Type::Int, inner), Type::Wide) => {
+                Neg(to, boxed(Cast { from: Type::Int, to, value: inner }))
             }
-            inner => Cast { from: Type::Int, to: Type::Wide, value: Box::new(inner) },
+            (inner, to) => Cast { from: Type::Int, to, value: boxed(inner) },
         },
         Neg(ty, inner) => match *inner {
             Neg(_, inner) => *inner,
-            Int(0) => Int(0),
-            Wide(0) => Wide(0),
-            inner => Neg(ty, Box::new(inner)),
+            inner => Neg(ty, boxed(inner)),
         },
-        Binary(BinaryOp::Mul, ty, a, b) if ty != Type::Float => match (*a, *b) {
-            (Int(1) | Wide(1), other) | (other, Int(1) | Wide(1)) => other,
-            (Int(-1) | Wide(-1), other) | (other, Int(-1) | Wide(-1)) => {
-                folded(Neg(ty, Box::new(other)))
-            }
-            (Neg(_, a), Neg(_, b)) => folded(Binary(BinaryOp::Mul, ty, a, b)),
+        Binary(Mul, ty, a, b) => match (*a, *b) {
+            (one, other) | (other, one) if is(&one, 1) => other,
+            (one, other) | (other, one) if is(&one, -1) => folded(Neg(ty, boxed(other))),
+            (Neg(_, a), Neg(_, b)) => folded(Binary(Mul, ty, a, b)),
             (Neg(_, a), b) | (b, Neg(_, a)) => {
-                folded(Neg(ty, Box::new(folded(Binary(BinaryOp::Mul, ty, a, Box::new(b))))))
+                folded(Neg(ty, boxed(folded(Binary(Mul, ty, a, boxed(b))))))
             }
-            (a, b) => Binary(BinaryOp::Mul, ty, Box::new(a), Box::new(b)),
+            (a, b) => Binary(Mul, ty, boxed(a), boxed(b)),
         },
-        Binary(op @ (BinaryOp::Add | BinaryOp::Sub), ty, a, b) if ty != Type::Float => {
-            match (*a, *b) {
-                (other, zero) if is_zero(&zero) => other,
-                (zero, other) if is_zero(&zero) && op == BinaryOp::Add => other,
-                (a, b) => Binary(op, ty, Box::new(a), Box::new(b)),
-            }
-        }
+        Binary(Add, ty, a, b) => match (*a, *b) {
+            (a, Neg(_, b)) => Binary(Sub, ty, boxed(a), b),
+            (Neg(_, a), b) => Binary(Sub, ty, boxed(b), a),
+            (a, b) => Binary(Add, ty, boxed(a), boxed(b)),
+        },
+        Binary(Sub, ty, a, b) => match (*a, *b) {
+            (a, Neg(_, b)) => Binary(Add, ty, boxed(a), b),
+            (a, b) => Binary(Sub, ty, boxed(a), boxed(b)),
+        },
         other => other,
-    }
-}
-
-/// Whether computing an expression cannot fail, whatever the registers hold.
-fn never_fails(value: &Expr) -> bool {
-    match value {
-        Expr::Reg(_) | Expr::Int(_) | Expr::Wide(_) => true,
-        Expr::Neg(_, value) | Expr::Cast { from: Type::Int, to: Type::Wide, value } => {
-            never_fails(value)
-        }
-        Expr::Binary(BinaryOp::Mul, Type::Wide, a, b) => {
-            let is_narrow = |value: &Expr| {
-                matches!(value, Expr::Cast { from: Type::Int, to: Type::Wide, value }
-                    if never_fails(value))
-            };
-            is_narrow(a) && is_narrow(b)
-        }
-        _ => false,
     }
 }

@@ -126,6 +126,10 @@ pub fn run(
                 let value = negate(registers.int(a))?;
                 registers.set(d, value as u64);
             }
+            Op::Neg { ty: Type::Float, d, a } => {
+                let value = negate(float(registers, a))?;
+                set_float(registers, d, value);
+            }
             Op::Neg { ty: Type::Wide, d, a } => {
                 let value = negate(wide_at(registers, a))?;
                 set_wide(registers, d, value);
@@ -236,7 +240,6 @@ fn scalar(
                 set_wide(registers, d, binary(op, wide_at(registers, a), wide_at(registers, b))?)
             }
         },
-        Op::Neg { d, a, .. } => set_float(registers, d, negate(float(registers, a))?),
         Op::Compare { op, ty, d, a, b } => {
             set_int(registers, d, compare_values(op, ty, registers, a, b));
         }

@@ -50,6 +50,8 @@ pub struct Cell {
     pub watches: Vec<usize>,
     /// Some watch must compute the old row at once.
     eager: bool,
+    /// Some watch only asks whether a group has a row.
+    crossed: bool,
 }
 
 /// Its structure.
@@ -75,6 +77,41 @@ pub struct Watch {
     pub row: Option<Box<Row>>,
     /// The row depends on other maps, so the old one is computed before anything changes.
     pub eager: bool,
+    /// The row is of the key alone: only whether there is one can change.
+    crossing: Option<Crossing>,
+}
+
+/// Whether a group has a row, by its payload: all these parts of it lie within bounds.
+#[derive(Debug)]
+pub struct Crossing(Vec<Within>);
+
+/// Bounds of a component.
+#[derive(Clone, Copy, Debug)]
+pub struct Within {
+    /// First word of the component; two words if wide.
+    pub word: usize,
+    pub wide: bool,
+    pub low: i128,
+    pub high: i128,
+}
+
+impl Crossing {
+    /// Of components that must all lie within their bounds.
+    pub fn new(bounds: Vec<Within>) -> Self {
+        Crossing(bounds)
+    }
+
+    /// Whether a group of this payload has a row.
+    #[inline(always)]
+    fn has_row(&self, payload: &[u64]) -> bool {
+        self.0.iter().all(|bounds| {
+            let value = match bounds.wide {
+                false => i128::from(payload[bounds.word] as i64),
+                true => wide(payload[bounds.word], payload[bounds.word + 1]),
+            };
+            bounds.low <= value && value <= bounds.high
+        })
+    }
 }
 
 /// The way to a group's row, with its registers.
@@ -104,7 +141,7 @@ impl Cell {
         };
         let prefix_words = declared.key[..prefix].iter().map(|ty| ty.words()).sum();
         let sums = Sums::new(&declared.payload);
-        Cell { map, sums, key_words, prefix_words, watches, eager }
+        Cell { map, sums, key_words, prefix_words, watches, eager, crossed: false }
     }
 
     /// The payload of a key, if there is an entry.
@@ -145,14 +182,24 @@ impl Watch {
     ) -> Self {
         let rest = if eager { 1 + row.code.row_words } else { payload_words };
         let log = Slab::new((key_words + rest).max(1));
-        Watch { relation, map, stamp, epoch: 1, log, row: Some(Box::new(row)), eager }
+        let row = Some(Box::new(row));
+        Watch { relation, map, stamp, epoch: 1, log, row, eager, crossing: None }
+    }
+
+    /// Whether an entry has been noted since the watch was last served.
+    #[inline(always)]
+    fn has_noted(&self, stamps: &[u64]) -> bool {
+        stamps[self.stamp] == self.epoch
     }
 
     /// Notes an entry with its old payload, unless it has been noted.
     #[inline(always)]
     fn note(&mut self, key: &[u64], value: &mut [u64], payload_words: usize) {
+        if self.crossing.is_some() {
+            return;
+        }
         let (payload, stamps) = value.split_at_mut(payload_words);
-        if stamps[self.stamp] == self.epoch {
+        if self.has_noted(stamps) {
             return;
         }
         stamps[self.stamp] = self.epoch;
@@ -172,6 +219,46 @@ impl Watch {
     fn serve(&mut self) {
         self.epoch += 1;
         self.log.clear();
+    }
+}
+
+/// Which of a cell's watches that only ask whether there is a row have one now, by their bits.
+#[inline(always)]
+fn have_rows(of_cell: &[usize], watches: &[Watch], value: &[u64]) -> u64 {
+    let mut rows = 0;
+    for (bit, watch) in of_cell.iter().enumerate() {
+        let crossing = watches[*watch].crossing.as_ref();
+        rows |= u64::from(crossing.is_some_and(|crossing| crossing.has_row(value))) << bit;
+    }
+    rows
+}
+
+/// Notes an entry, which has been added to, for those watches whose row has come or gone by it.
+/// `before`: what [`have_rows`] said then.
+fn note_crossed(
+    (of_cell, sums): (&[usize], &Sums),
+    watches: &mut [Watch],
+    before: u64,
+    (key, value, delta): (&[u64], &mut [u64], &[u64]),
+) {
+    let words = sums.words();
+    let crossed = before ^ have_rows(of_cell, watches, value);
+    for (bit, watch) in of_cell.iter().enumerate() {
+        let watch = &mut watches[*watch];
+        let (payload, stamps) = value.split_at_mut(words);
+        if crossed >> bit & 1 == 0 || watch.has_noted(stamps) {
+            continue;
+        }
+        stamps[watch.stamp] = watch.epoch;
+        watch.log_payload(key, payload);
+        let number = watch.log.live() - 1;
+        let logged = &mut watch.log.piece_mut(number)[key.len()..][..words];
+        sums.deduct(logged, &delta[..words]);
+    }
+    // Nobody has to be told of an entry that is gone without a trace.
+    let (payload, stamps) = value.split_at_mut(words);
+    if is_zero(payload) && !of_cell.iter().any(|watch| watches[*watch].has_noted(stamps)) {
+        stamps.fill(0);
     }
 }
 
@@ -203,10 +290,17 @@ impl World {
                     self.journal.extend_from_slice(&value[..payload_words]);
                     self.journal.push(map as u64);
                 }
+                let before = match cell.crossed {
+                    true => have_rows(&cell.watches, watches, value),
+                    false => 0,
+                };
                 let added = sums.add(&mut value[..payload_words], delta);
                 if added.is_err() && journal {
                     let words = self.journal.len() - key.len() - payload_words - 1;
                     self.journal.truncate(words);
+                }
+                if added.is_ok() && cell.crossed {
+                    note_crossed((&cell.watches, sums), watches, before, (key, value, delta));
                 }
                 added
             }),
@@ -293,6 +387,12 @@ impl World {
         cell.watches.iter().copied().filter(waits).collect()
     }
 
+    /// Whether an entry's payload is what it was when a watch noted it.
+    pub fn is_as_before(&self, watch: usize, key: &[u64], before: &[u64]) -> bool {
+        let now = self.cells[self.watches[watch].map].payload(key);
+        now.map_or(is_zero(before), |payload| payload == before)
+    }
+
     /// Takes back all changes since the journal was emptied.
     pub fn undo(&mut self) {
         while let Some(map) = self.journal.pop() {
@@ -375,6 +475,16 @@ impl World {
     pub fn bytes(&self) -> u64 {
         let cells: u64 = self.cells.iter().map(Cell::bytes).sum();
         cells + self.watches.iter().map(|watch| watch.log.bytes()).sum::<u64>()
+    }
+
+    /// Lets a watch ask only whether its groups have rows, where its map can tell: one that is not
+    /// sorted, and whose sums can be taken back exactly.
+    pub fn only_crossings(&mut self, watch: usize, crossing: Crossing) {
+        let cell = &mut self.cells[self.watches[watch].map];
+        if matches!(cell.map, Map::Hash(_)) && !cell.sums.rounds() && cell.watches.len() <= 64 {
+            cell.crossed = true;
+            self.watches[watch].crossing = Some(crossing);
+        }
     }
 
     /// An empty world.
