@@ -16,6 +16,7 @@ use crate::error::{Result, Unsupported};
 use crate::expression::{binary, cast, collect_variables, substitute, variables};
 use crate::parts::{self, Parts, Rank};
 use crate::simplify::replace;
+use crate::tidy::tidy;
 use crate::{Compiled, Input, OutputColumn, viewlet};
 
 /// The relation whose rows are the view.
@@ -160,6 +161,7 @@ pub(crate) fn emit(mut parts: Parts, output: Output, schema: &DFSchema) -> Resul
             nullable: field.is_nullable(),
         });
     }
+    tidy(&mut program);
     let certificate = Certificate::of(&program);
     Ok(Compiled { program, columns, inputs, certificate })
 }
@@ -343,10 +345,7 @@ impl Writer<'_> {
 
 /// Statements of symmetric deltas, as those of a self-join are.
 fn adds_the_same(a: &Statement, b: &Statement) -> bool {
-    a.target == b.target
-        && a.key == b.key
-        && a.add == b.add
-        && format!("{:?}", a.steps) == format!("{:?}", b.steps)
+    a.target == b.target && a.key == b.key && a.add == b.add && a.steps == b.steps
 }
 
 fn rename_exprs(step: &Step, registers: &Registers) -> Step {

@@ -27,6 +27,7 @@ mod scalar;
 mod simplify;
 mod subquery;
 mod threshold;
+mod tidy;
 mod viewlet;
 
 use arrow::datatypes::DataType;
