@@ -878,8 +878,10 @@ fn programs_and_certificates_are_shown() {
     let program = text(&mut session, "EXPLAIN (TRIGGERS) turnover");
     assert!(program.contains("bids"), "{program}");
     let query = "EXPLAIN (TRIGGERS) SELECT broker, SUM(volume * price) AS s, COUNT(*) AS n \
-                 FROM public.bids GROUP BY broker";
+                 FROM bids GROUP BY broker";
     assert_eq!(text(&mut session, query), program);
+    let over = text(&mut session, "EXPLAIN (TRIGGERS) SELECT MAX(n) AS most FROM turnover");
+    assert!(over.contains("turnover"), "{over}");
     let certificate = text(&mut session, "EXPLAIN MAINTENANCE turnover");
     assert!(certificate.contains("O(1)") && certificate.contains("Map "), "{certificate}");
     let error = session.query("EXPLAIN MAINTENANCE bids", &[]).map(|_| ()).unwrap_err();

@@ -47,7 +47,7 @@ pub(crate) use extra::carrier;
 pub(crate) use names::{fold, parts};
 pub use role::scram_verifier;
 pub use types::sql_type;
-pub(crate) use view::used_by as uses;
+pub(crate) use view::{qualify, used_by as uses};
 
 /// What a DDL statement came to: its tag, and the rows it made if it counts them.
 pub type Done = (&'static str, Option<u64>);

@@ -40,7 +40,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<()>
         None => {}
     }
     let mut query = (*create.query).clone();
-    qualify(cx, &mut query);
+    qualify(&cx.catalog, cx.search_path(), &mut query);
     let plan = cx.binder().query(&query, None)?;
     let columns = columns(&result_columns(&plan), create)?;
     let (oid, grants, comment, owner) = match present {
@@ -138,7 +138,7 @@ fn refuse_cycle(catalog: &Catalog, query: &Query, schema: &str, name: &str) -> R
 }
 
 /// Writes the schema before the name of every relation that the catalog knows.
-pub(super) fn qualify(cx: &DdlContext<'_>, query: &mut Query) {
+pub(crate) fn qualify(catalog: &Catalog, search_path: &[String], query: &mut Query) {
     struct Qualify<'a> {
         catalog: &'a Catalog,
         search_path: &'a [String],
@@ -157,8 +157,7 @@ pub(super) fn qualify(cx: &DdlContext<'_>, query: &mut Query) {
             ControlFlow::Continue(())
         }
     }
-    let mut visitor =
-        Qualify { catalog: &*cx.catalog, search_path: cx.search_path(), ctes: cte_names(query) };
+    let mut visitor = Qualify { catalog, search_path, ctes: cte_names(query) };
     let _ = VisitMut::visit(query, &mut visitor);
 }
 

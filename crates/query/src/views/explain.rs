@@ -7,12 +7,16 @@ use datafusion::sql::sqlparser::ast;
 use super::define::define;
 use crate::bind::Binder;
 use crate::catalog::{Relation, Table, wrong_kind};
+use crate::ddl::qualify;
 use crate::error::Result;
 use crate::parse::parse_query;
 
 /// Lines of the trigger program of a query, or of a view's if the query is nothing but its name.
 pub(crate) fn triggers(binder: &Binder<'_>, query: &ast::Query, text: &str) -> Result<Vec<String>> {
-    let definition = define(binder, query, text)?;
+    let mut query = query.clone();
+    let path: Vec<String> = binder.search_path().map(str::to_owned).collect();
+    qualify(binder.catalog, &path, &mut query);
+    let definition = define(binder, &query, text)?;
     Ok(lines(&definition.program.to_string()))
 }
 
