@@ -307,7 +307,7 @@ impl Generator {
             let mut reads_target = false;
             step.for_each_read(&mut |map| reads_target |= usize::from(map.0) == target);
             let loops = matches!(step, Step::Each { .. });
-            !reads_target && !(target == INNER_MAP && loops)
+            !(reads_target || target == INNER_MAP && loops)
         };
         let usable = other.steps.iter().take_while(|step| usable(step)).count();
         steps = other.steps[..self.below(usable + 1)].to_vec();

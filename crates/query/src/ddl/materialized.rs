@@ -41,7 +41,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Don
         return Ok((CREATED, None));
     }
     let mut query = (*create.query).clone();
-    qualify(&cx.catalog, cx.search_path(), &mut query);
+    qualify(cx.catalog, cx.search_path(), &mut query);
     let wishes = Wishes::of(&create.options)?;
     let mut definition = define(&cx.binder(), &query, "")?;
     definition.executor = wishes.executor;

@@ -40,7 +40,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<()>
         None => {}
     }
     let mut query = (*create.query).clone();
-    qualify(&cx.catalog, cx.search_path(), &mut query);
+    qualify(cx.catalog, cx.search_path(), &mut query);
     let plan = cx.binder().query(&query, None)?;
     let columns = columns(&result_columns(&plan), create)?;
     let (oid, grants, comment, owner) = match present {

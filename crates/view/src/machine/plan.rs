@@ -74,6 +74,7 @@ impl Change {
 
 /// A piece of a plan.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there are few, while a program is compiled")]
 pub enum Node {
     /// A step, and what is done for every binding that it makes.
     Step(Step, Vec<Node>),
@@ -116,8 +117,8 @@ pub fn plan(program: &Program, relation: usize, weight: Option<i64>) -> Plan {
     add_up(&mut changes, &mut registers, &eager);
     let mut body = Vec::new();
     let all = All { changes: &changes, eager: &eager };
-    for number in 0..changes.len() {
-        insert(&mut body, &changes[number].steps, number, &all);
+    for (number, change) in changes.iter().enumerate() {
+        insert(&mut body, &change.steps, number, &all);
     }
     Plan { registers, guard, body, changes }
 }

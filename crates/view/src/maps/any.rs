@@ -164,7 +164,6 @@ impl HashMap {
     }
 
     /// As [`Table::prefetch`].
-    #[allow(dead_code, reason = "for events that come in batches")]
     #[inline]
     pub fn prefetch(&self, key: &[u64]) {
         maps!(self, _value => (), table => table.prefetch(key));
