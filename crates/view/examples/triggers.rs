@@ -9,6 +9,9 @@
 //! machine's noise is not in it, the clock's own cost is (`clock_ns`). `page_faults`: minor ones
 //! during the last pass (Linux; else absent), after memory was reserved for what the first one took.
 //!
+//! With the feature `maps`, axfinder and q6 are measured by hand as well: Rust's own code for their
+//! triggers over the same maps, the most that machine code for trigger programs could come to.
+//!
 //! Without `--orders` (messages `t,id,action,volume,price`) the order book's events are made up.
 
 use std::hint::black_box;
@@ -69,6 +72,8 @@ fn main() {
 }
 
 fn measure(name: &str, case: Case, executor: Executor, passes: usize) {
+    #[cfg(feature = "maps")]
+    by_hand::measure(name, &case, passes);
     let words: Vec<usize> =
         case.program.relations.iter().map(|relation| relation.columns.len()).collect();
     let run = |engine: &mut Engine, (relation, weight, row): &Event| {
@@ -546,4 +551,146 @@ fn growth(scale: f64) -> Case {
     let mut state = 3;
     let event = |_| (0, 1, [random(&mut state) >> 1, 1, 0, 0, 0, 0, 0]);
     Case { program, events: (0..(1_000_000.0 * scale) as u64).map(event).collect(), rounds: 1 }
+}
+
+/// Triggers by hand, over the maps that programs have.
+#[cfg(feature = "maps")]
+mod by_hand {
+    use std::time::Instant;
+
+    use halcyon_view::maps::ordered::Ordered;
+    use halcyon_view::maps::shape::Fixed;
+    use halcyon_view::maps::table::Table;
+    use halcyon_view::{Engine, Options};
+
+    use super::{Case, Event, PAIR, processor_s};
+
+    /// What a view by hand does about an event.
+    trait View: Default {
+        fn event(&mut self, event: &Event);
+        /// Its groups: keys and sums, sorted.
+        fn rows(&self) -> Vec<Vec<u64>>;
+    }
+
+    /// A word of a sorted map's key.
+    fn ordered(word: u64) -> u64 {
+        word ^ 1 << 63
+    }
+
+    struct Axfinder {
+        view: Table<Fixed<1, 2>>,
+        sides: [Ordered<Fixed<1, 2>>; 2],
+    }
+
+    impl Default for Axfinder {
+        fn default() -> Self {
+            let side = || Ordered::new(1, Fixed, &PAIR);
+            Axfinder { view: Table::new(Fixed), sides: [side(), side()] }
+        }
+    }
+
+    impl View for Axfinder {
+        fn event(&mut self, (side, weight, row): &Event) {
+            let (side, weight) = (usize::from(*side), i64::from(*weight));
+            let [broker, volume, price, ..] = row.map(|word| word as i64);
+            let prefix = [ordered(broker as u64)];
+            let other = &self.sides[1 - side];
+            let (mut above, mut below) = ([0; 2], [0; 2]);
+            other.range_sum(&prefix, &[ordered((price + 1000) as u64) + 1], None, &mut above);
+            other.range_sum(&prefix, &[1], Some(&[ordered((price - 1000) as u64)]), &mut below);
+            let [volumes, count] =
+                [0, 1].map(|at: usize| (above[at] as i64).checked_add(below[at] as i64));
+            let (volumes, count) = (volumes.expect("fits"), count.expect("fits"));
+            let own = volume.checked_mul(count).expect("fits");
+            let sum = if side == 0 { volumes - own } else { own - volumes };
+            let changed = self.view.change(&[broker as u64], |sums| {
+                for (sum, add) in sums.iter_mut().zip([weight * sum, weight * count]) {
+                    *sum = (*sum as i64).checked_add(add).ok_or(())? as u64;
+                }
+                Ok::<(), ()>(())
+            });
+            changed.expect("fits");
+            let delta = [(weight * volume) as u64, weight as u64];
+            let key = [prefix[0], ordered(price as u64)];
+            self.sides[side].add(&key, &delta).expect("fits");
+        }
+
+        fn rows(&self) -> Vec<Vec<u64>> {
+            let mut rows = Vec::new();
+            let mut position = 0;
+            while let Some((next, key, sums)) = self.view.next(position) {
+                position = next;
+                rows.push(vec![key[0], sums[0]]);
+            }
+            rows.sort();
+            rows
+        }
+    }
+
+    #[derive(Default)]
+    struct Q6 {
+        revenue: i128,
+        count: i64,
+    }
+
+    impl View for Q6 {
+        fn event(&mut self, (_, weight, row): &Event) {
+            let row = row.map(|word| word as i64);
+            let within =
+                (8766..9131).contains(&row[6]) && (5..=7).contains(&row[2]) && row[0] < 2400;
+            if within {
+                let weight = i64::from(*weight);
+                let revenue = row[1].checked_mul(row[2]).expect("fits");
+                let sum = self.revenue.checked_add(i128::from(weight * revenue));
+                self.revenue = sum.expect("fits");
+                self.count += weight;
+            }
+        }
+
+        fn rows(&self) -> Vec<Vec<u64>> {
+            vec![vec![self.revenue as u64, (self.revenue >> 64) as u64]]
+        }
+    }
+
+    /// Measures a case that is here by hand, having compared it with the engine.
+    pub fn measure(name: &str, case: &Case, passes: usize) {
+        match name {
+            "axfinder" => run::<Axfinder>(name, case, passes),
+            "q6" => run::<Q6>(name, case, passes),
+            _ => {}
+        }
+    }
+
+    fn run<V: View>(name: &str, case: &Case, passes: usize) {
+        let words: Vec<usize> =
+            case.program.relations.iter().map(|relation| relation.columns.len()).collect();
+        let mut engine =
+            Engine::new(case.program.clone(), Options::default()).expect("a sound program");
+        for (relation, weight, row) in (0..case.rounds).flat_map(|_| &case.events) {
+            let row = &row[..words[usize::from(*relation)]];
+            let relation = halcyon_view::program::RelationId(*relation);
+            engine.apply(relation, row, i64::from(*weight)).expect("sums fit");
+        }
+        let mut expected = Vec::new();
+        engine.for_each_row(|row| expected.push(row.to_vec())).expect("rows can be computed");
+        expected.sort();
+        let total = case.events.len() * case.rounds;
+        let mut best = f64::INFINITY;
+        for _ in 0..passes {
+            let mut view = V::default();
+            let (start, cpu_start) = (Instant::now(), processor_s());
+            for event in (0..case.rounds).flat_map(|_| &case.events) {
+                view.event(event);
+            }
+            let took = start.elapsed().as_secs_f64();
+            best = best.min(processor_s().zip(cpu_start).map_or(took, |(end, start)| end - start));
+            assert_eq!(view.rows(), expected, "{name} by hand");
+        }
+        println!(
+            "{{\"experiment\": \"triggers\", \"query\": \"{name}\", \"executor\": \"ByHand\", \
+             \"events\": {total}, \"events_per_s\": {:.0}, \"ns_per_event\": {:.1}}}",
+            total as f64 / best,
+            best * 1e9 / total as f64,
+        );
+    }
 }

@@ -23,7 +23,11 @@ mod error;
 mod eval;
 mod interpret;
 mod machine;
+#[cfg(not(feature = "maps"))]
 mod maps;
+#[cfg(feature = "maps")]
+#[allow(clippy::len_without_is_empty, missing_docs, reason = "open for measuring alone")]
+pub mod maps;
 #[cfg(test)]
 mod programs_fuzz;
 #[cfg(test)]
