@@ -63,9 +63,6 @@ pub struct MapStatistics {
     pub growths: u64,
 }
 
-/// How many events before its turn an event's entries are asked for.
-const AHEAD: usize = 6;
-
 /// A view being maintained.
 pub struct Engine {
     program: Program,
@@ -160,34 +157,19 @@ impl Engine {
 
     /// Events one after the other, as [`Engine::apply`] does each; those that are `None` are left out.
     ///
-    /// Who has many events at hand gains by giving them at once: what an event will look up is on its
-    /// way from memory while those before it are at work.
-    ///
     /// Errors: of the first that fails, with the number of items before it, which stay applied.
     /// Panics: as [`Engine::apply`].
     #[inline]
     pub fn apply_all<'r>(
         &mut self,
-        events: impl Iterator<Item = Option<(RelationId, &'r [u64], i64)>> + Clone,
+        events: impl Iterator<Item = Option<(RelationId, &'r [u64], i64)>>,
     ) -> Result<(), (usize, ApplyError)> {
-        let mut ahead = events.clone();
-        ahead.by_ref().take(AHEAD).for_each(|event| self.prefetch(event));
         for (met, event) in events.enumerate() {
-            if let Some(event) = ahead.next() {
-                self.prefetch(event);
-            }
             if let Some((relation, row, weight)) = event {
                 self.apply(relation, row, weight).map_err(|error| (met, error))?;
             }
         }
         Ok(())
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, event: Option<(RelationId, &[u64], i64)>) {
-        if let (State::Compiled(state), Some((relation, row, _))) = (&self.state, event) {
-            state.prefetch(relation, row);
-        }
     }
 
     /// Reports every output row that differs from what the last call left, in no particular order.

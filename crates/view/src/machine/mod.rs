@@ -12,9 +12,8 @@ mod world;
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::Range;
 
-use self::code::{Code, Op, Registers, Site};
+use self::code::{Code, Registers};
 use self::compile::TriggerCode;
 use self::guard::Guard;
 use self::world::{Cell, Crossing, Map, Row, Watch, Within, World};
@@ -39,7 +38,6 @@ pub struct Machine {
 
 struct Trigger {
     guard: Guard,
-    prefetched: Vec<Prefetched>,
     /// By weight: 1, −1, any.
     by_weight: [Code; 3],
     /// Which of them ran last.
@@ -63,8 +61,7 @@ impl Machine {
                 compile::trigger(program, env, index, has_inner)?;
             let registers = Registers::new(&constants);
             let row_words = relation.columns.iter().map(|ty| ty.words()).sum();
-            let prefetched = prefetched(&by_weight[0], row_words);
-            triggers.push(Trigger { guard, prefetched, by_weight, ran: 0, registers, row_words });
+            triggers.push(Trigger { guard, by_weight, ran: 0, registers, row_words });
         }
         let mut of_map: Vec<Vec<usize>> = program.maps.iter().map(|_| Vec::new()).collect();
         let mut eager: Vec<bool> = program.maps.iter().map(|_| false).collect();
@@ -106,20 +103,6 @@ impl Machine {
         // it: several times what it takes itself.
         (0..program.maps.len()).for_each(|map| machine.reserve(map, 1));
         Ok(machine)
-    }
-
-    /// Begins to load what an event's trigger will look up by what is in the row.
-    #[inline]
-    pub fn prefetch(&self, relation: RelationId, row: &[u64]) {
-        let Some(trigger) = self.triggers.get(usize::from(relation.0)) else { return };
-        if trigger.prefetched.is_empty() || !trigger.guard.holds(row) {
-            return;
-        }
-        for Prefetched { map, key } in &trigger.prefetched {
-            if let Map::Hash(map) = &self.world.cells[usize::from(*map)].map {
-                map.prefetch(&row[key.clone()]);
-            }
-        }
     }
 
     /// One event, with all that derives from it. On an error nothing has changed.
@@ -324,27 +307,6 @@ impl Machine {
             assert_eq!(self.world.watches[*watch].log.live(), 0);
         }
     }
-}
-
-/// An entry that a trigger is going to look at: its key lies in the row.
-struct Prefetched {
-    map: u16,
-    key: Range<usize>,
-}
-
-/// Those that code looks at, each once.
-fn prefetched(code: &Code, row_words: usize) -> Vec<Prefetched> {
-    let mut found: Vec<Prefetched> = Vec::new();
-    for op in &code.ops {
-        let (Op::Get { site } | Op::Add { site }) = op else { continue };
-        let Site { map, key, key_words, .. } = code.sites[usize::from(*site)];
-        let key = usize::from(key)..usize::from(key) + key_words;
-        let known = found.iter().any(|known| known.map == map && known.key == key);
-        if !key.is_empty() && key.end <= row_words && !known {
-            found.push(Prefetched { map, key });
-        }
-    }
-    found
 }
 
 impl Trigger {

@@ -73,12 +73,6 @@ impl Tables {
         tables!(self, table => table.get(key))
     }
 
-    /// See [`Table::prefetch`].
-    #[inline(always)]
-    pub fn prefetch(&self, key: &[u64]) {
-        tables!(self, table => table.prefetch(key));
-    }
-
     /// See [`Table::change`].
     #[inline(always)]
     pub fn change<R, E>(
@@ -161,12 +155,6 @@ impl HashMap {
     #[inline(always)]
     pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
         maps!(self, value => Some(&value[..]), table => table.get(key))
-    }
-
-    /// As [`Table::prefetch`].
-    #[inline]
-    pub fn prefetch(&self, key: &[u64]) {
-        maps!(self, _value => (), table => table.prefetch(key));
     }
 
     /// As [`Table::change`].
@@ -305,13 +293,6 @@ impl OrderedMap {
     /// See [`Ordered::get`].
     pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
         trees!(self, tree => tree.get(key))
-    }
-
-    /// See [`Ordered::prefetch`].
-    #[allow(dead_code, reason = "for events that come in batches")]
-    #[inline]
-    pub fn prefetch(&self, key: &[u64]) {
-        trees!(self, tree => tree.prefetch(key));
     }
 
     /// See [`Ordered::add`].

@@ -13,7 +13,3 @@ pub mod tree;
 /// Words of one piece of memory of a growing structure (32 KiB): little enough to be zeroed and
 /// touched within one change.
 const SEGMENT_WORDS: usize = 4096;
-
-/// Maps of fewer entries are not prefetched: they stay in the processor's cache. (In tests all but the
-/// smallest are.)
-const PREFETCHED_LEN_MIN: usize = if cfg!(test) { 64 } else { 1 << 15 };

@@ -15,7 +15,6 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::PREFETCHED_LEN_MIN;
 use super::any::Tables;
 use super::shape::{Shape, is_zero};
 use super::slab::Slab;
@@ -171,19 +170,6 @@ impl<S: Shape> Ordered<S> {
     pub fn get(&self, key: &[u64]) -> Option<&[u64]> {
         let (prefix, rest) = key.split_at(self.prefix);
         self.trees.get(self.root_of(prefix)?, rest)
-    }
-
-    /// Begins to load what [`Ordered::get`] and [`Ordered::add`] of a key look at last: upper nodes are
-    /// few. Costs as much as `get`, but does not wait.
-    #[inline(never)]
-    pub fn prefetch(&self, key: &[u64]) {
-        if self.trees.len() < PREFETCHED_LEN_MIN {
-            return;
-        }
-        let (prefix, rest) = key.split_at(self.prefix);
-        if let Some(root) = self.root_of(prefix) {
-            self.trees.prefetch(root, rest);
-        }
     }
 
     /// Adds to the payload of a key; an entry that becomes zero goes.
@@ -447,7 +433,6 @@ mod tests {
                     at += super::super::sums::words_of(*component);
                 }
             }
-            map.prefetch(&key);
             map.add(&key, &delta).expect("small sums fit");
             let mut new = old.clone();
             sums.add(&mut new, &delta).expect("small sums fit");
@@ -567,7 +552,6 @@ mod tests {
             let mut map = Ordered::new(0, Fixed::<1, 1>, &[Component::Int]);
             for key in 0..50_000 {
                 let key = if descending { 50_000 - key } else { key };
-                map.prefetch(&[key]);
                 map.add(&[key], &[1]).expect("fits");
             }
             map.check();

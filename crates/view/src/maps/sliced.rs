@@ -16,9 +16,7 @@
 
 use alloc::vec::Vec;
 use core::convert::Infallible;
-use core::hint::black_box;
 
-use super::PREFETCHED_LEN_MIN;
 use super::any::Tables;
 use super::shape::{Numbers, Shape, is_zero, same};
 use super::slab::Slab;
@@ -113,10 +111,6 @@ impl Slice {
         });
         let Ok(()) = done;
     }
-
-    fn prefetch(&self, key: &[u64]) {
-        Self::with_values(&self.words, key, |values| self.lists.prefetch(values));
-    }
 }
 
 impl<S: Shape> Sliced<S> {
@@ -161,20 +155,6 @@ impl<S: Shape> Sliced<S> {
     fn entry(&self, id: usize) -> (&[u64], &[u64]) {
         let entry = self.entries.piece(id);
         entry[..self.shape.entry()].split_at(self.shape.key())
-    }
-
-    /// As [`Table::prefetch`], for changes that may insert or delete as well.
-    #[inline]
-    pub fn prefetch(&self, key: &[u64]) {
-        if self.len() < PREFETCHED_LEN_MIN {
-            return;
-        }
-        // Whether it is the key's, or anybody's, is not asked: that would have to wait.
-        let slot = self.index.home_word(self.hash(key));
-        black_box(self.entries.piece((slot as u32 as usize).saturating_sub(1))[0]);
-        for slice in &self.slices {
-            slice.prefetch(key);
-        }
     }
 
     /// As [`Table::change`].
@@ -427,7 +407,6 @@ mod tests {
             let present = model.get(&key).copied().unwrap_or(0);
             let by = if random.below(3) == 0 { present.wrapping_neg() } else { random.below(4) };
             let fails = random.below(50) == 0;
-            map.prefetch(&key);
             let changed = map.change(&key, |value| {
                 assert_eq!(value[0], present);
                 if fails {

@@ -22,11 +22,10 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::hint::black_box;
 
+use super::SEGMENT_WORDS;
 use super::shape::{Shape, is_zero, same};
 use super::slab::touch;
-use super::{PREFETCHED_LEN_MIN, SEGMENT_WORDS};
 
 /// Slots of the old table that one insert moves.
 pub const MOVES: usize = 16;
@@ -203,22 +202,6 @@ impl<S: Shape> Table<S> {
                 at += 1;
             }
         }
-    }
-
-    /// Begins to load what [`Table::get`] and [`Table::change`] of a key look at first, without waiting
-    /// for it: nothing depends on the word that is read.
-    #[inline(always)]
-    pub fn prefetch(&self, key: &[u64]) {
-        if self.len >= PREFETCHED_LEN_MIN {
-            black_box(self.home_word(hash(&key[..self.shape.key()])));
-        }
-    }
-
-    /// The first word of the slot where an entry of this hash would best be; zero if it has no memory.
-    #[inline(always)]
-    pub fn home_word(&self, hash: u64) -> u64 {
-        let slots = if self.is_old(hash) { &self.old } else { &self.current };
-        slots.slot(slots.home(hash), self.shape.entry()).map_or(0, |slot| slot[0])
     }
 
     /// Lets `f` change the value of a key, zero if there is no entry. There is none afterwards if the
@@ -559,7 +542,6 @@ mod tests {
                 }
                 _ => 0,
             };
-            table.prefetch(&key);
             add(&mut table, &key, by);
             let value = present.wrapping_add(by);
             if value == 0 {

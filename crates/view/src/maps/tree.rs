@@ -266,15 +266,6 @@ impl<S: Shape> Trees<S> {
         found.then(|| self.row(leaf, slot))
     }
 
-    /// Goes the way of [`Trees::get`] without a branch that would have to wait for what it reads, up to
-    /// the payload.
-    #[inline(always)]
-    pub fn prefetch(&self, root: Root, key: &[u64]) {
-        let leaf = self.leaf(self.leaf_of(root, key));
-        let slot = self.count_below(leaf, key).min(SLOTS - 1);
-        core::hint::black_box(self.row(leaf, slot)[0]);
-    }
-
     /// Adds to the payload of a key, and to the sum of the tree; an entry that becomes zero goes.
     ///
     /// Errors: overflow of the entry, or of the sum of the absolute values of all entries; nothing
