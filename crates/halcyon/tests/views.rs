@@ -369,6 +369,16 @@ fn packed_events_are_those_that_were_packed() {
 }
 
 #[test]
+#[should_panic(expected = "a run is of events that were packed")]
+fn a_run_beyond_the_packed_events_is_a_mistake() {
+    let database = book();
+    let mut bids = database.stream("bids").unwrap();
+    let mut packed = bids.packed();
+    bids.pack(&order(1.0, 1, 2.0, 3.0), 1, &mut packed).unwrap();
+    let _ = bids.take(&packed, 0..2);
+}
+
+#[test]
 fn packed_events_are_verified_and_good_for_their_views_alone() {
     let database = book();
     let mut bids = database.stream("bids").unwrap();

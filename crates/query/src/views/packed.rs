@@ -254,6 +254,7 @@ impl PackedPlan {
     /// there are no such events.
     #[inline]
     pub fn take(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<Packed> {
+        assert!(range.end <= events.len(), "a run is of events that were packed");
         if !Arc::ptr_eq(&events.packing, &self.packing)
             || !self.streams.iter().all(|plan| plan.lone)
         {

@@ -128,7 +128,10 @@ fn rewrite(change: &mut Change, name: &mut dyn FnMut(Reg) -> Reg, f: &mut dyn Fn
     for step in &mut change.steps {
         *step = step.rewritten(&mut |value| value.rewritten(f), name);
     }
-    let addends = change.addends.iter_mut().flat_map(|addend| &mut addend.values);
+    let addends = change
+        .addends
+        .iter_mut()
+        .flat_map(|addend| addend.condition.iter_mut().chain(&mut addend.values));
     for value in change.key.iter_mut().chain(addends) {
         *value = value.rewritten(f);
     }
