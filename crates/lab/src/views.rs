@@ -1,12 +1,13 @@
 //! Incremental views: events per second and intrinsic latency, beside the same views by hand and
 //! recomputation (P2; DBToaster's finance queries and TPC-H variants).
 //!
-//! Arms: `compiled` and `interpreted` are Halcyon, through the handle of a stream; `bare` is
-//! DBToaster's plan for the query, by hand over hash maps; `recompute` loads the rows into tables and
-//! runs the query after every thousand events; `dbsp` computes the view by batches (`dbsp.rs`). Events
-//! lie packed in memory before the clock starts; a rate is events per second of processor time, over
-//! all of them, with whatever the view must do at the end. Views are checked at two places: after the first 5,000 events against the
-//! query over tables, and after as many as the view by hand takes in `--seconds` against that.
+//! Arms: `compiled`, `operations` and `interpreted` are Halcyon, through the handle of a stream;
+//! `bare` is DBToaster's plan for the query, by hand over hash maps; `recompute` loads the rows into
+//! tables and runs the query after every thousand events; `dbsp` computes the view by batches
+//! (`dbsp.rs`). Events lie packed in memory before the clock starts; a rate is events per second of
+//! processor time, over all of them, with whatever the view must do at the end. Views are checked at
+//! two places: after the first 5,000 events against the query over tables, and after as many as the
+//! view by hand takes in `--seconds` against that.
 //!
 //! *Intrinsic* latency is the smallest time of each event over several passes: noise strikes another
 //! event in every pass, what is left belongs to the program (P2 takes noise away with a partition).
@@ -82,8 +83,10 @@ pub struct Options {
 /// An arm.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// Halcyon, compiled triggers
+    /// Halcyon, compiled triggers: machine code
     Compiled,
+    /// Halcyon, compiled triggers without machine code
+    Operations,
     /// Halcyon, interpreted triggers
     Interpreted,
     /// DBToaster's plan by hand
@@ -111,11 +114,14 @@ impl Contender {
             Engine::Dbsp if options.engine.is_empty() => dbsp::is_built(),
             _ => options.engine.is_empty() || options.engine.contains(&engine),
         };
-        let batches = options.batch.iter();
-        let compiled = batches.map(|&batch| Self::Halcyon(How { executor: "compiled", batch }));
+        let quick = |executor| {
+            let each = options.batch.iter();
+            each.map(move |&batch| Self::Halcyon(How { executor, batch })).collect::<Vec<_>>()
+        };
         let interpreted = Self::Halcyon(How { executor: "interpreted", batch: 1 });
         let all = [
-            (Engine::Compiled, compiled.collect()),
+            (Engine::Compiled, quick("compiled")),
+            (Engine::Operations, quick("operations")),
             (Engine::Interpreted, vec![interpreted]),
             (Engine::Bare, vec![Self::Bare]),
             (Engine::Recompute, vec![Self::Recompute]),
@@ -414,11 +420,13 @@ mod tests {
         }
     }
 
-    /// Every query through the handles of streams, with both executors, with deletions.
+    /// Every query through the handles of streams, with all executors, with deletions.
     #[test]
     fn views_of_halcyon_are_right() {
         for query in queries::QUERIES {
-            for (executor, batch) in [("compiled", 1), ("compiled", 100), ("interpreted", 1)] {
+            let executors =
+                [("compiled", 1), ("compiled", 100), ("operations", 100), ("interpreted", 1)];
+            for (executor, batch) in executors {
                 let how = How { executor, batch };
                 let read_each = executor == "interpreted";
                 let options = Options { read_each, ..options(0.001, true) };

@@ -1,7 +1,7 @@
 //! What triggers cost: hand-written programs over events prepared in memory, one JSON line each.
 //!
 //! `cargo run --release -p halcyon-view --example triggers -- [--orders FILE] [--only NAME]
-//! [--executor compiled|interpreted] [--scale S] [--passes N]`
+//! [--executor compiled|operations|interpreted] [--scale S] [--passes N]`
 //!
 //! `events_per_s`: one pass over all events without a clock in between, the best of the passes, in
 //! processor time where the system tells it.
@@ -50,6 +50,7 @@ fn main() {
     let scale = number("--scale", 1.0);
     let passes = number("--passes", 5.0) as usize;
     let executor = match option("--executor").as_deref() {
+        Some("operations") => Executor::Operations,
         Some("interpreted") => Executor::Interpreted,
         _ => Executor::Compiled,
     };

@@ -9,12 +9,15 @@ use crate::machine::Machine;
 use crate::program::{Expr, Program, RelationId};
 use crate::value::{Call, Environment, Function};
 
-/// Which of the two runs the program. Both give the same results.
+/// What runs the program. All give the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Executor {
-    /// Quick, with bounded latency.
+    /// Quick, with bounded latency: machine code where the crate is built with `native` and the
+    /// processor is known, otherwise [`Executor::Operations`].
     #[default]
     Compiled,
+    /// The same by small operations, in safe code and without an operating system.
+    Operations,
     /// The reference, slow and simple.
     Interpreted,
 }
@@ -103,7 +106,8 @@ impl Engine {
             }
         });
         let state = match options.executor {
-            Executor::Compiled => State::Compiled(Machine::new(&program, &mut env)?),
+            Executor::Compiled => State::Compiled(Machine::new(&program, &mut env, true)?),
+            Executor::Operations => State::Compiled(Machine::new(&program, &mut env, false)?),
             Executor::Interpreted => State::Interpreted(Interpreter::new(&program)),
         };
         let memory_bytes_max = options.memory_bytes_max.unwrap_or(u64::MAX);
@@ -248,6 +252,14 @@ impl Engine {
         };
         let maps = self.program.maps.iter().enumerate().map(map).collect();
         Statistics { events: self.events, maps }
+    }
+
+    /// Machine code of the triggers, in bytes; or why there is none, for people.
+    pub fn machine_code(&self) -> Result<usize, &str> {
+        match &self.state {
+            State::Compiled(state) => state.machine_code(),
+            State::Interpreted(_) => Err("not asked for"),
+        }
     }
 
     /// Entries of all maps together.

@@ -6,10 +6,11 @@
 //! [`Engine`], which runs one.
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "native"), forbid(unsafe_code))]
+#![deny(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "native"))]
 extern crate std;
 
 pub mod program;

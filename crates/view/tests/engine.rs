@@ -1,4 +1,4 @@
-//! What an engine promises, by small programs written by hand, under both executors.
+//! What an engine promises, by small programs written by hand, under all executors.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use halcyon_view::program::{
 };
 use halcyon_view::{ApplyError, Engine, EvalError, Executor, Options};
 
-const BOTH: [Executor; 2] = [Executor::Interpreted, Executor::Compiled];
+const ALL: [Executor; 3] = [Executor::Interpreted, Executor::Operations, Executor::Compiled];
 
 fn r(register: u16) -> Expr {
     Expr::Reg(Reg(register))
@@ -146,7 +146,7 @@ fn sums() -> Program {
 
 #[test]
 fn an_event_that_overflows_half_way_leaves_everything_as_it_was() {
-    for executor in BOTH {
+    for executor in ALL {
         let mut engine = engine(&sums(), executor);
         apply(&mut engine, &[1, 7], 1).expect("fits");
         changes(&mut engine);
@@ -174,7 +174,7 @@ fn an_event_that_overflows_half_way_leaves_everything_as_it_was() {
 
 #[test]
 fn changes_that_take_each_other_back_are_none() {
-    for executor in BOTH {
+    for executor in ALL {
         let mut engine = engine(&sums(), executor);
         apply(&mut engine, &[1, 7], 1).expect("fits");
         apply(&mut engine, &[1, 7], -1).expect("fits");
@@ -183,7 +183,7 @@ fn changes_that_take_each_other_back_are_none() {
         assert!(!engine.has_changes());
         assert_eq!(
             engine.statistics().maps.iter().map(|map| map.entries).max(),
-            Some(if executor == Executor::Compiled { 1 } else { 0 })
+            Some(if executor == Executor::Interpreted { 0 } else { 1 })
         );
         let mut row = vec![5];
         assert_eq!(engine.row(&[1], &mut row), Ok(false));
@@ -217,7 +217,7 @@ fn sums_of_floats_come_back_to_what_they_were_in_any_order() {
         ..Program::default()
     };
     let values = [0.1, 0.2, 0.3, 1e-9, 1e9 + 0.7, -2.5e15, 3.3, 1e-300];
-    for executor in BOTH {
+    for executor in ALL {
         let mut engine = engine(&program, executor);
         let event = |engine: &mut Engine, value: f64, weight| {
             engine.apply(RelationId(0), &[1, value.to_bits()], weight).expect("fits");
@@ -296,7 +296,7 @@ fn distinct_counts_and_least_values_survive_deletions() {
         // Registers: distinct, rows, least.
         derived.registers = vec![Int; 3];
     }
-    for executor in BOTH {
+    for executor in ALL {
         let mut engine = engine(&program, executor);
         assert_eq!(rows(&mut engine), [[0, NULL_INT]]);
         let steps: [(i64, i64, [i64; 2]); 8] = [
@@ -358,7 +358,7 @@ fn a_view_evaluated_anew_follows_its_maps() {
         output: RelationId(1),
         ..Program::default()
     };
-    for executor in BOTH {
+    for executor in ALL {
         let mut engine = engine(&program, executor);
         let mut held: Vec<i64> = Vec::new();
         for step in 0..300_i64 {
@@ -382,7 +382,7 @@ fn a_view_evaluated_anew_follows_its_maps() {
 
 #[test]
 fn memory_is_bounded_and_the_event_that_meets_the_bound_fails() {
-    for executor in BOTH {
+    for executor in ALL {
         let options = Options { executor, memory_bytes_max: Some(1 << 20), ..Options::default() };
         let mut engine = Engine::new(sums_alone(), options).expect("sound");
         let mut refused = None;
@@ -528,16 +528,16 @@ fn many_statements(more: usize) -> Program {
 #[test]
 fn a_statement_uses_the_registers_of_the_one_before() {
     let program = many_statements(2000);
-    let mut engines = BOTH.map(|executor| engine(&program, executor));
+    let mut engines = ALL.map(|executor| engine(&program, executor));
     let mut failed = 0;
     // The cube of the third overflows, of the sums on the last map only after many statements.
     for row in [3, 5, 2_500_000, 300_000, 4, 3] {
         let results = engines.each_mut().map(|engine| apply(engine, &[row], 1));
-        assert_eq!(results[0], results[1], "event {row}");
+        assert!(results.iter().all(|result| *result == results[0]), "event {row} {results:?}");
         failed += usize::from(results[0].is_err());
         for map in 0..70 {
-            let [interpreted, compiled] = engines.each_ref().map(|engine| engine.entries(map));
-            assert_eq!(interpreted, compiled, "map {map} after {row}");
+            let [expected, found @ ..] = engines.each_ref().map(|engine| engine.entries(map));
+            assert_eq!(found, [expected.clone(), expected], "map {map} after {row}");
         }
         engines.iter().for_each(Engine::check);
     }
@@ -568,4 +568,186 @@ fn a_program_beyond_the_registers_is_refused() {
     let mut program = many_statements(0);
     program.relations[0].columns = vec![Type::Int; 70_000];
     assert!(refused(&program).contains("side by side"), "{}", refused(&program));
+}
+
+/// Integers, and NULL, around which something is about to overflow.
+const EDGES: [i64; 11] = [
+    NULL_INT,
+    -i64::MAX,
+    1 - i64::MAX,
+    -(1 << 32),
+    -1,
+    0,
+    1,
+    1 << 31,
+    1 << 62,
+    i64::MAX - 1,
+    i64::MAX,
+];
+
+/// Sums between all pairs of bounds, of keys of which some are the first and the last.
+#[test]
+fn ranges_end_where_keys_do() {
+    use Type::Int;
+    let bounds = |reg: u16| [Bound::Open, Bound::Included(r(reg)), Bound::Excluded(r(reg))];
+    for (low, high) in (0..9).map(|number| (number / 3, number % 3)) {
+        let sum = Step::RangeSum {
+            map: MapId(1),
+            prefix: vec![],
+            low: bounds(0)[low].clone(),
+            high: bounds(1)[high].clone(),
+            payload: vec![(0, Reg(3))],
+        };
+        let mut of_range = add(0, vec![r(0), r(1)], vec![r(3)]);
+        of_range.steps = vec![sum];
+        let mut orders = map(&[Int], &[Component::Int]);
+        orders.ordered = true;
+        let program = Program {
+            relations: vec![
+                base(&[Int, Int]),
+                base(&[Int, Int]),
+                derived(0, &[Int; 3], Expr::Int(1), vec![r(0), r(1), r(2)], &[Int; 3]),
+            ],
+            maps: vec![map(&[Int, Int], &[Component::Int]), orders],
+            triggers: vec![
+                trigger(&[Int; 4], vec![of_range]),
+                trigger(&[Int; 3], vec![add(1, vec![r(0)], vec![r(1)])]),
+                Trigger::default(),
+            ],
+            output: RelationId(2),
+            ..Program::default()
+        };
+        for executor in ALL {
+            let mut engine = engine(&program, executor);
+            for (bit, key) in EDGES.iter().enumerate() {
+                let row = [*key as u64, 1 << bit];
+                engine.apply(RelationId(1), &row, 1).expect("fits");
+            }
+            let mut expected = Vec::new();
+            for (from, to) in EDGES.iter().flat_map(|from| EDGES.iter().map(move |to| (*from, *to)))
+            {
+                engine.apply(RelationId(0), &[from as u64, to as u64], 1).expect("fits");
+                let meets = |key: i64| {
+                    let above = [
+                        key != NULL_INT,
+                        key >= from && from != NULL_INT,
+                        key > from && from != NULL_INT,
+                    ];
+                    let below = [true, key <= to && to != NULL_INT, key < to && to != NULL_INT];
+                    key != NULL_INT && above[low] && below[high]
+                };
+                let keys = EDGES.iter().enumerate().filter(|(_, key)| meets(**key));
+                let sum: i64 = keys.map(|(bit, _)| 1 << bit).sum();
+                if sum != 0 {
+                    expected.push(vec![from, to, sum]);
+                }
+            }
+            expected.sort();
+            assert_eq!(rows(&mut engine), expected, "{executor:?}, bounds {low} and {high}");
+        }
+    }
+}
+
+/// Every operator on every pair of operands next to where it overflows: all executors give the same
+/// value, or the same error.
+#[test]
+fn scalars_agree_at_their_edges() {
+    use BinaryOp::{Add, Div, DivRound, Mul, Rem, Sub};
+    use Type::{Float, Int, Wide};
+    let (a, b) = (|| Box::new(r(0)), || Box::new(r(1)));
+    let wides = EDGES.iter().flat_map(|edge| match *edge {
+        NULL_INT => [wide_words(i128::MIN), wide_words(i128::MAX)],
+        edge => [wide_words(edge.into()), wide_words(i128::from(edge) << 64 | 5)],
+    });
+    let floats = [
+        f64::from_bits(NULL_FLOAT_BITS),
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        -0.0,
+        0.0,
+        1.5,
+        -1e308,
+        1e308,
+        5e-324,
+        8e25,
+    ];
+    let domain: [(Type, Vec<Vec<u64>>); 3] = [
+        (Int, EDGES.iter().map(|edge| vec![*edge as u64]).collect()),
+        (Wide, wides.collect()),
+        (Float, floats.iter().map(|float| vec![float.to_bits()]).collect()),
+    ];
+    let mut outcomes = [0, 0];
+    for (ty, operands) in domain {
+        let binary =
+            [Add, Sub, Mul, Div, DivRound, Rem].map(|op| (ty, Expr::Binary(op, ty, a(), b())));
+        use CompareOp::{Eq, Ge, Gt, Le, Lt, Ne};
+        let compare = [Eq, Ne, Lt, Le, Gt, Ge].map(|op| Expr::Compare(op, ty, a(), b()));
+        let chosen = compare.clone().map(|condition| {
+            let when = vec![(condition, Expr::Int(7))];
+            (Int, Expr::Case { ty: Int, when, otherwise: Box::new(Expr::Int(5)) })
+        });
+        let casts = [Int, Wide, Float].map(|to| (to, Expr::Cast { from: ty, to, value: a() }));
+        let other = [
+            (ty, Expr::Neg(ty, a())),
+            (Int, Expr::IsNull(ty, a())),
+            (Int, Expr::Not(Box::new(compare[2].clone()))),
+            (Int, Expr::And(compare[..2].to_vec())),
+            (Int, Expr::Or(compare[2..4].to_vec())),
+            (ty, Expr::Coalesce(ty, vec![r(0), r(1)])),
+        ];
+        let compared = compare.map(|compare| (Int, compare));
+        for (result, value) in
+            binary.into_iter().chain(compared).chain(chosen).chain(casts).chain(other)
+        {
+            let component = match result {
+                Int => Component::Int,
+                Wide => Component::Wide,
+                Float => Component::Float,
+            };
+            // By value as a key, by value as a sum, with and without an order of keys.
+            let mut ordered = map(&[result], &[Component::Int]);
+            ordered.ordered = true;
+            let program = Program {
+                relations: vec![
+                    base(&[ty, ty]),
+                    derived(0, &[result, Int, result], Expr::Int(1), vec![r(0)], &[result]),
+                ],
+                maps: vec![map(&[result], &[Component::Int, component]), ordered],
+                triggers: vec![
+                    trigger(
+                        &[ty, ty, Int],
+                        vec![
+                            add(0, vec![value.clone()], vec![r(2), value.clone()]),
+                            add(1, vec![value.clone()], vec![r(2)]),
+                        ],
+                    ),
+                    Trigger::default(),
+                ],
+                output: RelationId(1),
+                ..Program::default()
+            };
+            let mut engines = ALL.map(|executor| engine(&program, executor));
+            for (x, y) in operands.iter().flat_map(|x| operands.iter().map(move |y| (x, y))) {
+                let row = [&x[..], &y[..]].concat();
+                let [expected, found @ ..] =
+                    engines.each_mut().map(|engine| engine.apply(RelationId(0), &row, 1));
+                outcomes[usize::from(expected.is_ok())] += 1;
+                for found in found {
+                    assert_eq!(found, expected, "{value} of {ty:?} {x:x?} {y:x?}");
+                }
+                for map in 0..2 {
+                    let [expected, found @ ..] =
+                        engines.each_ref().map(|engine| engine.entries(map));
+                    assert_eq!(found, [expected.clone(), expected], "{value} of {x:x?} {y:x?}");
+                }
+            }
+        }
+    }
+    assert!(outcomes.iter().all(|count| *count > 500), "{outcomes:?}");
+}
+
+/// Words of a wide integer.
+fn wide_words(value: i128) -> Vec<u64> {
+    vec![value as u64, (value >> 64) as u64]
 }

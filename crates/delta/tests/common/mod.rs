@@ -164,9 +164,10 @@ impl View {
         let plan = db.plan(sql);
         let compiled = compile(&plan, db)?;
         let program = compiled.program.clone();
-        // Either must do.
+        // Any must do.
         let executor = match std::env::var("HALCYON_EXECUTOR").as_deref() {
             Ok("interpreted") => Executor::Interpreted,
+            Ok("operations") => Executor::Operations,
             _ => Executor::Compiled,
         };
         let options = Options { executor, ..Options::default() };

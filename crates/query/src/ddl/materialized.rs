@@ -102,8 +102,11 @@ impl Wishes {
             ("on_restart", "empty") => self.empty_on_restart = true,
             ("on_restart", _) => return Err(invalid("The only one is 'empty'.")),
             ("executor", "compiled") => self.executor = Executor::Compiled,
+            ("executor", "operations") => self.executor = Executor::Operations,
             ("executor", "interpreted") => self.executor = Executor::Interpreted,
-            ("executor", _) => return Err(invalid("There are 'compiled' and 'interpreted'.")),
+            ("executor", _) => {
+                return Err(invalid("There are 'compiled', 'operations' and 'interpreted'."));
+            }
             ("refresh", _) => {
                 return Err(bad("parameter \"refresh\" cannot be set".to_owned()).hint(
                     "A materialized view is always up to date; CREATE VIEW is computed when read.",

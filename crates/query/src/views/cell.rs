@@ -306,6 +306,14 @@ impl ViewCell {
         }
     }
 
+    /// Bytes of machine code that the triggers are, or why they are none.
+    pub fn machine_code(&self) -> Result<usize, String> {
+        match &self.lock().running {
+            Some(running) => running.engine.machine_code().map_err(str::to_owned),
+            None => Err("not running".to_owned()),
+        }
+    }
+
     /// The maps of the engine: name, entries, bytes.
     pub fn maps(&self) -> Vec<(String, u64, u64)> {
         let mut state = self.lock();

@@ -56,6 +56,13 @@ impl Registers {
         self.0[usize::from(register) % REGISTERS] = word;
     }
 
+    /// All words.
+    #[cfg(feature = "native")]
+    #[inline(always)]
+    pub fn file(&mut self) -> &mut [u64; REGISTERS] {
+        &mut self.0
+    }
+
     /// Words side by side.
     #[inline(always)]
     pub fn words(&self, first: R, count: usize) -> &[u64] {
@@ -323,6 +330,30 @@ pub enum Op {
         map: u16,
     },
     Halt,
+}
+
+impl Op {
+    /// Where it may jump.
+    pub fn target_mut(&mut self) -> Option<&mut Target> {
+        match self {
+            Op::UnlessInt { to, .. }
+            | Op::UnlessCompare { to, .. }
+            | Op::UnlessWithin { to, .. }
+            | Op::Unless { to, .. }
+            | Op::Jump { to }
+            | Op::UnlessNull { to, .. }
+            | Op::And { to, .. }
+            | Op::Or { to, .. }
+            | Op::Next { to, .. } => Some(to),
+            _ => None,
+        }
+    }
+
+    /// The same, to be read.
+    #[cfg(feature = "native")]
+    pub fn target(mut self) -> Option<Target> {
+        self.target_mut().copied()
+    }
 }
 
 /// An integer that must lie within bounds: `value − low`, as unsigned, is at most `span`.

@@ -252,7 +252,7 @@ impl<'a> Compiler<'a> {
         }
         let labels = core::mem::take(&mut self.labels);
         for op in &mut self.code.ops {
-            if let Some(to) = target(op) {
+            if let Some(to) = op.target_mut() {
                 *to = labels[*to as usize];
             }
         }
@@ -1009,20 +1009,4 @@ fn mentions(value: &Expr, reg: Reg) -> bool {
     let mut found = false;
     for_each_within(value, &mut |each| found |= *each == Expr::Reg(reg));
     found
-}
-
-/// Where an operation may jump.
-fn target(op: &mut Op) -> Option<&mut Target> {
-    match op {
-        Op::UnlessInt { to, .. }
-        | Op::UnlessCompare { to, .. }
-        | Op::UnlessWithin { to, .. }
-        | Op::Unless { to, .. }
-        | Op::Jump { to }
-        | Op::UnlessNull { to, .. }
-        | Op::And { to, .. }
-        | Op::Or { to, .. }
-        | Op::Next { to, .. } => Some(to),
-        _ => None,
-    }
 }

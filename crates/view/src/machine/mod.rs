@@ -6,20 +6,28 @@
 mod code;
 mod compile;
 mod guard;
+#[cfg(feature = "native")]
+#[allow(unsafe_code, reason = "what Cranelift has made is called, and its memory given back")]
+mod native;
+#[cfg(not(feature = "native"))]
+#[path = "no_native.rs"]
+mod native;
 mod plan;
 mod run;
 mod world;
 
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use self::code::{Code, Registers};
 use self::compile::TriggerCode;
 use self::guard::Guard;
+use self::native::{Function, Native};
 use self::world::{Cell, Crossing, Map, Row, Watch, Within, World};
 use crate::error::{ApplyError, ProgramError};
 use crate::program::{
-    CompareOp, Derived, Expr, NULL_INT, NULL_WIDE, Program, RelationId, Step, Type,
+    CompareOp, Derived, Expr, NULL_INT, NULL_WIDE, Program, Relation, RelationId, Step, Type,
 };
 use crate::value::{Environment, Report, Value};
 use crate::walk::for_each_within;
@@ -34,6 +42,8 @@ pub struct Machine {
     inner: Vec<usize>,
     /// The watch of the output.
     output: usize,
+    /// Where machine code of triggers lies, or why they have none.
+    native: Result<Native, String>,
 }
 
 struct Trigger {
@@ -45,14 +55,20 @@ struct Trigger {
     registers: Registers,
     /// Words of a row; the weight is behind them.
     row_words: usize,
+    /// Machine code for the weights 1 and −1.
+    native: Option<[Function; 2]>,
 }
 
 impl Machine {
-    /// Empty maps.
+    /// Empty maps. `native`: machine code for the triggers, where that is possible.
     ///
     /// Errors: a trigger needs too many registers.
-    pub fn new(program: &Program, env: &mut Environment) -> Result<Self, ProgramError> {
-        let mut triggers = Vec::new();
+    pub fn new(
+        program: &Program,
+        env: &mut Environment,
+        native: bool,
+    ) -> Result<Self, ProgramError> {
+        let (mut triggers, mut all_constants) = (Vec::new(), Vec::new());
         let has_inner = program.relations.iter().enumerate().any(|(index, relation)| {
             relation.derived.is_some() && index != usize::from(program.output.0)
         });
@@ -61,7 +77,8 @@ impl Machine {
                 compile::trigger(program, env, index, has_inner)?;
             let registers = Registers::new(&constants);
             let row_words = relation.columns.iter().map(|ty| ty.words()).sum();
-            triggers.push(Trigger { guard, by_weight, ran: 0, registers, row_words });
+            triggers.push(Trigger { guard, by_weight, ran: 0, registers, row_words, native: None });
+            all_constants.push(constants);
         }
         let mut of_map: Vec<Vec<usize>> = program.maps.iter().map(|_| Vec::new()).collect();
         let mut eager: Vec<bool> = program.maps.iter().map(|_| false).collect();
@@ -98,11 +115,41 @@ impl Machine {
                 world.only_crossings(*watch, crossing);
             }
         }
-        let mut machine = Machine { triggers, world, inner, output };
+        let mut machine =
+            Machine { triggers, world, inner, output, native: Err("not asked for".into()) };
+        if native {
+            machine.to_machine_code(program, &all_constants);
+        }
         // The first event would ask the allocator for a piece of memory per map and watch, and touch
         // it: several times what it takes itself.
         (0..program.maps.len()).for_each(|map| machine.reserve(map, 1));
         Ok(machine)
+    }
+
+    /// Compiles what the triggers do for weights 1 and −1; if that is not possible, they stay as they
+    /// are. `constants`: by trigger.
+    fn to_machine_code(&mut self, program: &Program, constants: &[Vec<(code::R, u64)>]) {
+        let mut parts = Vec::new();
+        let never_null: Vec<Vec<bool>> = program.relations.iter().map(never_null).collect();
+        for ((trigger, constants), never_null) in
+            self.triggers.iter().zip(constants).zip(&never_null)
+        {
+            for (code, weight) in trigger.by_weight.iter().zip([1, -1]) {
+                parts.push(native::Trigger { code, constants, never_null, weight });
+            }
+        }
+        let compiled = Native::new(&parts, &self.world);
+        self.native = compiled.map(|(native, functions)| {
+            for (trigger, functions) in self.triggers.iter_mut().zip(functions.chunks_exact(2)) {
+                trigger.native = Some([functions[0], functions[1]]);
+            }
+            native
+        });
+    }
+
+    /// Machine code of the triggers, in bytes, or why there is none.
+    pub fn machine_code(&self) -> Result<usize, &str> {
+        self.native.as_ref().map(Native::bytes).map_err(String::as_str)
     }
 
     /// One event, with all that derives from it. On an error nothing has changed.
@@ -118,7 +165,8 @@ impl Machine {
         if !trigger.guard.holds(row) {
             return Ok(());
         }
-        let mut result = trigger.run(row, weight, &mut self.world, env);
+        let native = self.native.as_ref().ok();
+        let mut result = trigger.run(native, row, weight, &mut self.world, env);
         if result.is_ok() && !self.inner.is_empty() {
             result = self.derive(env);
         }
@@ -155,12 +203,13 @@ impl Machine {
                 continue;
             }
             let trigger = &mut self.triggers[self.world.watches[*watch].relation];
+            let native = self.native.as_ref().ok();
             let mut fire = |world: &mut World, env: &mut Environment, change: RowChange<'_>| {
                 for (row, weight) in [(change.old, -1), (change.new, 1)] {
                     if let Some(row) = row
                         && trigger.guard.holds(row)
                     {
-                        trigger.run(row, weight, world, env)?;
+                        trigger.run(native, row, weight, world, env)?;
                     }
                 }
                 Ok(())
@@ -313,12 +362,18 @@ impl Trigger {
     #[inline(always)]
     fn run(
         &mut self,
+        native: Option<&Native>,
         row: &[u64],
         weight: i64,
         world: &mut World,
         env: &mut Environment,
     ) -> Result<(), ApplyError> {
         let row = &row[..self.row_words];
+        if let (Some(native), Some(functions), -1 | 1) = (native, self.native, weight) {
+            self.ran = usize::from(weight == -1);
+            let (function, code) = (functions[self.ran], &self.by_weight[self.ran]);
+            return function.run(native, row, &mut self.registers, code, world, env);
+        }
         for (register, word) in self.registers.words_mut(0, self.row_words).iter_mut().zip(row) {
             *register = *word;
         }
@@ -330,6 +385,13 @@ impl Trigger {
         };
         run::run(&self.by_weight[self.ran], &mut self.registers, world, env)
     }
+}
+
+/// By word of a relation's rows: it belongs to a column that is never NULL.
+fn never_null(relation: &Relation) -> Vec<bool> {
+    let known = relation.never_null.iter().copied().chain(core::iter::repeat(false));
+    let columns = relation.columns.iter().zip(known);
+    columns.flat_map(|(ty, known)| core::iter::repeat_n(known, ty.words())).collect()
 }
 
 /// By map: how many leading columns of a sorted map choose a tree, because whoever asks for sums gives

@@ -195,7 +195,7 @@ pub fn run(
 
 /// The payload under a key.
 #[inline(never)]
-fn get(site: &Site, registers: &mut Registers, world: &World) {
+pub fn get(site: &Site, registers: &mut Registers, world: &World) {
     let key = registers.words(site.key, site.key_words);
     match world.cells[usize::from(site.map)].payload(key) {
         Some(payload) => load(&site.outs, payload, registers),
@@ -205,7 +205,7 @@ fn get(site: &Site, registers: &mut Registers, world: &World) {
 
 /// Adds to the entry of a map.
 #[inline(never)]
-fn add(
+pub fn add(
     site: &Site,
     registers: &Registers,
     world: &mut World,
@@ -224,7 +224,7 @@ fn add(
 
 /// Operations on registers alone that are less frequent.
 #[inline(never)]
-fn scalar(
+pub fn scalar(
     op: Op,
     code: &Code,
     registers: &mut Registers,
@@ -473,7 +473,7 @@ fn one_word(site: &Site, registers: &Registers) -> Option<(u64, Option<u64>)> {
 const SUM_WORDS: usize = 8;
 
 #[inline(never)]
-fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
+pub fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
     let words = cell.sums.words();
@@ -503,7 +503,7 @@ fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
 }
 
 #[inline(never)]
-fn edge(site: &Site, registers: &mut Registers, world: &World) {
+pub fn edge(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
     let key = registers.words(site.key, site.key_words);
@@ -526,7 +526,7 @@ fn edge(site: &Site, registers: &mut Registers, world: &World) {
 }
 
 #[inline(never)]
-fn search(site: &Site, registers: &mut Registers, world: &World) {
+pub fn search(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
     let key = registers.words(site.key, site.key_words);
@@ -556,7 +556,7 @@ fn load_column(site: &Site, rest: Option<&[u64]>, prefix: usize, registers: &mut
 
 /// Begins a loop over entries.
 #[inline(never)]
-fn start(site: &Site, registers: &mut Registers, world: &World) {
+pub fn start(site: &Site, registers: &mut Registers, world: &World) {
     let cell = &world.cells[usize::from(site.map)];
     let given = registers.words(site.key, site.key_words);
     let position = match (&cell.map, site.slice) {
@@ -575,7 +575,7 @@ fn start(site: &Site, registers: &mut Registers, world: &World) {
 
 /// Loads the next entry; false if there is none.
 #[inline(never)]
-fn next(site: &Site, registers: &mut Registers, world: &World) -> bool {
+pub fn next(site: &Site, registers: &mut Registers, world: &World) -> bool {
     let cell = &world.cells[usize::from(site.map)];
     let at = |word: u16| registers.get(site.position + word);
     let mut ordered_key = [0; ORDERED_KEY_WORDS_MAX];
@@ -674,7 +674,7 @@ pub fn with_row<T>(
 
 /// Zeroes all entries of a map, each with the journal and the watches.
 #[inline(never)]
-fn clear(map: usize, world: &mut World, env: &mut Environment) -> Result<(), ApplyError> {
+pub fn clear(map: usize, world: &mut World, env: &mut Environment) -> Result<(), ApplyError> {
     if !world.is_eager(map) && world.clear_single(map) {
         return Ok(());
     }

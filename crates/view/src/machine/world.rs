@@ -29,12 +29,17 @@ const DELTA: u64 = 1 << 63;
 
 /// State of all maps.
 pub struct World {
-    pub cells: Vec<Cell>,
-    pub watches: Vec<Watch>,
+    /// They never move: machine code has their addresses, and those of what lies in them.
+    pub cells: Box<[Cell]>,
+    /// The same.
+    pub watches: Box<[Watch]>,
     journal: Vec<u64>,
     /// Changes of the event's first trigger that its registers can take back, by bit
     /// ([`super::code::Code::undos`]).
     pub done: u64,
+    /// Why machine code failed, if that has no number.
+    #[cfg(feature = "native")]
+    pub error: Option<crate::error::ApplyError>,
     /// Memory of small things: a key, a payload, a row.
     pub scratch: Scratch,
 }
@@ -49,7 +54,7 @@ pub struct Cell {
     /// Indices of watches, in the order of their stamps.
     pub watches: Vec<usize>,
     /// Some watch must compute the old row at once.
-    eager: bool,
+    pub eager: bool,
     /// Some watch only asks whether a group has a row.
     crossed: bool,
 }
@@ -99,6 +104,12 @@ impl Crossing {
     /// Of components that must all lie within their bounds.
     pub fn new(bounds: Vec<Within>) -> Self {
         Crossing(bounds)
+    }
+
+    /// The bounds.
+    #[cfg(feature = "native")]
+    pub fn bounds(&self) -> &[Within] {
+        &self.0
     }
 
     /// Whether a group of this payload has a row.
@@ -184,6 +195,24 @@ impl Watch {
         let log = Slab::new((key_words + rest).max(1));
         let row = Some(Box::new(row));
         Watch { relation, map, stamp, epoch: 1, log, row, eager, crossing: None }
+    }
+
+    /// How it decides whether its groups have rows, if that is all it asks.
+    #[cfg(feature = "native")]
+    pub fn crossing(&self) -> Option<&Crossing> {
+        self.crossing.as_ref()
+    }
+
+    /// Which stamp is its own.
+    #[cfg(feature = "native")]
+    pub fn stamp(&self) -> usize {
+        self.stamp
+    }
+
+    /// What the stamps of noted entries are.
+    #[cfg(feature = "native")]
+    pub fn epoch(&self) -> &u64 {
+        &self.epoch
     }
 
     /// Whether an entry has been noted since the watch was last served.
@@ -489,7 +518,15 @@ impl World {
 
     /// An empty world.
     pub fn new(cells: Vec<Cell>, watches: Vec<Watch>) -> Self {
-        World { cells, watches, journal: Vec::new(), done: 0, scratch: Scratch::default() }
+        World {
+            cells: cells.into_boxed_slice(),
+            watches: watches.into_boxed_slice(),
+            journal: Vec::new(),
+            done: 0,
+            #[cfg(feature = "native")]
+            error: None,
+            scratch: Scratch::default(),
+        }
     }
 
     /// Notes the old row of a key for a watch that asked for it.

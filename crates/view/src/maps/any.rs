@@ -48,6 +48,8 @@ macro_rules! tables {
         }
     };
 }
+#[cfg(feature = "native")]
+pub(crate) use tables;
 
 impl Tables {
     /// An empty table.
@@ -265,6 +267,8 @@ macro_rules! trees {
         }
     };
 }
+#[cfg(feature = "native")]
+pub(crate) use trees;
 
 impl OrderedMap {
     /// An empty map with a tree for each combination of the first `prefix` columns.

@@ -101,6 +101,20 @@ impl<S: Shape> Ordered<S> {
         map
     }
 
+    /// Widths of keys behind the prefix, and of payloads.
+    #[cfg(feature = "native")]
+    #[inline(always)]
+    pub fn shape(&self) -> S {
+        self.trees.shape()
+    }
+
+    /// Words of the prefix.
+    #[cfg(feature = "native")]
+    #[inline(always)]
+    pub fn prefix_words(&self) -> usize {
+        self.prefix
+    }
+
     /// A root with an empty tree.
     fn plant(&mut self, prefix: &[u64]) -> usize {
         let number = self.roots.allocate();
@@ -224,6 +238,18 @@ impl<S: Shape> Ordered<S> {
     /// `high`.
     #[inline(never)]
     pub fn range_sum(&self, prefix: &[u64], low: &[u64], high: Option<&[u64]>, sum: &mut [u64]) {
+        self.range_sum_here(prefix, low, high, sum);
+    }
+
+    /// The same as part of the caller, who knows more of the range.
+    #[inline(always)]
+    pub fn range_sum_here(
+        &self,
+        prefix: &[u64],
+        low: &[u64],
+        high: Option<&[u64]>,
+        sum: &mut [u64],
+    ) {
         let shape = self.trees.shape();
         let (words, key_words) = (shape.value(), shape.key());
         let sum = &mut sum[..words];

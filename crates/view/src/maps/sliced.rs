@@ -129,6 +129,13 @@ impl<S: Shape> Sliced<S> {
         }
     }
 
+    /// Widths of keys and values.
+    #[cfg(feature = "native")]
+    #[inline(always)]
+    pub fn shape(&self) -> S {
+        self.shape
+    }
+
     /// The number of a key's entry, if there is one.
     #[inline(always)]
     fn number(&self, hash: u64, key: &[u64]) -> Option<usize> {

@@ -169,6 +169,13 @@ impl<S: Shape> Table<S> {
         }
     }
 
+    /// Widths of keys and values.
+    #[cfg(feature = "native")]
+    #[inline(always)]
+    pub fn shape(&self) -> S {
+        self.shape
+    }
+
     /// Whether keys of this hash are in the old table.
     #[inline(always)]
     fn is_old(&self, hash: u64) -> bool {

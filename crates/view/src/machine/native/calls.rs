@@ -1,0 +1,283 @@
+//! What machine code calls: the same maps and the same scalars, as functions of C's conventions.
+//!
+//! All of it is safe code. Widths that are known where a map is declared are known in here: there is
+//! an instance of each function for every structure in [`crate::maps::any`].
+
+use super::super::code::{Code, REGISTERS, Registers};
+use super::super::run;
+use super::super::world::World;
+use crate::error::{ApplyError, EvalError};
+use crate::maps::ordered::Ordered;
+use crate::maps::shape::{Shape, is_zero};
+use crate::maps::sliced::Sliced;
+use crate::maps::table::Table;
+use crate::program::{BinaryOp, CompareOp};
+use crate::scalar::{binary, compare, float_to_sum, key_float, sum_to_float};
+use crate::value::{Environment, halves, order_float, wide};
+
+/// How a trigger, or something that it calls, has ended.
+pub mod status {
+    /// Everything has been done.
+    pub const DONE: u32 = 0;
+    /// [`super::EvalError::Overflow`]
+    pub const OVERFLOW: u32 = 1;
+    /// [`super::EvalError::OutOfRange`]
+    pub const OUT_OF_RANGE: u32 = 2;
+    /// [`super::EvalError::DivisionByZero`]
+    pub const DIVISION_BY_ZERO: u32 = 3;
+    /// The error lies in [`super::World::error`].
+    pub const ELSEWHERE: u32 = 4;
+}
+
+/// The file of registers, as machine code has it.
+pub type Words = [u64; REGISTERS];
+
+/// Payloads of at most so many words are summed up where the caller says.
+pub const SUM_WORDS: usize = 8;
+
+/// The status of a result; what has no number of its own is left in the world.
+fn status_of(result: Result<(), ApplyError>, world: &mut World) -> u32 {
+    match result {
+        Ok(()) => status::DONE,
+        Err(ApplyError::Eval(error)) => eval_status(error, world),
+        Err(error) => {
+            world.error = Some(error);
+            status::ELSEWHERE
+        }
+    }
+}
+
+fn eval_status(error: EvalError, world: &mut World) -> u32 {
+    match error {
+        EvalError::Overflow => status::OVERFLOW,
+        EvalError::OutOfRange => status::OUT_OF_RANGE,
+        EvalError::DivisionByZero => status::DIVISION_BY_ZERO,
+        error => {
+            world.error = Some(error.into());
+            status::ELSEWHERE
+        }
+    }
+}
+
+/// The error of a status that is one.
+pub fn error_of(status: u32, world: &mut World) -> ApplyError {
+    match status {
+        status::OVERFLOW => EvalError::Overflow.into(),
+        status::OUT_OF_RANGE => EvalError::OutOfRange.into(),
+        status::DIVISION_BY_ZERO => EvalError::DivisionByZero.into(),
+        _ => world.error.take().expect("left there by what failed"),
+    }
+}
+
+// Operations as they are, for everything that has no better way.
+
+pub extern "C" fn get(code: &Code, site: usize, registers: &mut Registers, world: &World) {
+    run::get(&code.sites[site], registers, world);
+}
+
+pub extern "C" fn start(code: &Code, site: usize, registers: &mut Registers, world: &World) {
+    run::start(&code.sites[site], registers, world);
+}
+
+pub extern "C" fn next(code: &Code, site: usize, registers: &mut Registers, world: &World) -> u32 {
+    u32::from(run::next(&code.sites[site], registers, world))
+}
+
+pub extern "C" fn range_sum(
+    code: &Code,
+    site: usize,
+    registers: &mut Registers,
+    world: &mut World,
+) {
+    run::range_sum(&code.sites[site], registers, world);
+}
+
+pub extern "C" fn edge(code: &Code, site: usize, registers: &mut Registers, world: &World) {
+    run::edge(&code.sites[site], registers, world);
+}
+
+pub extern "C" fn search(code: &Code, site: usize, registers: &mut Registers, world: &World) {
+    run::search(&code.sites[site], registers, world);
+}
+
+pub extern "C" fn add(
+    code: &Code,
+    site: usize,
+    registers: &mut Registers,
+    world: &mut World,
+    env: &mut Environment,
+) -> u32 {
+    let result = run::add(&code.sites[site], registers, world, env);
+    status_of(result, world)
+}
+
+pub extern "C" fn clear(map: usize, world: &mut World, env: &mut Environment) -> u32 {
+    let result = run::clear(map, world, env);
+    status_of(result, world)
+}
+
+/// Operation number `op`, one that goes on with the next.
+pub extern "C" fn scalar(
+    code: &Code,
+    op: usize,
+    registers: &mut Registers,
+    world: &mut World,
+    env: &mut Environment,
+) -> u32 {
+    match run::scalar(code.ops[op], code, registers, env) {
+        Ok(()) => status::DONE,
+        Err(error) => eval_status(error, world),
+    }
+}
+
+// Scalars.
+
+/// Floating-point arithmetic where the result is not finite. `op`: see [`operator_number`].
+pub extern "C" fn float_binary(op: usize, a: u64, b: u64, to: &mut u64) -> u32 {
+    match binary(OPERATORS[op], f64::from_bits(a), f64::from_bits(b)) {
+        Ok(value) => {
+            *to = value.to_bits();
+            status::DONE
+        }
+        Err(EvalError::DivisionByZero) => status::DIVISION_BY_ZERO,
+        Err(_) => status::OUT_OF_RANGE,
+    }
+}
+
+/// A product in 128 bits.
+pub extern "C" fn wide_mul(low: u64, high: u64, b: u64, b_high: u64, to: &mut [u64; 2]) -> u32 {
+    match binary(BinaryOp::Mul, wide(low, high), wide(b, b_high)) {
+        Ok(value) => {
+            *to = halves(value);
+            status::DONE
+        }
+        Err(_) => status::OVERFLOW,
+    }
+}
+
+/// A comparison of floating-point numbers: 0, 1 or NULL. `op`: see [`comparison_number`].
+pub extern "C" fn float_compare(op: usize, a: u64, b: u64) -> i64 {
+    compare(COMPARISONS[op], f64::from_bits(a), f64::from_bits(b))
+}
+
+/// A floating-point addend as a sum.
+pub extern "C" fn to_sum(a: u64, to: &mut [u64; 2]) -> u32 {
+    match float_to_sum(f64::from_bits(a)) {
+        Ok(value) => {
+            *to = halves(value);
+            status::DONE
+        }
+        Err(_) => status::OUT_OF_RANGE,
+    }
+}
+
+/// And back.
+pub extern "C" fn from_sum(low: u64, high: u64) -> u64 {
+    sum_to_float(wide(low, high)).to_bits()
+}
+
+/// By which a floating-point number compares as a key.
+pub extern "C" fn float_key(a: u64) -> u64 {
+    key_float(f64::from_bits(a)).to_bits()
+}
+
+/// The order of floating-point keys, as words.
+pub extern "C" fn float_order(a: u64) -> u64 {
+    order_float(a)
+}
+
+const OPERATORS: [BinaryOp; 6] =
+    [BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Div, BinaryOp::DivRound, BinaryOp::Rem];
+
+const COMPARISONS: [CompareOp; 6] =
+    [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
+
+/// How machine code names an operator.
+pub fn operator_number(op: BinaryOp) -> usize {
+    OPERATORS.iter().position(|other| *other == op).expect("all are there")
+}
+
+/// How it names a comparison.
+pub fn comparison_number(op: CompareOp) -> usize {
+    COMPARISONS.iter().position(|other| *other == op).expect("all are there")
+}
+
+// Maps.
+
+/// Where the value of a key in a hash table lies; null if there is no entry.
+pub extern "C" fn find<S: Shape>(table: &Table<S>, words: &Words, key: usize) -> *const u64 {
+    let found = if S::KNOWN && table.shape().key() <= KEY_WORDS {
+        let mut words_of_key = [0; KEY_WORDS];
+        for (word, value) in words_of_key[..table.shape().key()].iter_mut().enumerate() {
+            *value = words[(key + word) % REGISTERS];
+        }
+        table.get(&words_of_key)
+    } else {
+        table.get(&words[key..key + table.shape().key()])
+    };
+    found.map_or(core::ptr::null(), <[u64]>::as_ptr)
+}
+
+/// Words of the longest key of [`crate::maps::any::Tables`] with a width of its own.
+const KEY_WORDS: usize = 3;
+
+/// The same in a map with slices.
+pub extern "C" fn find_sliced<S: Shape>(map: &Sliced<S>, words: &Words, key: usize) -> *const u64 {
+    let found = map.get(&words[key..key + map.shape().key()]);
+    found.map_or(core::ptr::null(), <[u64]>::as_ptr)
+}
+
+/// What is behind a prefix of one word or none, from a key of one word on.
+pub extern "C" fn sum_from<S: Shape>(
+    tree: &Ordered<S>,
+    prefix: u64,
+    low: u64,
+    sums: &mut [u64; SUM_WORDS],
+) {
+    sum(tree, prefix, low, None, sums);
+}
+
+/// The same between two keys: from the first on, to before the second.
+pub extern "C" fn sum_between<S: Shape>(
+    tree: &Ordered<S>,
+    prefix: u64,
+    low: u64,
+    high: u64,
+    sums: &mut [u64; SUM_WORDS],
+) {
+    sum(tree, prefix, low, Some(&[high]), sums);
+}
+
+#[inline(always)]
+fn sum<S: Shape>(
+    tree: &Ordered<S>,
+    prefix: u64,
+    low: u64,
+    high: Option<&[u64]>,
+    sums: &mut [u64; SUM_WORDS],
+) {
+    let prefix = &[prefix][..tree.prefix_words().min(1)];
+    let words = tree.shape().value();
+    let mut row = tree.shape().zero();
+    tree.range_sum_here(prefix, &[low], high, row.as_mut());
+    sums[..words].copy_from_slice(row.as_mut());
+}
+
+/// Adds to the payload of a key. The words of key and addend lie side by side.
+pub extern "C" fn tree_add<S: Shape>(
+    tree: &mut Ordered<S>,
+    words: &Words,
+    key: usize,
+    value: usize,
+) -> u32 {
+    let shape = tree.shape();
+    let delta = &words[value..value + shape.value()];
+    if is_zero(delta) {
+        return status::DONE;
+    }
+    let key = &words[key..key + tree.prefix_words() + shape.key()];
+    match tree.add(key, delta) {
+        Ok(()) => status::DONE,
+        Err(_) => status::OVERFLOW,
+    }
+}

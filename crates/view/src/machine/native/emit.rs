@@ -1,0 +1,544 @@
+//! From [`Code`] to Cranelift's form: registers become values, operations instructions.
+//!
+//! Words that something called reads or writes lie in the file of registers as well; all others do
+//! not exist outside of the processor's registers. A value that cannot be NULL is not asked.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use std::collections::{HashMap, HashSet};
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I8, I32, I64};
+use cranelift_codegen::ir::{
+    AbiParam, Block, InstBuilder, MemFlagsData, SigRef, Signature, StackSlot, StackSlotData,
+    StackSlotKind, Type as Kind, Value,
+};
+use cranelift_codegen::isa::TargetFrontendConfig;
+use cranelift_frontend::{FunctionBuilder, Variable};
+
+use super::super::code::{Code, Op, Out, OutKind, R, REGISTERS};
+use super::super::world::World;
+use super::calls::{self, SUM_WORDS, status};
+use crate::program::Type;
+
+/// Parameters of a trigger's function ([`super::Entry`]).
+pub const PARAMETERS: usize = 6;
+
+/// Memory that is there for as long as a trigger runs.
+pub const TRUSTED: MemFlagsData = MemFlagsData::trusted();
+
+/// What a trigger's function is made of.
+pub struct Trigger<'a> {
+    /// What it does.
+    pub code: &'a Code,
+    /// Registers that never change.
+    pub constants: &'a [(R, u64)],
+    /// By word of the row: it is never NULL.
+    pub never_null: &'a [bool],
+    /// The weight, which lies behind the row.
+    pub weight: i64,
+}
+
+/// Fills a function.
+pub fn trigger(
+    to: FunctionBuilder<'_>,
+    config: TargetFrontendConfig,
+    trigger: &Trigger<'_>,
+    world: &World,
+) {
+    let mut emitter = Emitter::new(to, config, trigger, world);
+    emitter.begin(trigger);
+    emitter.operations();
+    emitter.end();
+}
+
+/// A truth value, of one byte.
+pub type Flag = Value;
+
+/// A value that cannot be NULL: of one word, or the upper one of two.
+#[derive(Default)]
+pub struct NeverNull {
+    pub one: HashSet<Value>,
+    pub two: HashSet<Value>,
+}
+
+/// A trigger's parameters.
+#[derive(Clone, Copy)]
+pub struct Parameters {
+    /// Where the row's words lie.
+    pub row: Value,
+    /// Where the registers' words lie.
+    pub words: Value,
+    /// Where the registers lie, as operations have them.
+    pub registers: Value,
+    pub code: Value,
+    pub world: Value,
+    pub env: Value,
+}
+
+pub struct Emitter<'a, 'f> {
+    pub to: FunctionBuilder<'f>,
+    config: TargetFrontendConfig,
+    pub code: &'a Code,
+    pub world: &'a World,
+    constants: HashMap<R, u64>,
+    variables: Vec<Option<Variable>>,
+    /// By register: what is called may look at it.
+    in_memory: Vec<bool>,
+    pub never_null: NeverNull,
+    pub parameters: Parameters,
+    /// Changes that registers can take back, so far.
+    pub done: Variable,
+    /// By number of an operation that something jumps to.
+    blocks: HashMap<usize, Block>,
+    /// Ends with an error, whose status is its parameter.
+    failed: Block,
+    /// By number of parameters, and result.
+    signatures: HashMap<(usize, Option<Kind>), SigRef>,
+    /// Words that a callee fills.
+    scratch: StackSlot,
+}
+
+impl<'a, 'f> Emitter<'a, 'f> {
+    fn new(
+        mut to: FunctionBuilder<'f>,
+        config: TargetFrontendConfig,
+        trigger: &Trigger<'a>,
+        world: &'a World,
+    ) -> Self {
+        let entry = to.create_block();
+        to.append_block_params_for_function_params(entry);
+        to.switch_to_block(entry);
+        let &[row, words, registers, code, world_at, env] = to.block_params(entry) else {
+            unreachable!("{PARAMETERS} parameters")
+        };
+        let parameters = Parameters { row, words, registers, code, world: world_at, env };
+        let done = to.declare_var(I64);
+        let failed = to.create_block();
+        to.append_block_param(failed, I32);
+        to.set_cold_block(failed);
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, SUM_WORDS as u32 * 8, 3);
+        let scratch = to.create_sized_stack_slot(slot);
+        Emitter {
+            to,
+            config,
+            code: trigger.code,
+            world,
+            constants: trigger.constants.iter().copied().collect(),
+            variables: vec![None; REGISTERS],
+            in_memory: vec![false; REGISTERS],
+            never_null: NeverNull::default(),
+            parameters,
+            done,
+            blocks: HashMap::new(),
+            failed,
+            signatures: HashMap::new(),
+            scratch,
+        }
+    }
+
+    /// The row, the weight.
+    fn begin(&mut self, trigger: &Trigger<'_>) {
+        for op in &self.code.ops {
+            for (first, words) in self.looked_at(op) {
+                for word in 0..words {
+                    self.in_memory[usize::from(first) + word] = true;
+                }
+            }
+            if let Some(target) = op.target() {
+                let to = &mut self.to;
+                self.blocks.entry(target as usize).or_insert_with(|| to.create_block());
+            }
+        }
+        let row = (0..trigger.never_null.len()).map(|word| {
+            let flags = TRUSTED.with_readonly().with_can_move();
+            self.to.ins().load(I64, flags, self.parameters.row, 8 * word as i32)
+        });
+        let row: Vec<Value> = row.collect();
+        for (word, (value, never_null)) in row.iter().zip(trigger.never_null).enumerate() {
+            if *never_null {
+                self.never_null.one.insert(*value);
+            }
+            self.set(word as R, *value);
+        }
+        let weight = self.int(trigger.weight);
+        self.set(row.len() as R, weight);
+        let none = self.to.ins().iconst(I64, 0);
+        self.to.def_var(self.done, none);
+    }
+
+    fn operations(&mut self) {
+        let mut reached = true;
+        for (number, op) in self.code.ops.iter().enumerate() {
+            if let Some(block) = self.blocks.get(&number).copied() {
+                if reached {
+                    self.to.ins().jump(block, &[]);
+                }
+                self.to.switch_to_block(block);
+                reached = true;
+            }
+            if reached {
+                reached = self.operation(number, op);
+            }
+        }
+        if reached {
+            self.finish();
+        }
+    }
+
+    /// One operation; whether the next one can come after it.
+    fn operation(&mut self, number: usize, op: &Op) -> bool {
+        match *op {
+            Op::Jump { to } => {
+                let block = self.blocks[&(to as usize)];
+                self.to.ins().jump(block, &[]);
+                return false;
+            }
+            Op::Halt => {
+                self.finish();
+                return false;
+            }
+            Op::UnlessWithin { first, end, to } => {
+                let code = self.code;
+                for range in &code.ranges[usize::from(first)..usize::from(end)] {
+                    let value = self.get(range.a);
+                    let holds = self.within(range, value);
+                    self.unless(holds, to);
+                }
+            }
+            Op::UnlessInt { op, a, b, to } => {
+                let (a, b) = (self.get(a), self.get(b));
+                let holds = self.int_holds(op, a, b);
+                self.unless(holds, to);
+            }
+            Op::UnlessCompare { op, ty, a, b, to } => {
+                let holds = self.holds(op, ty, a, b);
+                self.unless(holds, to);
+            }
+            Op::Unless { a, to } => {
+                let a = self.get(a);
+                let mut holds = self.is_not(a, 0);
+                if let Some(null) = self.is_null_int(a) {
+                    let not_null = self.not(null);
+                    holds = self.to.ins().band(holds, not_null);
+                }
+                self.unless(holds, to);
+            }
+            Op::UnlessNull { ty, a, to } => {
+                let null = self.is_null(ty, a);
+                self.unless(null, to);
+            }
+            Op::And { d, a, to } => self.connect(d, a, to, false),
+            Op::Or { d, a, to } => self.connect(d, a, to, true),
+            Op::Get { site } => self.get_entry(usize::from(site)),
+            Op::RangeSum { site } => self.range_sum(usize::from(site)),
+            Op::Add { site } => self.add_entry(usize::from(site)),
+            Op::Start { site } => self.call_site(address!(calls::start), usize::from(site)),
+            Op::Edge { site } => {
+                self.call_site(address!(calls::edge), usize::from(site));
+                self.load_outs(usize::from(site));
+            }
+            Op::Search { site } => {
+                self.call_site(address!(calls::search), usize::from(site));
+                self.load_outs(usize::from(site));
+            }
+            Op::Next { site, to } => {
+                let Parameters { code, registers, world, .. } = self.parameters;
+                let at = self.word(usize::from(site));
+                let function = address!(calls::next);
+                let found = self.call(function, &[code, at, registers, world], Some(I32));
+                let found = found.expect("has a result");
+                let found = self.to.ins().ireduce(I8, found);
+                self.unless(found, to);
+                self.load_outs(usize::from(site));
+            }
+            Op::Clear { map } => {
+                let Parameters { world, env, .. } = self.parameters;
+                let map = self.word(usize::from(map));
+                let status = self.call(address!(calls::clear), &[map, world, env], Some(I32));
+                self.fail_with(status.expect("has a result"));
+            }
+            _ => {
+                if !self.scalar(op) {
+                    self.by_operation(number, op);
+                }
+            }
+        }
+        true
+    }
+
+    /// Lets the operation do it, on registers in memory.
+    fn by_operation(&mut self, number: usize, op: &Op) {
+        let Parameters { code, registers, world, env, .. } = self.parameters;
+        let at = self.word(number);
+        let function = address!(calls::scalar);
+        let status = self.call(function, &[code, at, registers, world, env], Some(I32));
+        self.fail_with(status.expect("has a result"));
+        if let Some((first, words)) = self.result(op) {
+            for register in first..first + words as R {
+                self.reload(register);
+            }
+        }
+    }
+
+    /// A step of AND, or of OR if `decisive` is true: that decides, NULL is remembered.
+    fn connect(&mut self, d: R, a: R, to: u32, decisive: bool) {
+        let (before, value) = (self.get(d), self.get(a));
+        let decided = match decisive {
+            false => self.is(value, 0),
+            true => {
+                let not_zero = self.is_not(value, 0);
+                match self.is_null_int(value) {
+                    None => not_zero,
+                    Some(null) => {
+                        let not_null = self.not(null);
+                        self.to.ins().band(not_zero, not_null)
+                    }
+                }
+            }
+        };
+        let mut next = before;
+        if let Some(null) = self.is_null_int(value) {
+            let mark = self.int(crate::program::NULL_INT);
+            next = self.to.ins().select(null, mark, before);
+        }
+        let result = self.int(i64::from(decisive));
+        let next = self.to.ins().select(decided, result, next);
+        self.set(d, next);
+        let go_on = self.not(decided);
+        self.unless(go_on, to);
+    }
+
+    /// Jumps unless a flag is true.
+    pub fn unless(&mut self, flag: Flag, to: u32) {
+        let block = self.blocks[&(to as usize)];
+        let next = self.to.create_block();
+        self.to.ins().brif(flag, next, &[], block, &[]);
+        self.to.switch_to_block(next);
+    }
+
+    /// Ends with this error if a flag is true.
+    pub fn fail_if(&mut self, flag: Flag, status: u32) {
+        let status = self.to.ins().iconst(I32, i64::from(status));
+        let next = self.to.create_block();
+        self.to.ins().brif(flag, self.failed, &[status.into()], next, &[]);
+        self.to.switch_to_block(next);
+    }
+
+    /// Ends with this status unless it says that everything has been done.
+    pub fn fail_with(&mut self, status: Value) {
+        let next = self.to.create_block();
+        self.to.ins().brif(status, self.failed, &[status.into()], next, &[]);
+        self.to.switch_to_block(next);
+    }
+
+    fn finish(&mut self) {
+        let done = self.to.ins().iconst(I32, i64::from(status::DONE));
+        self.leave(done);
+    }
+
+    /// Says what could be taken back, and returns.
+    fn leave(&mut self, status: Value) {
+        if !self.code.undos.is_empty() {
+            let done = self.to.use_var(self.done);
+            let at = core::mem::offset_of!(World, done) as i32;
+            self.to.ins().store(TRUSTED, done, self.parameters.world, at);
+        }
+        self.to.ins().return_(&[status]);
+    }
+
+    fn end(mut self) {
+        self.to.switch_to_block(self.failed);
+        let status = self.to.block_params(self.failed)[0];
+        self.leave(status);
+        self.to.seal_all_blocks();
+        self.to.finalize(self.config);
+    }
+
+    // Registers.
+
+    fn variable(&mut self, register: R) -> Variable {
+        let to = &mut self.to;
+        *self.variables[usize::from(register)].get_or_insert_with(|| to.declare_var(I64))
+    }
+
+    /// The value of a register.
+    pub fn get(&mut self, register: R) -> Value {
+        match self.constants.get(&register) {
+            Some(word) => self.int(*word as i64),
+            None => {
+                let variable = self.variable(register);
+                self.to.use_var(variable)
+            }
+        }
+    }
+
+    /// Gives a register a value.
+    pub fn set(&mut self, register: R, value: Value) {
+        let variable = self.variable(register);
+        self.to.def_var(variable, value);
+        if self.in_memory[usize::from(register)] {
+            let at = 8 * i32::from(register);
+            self.to.ins().store(TRUSTED, value, self.parameters.words, at);
+        }
+    }
+
+    pub fn get_wide(&mut self, register: R) -> [Value; 2] {
+        [self.get(register), self.get(register + 1)]
+    }
+
+    pub fn set_wide(&mut self, register: R, [low, high]: [Value; 2]) {
+        self.set(register, low);
+        self.set(register + 1, high);
+    }
+
+    /// The value that something called has given to a register.
+    fn reload(&mut self, register: R) {
+        let at = 8 * i32::from(register);
+        let value = self.to.ins().load(I64, TRUSTED, self.parameters.words, at);
+        let variable = self.variable(register);
+        self.to.def_var(variable, value);
+    }
+
+    /// The same for all that an operation on a map sets.
+    pub fn load_outs(&mut self, site: usize) {
+        let code = self.code;
+        let site = &code.sites[site];
+        for out in site.keys.iter().chain(&site.outs) {
+            for word in 0..words_of(out) {
+                self.reload(out.to + word as R);
+            }
+        }
+    }
+
+    /// An integer.
+    pub fn int(&mut self, value: i64) -> Value {
+        let constant = self.to.ins().iconst(I64, value);
+        if value != crate::program::NULL_INT {
+            self.never_null.one.insert(constant);
+        }
+        constant
+    }
+
+    /// A number of something, or an address.
+    pub fn word(&mut self, value: usize) -> Value {
+        self.to.ins().iconst(I64, value as i64)
+    }
+
+    pub fn is(&mut self, value: Value, other: i64) -> Flag {
+        let other = self.to.ins().iconst(I64, other);
+        self.to.ins().icmp(IntCC::Equal, value, other)
+    }
+
+    pub fn is_not(&mut self, value: Value, other: i64) -> Flag {
+        let other = self.to.ins().iconst(I64, other);
+        self.to.ins().icmp(IntCC::NotEqual, value, other)
+    }
+
+    pub fn not(&mut self, flag: Flag) -> Flag {
+        let one = self.to.ins().iconst(I8, 1);
+        self.to.ins().bxor(flag, one)
+    }
+
+    // Calls.
+
+    /// Calls a function of so many words.
+    pub fn call(&mut self, function: usize, with: &[Value], gives: Option<Kind>) -> Option<Value> {
+        let (to, config) = (&mut self.to, self.config);
+        let signature = *self.signatures.entry((with.len(), gives)).or_insert_with(|| {
+            let mut signature = Signature::new(config.default_call_conv);
+            signature.params.extend(with.iter().map(|_| AbiParam::new(I64)));
+            signature.returns.extend(gives.map(AbiParam::new));
+            to.import_signature(signature)
+        });
+        let address = self.to.ins().iconst(I64, function as i64);
+        let call = self.to.ins().call_indirect(signature, address, with);
+        gives.map(|_| self.to.inst_results(call)[0])
+    }
+
+    /// Calls what has code, site, registers and world as parameters.
+    pub fn call_site(&mut self, function: usize, site: usize) {
+        let Parameters { code, registers, world, .. } = self.parameters;
+        let site = self.word(site);
+        self.call(function, &[code, site, registers, world], None);
+    }
+
+    /// Where a callee puts words.
+    pub fn scratch(&mut self) -> Value {
+        self.to.ins().stack_addr(I64, self.scratch, 0)
+    }
+
+    /// A word that it has put there.
+    pub fn from_scratch(&mut self, word: usize) -> Value {
+        let at = self.scratch();
+        self.to.ins().load(I64, TRUSTED, at, 8 * word as i32)
+    }
+
+    // What is called looks at these.
+
+    /// Registers that an operation reads from memory, or writes there: first, and how many.
+    fn looked_at(&self, op: &Op) -> Vec<(R, usize)> {
+        let mut all = Vec::new();
+        match *op {
+            Op::Start { site } | Op::Next { site, .. } | Op::Get { site } | Op::Add { site } => {
+                let site = &self.code.sites[usize::from(site)];
+                all.push((site.key, site.key_words));
+                if matches!(op, Op::Add { .. }) {
+                    let words = self.world.cells[usize::from(site.map)].sums.words();
+                    all.push((site.value, words));
+                }
+            }
+            Op::RangeSum { site } | Op::Edge { site } | Op::Search { site } => {
+                let site = &self.code.sites[usize::from(site)];
+                if !matches!(op, Op::RangeSum { .. }) || self.tree_of_one_word(site).is_none() {
+                    use super::super::code::Limit::{Excluded, Included};
+                    all.push((site.key, site.key_words));
+                    for limit in [site.low, site.high] {
+                        if let Included(first) | Excluded(first) = limit {
+                            all.push((first, site.column_words));
+                        }
+                    }
+                    if matches!(op, Op::Search { .. }) {
+                        all.push((site.value, site.limit_type.words()));
+                    }
+                }
+            }
+            Op::Binary { ty, a, b, .. } => all.extend([(a, ty.words()), (b, ty.words())]),
+            Op::CompareText { a, b, .. } => all.extend([(a, 1), (b, 1)]),
+            Op::Cast { from, a, .. } => all.push((a, from.words())),
+            Op::Rescale { ty, a, .. } => all.push((a, ty.words())),
+            Op::DatePart { a, .. }
+            | Op::DateOf { a, .. }
+            | Op::Like { a, .. }
+            | Op::Substring { a, .. } => all.push((a, 1)),
+            Op::Call { call, a, .. } => {
+                all.push((a, self.code.calls[usize::from(call)].arg_words));
+            }
+            _ => {}
+        }
+        all
+    }
+
+    /// What an operation sets that is done by [`calls::scalar`].
+    fn result(&self, op: &Op) -> Option<(R, usize)> {
+        match *op {
+            Op::Binary { ty, d, .. } | Op::Rescale { ty, d, .. } => Some((d, ty.words())),
+            Op::Cast { to, d, .. } => Some((d, to.words())),
+            Op::Call { call, d, .. } => Some((d, self.code.calls[usize::from(call)].result_words)),
+            Op::CompareText { d, .. }
+            | Op::DatePart { d, .. }
+            | Op::DateOf { d, .. }
+            | Op::Like { d, .. }
+            | Op::Substring { d, .. } => Some((d, 1)),
+            _ => None,
+        }
+    }
+}
+
+/// Registers that a part of an entry takes.
+pub fn words_of(out: &Out) -> usize {
+    match out.kind {
+        OutKind::Two | OutKind::Ordered(Type::Wide) => 2,
+        OutKind::One | OutKind::Sum | OutKind::Ordered(_) => 1,
+    }
+}

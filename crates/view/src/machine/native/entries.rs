@@ -1,0 +1,455 @@
+//! Operations on maps, as instructions where an entry is there, as calls where it is not.
+//!
+//! The common change of an entry is small: it is there, whoever watches has noted it, the sums fit
+//! and do not become zero. That is emitted here, with all conditions asked before anything is
+//! written. Everything else is the operation itself ([`super::calls::add`]).
+//!
+//! Addresses are of cells, of what lies in them, and of watches: none moves once a machine is built.
+
+use alloc::vec::Vec;
+use core::ptr::from_ref;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::super::code::{Limit, OutKind, Site};
+use super::super::world::{Cell, Crossing, Map};
+use super::calls::{self, SUM_WORDS, Words};
+use super::emit::{Emitter, Flag, Parameters, TRUSTED, words_of};
+use crate::maps::any::{HashMap, OrderedMap, Tables, tables, trees};
+use crate::maps::ordered::Ordered;
+use crate::maps::shape::Shape;
+use crate::maps::sliced::Sliced;
+use crate::maps::table::Table;
+use crate::program::{BinaryOp, Component, Type};
+
+/// Where the value of a key lies.
+enum Place {
+    /// Always here.
+    Fixed(usize),
+    /// Where this function finds it in this map.
+    Found { function: usize, map: usize },
+}
+
+/// Functions of a sorted map: its address and those of [`super::calls`].
+pub struct Tree {
+    map: usize,
+    from: usize,
+    between: usize,
+    add: usize,
+    prefix_words: usize,
+}
+
+fn place(map: &HashMap) -> Place {
+    match map {
+        HashMap::Single(value) => Place::Fixed(value.as_ptr() as usize),
+        HashMap::Table(any) => tables!(any, table => in_table(table)),
+        HashMap::Sliced(map) => in_sliced(map),
+    }
+}
+
+fn in_table<S: Shape>(table: &Table<S>) -> Place {
+    let function = calls::find::<S> as extern "C" fn(&Table<S>, &Words, usize) -> *const u64;
+    Place::Found { function: function as *const () as usize, map: from_ref(table) as usize }
+}
+
+fn in_sliced<S: Shape>(map: &Sliced<S>) -> Place {
+    let function =
+        calls::find_sliced::<S> as extern "C" fn(&Sliced<S>, &Words, usize) -> *const u64;
+    Place::Found { function: function as *const () as usize, map: from_ref(map) as usize }
+}
+
+fn tree<S: Shape>(tree: &Ordered<S>) -> Tree {
+    type Sums = [u64; SUM_WORDS];
+    let from = calls::sum_from::<S> as extern "C" fn(&Ordered<S>, u64, u64, &mut Sums);
+    let between = calls::sum_between::<S> as extern "C" fn(&Ordered<S>, u64, u64, u64, &mut Sums);
+    let add = calls::tree_add::<S> as extern "C" fn(&mut Ordered<S>, &Words, usize, usize) -> u32;
+    Tree {
+        map: from_ref(tree) as usize,
+        from: from as *const () as usize,
+        between: between as *const () as usize,
+        add: add as *const () as usize,
+        prefix_words: tree.prefix_words(),
+    }
+}
+
+impl<'a> Emitter<'a, '_> {
+    fn site(&self, number: usize) -> (&'a Site, &'a Cell) {
+        let site = &self.code.sites[number];
+        (site, &self.world.cells[usize::from(site.map)])
+    }
+
+    // Look-ups.
+
+    /// The payload under a key.
+    pub fn get_entry(&mut self, number: usize) {
+        let (site, cell) = self.site(number);
+        let Map::Hash(map) = &cell.map else {
+            self.call_site(address!(calls::get), number);
+            self.load_outs(number);
+            return;
+        };
+        let found = match place(map) {
+            Place::Fixed(address) => {
+                let value = self.word(address);
+                self.load_payload(site, value);
+                return;
+            }
+            Place::Found { function, map } => self.find(function, map, site),
+        };
+        let (there, not, after) =
+            (self.to.create_block(), self.to.create_block(), self.to.create_block());
+        self.to.ins().brif(found, there, &[], not, &[]);
+        self.to.switch_to_block(there);
+        self.load_payload(site, found);
+        self.to.ins().jump(after, &[]);
+        self.to.switch_to_block(not);
+        self.load_zero(site);
+        self.to.ins().jump(after, &[]);
+        self.to.switch_to_block(after);
+    }
+
+    fn find(&mut self, function: usize, map: usize, site: &Site) -> Value {
+        let words = self.parameters.words;
+        let (map, key) = (self.word(map), self.word(usize::from(site.key)));
+        self.call(function, &[map, words, key], Some(I64)).expect("has a result")
+    }
+
+    /// Registers of a payload that lies there.
+    fn load_payload(&mut self, site: &Site, at: Value) {
+        for out in &site.outs {
+            let words: Vec<Value> = (0..words_of_sum(out.kind))
+                .map(|word| {
+                    let offset = 8 * i32::from(out.from + word);
+                    self.to.ins().load(I64, TRUSTED, at, offset)
+                })
+                .collect();
+            self.set_out(out.to, out.kind, &words);
+        }
+    }
+
+    /// Registers of one that is not there.
+    fn load_zero(&mut self, site: &Site) {
+        for out in &site.outs {
+            let zero = self.int(0);
+            for word in 0..words_of(out) {
+                self.set(out.to + word as u16, zero);
+            }
+        }
+    }
+
+    /// Sets the register of a sum, which is never NULL.
+    fn set_out(&mut self, to: u16, kind: OutKind, words: &[Value]) {
+        match (kind, words) {
+            (OutKind::One, [word]) => {
+                self.never_null.one.insert(*word);
+                self.set(to, *word);
+            }
+            (OutKind::Two, [low, high]) => {
+                self.never_null.two.insert(*high);
+                self.set_wide(to, [*low, *high]);
+            }
+            (OutKind::Sum, sum) => {
+                let value = self.call(address!(calls::from_sum), sum, Some(I64));
+                self.set(to, value.expect("has a result"));
+            }
+            (kind, _) => unreachable!("{kind:?} is not of a payload"),
+        }
+    }
+
+    /// The tree that is asked for a sum between keys of one word behind a prefix of at most one.
+    pub fn tree_of_one_word(&self, site: &Site) -> Option<Tree> {
+        let cell = &self.world.cells[usize::from(site.map)];
+        let Map::Ordered(map, _) = &cell.map else { return None };
+        let tree = trees!(map, one => tree(one));
+        let fits = tree.prefix_words <= 1
+            && site.key_words == tree.prefix_words
+            && site.column_words == 1
+            && cell.key_words == site.key_words + 1
+            && cell.sums.words() <= SUM_WORDS;
+        fits.then_some(tree)
+    }
+
+    /// Sums between two keys.
+    pub fn range_sum(&mut self, number: usize) {
+        let (site, _) = self.site(number);
+        let Some(tree) = self.tree_of_one_word(site) else {
+            self.call_site(address!(calls::range_sum), number);
+            self.load_outs(number);
+            return;
+        };
+        let (nothing, after) = (self.to.create_block(), self.to.create_block());
+        let low = match site.low {
+            // NULL is zero: it is left out, and a bound of NULL holds nothing.
+            Limit::Open => self.word(1),
+            Limit::Included(register) => self.bound(register, nothing),
+            Limit::Excluded(register) => {
+                let bound = self.bound(register, nothing);
+                self.next_key(bound, nothing)
+            }
+        };
+        let high = match site.high {
+            Limit::Open => None,
+            Limit::Excluded(register) => Some((self.bound(register, nothing), false)),
+            Limit::Included(register) => {
+                let bound = self.bound(register, nothing);
+                let one = self.word(1);
+                Some((self.to.ins().iadd(bound, one), true))
+            }
+        };
+        let prefix = match tree.prefix_words {
+            0 => self.word(0),
+            _ => self.get(site.key),
+        };
+        let (map, sums) = (self.word(tree.map), self.scratch());
+        let summed = self.to.create_block();
+        if let Some((high, may_wrap)) = high {
+            let open = self.to.create_block();
+            if may_wrap {
+                // Behind the last of all keys there is none: the range has no end.
+                let bounded = self.to.create_block();
+                self.to.ins().brif(high, bounded, &[], open, &[]);
+                self.to.switch_to_block(bounded);
+            }
+            self.call(tree.between, &[map, prefix, low, high, sums], None);
+            self.to.ins().jump(summed, &[]);
+            if may_wrap {
+                self.to.set_cold_block(open);
+                self.to.switch_to_block(open);
+            }
+        }
+        if high.is_none_or(|(_, may_wrap)| may_wrap) {
+            self.call(tree.from, &[map, prefix, low, sums], None);
+            self.to.ins().jump(summed, &[]);
+        }
+        self.to.switch_to_block(summed);
+        for out in &site.outs {
+            let words: Vec<Value> = (0..words_of_sum(out.kind))
+                .map(|word| self.from_scratch(usize::from(out.from + word)))
+                .collect();
+            self.set_out(out.to, out.kind, &words);
+        }
+        self.to.ins().jump(after, &[]);
+        self.to.switch_to_block(nothing);
+        self.to.set_cold_block(nothing);
+        self.load_zero(site);
+        self.to.ins().jump(after, &[]);
+        self.to.switch_to_block(after);
+    }
+
+    /// A bound, or nothing if it is NULL.
+    fn bound(&mut self, register: u16, nothing: cranelift_codegen::ir::Block) -> Value {
+        let value = self.get(register);
+        let next = self.to.create_block();
+        self.to.ins().brif(value, next, &[], nothing, &[]);
+        self.to.switch_to_block(next);
+        value
+    }
+
+    /// The key behind another, or nothing if that is the last.
+    fn next_key(&mut self, key: Value, nothing: cranelift_codegen::ir::Block) -> Value {
+        let one = self.word(1);
+        let next_key = self.to.ins().iadd(key, one);
+        let next = self.to.create_block();
+        self.to.ins().brif(next_key, next, &[], nothing, &[]);
+        self.to.switch_to_block(next);
+        next_key
+    }
+
+    // Changes.
+
+    /// Adds to the entry of a map.
+    pub fn add_entry(&mut self, number: usize) {
+        let (site, cell) = self.site(number);
+        let after = self.to.create_block();
+        match &cell.map {
+            _ if site.journal || cell.eager => self.add_by_operation(number),
+            Map::Hash(map) => {
+                let slow = self.to.create_block();
+                self.to.set_cold_block(slow);
+                if self.change(site, cell, &place(map), slow) {
+                    self.to.ins().jump(after, &[]);
+                } else {
+                    self.to.ins().jump(slow, &[]);
+                }
+                self.to.switch_to_block(slow);
+                self.add_by_operation(number);
+            }
+            Map::Ordered(map, None) => {
+                let tree = trees!(map, one => tree(one));
+                let words = self.parameters.words;
+                let at = [site.key, site.value].map(|first| self.word(usize::from(first)));
+                let map = self.word(tree.map);
+                let status = self.call(tree.add, &[map, words, at[0], at[1]], Some(I32));
+                self.fail_with(status.expect("has a result"));
+            }
+            Map::Ordered(_, Some(_)) => self.add_by_operation(number),
+        }
+        self.to.ins().jump(after, &[]);
+        self.to.switch_to_block(after);
+        if site.undo != 0 {
+            let done = self.to.use_var(self.done);
+            let bit = self.word(site.undo as usize);
+            let done = self.to.ins().bor(done, bit);
+            self.to.def_var(self.done, done);
+        }
+    }
+
+    fn add_by_operation(&mut self, number: usize) {
+        let Parameters { code, registers, world, env, .. } = self.parameters;
+        let site = self.word(number);
+        let function = address!(calls::add);
+        let status = self.call(function, &[code, site, registers, world, env], Some(I32));
+        self.fail_with(status.expect("has a result"));
+    }
+
+    /// Changes an entry in its place, if nothing else follows from it; goes to `slow` before it has
+    /// written anything. False if something always does.
+    fn change(
+        &mut self,
+        site: &Site,
+        cell: &Cell,
+        place: &Place,
+        slow: cranelift_codegen::ir::Block,
+    ) -> bool {
+        let watches = || cell.watches.iter().map(|watch| &self.world.watches[*watch]);
+        let crossings: Vec<&Crossing> = watches().filter_map(|watch| watch.crossing()).collect();
+        if crossings.iter().any(|crossing| !is_of_ints(crossing)) {
+            return false;
+        }
+        let noting: Vec<(usize, usize)> = watches()
+            .filter(|watch| watch.crossing().is_none())
+            .map(|watch| (watch.stamp(), from_ref(watch.epoch()) as usize))
+            .collect();
+        let at = match place {
+            Place::Fixed(address) => self.word(*address),
+            Place::Found { function, map } => {
+                let found = self.find(*function, *map, site);
+                let there = self.to.create_block();
+                self.to.ins().brif(found, there, &[], slow, &[]);
+                self.to.switch_to_block(there);
+                found
+            }
+        };
+        let payload_words = cell.sums.words();
+        let mut differs = None;
+        for (stamp, epoch) in noting {
+            let offset = 8 * (payload_words + stamp) as i32;
+            let stamp = self.to.ins().load(I64, TRUSTED, at, offset);
+            let epoch = self.word(epoch);
+            let epoch = self.to.ins().load(I64, TRUSTED, epoch, 0);
+            let other = self.to.ins().icmp(IntCC::NotEqual, stamp, epoch);
+            differs = self.either(differs, Some(other));
+        }
+        let old: Vec<Value> = (0..payload_words)
+            .map(|word| self.to.ins().load(I64, TRUSTED, at, 8 * word as i32))
+            .collect();
+        let (new, fails) = self.added(site, cell.sums.components(), &old);
+        let mut otherwise = self.either(differs, Some(fails));
+        for crossing in crossings {
+            let (before, now) = (self.has_row(crossing, &old), self.has_row(crossing, &new));
+            if let (Some(before), Some(now)) = (before, now) {
+                let crosses = self.to.ins().bxor(before, now);
+                otherwise = self.either(otherwise, Some(crosses));
+            }
+        }
+        let store = self.to.create_block();
+        let otherwise = otherwise.expect("whether it fails");
+        self.to.ins().brif(otherwise, slow, &[], store, &[]);
+        self.to.switch_to_block(store);
+        for (word, value) in new.iter().enumerate() {
+            self.to.ins().store(TRUSTED, *value, at, 8 * word as i32);
+        }
+        true
+    }
+
+    /// A payload that has been added to, and whether it overflows or counts as zero.
+    fn added(
+        &mut self,
+        site: &Site,
+        components: &[Component],
+        old: &[Value],
+    ) -> (Vec<Value>, Flag) {
+        let (mut new, mut fails, mut any) = (Vec::new(), None, self.word(0));
+        for component in components {
+            let word = new.len();
+            let added = site.value + word as u16;
+            if *component == Component::Int {
+                let added = self.get(added);
+                let (sum, overflows) = self.int_sum(BinaryOp::Add, old[word], added);
+                fails = self.either(fails, Some(overflows));
+                any = self.to.ins().bor(any, sum);
+                new.push(sum);
+                continue;
+            }
+            let added = self.get_wide(added);
+            let before = [old[word], old[word + 1]];
+            let ([low, high], overflows) = self.wide_sum(BinaryOp::Add, before, added);
+            fails = self.either(fails, Some(overflows));
+            new.extend([low, high]);
+            if *component == Component::Wide {
+                any = self.to.ins().bor(any, low);
+                any = self.to.ins().bor(any, high);
+            } else {
+                // What is next to zero counts as zero: all of that lies in here.
+                let zero = self.word(0);
+                let [middle, width] = [1 << 32, 1 << 33].map(|word| self.word(word));
+                let shift = self.to.ins().iconcat(middle, zero);
+                let sum = self.to.ins().iconcat(low, high);
+                let shifted = self.to.ins().iadd(sum, shift);
+                let bound = self.to.ins().iconcat(width, zero);
+                let far = self.to.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, shifted, bound);
+                let far = self.to.ins().uextend(I64, far);
+                any = self.to.ins().bor(any, far);
+            }
+        }
+        let zero = self.is(any, 0);
+        let fails = self.either(fails, Some(zero)).expect("one of both");
+        (new, fails)
+    }
+
+    /// Whether a group of this payload has a row; `None`: always.
+    fn has_row(&mut self, crossing: &Crossing, payload: &[Value]) -> Option<Flag> {
+        let mut all: Option<Flag> = None;
+        for bounds in crossing.bounds() {
+            let value = payload[bounds.word];
+            let limits = [
+                (IntCC::SignedGreaterThanOrEqual, bounds.low, i64::MIN),
+                (IntCC::SignedLessThanOrEqual, bounds.high, i64::MAX),
+            ];
+            for (condition, limit, open) in limits {
+                let limit = limit.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+                if limit == open {
+                    continue;
+                }
+                let limit = self.to.ins().iconst(I64, limit);
+                let holds = self.to.ins().icmp(condition, value, limit);
+                all = Some(match all {
+                    None => holds,
+                    Some(all) => self.to.ins().band(all, holds),
+                });
+            }
+        }
+        all
+    }
+}
+
+/// Words of a sum in a payload.
+fn words_of_sum(kind: OutKind) -> u16 {
+    match kind {
+        OutKind::One => 1,
+        OutKind::Two | OutKind::Sum | OutKind::Ordered(Type::Wide) => 2,
+        OutKind::Ordered(_) => 1,
+    }
+}
+
+/// Whether all that decides about a row is integers of one word, with bounds that are some.
+fn is_of_ints(crossing: &Crossing) -> bool {
+    let ints = i128::from(i64::MIN)..=i128::from(i64::MAX);
+    crossing.bounds().iter().all(|bounds| {
+        !bounds.wide
+            && (bounds.low == i128::MIN || ints.contains(&bounds.low))
+            && (bounds.high == i128::MAX || ints.contains(&bounds.high))
+    })
+}
