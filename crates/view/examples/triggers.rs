@@ -1,7 +1,7 @@
 //! What triggers cost: hand-written programs over events prepared in memory, one JSON line each.
 //!
 //! `cargo run --release -p halcyon-view --example triggers -- [--orders FILE] [--only NAME]
-//! [--executor compiled|operations|interpreted] [--scale S] [--passes N]`
+//! [--executor compiled|operations|interpreted] [--scale S] [--passes N] [--batch N]`
 //!
 //! `events_per_s`: one pass over all events without a clock in between, the best of the passes, in
 //! processor time where the system tells it.
@@ -49,6 +49,7 @@ fn main() {
     };
     let scale = number("--scale", 1.0);
     let passes = number("--passes", 5.0) as usize;
+    let batch = number("--batch", 1.0) as usize;
     let executor = match option("--executor").as_deref() {
         Some("operations") => Executor::Operations,
         Some("interpreted") => Executor::Interpreted,
@@ -63,16 +64,16 @@ fn main() {
     let books: [(&str, FromOrders); 3] =
         [("axfinder", axfinder), ("pricespread", price_spread), ("vwap", vwap)];
     for (name, make) in books.into_iter().filter(|(name, _)| wanted(name)) {
-        measure(name, make(&orders), executor, passes);
+        measure(name, make(&orders), executor, (passes, batch));
     }
     let scaled: [(&str, FromScale); 4] =
         [("q1", q1), ("q6", q6), ("q11a", q11a), ("growth", growth)];
     for (name, make) in scaled.into_iter().filter(|(name, _)| wanted(name)) {
-        measure(name, make(scale), executor, passes);
+        measure(name, make(scale), executor, (passes, batch));
     }
 }
 
-fn measure(name: &str, case: Case, executor: Executor, passes: usize) {
+fn measure(name: &str, case: Case, executor: Executor, (passes, batch): (usize, usize)) {
     #[cfg(feature = "maps")]
     by_hand::measure(name, &case, passes);
     let words: Vec<usize> =
@@ -98,8 +99,16 @@ fn measure(name: &str, case: Case, executor: Executor, passes: usize) {
         let mut engine = fresh(last.as_ref());
         let (start, cpu_start) = (Instant::now(), processor_s());
         for _ in 0..case.rounds {
-            for event in &case.events {
-                run(&mut engine, event);
+            if batch == 1 {
+                case.events.iter().for_each(|event| run(&mut engine, event));
+                continue;
+            }
+            for events in case.events.chunks(batch) {
+                let events = events.iter().map(|(relation, weight, row)| {
+                    let row = &row[..words[usize::from(*relation)]];
+                    Some((RelationId(*relation), row, i64::from(*weight)))
+                });
+                engine.apply_all(events).expect("sums fit");
             }
         }
         let took = start.elapsed().as_secs_f64();

@@ -66,6 +66,11 @@ pub struct MapStatistics {
     pub growths: u64,
 }
 
+/// How many events before its turn an event's places in tables are asked for, and how many before it
+/// the entries to which they lead.
+const PLACES_AHEAD: usize = 16;
+const ENTRIES_AHEAD: usize = 8;
+
 /// A view being maintained.
 pub struct Engine {
     program: Program,
@@ -77,6 +82,10 @@ pub struct Engine {
     row_words: Vec<usize>,
 }
 
+#[cfg_attr(
+    feature = "native",
+    expect(clippy::large_enum_variant, reason = "one per view, and every event goes through it")
+)]
 enum State {
     Compiled(Machine),
     Interpreted(Interpreter),
@@ -161,19 +170,59 @@ impl Engine {
 
     /// Events one after the other, as [`Engine::apply`] does each; those that are `None` are left out.
     ///
+    /// Who has many events at hand gains by giving them at once: what an event will look up is on its
+    /// way from memory while those before it are at work.
+    ///
     /// Errors: of the first that fails, with the number of items before it, which stay applied.
     /// Panics: as [`Engine::apply`].
     #[inline]
     pub fn apply_all<'r>(
         &mut self,
+        events: impl Iterator<Item = Option<(RelationId, &'r [u64], i64)>> + Clone,
+    ) -> Result<(), (usize, ApplyError)> {
+        let looks_ahead = match &mut self.state {
+            State::Compiled(state) => state.looks_ahead(),
+            State::Interpreted(_) => false,
+        };
+        if !looks_ahead {
+            return self.apply_each(events, |_| ());
+        }
+        let (mut places, mut entries) = (events.clone(), events.clone());
+        places.by_ref().take(PLACES_AHEAD).for_each(|event| self.ask_for_places(event));
+        entries.by_ref().take(ENTRIES_AHEAD).for_each(|event| self.ask_for_entries(event));
+        self.apply_each(events, |engine| {
+            places.next().into_iter().for_each(|event| engine.ask_for_places(event));
+            entries.next().into_iter().for_each(|event| engine.ask_for_entries(event));
+        })
+    }
+
+    #[inline(always)]
+    fn apply_each<'r>(
+        &mut self,
         events: impl Iterator<Item = Option<(RelationId, &'r [u64], i64)>>,
+        mut before: impl FnMut(&Self),
     ) -> Result<(), (usize, ApplyError)> {
         for (met, event) in events.enumerate() {
+            before(self);
             if let Some((relation, row, weight)) = event {
                 self.apply(relation, row, weight).map_err(|error| (met, error))?;
             }
         }
         Ok(())
+    }
+
+    #[inline(always)]
+    fn ask_for_places(&self, event: Option<(RelationId, &[u64], i64)>) {
+        if let (State::Compiled(state), Some((relation, row, _))) = (&self.state, event) {
+            state.ask_for_places(relation, row);
+        }
+    }
+
+    #[inline(always)]
+    fn ask_for_entries(&self, event: Option<(RelationId, &[u64], i64)>) {
+        if let (State::Compiled(state), Some((relation, row, _))) = (&self.state, event) {
+            state.ask_for_entries(relation, row);
+        }
     }
 
     /// Reports every output row that differs from what the last call left, in no particular order.

@@ -1,10 +1,12 @@
 //! What an engine promises, by small programs written by hand, under all executors.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 
 use halcyon_view::program::{
-    BinaryOp, Bound, CompareOp, Component, Derived, Expr, MapDecl, MapId, NULL_FLOAT_BITS,
-    NULL_INT, Program, Reg, Relation, RelationId, SliceId, Statement, Step, Trigger, Type,
+    BinaryOp, Bound, CompareOp, Component, Derived, Expr, FunctionDecl, FunctionId, MapDecl, MapId,
+    NULL_FLOAT_BITS, NULL_INT, Program, Reg, Relation, RelationId, SliceId, Statement, Step,
+    Trigger, Type,
 };
 use halcyon_view::{ApplyError, Engine, EvalError, Executor, Options};
 
@@ -745,6 +747,30 @@ fn scalars_agree_at_their_edges() {
         }
     }
     assert!(outcomes.iter().all(|count| *count > 500), "{outcomes:?}");
+}
+
+/// A function that panics does so through every executor, and nobody's process ends.
+#[test]
+fn panics_of_functions_unwind() {
+    use Type::Int;
+    let call = Expr::Call { function: FunctionId(0), args: vec![r(0)] };
+    let mut program = sums_alone();
+    program.functions = vec![FunctionDecl { name: "f".into(), args: vec![Int], result: Int }];
+    program.triggers[0].statements.push(add(1, vec![], vec![call]));
+    for executor in ALL {
+        let function: halcyon_view::Call = Box::new(|args, result| {
+            assert_ne!(args[0], 5, "five");
+            result[0] = args[0];
+            Ok(())
+        });
+        let options = Options { executor, functions: vec![function], ..Options::default() };
+        let mut engine = Engine::new(program.clone(), options).expect("a sound program");
+        apply(&mut engine, &[4, 1], 1).expect("fits");
+        let panicked = AssertUnwindSafe(|| apply(&mut engine, &[5, 1], 1));
+        let panic = std::panic::catch_unwind(panicked).expect_err("the function panics");
+        let message = panic.downcast_ref::<String>().expect("of an assertion");
+        assert!(message.contains("five"), "{message}");
+    }
 }
 
 /// Words of a wide integer.

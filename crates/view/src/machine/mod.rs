@@ -3,6 +3,7 @@
 //! Where to start: [`plan`] (a trigger's statements put together), [`code`] (the operations),
 //! [`compile`] (how they come of a plan), [`run`], [`world`] (maps, watches, journal).
 
+mod ahead;
 mod code;
 mod compile;
 mod guard;
@@ -20,12 +21,14 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use self::ahead::Ahead;
 use self::code::{Code, Registers};
 use self::compile::TriggerCode;
 use self::guard::Guard;
 use self::native::{Function, Native};
 use self::world::{Cell, Crossing, Map, Row, Watch, Within, World};
 use crate::error::{ApplyError, ProgramError};
+use crate::maps::hint::HELPS;
 use crate::program::{
     CompareOp, Derived, Expr, NULL_INT, NULL_WIDE, Program, Relation, RelationId, Step, Type,
 };
@@ -55,6 +58,8 @@ struct Trigger {
     registers: Registers,
     /// Words of a row; the weight is behind them.
     row_words: usize,
+    /// What it looks at by the row alone.
+    ahead: Vec<Ahead>,
     /// Machine code for the weights 1 and −1.
     native: Option<[Function; 2]>,
 }
@@ -77,7 +82,16 @@ impl Machine {
                 compile::trigger(program, env, index, has_inner)?;
             let registers = Registers::new(&constants);
             let row_words = relation.columns.iter().map(|ty| ty.words()).sum();
-            triggers.push(Trigger { guard, by_weight, ran: 0, registers, row_words, native: None });
+            let ahead = ahead::of(&by_weight[0], row_words);
+            triggers.push(Trigger {
+                guard,
+                by_weight,
+                ran: 0,
+                registers,
+                row_words,
+                ahead,
+                native: None,
+            });
             all_constants.push(constants);
         }
         let mut of_map: Vec<Vec<usize>> = program.maps.iter().map(|_| Vec::new()).collect();
@@ -118,7 +132,7 @@ impl Machine {
         let mut machine =
             Machine { triggers, world, inner, output, native: Err("not asked for".into()) };
         if native {
-            machine.to_machine_code(program, &all_constants);
+            machine.compile_triggers(program, &all_constants);
         }
         // The first event would ask the allocator for a piece of memory per map and watch, and touch
         // it: several times what it takes itself.
@@ -128,7 +142,7 @@ impl Machine {
 
     /// Compiles what the triggers do for weights 1 and −1; if that is not possible, they stay as they
     /// are. `constants`: by trigger.
-    fn to_machine_code(&mut self, program: &Program, constants: &[Vec<(code::R, u64)>]) {
+    fn compile_triggers(&mut self, program: &Program, constants: &[Vec<(code::R, u64)>]) {
         let mut parts = Vec::new();
         let never_null: Vec<Vec<bool>> = program.relations.iter().map(never_null).collect();
         for ((trigger, constants), never_null) in
@@ -150,6 +164,30 @@ impl Machine {
     /// Machine code of the triggers, in bytes, or why there is none.
     pub fn machine_code(&self) -> Result<usize, &str> {
         self.native.as_ref().map(Native::bytes).map_err(String::as_str)
+    }
+
+    /// Whether it pays to ask for what events look at, as large as maps are now.
+    pub fn looks_ahead(&mut self) -> bool {
+        let all = self.triggers.iter_mut().flat_map(|trigger| &mut trigger.ahead);
+        HELPS && all.fold(false, |any, one| one.measure(&self.world) | any)
+    }
+
+    /// Asks for the places of what an event will look at; see [`ahead`].
+    #[inline(always)]
+    pub fn ask_for_places(&self, relation: RelationId, row: &[u64]) {
+        let Some(trigger) = self.triggers.get(usize::from(relation.0)) else { return };
+        if !trigger.ahead.is_empty() && trigger.guard.holds(row) {
+            trigger.ahead.iter().for_each(|one| one.ask_for_place(row, &self.world));
+        }
+    }
+
+    /// Asks for the entries to which they lead, when the places have come.
+    #[inline(always)]
+    pub fn ask_for_entries(&self, relation: RelationId, row: &[u64]) {
+        let Some(trigger) = self.triggers.get(usize::from(relation.0)) else { return };
+        if !trigger.ahead.is_empty() && trigger.guard.holds(row) {
+            trigger.ahead.iter().for_each(|one| one.ask_for_entry(row, &self.world));
+        }
     }
 
     /// One event, with all that derives from it. On an error nothing has changed.

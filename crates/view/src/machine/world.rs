@@ -40,6 +40,9 @@ pub struct World {
     /// Why machine code failed, if that has no number.
     #[cfg(feature = "native")]
     pub error: Option<crate::error::ApplyError>,
+    /// A panic of what machine code has called.
+    #[cfg(feature = "native")]
+    pub panic: Option<Box<dyn core::any::Any + Send>>,
     /// Memory of small things: a key, a payload, a row.
     pub scratch: Scratch,
 }
@@ -525,6 +528,8 @@ impl World {
             done: 0,
             #[cfg(feature = "native")]
             error: None,
+            #[cfg(feature = "native")]
+            panic: None,
             scratch: Scratch::default(),
         }
     }

@@ -75,6 +75,12 @@ impl Tables {
         tables!(self, table => table.get(key))
     }
 
+    /// See [`Table::ask_for_place`].
+    #[inline(always)]
+    pub fn ask_for_place(&self, key: &[u64]) {
+        tables!(self, table => table.ask_for_place(key));
+    }
+
     /// See [`Table::change`].
     #[inline(always)]
     pub fn change<R, E>(

@@ -2,6 +2,7 @@
 //! is bounded, or logarithmic, however many entries there are.
 
 pub mod any;
+pub mod hint;
 pub mod ordered;
 pub mod shape;
 pub mod slab;

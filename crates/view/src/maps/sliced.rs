@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use core::convert::Infallible;
 
 use super::any::Tables;
+use super::hint::ask_for;
 use super::shape::{Numbers, Shape, is_zero, same};
 use super::slab::Slab;
 use super::table::{Table, hash};
@@ -162,6 +163,48 @@ impl<S: Shape> Sliced<S> {
     fn entry(&self, id: usize) -> (&[u64], &[u64]) {
         let entry = self.entries.piece(id);
         entry[..self.shape.entry()].split_at(self.shape.key())
+    }
+
+    /// Asks for what leads to a key's entry, and if it `changes`, to its lists.
+    #[inline]
+    pub fn ask_for_place(&self, key: &[u64], changes: bool) {
+        self.index.ask_for_home(self.hash(key));
+        if changes {
+            for slice in &self.slices {
+                Slice::with_values(&slice.words, key, |values| slice.lists.ask_for_place(values));
+            }
+        }
+    }
+
+    /// Asks for the entry, or one whose hash is much the same.
+    #[inline]
+    pub fn ask_for_entry(&self, key: &[u64]) {
+        let hash = self.hash(key);
+        let found = self.index.find(hash, |slot| (slot[0] ^ hash) & Numbers::HASH == 0);
+        if let Some(slot) = found {
+            self.ask_for_number(Numbers::number(slot[0]));
+        }
+    }
+
+    /// Asks for what leads to the entries with these values in a slice.
+    #[inline]
+    pub fn ask_for_list(&self, slice: usize, values: &[u64]) {
+        self.slices[slice].lists.ask_for_place(values);
+    }
+
+    /// Asks for the first of these entries.
+    #[inline]
+    pub fn ask_for_first(&self, slice: usize, values: &[u64]) {
+        if let Some(list) = self.slices[slice].lists.get(values) {
+            self.ask_for_number((list[0] as usize).wrapping_sub(1));
+        }
+    }
+
+    #[inline(always)]
+    fn ask_for_number(&self, id: usize) {
+        let entry = self.entries.piece(id);
+        ask_for(&entry[0]);
+        ask_for(&entry[entry.len() - 1]);
     }
 
     /// As [`Table::change`].

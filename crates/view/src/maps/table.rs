@@ -24,6 +24,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::SEGMENT_WORDS;
+use super::hint::ask_for;
 use super::shape::{Shape, is_zero, same};
 use super::slab::touch;
 
@@ -208,6 +209,22 @@ impl<S: Shape> Table<S> {
                 rest = behind;
                 at += 1;
             }
+        }
+    }
+
+    /// Asks for the slot where an entry of this key would best be.
+    #[inline(always)]
+    pub fn ask_for_place(&self, key: &[u64]) {
+        self.ask_for_home(hash(&key[..self.shape.key()]));
+    }
+
+    /// The same by a hash.
+    #[inline(always)]
+    pub fn ask_for_home(&self, hash: u64) {
+        let slots = if self.is_old(hash) { &self.old } else { &self.current };
+        if let Some(slot) = slots.slot(slots.home(hash), self.shape.entry()) {
+            ask_for(&slot[0]);
+            ask_for(&slot[slot.len() - 1]);
         }
     }
 

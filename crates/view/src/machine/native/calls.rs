@@ -3,6 +3,8 @@
 //! All of it is safe code. Widths that are known where a map is declared are known in here: there is
 //! an instance of each function for every structure in [`crate::maps::any`].
 
+use std::panic::AssertUnwindSafe;
+
 use super::super::code::{Code, REGISTERS, Registers};
 use super::super::run;
 use super::super::world::World;
@@ -27,6 +29,8 @@ pub mod status {
     pub const DIVISION_BY_ZERO: u32 = 3;
     /// The error lies in [`super::World::error`].
     pub const ELSEWHERE: u32 = 4;
+    /// A panic, which lies in [`super::World::panic`].
+    pub const PANICKED: u32 = 5;
 }
 
 /// The file of registers, as machine code has it.
@@ -35,14 +39,20 @@ pub type Words = [u64; REGISTERS];
 /// Payloads of at most so many words are summed up where the caller says.
 pub const SUM_WORDS: usize = 8;
 
-/// The status of a result; what has no number of its own is left in the world.
-fn status_of(result: Result<(), ApplyError>, world: &mut World) -> u32 {
-    match result {
-        Ok(()) => status::DONE,
-        Err(ApplyError::Eval(error)) => eval_status(error, world),
-        Err(error) => {
+/// Does something, and says how it has ended; what has no number of its own is left in the world.
+/// Nothing can unwind through machine code, so a panic goes around it.
+fn status_of(world: &mut World, f: impl FnOnce(&mut World) -> Result<(), ApplyError>) -> u32 {
+    let done = std::panic::catch_unwind(AssertUnwindSafe(|| f(world)));
+    match done {
+        Ok(Ok(())) => status::DONE,
+        Ok(Err(ApplyError::Eval(error))) => eval_status(error, world),
+        Ok(Err(error)) => {
             world.error = Some(error);
             status::ELSEWHERE
+        }
+        Err(panic) => {
+            world.panic = Some(panic);
+            status::PANICKED
         }
     }
 }
@@ -60,8 +70,14 @@ fn eval_status(error: EvalError, world: &mut World) -> u32 {
 }
 
 /// The error of a status that is one.
+///
+/// Panics: if that is what has happened; it goes on from here.
+#[cold]
 pub fn error_of(status: u32, world: &mut World) -> ApplyError {
     match status {
+        status::PANICKED => {
+            std::panic::resume_unwind(world.panic.take().expect("left there by what panicked"))
+        }
         status::OVERFLOW => EvalError::Overflow.into(),
         status::OUT_OF_RANGE => EvalError::OutOfRange.into(),
         status::DIVISION_BY_ZERO => EvalError::DivisionByZero.into(),
@@ -107,13 +123,11 @@ pub extern "C" fn add(
     world: &mut World,
     env: &mut Environment,
 ) -> u32 {
-    let result = run::add(&code.sites[site], registers, world, env);
-    status_of(result, world)
+    status_of(world, |world| run::add(&code.sites[site], registers, world, env))
 }
 
 pub extern "C" fn clear(map: usize, world: &mut World, env: &mut Environment) -> u32 {
-    let result = run::clear(map, world, env);
-    status_of(result, world)
+    status_of(world, |world| run::clear(map, world, env))
 }
 
 /// Operation number `op`, one that goes on with the next.
@@ -124,10 +138,7 @@ pub extern "C" fn scalar(
     world: &mut World,
     env: &mut Environment,
 ) -> u32 {
-    match run::scalar(code.ops[op], code, registers, env) {
-        Ok(()) => status::DONE,
-        Err(error) => eval_status(error, world),
-    }
+    status_of(world, |_| run::scalar(code.ops[op], code, registers, env).map_err(ApplyError::from))
 }
 
 // Scalars.

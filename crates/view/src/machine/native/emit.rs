@@ -469,7 +469,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
     }
 
     /// A word that it has put there.
-    pub fn from_scratch(&mut self, word: usize) -> Value {
+    pub fn scratch_word(&mut self, word: usize) -> Value {
         let at = self.scratch();
         self.to.ins().load(I64, TRUSTED, at, 8 * word as i32)
     }

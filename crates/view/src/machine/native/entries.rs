@@ -226,7 +226,7 @@ impl<'a> Emitter<'a, '_> {
         self.to.switch_to_block(summed);
         for out in &site.outs {
             let words: Vec<Value> = (0..words_of_sum(out.kind))
-                .map(|word| self.from_scratch(usize::from(out.from + word)))
+                .map(|word| self.scratch_word(usize::from(out.from + word)))
                 .collect();
             self.set_out(out.to, out.kind, &words);
         }

@@ -7,7 +7,9 @@
 //! calls. The safe twin is [`super::run`], which does the same by operations; it runs wherever this
 //! cannot, and events with weights other than 1 and −1 everywhere.
 //!
-//! Panics within what is called end the process: machine code has nothing by which it could unwind.
+//! Nothing unwinds through machine code. Panics of operations that it calls go around it, functions of
+//! a program among them; one in the maps themselves, which only a broken invariant makes, ends the
+//! process.
 
 /// Where a function lies.
 macro_rules! address {

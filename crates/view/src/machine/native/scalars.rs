@@ -179,7 +179,7 @@ impl Emitter<'_, '_> {
                 let (a, at) = (self.get(a), self.scratch());
                 let status = self.call(address!(calls::to_sum), &[a, at], Some(I32));
                 self.fail_with(status.expect("has a result"));
-                let sum = [self.from_scratch(0), self.from_scratch(1)];
+                let sum = [self.scratch_word(0), self.scratch_word(1)];
                 self.never_null.two.insert(sum[1]);
                 self.set_wide(d, sum);
             }
@@ -414,7 +414,7 @@ impl Emitter<'_, '_> {
         let function = address!(calls::wide_mul);
         let status = self.call(function, &[a[0], a[1], b[0], b[1], at], Some(I32));
         self.fail_with(status.expect("has a result"));
-        let (low, high) = (self.from_scratch(0), self.from_scratch(1));
+        let (low, high) = (self.scratch_word(0), self.scratch_word(1));
         self.to.ins().jump(after, &[low.into(), high.into()]);
         self.to.switch_to_block(after);
         let &[low, high] = self.to.block_params(after) else { unreachable!("two were appended") };
@@ -446,7 +446,7 @@ impl Emitter<'_, '_> {
         let (number, at) = (self.word(operator_number(op)), self.scratch());
         let status = self.call(address!(calls::float_binary), &[number, a, b, at], Some(I32));
         self.fail_with(status.expect("has a result"));
-        let value = self.from_scratch(0);
+        let value = self.scratch_word(0);
         self.to.ins().jump(after, &[value.into()]);
         self.to.switch_to_block(after);
         let value = self.to.block_params(after)[0];

@@ -1,0 +1,93 @@
+//! Entries that events will look at, asked for while events before them are at work.
+//!
+//! Where an entry lies follows from the row if its key stands there. That is asked for in two steps, as
+//! many events before the event's turn as a step needs: the place in a hash table; then, in a map with
+//! slices, the entry to which that leads. Nothing waits, and nothing else comes of it.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::code::{Code, Op, Site};
+use super::world::{Map, World};
+use crate::maps::any::HashMap;
+
+/// Maps of fewer entries stay in the processor's caches. (In tests all but the smallest do not.)
+const LEN_MIN: usize = if cfg!(test) { 16 } else { 1 << 15 };
+
+/// An entry, or the entries of a slice, that a trigger looks at, by words of the row.
+#[derive(Debug)]
+pub struct Ahead {
+    map: u16,
+    key: Range<usize>,
+    slice: Option<u16>,
+    /// It may come or go, with its places in all slices.
+    changes: bool,
+    /// Whether its map is large enough for that, now.
+    is_large: bool,
+}
+
+/// Those of a piece of code, each once.
+pub fn of(code: &Code, row_words: usize) -> Vec<Ahead> {
+    let mut found: Vec<Ahead> = Vec::new();
+    for op in &code.ops {
+        let (Op::Get { site } | Op::Add { site } | Op::Start { site }) = op else { continue };
+        let Site { map, key, key_words, slice, .. } = code.sites[usize::from(*site)];
+        let key = usize::from(key)..usize::from(key) + key_words;
+        let changes = matches!(op, Op::Add { .. });
+        if key.is_empty() || key.end > row_words {
+            continue;
+        }
+        let known = found
+            .iter_mut()
+            .find(|known| known.map == map && known.key == key && known.slice == slice);
+        match known {
+            Some(known) => known.changes |= changes,
+            None => found.push(Ahead { map, key, slice, changes, is_large: false }),
+        }
+    }
+    found
+}
+
+impl Ahead {
+    /// Looks whether the map has become large; says so.
+    pub fn measure(&mut self, world: &World) -> bool {
+        self.is_large = match &world.cells[usize::from(self.map)].map {
+            Map::Hash(map) => map.len() >= LEN_MIN,
+            Map::Ordered(..) => false,
+        };
+        self.is_large
+    }
+
+    /// The first step: places in hash tables.
+    #[inline(always)]
+    pub fn ask_for_place(&self, row: &[u64], world: &World) {
+        if !self.is_large {
+            return;
+        }
+        let key = &row[self.key.clone()];
+        match (&world.cells[usize::from(self.map)].map, self.slice) {
+            (Map::Hash(HashMap::Table(table)), _) => table.ask_for_place(key),
+            (Map::Hash(HashMap::Sliced(map)), None) => map.ask_for_place(key, self.changes),
+            (Map::Hash(HashMap::Sliced(map)), Some(slice)) => {
+                map.ask_for_list(usize::from(slice), key);
+            }
+            (Map::Hash(HashMap::Single(_)) | Map::Ordered(..), _) => {}
+        }
+    }
+
+    /// The second step, when that has come: entries.
+    #[inline(always)]
+    pub fn ask_for_entry(&self, row: &[u64], world: &World) {
+        if !self.is_large {
+            return;
+        }
+        let Map::Hash(HashMap::Sliced(map)) = &world.cells[usize::from(self.map)].map else {
+            return;
+        };
+        let key = &row[self.key.clone()];
+        match self.slice {
+            None => map.ask_for_entry(key),
+            Some(slice) => map.ask_for_first(usize::from(slice), key),
+        }
+    }
+}

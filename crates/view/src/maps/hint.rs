@@ -1,0 +1,22 @@
+//! Asking the memory for what will be looked at, without waiting for it.
+
+/// Whether asking has any effect.
+pub const HELPS: bool = cfg!(all(feature = "native", target_arch = "x86_64"));
+
+/// Asks for the cache line of a word. Without machine code's feature, or on another processor, it does
+/// nothing: a load in safe code is one that the processor has to finish, which cost more than it
+/// brought.
+#[cfg(all(feature = "native", target_arch = "x86_64"))]
+#[allow(unsafe_code, reason = "no safe function of the standard library does it")]
+#[inline(always)]
+pub fn ask_for(word: &u64) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a hint changes nothing that a program can see, for any address; all processors of this
+    // architecture know it.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(word).cast()) }
+}
+
+/// Does nothing here.
+#[cfg(not(all(feature = "native", target_arch = "x86_64")))]
+#[inline(always)]
+pub fn ask_for(_: &u64) {}
