@@ -91,6 +91,8 @@ pub struct Emitter<'a, 'f> {
     pub done: Variable,
     /// By number of an operation that something jumps to.
     blocks: HashMap<usize, Block>,
+    /// Those to which something jumps back.
+    loops: HashSet<usize>,
     /// Ends with an error, whose status is its parameter.
     failed: Block,
     /// By number of parameters, and result.
@@ -109,6 +111,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         let entry = to.create_block();
         to.append_block_params_for_function_params(entry);
         to.switch_to_block(entry);
+        to.seal_block(entry);
         let &[row, words, registers, code, world_at, env] = to.block_params(entry) else {
             unreachable!("{PARAMETERS} parameters")
         };
@@ -131,6 +134,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
             parameters,
             done,
             blocks: HashMap::new(),
+            loops: HashSet::new(),
             failed,
             signatures: HashMap::new(),
             scratch,
@@ -139,7 +143,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
 
     /// The row, the weight.
     fn begin(&mut self, trigger: &Trigger<'_>) {
-        for op in &self.code.ops {
+        for (number, op) in self.code.ops.iter().enumerate() {
             for (first, words) in self.looked_at(op) {
                 for word in 0..words {
                     self.in_memory[usize::from(first) + word] = true;
@@ -148,6 +152,9 @@ impl<'a, 'f> Emitter<'a, 'f> {
             if let Some(target) = op.target() {
                 let to = &mut self.to;
                 self.blocks.entry(target as usize).or_insert_with(|| to.create_block());
+                if target as usize <= number {
+                    self.loops.insert(target as usize);
+                }
             }
         }
         let row = (0..trigger.never_null.len()).map(|word| {
@@ -174,7 +181,11 @@ impl<'a, 'f> Emitter<'a, 'f> {
                 if reached {
                     self.to.ins().jump(block, &[]);
                 }
-                self.to.switch_to_block(block);
+                // What jumps back to it comes later.
+                match self.loops.contains(&number) {
+                    true => self.to.switch_to_block(block),
+                    false => self.enter(block),
+                }
                 reached = true;
             }
             if reached {
@@ -309,12 +320,18 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.unless(go_on, to);
     }
 
+    /// Goes on with a block to which nothing else is going to jump.
+    pub fn enter(&mut self, block: Block) {
+        self.to.switch_to_block(block);
+        self.to.seal_block(block);
+    }
+
     /// Jumps unless a flag is true.
     pub fn unless(&mut self, flag: Flag, to: u32) {
         let block = self.blocks[&(to as usize)];
         let next = self.to.create_block();
         self.to.ins().brif(flag, next, &[], block, &[]);
-        self.to.switch_to_block(next);
+        self.enter(next);
     }
 
     /// Ends with this error if a flag is true.
@@ -322,14 +339,14 @@ impl<'a, 'f> Emitter<'a, 'f> {
         let status = self.to.ins().iconst(I32, i64::from(status));
         let next = self.to.create_block();
         self.to.ins().brif(flag, self.failed, &[status.into()], next, &[]);
-        self.to.switch_to_block(next);
+        self.enter(next);
     }
 
     /// Ends with this status unless it says that everything has been done.
     pub fn fail_with(&mut self, status: Value) {
         let next = self.to.create_block();
         self.to.ins().brif(status, self.failed, &[status.into()], next, &[]);
-        self.to.switch_to_block(next);
+        self.enter(next);
     }
 
     fn finish(&mut self) {
@@ -348,9 +365,10 @@ impl<'a, 'f> Emitter<'a, 'f> {
     }
 
     fn end(mut self) {
-        self.to.switch_to_block(self.failed);
+        self.enter(self.failed);
         let status = self.to.block_params(self.failed)[0];
         self.leave(status);
+        // Heads of loops.
         self.to.seal_all_blocks();
         self.to.finalize(self.config);
     }

@@ -101,13 +101,31 @@ impl<'a> Emitter<'a, '_> {
         let (there, not, after) =
             (self.to.create_block(), self.to.create_block(), self.to.create_block());
         self.to.ins().brif(found, there, &[], not, &[]);
-        self.to.switch_to_block(there);
+        self.enter(there);
         self.load_payload(site, found);
         self.to.ins().jump(after, &[]);
-        self.to.switch_to_block(not);
+        self.enter(not);
         self.load_zero(site);
         self.to.ins().jump(after, &[]);
-        self.to.switch_to_block(after);
+        self.enter(after);
+        self.know_sums(site);
+    }
+
+    /// Sums are never NULL, whichever way they came.
+    fn know_sums(&mut self, site: &Site) {
+        for out in &site.outs {
+            match out.kind {
+                OutKind::One => {
+                    let sum = self.get(out.to);
+                    self.never_null.one.insert(sum);
+                }
+                OutKind::Two => {
+                    let high = self.get(out.to + 1);
+                    self.never_null.two.insert(high);
+                }
+                OutKind::Sum | OutKind::Ordered(_) => {}
+            }
+        }
     }
 
     fn find(&mut self, function: usize, map: usize, site: &Site) -> Value {
@@ -210,20 +228,20 @@ impl<'a> Emitter<'a, '_> {
                 // Behind the last of all keys there is none: the range has no end.
                 let bounded = self.to.create_block();
                 self.to.ins().brif(high, bounded, &[], open, &[]);
-                self.to.switch_to_block(bounded);
+                self.enter(bounded);
             }
             self.call(tree.between, &[map, prefix, low, high, sums], None);
             self.to.ins().jump(summed, &[]);
             if may_wrap {
                 self.to.set_cold_block(open);
-                self.to.switch_to_block(open);
+                self.enter(open);
             }
         }
         if high.is_none_or(|(_, may_wrap)| may_wrap) {
             self.call(tree.from, &[map, prefix, low, sums], None);
             self.to.ins().jump(summed, &[]);
         }
-        self.to.switch_to_block(summed);
+        self.enter(summed);
         for out in &site.outs {
             let words: Vec<Value> = (0..words_of_sum(out.kind))
                 .map(|word| self.scratch_word(usize::from(out.from + word)))
@@ -231,11 +249,12 @@ impl<'a> Emitter<'a, '_> {
             self.set_out(out.to, out.kind, &words);
         }
         self.to.ins().jump(after, &[]);
-        self.to.switch_to_block(nothing);
+        self.enter(nothing);
         self.to.set_cold_block(nothing);
         self.load_zero(site);
         self.to.ins().jump(after, &[]);
-        self.to.switch_to_block(after);
+        self.enter(after);
+        self.know_sums(site);
     }
 
     /// A bound, or nothing if it is NULL.
@@ -243,7 +262,7 @@ impl<'a> Emitter<'a, '_> {
         let value = self.get(register);
         let next = self.to.create_block();
         self.to.ins().brif(value, next, &[], nothing, &[]);
-        self.to.switch_to_block(next);
+        self.enter(next);
         value
     }
 
@@ -253,7 +272,7 @@ impl<'a> Emitter<'a, '_> {
         let next_key = self.to.ins().iadd(key, one);
         let next = self.to.create_block();
         self.to.ins().brif(next_key, next, &[], nothing, &[]);
-        self.to.switch_to_block(next);
+        self.enter(next);
         next_key
     }
 
@@ -273,7 +292,7 @@ impl<'a> Emitter<'a, '_> {
                 } else {
                     self.to.ins().jump(slow, &[]);
                 }
-                self.to.switch_to_block(slow);
+                self.enter(slow);
                 self.add_by_operation(number);
             }
             Map::Ordered(map, None) => {
@@ -287,7 +306,7 @@ impl<'a> Emitter<'a, '_> {
             Map::Ordered(_, Some(_)) => self.add_by_operation(number),
         }
         self.to.ins().jump(after, &[]);
-        self.to.switch_to_block(after);
+        self.enter(after);
         if site.undo != 0 {
             let done = self.to.use_var(self.done);
             let bit = self.word(site.undo as usize);
@@ -328,7 +347,7 @@ impl<'a> Emitter<'a, '_> {
                 let found = self.find(*function, *map, site);
                 let there = self.to.create_block();
                 self.to.ins().brif(found, there, &[], slow, &[]);
-                self.to.switch_to_block(there);
+                self.enter(there);
                 found
             }
         };
@@ -357,7 +376,7 @@ impl<'a> Emitter<'a, '_> {
         let store = self.to.create_block();
         let otherwise = otherwise.expect("whether it fails");
         self.to.ins().brif(otherwise, slow, &[], store, &[]);
-        self.to.switch_to_block(store);
+        self.enter(store);
         for (word, value) in new.iter().enumerate() {
             self.to.ins().store(TRUSTED, *value, at, 8 * word as i32);
         }

@@ -405,18 +405,18 @@ impl Emitter<'_, '_> {
         let b_rest = self.to.ins().bxor(b_sign, b[1]);
         let rest = self.to.ins().bor(a_rest, b_rest);
         self.to.ins().brif(rest, many, &[], few, &[]);
-        self.to.switch_to_block(few);
+        self.enter(few);
         let low = self.to.ins().imul(a[0], b[0]);
         let high = self.to.ins().smulhi(a[0], b[0]);
         self.to.ins().jump(after, &[low.into(), high.into()]);
-        self.to.switch_to_block(many);
+        self.enter(many);
         let at = self.scratch();
         let function = address!(calls::wide_mul);
         let status = self.call(function, &[a[0], a[1], b[0], b[1], at], Some(I32));
         self.fail_with(status.expect("has a result"));
         let (low, high) = (self.scratch_word(0), self.scratch_word(1));
         self.to.ins().jump(after, &[low.into(), high.into()]);
-        self.to.switch_to_block(after);
+        self.enter(after);
         let &[low, high] = self.to.block_params(after) else { unreachable!("two were appended") };
         if self.is_known_wide(a[1]) && self.is_known_wide(b[1]) {
             self.never_null.two.insert(high);
@@ -442,13 +442,13 @@ impl Emitter<'_, '_> {
         self.to.set_cold_block(other);
         self.to.append_block_param(after, I64);
         self.to.ins().brif(finite, after, &[bits.into()], other, &[]);
-        self.to.switch_to_block(other);
+        self.enter(other);
         let (number, at) = (self.word(operator_number(op)), self.scratch());
         let status = self.call(address!(calls::float_binary), &[number, a, b, at], Some(I32));
         self.fail_with(status.expect("has a result"));
         let value = self.scratch_word(0);
         self.to.ins().jump(after, &[value.into()]);
-        self.to.switch_to_block(after);
+        self.enter(after);
         let value = self.to.block_params(after)[0];
         self.set(d, value);
     }
