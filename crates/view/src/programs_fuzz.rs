@@ -425,6 +425,26 @@ impl Generator {
         Trigger { registers: core::mem::take(&mut self.registers), statements }
     }
 
+    /// Limits that the exact sums of a map must keep, of which there are some.
+    fn limits(&mut self, declared: &MapDecl) -> Expr {
+        use CompareOp::{Ge, Gt, Lt};
+        let mut all = Vec::new();
+        for (at, component) in declared.payload.iter().enumerate() {
+            let sum = Box::new(Expr::Reg(Reg((declared.key.len() + at) as u16)));
+            let number = self.below(3) as i64;
+            let (ty, limit) = match component {
+                Component::Int => (Type::Int, Expr::Int(number)),
+                Component::Wide => (Type::Wide, Expr::Wide(number.into())),
+                Component::Float => continue,
+            };
+            if all.is_empty() || self.one_in(2) {
+                let op = if all.is_empty() { Gt } else { [Gt, Ge, Lt][self.below(3)] };
+                all.push(Expr::Compare(op, ty, sum, Box::new(limit)));
+            }
+        }
+        if all.len() == 1 { all.remove(0) } else { Expr::And(all) }
+    }
+
     fn derived(&mut self, map: usize, readable: &[usize]) -> (Derived, Vec<Type>) {
         let declared = self.maps[map].clone();
         self.registers = declared.key.clone();
@@ -444,13 +464,9 @@ impl Generator {
             self.set = (0..declared.key.len() as u16).map(Reg).collect();
         }
         let row = self.exprs(&columns);
-        let int = declared.payload.iter().position(|component| *component == Component::Int);
-        let (steps, exists) = match int {
-            Some(at) if is_of_key => {
-                let count = Box::new(Expr::Reg(Reg((declared.key.len() + at) as u16)));
-                let least = Box::new(Expr::Int(self.below(3) as i64));
-                (vec![], Expr::Compare(CompareOp::Gt, Type::Int, count, least))
-            }
+        let exact = |component: &Component| *component != Component::Float;
+        let (steps, exists) = match declared.payload.iter().position(exact) {
+            Some(_) if is_of_key => (vec![], self.limits(&declared)),
             _ => (steps, exists),
         };
         let registers = core::mem::take(&mut self.registers);

@@ -23,14 +23,19 @@ enum Test {
 }
 
 impl Test {
+    #[inline(always)]
     fn holds(&self, row: &[u64]) -> bool {
         match self {
             Test::Within(range) => range.holds(row[usize::from(range.a)] as i64),
             Test::Compare(op, a, b) => {
                 compare(*op, row[usize::from(*a)] as i64, row[usize::from(*b)] as i64) == 1
             }
-            Test::Any(tests) => tests.iter().any(|test| test.holds(row)),
+            Test::Any(tests) => Test::any_holds(tests, row),
         }
+    }
+
+    fn any_holds(tests: &[Test], row: &[u64]) -> bool {
+        tests.iter().any(|test| test.holds(row))
     }
 }
 

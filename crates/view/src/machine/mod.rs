@@ -540,17 +540,32 @@ fn for_each_change(
         record.clear();
         record.extend_from_slice(world.watches[watch].log.piece(number));
         let (key, before) = record.split_at(key_words);
-        if !eager && world.is_as_before(watch, key, before) {
-            continue;
-        }
         old.clear();
-        let existed = if eager {
-            old.extend_from_slice(&before[1..]);
-            Ok(before[0] == 1)
-        } else {
-            run::with_row(watch, key, Some(before), world, env, |_, row| copy(row, &mut old))
+        let (existed, exists) = match world.crossed(watch, key, before) {
+            Some([true, true] | [false, false]) => continue,
+            Some([existed, exists]) => {
+                let (payload, row) =
+                    if exists { (None, &mut new) } else { (Some(before), &mut old) };
+                match run::with_row(watch, key, payload, world, env, |_, made| copy(made, row)) {
+                    Ok(made) => (Ok(made && existed), Ok(made && exists)),
+                    Err(error) => (Err(error), Ok(false)),
+                }
+            }
+            None if !eager && world.is_as_before(watch, key, before) => continue,
+            None => {
+                let existed = if eager {
+                    old.extend_from_slice(&before[1..]);
+                    Ok(before[0] == 1)
+                } else {
+                    run::with_row(watch, key, Some(before), world, env, |_, row| {
+                        copy(row, &mut old)
+                    })
+                };
+                let exists =
+                    run::with_row(watch, key, None, world, env, |_, row| copy(row, &mut new));
+                (existed, exists)
+            }
         };
-        let exists = run::with_row(watch, key, None, world, env, |_, row| copy(row, &mut new));
         result = match (existed, exists) {
             (Ok(existed), Ok(exists)) => {
                 if existed == exists && (!exists || old == new) {

@@ -419,6 +419,17 @@ impl World {
         cell.watches.iter().copied().filter(waits).collect()
     }
 
+    /// Whether a group had a row when a watch noted it, and whether it has one, if that is all that the
+    /// watch asks: the row is of the key alone.
+    pub fn crossed(&self, watch: usize, key: &[u64], before: &[u64]) -> Option<[bool; 2]> {
+        let watch = &self.watches[watch];
+        let crossing = watch.crossing.as_ref()?;
+        let now = self.cells[watch.map].payload(key);
+        // What is not there is zero, which gives no row: a watch of groups that have one from the start
+        // asks for more than this.
+        Some([crossing.has_row(before), now.is_some_and(|now| crossing.has_row(now))])
+    }
+
     /// Whether an entry's payload is what it was when a watch noted it.
     pub fn is_as_before(&self, watch: usize, key: &[u64], before: &[u64]) -> bool {
         let now = self.cells[self.watches[watch].map].payload(key);

@@ -16,6 +16,17 @@ pub fn ask_for(word: &u64) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(word).cast()) }
 }
 
+/// Asks for a few words side by side: for the one or two cache lines that they lie in.
+#[inline(always)]
+pub fn ask_for_all(words: &[u64]) {
+    let [first, .., last] = words else { return words.iter().for_each(ask_for) };
+    ask_for(first);
+    let line = |word: &u64| core::ptr::from_ref(word) as usize / 64;
+    if line(first) != line(last) {
+        ask_for(last);
+    }
+}
+
 /// Does nothing here.
 #[cfg(not(all(feature = "native", target_arch = "x86_64")))]
 #[inline(always)]

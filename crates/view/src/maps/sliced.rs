@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::convert::Infallible;
 
 use super::any::Tables;
-use super::hint::ask_for;
+use super::hint::ask_for_all;
 use super::shape::{Numbers, Shape, is_zero, same};
 use super::slab::Slab;
 use super::table::{Table, hash};
@@ -202,9 +202,7 @@ impl<S: Shape> Sliced<S> {
 
     #[inline(always)]
     fn ask_for_number(&self, id: usize) {
-        let entry = self.entries.piece(id);
-        ask_for(&entry[0]);
-        ask_for(&entry[entry.len() - 1]);
+        ask_for_all(self.entries.piece(id));
     }
 
     /// As [`Table::change`].
@@ -331,6 +329,13 @@ impl<S: Shape> Sliced<S> {
         if let Some(moved) = moved {
             self.entries.piece_mut(moved)[link] = place;
         }
+    }
+
+    /// Words of a slice's values.
+    #[cfg(feature = "native")]
+    #[inline(always)]
+    pub fn slice_words(&self, slice: usize) -> usize {
+        self.slices[slice].words.len()
     }
 
     /// Begins the enumeration of the entries with these values in a slice.

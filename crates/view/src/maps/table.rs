@@ -24,7 +24,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::SEGMENT_WORDS;
-use super::hint::ask_for;
+use super::hint::ask_for_all;
 use super::shape::{Shape, is_zero, same};
 use super::slab::touch;
 
@@ -223,8 +223,7 @@ impl<S: Shape> Table<S> {
     pub fn ask_for_home(&self, hash: u64) {
         let slots = if self.is_old(hash) { &self.old } else { &self.current };
         if let Some(slot) = slots.slot(slots.home(hash), self.shape.entry()) {
-            ask_for(&slot[0]);
-            ask_for(&slot[slot.len() - 1]);
+            ask_for_all(slot);
         }
     }
 

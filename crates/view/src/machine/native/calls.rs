@@ -11,7 +11,7 @@ use super::super::world::World;
 use crate::error::{ApplyError, EvalError};
 use crate::maps::ordered::Ordered;
 use crate::maps::shape::{Shape, is_zero};
-use crate::maps::sliced::Sliced;
+use crate::maps::sliced::{SlicePosition, Sliced};
 use crate::maps::table::Table;
 use crate::program::{BinaryOp, CompareOp};
 use crate::scalar::{binary, compare, float_to_sum, key_float, sum_to_float};
@@ -236,6 +236,41 @@ const KEY_WORDS: usize = 3;
 pub extern "C" fn find_sliced<S: Shape>(map: &Sliced<S>, words: &Words, key: usize) -> *const u64 {
     let found = map.get(&words[key..key + map.shape().key()]);
     found.map_or(core::ptr::null(), <[u64]>::as_ptr)
+}
+
+/// Begins an enumeration of a slice, whose values and position lie in registers.
+pub extern "C" fn start_slice<S: Shape>(
+    map: &Sliced<S>,
+    slice: usize,
+    words: &mut Words,
+    values: usize,
+    position: usize,
+) {
+    let values = &words[values..values + map.slice_words(slice)];
+    let start = map.start(slice, values).words();
+    words[position..position + start.len()].copy_from_slice(&start);
+}
+
+/// Where its next entry lies, of those whose first `payload` words of a value are not all zero; null at
+/// the end.
+pub extern "C" fn next_of_slice<S: Shape>(
+    map: &Sliced<S>,
+    words: &mut Words,
+    position: usize,
+    payload: usize,
+) -> *const u64 {
+    let at = &mut words[position..position + 2];
+    let mut next = SlicePosition::of([at[0], at[1]]);
+    let found = loop {
+        match map.step(&mut next) {
+            None => break core::ptr::null(),
+            Some((_, value)) if is_zero(&value[..payload]) => {}
+            // An entry's value lies behind its key.
+            Some((key, _)) => break key.as_ptr(),
+        }
+    };
+    at.copy_from_slice(&next.words());
+    found
 }
 
 /// What is behind a prefix of one word or none, from a key of one word on.

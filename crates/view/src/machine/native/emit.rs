@@ -244,7 +244,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
             Op::Get { site } => self.get_entry(usize::from(site)),
             Op::RangeSum { site } => self.range_sum(usize::from(site)),
             Op::Add { site } => self.add_entry(usize::from(site)),
-            Op::Start { site } => self.call_site(address!(calls::start), usize::from(site)),
+            Op::Start { site } => self.start(usize::from(site)),
             Op::Edge { site } => {
                 self.call_site(address!(calls::edge), usize::from(site));
                 self.load_outs(usize::from(site));
@@ -253,16 +253,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
                 self.call_site(address!(calls::search), usize::from(site));
                 self.load_outs(usize::from(site));
             }
-            Op::Next { site, to } => {
-                let Parameters { code, registers, world, .. } = self.parameters;
-                let at = self.word(usize::from(site));
-                let function = address!(calls::next);
-                let found = self.call(function, &[code, at, registers, world], Some(I32));
-                let found = found.expect("has a result");
-                let found = self.to.ins().ireduce(I8, found);
-                self.unless(found, to);
-                self.load_outs(usize::from(site));
-            }
+            Op::Next { site, to } => self.next(usize::from(site), to),
             Op::Clear { map } => {
                 let Parameters { world, env, .. } = self.parameters;
                 let map = self.word(usize::from(map));

@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 use core::ptr::from_ref;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::super::code::{Limit, OutKind, Site};
-use super::super::world::{Cell, Crossing, Map};
+use super::super::world::{Cell, Crossing, Map, Within};
 use super::calls::{self, SUM_WORDS, Words};
 use super::emit::{Emitter, Flag, Parameters, TRUSTED, words_of};
 use crate::maps::any::{HashMap, OrderedMap, Tables, tables, trees};
@@ -23,6 +23,7 @@ use crate::maps::shape::Shape;
 use crate::maps::sliced::Sliced;
 use crate::maps::table::Table;
 use crate::program::{BinaryOp, Component, Type};
+use crate::value::halves;
 
 /// Where the value of a key lies.
 enum Place {
@@ -58,6 +59,25 @@ fn in_sliced<S: Shape>(map: &Sliced<S>) -> Place {
     let function =
         calls::find_sliced::<S> as extern "C" fn(&Sliced<S>, &Words, usize) -> *const u64;
     Place::Found { function: function as *const () as usize, map: from_ref(map) as usize }
+}
+
+/// Functions of a map with slices.
+struct Slices {
+    map: usize,
+    start: usize,
+    next: usize,
+}
+
+fn slices<S: Shape>(map: &Sliced<S>) -> Slices {
+    let start =
+        calls::start_slice::<S> as extern "C" fn(&Sliced<S>, usize, &mut Words, usize, usize);
+    let next = calls::next_of_slice::<S>
+        as extern "C" fn(&Sliced<S>, &mut Words, usize, usize) -> *const u64;
+    Slices {
+        map: from_ref(map) as usize,
+        start: start as *const () as usize,
+        next: next as *const () as usize,
+    }
 }
 
 fn tree<S: Shape>(tree: &Ordered<S>) -> Tree {
@@ -276,6 +296,63 @@ impl<'a> Emitter<'a, '_> {
         next_key
     }
 
+    // Loops.
+
+    /// The map with slices that a loop goes over by one of them.
+    fn sliced(&self, site: &Site) -> Option<(Slices, usize)> {
+        let cell = &self.world.cells[usize::from(site.map)];
+        match (&cell.map, site.slice) {
+            (Map::Hash(HashMap::Sliced(map)), Some(slice)) => {
+                Some((slices(map), usize::from(slice)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Begins a loop.
+    pub fn start(&mut self, number: usize) {
+        let (site, _) = self.site(number);
+        let Some((slices, slice)) = self.sliced(site) else {
+            self.call_site(address!(calls::start), number);
+            return;
+        };
+        let words = self.parameters.words;
+        let at = [site.key, site.position].map(|first| self.word(usize::from(first)));
+        let (map, slice) = (self.word(slices.map), self.word(slice));
+        self.call(slices.start, &[map, slice, words, at[0], at[1]], None);
+    }
+
+    /// Its next entry; jumps if there is none.
+    pub fn next(&mut self, number: usize, to: u32) {
+        let (site, cell) = self.site(number);
+        let Parameters { code, registers, world, words, .. } = self.parameters;
+        let Some((slices, _)) = self.sliced(site) else {
+            let at = self.word(number);
+            let next = address!(calls::next);
+            let found = self.call(next, &[code, at, registers, world], Some(I32));
+            let found = self.to.ins().ireduce(I8, found.expect("has a result"));
+            self.unless(found, to);
+            self.load_outs(number);
+            return;
+        };
+        let position = self.word(usize::from(site.position));
+        let (map, payload) = (self.word(slices.map), self.word(cell.sums.words()));
+        let found = self.call(slices.next, &[map, words, position, payload], Some(I64));
+        let found = found.expect("has a result");
+        let there = self.is_not(found, 0);
+        self.unless(there, to);
+        for out in &site.keys {
+            for word in 0..words_of(out) as u16 {
+                let offset = 8 * i32::from(out.from + word);
+                let value = self.to.ins().load(I64, TRUSTED, found, offset);
+                self.set(out.to + word, value);
+            }
+        }
+        let behind_key = self.word(8 * cell.key_words);
+        let payload = self.to.ins().iadd(found, behind_key);
+        self.load_payload(site, payload);
+    }
+
     // Changes.
 
     /// Adds to the entry of a map.
@@ -334,7 +411,7 @@ impl<'a> Emitter<'a, '_> {
     ) -> bool {
         let watches = || cell.watches.iter().map(|watch| &self.world.watches[*watch]);
         let crossings: Vec<&Crossing> = watches().filter_map(|watch| watch.crossing()).collect();
-        if crossings.iter().any(|crossing| !is_of_ints(crossing)) {
+        if crossings.iter().any(|crossing| crossing.bounds().iter().any(is_beyond)) {
             return false;
         }
         let noting: Vec<(usize, usize)> = watches()
@@ -432,17 +509,27 @@ impl<'a> Emitter<'a, '_> {
     fn has_row(&mut self, crossing: &Crossing, payload: &[Value]) -> Option<Flag> {
         let mut all: Option<Flag> = None;
         for bounds in crossing.bounds() {
-            let value = payload[bounds.word];
+            let (least, most) = match bounds.wide {
+                true => (i128::MIN, i128::MAX),
+                false => (i64::MIN.into(), i64::MAX.into()),
+            };
+            let value = match bounds.wide {
+                true => {
+                    let [low, high] = [payload[bounds.word], payload[bounds.word + 1]];
+                    self.to.ins().iconcat(low, high)
+                }
+                false => payload[bounds.word],
+            };
             let limits = [
-                (IntCC::SignedGreaterThanOrEqual, bounds.low, i64::MIN),
-                (IntCC::SignedLessThanOrEqual, bounds.high, i64::MAX),
+                (IntCC::SignedGreaterThanOrEqual, bounds.low, bounds.low <= least),
+                (IntCC::SignedLessThanOrEqual, bounds.high, bounds.high >= most),
             ];
-            for (condition, limit, open) in limits {
-                let limit = limit.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-                if limit == open {
+            for (condition, limit, is_open) in limits {
+                if is_open {
                     continue;
                 }
-                let limit = self.to.ins().iconst(I64, limit);
+                let [low, high] = halves(limit).map(|word| self.word(word as usize));
+                let limit = if bounds.wide { self.to.ins().iconcat(low, high) } else { low };
                 let holds = self.to.ins().icmp(condition, value, limit);
                 all = Some(match all {
                     None => holds,
@@ -463,12 +550,7 @@ fn words_of_sum(kind: OutKind) -> u16 {
     }
 }
 
-/// Whether all that decides about a row is integers of one word, with bounds that are some.
-fn is_of_ints(crossing: &Crossing) -> bool {
-    let ints = i128::from(i64::MIN)..=i128::from(i64::MAX);
-    crossing.bounds().iter().all(|bounds| {
-        !bounds.wide
-            && (bounds.low == i128::MIN || ints.contains(&bounds.low))
-            && (bounds.high == i128::MAX || ints.contains(&bounds.high))
-    })
+/// Whether a bound of one word lies beyond all integers: nothing meets it.
+fn is_beyond(bounds: &Within) -> bool {
+    !bounds.wide && (bounds.low > i64::MAX.into() || bounds.high < i64::MIN.into())
 }
