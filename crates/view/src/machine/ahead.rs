@@ -2,7 +2,8 @@
 //!
 //! Where an entry lies follows from the row if its key stands there. That is asked for in two steps, as
 //! many events before the event's turn as a step needs: the place in a hash table; then, in a map with
-//! slices, the entry to which that leads. Nothing waits, and nothing else comes of it.
+//! slices, the entry to which that leads. Nothing waits, and nothing else comes of it. What the row of a
+//! derived relation is going to be, if it is the key that the event changes, is looked up for as well.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -10,6 +11,7 @@ use core::ops::Range;
 use super::code::{Code, Op, Site};
 use super::world::{Map, World};
 use crate::maps::any::HashMap;
+use crate::program::{Expr, Program, Relation};
 
 /// Maps of fewer entries stay in the processor's caches. (In tests all but the smallest do not.)
 const LEN_MIN: usize = if cfg!(test) { 16 } else { 1 << 15 };
@@ -26,15 +28,52 @@ pub struct Ahead {
     is_large: bool,
 }
 
-/// Those of a piece of code, each once.
-pub fn of(code: &Code, row_words: usize) -> Vec<Ahead> {
-    let mut found: Vec<Ahead> = Vec::new();
+/// Those of all triggers, by relation. `codes`: theirs.
+pub fn of(program: &Program, codes: &[&Code]) -> Vec<Vec<Ahead>> {
+    let of_relation = |(relation, code): (usize, &&Code)| {
+        let words = program.relations[relation].columns.iter().map(|ty| ty.words()).sum();
+        let mut found = Vec::new();
+        let whole: Vec<usize> = (0..words).collect();
+        look(code, &whole, &mut found);
+        let changes: Vec<(u16, Range<usize>)> =
+            found.iter().filter(|one| one.changes).map(|one| (one.map, one.key.clone())).collect();
+        for (map, key) in changes {
+            for (derived, inner) in program.relations.iter().zip(codes) {
+                if let Some(row) = row_of_key(program, derived, map) {
+                    let row: Vec<usize> = row.into_iter().map(|word| key.start + word).collect();
+                    look(inner, &row, &mut found);
+                }
+            }
+        }
+        found
+    };
+    codes.iter().enumerate().map(of_relation).collect()
+}
+
+/// Which words of its map's key make the row of a derived relation, if nothing else does.
+fn row_of_key(program: &Program, relation: &Relation, map: u16) -> Option<Vec<usize>> {
+    let derived = relation.derived.as_ref().filter(|derived| derived.map.0 == map)?;
+    let key = &program.maps[usize::from(map)].key;
+    let mut row = Vec::new();
+    for value in &derived.row {
+        let Expr::Reg(reg) = value else { return None };
+        let column = usize::from(reg.0);
+        let first: usize = key.get(..column)?.iter().map(|ty| ty.words()).sum();
+        row.extend(first..first + key.get(column)?.words());
+    }
+    Some(row)
+}
+
+/// Adds what a piece of code looks at, each once. `row`: the event's words that are those of its row.
+fn look(code: &Code, row: &[usize], found: &mut Vec<Ahead>) {
     for op in &code.ops {
         let (Op::Get { site } | Op::Add { site } | Op::Start { site }) = op else { continue };
         let Site { map, key, key_words, slice, .. } = code.sites[usize::from(*site)];
-        let key = usize::from(key)..usize::from(key) + key_words;
         let changes = matches!(op, Op::Add { .. });
-        if key.is_empty() || key.end > row_words {
+        let Some(words) = row.get(usize::from(key)..usize::from(key) + key_words) else { continue };
+        let [first, ..] = words else { continue };
+        let key = *first..*first + key_words;
+        if !words.iter().copied().eq(key.clone()) {
             continue;
         }
         let known = found
@@ -45,7 +84,6 @@ pub fn of(code: &Code, row_words: usize) -> Vec<Ahead> {
             None => found.push(Ahead { map, key, slice, changes, is_large: false }),
         }
     }
-    found
 }
 
 impl Ahead {

@@ -82,17 +82,22 @@ impl Machine {
                 compile::trigger(program, env, index, has_inner)?;
             let registers = Registers::new(&constants);
             let row_words = relation.columns.iter().map(|ty| ty.words()).sum();
-            let ahead = ahead::of(&by_weight[0], row_words);
             triggers.push(Trigger {
                 guard,
                 by_weight,
                 ran: 0,
                 registers,
                 row_words,
-                ahead,
+                ahead: Vec::new(),
                 native: None,
             });
             all_constants.push(constants);
+        }
+        let codes: Vec<&Code> =
+            triggers.iter().map(|trigger: &Trigger| &trigger.by_weight[0]).collect();
+        let ahead = ahead::of(program, &codes);
+        for (trigger, ahead) in triggers.iter_mut().zip(ahead) {
+            trigger.ahead = ahead;
         }
         let mut of_map: Vec<Vec<usize>> = program.maps.iter().map(|_| Vec::new()).collect();
         let mut eager: Vec<bool> = program.maps.iter().map(|_| false).collect();
