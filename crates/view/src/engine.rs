@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::dictionary::Dictionary;
 use crate::error::{ApplyError, ProgramError};
 use crate::interpret::Interpreter;
-use crate::machine::Machine;
+use crate::machine::{ENTRIES_AHEAD, Machine, PLACES_AHEAD};
 use crate::program::{Expr, Program, RelationId};
 use crate::value::{Call, Environment, Function};
 
@@ -65,11 +65,6 @@ pub struct MapStatistics {
     /// How often it began to grow into a larger table.
     pub growths: u64,
 }
-
-/// How many events before its turn an event's places in tables are asked for, and how many before it
-/// the entries to which they lead.
-const PLACES_AHEAD: usize = 16;
-const ENTRIES_AHEAD: usize = 8;
 
 /// A view being maintained.
 pub struct Engine {

@@ -13,6 +13,11 @@ use super::world::{Map, World};
 use crate::maps::any::HashMap;
 use crate::program::{Expr, Program, Relation};
 
+/// How many events before its turn an event's places in tables are asked for, and how many before it
+/// the entries to which they lead.
+pub const PLACES_AHEAD: usize = 16;
+pub const ENTRIES_AHEAD: usize = 8;
+
 /// Maps of fewer entries stay in the processor's caches. (In tests all but the smallest do not.)
 const LEN_MIN: usize = if cfg!(test) { 16 } else { 1 << 15 };
 
@@ -104,12 +109,12 @@ impl Ahead {
         }
         let key = &row[self.key.clone()];
         match (&world.cells[usize::from(self.map)].map, self.slice) {
-            (Map::Hash(HashMap::Table(table)), _) => table.ask_for_place(key),
             (Map::Hash(HashMap::Sliced(map)), None) => map.ask_for_place(key, self.changes),
             (Map::Hash(HashMap::Sliced(map)), Some(slice)) => {
                 map.ask_for_list(usize::from(slice), key);
             }
-            (Map::Hash(HashMap::Single(_)) | Map::Ordered(..), _) => {}
+            (Map::Hash(map), _) => map.ask_for_place(key),
+            (Map::Ordered(..), _) => {}
         }
     }
 

@@ -35,6 +35,7 @@ use crate::program::{
 use crate::value::{Environment, Report, Value};
 use crate::walk::for_each_within;
 
+pub use self::ahead::{ENTRIES_AHEAD, PLACES_AHEAD};
 pub use self::run::ORDERED_KEY_WORDS_MAX;
 
 /// State of a view under compiled triggers.
@@ -542,6 +543,7 @@ fn for_each_change(
     let (key_words, eager) = (cell.key_words, world.watches[watch].eager);
     let mut result = Ok(());
     for number in 0..count {
+        world.ask_for_noted(watch, number);
         record.clear();
         record.extend_from_slice(world.watches[watch].log.piece(number));
         let (key, before) = record.split_at(key_words);

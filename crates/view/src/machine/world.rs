@@ -11,12 +11,14 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::ahead::{ENTRIES_AHEAD, PLACES_AHEAD};
 use super::code::{Out, OutKind, Registers};
 use super::compile::RowCode;
 use crate::error::EvalError;
 use crate::maps::any::{HashMap, OrderedMap};
+use crate::maps::hint::HELPS;
 use crate::maps::ordered::KEY_WORDS_MAX;
-use crate::maps::shape::{Wide, is_zero};
+use crate::maps::shape::{Wide, is_zero, same};
 use crate::maps::slab::Slab;
 use crate::maps::sums::Sums;
 use crate::maps::table::Table;
@@ -26,6 +28,9 @@ use crate::value::{halves, order_int, unorder_float, wide};
 
 /// Marks in the journal that what follows the key was added, instead of there before.
 const DELTA: u64 = 1 << 63;
+
+/// Fewer noted entries are looked up as they are. (In tests few are enough.)
+const NOTED_MIN: usize = if cfg!(test) { 4 } else { 1 << 10 };
 
 /// State of all maps.
 pub struct World {
@@ -419,6 +424,22 @@ impl World {
         cell.watches.iter().copied().filter(waits).collect()
     }
 
+    /// Asks memory for what was noted some numbers behind this one; see [`super::ahead`].
+    #[inline(always)]
+    pub fn ask_for_noted(&self, watch: usize, number: usize) {
+        let Watch { log, map, .. } = &self.watches[watch];
+        let Cell { map: Map::Hash(hash), key_words, .. } = &self.cells[*map] else { return };
+        if !HELPS || log.live() < NOTED_MIN {
+            return;
+        }
+        if number + PLACES_AHEAD < log.live() {
+            hash.ask_for_place(&log.piece(number + PLACES_AHEAD)[..*key_words]);
+        }
+        if number + ENTRIES_AHEAD < log.live() {
+            hash.ask_for_entry(&log.piece(number + ENTRIES_AHEAD)[..*key_words]);
+        }
+    }
+
     /// Whether a group had a row when a watch noted it, and whether it has one, if that is all that the
     /// watch asks: the row is of the key alone.
     pub fn crossed(&self, watch: usize, key: &[u64], before: &[u64]) -> Option<[bool; 2]> {
@@ -433,7 +454,7 @@ impl World {
     /// Whether an entry's payload is what it was when a watch noted it.
     pub fn is_as_before(&self, watch: usize, key: &[u64], before: &[u64]) -> bool {
         let now = self.cells[self.watches[watch].map].payload(key);
-        now.map_or(is_zero(before), |payload| payload == before)
+        now.map_or(is_zero(before), |payload| same(payload, before, before.len()))
     }
 
     /// Takes back all changes since the journal was emptied.
@@ -479,9 +500,10 @@ impl World {
         let served = &self.watches[watch];
         let (count, map) = (served.log.live(), served.map);
         self.watches[watch].epoch += 1;
-        let cell = &mut self.cells[map];
-        let words = cell.sums.words();
+        let words = self.cells[map].sums.words();
         for number in 0..count {
+            self.ask_for_noted(watch, number);
+            let cell = &mut self.cells[map];
             let key = &self.watches[watch].log.piece(number)[..cell.key_words];
             let waits = |stamps: &[u64]| {
                 let mut watches = cell.watches.iter().zip(stamps);

@@ -165,6 +165,24 @@ impl HashMap {
         maps!(self, value => Some(&value[..]), table => table.get(key))
     }
 
+    /// Asks memory for the place of a key's entry.
+    #[inline(always)]
+    pub fn ask_for_place(&self, key: &[u64]) {
+        match self {
+            Self::Single(_) => {}
+            Self::Table(table) => table.ask_for_place(key),
+            Self::Sliced(map) => map.ask_for_place(key, false),
+        }
+    }
+
+    /// Asks for the entry, where its place only leads there.
+    #[inline(always)]
+    pub fn ask_for_entry(&self, key: &[u64]) {
+        if let Self::Sliced(map) = self {
+            map.ask_for_entry(key);
+        }
+    }
+
     /// As [`Table::change`].
     #[inline(always)]
     pub fn change<R, E>(
