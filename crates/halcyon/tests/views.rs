@@ -895,11 +895,9 @@ fn programs_and_certificates_are_shown() {
     let certificate = text(&mut session, "EXPLAIN MAINTENANCE turnover");
     assert!(certificate.contains("O(1)") && certificate.contains("Map "), "{certificate}");
     assert!(certificate.contains("Machine code: "), "{certificate}");
-    run(
-        &mut session,
-        "CREATE MATERIALIZED VIEW by_operations WITH (executor = 'operations') AS \
-                       SELECT broker, COUNT(*) AS n FROM bids GROUP BY broker",
-    );
+    let by_operations = "CREATE MATERIALIZED VIEW by_operations WITH (executor = 'operations') AS \
+                         SELECT broker, COUNT(*) AS n FROM bids GROUP BY broker";
+    session.execute(by_operations, &[]).unwrap();
     let certificate = text(&mut session, "EXPLAIN MAINTENANCE by_operations");
     assert!(certificate.contains("Machine code: none (not asked for)"), "{certificate}");
     let error = session.query("EXPLAIN MAINTENANCE bids", &[]).map(|_| ()).unwrap_err();

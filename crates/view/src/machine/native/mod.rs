@@ -45,9 +45,9 @@ use crate::value::Environment;
 
 pub use self::emit::Trigger;
 
-/// Operations of all triggers of a view beyond which it stays with operations: what Cranelift takes
-/// grows faster than they do.
-const OPERATIONS_MAX: usize = 20_000;
+/// Operations of all triggers of a view, by weight, beyond which it stays with them: Cranelift takes
+/// about a third of a second for so many.
+const OPERATIONS_MAX: usize = 10_000;
 
 /// A trigger's machine code: the row's words, registers as words and as they are, code, maps,
 /// environment. Gives a [`calls::status`].
