@@ -416,7 +416,7 @@ impl Trigger {
         if let (Some(native), Some(functions), -1 | 1) = (native, self.native, weight) {
             self.ran = usize::from(weight == -1);
             let (function, code) = (functions[self.ran], &self.by_weight[self.ran]);
-            return function.run(native, row, &mut self.registers, code, world, env);
+            return native.run(function, row, &mut self.registers, code, world, env);
         }
         for (register, word) in self.registers.words_mut(0, self.row_words).iter_mut().zip(row) {
             *register = *word;

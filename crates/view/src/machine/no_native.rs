@@ -30,22 +30,20 @@ impl Native {
         Err("built without it".into())
     }
 
-    pub fn bytes(&self) -> usize {
-        match *self {}
-    }
-}
-
-impl Function {
     #[inline(always)]
     pub fn run(
-        self,
-        _: &Native,
+        &self,
+        _: Function,
         _: &[u64],
         _: &mut Registers,
         _: &Code,
         _: &mut World,
         _: &mut Environment,
     ) -> Result<(), ApplyError> {
-        match self {}
+        match *self {}
+    }
+
+    pub fn bytes(&self) -> usize {
+        match *self {}
     }
 }

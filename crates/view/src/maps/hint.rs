@@ -11,8 +11,7 @@ pub const HELPS: bool = cfg!(all(feature = "native", target_arch = "x86_64"));
 #[inline(always)]
 pub fn ask_for(word: &u64) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a hint changes nothing that a program can see, for any address; all processors of this
-    // architecture know it.
+    // SAFETY: a hint may be given for any address, and all processors of this architecture know it.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(word).cast()) }
 }
 

@@ -54,20 +54,32 @@ const OPERATIONS_MAX: usize = 10_000;
 type Entry =
     extern "C" fn(*const u64, *mut u64, &mut Registers, &Code, &mut World, &mut Environment) -> u32;
 
-/// A trigger for one weight.
+/// A trigger for one weight, by its number.
 #[derive(Clone, Copy)]
-pub struct Function(Entry);
+pub struct Function(usize);
 
 /// Machine code of a view's triggers.
 pub struct Native {
     /// Taken when it is dropped.
     module: Option<JITModule>,
+    compiled: Vec<Compiled>,
+    /// Where the world's cells and watches lie, of which the code has addresses.
+    lies_at: [usize; 2],
     bytes: usize,
 }
 
+/// A function, and how many words of a row it reads.
+struct Compiled {
+    entry: Entry,
+    row_words: usize,
+}
+
+fn lies_at(world: &World) -> [usize; 2] {
+    [world.cells.as_ptr() as usize, world.watches.as_ptr() as usize]
+}
+
 impl Native {
-    /// Compiles triggers over the maps of a world, which must stay where they are for as long as
-    /// functions are called. Says why not, where that is not possible.
+    /// Compiles triggers over the maps of a world. Says why not, where that is not possible.
     pub fn new(triggers: &[Trigger<'_>], world: &World) -> Result<(Native, Vec<Function>), String> {
         let operations: usize = triggers.iter().map(|trigger| trigger.code.ops.len()).sum();
         if operations > OPERATIONS_MAX {
@@ -76,7 +88,8 @@ impl Native {
         let isa = isa()?;
         let module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
         // From here on its memory is given back, whatever happens.
-        let mut native = Native { module: Some(module), bytes: 0 };
+        let (compiled, lies_at) = (Vec::new(), lies_at(world));
+        let mut native = Native { module: Some(module), compiled, lies_at, bytes: 0 };
         let functions = native.compile(triggers, world)?;
         Ok((native, functions))
     }
@@ -97,15 +110,38 @@ impl Native {
             ids.push(id);
         }
         module.finalize_definitions().map_err(|error| format!("{error}"))?;
-        let function = |id: FuncId| {
+        for (id, trigger) in ids.into_iter().zip(triggers) {
             let address = module.get_finalized_function(id);
-            // SAFETY: the address is of a function that Cranelift has compiled for this processor
-            // with the C convention and the parameters and result of `Entry` (`define`), and that
-            // has been made executable. It is called by `Function::run` alone, which borrows the
-            // `Native` whose memory it lies in.
-            Function(unsafe { core::mem::transmute::<*const u8, Entry>(address) })
-        };
-        Ok(ids.into_iter().map(function).collect())
+            // Cranelift has compiled it for this processor with the C convention, and it lies in memory
+            // that has been made executable and is given back with `self`, which alone calls it.
+            // SAFETY: `define` has given it the parameters and the result of `Entry`.
+            let entry = unsafe { core::mem::transmute::<*const u8, Entry>(address) };
+            self.compiled.push(Compiled { entry, row_words: trigger.never_null.len() });
+        }
+        Ok((0..triggers.len()).map(Function).collect())
+    }
+
+    /// Runs a trigger on a row.
+    ///
+    /// Errors: as [`super::run::run`]. Panics: if the row is not as long as those that it was compiled
+    /// for, or the world another one.
+    #[inline(always)]
+    pub fn run(
+        &self,
+        function: Function,
+        row: &[u64],
+        registers: &mut Registers,
+        code: &Code,
+        world: &mut World,
+        env: &mut Environment,
+    ) -> Result<(), ApplyError> {
+        let Compiled { entry, row_words } = &self.compiled[function.0];
+        assert!(row.len() == *row_words && lies_at(world) == self.lies_at, "what it was made for");
+        let words = registers.file().as_mut_ptr();
+        match entry(row.as_ptr(), words, registers, code, world, env) {
+            calls::status::DONE => Ok(()),
+            status => Err(calls::error_of(status, world)),
+        }
     }
 
     /// Machine code, in bytes.
@@ -117,31 +153,8 @@ impl Native {
 impl Drop for Native {
     fn drop(&mut self) {
         if let Some(module) = self.module.take() {
-            // SAFETY: functions run only while this is borrowed (`Function::run`), so none does now,
-            // and none will.
+            // SAFETY: functions run only while this is borrowed (`Native::run`), so none does from now on.
             unsafe { module.free_memory() };
-        }
-    }
-}
-
-impl Function {
-    /// Runs it on a row, whose words are those that it was compiled for.
-    ///
-    /// Errors: as [`super::run::run`].
-    #[inline(always)]
-    pub fn run(
-        self,
-        _native: &Native,
-        row: &[u64],
-        registers: &mut Registers,
-        code: &Code,
-        world: &mut World,
-        env: &mut Environment,
-    ) -> Result<(), ApplyError> {
-        let words = registers.file().as_mut_ptr();
-        match (self.0)(row.as_ptr(), words, registers, code, world, env) {
-            calls::status::DONE => Ok(()),
-            status => Err(calls::error_of(status, world)),
         }
     }
 }
