@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use halcyon_base::ids::{PartitionId, RowId};
-use halcyon_query::analytic::DataFusion;
 use halcyon_query::cache::StatementCache;
 use halcyon_query::catalog::Catalog;
+use halcyon_query::engine::DataFusion;
 use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::system::SystemCatalogs;
 use halcyon_query::views::revive;
 use halcyon_store::{Partition, RowRef, Value};
 use halcyon_txn::{CancelToken, LogOptions, Manager, Pace, PartitionCell, WaitLimits, cut};
@@ -144,7 +145,7 @@ impl Database {
     fn found(found: Found, options: DatabaseOptions) -> Result<Self> {
         let mut catalog = Catalog { latches: options.latches, ..found.catalog };
         if catalog.tables.values().any(|table| table.materialized().is_some()) {
-            catalog = revive(catalog, &DataFusion::new())?;
+            catalog = revive(catalog, &new_datafusion())?;
         }
         let shared = Arc::new(Shared::new(options, catalog, Some(found.durable)));
         shared.tune();
@@ -280,7 +281,7 @@ impl Shared {
             catalog: ArcSwap::from_pointee(catalog),
             ddl: Arc::new(PartitionCell::new(PartitionId(0), empty)),
             cache: StatementCache::new(options.cached_statements),
-            datafusion: DataFusion::new(),
+            datafusion: new_datafusion(),
             deadlines: Deadlines::default(),
             sessions: Mutex::default(),
             statements: Mutex::default(),
@@ -328,4 +329,9 @@ impl Shared {
             durable.log.set_delay(tuning.wal_writer_delay);
         }
     }
+}
+
+/// DataFusion with the system schemas, which the binder of stored queries sees without an engine.
+fn new_datafusion() -> DataFusion {
+    DataFusion::new(Box::new(SystemCatalogs::without_engine()))
 }

@@ -16,7 +16,7 @@ use halcyon_query::parse;
 use halcyon_query::plan::{Plan, Prepared};
 use halcyon_query::point::Scratch;
 use halcyon_query::rows::{ResultColumn, RowSet};
-use halcyon_query::system::Live;
+use halcyon_query::system::{Live, SystemCatalogs};
 use halcyon_query::types::SqlType;
 use halcyon_query::utility::{Modes, Utility, isolation_name};
 use halcyon_store::Value;
@@ -506,11 +506,12 @@ impl Session {
     ) -> Result<Arc<Prepared>> {
         let live: Arc<dyn Live> =
             Arc::new(View { shared: self.shared.clone(), settings: self.all_settings() });
+        let system = SystemCatalogs::new(live);
         let binder = Binder {
             catalog,
             session: &self.vars,
             df: &self.shared.datafusion,
-            live: &live,
+            system: &system,
             point_plans: self.settings.bool("halcyon.point_plans"),
         };
         self.shared.cache.get_or_bind(text, types, &binder)

@@ -13,26 +13,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::config::ConfigOptions;
+use datafusion::common::Result as DfResult;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result as DfResult, ScalarValue};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{
-    SendableRecordBatchStream, SessionState, SessionStateDefaults, TaskContext,
-};
-use datafusion::logical_expr::planner::ExprPlanner;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::displayable;
@@ -44,163 +37,25 @@ use futures::StreamExt;
 use halcyon_store::Partition;
 use halcyon_txn::{CancelToken, Mode};
 use parking_lot::Mutex;
-use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use crate::catalog::Table;
-use crate::dates::CompareAsDates;
 use crate::diagnose::sql_error;
+use crate::engine::DataFusion;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Need, SessionVars};
 use crate::functions;
-use crate::growing;
 use crate::like;
 use crate::parse::with_stack;
-use crate::provider::{HalcyonTable, Snapshot};
+use crate::provider::{Snapshot, table_of, tables_of};
 use crate::semantics;
-use crate::semi_joins::PushDownSemiJoins;
+use crate::setup::config;
 
 /// Batches that wait for a slow reader.
 const BATCHES_AHEAD: usize = 4;
 
 /// How often a running statement looks whether it was cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(2);
-
-/// Stack of a worker: expressions may be as deep as [`crate::parse`] lets through.
-const WORKER_STACK: usize = 32 << 20;
-
-/// What all statements share of DataFusion: functions, rules, worker threads. Clones are the same.
-#[derive(Clone)]
-pub struct DataFusion(Arc<Shared>);
-
-struct Shared {
-    runtime: Option<Runtime>,
-    state: SessionState,
-    /// A state without functions, cheap to copy: physical planning looks none up.
-    bare: SessionState,
-    plannings: AtomicU64,
-}
-
-impl Default for DataFusion {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl DataFusion {
-    /// Starts the workers, one per core.
-    pub fn new() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .thread_name("halcyon-query")
-            .thread_stack_size(WORKER_STACK)
-            .enable_time()
-            .build()
-            .expect("the system gives threads");
-        let (state, bare) = states();
-        DataFusion(Arc::new(Shared {
-            runtime: Some(runtime),
-            state,
-            bare,
-            plannings: AtomicU64::new(0),
-        }))
-    }
-
-    /// Functions, planners and rules.
-    pub fn state(&self) -> &SessionState {
-        &self.0.state
-    }
-
-    /// Options that all planning goes by.
-    pub fn options(&self) -> &Arc<ConfigOptions> {
-        self.0.state.config_options()
-    }
-
-    /// How many times a plan was made, logical or physical. For tests and statistics.
-    pub fn plannings(&self) -> u64 {
-        self.0.plannings.load(Ordering::Relaxed)
-    }
-
-    /// Counts one planning.
-    pub(crate) fn count_planning(&self) {
-        self.0.plannings.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn runtime(&self) -> &Runtime {
-        self.0.runtime.as_ref().expect("taken only by drop")
-    }
-}
-
-impl Drop for Shared {
-    /// Does not wait: the last owner may be a thread that must not block.
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-fn config() -> SessionConfig {
-    let mut config = SessionConfig::new()
-        .with_create_default_catalog_and_schema(false)
-        .with_information_schema(false);
-    let options = config.options_mut();
-    options.sql_parser.parse_float_as_decimal = true;
-    options.sql_parser.map_string_types_to_utf8view = true;
-    options.sql_parser.collect_spans = true;
-    options.sql_parser.default_null_ordering = "nulls_max".to_owned();
-    options.execution.time_zone = Some("+00:00".to_owned());
-    options.execution.skip_physical_aggregate_schema_check = true;
-    options.explain.show_statistics = false;
-    config
-}
-
-/// Names of all functions that statements may call, but for those of the system catalogs.
-pub(crate) fn function_names() -> impl Iterator<Item = String> {
-    let (state, _) = states();
-    let mut names: Vec<String> = state.scalar_functions().keys().cloned().collect();
-    names.extend(state.aggregate_functions().keys().cloned());
-    names.extend(state.window_functions().keys().cloned());
-    names.into_iter()
-}
-
-/// DataFusion's rules, and ours: dates as soon as constants are folded and before common
-/// subexpressions, which would take a cast that occurs twice away from its comparisons; semi-joins
-/// once filters are where they belong.
-fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = Optimizer::new().rules;
-    let folded = rules.iter().position(|rule| rule.name() == "simplify_expressions");
-    rules.insert(folded.map_or(rules.len(), |at| at + 1), Arc::new(CompareAsDates));
-    let filters = rules.iter().position(|rule| rule.name() == "push_down_filter");
-    rules.insert(filters.map_or(rules.len(), |at| at + 1), Arc::new(PushDownSemiJoins));
-    rules
-}
-
-fn states() -> (SessionState, SessionState) {
-    let runtime = Arc::new(RuntimeEnv::default());
-    let bare = SessionStateBuilder::new()
-        .with_config(config())
-        .with_runtime_env(Arc::clone(&runtime))
-        .build();
-    let mut scalars = SessionStateDefaults::default_scalar_functions();
-    scalars.extend(growing::bounded(&scalars));
-    scalars.extend(functions::scalar_functions());
-    let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(semantics::Operators)];
-    planners.extend(SessionStateDefaults::default_expr_planners());
-    let mut aggregates = SessionStateDefaults::default_aggregate_functions();
-    aggregates.extend(functions::aggregate_functions());
-    let state = SessionStateBuilder::new()
-        .with_config(config())
-        .with_runtime_env(runtime)
-        .with_expr_planners(planners)
-        .with_scalar_functions(scalars)
-        .with_aggregate_functions(aggregates)
-        .with_window_functions(SessionStateDefaults::default_window_functions())
-        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
-        .with_table_function_list(SessionStateDefaults::default_table_functions())
-        .with_optimizer_rules(optimizer_rules())
-        .build();
-    (state, bare)
-}
 
 /// A query that runs vectorised over a snapshot.
 pub struct AnalyticalPlan {
@@ -336,7 +191,7 @@ impl AnalyticalPlan {
         with_stack(|| {
             let checked = semantics::with_checked_arithmetic(logical.clone())?;
             let checked = like::with_searches(checked)?;
-            let mut state = self.df.0.bare.clone();
+            let mut state = self.df.bare().clone();
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
             let planner = DefaultPhysicalPlanner::default();
@@ -526,29 +381,6 @@ impl Drop for BatchStream {
     }
 }
 
-/// Tables that a plan scans, subqueries included, each once.
-pub fn tables_of(plan: &LogicalPlan) -> Vec<Arc<Table>> {
-    let mut tables: Vec<Arc<Table>> = Vec::new();
-    let _ = plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node
-            && let Some(table) = table_of(&scan.source)
-            && !tables.iter().any(|known| known.id == table.id)
-        {
-            tables.push(Arc::clone(table));
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    tables
-}
-
-/// The catalog's table behind a planner's source, if it is one of ours.
-pub fn table_of(source: &Arc<dyn datafusion::logical_expr::TableSource>) -> Option<&Arc<Table>> {
-    use datafusion::datasource::DefaultTableSource;
-    let source = source.downcast_ref::<DefaultTableSource>()?;
-    let provider: &dyn std::any::Any = source.table_provider.as_ref();
-    provider.downcast_ref::<HalcyonTable>().map(HalcyonTable::table)
-}
-
 /// Whether a plan has parameters, functions of the execution, or scans that are not ours.
 fn is_bound_late(plan: &LogicalPlan) -> bool {
     let mut late = false;
@@ -570,11 +402,4 @@ fn is_bound_late(plan: &LogicalPlan) -> bool {
         })
     });
     late
-}
-
-/// Values of parameters by their place in the statement, for [`semantics::bind_late`].
-pub fn parameter(env: &Env<'_>, id: &str, ty: crate::types::SqlType) -> Option<ScalarValue> {
-    let index: usize = id.strip_prefix('$')?.parse().ok()?;
-    let value = env.params.get(index.checked_sub(1)?)?;
-    Some(crate::values::to_scalar(value.as_ref(), ty))
 }

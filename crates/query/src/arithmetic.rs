@@ -28,7 +28,6 @@ use datafusion::logical_expr::{
 
 use crate::coerce::number::{check_decimal, power_of_ten};
 use crate::diagnose::{division_by_zero, external, out_of_range};
-use crate::semantics::digits_of;
 
 /// Which operation is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +50,17 @@ pub struct Checked {
     signature: Signature,
 }
 
+/// The operator behind a checked function, for readers of optimised expressions.
+pub fn checked_call(expr: &Expr) -> Option<&Checked> {
+    match expr {
+        Expr::ScalarFunction(call) => {
+            let inner: &dyn std::any::Any = call.func.inner().as_ref();
+            inner.downcast_ref::<Checked>()
+        }
+        _ => None,
+    }
+}
+
 /// Puts the checked form of an operator where its operands need one.
 pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (op, operands) = match expr {
@@ -71,7 +81,7 @@ pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 let plain = BinaryExpr { left, op, right };
                 return Ok(Transformed::no(Expr::BinaryExpr(plain)));
             }
-            let known = crate::semantics::checked(&left);
+            let known = checked_call(&left);
             let before = known.filter(|known| known.ops[0] != CheckedOp::Negate);
             let before = before.filter(|known| known.result == result && rt == result);
             match before.map(|known| known.ops.clone()) {
@@ -99,7 +109,7 @@ pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// An expression's type, without a walk through what is checked already.
 fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
-    match crate::semantics::checked(expr) {
+    match checked_call(expr) {
         Some(checked) => Ok(checked.result.clone()),
         None => expr.get_type(schema),
     }
@@ -126,7 +136,7 @@ fn needs_check(op: CheckedOp, left: &DataType, right: &DataType, result: &DataTy
 
 /// Undoes [`check`].
 pub fn uncheck(expr: Expr) -> Transformed<Expr> {
-    let Some(ops) = crate::semantics::checked(&expr).map(|checked| checked.ops.clone()) else {
+    let Some(ops) = checked_call(&expr).map(|checked| checked.ops.clone()) else {
         return Transformed::no(expr);
     };
     let mut operands = operands_of(expr).into_iter();
@@ -438,6 +448,18 @@ impl ScalarUDFImpl for NumericDivision {
         }
         Ok(ColumnarValue::Array(array))
     }
+}
+
+/// Decimal digits that an integer type needs.
+pub fn digits_of(ty: &DataType) -> Option<u8> {
+    Some(match ty {
+        DataType::Int8 | DataType::UInt8 => 3,
+        DataType::Int16 | DataType::UInt16 => 5,
+        DataType::Int32 | DataType::UInt32 => 10,
+        DataType::Int64 => 19,
+        DataType::UInt64 => 20,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Statements bound to the catalog: names and types resolved, PostgreSQL's meaning put in.
+//! Queries and expressions bound to the catalog: names and types resolved, PostgreSQL's meaning put in.
 //!
 //! The way of a query: [`crate::dialect`] rewrites its tree → DataFusion's planner with our
 //! catalog → [`crate::semantics`] → DataFusion's coercion and optimizer. All of it is synchronous
@@ -9,7 +9,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
@@ -25,30 +25,22 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::{PlannerContext, SqlToRel};
-use datafusion::sql::sqlparser::ast::{self, Statement};
+use datafusion::sql::sqlparser::ast;
 use halcyon_base::ids::TableId;
-use halcyon_store::Partition;
 
-use crate::analytic::{AnalyticalPlan, DataFusion};
 use crate::catalog::{Catalog, Privilege, Relation, Table, View};
-use crate::copy;
-use crate::ddl;
 use crate::diagnose::{external, nearest, sql_error};
 use crate::dialect;
-use crate::dml;
+use crate::engine::DataFusion;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::SessionVars;
-use crate::parse::{Parsed, parse_query, with_stack};
-use crate::plan::{Plan, Prepared};
-use crate::point::PointPlan;
+use crate::parse::{parse_query, with_stack};
 use crate::provider::{HalcyonTable, ViewSource};
 use crate::rows::ResultColumn;
 use crate::semantics;
-use crate::system::{self, Live};
+use crate::system_names::{SystemNames, SystemSchemas};
 use crate::types::SqlType;
-use crate::utility;
 use crate::values::sql_type_of;
-use crate::views::{self, ViewStatement};
 
 /// Views that may stand on views.
 const VIEW_DEPTH_MAX: usize = 32;
@@ -62,8 +54,8 @@ pub struct Binder<'a> {
     pub session: &'a SessionVars,
     /// Functions, rules, workers.
     pub df: &'a DataFusion,
-    /// What the system views show.
-    pub live: &'a Arc<dyn Live>,
+    /// Tables and functions of the system schemas.
+    pub system: &'a dyn SystemSchemas,
     /// Whether bounded lookups run row at a time; else everything is vectorised.
     pub point_plans: bool,
 }
@@ -79,135 +71,18 @@ pub struct BoundQuery {
 }
 
 impl<'a> Binder<'a> {
-    /// A binder for expressions and stored queries, which see no live system views.
+    /// A binder for expressions and stored queries, which see the system schemas without a running
+    /// engine.
     pub fn new(
         catalog: &'a Arc<Catalog>,
         session: &'a SessionVars,
         df: &'a DataFusion,
     ) -> Binder<'a> {
-        static NOBODY: LazyLock<Arc<dyn Live>> = LazyLock::new(|| Arc::new(Nobody));
-        Binder { catalog, session, df, live: &NOBODY, point_plans: true }
+        Binder { catalog, session, df, system: df.system(), point_plans: true }
     }
 }
 
 impl Binder<'_> {
-    /// Binds a statement to what runs it.
-    ///
-    /// Errors: everything a text can be wrong in; positions refer to the statement's own text.
-    pub fn statement(
-        &self,
-        parsed: Parsed<'_>,
-        param_types: &[Option<SqlType>],
-    ) -> Result<Prepared> {
-        if let Some((utility, tag)) = utility::bind(&parsed.statement, parsed.text)? {
-            return Ok(self.prepared(&parsed, Plan::Utility(utility), tag));
-        }
-        if let Statement::Query(query) = &parsed.statement
-            && !writes(query)
-        {
-            return self.select(&parsed, param_types);
-        }
-        if let Some(statement) = views::unpack(&parsed.statement, parsed.text) {
-            return self.about_view(&parsed, statement);
-        }
-        if let Statement::Explain { statement, options: Some(options), .. } = &parsed.statement
-            && options.iter().any(|option| option.name.value.eq_ignore_ascii_case("triggers"))
-        {
-            let Statement::Query(query) = statement.as_ref() else {
-                return Err(SqlError::unsupported("EXPLAIN (TRIGGERS) of anything but a query"));
-            };
-            let lines = views::triggers(self, query, parsed.text)?;
-            return Ok(self.lines(&parsed, lines));
-        }
-        if let Statement::Explain { analyze, statement, .. } = &parsed.statement {
-            let inner = Parsed { statement: statement.as_ref().clone(), ..parsed };
-            let of = self.statement(inner, param_types)?;
-            let params = of.params.clone();
-            let plan = Plan::Explain { analyze: *analyze, of: Box::new(of) };
-            let columns = vec![text_column("QUERY PLAN")].into();
-            return Ok(Prepared { params, columns, ..self.prepared(&parsed, plan, "EXPLAIN") });
-        }
-        if let Some(write) = dml::bind(self, &parsed, param_types)? {
-            let prepared = self.prepared(&parsed, Plan::Write(write.plan), write.tag);
-            return Ok(Prepared { params: write.params, columns: write.columns, ..prepared });
-        }
-        if let Some(copy) = copy::bind(self, &parsed, param_types)? {
-            let prepared = self.prepared(&parsed, Plan::Copy(copy.plan), "COPY");
-            return Ok(Prepared { columns: copy.columns, ..prepared });
-        }
-        match ddl::bind(&parsed.statement) {
-            Some((ddl, tag)) => Ok(self.prepared(&parsed, Plan::Ddl(ddl), tag)),
-            None => Err(SqlError::unsupported(first_words(parsed.text))),
-        }
-    }
-
-    fn about_view(&self, parsed: &Parsed<'_>, statement: ViewStatement) -> Result<Prepared> {
-        Ok(match statement {
-            ViewStatement::Triggers(name) => {
-                let query = views::query_of(self, &name)?;
-                self.lines(parsed, views::triggers(self, &query, "")?)
-            }
-            ViewStatement::Maintenance(name) => {
-                self.lines(parsed, views::maintenance(self, &name)?)
-            }
-            ViewStatement::CopyOrders(orders) => {
-                let plan = copy::bind_orders(self, parsed, &orders)?;
-                self.prepared(parsed, Plan::Copy(plan), "COPY")
-            }
-            ViewStatement::Subscribe { name, from } => {
-                let view = views::view_of(self, &name)?;
-                self.catalog.require_on_table(&self.session.user, &view, Privilege::Select)?;
-                self.prepared(parsed, Plan::Subscribe { view, from }, "SUBSCRIBE")
-            }
-        })
-    }
-
-    /// Lines of text that hold for this execution.
-    fn lines(&self, parsed: &Parsed<'_>, lines: Vec<String>) -> Prepared {
-        let columns = vec![text_column("QUERY PLAN")].into();
-        let prepared = self.prepared(parsed, Plan::Lines(lines), "EXPLAIN");
-        Prepared { columns, shareable: false, ..prepared }
-    }
-
-    fn select(&self, parsed: &Parsed<'_>, types: &[Option<SqlType>]) -> Result<Prepared> {
-        let context = self.system_context();
-        let rewritten = system::rewrite(parsed.statement.clone(), &context);
-        let Statement::Query(query) = rewritten else {
-            return Err(SqlError::unsupported("this form of query"));
-        };
-        let bound = self.query_with(&query, None, types, parsed.text)?;
-        let columns = result_columns(&bound.plan);
-        let locks_rows = !query.locks.is_empty();
-        let point = if self.point_plans { PointPlan::compile(&bound.plan, self) } else { None };
-        let plan = match point {
-            Some(plan) => Plan::Point(plan),
-            None => {
-                Plan::Analytical(AnalyticalPlan::new(bound.plan, self.df).locking_rows(locks_rows))
-            }
-        };
-        let shareable = bound.shareable;
-        let prepared = self.prepared(parsed, plan, "SELECT");
-        Ok(Prepared { params: bound.params, columns, shareable, locks_rows, ..prepared })
-    }
-
-    fn prepared(&self, parsed: &Parsed<'_>, plan: Plan, tag: &'static str) -> Prepared {
-        Prepared {
-            text: parsed.text.into(),
-            catalog_version: self.catalog.version,
-            plan,
-            params: Vec::new(),
-            columns: Arc::from([]),
-            tag,
-            shareable: true,
-            locks_rows: false,
-        }
-    }
-
-    fn system_context(&self) -> Arc<system::Context> {
-        let (catalog, session) = (Arc::clone(self.catalog), self.session.clone());
-        system::Context::new(catalog, session, Arc::clone(self.live))
-    }
-
     /// Binds a query; `expose_row_ids` adds the column `_rowid` to one table.
     pub fn query(
         &self,
@@ -363,66 +238,6 @@ impl Binder<'_> {
     }
 }
 
-/// Whether a query holds INSERT, UPDATE or DELETE.
-fn writes(query: &ast::Query) -> bool {
-    matches!(
-        *query.body,
-        ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_)
-    )
-}
-
-fn text_column(name: &str) -> ResultColumn {
-    let field = Arc::new(SqlType::Text.field(name, false));
-    ResultColumn { name: name.to_owned(), field, ty: Some(SqlType::Text), origin: None }
-}
-
-/// What kind of statement a text is, for the error that says we have no such thing.
-fn first_words(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().take(2).collect();
-    words.join(" ").to_uppercase()
-}
-
-/// An engine that nobody uses.
-struct Nobody;
-
-impl Live for Nobody {
-    fn log(&self) -> Option<system::LogRow> {
-        None
-    }
-
-    fn version(&self) -> String {
-        String::new()
-    }
-
-    fn started_us(&self) -> i64 {
-        0
-    }
-
-    fn sessions(&self) -> Vec<system::SessionRow> {
-        Vec::new()
-    }
-
-    fn statements(&self) -> Vec<system::StatementRow> {
-        Vec::new()
-    }
-
-    fn locks(&self) -> Vec<system::LockRow> {
-        Vec::new()
-    }
-
-    fn transactions(&self) -> Vec<system::TransactionRow> {
-        Vec::new()
-    }
-
-    fn settings(&self) -> Vec<system::SettingRow> {
-        Vec::new()
-    }
-
-    fn roots(&self, _: &Table) -> Vec<triomphe::Arc<Partition>> {
-        Vec::new()
-    }
-}
-
 /// Columns of a plan's result as clients see them.
 pub fn result_columns(plan: &LogicalPlan) -> Arc<[ResultColumn]> {
     let schema = plan.schema();
@@ -447,7 +262,7 @@ struct Context<'a> {
     acting: RefCell<String>,
     views: RefCell<HashMap<u32, Arc<ViewSource>>>,
     /// Made when a system table or function is first asked for.
-    system: OnceCell<Arc<system::Context>>,
+    system: OnceCell<Arc<dyn SystemNames>>,
 }
 
 impl Context<'_> {
@@ -535,7 +350,7 @@ impl Context<'_> {
 
     fn system_table(&self, name: &TableReference) -> Option<Arc<dyn TableSource>> {
         let schema = name.schema().unwrap_or("pg_catalog");
-        system::provider(schema, name.table(), self.system()).map(provider_as_source)
+        self.system().table(schema, name.table()).map(provider_as_source)
     }
 
     fn system_function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
@@ -545,14 +360,15 @@ impl Context<'_> {
         {
             return None;
         }
-        if !system::is_function(name) {
+        if !self.binder.system.has_function(name) {
             return None;
         }
-        system::function(name, self.system()).map(Arc::new)
+        self.system().function(name).map(Arc::new)
     }
 
-    fn system(&self) -> &Arc<system::Context> {
-        self.system.get_or_init(|| self.binder.system_context())
+    fn system(&self) -> &dyn SystemNames {
+        let Binder { catalog, session, system, .. } = self.binder;
+        self.system.get_or_init(|| system.names(catalog, session)).as_ref()
     }
 
     fn table_function(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {

@@ -20,6 +20,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::exec::SessionVars;
 use crate::parse;
 use crate::plan::{Plan, Prepared};
+use crate::prepare::prepare;
 use crate::types::SqlType;
 
 /// Longer texts are not kept: they are loads, not statements that come again.
@@ -204,7 +205,7 @@ fn bind_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Resul
             shareable: true,
             locks_rows: false,
         }),
-        Some(parsed) => parse::with_stack(|| binder.statement(parsed, types)),
+        Some(parsed) => parse::with_stack(|| prepare(binder, parsed, types)),
     }
 }
 

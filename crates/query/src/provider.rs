@@ -17,6 +17,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Constraint, Constraints, Result, Statistics, internal_err};
+use datafusion::datasource::DefaultTableSource;
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
@@ -360,4 +361,26 @@ impl TableSource for ViewSource {
     fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
         Some(Cow::Borrowed(&self.plan))
     }
+}
+
+/// Tables that a plan scans, subqueries included, each once.
+pub fn tables_of(plan: &LogicalPlan) -> Vec<Arc<Table>> {
+    let mut tables: Vec<Arc<Table>> = Vec::new();
+    let _ = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(table) = table_of(&scan.source)
+            && !tables.iter().any(|known| known.id == table.id)
+        {
+            tables.push(Arc::clone(table));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    tables
+}
+
+/// The catalog's table behind a planner's source, if it is one of ours.
+pub fn table_of(source: &Arc<dyn TableSource>) -> Option<&Arc<Table>> {
+    let source = source.downcast_ref::<DefaultTableSource>()?;
+    let provider: &dyn std::any::Any = source.table_provider.as_ref();
+    provider.downcast_ref::<HalcyonTable>().map(HalcyonTable::table)
 }

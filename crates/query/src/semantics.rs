@@ -40,11 +40,11 @@ use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast;
 
-use crate::analytic::{DataFusion, parameter};
-use crate::arithmetic::{self, Checked, NumericDivision};
+use crate::arithmetic::{self, NumericDivision};
 use crate::coerce;
 use crate::coerce::zone::TimeZone;
 use crate::diagnose::external;
+use crate::engine::DataFusion;
 use crate::error::{SqlError, SqlState};
 use crate::exec::Env;
 use crate::functions::{self, PgCast};
@@ -980,7 +980,7 @@ fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> 
         if let SqlType::Decimal { .. } = from {
             return Ok(Transformed::yes(*inner));
         }
-        if let Some(digits) = digits_of(from_field.data_type()) {
+        if let Some(digits) = arithmetic::digits_of(from_field.data_type()) {
             let exact = Cast::new(inner, DataType::Decimal128(digits, 0));
             return Ok(Transformed::yes(Expr::Cast(exact)));
         }
@@ -1009,18 +1009,6 @@ fn explicit(text: &str, to: SqlType, zone: &TimeZone) -> Result<Expr> {
     let arena = coerce::Arena::new();
     let value = coerce::cast(value, SqlType::Text, to, zone, &arena).map_err(external)?;
     Ok(Expr::Literal(to_scalar(value, to), None))
-}
-
-/// Decimal digits that an integer type needs.
-pub fn digits_of(ty: &DataType) -> Option<u8> {
-    Some(match ty {
-        DataType::Int8 | DataType::UInt8 => 3,
-        DataType::Int16 | DataType::UInt16 => 5,
-        DataType::Int32 | DataType::UInt32 => 10,
-        DataType::Int64 => 19,
-        DataType::UInt64 => 20,
-        _ => return None,
-    })
 }
 
 /// Pass 6.
@@ -1074,13 +1062,9 @@ pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
     }
 }
 
-/// The operator behind a checked function, for readers of optimised expressions.
-pub fn checked(expr: &Expr) -> Option<&Checked> {
-    match expr {
-        Expr::ScalarFunction(call) => {
-            let inner: &dyn std::any::Any = call.func.inner().as_ref();
-            inner.downcast_ref::<Checked>()
-        }
-        _ => None,
-    }
+/// Values of parameters by their place in the statement.
+fn parameter(env: &Env<'_>, id: &str, ty: SqlType) -> Option<ScalarValue> {
+    let index: usize = id.strip_prefix('$')?.parse().ok()?;
+    let value = env.params.get(index.checked_sub(1)?)?;
+    Some(to_scalar(value.as_ref(), ty))
 }

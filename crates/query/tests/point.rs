@@ -12,9 +12,10 @@ use std::sync::Arc;
 use halcyon_base::ids::{IndexId, PartitionId, TableId};
 use halcyon_base::rng::Rng;
 use halcyon_query::Result;
-use halcyon_query::analytic::{AnalyticalPlan, DataFusion};
+use halcyon_query::analytic::AnalyticalPlan;
 use halcyon_query::bind::{Binder, BoundQuery};
 use halcyon_query::catalog::{Catalog, Column, Index, IndexColumn, Partitioning, Relation, Table};
+use halcyon_query::engine::DataFusion;
 use halcyon_query::exec::{Clock, Env, Roots, SessionVars};
 use halcyon_query::parse::{self, ast::Statement};
 use halcyon_query::point::{PointPlan, Scratch};
@@ -79,7 +80,7 @@ impl World {
         World {
             catalog,
             session,
-            df: DataFusion::new(),
+            df: DataFusion::default(),
             roots: HashMap::new(),
             next_index: 1 << 20,
         }
@@ -234,7 +235,7 @@ impl World {
     /// Runs a query in both executors and compares. Returns the plan's text.
     fn same(&self, text: &str, params: &[Value]) -> Option<String> {
         let bound = self.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let plan = PointPlan::compile(&bound.plan, &self.binder())?;
+        let plan = PointPlan::compile(&bound.plan)?;
         let (point, slow) = (self.point(&plan, params), self.analytical(&bound, params));
         let explained = plan.explain();
         match (point, slow) {
@@ -264,7 +265,7 @@ impl World {
 
     fn is_point(&self, text: &str) -> bool {
         let bound = self.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        PointPlan::compile(&bound.plan, &self.binder()).is_some()
+        PointPlan::compile(&bound.plan).is_some()
     }
 }
 
@@ -432,7 +433,7 @@ fn locks_are_asked_for_one_partition_if_its_column_is_fixed() {
     let world = items();
     let needs = |text: &str, params: &[Value]| {
         let bound = world.bind(text).expect(text);
-        let plan = PointPlan::compile(&bound.plan, &world.binder()).expect(text);
+        let plan = PointPlan::compile(&bound.plan).expect(text);
         let cancel = CancelToken::new();
         let mut needs = vec![];
         plan.needs(&world.env(params, &cancel), &mut needs).expect("no error");
@@ -468,7 +469,7 @@ fn executions_allocate_nothing_once_warm() {
         "SELECT a.id, upper(b.name) FROM item a JOIN spread b ON b.id = a.id WHERE a.grp = $1",
     ] {
         let bound = world.bind(text).expect(text);
-        let plan = PointPlan::compile(&bound.plan, &world.binder()).expect(text);
+        let plan = PointPlan::compile(&bound.plan).expect(text);
         let (cancel, roots) = (CancelToken::new(), world.snapshot(plan.tables()));
         let params = [int(7)];
         let env = world.env(&params, &cancel);
@@ -674,7 +675,7 @@ fn every_query_of_tpcc_is_a_point_plan_that_locks_one_partition() {
         let world = tpcc(partitions);
         for (text, expected) in TPCC {
             let bound = world.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            let Some(plan) = PointPlan::compile(&bound.plan, &world.binder()) else {
+            let Some(plan) = PointPlan::compile(&bound.plan) else {
                 panic!("no point plan for {text}:\n{}", bound.plan.display_indent());
             };
             let explained = plan.explain();
@@ -716,9 +717,9 @@ fn lookup_time() {
         .collect();
     world.table("t", &columns, &["u:id"], 1, &rows);
     let bound = world.bind("SELECT a, b, name FROM t WHERE id = $1").expect("bound");
-    let plan = PointPlan::compile(&bound.plan, &world.binder()).expect("a point plan");
+    let plan = PointPlan::compile(&bound.plan).expect("a point plan");
     let general = world.bind("SELECT a, b, name FROM t WHERE id = $1 AND a >= 0").expect("bound");
-    let general = PointPlan::compile(&general.plan, &world.binder()).expect("a point plan");
+    let general = PointPlan::compile(&general.plan).expect("a point plan");
     let (cancel, roots) = (CancelToken::new(), world.snapshot(plan.tables()));
     let root = &roots[0][0];
     let index = root.indexes().next().expect("one index");

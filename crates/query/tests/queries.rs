@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use halcyon_base::ids::{PartitionId, TableId};
-use halcyon_query::analytic::{AnalyticalPlan, DataFusion};
+use halcyon_query::analytic::AnalyticalPlan;
 use halcyon_query::bind::{Binder, result_columns};
 use halcyon_query::catalog::{Catalog, Column, Partitioning, Relation, Table, View};
 use halcyon_query::coerce::{self, zone::TimeZone};
+use halcyon_query::engine::DataFusion;
 use halcyon_query::exec::{Clock, Env, SessionVars};
 use halcyon_query::parse::{self, ast::Statement};
 use halcyon_query::types::SqlType;
@@ -46,7 +47,7 @@ impl World {
         let mut world = World {
             catalog: Arc::new(Catalog::initial()),
             session: session(),
-            df: DataFusion::new(),
+            df: DataFusion::default(),
             roots: HashMap::new(),
         };
         world.session.user = world.catalog.roles.keys().next().expect("a superuser").clone();

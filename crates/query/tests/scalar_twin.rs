@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use datafusion::common::DFSchema;
 use halcyon_base::rng::Rng;
-use halcyon_query::analytic::DataFusion;
 use halcyon_query::bind::Binder;
 use halcyon_query::catalog::Catalog;
+use halcyon_query::engine::DataFusion;
 use halcyon_query::exec::{Clock, Env, SessionVars};
 use halcyon_query::parse::{self, ast};
 use halcyon_query::scalar::{Arena, Program};
@@ -143,7 +143,7 @@ fn programs_agree_with_their_slow_twins() {
         sequence_values: Arc::default(),
         copy_folder: None,
     };
-    let df = DataFusion::new();
+    let df = DataFusion::default();
     let binder = Binder::new(&catalog, &session, &df);
     let fields: Vec<_> = COLUMNS.iter().map(|(name, ty)| ty.field(name, true)).collect();
     let schema = DFSchema::try_from(arrow::datatypes::Schema::new(fields)).expect("distinct");

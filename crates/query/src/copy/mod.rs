@@ -21,9 +21,9 @@ use halcyon_store::Partition;
 use halcyon_txn::{Mode, Savepoint, Transaction};
 
 use crate::bind::{Binder, result_columns};
-use crate::bulk::Writer;
 use crate::catalog::{Privilege, Table};
 use crate::ddl::{fold, parts};
+use crate::dml::bulk::Writer;
 use crate::dml::{Cell, QuerySource, Scope, Target, default_cell};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Locks, Need, Roots};

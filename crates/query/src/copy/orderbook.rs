@@ -20,9 +20,9 @@ use halcyon_txn::{Mode, Transaction};
 
 use super::{Kind, Place};
 use crate::bind::Binder;
-use crate::bulk::{Late, Writer};
 use crate::catalog::{Privilege, Table};
 use crate::coerce::Arena;
+use crate::dml::bulk::{Late, Writer};
 use crate::dml::{Scope, Target, WriteContext};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Locks};

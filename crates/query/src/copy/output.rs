@@ -5,9 +5,9 @@ use halcyon_store::ValueRef;
 
 use super::{Format, Options, binary, roots_of};
 use crate::analytic::BatchStream;
-use crate::bulk::cell_of;
 use crate::coerce::{self, TimeZone};
 use crate::dml::QuerySource;
+use crate::dml::bulk::cell_of;
 use crate::error::{Result, SqlError};
 use crate::exec::{Env, Roots};
 use crate::point::Scratch;

@@ -15,9 +15,9 @@ use halcyon_store::ValueRef;
 use halcyon_txn::Transaction;
 
 use super::{CopyOut, From, Progress, file_error};
-use crate::bulk::{Late, as_storage, cell_of};
 use crate::coerce::{self, Arena, TimeZone};
 use crate::dml::WriteContext;
+use crate::dml::bulk::{Late, as_storage, cell_of};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Locks};
 use crate::rows::ResultColumn;

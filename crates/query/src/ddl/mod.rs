@@ -34,9 +34,9 @@ use datafusion::sql::sqlparser::ast::{self, Statement};
 use halcyon_store::Partition;
 use halcyon_txn::{LockError, LockHandle, Mode, PartitionCell, Transaction, WaitLimits};
 
-use crate::analytic::DataFusion;
 use crate::bind::Binder;
 use crate::catalog::{Catalog, Found, Relation, Table};
+use crate::engine::DataFusion;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Env;
 

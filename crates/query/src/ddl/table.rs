@@ -16,11 +16,11 @@ use super::sequence::{self, Wish};
 use super::types::serial;
 use super::{DdlContext, Done, fold, names, parts, refuse_temporary, sql_type};
 use crate::bind::Binder;
-use crate::bulk;
 use crate::catalog::{
     Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
     TableKind,
 };
+use crate::dml::bulk;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
 

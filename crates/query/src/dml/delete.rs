@@ -10,12 +10,13 @@ use super::effects::{Changed, Effects};
 use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
 use super::target::Target;
-use super::{Scope, WriteContext, WriteScratch, owned, split_row_id};
+use super::{Scope, WriteContext, owned, split_row_id};
 use crate::catalog::Privilege;
 use crate::error::{Result, SqlError};
 use crate::exec::{Env, Need};
 use crate::point::Scratch;
 use crate::rows::{ResultColumn, RowSink};
+use crate::scratch::WriteScratch;
 
 type Row<'v> = smallvec::SmallVec<[ValueRef<'v>; 16]>;
 

@@ -12,13 +12,13 @@ use halcyon_base::ids::{IndexId, RowId};
 use halcyon_store::{Conflict, KeyBuf, ValueRef};
 use halcyon_txn::Mode;
 
+use super::bulk;
 use super::effects::{Changed, Effects};
 use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
-use super::{Scope, WriteContext, WriteScratch, owned};
-use crate::bulk;
+use super::{Scope, WriteContext, owned};
 use crate::catalog::{Privilege, Table};
 use crate::coerce::Arena;
 use crate::ddl::{fold, parts};
@@ -27,6 +27,7 @@ use crate::exec::{Env, Need};
 use crate::point::Scratch;
 use crate::rows::{ResultColumn, RowSet, RowSink};
 use crate::scalar::Program;
+use crate::scratch::WriteScratch;
 
 /// Rows of VALUES up to which single partitions are locked by their values.
 const NARROW_ROWS_MAX: usize = 64;

@@ -18,6 +18,7 @@
 //! Cost: INSERT and UPDATE of one row by key allocate nothing once the scratch is warm, beyond what
 //! storing takes.
 
+pub mod bulk;
 mod delete;
 mod effects;
 mod insert;
@@ -34,17 +35,17 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Statement, Value as AstValue, Visit, VisitMut, Visitor, VisitorMut,
 };
-use halcyon_store::{KeyBuf, Value};
+use halcyon_store::Value;
 use halcyon_txn::{Mode, Transaction};
 
 use crate::bind::Binder;
 use crate::catalog::{Relation, Table, TableKind};
-use crate::coerce::{Arena, TimeZone};
+use crate::coerce::TimeZone;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Locks, Need};
 use crate::parse::Parsed;
 use crate::point::Scratch;
-use crate::rows::{ResultColumn, RowSet, RowSink};
+use crate::rows::{ResultColumn, RowSink};
 use crate::types::SqlType;
 use crate::views::upkeep::{self, Fed};
 
@@ -80,14 +81,6 @@ pub struct BoundWrite {
     pub columns: Arc<[ResultColumn]>,
     /// First words of the tag.
     pub tag: &'static str,
-}
-
-/// Memory that writes use again and again.
-#[derive(Default)]
-pub struct WriteScratch {
-    rows: RowSet,
-    key: KeyBuf,
-    arena: Arena,
 }
 
 /// Binds INSERT, UPDATE or DELETE; `None` if it is another statement.

@@ -29,7 +29,7 @@ pub(crate) enum QuerySource {
 impl QuerySource {
     /// Chooses the executor of a bound query.
     pub fn new(plan: LogicalPlan, binder: &Binder<'_>) -> Self {
-        match PointPlan::compile(&plan, binder) {
+        match PointPlan::compile(&plan) {
             Some(point) => QuerySource::Point(Box::new(point)),
             None => QuerySource::Analytical(Box::new(AnalyticalPlan::new(plan, binder.df))),
         }

@@ -13,13 +13,14 @@ use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
-use super::{Scope, WriteContext, WriteScratch, owned, split_row_id};
+use super::{Scope, WriteContext, owned, split_row_id};
 use crate::catalog::Privilege;
 use crate::coerce::Arena;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Need};
 use crate::point::Scratch;
 use crate::rows::{ResultColumn, RowSet, RowSink};
+use crate::scratch::WriteScratch;
 
 type Row<'v> = smallvec::SmallVec<[ValueRef<'v>; 16]>;
 

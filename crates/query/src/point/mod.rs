@@ -34,7 +34,6 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::LogicalPlan;
 
-use crate::bind::Binder;
 use crate::catalog::Table;
 use crate::error::Result;
 use crate::exec::{Env, Need, Roots};
@@ -64,12 +63,7 @@ impl PointPlan {
     /// Compiles an optimised plan; None if it is none for this executor.
     ///
     /// A scan that yields row ids is the target of a write, and may be read as a whole.
-    pub fn compile(plan: &LogicalPlan, _binder: &Binder<'_>) -> Option<PointPlan> {
-        PointPlan::of(plan)
-    }
-
-    /// See [`PointPlan::compile`].
-    pub fn of(plan: &LogicalPlan) -> Option<PointPlan> {
+    pub fn compile(plan: &LogicalPlan) -> Option<PointPlan> {
         planner::compile(plan).ok().flatten()
     }
 

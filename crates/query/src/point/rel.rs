@@ -9,9 +9,9 @@ use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan, Subquery, Tabl
 use halcyon_store::{Type, Value};
 
 use super::aggregate::{Aggregate, Function};
-use crate::analytic::table_of;
 use crate::catalog::Table;
 use crate::error::{Result, SqlError};
+use crate::provider::table_of;
 use crate::scalar::{Columns, Compare, Ir, conjuncts, lower, storage_type};
 
 /// A relation: what stands in which slot for every row. Its *layout* are the slots of its columns.

@@ -20,7 +20,7 @@ pub struct Scratch {
     pub(super) states: Vec<State<'static>>,
     pub(super) counts: Vec<u64>,
     /// Memory of writes, which run plans of this executor for their rows.
-    pub(crate) write: Option<Box<crate::dml::WriteScratch>>,
+    pub(crate) write: Option<Box<crate::scratch::WriteScratch>>,
 }
 
 /// The same vector, empty, for values that live otherwise. Keeps its memory: collecting in place

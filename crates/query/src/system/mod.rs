@@ -27,10 +27,13 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
+use datafusion::sql::sqlparser::ast::Statement;
+use halcyon_store::Partition;
 
-use crate::catalog::{Catalog, Grant, Privilege, Sequence};
+use crate::catalog::{Catalog, Grant, Privilege, Sequence, Table};
 use crate::exec::SessionVars;
+use crate::system_names::{SystemNames, SystemSchemas};
 
 pub(crate) use describe::{action_name, quote_ident};
 pub use functions::{function, functions, is_known as is_function};
@@ -43,6 +46,101 @@ use objects::{Object, Objects, System};
 
 /// Schemas whose tables are answered here.
 pub const SCHEMAS: &[&str] = &["pg_catalog", "information_schema", "halcyon"];
+
+/// The system schemas of an engine.
+pub struct SystemCatalogs {
+    live: Arc<dyn Live>,
+}
+
+impl SystemCatalogs {
+    /// The system schemas of a running engine.
+    pub fn new(live: Arc<dyn Live>) -> Self {
+        SystemCatalogs { live }
+    }
+
+    /// The system schemas as stored queries and expressions see them when they are bound: nothing
+    /// runs.
+    pub fn without_engine() -> Self {
+        SystemCatalogs { live: Arc::new(NoEngine) }
+    }
+
+    fn context(&self, catalog: &Arc<Catalog>, session: &SessionVars) -> Arc<Context> {
+        Context::new(Arc::clone(catalog), session.clone(), Arc::clone(&self.live))
+    }
+}
+
+impl SystemSchemas for SystemCatalogs {
+    fn rewrite(
+        &self,
+        statement: Statement,
+        catalog: &Arc<Catalog>,
+        session: &SessionVars,
+    ) -> Statement {
+        rewrite(statement, &self.context(catalog, session))
+    }
+
+    fn has_function(&self, name: &str) -> bool {
+        is_function(name)
+    }
+
+    fn names(&self, catalog: &Arc<Catalog>, session: &SessionVars) -> Arc<dyn SystemNames> {
+        Arc::new(SessionCatalogs(self.context(catalog, session)))
+    }
+}
+
+/// The system schemas for one session at one version of the catalog.
+struct SessionCatalogs(Arc<Context>);
+
+impl SystemNames for SessionCatalogs {
+    fn table(&self, schema: &str, name: &str) -> Option<Arc<dyn TableProvider>> {
+        provider(schema, name, &self.0)
+    }
+
+    fn function(&self, name: &str) -> Option<ScalarUDF> {
+        function(name, &self.0)
+    }
+}
+
+/// An engine that does not run.
+struct NoEngine;
+
+impl Live for NoEngine {
+    fn log(&self) -> Option<LogRow> {
+        None
+    }
+
+    fn version(&self) -> String {
+        String::new()
+    }
+
+    fn started_us(&self) -> i64 {
+        0
+    }
+
+    fn sessions(&self) -> Vec<SessionRow> {
+        Vec::new()
+    }
+
+    fn statements(&self) -> Vec<StatementRow> {
+        Vec::new()
+    }
+
+    fn locks(&self) -> Vec<LockRow> {
+        Vec::new()
+    }
+
+    fn transactions(&self) -> Vec<TransactionRow> {
+        Vec::new()
+    }
+
+    fn settings(&self) -> Vec<SettingRow> {
+        Vec::new()
+    }
+
+    fn roots(&self, _: &Table) -> Vec<triomphe::Arc<Partition>> {
+        Vec::new()
+    }
+}
 
 /// What a query over the system catalogs depends on.
 pub struct Context {

@@ -8,9 +8,9 @@ use halcyon_txn::PartitionCell;
 
 use super::define::define;
 use super::{Materialized, ViewCell};
-use crate::analytic::DataFusion;
 use crate::bind::Binder;
 use crate::catalog::{Catalog, SUPERUSER, Table, TableKind};
+use crate::engine::DataFusion;
 use crate::error::Result;
 use crate::exec::SessionVars;
 use crate::parse::parse_query;

@@ -1,0 +1,98 @@
+//! DataFusion as Halcyon sets it up: options, functions, planners and optimizer rules.
+
+use std::sync::Arc;
+
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SessionState, SessionStateDefaults};
+use datafusion::logical_expr::planner::ExprPlanner;
+use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::prelude::SessionConfig;
+
+use crate::dates::CompareAsDates;
+use crate::engine::DataFusion;
+use crate::functions;
+use crate::growing;
+use crate::semantics;
+use crate::semi_joins::PushDownSemiJoins;
+use crate::system_names::{NoSystemSchemas, SystemSchemas};
+
+impl Default for DataFusion {
+    /// Without system schemas.
+    fn default() -> Self {
+        Self::new(Box::new(NoSystemSchemas))
+    }
+}
+
+impl DataFusion {
+    /// Starts the workers, one per core. `system` answers what is asked of the system schemas
+    /// without a running engine.
+    pub fn new(system: Box<dyn SystemSchemas>) -> Self {
+        let (state, bare) = states();
+        DataFusion::start(state, bare, system)
+    }
+}
+
+/// Options of every plan.
+pub fn config() -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(false);
+    let options = config.options_mut();
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.map_string_types_to_utf8view = true;
+    options.sql_parser.collect_spans = true;
+    options.sql_parser.default_null_ordering = "nulls_max".to_owned();
+    options.execution.time_zone = Some("+00:00".to_owned());
+    options.execution.skip_physical_aggregate_schema_check = true;
+    options.explain.show_statistics = false;
+    config
+}
+
+/// Names of all functions that statements may call, but for those of the system catalogs.
+pub fn function_names() -> impl Iterator<Item = String> {
+    let (state, _) = states();
+    let mut names: Vec<String> = state.scalar_functions().keys().cloned().collect();
+    names.extend(state.aggregate_functions().keys().cloned());
+    names.extend(state.window_functions().keys().cloned());
+    names.into_iter()
+}
+
+/// DataFusion's rules, and ours: dates as soon as constants are folded and before common
+/// subexpressions, which would take a cast that occurs twice away from its comparisons; semi-joins
+/// once filters are where they belong.
+fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules = Optimizer::new().rules;
+    let folded = rules.iter().position(|rule| rule.name() == "simplify_expressions");
+    rules.insert(folded.map_or(rules.len(), |at| at + 1), Arc::new(CompareAsDates));
+    let filters = rules.iter().position(|rule| rule.name() == "push_down_filter");
+    rules.insert(filters.map_or(rules.len(), |at| at + 1), Arc::new(PushDownSemiJoins));
+    rules
+}
+
+fn states() -> (SessionState, SessionState) {
+    let runtime = Arc::new(RuntimeEnv::default());
+    let bare = SessionStateBuilder::new()
+        .with_config(config())
+        .with_runtime_env(Arc::clone(&runtime))
+        .build();
+    let mut scalars = SessionStateDefaults::default_scalar_functions();
+    scalars.extend(growing::bounded(&scalars));
+    scalars.extend(functions::scalar_functions());
+    let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(semantics::Operators)];
+    planners.extend(SessionStateDefaults::default_expr_planners());
+    let mut aggregates = SessionStateDefaults::default_aggregate_functions();
+    aggregates.extend(functions::aggregate_functions());
+    let state = SessionStateBuilder::new()
+        .with_config(config())
+        .with_runtime_env(runtime)
+        .with_expr_planners(planners)
+        .with_scalar_functions(scalars)
+        .with_aggregate_functions(aggregates)
+        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
+        .with_table_function_list(SessionStateDefaults::default_table_functions())
+        .with_optimizer_rules(optimizer_rules())
+        .build();
+    (state, bare)
+}
