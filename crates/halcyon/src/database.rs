@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use halcyon_base::ids::{PartitionId, RowId};
+use halcyon_pgcatalog::SystemCatalogs;
 use halcyon_query::cache::StatementCache;
 use halcyon_query::catalog::Catalog;
 use halcyon_query::engine::DataFusion;
 use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::system::SystemCatalogs;
 use halcyon_query::views::revive;
 use halcyon_store::{Partition, RowRef, Value};
 use halcyon_txn::{CancelToken, LogOptions, Manager, Pace, PartitionCell, WaitLimits, cut};

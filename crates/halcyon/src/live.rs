@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use halcyon_query::catalog::Table;
-use halcyon_query::system::{
+use halcyon_pgcatalog::{
     Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
 };
+use halcyon_query::catalog::Table;
 use halcyon_query::utility::isolation_name;
 use halcyon_store::Partition;
 use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};

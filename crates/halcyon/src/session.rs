@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use halcyon_base::ids::SessionId;
+use halcyon_pgcatalog::{Live, SystemCatalogs};
 use halcyon_query::bind::Binder;
 use halcyon_query::catalog::{Catalog, Table};
 use halcyon_query::error::{Result, SqlError, SqlState};
@@ -16,7 +17,6 @@ use halcyon_query::parse;
 use halcyon_query::plan::{Plan, Prepared};
 use halcyon_query::point::Scratch;
 use halcyon_query::rows::{ResultColumn, RowSet};
-use halcyon_query::system::{Live, SystemCatalogs};
 use halcyon_query::types::SqlType;
 use halcyon_query::utility::{Modes, Utility, isolation_name};
 use halcyon_store::Value;

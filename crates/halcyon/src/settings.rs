@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use halcyon_pgcatalog::{SCHEMAS as SYSTEM_SCHEMAS, SettingRow};
 use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::system::{self, SettingRow};
 use halcyon_query::utility::parse_isolation;
 
 use crate::tuning::{self, Tuning};
@@ -320,7 +320,7 @@ impl Settings {
 /// The schemas of a search path; `"$user"` stands for the schema named like the role, which a role
 /// called like a system schema does not have.
 pub(crate) fn search_path(text: &str, user: &str) -> Vec<String> {
-    let own = !halcyon_query::system::SCHEMAS.contains(&user);
+    let own = !SYSTEM_SCHEMAS.contains(&user);
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
     let names = names.filter(|name| own || !matches!(*name, "$user" | "\"$user\""));
     let unquote = |name: &str| match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
@@ -331,7 +331,7 @@ pub(crate) fn search_path(text: &str, user: &str) -> Vec<String> {
     };
     let named = names.map(unquote);
     // A role may be named like a system schema; its own objects belong elsewhere.
-    named.filter(|name| name != user || !system::SCHEMAS.contains(&name.as_str())).collect()
+    named.filter(|name| name != user || !SYSTEM_SCHEMAS.contains(&name.as_str())).collect()
 }
 
 /// Names as PostgreSQL spells them to clients.

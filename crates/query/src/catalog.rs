@@ -300,6 +300,19 @@ pub enum Action {
     SetDefault,
 }
 
+impl Action {
+    /// SQL's words for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Action::NoAction => "NO ACTION",
+            Action::Restrict => "RESTRICT",
+            Action::Cascade => "CASCADE",
+            Action::SetNull => "SET NULL",
+            Action::SetDefault => "SET DEFAULT",
+        }
+    }
+}
+
 /// A view: a stored query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct View {

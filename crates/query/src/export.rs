@@ -28,8 +28,8 @@ use crate::catalog::{
     TableKind, View,
 };
 use crate::ddl::uses;
+use crate::identifier::quote_ident;
 use crate::parse::parse_expr;
-use crate::system::{action_name, quote_ident};
 use crate::views::Materialized;
 
 /// Name of the script that makes everything.
@@ -373,7 +373,7 @@ fn foreign_key(catalog: &Catalog, table: &Table, key: &ForeignKey) -> String {
     );
     for (event, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
         if action != Action::NoAction {
-            let _ = write!(text, " ON {event} {}", action_name(action));
+            let _ = write!(text, " ON {event} {}", action.name());
         }
     }
     text

@@ -15,8 +15,8 @@ use super::{DdlContext, fold, parts, refuse_temporary};
 use crate::bind::result_columns;
 use crate::catalog::{Catalog, Relation, View};
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::quote_ident;
 use crate::parse::parse_query;
-use crate::system::quote_ident;
 use crate::types::SqlType;
 
 /// CREATE [OR REPLACE] VIEW.

@@ -1,0 +1,369 @@
+//! Definitions and names of objects, by their ids.
+
+use super::*;
+use crate::objects::{self, Object, What};
+use crate::{describe, statics};
+use halcyon_query::catalog::{Index, Table};
+use halcyon_query::identifier::quote_ident;
+
+/// The functions.
+pub(super) const FUNCTIONS: &[Definition] = &[
+    define("pg_get_indexdef", (1, 3), Gives::Text, BOUND, indexdef),
+    define("pg_get_constraintdef", (1, 2), Gives::Text, BOUND, constraintdef),
+    define("pg_get_expr", (2, 3), Gives::Text, PURE, |_, args| {
+        Ok(text_or_null(args[0].text().map(str::to_owned)))
+    }),
+    define("pg_get_viewdef", (1, 2), Gives::Text, BOUND, viewdef),
+    define("pg_get_ruledef", (1, 2), Gives::Text, BOUND, viewdef),
+    define("pg_get_userbyid", (1, 1), Gives::Text, BOUND, |c, args| {
+        let Some(oid) = args[0].oid() else { return Ok(ScalarValue::Null) };
+        Ok(text(role_name(c, oid).unwrap_or_else(|| format!("unknown (OID={oid})"))))
+    }),
+    define("pg_get_serial_sequence", (2, 2), Gives::Text, BOUND, serial_sequence),
+    define("pg_get_partkeydef", (1, 1), Gives::Text, BOUND, none),
+    define("pg_get_triggerdef", (1, 2), Gives::Text, BOUND, none),
+    define("pg_get_statisticsobjdef_columns", (1, 1), Gives::Text, BOUND, none),
+    define("pg_get_function_sqlbody", (1, 1), Gives::Text, BOUND, none),
+    define("pg_get_functiondef", (1, 1), Gives::Text, BOUND, none),
+    define("pg_get_function_result", (1, 1), Gives::Text, BOUND, |_, args| {
+        let function = args[0].oid().and_then(statics::function);
+        Ok(text_or_null(function.and_then(|function| {
+            let set = if function.returns_set { "SETOF " } else { "" };
+            Some(format!("{set}{}", describe::format_type(function.result, None)?))
+        })))
+    }),
+    define("pg_get_function_arguments", (1, 1), Gives::Text, BOUND, arguments),
+    define("pg_get_function_identity_arguments", (1, 1), Gives::Text, BOUND, arguments),
+    define("pg_table_is_visible", (1, 1), Gives::Bool, BOUND, |c, args| {
+        let object = args[0].oid().and_then(|oid| c.objects().get(oid));
+        Ok(object.map_or(ScalarValue::Null, |object| truth(c.is_visible(object))))
+    }),
+    define("pg_type_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_function_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_operator_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_opclass_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_opfamily_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_collation_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_conversion_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_statistics_obj_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_ts_config_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_ts_dict_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_ts_parser_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_ts_template_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_relation_is_publishable", (1, 1), Gives::Bool, BOUND, |c, args| {
+        let object = args[0].oid().and_then(|oid| c.objects().get(oid));
+        Ok(object.map_or(ScalarValue::Null, |o| truth(matches!(o.what, What::Table(_)))))
+    }),
+    define("pg_partition_ancestors", (1, 1), Gives::Oids, BOUND, |_, args| {
+        // Partitions are no tables of their own, so a table is its only ancestor.
+        let values: Vec<_> = args[0].oid().map(oid).into_iter().collect();
+        Ok(ScalarValue::List(ScalarValue::new_list(&values, &DataType::Int32, true)))
+    }),
+    define("obj_description", (1, 2), Gives::Text, BOUND, |c, args| {
+        let Some(oid) = args[0].oid() else { return Ok(ScalarValue::Null) };
+        let catalog = args.get(1).and_then(Arg::text).unwrap_or("pg_class");
+        Ok(text_or_null(description(c, oid, catalog)))
+    }),
+    define("shobj_description", (2, 2), Gives::Text, BOUND, none),
+    define("col_description", (2, 2), Gives::Text, BOUND, column_description),
+    define("to_regclass", (1, 1), Gives::Text, BOUND, |c, args| {
+        let Some(name) = args[0].text() else { return Ok(ScalarValue::Null) };
+        let object = parse_name(name).and_then(|parts| c.resolve(&parts));
+        Ok(text_or_null(object.map(|object| relation_name(c, object))))
+    }),
+    // What the rewritten casts to and from `regclass` and its like call.
+    define("pg_regclass_oid", (1, 1), Gives::Oid, BOUND, |c, args| {
+        Ok(relation_oid(c, &args[0])?.map_or(ScalarValue::Null, oid))
+    }),
+    define("pg_regclass_name", (1, 1), Gives::Text, BOUND, |c, args| {
+        let Some(oid) = relation_oid(c, &args[0])? else { return Ok(ScalarValue::Null) };
+        Ok(text(match (c.objects().get(oid), oid) {
+            (Some(object), _) => relation_name(c, object),
+            (None, 0) => "-".to_owned(),
+            (None, oid) => oid.to_string(),
+        }))
+    }),
+    define("pg_regtype_oid", (1, 1), Gives::Oid, BOUND, |_, args| {
+        Ok(type_oid(&args[0])?.map_or(ScalarValue::Null, oid))
+    }),
+    define("pg_regtype_name", (1, 1), Gives::Text, BOUND, |_, args| {
+        let Some(oid) = type_oid(&args[0])? else { return Ok(ScalarValue::Null) };
+        Ok(text(describe::format_type(oid, None).unwrap_or_else(|| oid.to_string())))
+    }),
+    define("pg_regnamespace_oid", (1, 1), Gives::Oid, BOUND, |c, args| {
+        Ok(namespace_oid(c, &args[0])?.map_or(ScalarValue::Null, oid))
+    }),
+    define("pg_regnamespace_name", (1, 1), Gives::Text, BOUND, |c, args| {
+        let Some(oid) = namespace_oid(c, &args[0])? else { return Ok(ScalarValue::Null) };
+        let mut schemas = c.catalog.schemas.values();
+        let schema = schemas.find(|schema| objects::schema_oid(schema) == oid);
+        Ok(text(schema.map_or_else(|| oid.to_string(), |s| quote_ident(&s.name))))
+    }),
+    define("pg_regrole_oid", (1, 1), Gives::Oid, BOUND, |c, args| {
+        Ok(role_oid(c, &args[0])?.map_or(ScalarValue::Null, oid))
+    }),
+    define("pg_regrole_name", (1, 1), Gives::Text, BOUND, |c, args| {
+        let Some(oid) = role_oid(c, &args[0])? else { return Ok(ScalarValue::Null) };
+        Ok(text(role_name(c, oid).map_or_else(|| oid.to_string(), |n| quote_ident(&n))))
+    }),
+    define("pg_regproc_oid", (1, 1), Gives::Oid, BOUND, |_, args| {
+        Ok(function_oid(&args[0])?.map_or(ScalarValue::Null, oid))
+    }),
+    define("pg_regproc_name", (1, 1), Gives::Text, BOUND, |_, args| {
+        if let Some(name) = args[0].text().filter(|name| name.parse::<u32>().is_err()) {
+            return Ok(text(name.strip_prefix("pg_catalog.").unwrap_or(name)));
+        }
+        let Some(oid) = args[0].oid() else { return Ok(ScalarValue::Null) };
+        let known = statics::function(oid).map(|function| function.name.clone());
+        Ok(text(known.unwrap_or_else(|| if oid == 0 { "-".into() } else { oid.to_string() })))
+    }),
+];
+
+fn none(_: &Context, _: &[Arg<'_>]) -> Outcome {
+    Ok(ScalarValue::Null)
+}
+
+fn visible(_: &Context, args: &[Arg<'_>]) -> Outcome {
+    Ok(if args[0].is_null() { ScalarValue::Null } else { truth(true) })
+}
+
+fn role_name(context: &Context, oid: u32) -> Option<String> {
+    let found = context.catalog.roles.values().find(|role| role.oid == oid);
+    let bootstrap = || (oid == objects::BOOTSTRAP_ROLE).then(|| context.bootstrap_name());
+    found.map(|role| role.name.clone()).or_else(bootstrap)
+}
+
+/// The parts of a possibly qualified and quoted name; `None` if it is malformed.
+fn parse_name(text: &str) -> Option<Vec<String>> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    loop {
+        let (part, after) = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let mut part = String::new();
+                let mut chars = quoted.char_indices().peekable();
+                let end = loop {
+                    match chars.next()? {
+                        (_, '"') if chars.peek().is_some_and(|(_, c)| *c == '"') => {
+                            part.push('"');
+                            chars.next();
+                        }
+                        (at, '"') => break at + 1,
+                        (_, c) => part.push(c),
+                    }
+                };
+                (part, &quoted[end..])
+            }
+            None => {
+                let end = rest.find('.').unwrap_or(rest.len());
+                (rest[..end].trim().to_lowercase(), &rest[end..])
+            }
+        };
+        if part.is_empty() {
+            return None;
+        }
+        parts.push(part);
+        match after.trim_start().strip_prefix('.') {
+            Some(after) => rest = after.trim_start(),
+            None => return after.trim().is_empty().then_some(parts),
+        }
+    }
+}
+
+fn relation_name(context: &Context, object: &Object) -> String {
+    if context.is_visible(object) {
+        return quote_ident(&object.name);
+    }
+    let (schema, name) = (&object.schema, &object.name);
+    format!("{}.{}", quote_ident(schema), quote_ident(name))
+}
+
+/// An id given as such or in digits; else what `resolve` makes of the name, which must exist.
+fn reg(
+    arg: &Arg<'_>,
+    state: SqlState,
+    kind: &str,
+    resolve: impl FnOnce(&str) -> Option<u32>,
+) -> Result<Option<u32>> {
+    let Some(name) = arg.text() else { return Ok(arg.oid()) };
+    if name == "-" {
+        return Ok(Some(0));
+    }
+    if let Ok(oid) = name.trim().parse() {
+        return Ok(Some(oid));
+    }
+    let missing = || error(state, format!("{kind} \"{name}\" does not exist"));
+    resolve(name).map(Some).ok_or_else(missing)
+}
+
+/// The id of a relation given by id or by name.
+pub(super) fn relation_oid(context: &Context, arg: &Arg<'_>) -> Result<Option<u32>> {
+    reg(arg, SqlState::UNDEFINED_TABLE, "relation", |name| {
+        Some(context.resolve(&parse_name(name)?)?.oid)
+    })
+}
+
+fn type_oid(arg: &Arg<'_>) -> Result<Option<u32>> {
+    reg(arg, SqlState::UNDEFINED_OBJECT, "type", |name| {
+        let parts = parse_name(name)?;
+        let name = parts.last()?;
+        let short = match name.as_str() {
+            "boolean" => "bool",
+            "smallint" => "int2",
+            "integer" | "int" => "int4",
+            "bigint" => "int8",
+            "real" => "float4",
+            "double precision" => "float8",
+            "character varying" => "varchar",
+            "character" | "char" => "bpchar",
+            "decimal" => "numeric",
+            "timestamp without time zone" => "timestamp",
+            "timestamp with time zone" => "timestamptz",
+            "time without time zone" => "time",
+            other => other,
+        };
+        let array = short.strip_suffix("[]").map(|element| format!("_{element}"));
+        Some(statics::type_by_name(array.as_deref().unwrap_or(short))?.oid)
+    })
+}
+
+fn namespace_oid(context: &Context, arg: &Arg<'_>) -> Result<Option<u32>> {
+    reg(arg, SqlState::INVALID_SCHEMA_NAME, "schema", |name| {
+        let schema = context.catalog.schemas.get(parse_name(name)?.first()?)?;
+        Some(objects::schema_oid(schema))
+    })
+}
+
+fn role_oid(context: &Context, arg: &Arg<'_>) -> Result<Option<u32>> {
+    reg(arg, SqlState::UNDEFINED_OBJECT, "role", |name| {
+        Some(context.catalog.roles.get(parse_name(name)?.first()?)?.oid)
+    })
+}
+
+fn function_oid(arg: &Arg<'_>) -> Result<Option<u32>> {
+    reg(arg, SqlState::UNDEFINED_FUNCTION, "function", |name| {
+        statics::function_oid(parse_name(name)?.last()?)
+    })
+}
+
+fn index_of<'a>(context: &'a Context, arg: &Arg<'_>) -> Option<(&'a Table, &'a Index)> {
+    match &context.objects().get(arg.oid()?)?.what {
+        What::Index(table, index) => Some((table, index)),
+        _ => None,
+    }
+}
+
+fn indexdef(context: &Context, args: &[Arg<'_>]) -> Outcome {
+    let Some((table, index)) = index_of(context, &args[0]) else { return Ok(ScalarValue::Null) };
+    let number = args.get(1).and_then(Arg::int).unwrap_or(0);
+    let short = args.get(2).and_then(Arg::bool).unwrap_or(false);
+    if number != 0 {
+        let column = usize::try_from(number).ok();
+        let column = column.and_then(|n| describe::index_column(table, index, n, false));
+        return Ok(text(column.unwrap_or_default()));
+    }
+    Ok(text(describe::index(&context.session, table, index, short)))
+}
+
+fn constraintdef(context: &Context, args: &[Arg<'_>]) -> Outcome {
+    let Some(oid) = args[0].oid() else { return Ok(ScalarValue::Null) };
+    let pretty = args.get(1).and_then(Arg::bool).unwrap_or(false);
+    if let Some((table, index)) = index_of(context, &args[0]) {
+        return Ok(text_or_null(describe::key_constraint(table, index)));
+    }
+    for table in context.catalog.tables.values() {
+        if let Some(check) = table.checks.iter().find(|c| objects::check_oid(table, c) == oid) {
+            return Ok(text(describe::check(check, pretty)));
+        }
+        let mut keys = table.foreign_keys.iter();
+        if let Some(key) = keys.find(|key| objects::foreign_key_oid(table, key) == oid) {
+            let catalog = &context.catalog;
+            return Ok(text(describe::foreign_key(&context.session, catalog, table, key)));
+        }
+    }
+    Ok(ScalarValue::Null)
+}
+
+fn viewdef(context: &Context, args: &[Arg<'_>]) -> Outcome {
+    let Some(oid) = relation_oid(context, &args[0])? else { return Ok(ScalarValue::Null) };
+    Ok(match context.objects().get(oid).map(|object| &object.what) {
+        Some(What::View(view)) => text(format!(" {};", view.query)),
+        Some(What::Table(table)) if table.materialized().is_some() => {
+            let view = table.materialized().expect("looked for just now");
+            text(format!(" {};", view.query))
+        }
+        Some(_) => text("Not a view"),
+        None => ScalarValue::Null,
+    })
+}
+
+/// The sequence that feeds a column, as `schema.name`.
+fn serial_sequence(context: &Context, args: &[Arg<'_>]) -> Outcome {
+    let Some(oid) = relation_oid(context, &args[0])? else { return Ok(ScalarValue::Null) };
+    let Some(What::Table(table)) = context.objects().get(oid).map(|object| &object.what) else {
+        return Ok(ScalarValue::Null);
+    };
+    let Some(name) = args[1].text() else { return Ok(ScalarValue::Null) };
+    let Some(at) = table.columns.iter().position(|column| column.name == name) else {
+        let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+        return Err(error(SqlState::UNDEFINED_COLUMN, message));
+    };
+    let feeds = |object: &&Object| match &object.what {
+        What::Sequence(sequence) => sequence.owned_by == Some((table.id, at as u16)),
+        _ => false,
+    };
+    let sequence = context.objects().relations.values().find(feeds);
+    Ok(text_or_null(
+        sequence.map(|s| format!("{}.{}", quote_ident(&s.schema), quote_ident(&s.name))),
+    ))
+}
+
+fn arguments(_: &Context, args: &[Arg<'_>]) -> Outcome {
+    let Some(function) = args[0].oid().and_then(statics::function) else {
+        return Ok(ScalarValue::Null);
+    };
+    let types = function.arguments.iter();
+    let types: Vec<_> = types.filter_map(|oid| describe::format_type(*oid, None)).collect();
+    Ok(text(types.join(", ")))
+}
+
+fn description(context: &Context, oid: u32, catalog: &str) -> Option<String> {
+    match catalog {
+        "pg_class" => context.objects().get(oid)?.comment().cloned(),
+        "pg_namespace" => {
+            let mut schemas = context.catalog.schemas.values();
+            schemas.find(|schema| objects::schema_oid(schema) == oid)?.comment.clone()
+        }
+        _ => {
+            let class = match catalog {
+                "pg_proc" => 1255,
+                "pg_type" => 1247,
+                "pg_operator" => 2617,
+                "pg_language" => 2612,
+                "pg_am" => 2601,
+                "pg_opclass" => 2616,
+                "pg_cast" => 2605,
+                "pg_collation" => 3456,
+                "pg_ts_config" => 3602,
+                "pg_ts_dict" => 3600,
+                "pg_ts_parser" => 3601,
+                "pg_ts_template" => 3764,
+                _ => return None,
+            };
+            let known = statics::descriptions().iter();
+            let mut known = known.filter(|(object, of, _)| *object == oid && *of == class);
+            known.next().map(|(.., text)| text.clone())
+        }
+    }
+}
+
+fn column_description(context: &Context, args: &[Arg<'_>]) -> Outcome {
+    let comment = || {
+        let column = usize::try_from(args[1].int()?).ok()?.checked_sub(1)?;
+        match &context.objects().get(args[0].oid()?)?.what {
+            What::Table(table) => table.columns.get(column)?.comment.clone(),
+            _ => None,
+        }
+    };
+    Ok(text_or_null(comment()))
+}

@@ -1,0 +1,138 @@
+//! Who asks, where, of what, and how large it is.
+
+use super::*;
+use crate::memory::{self, TableSize};
+use crate::objects::{self, What};
+
+/// The functions.
+pub(super) const FUNCTIONS: &[Definition] = &[
+    define("version", (0, 0), Gives::Text, BOUND, |c, _| Ok(text(c.live.version()))),
+    define("current_database", (0, 0), Gives::Text, BOUND, database),
+    define("current_catalog", (0, 0), Gives::Text, BOUND, database),
+    define("current_user", (0, 0), Gives::Text, BOUND, user),
+    define("current_role", (0, 0), Gives::Text, BOUND, user),
+    define("user", (0, 0), Gives::Text, BOUND, user),
+    define("session_user", (0, 0), Gives::Text, BOUND, |c, _| {
+        Ok(text(c.session.session_user.clone()))
+    }),
+    define("current_schema", (0, 0), Gives::Text, BOUND, |c, _| {
+        Ok(text_or_null(c.search_path().next().map(str::to_owned)))
+    }),
+    define("current_schemas", (1, 1), Gives::Texts, BOUND, current_schemas),
+    define("current_setting", (1, 2), Gives::Text, LIVE, current_setting),
+    define("pg_backend_pid", (0, 0), Gives::Int4, BOUND, |c, _| Ok(oid(c.session.session_id))),
+    define("pg_postmaster_start_time", (0, 0), Gives::Time, BOUND, |c, _| {
+        Ok(ScalarValue::TimestampMicrosecond(Some(c.live.started_us()), Some("+00:00".into())))
+    }),
+    define("pg_conf_load_time", (0, 0), Gives::Time, BOUND, |c, _| {
+        Ok(ScalarValue::TimestampMicrosecond(Some(c.live.started_us()), Some("+00:00".into())))
+    }),
+    define("pg_is_in_recovery", (0, 0), Gives::Bool, PURE, |_, _| Ok(truth(false))),
+    define("pg_is_wal_replay_paused", (0, 0), Gives::Bool, PURE, |_, _| Ok(truth(false))),
+    define("pg_my_temp_schema", (0, 0), Gives::Oid, PURE, |_, _| Ok(oid(0))),
+    define("pg_is_other_temp_schema", (1, 1), Gives::Bool, PURE, |_, _| Ok(truth(false))),
+    define("txid_current", (0, 0), Gives::Int8, LIVE, transaction),
+    define("txid_current_if_assigned", (0, 0), Gives::Int8, LIVE, transaction),
+    define("pg_current_xact_id_if_assigned", (0, 0), Gives::Int8, LIVE, transaction),
+    define("pg_current_xact_id", (0, 0), Gives::Int8, LIVE, transaction),
+    define("getdatabaseencoding", (0, 0), Gives::Text, PURE, |_, _| Ok(text("UTF8"))),
+    define("pg_client_encoding", (0, 0), Gives::Text, PURE, |_, _| Ok(text("UTF8"))),
+    define("inet_server_addr", (0, 0), Gives::Text, PURE, |_, _| Ok(ScalarValue::Null)),
+    define("inet_server_port", (0, 0), Gives::Int4, PURE, |_, _| Ok(ScalarValue::Null)),
+    define("inet_client_addr", (0, 0), Gives::Text, LIVE, |c, _| {
+        let sessions = c.live.sessions();
+        let own = sessions.into_iter().find(|s| s.id == c.session.session_id);
+        Ok(text_or_null(own.and_then(|session| session.client)))
+    }),
+    define("pg_relation_size", (1, 2), Gives::Int8, LIVE, |c, args| {
+        Ok(bytes(size(c, &args[0])?.map(|(rows, _)| rows)))
+    }),
+    define("pg_table_size", (1, 1), Gives::Int8, LIVE, |c, args| {
+        Ok(bytes(size(c, &args[0])?.map(|(rows, _)| rows)))
+    }),
+    define("pg_indexes_size", (1, 1), Gives::Int8, LIVE, |c, args| {
+        Ok(bytes(size(c, &args[0])?.map(|(_, indexes)| indexes)))
+    }),
+    define("pg_total_relation_size", (1, 1), Gives::Int8, LIVE, |c, args| {
+        Ok(bytes(size(c, &args[0])?.map(|(rows, indexes)| rows + indexes)))
+    }),
+    define("pg_database_size", (1, 1), Gives::Int8, LIVE, database_size),
+    define("pg_tablespace_size", (1, 1), Gives::Int8, LIVE, database_size),
+    define("pg_tablespace_location", (1, 1), Gives::Text, PURE, |_, _| Ok(text(""))),
+    define("pg_stat_get_numscans", (1, 1), Gives::Int8, PURE, |_, _| {
+        Ok(ScalarValue::Int64(Some(0)))
+    }),
+    define("pg_relation_filenode", (1, 1), Gives::Oid, BOUND, |_, args| {
+        Ok(args[0].oid().map_or(ScalarValue::Null, oid))
+    }),
+];
+
+fn database(context: &Context, _: &[Arg<'_>]) -> Outcome {
+    Ok(text(context.session.database.clone()))
+}
+
+fn user(context: &Context, _: &[Arg<'_>]) -> Outcome {
+    Ok(text(context.session.user.clone()))
+}
+
+fn current_schemas(context: &Context, args: &[Arg<'_>]) -> Outcome {
+    let implicit = args[0].bool().unwrap_or(false).then_some("pg_catalog");
+    let path = implicit.into_iter().chain(context.search_path());
+    let values: Vec<ScalarValue> = path.map(text).collect();
+    Ok(ScalarValue::List(ScalarValue::new_list(&values, &DataType::Utf8, true)))
+}
+
+fn current_setting(context: &Context, args: &[Arg<'_>]) -> Outcome {
+    let Some(name) = args[0].text() else { return Ok(ScalarValue::Null) };
+    let settings = context.live.settings();
+    if let Some(setting) = settings.iter().find(|s| s.name.eq_ignore_ascii_case(name)) {
+        return Ok(text(setting.value.clone()));
+    }
+    if args.get(1).and_then(Arg::bool).unwrap_or(false) {
+        return Ok(ScalarValue::Null);
+    }
+    let message = format!("unrecognized configuration parameter \"{name}\"");
+    Err(error(SqlState::UNDEFINED_OBJECT, message))
+}
+
+fn transaction(context: &Context, _: &[Arg<'_>]) -> Outcome {
+    let running = context.live.transactions();
+    let own = running.iter().find(|tx| tx.session == context.session.session_id);
+    Ok(own.map_or(ScalarValue::Null, |tx| ScalarValue::Int64(Some(tx.id as i64))))
+}
+
+fn bytes(size: Option<u64>) -> ScalarValue {
+    size.map_or(ScalarValue::Null, |size| ScalarValue::Int64(i64::try_from(size).ok()))
+}
+
+/// Bytes of a relation's rows and of its indexes; `None` if there is no such relation.
+fn size(context: &Context, arg: &Arg<'_>) -> Result<Option<(u64, u64)>> {
+    let Some(oid) = super::definitions::relation_oid(context, arg)? else { return Ok(None) };
+    Ok(context.objects().get(oid).map(|object| match &object.what {
+        What::Table(table) => {
+            let size = memory::of_table(&context.live.roots(table));
+            (size.row_bytes, size.index_bytes)
+        }
+        What::Index(table, index) => {
+            (memory::of_index(&context.live.roots(table), index.id).bytes, 0)
+        }
+        What::Sequence(_) | What::View(_) | What::System(_) => (0, 0),
+    }))
+}
+
+/// Everything that tables hold; by name or id of the one database or tablespace.
+fn database_size(context: &Context, args: &[Arg<'_>]) -> Outcome {
+    let own = match args[0].text() {
+        Some(name) => name == context.session.database || name == "pg_default",
+        None => matches!(args[0].oid(), Some(objects::DATABASE | 1663)),
+    };
+    if !own {
+        return Ok(ScalarValue::Null);
+    }
+    let sizes = context.catalog.tables.values();
+    let total = sizes.map(|table| {
+        let TableSize { row_bytes, index_bytes, .. } = memory::of_table(&context.live.roots(table));
+        row_bytes + index_bytes
+    });
+    Ok(bytes(Some(total.sum())))
+}

@@ -1,0 +1,139 @@
+//! Functions of their arguments alone: names, arrays, sizes in words.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, ListArray, StructArray};
+use arrow::datatypes::{DataType, Field, Fields};
+
+use super::*;
+use crate::describe;
+use halcyon_query::identifier::quote_ident;
+
+/// The functions.
+pub(super) const FUNCTIONS: &[Definition] = &[
+    define("quote_ident", (1, 1), Gives::Text, PURE, |_, args| {
+        Ok(text_or_null(args[0].text().map(quote_ident)))
+    }),
+    define("format", (1, 8), Gives::Text, PURE, format_text),
+    define("pg_size_pretty", (1, 1), Gives::Text, PURE, |_, args| {
+        Ok(text_or_null(args[0].int().map(describe::size)))
+    }),
+    define("format_type", (1, 2), Gives::Text, PURE, |_, args| {
+        let modifier = args.get(1).and_then(Arg::int).map(|m| m as i32);
+        let Some(oid) = args[0].oid() else { return Ok(ScalarValue::Null) };
+        Ok(text(describe::format_type(oid, modifier).unwrap_or_else(|| "???".to_owned())))
+    }),
+    define("pg_encoding_to_char", (1, 1), Gives::Text, PURE, |_, args| {
+        Ok(text_or_null(args[0].int().map(|code| encoding(code).to_owned())))
+    }),
+    define("pg_char_to_encoding", (1, 1), Gives::Int4, PURE, |_, args| {
+        let Some(name) = args[0].text() else { return Ok(ScalarValue::Null) };
+        let known = ["SQL_ASCII", "UTF8", "LATIN1"].into_iter();
+        let code = known.zip([0, 6, 8]).find(|(known, _)| known.eq_ignore_ascii_case(name));
+        Ok(ScalarValue::Int32(Some(code.map_or(-1, |(_, code)| code))))
+    }),
+    define("array_upper", (2, 2), Gives::Int4, PURE, |_, args| {
+        let length = args[0].list().map(|list| list.len()).filter(|n| *n > 0);
+        let first = args[1].int() == Some(1);
+        Ok(ScalarValue::Int32(length.filter(|_| first).map(|n| n as i32)))
+    }),
+    define("array_lower", (2, 2), Gives::Int4, PURE, |_, args| {
+        let some = args[0].list().is_some_and(|list| !list.is_empty());
+        let first = args[1].int() == Some(1);
+        Ok(ScalarValue::Int32((some && first).then_some(1)))
+    }),
+    define("_pg_expandarray", (1, 1), Gives::Pairs, PURE, |_, args| {
+        let Some(values) = args[0].ints() else { return Ok(ScalarValue::Null) };
+        let x = Int32Array::from_iter(values.iter().map(|v| v.map(|v| v as i32)));
+        let n = Int32Array::from_iter_values(1..=values.len() as i32);
+        let columns: Vec<ArrayRef> = vec![Arc::new(x), Arc::new(n)];
+        let pairs: ArrayRef = Arc::new(StructArray::try_new(pair_fields(), columns, None)?);
+        Ok(list_of(pairs))
+    }),
+    // Elements of an `oidvector` of the exported tables, which is text there: `23 25`.
+    define("pg_vector_elements", (1, 1), Gives::Oids, PURE, |_, args| {
+        let Some(text) = args[0].text() else { return Ok(ScalarValue::Null) };
+        let ids = Int32Array::from_iter(text.split_whitespace().map(|id| id.parse().ok()));
+        Ok(list_of(Arc::new(ids)))
+    }),
+    // `ARRAY(SELECT …)` of no rows is an empty array, not NULL.
+    define("pg_array_or_empty", (1, 1), Gives::Same, PURE, |_, args| {
+        let element = match args[0].0.data_type() {
+            DataType::List(field) => field.data_type().clone(),
+            _ => DataType::Utf8,
+        };
+        let empty = || arrow::array::new_empty_array(&element);
+        Ok(list_of(args[0].list().unwrap_or_else(empty)))
+    }),
+    // `ARRAY(SELECT prefix || x FROM unnest(texts) x)`.
+    define("pg_prefix_each", (2, 2), Gives::Texts, PURE, |_, args| {
+        let prefix = args[0].text().unwrap_or_default();
+        let texts = args[1].texts().unwrap_or_default();
+        let texts = texts.iter().map(|text| text.as_ref().map(|text| format!("{prefix}{text}")));
+        let values: ArrayRef = Arc::new(arrow::array::StringArray::from_iter(texts));
+        Ok(list_of(values))
+    }),
+];
+
+/// `format` with `%s`, `%I`, `%L` and `%%`.
+fn format_text(_: &Context, args: &[Arg<'_>]) -> Outcome {
+    let Some(pattern) = args[0].text() else { return Ok(ScalarValue::Null) };
+    let mut values = args[1..].iter();
+    let mut shown = String::new();
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            shown.push(c);
+            continue;
+        }
+        let kind = chars.next();
+        if kind == Some('%') {
+            shown.push('%');
+            continue;
+        }
+        let Some(value) = values.next() else {
+            let message = "too few arguments for format()";
+            return Err(error(SqlState::INVALID_PARAMETER_VALUE, message));
+        };
+        let value = (!value.is_null()).then(|| value.0.to_string());
+        match (kind, value) {
+            (Some('s'), value) => shown.push_str(&value.unwrap_or_default()),
+            (Some('I'), Some(value)) => shown.push_str(&quote_ident(&value)),
+            (Some('L'), Some(value)) => {
+                shown.push_str(&format!("'{}'", value.replace('\'', "''")));
+            }
+            (Some('L'), None) => shown.push_str("NULL"),
+            (kind, _) => {
+                let kind = kind.map_or_else(|| "end".to_owned(), |kind| kind.to_string());
+                let message = format!("unrecognized format() type specifier \"{kind}\"");
+                return Err(error(SqlState::INVALID_PARAMETER_VALUE, message));
+            }
+        }
+    }
+    Ok(text(shown))
+}
+
+fn list_of(values: ArrayRef) -> ScalarValue {
+    let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+    let offsets = arrow::buffer::OffsetBuffer::from_lengths([values.len()]);
+    ScalarValue::List(Arc::new(ListArray::new(field, offsets, values, None)))
+}
+
+fn pair_fields() -> Fields {
+    let field = |name| Field::new(name, DataType::Int32, true);
+    Fields::from(vec![field("x"), field("n")])
+}
+
+/// Row type of `_pg_expandarray`.
+pub(super) fn pair_type() -> DataType {
+    DataType::Struct(pair_fields())
+}
+
+fn encoding(code: i64) -> &'static str {
+    match code {
+        0 => "SQL_ASCII",
+        6 => "UTF8",
+        8 => "LATIN1",
+        _ => "",
+    }
+}

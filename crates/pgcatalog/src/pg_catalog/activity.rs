@@ -1,0 +1,108 @@
+//! What goes on: sessions, locks, settings, sizes, in PostgreSQL's shapes.
+//!
+//! Schema `halcyon` tells the same with more detail.
+
+use halcyon_base::ids::TableId;
+
+use crate::live::SessionState;
+use crate::objects::{self, What};
+use crate::table::{Cell, Def, Rows, row};
+use crate::{Context, memory};
+
+use super::columns;
+
+/// The tables.
+pub(super) const TABLES: &[Def] = &[
+    Def { name: "pg_settings", columns: columns::SETTINGS, fill: settings },
+    Def { name: "pg_stat_activity", columns: columns::STAT_ACTIVITY, fill: activity },
+    Def { name: "pg_locks", columns: columns::LOCKS, fill: locks },
+    Def { name: "pg_stat_user_tables", columns: columns::STAT_USER_TABLES, fill: table_statistics },
+    Def { name: "pg_stat_all_tables", columns: columns::STAT_USER_TABLES, fill: table_statistics },
+    Def { name: "pg_stat_database", columns: columns::STAT_DATABASE, fill: database_statistics },
+];
+
+/// Settings that clients ask for and that are facts of the engine, not variables of a session.
+const FACTS: &[(&str, &str, &str)] = &[
+    ("max_index_keys", "32", "Most columns of an index that clients are prepared for."),
+    ("max_identifier_length", "63", "Characters of a name."),
+    ("block_size", "8192", "Bytes in which sizes are counted for clients."),
+    ("server_encoding", "UTF8", "Encoding of text."),
+    ("lc_collate", "C", "Order of text."),
+    ("lc_ctype", "C", "Classes of characters."),
+    ("integer_datetimes", "on", "Times are integers."),
+];
+
+fn settings(context: &Context, rows: &mut Rows) {
+    let live = context.live.settings();
+    for setting in &live {
+        row!(rows;
+            setting.name, &setting.value, setting.unit, "Halcyon", setting.description, (), "user",
+            setting.kind, "session", (), (), (), &setting.default, &setting.default, (), (), false);
+    }
+    for (name, value, text) in FACTS {
+        if live.iter().any(|setting| setting.name == *name) {
+            continue;
+        }
+        let kind = if value.bytes().all(|b| b.is_ascii_digit()) { "integer" } else { "string" };
+        row!(rows;
+            *name, *value, (), "Preset Options", *text, (), "internal", kind, "default", (), (),
+            (), *value, *value, (), (), false);
+    }
+}
+
+fn activity(context: &Context, rows: &mut Rows) {
+    for session in context.live.sessions() {
+        let role = objects::role_oid(&context.catalog, &session.user);
+        let (kind, event) = match session.state {
+            SessionState::Waiting => (Some("Lock"), Some("relation")),
+            SessionState::Syncing => (Some("IO"), Some("WALSync")),
+            _ => (Some("Client"), None),
+        };
+        let visible = context.is_superuser() || session.user == context.session.user;
+        let statement = if visible { session.statement } else { None };
+        row!(rows;
+            objects::DATABASE, &context.session.database, session.id, (), role, session.user,
+            session.application, session.client, (), (), session.started_us,
+            session.transaction_us, session.statement_us, session.statement_us, kind, event,
+            session.state.name(), session.transaction, (), (), statement, "client backend");
+    }
+}
+
+/// The table that a partition belongs to.
+pub(crate) fn table_of(context: &Context, partition: u32) -> Option<TableId> {
+    let holds = |cells: &[std::sync::Arc<halcyon_txn::PartitionCell>]| {
+        cells.iter().any(|cell| cell.id.0 == partition)
+    };
+    context.catalog.tables.values().find(|table| holds(&table.cells)).map(|table| table.id)
+}
+
+fn locks(context: &Context, rows: &mut Rows) {
+    for lock in context.live.locks() {
+        let table = table_of(context, lock.partition).map_or(Cell::Null, |id| id.0.into());
+        let mode = if lock.exclusive { "AccessExclusiveLock" } else { "AccessShareLock" };
+        let holder = format!("{}/{}", lock.session, lock.transaction);
+        row!(rows;
+            "relation", objects::DATABASE, table, (), (), (), (), (), lock.partition, (), holder,
+            lock.session, mode, lock.granted, false, ());
+    }
+}
+
+fn table_statistics(context: &Context, rows: &mut Rows) {
+    for object in context.objects().relations.values() {
+        let What::Table(table) = &object.what else { continue };
+        let size = memory::of_rows(&context.live.roots(table));
+        let zero = 0_i64;
+        row!(rows;
+            object.oid, &object.schema, &object.name, zero, zero, zero, zero, zero, zero, zero,
+            zero, size.rows, size.slots - size.rows, zero, zero, (), (), (), (), zero, zero, zero,
+            zero);
+    }
+}
+
+fn database_statistics(context: &Context, rows: &mut Rows) {
+    let (zero, none) = (0_i64, 0.0);
+    row!(rows;
+        objects::DATABASE, &context.session.database, context.live.sessions().len(), zero, zero,
+        zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, (), none, none,
+        none, none, none, zero, zero, zero, zero, context.live.started_us());
+}

@@ -1,0 +1,325 @@
+//! Expressions, from the inside out.
+
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Function,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, Subscript, UnaryOperator, Value,
+    ValueWithSpan,
+};
+
+use super::{call, folded, function_name, number, parts};
+use crate::{Context, functions};
+
+/// Rewrites one expression whose operands are done.
+pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
+    match expr {
+        Expr::Function(function) => strip_schema(function),
+        Expr::BinaryOp { op, .. } => builtin_operator(op),
+        _ => {}
+    }
+    let new = match expr {
+        Expr::Function(function) => set_returning(function),
+        Expr::Identifier(ident) if ident.quote_style.is_none() => {
+            let name = folded(ident);
+            is_bare_function(&name).then(|| call(&name, Vec::new()))
+        }
+        Expr::Collate { expr, collation } => {
+            let known = parts(collation).is_some_and(|parts| {
+                let name = parts.last().map(|name| name.to_lowercase());
+                matches!(name.as_deref(), Some("default" | "c" | "posix" | "ucs_basic"))
+            });
+            known.then(|| (**expr).clone())
+        }
+        Expr::Cast { expr, data_type, .. } => cast(expr, data_type),
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
+            array_of(right).map(|array| call("array_has", vec![array, (**left).clone()]))
+        }
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
+            array_of(right).map(|array| Expr::UnaryOp {
+                op: UnaryOperator::Not,
+                expr: Box::new(call("array_has", vec![array, (**left).clone()])),
+            })
+        }
+        Expr::CompoundFieldAccess { root, access_chain } => access(root, access_chain),
+        _ => None,
+    };
+    if let Some(new) = new {
+        *expr = new;
+    }
+}
+
+/// Functions of SQL that are called without parentheses, where the parser takes them for columns.
+pub(super) fn is_bare_function(name: &str) -> bool {
+    matches!(name, "current_schema" | "current_role" | "current_catalog")
+        || matches!(name, "current_user" | "session_user")
+}
+
+fn strip_schema(function: &mut Function) {
+    if let Some(name) = function_name(function)
+        && function.name.0.len() > 1
+    {
+        function.name = ObjectName::from(vec![Ident::new(name)]);
+    }
+    // `current_user` and its like: DataFusion wants the parentheses.
+    if matches!(function.args, FunctionArguments::None)
+        && let Some(name) = function_name(function)
+        && functions::is_known(&name)
+        && let Expr::Function(with_arguments) = call(&name, Vec::new())
+    {
+        *function = with_arguments;
+    }
+}
+
+/// `OPERATOR(pg_catalog.~)` is `~`.
+fn builtin_operator(op: &mut BinaryOperator) {
+    let BinaryOperator::PGCustomBinaryOperator(path) = op else { return };
+    if path.len() > 1 && path[0] != "pg_catalog" {
+        return;
+    }
+    *op = match path.last().map(String::as_str) {
+        Some("~") => BinaryOperator::PGRegexMatch,
+        Some("~*") => BinaryOperator::PGRegexIMatch,
+        Some("!~") => BinaryOperator::PGRegexNotMatch,
+        Some("!~*") => BinaryOperator::PGRegexNotIMatch,
+        Some("~~") => BinaryOperator::PGLikeMatch,
+        Some("~~*") => BinaryOperator::PGILikeMatch,
+        Some("!~~") => BinaryOperator::PGNotLikeMatch,
+        Some("!~~*") => BinaryOperator::PGNotILikeMatch,
+        Some("=") => BinaryOperator::Eq,
+        Some("<>") => BinaryOperator::NotEq,
+        Some("<") => BinaryOperator::Lt,
+        Some("<=") => BinaryOperator::LtEq,
+        Some(">") => BinaryOperator::Gt,
+        Some(">=") => BinaryOperator::GtEq,
+        Some("+") => BinaryOperator::Plus,
+        Some("-") => BinaryOperator::Minus,
+        Some("||") => BinaryOperator::StringConcat,
+        _ => return,
+    };
+}
+
+/// Functions that give a list here and a set of rows in PostgreSQL.
+fn set_returning(function: &mut Function) -> Option<Expr> {
+    let name = function_name(function)?;
+    if let ("unnest", [Expr::Identifier(column)]) = (&*name, &super::arguments(function)[..])
+        && folded(column) == "proargtypes"
+    {
+        let elements = call("pg_vector_elements", vec![Expr::Identifier(column.clone())]);
+        return Some(call("unnest", vec![elements]));
+    }
+    let sets = matches!(name.as_str(), "_pg_expandarray" | "pg_partition_ancestors");
+    sets.then(|| call("unnest", vec![Expr::Function(function.clone())]))
+}
+
+/// The `reg` type meant, such as `regclass`.
+fn reg_type(ty: &DataType) -> Option<&'static str> {
+    let name = match ty {
+        DataType::Regclass => return Some("regclass"),
+        DataType::Custom(name, args) if args.is_empty() => parts(name)?.pop()?,
+        _ => return None,
+    };
+    Some(match name.as_str() {
+        "regclass" => "regclass",
+        "regtype" => "regtype",
+        "regnamespace" => "regnamespace",
+        "regrole" => "regrole",
+        "regproc" | "regprocedure" => "regproc",
+        _ => return None,
+    })
+}
+
+fn cast(inner: &Expr, ty: &DataType) -> Option<Expr> {
+    if let Some(reg) = reg_type(ty) {
+        if reg == "regproc" {
+            // Columns of this type hold names.
+            return Some(call("pg_regproc_name", vec![inner.clone()]));
+        }
+        return Some(call(&format!("pg_{reg}_oid"), vec![inner.clone()]));
+    }
+    if let DataType::Array(element) = ty {
+        return array_literal(inner, element);
+    }
+    let ty = builtin_type(ty)?;
+    if matches!(ty, DataType::Integer(_))
+        && let Expr::Function(function) = inner
+        && function_name(function).as_deref() == Some("pg_regproc_name")
+        && let [argument] = super::arguments(function)[..]
+    {
+        return Some(call("pg_regproc_oid", vec![argument.clone()]));
+    }
+    if matches!(ty, DataType::Text) {
+        let mut shown = inner.clone();
+        if show_name(&mut shown) {
+            return Some(shown);
+        }
+    }
+    Some(Expr::Cast {
+        kind: CastKind::DoubleColon,
+        expr: Box::new(inner.clone()),
+        data_type: ty,
+        array: false,
+        format: None,
+    })
+}
+
+/// Types that DataFusion does not know by this name.
+fn builtin_type(ty: &DataType) -> Option<DataType> {
+    let name = match ty {
+        DataType::Text => return Some(DataType::Text),
+        DataType::Custom(name, args) if args.is_empty() => parts(name)?.pop()?,
+        _ => return None,
+    };
+    Some(match name.as_str() {
+        "text" | "name" | "varchar" | "bpchar" | "char" | "pg_node_tree" | "aclitem"
+        | "cstring" | "unknown" => DataType::Text,
+        "oid" | "int4" | "integer" | "int" | "cid" => DataType::Integer(None),
+        "xid" | "int8" | "bigint" | "xid8" => DataType::BigInt(None),
+        "int2" | "smallint" => DataType::SmallInt(None),
+        "bool" | "boolean" => DataType::Boolean,
+        "float4" | "real" => DataType::Real,
+        "float8" => DataType::DoublePrecision,
+        _ => return None,
+    })
+}
+
+/// A `reg` id that is to be shown becomes the name; says whether it was one.
+pub(super) fn show_name(expr: &mut Expr) -> bool {
+    let Expr::Function(function) = expr else { return false };
+    if function.name.0.len() == 1
+        && let Some(ObjectNamePart::Identifier(ident)) = function.name.0.first_mut()
+        && ident.value.starts_with("pg_reg")
+        && let Some(kind) = ident.value.strip_suffix("_oid")
+    {
+        ident.value = format!("{kind}_name");
+        return true;
+    }
+    false
+}
+
+fn literal(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
+        _ => None,
+    }
+}
+
+/// `'{a,b}'::text[]` as `ARRAY['a','b']`.
+fn array_literal(inner: &Expr, element: &ArrayElemTypeDef) -> Option<Expr> {
+    let numeric = match element {
+        ArrayElemTypeDef::SquareBracket(ty, _) | ArrayElemTypeDef::AngleBracket(ty) => {
+            let text = ty.to_string().to_lowercase();
+            text.contains("int") || text.ends_with("oid")
+        }
+        _ => false,
+    };
+    let elem = elements(literal(inner)?)?;
+    let elem = elem.into_iter().map(|element| match (element, numeric) {
+        (None, _) => super::null(),
+        (Some(text), true) => text.parse().map_or_else(|_| string(text), number),
+        (Some(text), false) => string(text),
+    });
+    Some(Expr::Array(Array { elem: elem.collect(), named: true }))
+}
+
+fn string(text: String) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text).with_empty_span())
+}
+
+/// The elements of an array literal `{a,"b,c",NULL}`; `None` if it is no such thing.
+fn elements(text: &str) -> Option<Vec<Option<String>>> {
+    let text = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let (mut all, mut element, mut quoted) = (Vec::new(), String::new(), false);
+    let mut was_quoted = false;
+    let mut chars = text.chars();
+    let finish = |element: &mut String, was_quoted: &mut bool| {
+        let text = std::mem::take(element);
+        if std::mem::take(was_quoted) {
+            return Some(text);
+        }
+        let text = text.trim().to_owned();
+        (!text.eq_ignore_ascii_case("null")).then_some(text)
+    };
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => {
+                quoted = !quoted;
+                was_quoted = true;
+            }
+            '\\' => element.extend(chars.next()),
+            ',' if !quoted => all.push(finish(&mut element, &mut was_quoted)),
+            c => element.push(c),
+        }
+    }
+    if !text.trim().is_empty() {
+        all.push(finish(&mut element, &mut was_quoted));
+    }
+    Some(all)
+}
+
+/// The array on the right of ANY or ALL; `None` if it is a subquery.
+fn array_of(right: &Expr) -> Option<Expr> {
+    match right {
+        Expr::Subquery(_) => None,
+        Expr::Nested(inner) => array_of(inner),
+        other => match literal(other) {
+            Some(text) => {
+                let elem = elements(text)?.into_iter();
+                let elem = elem.map(|text| text.map_or_else(super::null, string)).collect();
+                Some(Expr::Array(Array { elem, named: true }))
+            }
+            None => Some(other.clone()),
+        },
+    }
+}
+
+/// `(row).field`, and subscripts of the vectors of `pg_index`, which begin at 0.
+fn access(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
+    match chain {
+        [AccessExpr::Dot(Expr::Identifier(field))] => {
+            let root = match root {
+                Expr::Nested(inner) => inner.as_ref(),
+                other => other,
+            };
+            Some(call("get_field", vec![root.clone(), string(field.value.clone())]))
+        }
+        [.., AccessExpr::Subscript(Subscript::Index { index })] => {
+            // `a.b[i]` comes as root `a` with the field among the accesses.
+            let (fields, _) = chain.split_at(chain.len() - 1);
+            let mut path = match root {
+                Expr::Identifier(ident) => vec![ident.clone()],
+                Expr::CompoundIdentifier(idents) => idents.clone(),
+                _ => return None,
+            };
+            for field in fields {
+                let AccessExpr::Dot(Expr::Identifier(ident)) = field else { return None };
+                path.push(ident.clone());
+            }
+            let name = folded(path.last()?);
+            let vectors = ["indoption", "indkey", "indclass", "indcollation"];
+            if !vectors.iter().any(|vector| name.ends_with(vector)) {
+                return None;
+            }
+            let index = Expr::BinaryOp {
+                left: Box::new(Expr::Nested(Box::new(index.clone()))),
+                op: BinaryOperator::Plus,
+                right: Box::new(number(1)),
+            };
+            Some(call("array_element", vec![Expr::CompoundIdentifier(path), index]))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::elements;
+
+    #[test]
+    fn array_literals_are_split_as_postgresql_splits_them() {
+        let some = |texts: &[&str]| texts.iter().map(|t| Some((*t).to_owned())).collect::<Vec<_>>();
+        assert_eq!(elements("{}"), Some(vec![]));
+        assert_eq!(elements("{a, b}"), Some(some(&["a", "b"])));
+        assert_eq!(elements(r#"{"a,b","null","q\"q"}"#), Some(some(&["a,b", "null", "q\"q"])));
+        assert_eq!(elements("{1,NULL}"), Some(vec![Some("1".to_owned()), None]));
+        assert_eq!(elements("public"), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! Tables and table functions of FROM.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Select,
+    Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+};
+
+use super::{arguments, folded, function_name, number, parts};
+use crate::objects::system_tables;
+use crate::{Context, table_names};
+
+/// Names that WITH gives; they hide system tables.
+pub(super) fn cte_names(statement: &Statement) -> Vec<String> {
+    struct Names(Vec<String>);
+    impl Visitor for Names {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+            if let Some(with) = &query.with {
+                let names = with.cte_tables.iter().map(|cte| cte.alias.name.value.to_lowercase());
+                self.0.extend(names);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut names = Names(Vec::new());
+    let _ = statement.visit(&mut names);
+    names.0
+}
+
+/// `pg_class` means `pg_catalog.pg_class`: that schema is searched first.
+pub(super) fn qualify(relation: &mut ObjectName, ctes: &[String]) {
+    if let Some([name]) = parts(relation).as_deref()
+        && name.starts_with("pg_")
+        && !ctes.contains(name)
+        && table_names("pg_catalog").contains(&name.as_str())
+    {
+        *relation = ObjectName::from(vec![Ident::new("pg_catalog"), Ident::new(name.clone())]);
+    }
+}
+
+/// `SELECT … FROM pg_get_keywords()` reads a table here.
+pub(super) fn keyword_table(query: &mut Query) {
+    struct Keywords;
+    impl VisitorMut for Keywords {
+        type Break = ();
+
+        fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+            if let TableFactor::Table { name, args: args @ Some(_), .. } = factor
+                && parts(name).is_some_and(|p| p.last().is_some_and(|n| n == "pg_get_keywords"))
+            {
+                *args = None;
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = VisitMut::visit(query, &mut Keywords);
+}
+
+/// Table functions lose their schema; bounds of `generate_series`, which DataFusion wants to know
+/// when it plans, are computed where the session decides them.
+pub(super) fn table_function(factor: &mut TableFactor, context: &Context) {
+    let (name, args) = match factor {
+        TableFactor::Table { name, args: Some(args), .. } => (name, &mut args.args),
+        TableFactor::Function { name, args, .. } => (name, args),
+        _ => return,
+    };
+    if let Some([schema, _]) = parts(name).as_deref()
+        && schema == "pg_catalog"
+    {
+        name.0.remove(0);
+    }
+    let series = matches!(name.0.last(),
+        Some(ObjectNamePart::Identifier(ident)) if ident.value == "generate_series");
+    for arg in args.iter_mut().filter(|_| series) {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg
+            && let Some(bound) = bound(expr, context)
+        {
+            *expr = number(bound);
+        }
+    }
+}
+
+/// `array_upper(current_schemas(…), 1)` and `array_lower` of the same.
+fn bound(expr: &Expr, context: &Context) -> Option<i64> {
+    let Expr::Function(function) = expr else { return None };
+    let name = function_name(function)?;
+    let [Expr::Function(inner), _] = arguments(function)[..] else { return None };
+    if function_name(inner)? != "current_schemas" {
+        return None;
+    }
+    let implicit = arguments(inner).first()?.to_string().eq_ignore_ascii_case("true");
+    let count = context.search_path().count();
+    match name.as_str() {
+        "array_upper" => Some(count as i64 + i64::from(implicit)),
+        "array_lower" => Some(1),
+        _ => None,
+    }
+}
+
+/// `alias.tableoid` of a system table is that table's id.
+pub(super) fn table_ids(select: &mut Select) {
+    struct Ids(Vec<(String, u32)>);
+    impl VisitorMut for Ids {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::CompoundIdentifier(path) = expr
+                && let [alias, column] = path.as_slice()
+                && column.value == "tableoid"
+                && let Some((_, oid)) = self.0.iter().find(|(name, _)| *name == folded(alias))
+            {
+                *expr = number(i64::from(*oid));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let joined = select.from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    let ids = joined.filter_map(|relation| {
+        let TableFactor::Table { name, alias, args: None, .. } = relation else { return None };
+        let table = parts(name)?.pop()?;
+        let alias = alias.as_ref().map_or_else(|| table.clone(), |alias| folded(&alias.name));
+        let tables = system_tables();
+        let found =
+            tables.iter().find(|(schema, name, ..)| *schema == "pg_catalog" && *name == table);
+        Some((alias, found?.2))
+    });
+    let ids: Vec<(String, u32)> = ids.collect();
+    if !ids.is_empty() {
+        let _ = VisitMut::visit(select, &mut Ids(ids));
+    }
+}

@@ -1,0 +1,286 @@
+//! Tables that are the same in every database: types, functions, operators, …, as exported from
+//! PostgreSQL by `datafusion-pg-catalog`.
+//!
+//! `pg_proc` and `pg_operator` are cut down to what can be called here: known names over known
+//! types. The functions of `pg_cast` stay, which psql's `\dC` shows by name; those that `pg_type`
+//! mentions are names only.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, new_null_array};
+use arrow::compute::{cast, filter_record_batch};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
+use datafusion_pg_catalog::pg_catalog::{ArrowTable, PgCatalogStaticTables};
+
+use super::objects::PG_CATALOG;
+
+fn all() -> &'static PgCatalogStaticTables {
+    static ALL: OnceLock<PgCatalogStaticTables> = OnceLock::new();
+    ALL.get_or_init(|| PgCatalogStaticTables::try_new().expect("the tables ship with the crate"))
+}
+
+/// The fixed tables by name.
+pub(crate) fn tables() -> Vec<(&'static str, Fixed)> {
+    let all = all();
+    let tables = vec![
+        ("pg_aggregate", Arc::clone(&all.pg_aggregate)),
+        ("pg_am", Arc::clone(&all.pg_am)),
+        ("pg_amop", Arc::clone(&all.pg_amop)),
+        ("pg_amproc", Arc::clone(&all.pg_amproc)),
+        ("pg_cast", Arc::clone(&all.pg_cast)),
+        ("pg_collation", Arc::clone(&all.pg_collation)),
+        ("pg_conversion", Arc::clone(&all.pg_conversion)),
+        ("pg_get_keywords", Arc::clone(&all.pg_get_keywords)),
+        ("pg_language", Arc::clone(&all.pg_language)),
+        ("pg_opclass", Arc::clone(&all.pg_opclass)),
+        ("pg_operator", Arc::clone(&all.pg_operator)),
+        ("pg_opfamily", Arc::clone(&all.pg_opfamily)),
+        ("pg_proc", Arc::clone(&all.pg_proc)),
+        ("pg_range", Arc::clone(&all.pg_range)),
+        ("pg_ts_config", Arc::clone(&all.pg_ts_config)),
+        ("pg_ts_dict", Arc::clone(&all.pg_ts_dict)),
+        ("pg_ts_parser", Arc::clone(&all.pg_ts_parser)),
+        ("pg_ts_template", Arc::clone(&all.pg_ts_template)),
+        ("pg_type", Arc::clone(&all.pg_type)),
+    ];
+    let keep = |name: &str| match name {
+        "pg_proc" => Some(can_be_called as Keep),
+        "pg_operator" => Some(can_be_applied as Keep),
+        _ => None,
+    };
+    tables.into_iter().map(|(name, table)| (name, Fixed::of(&table, keep(name)))).collect()
+}
+
+/// Marks the rows of a batch that stay.
+type Keep = fn(&RecordBatch) -> BooleanArray;
+
+/// Types of values and columns, by name in `pg_type`.
+#[rustfmt::skip]
+const TYPES: &[&str] = &[
+    "bool", "int2", "int4", "int8", "float4", "float8", "numeric", "text", "varchar", "bpchar",
+    "char", "name", "bytea", "date", "time", "timestamp", "timestamptz", "interval", "uuid", "oid",
+    "any", "anyelement", "anynonarray", "anycompatible", "anycompatiblenonarray", "anyarray",
+    "anycompatiblearray", "_text", "regclass", "regtype", "regnamespace", "regrole",
+];
+
+/// Known names that are no use to callers: called without brackets, or refused.
+const REFUSED: &[&str] = &["current_user", "session_user", "to_char", "to_date"];
+
+/// Rows of `pg_proc`.
+fn can_be_called(batch: &RecordBatch) -> BooleanArray {
+    let names: HashSet<String> = halcyon_query::setup::function_names()
+        .chain(super::functions::names().map(str::to_owned))
+        .collect();
+    let of_casts: HashSet<u32> =
+        all().pg_cast.data().iter().flat_map(|casts| integers(casts, "castfunc")).collect();
+    let (oids, schemas) = (integers(batch, "oid"), integers(batch, "pronamespace"));
+    let row = |(at, name): (usize, String)| {
+        if of_casts.contains(&oids[at]) {
+            return true;
+        }
+        let function = function(oids[at]).expect("made of the same rows");
+        let known = |ty: &u32| has_type(*ty);
+        schemas[at] == PG_CATALOG
+            && names.contains(&name)
+            && !REFUSED.contains(&&*name)
+            && known(&function.result)
+            && function.arguments.iter().all(known)
+    };
+    texts(batch, "proname").into_iter().enumerate().map(row).map(Some).collect()
+}
+
+/// Rows of `pg_operator`.
+fn can_be_applied(batch: &RecordBatch) -> BooleanArray {
+    #[rustfmt::skip]
+    const OPERATORS: &[&str] = &[
+        "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "^", "&", "|", "#", "~", "<<",
+        ">>", "||", "~~", "!~~", "~~*", "!~~*", "~*", "!~", "!~*",
+    ];
+    let [left, right, result] =
+        ["oprleft", "oprright", "oprresult"].map(|name| integers(batch, name));
+    let known = |ty: u32| ty == 0 || has_type(ty);
+    let row = |(at, name): (usize, String)| {
+        let is_bytes = |ty: u32| type_by_oid(ty).is_some_and(|ty| ty.name == "bytea");
+        OPERATORS.contains(&&*name)
+            && known(left[at])
+            && known(right[at])
+            && known(result[at])
+            && !(name.ends_with("~~") && is_bytes(left[at]))
+    };
+    texts(batch, "oprname").into_iter().enumerate().map(row).map(Some).collect()
+}
+
+fn has_type(oid: u32) -> bool {
+    type_by_oid(oid).is_some_and(|ty| TYPES.contains(&&*ty.name))
+}
+
+/// A table that never changes.
+#[derive(Clone)]
+pub(crate) struct Fixed {
+    pub(crate) schema: SchemaRef,
+    pub(crate) rows: Arc<Vec<RecordBatch>>,
+}
+
+impl Fixed {
+    /// As exported, but for rights, which came as text: they are lists, and nobody was given any.
+    /// Only rows that `keep` marks, if it is given.
+    fn of(table: &ArrowTable, keep: Option<Keep>) -> Fixed {
+        let exported = table.schema();
+        let fields = exported.fields().iter().map(|field| match field.data_type() {
+            DataType::Utf8 if field.name().ends_with("acl") => {
+                let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
+                Arc::new(Field::new(field.name(), DataType::List(item), true))
+            }
+            // Renamed by PostgreSQL 17; clients go by the version that the server tells them.
+            _ if field.name() == "colllocale" => {
+                Arc::new(Field::new("colliculocale", DataType::Utf8, true))
+            }
+            _ => Arc::clone(field),
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let convert = |batch: &RecordBatch| {
+            let columns = batch.columns().iter().zip(schema.fields());
+            let columns =
+                columns.map(|(column, field)| match field.data_type() == column.data_type() {
+                    true => Arc::clone(column),
+                    false => new_null_array(field.data_type(), column.len()),
+                });
+            let rows = RecordBatch::try_new(Arc::clone(&schema), columns.collect())
+                .expect("columns have the fields' types");
+            match keep {
+                Some(keep) => filter_record_batch(&rows, &keep(batch)).expect("one mark per row"),
+                None => rows,
+            }
+        };
+        let rows = Arc::new(table.data().iter().map(convert).collect());
+        Fixed { schema, rows }
+    }
+
+    /// The table as DataFusion reads it.
+    pub(crate) fn provider(&self) -> Arc<dyn TableProvider> {
+        let rows = vec![self.rows.to_vec()];
+        let table = MemTable::try_new(Arc::clone(&self.schema), rows);
+        Arc::new(table.expect("batches have the schema"))
+    }
+}
+
+/// Descriptions of built-in objects: (object, catalog, text).
+pub(crate) fn descriptions() -> &'static [(u32, u32, String)] {
+    static ALL: OnceLock<Vec<(u32, u32, String)>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut rows = Vec::new();
+        for batch in all().pg_description.data() {
+            let (objects, classes) = (integers(batch, "objoid"), integers(batch, "classoid"));
+            for (at, text) in texts(batch, "description").into_iter().enumerate() {
+                // Tables and schemas are Halcyon's own.
+                if !matches!(classes[at], 1259 | 2615) {
+                    rows.push((objects[at], classes[at], text));
+                }
+            }
+        }
+        rows
+    })
+}
+
+/// A row of `pg_type`, as far as names need it.
+pub(crate) struct TypeRow {
+    pub(crate) oid: u32,
+    pub(crate) name: String,
+    /// The element's type, of arrays.
+    pub(crate) element: Option<u32>,
+}
+
+fn types() -> &'static HashMap<u32, TypeRow> {
+    static TYPES: OnceLock<HashMap<u32, TypeRow>> = OnceLock::new();
+    TYPES.get_or_init(|| {
+        let mut types = HashMap::new();
+        for batch in all().pg_type.data() {
+            let (oids, elements) = (integers(batch, "oid"), integers(batch, "typelem"));
+            for (at, name) in texts(batch, "typname").into_iter().enumerate() {
+                let element = Some(elements[at]).filter(|e| *e != 0);
+                types.insert(oids[at], TypeRow { oid: oids[at], name, element });
+            }
+        }
+        types
+    })
+}
+
+/// A type by id.
+pub(crate) fn type_by_oid(oid: u32) -> Option<&'static TypeRow> {
+    types().get(&oid)
+}
+
+/// A type by the name in `pg_type`.
+pub(crate) fn type_by_name(name: &str) -> Option<&'static TypeRow> {
+    types().values().find(|ty| ty.name == name)
+}
+
+/// A function of `pg_proc`, as far as descriptions need it.
+pub(crate) struct Function {
+    pub(crate) name: String,
+    pub(crate) result: u32,
+    pub(crate) returns_set: bool,
+    pub(crate) arguments: Vec<u32>,
+}
+
+/// A function by id.
+pub(crate) fn function(oid: u32) -> Option<&'static Function> {
+    static FUNCTIONS: OnceLock<HashMap<u32, Function>> = OnceLock::new();
+    FUNCTIONS.get_or_init(read_functions).get(&oid)
+}
+
+fn read_functions() -> HashMap<u32, Function> {
+    let mut functions = HashMap::new();
+    for batch in all().pg_proc.data() {
+        let (oids, results) = (integers(batch, "oid"), integers(batch, "prorettype"));
+        let sets = column(batch, "proretset", &DataType::Boolean);
+        let arguments = batch.column_by_name("proargtypes");
+        for (at, name) in texts(batch, "proname").into_iter().enumerate() {
+            let returns_set = sets.as_ref().is_some_and(|sets| sets.as_boolean().value(at));
+            let arguments = arguments.map(|a| oid_vector(a, at)).unwrap_or_default();
+            let function = Function { name, result: results[at], returns_set, arguments };
+            functions.insert(oids[at], function);
+        }
+    }
+    functions
+}
+
+/// An `oidvector`, exported as a list or as text with blanks.
+fn oid_vector(array: &arrow::array::ArrayRef, at: usize) -> Vec<u32> {
+    if let Some(list) = array.as_list_opt::<i32>() {
+        let values = cast(&list.value(at), &DataType::Int32).expect("ids are integers");
+        return values.as_primitive::<Int32Type>().values().iter().map(|v| *v as u32).collect();
+    }
+    let text = cast(&array.slice(at, 1), &DataType::Utf8).expect("anything is text");
+    let text = text.as_string::<i32>().value(0).to_owned();
+    text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+}
+
+/// Functions of a name, for `'name'::regproc`.
+pub(crate) fn function_oid(name: &str) -> Option<u32> {
+    for batch in all().pg_proc.data() {
+        let at = texts(batch, "proname").iter().position(|n| n == name);
+        if let Some(at) = at {
+            return Some(integers(batch, "oid")[at]);
+        }
+    }
+    None
+}
+
+fn column(batch: &RecordBatch, name: &str, ty: &DataType) -> Option<arrow::array::ArrayRef> {
+    cast(batch.column_by_name(name)?, ty).ok()
+}
+
+fn integers(batch: &RecordBatch, name: &str) -> Vec<u32> {
+    let array = column(batch, name, &DataType::Int32).expect("the export has the column");
+    let array = array.as_primitive::<Int32Type>();
+    (0..array.len()).map(|at| if array.is_null(at) { 0 } else { array.value(at) as u32 }).collect()
+}
+
+fn texts(batch: &RecordBatch, name: &str) -> Vec<String> {
+    let array = column(batch, name, &DataType::Utf8).expect("the export has the column");
+    array.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_owned()).collect()
+}

@@ -1,0 +1,339 @@
+//! How a system table is told: columns with kinds, and a function that writes its rows.
+//!
+//! The rows are made when a plan runs, not when it is bound, so a prepared statement sees the
+//! sessions and locks of the moment. What comes from the catalog is that of the plan's version.
+//!
+//! Invariant: [`Rows::push`] takes exactly one cell per column, of the column's kind; a wrong cell
+//! is a bug of the table's function and panics (the test `every_system_table_can_be_read` runs
+//! them all).
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder,
+    Int64Builder, ListBuilder, RecordBatch, RecordBatchOptions, StringBuilder,
+    TimestampMicrosecondBuilder,
+};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::catalog::TableProvider;
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::SendableRecordBatchStream;
+use datafusion::physical_plan::memory::MemoryStream;
+use datafusion::physical_plan::streaming::PartitionStream;
+use datafusion_pg_catalog::pg_catalog::oid_field::{OID_ALIAS_KEY, oid_field};
+
+use super::Context;
+
+/// Metadata key of columns whose PostgreSQL type Arrow cannot tell, beside the aliases of `oid`.
+pub(crate) const PG_TYPE_KEY: &str = "pg.type";
+
+/// Type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Float4,
+    Float8,
+    /// `text`, and what behaves like it.
+    Text,
+    /// `name`.
+    Name,
+    /// `"char"`: one letter.
+    Char,
+    Oid,
+    /// `timestamp with time zone`, microseconds since 1970.
+    Time,
+    Texts,
+    /// `aclitem[]`, as its text.
+    Acl,
+    Int2s,
+    /// `int2vector`: subscripts begin at 0.
+    Int2Vector,
+    /// `oidvector` and `oid[]`.
+    Oids,
+}
+
+impl Kind {
+    fn field(self, name: &str) -> Field {
+        let tagged = |ty: DataType, tag: &str| {
+            Field::new(name, ty, true).with_metadata([(PG_TYPE_KEY.into(), tag.into())].into())
+        };
+        let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
+        match self {
+            Kind::Bool => Field::new(name, DataType::Boolean, true),
+            Kind::Int2 => Field::new(name, DataType::Int16, true),
+            Kind::Int4 => Field::new(name, DataType::Int32, true),
+            Kind::Int8 => Field::new(name, DataType::Int64, true),
+            Kind::Float4 => Field::new(name, DataType::Float32, true),
+            Kind::Float8 => Field::new(name, DataType::Float64, true),
+            Kind::Text => Field::new(name, DataType::Utf8, true),
+            Kind::Name => tagged(DataType::Utf8, "name"),
+            Kind::Char => tagged(DataType::Utf8, "char"),
+            Kind::Oid => oid_field(name, "oid", true),
+            Kind::Time => Field::new(name, time_type(), true),
+            Kind::Texts => Field::new(name, list(DataType::Utf8), true),
+            Kind::Acl => tagged(list(DataType::Utf8), "aclitem[]"),
+            Kind::Int2s => Field::new(name, list(DataType::Int16), true),
+            Kind::Int2Vector => tagged(list(DataType::Int16), "int2vector"),
+            Kind::Oids => tagged(list(DataType::Int32), "oidvector"),
+        }
+    }
+
+    /// Object id of the type in `pg_type`.
+    pub(crate) fn type_oid(self) -> u32 {
+        match self {
+            Kind::Bool => 16,
+            Kind::Int2 => 21,
+            Kind::Int4 => 23,
+            Kind::Int8 => 20,
+            Kind::Float4 => 700,
+            Kind::Float8 => 701,
+            Kind::Text => 25,
+            Kind::Name => 19,
+            Kind::Char => 18,
+            Kind::Oid => 26,
+            Kind::Time => 1184,
+            Kind::Texts => 1009,
+            Kind::Acl => 1034,
+            Kind::Int2s => 1005,
+            Kind::Int2Vector => 22,
+            Kind::Oids => 30,
+        }
+    }
+}
+
+fn time_type() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
+}
+
+/// The `pg_type` id of an Arrow field of a system table.
+pub(crate) fn type_oid(field: &Field) -> u32 {
+    if field.metadata().contains_key(OID_ALIAS_KEY) {
+        return 26;
+    }
+    match field.metadata().get(PG_TYPE_KEY).map(String::as_str) {
+        Some("name") => return Kind::Name.type_oid(),
+        Some("char") => return Kind::Char.type_oid(),
+        Some("aclitem[]") => return Kind::Acl.type_oid(),
+        Some("int2vector") => return Kind::Int2Vector.type_oid(),
+        Some("oidvector") => return Kind::Oids.type_oid(),
+        _ => {}
+    }
+    match field.data_type() {
+        DataType::Boolean => 16,
+        DataType::Int16 => 21,
+        DataType::Int32 => 23,
+        DataType::Int64 => 20,
+        DataType::Float32 => 700,
+        DataType::Float64 => 701,
+        DataType::Timestamp(_, _) => 1184,
+        DataType::Binary => 17,
+        DataType::List(item) => match item.data_type() {
+            DataType::Int16 => 1005,
+            DataType::Int32 => 1007,
+            _ => 1009,
+        },
+        _ => 25,
+    }
+}
+
+/// A system table whose rows are written from the catalog or from the engine's state.
+pub(crate) struct Def {
+    /// Name within its schema.
+    pub(crate) name: &'static str,
+    /// Columns in order.
+    pub(crate) columns: &'static [(&'static str, Kind)],
+    /// Writes the rows.
+    pub(crate) fill: fn(&Context, &mut Rows),
+}
+
+impl Def {
+    /// The columns as Arrow sees them.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        let fields: Vec<_> = self.columns.iter().map(|(name, kind)| kind.field(name)).collect();
+        Arc::new(Schema::new(fields))
+    }
+
+    /// Its rows now.
+    pub(crate) fn rows(&self, context: &Context) -> RecordBatch {
+        let mut rows = Rows { width: self.columns.len(), cells: Vec::new() };
+        (self.fill)(context, &mut rows);
+        let count = rows.cells.len() / rows.width.max(1);
+        let arrays = (self.columns.iter().enumerate())
+            .map(|(at, (name, kind))| rows.array(at, *kind, self.name, name))
+            .collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        RecordBatch::try_new_with_options(self.schema(), arrays, &options)
+            .expect("arrays are built from the columns' kinds")
+    }
+}
+
+/// A function with no rows to give: what PostgreSQL has and Halcyon has none of.
+pub(crate) fn nothing(_: &Context, _: &mut Rows) {}
+
+/// Rows in the making.
+pub(crate) struct Rows {
+    width: usize,
+    cells: Vec<Cell>,
+}
+
+impl Rows {
+    /// Adds one row.
+    pub(crate) fn push<const N: usize>(&mut self, row: [Cell; N]) {
+        assert_eq!(N, self.width, "cells of a row of a system table");
+        self.cells.extend(row);
+    }
+
+    fn array(&self, column: usize, kind: Kind, table: &str, name: &str) -> ArrayRef {
+        let cells = || self.cells.iter().skip(column).step_by(self.width);
+        let wrong = |cell: &Cell| -> ! { panic!("{table}.{name}: {cell:?} is no {kind:?}") };
+        macro_rules! build {
+            ($builder:expr, $($pattern:pat => $value:expr),+) => {{
+                let mut builder = $builder;
+                for cell in cells() {
+                    match cell {
+                        Cell::Null => builder.append_null(),
+                        $($pattern => builder.append_value($value),)+
+                        other => wrong(other),
+                    }
+                }
+                Arc::new(builder.finish())
+            }};
+        }
+        macro_rules! lists {
+            ($item:expr, $pattern:pat => $values:expr) => {{
+                let mut builder = ListBuilder::new($item);
+                for cell in cells() {
+                    match cell {
+                        Cell::Null => builder.append_null(),
+                        $pattern => {
+                            $values.for_each(|value| builder.values().append_value(value));
+                            builder.append(true);
+                        }
+                        other => wrong(other),
+                    }
+                }
+                Arc::new(builder.finish())
+            }};
+        }
+        match kind {
+            Kind::Bool => build!(BooleanBuilder::new(), Cell::Bool(v) => *v),
+            Kind::Int2 => build!(Int16Builder::new(), Cell::Int(v) => *v as i16),
+            Kind::Int4 | Kind::Oid => build!(Int32Builder::new(), Cell::Int(v) => *v as i32),
+            Kind::Int8 => build!(Int64Builder::new(), Cell::Int(v) => *v),
+            Kind::Float4 => build!(Float32Builder::new(), Cell::Float(v) => *v as f32),
+            Kind::Float8 => build!(Float64Builder::new(), Cell::Float(v) => *v),
+            Kind::Text | Kind::Name | Kind::Char => {
+                build!(StringBuilder::new(), Cell::Str(v) => v, Cell::Text(v) => v)
+            }
+            Kind::Time => build!(
+                TimestampMicrosecondBuilder::new().with_data_type(time_type()),
+                Cell::Int(v) => *v
+            ),
+            Kind::Texts | Kind::Acl => lists!(StringBuilder::new(), Cell::Texts(v) => v.iter()),
+            Kind::Int2s | Kind::Int2Vector => {
+                lists!(Int16Builder::new(), Cell::Ints(v) => v.iter().map(|v| *v as i16))
+            }
+            Kind::Oids => lists!(Int32Builder::new(), Cell::Ints(v) => v.iter().map(|v| *v as i32)),
+        }
+    }
+}
+
+/// One value of a row.
+#[derive(Clone, Debug)]
+pub(crate) enum Cell {
+    Null,
+    Bool(bool),
+    /// Integers, object ids, and times in microseconds.
+    Int(i64),
+    Float(f64),
+    Str(&'static str),
+    Text(String),
+    Ints(Vec<i64>),
+    Texts(Vec<String>),
+}
+
+macro_rules! cell_from {
+    ($($from:ty => |$value:ident| $cell:expr),+ $(,)?) => {
+        $(impl From<$from> for Cell {
+            fn from($value: $from) -> Cell {
+                $cell
+            }
+        })+
+    };
+}
+
+cell_from! {
+    bool => |v| Cell::Bool(v),
+    i16 => |v| Cell::Int(v.into()),
+    i32 => |v| Cell::Int(v.into()),
+    i64 => |v| Cell::Int(v),
+    u16 => |v| Cell::Int(v.into()),
+    u32 => |v| Cell::Int(v.into()),
+    u64 => |v| Cell::Int(v.try_into().unwrap_or(i64::MAX)),
+    usize => |v| Cell::Int(v.try_into().unwrap_or(i64::MAX)),
+    f64 => |v| Cell::Float(v),
+    &'static str => |v| Cell::Str(v),
+    String => |v| Cell::Text(v),
+    &String => |v| Cell::Text(v.clone()),
+    Vec<i64> => |v| Cell::Ints(v),
+    Vec<String> => |v| Cell::Texts(v),
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Cell {
+        value.map_or(Cell::Null, Into::into)
+    }
+}
+
+/// One row: a list of values that become [`Cell`]s; `NULL` is written as `()`.
+macro_rules! row {
+    ($rows:expr; $($value:expr),+ $(,)?) => {
+        $rows.push([$($crate::table::Cell::from($value)),+])
+    };
+}
+pub(crate) use row;
+
+impl From<()> for Cell {
+    fn from((): ()) -> Cell {
+        Cell::Null
+    }
+}
+
+/// The table as DataFusion reads it.
+pub(crate) fn provider(def: &'static Def, context: &Arc<Context>) -> Arc<dyn TableProvider> {
+    let source = Source { def, context: Arc::clone(context), schema: def.schema() };
+    let schema = Arc::clone(&source.schema);
+    let table = StreamingTable::try_new(schema, vec![Arc::new(source)])
+        .expect("the source has the table's schema");
+    Arc::new(table)
+}
+
+struct Source {
+    def: &'static Def,
+    context: Arc<Context>,
+    schema: SchemaRef,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "system table {}", self.def.name)
+    }
+}
+
+impl PartitionStream for Source {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let batch = self.def.rows(&self.context);
+        let stream = MemoryStream::try_new(vec![batch], Arc::clone(&self.schema), None)
+            .expect("no projection is asked of it");
+        Box::pin(stream)
+    }
+}

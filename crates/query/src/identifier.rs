@@ -1,0 +1,52 @@
+//! Identifiers of SQL as text.
+
+/// `name` as an identifier of SQL, in quotes where they are needed.
+pub fn quote_ident(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$')
+        && !is_reserved(name);
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// Words that PostgreSQL quotes where they are names: all keywords but the unreserved ones.
+fn is_reserved(name: &str) -> bool {
+    #[rustfmt::skip]
+    const WORDS: &[&str] = &[
+        "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric",
+        "authorization", "between", "bigint", "binary", "bit", "boolean", "both", "case", "cast",
+        "char", "character", "check", "coalesce", "collate", "collation", "column", "concurrently",
+        "constraint", "create", "cross", "current_catalog", "current_date", "current_role",
+        "current_schema", "current_time", "current_timestamp", "current_user", "dec", "decimal",
+        "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "exists",
+        "extract", "false", "fetch", "float", "for", "foreign", "freeze", "from", "full", "grant",
+        "greatest", "group", "grouping", "having", "ilike", "in", "initially", "inner", "inout",
+        "int", "integer", "intersect", "interval", "into", "is", "isnull", "join", "lateral",
+        "leading", "least", "left", "like", "limit", "localtime", "localtimestamp", "national",
+        "natural", "nchar", "none", "normalize", "not", "notnull", "null", "nullif", "numeric",
+        "offset", "on", "only", "or", "order", "out", "outer", "overlaps", "overlay", "placing",
+        "position", "precision", "primary", "real", "references", "returning", "right", "row",
+        "select", "session_user", "setof", "similar", "smallint", "some", "substring", "symmetric",
+        "table", "tablesample", "then", "time", "timestamp", "to", "trailing", "treat", "trim",
+        "true", "union", "unique", "user", "using", "values", "varchar", "variadic", "verbose",
+        "when", "where", "window", "with", "xmlattributes", "xmlconcat", "xmlelement", "xmlexists",
+        "xmlforest", "xmlnamespaces", "xmlparse", "xmlpi", "xmlroot", "xmlserialize", "xmltable",
+    ];
+    WORDS.binary_search(&name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_quoted_only_where_they_must() {
+        for (name, text) in
+            [("a_1$", "a_1$"), ("Order", "\"Order\""), ("user", "\"user\""), ("1a", "\"1a\"")]
+        {
+            assert_eq!(quote_ident(name), text);
+        }
+        assert_eq!(quote_ident("a\"b"), "\"a\"\"b\"");
+    }
+}
