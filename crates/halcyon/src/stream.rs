@@ -294,7 +294,7 @@ impl ViewReader {
         let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
         let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
         tx.begin_statement();
-        tx.lock(&self.rows, Mode::Shared, &limits).map_err(halcyon_query::ddl::lock_error)?;
+        tx.lock(&self.rows, Mode::Shared, &limits).map_err(halcyon_query::exec::lock_error)?;
         let row = self.cell.row(key)?;
         tx.end_statement();
         let lsn = tx.try_commit(None).map_err(log_error)?;

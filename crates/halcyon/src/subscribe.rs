@@ -75,7 +75,7 @@ impl Session {
         tx.begin_statement();
         // Under the lock nobody is between changing the view and telling of it.
         let locked = tx.lock(&view.cells[0], Mode::Shared, &limits);
-        let handle = locked.map_err(halcyon_query::ddl::lock_error)?;
+        let handle = locked.map_err(halcyon_query::exec::lock_error)?;
         let last = cell.follow_from();
         if from.is_none() {
             let new = |row: halcyon_store::RowRef<'_>| -> RowDelta {

@@ -2,15 +2,21 @@
 //!
 //! The words of the errors are PostgreSQL's, because programs read them.
 
-use datafusion::common::ScalarValue;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use datafusion::common::{DFSchema, ScalarValue, TableReference};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Visit, Visitor};
 use halcyon_base::ids::{IndexId, RowId};
 use halcyon_store::{KeyBuf, Partition, Value, ValueRef};
 
 use crate::bind::Binder;
 use crate::catalog::{Check, ForeignKey, Index, Table, partition_of};
 use crate::coerce::{self, Arena, TimeZone};
+use crate::diagnose::sql_error;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Env;
+use crate::identifier::fold;
 use crate::parse::parse_expr;
 use crate::scalar::Program;
 use crate::types::SqlType;
@@ -18,7 +24,7 @@ use crate::values::{from_scalar, sql_type_of_arrow};
 
 /// Compiles a CHECK over the rows of its table.
 pub fn compile_check(binder: &Binder<'_>, table: &Table, check: &Check) -> Result<Program> {
-    let schema = crate::ddl::check_schema(table)?;
+    let schema = row_schema(table)?;
     let expr = binder.expr(&parse_expr(&check.expr)?, &schema)?;
     Program::compile(&expr, &schema)
 }
@@ -259,6 +265,54 @@ impl KeyLookup {
         index.encode(&converted, key);
         index.get(key).map(|row| (number, row))
     }
+}
+
+/// The schema that expressions over a table's row are bound to.
+pub fn row_schema(table: &Table) -> Result<DFSchema> {
+    DFSchema::try_from_qualified_schema(TableReference::bare(table.name.as_str()), &table.arrow)
+        .map_err(|error| sql_error(error, ""))
+}
+
+/// Names of columns that an expression mentions.
+pub fn mentioned(expr: &Expr) -> HashSet<String> {
+    struct Names(HashSet<String>);
+    impl Visitor for Names {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Identifier(name) if !is_keyword(name) => {
+                    self.0.insert(fold(name));
+                }
+                Expr::CompoundIdentifier(names) => {
+                    self.0.extend(names.last().map(fold));
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut names = Names(HashSet::new());
+    let _ = expr.visit(&mut names);
+    names.0
+}
+
+/// Words that the parser takes for identifiers although they are values.
+fn is_keyword(name: &Ident) -> bool {
+    let words =
+        ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"];
+    let users = ["current_user", "session_user", "user", "current_role", "current_schema"];
+    name.quote_style.is_none()
+        && words.iter().chain(&users).any(|word| name.value.eq_ignore_ascii_case(word))
+}
+
+/// Names of columns that a stored CHECK mentions.
+pub fn mentioned_in(text: &str) -> HashSet<String> {
+    parse_expr(text).map(|expr| mentioned(&expr)).unwrap_or_default()
+}
+
+/// Positions of the columns that a CHECK mentions.
+pub fn columns_of_check(table: &Table, check: &Check) -> Vec<u16> {
+    mentioned_in(&check.expr).iter().filter_map(|name| table.column(name)).collect()
 }
 
 #[cfg(test)]

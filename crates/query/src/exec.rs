@@ -4,9 +4,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use halcyon_store::{Partition, Value};
-use halcyon_txn::{CancelToken, LockHandle, Mode, Transaction};
+use halcyon_txn::{CancelToken, LockError, LockHandle, Mode, Transaction};
 
 use crate::catalog::{Catalog, Table};
+use crate::error::SqlError;
+pub use crate::session_vars::SessionVars;
 
 /// Everything but partitions that an expression may depend on.
 pub struct Env<'a> {
@@ -52,32 +54,6 @@ impl Clock {
         }
         self.transaction_us.get()
     }
-}
-
-/// Session state that statements read; changed by SET and by the door.
-#[derive(Clone, Debug)]
-pub struct SessionVars {
-    /// Who the session acts for.
-    pub user: String,
-    /// The role that logged in.
-    pub session_user: String,
-    /// Database name shown to clients.
-    pub database: String,
-    /// Schemas searched for unqualified names, first match wins; the first receives new objects.
-    pub search_path: Vec<String>,
-    /// Offset or name, as given by SET TIME ZONE.
-    pub time_zone: String,
-    /// Cores an analytical statement may use.
-    pub threads: usize,
-    /// Bytes an analytical statement may hold.
-    pub memory_bytes: usize,
-    /// Identity shown by `pg_backend_pid()` and `halcyon.sessions`.
-    pub session_id: u32,
-    /// Values last given out by sequences in this session: (sequence oid, value).
-    pub sequence_values: Arc<parking_lot::Mutex<Vec<(u32, i64)>>>,
-    /// Folder that names of files in COPY FROM begin at; the process's own unless a script of an
-    /// exported database runs.
-    pub copy_folder: Option<std::path::PathBuf>,
 }
 
 /// What part of a table a statement touches, and how.
@@ -153,5 +129,15 @@ impl<'a> Roots<'a> {
             }
             Roots::Snapshot(roots) => &roots[table][partition as usize],
         }
+    }
+}
+
+/// A lock that did not come, as the client is told.
+pub fn lock_error(error: LockError) -> SqlError {
+    match &error {
+        LockError::Deadlock(deadlock) => {
+            SqlError::new(error.sql_state(), error.to_string()).detail(deadlock.to_string())
+        }
+        _ => SqlError::new(error.sql_state(), error.to_string()),
     }
 }

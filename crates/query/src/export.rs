@@ -27,9 +27,9 @@ use crate::catalog::{
     Privilege, Relation, Role, SCHEMAS, SUPERUSER, Schema, Sequence, SequenceOptions, Table,
     TableKind, View,
 };
-use crate::ddl::uses;
 use crate::identifier::quote_ident;
 use crate::parse::parse_expr;
+use crate::stored_names::used_by;
 use crate::views::Materialized;
 
 /// Name of the script that makes everything.
@@ -217,11 +217,11 @@ fn derived(catalog: &Catalog) -> Vec<(Relation, bool)> {
             return true;
         };
         let (used, own) = match relation {
-            Relation::View(view) => (uses(&view.query), true),
+            Relation::View(view) => (used_by(&view.query), true),
             Relation::Table(table) => match &table.kind {
                 TableKind::Ordinary => return true,
                 TableKind::Stream => (Vec::new(), false),
-                TableKind::Materialized(view) => (uses(&view.query), false),
+                TableKind::Materialized(view) => (used_by(&view.query), false),
             },
             _ => return true,
         };

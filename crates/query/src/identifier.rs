@@ -1,4 +1,34 @@
-//! Identifiers of SQL as text.
+//! Identifiers: folded as PostgreSQL folds them when they are read, quoted where they must be when
+//! they are written.
+
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+
+use crate::error::{Result, SqlError, SqlState};
+
+/// An identifier: as written if quoted, else in lower case.
+pub fn fold(ident: &Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    }
+}
+
+/// The parts of a dotted name. Errors: 42602 for names computed by functions.
+pub fn parts(name: &ObjectName) -> Result<Vec<String>> {
+    let part = |part: &ObjectNamePart| match part {
+        ObjectNamePart::Identifier(ident) => Ok(fold(ident)),
+        ObjectNamePart::Function(_) => {
+            Err(SqlError::new(SqlState::INVALID_NAME, format!("\"{name}\" is not a name")))
+        }
+    };
+    name.0.iter().map(part).collect()
+}
+
+/// The last part of a dotted name.
+pub fn last(name: &ObjectName) -> Result<String> {
+    let mut parts = parts(name)?;
+    parts.pop().ok_or_else(|| SqlError::new(SqlState::INVALID_NAME, "a name is missing"))
+}
 
 /// `name` as an identifier of SQL, in quotes where they are needed.
 pub fn quote_ident(name: &str) -> String {
@@ -39,6 +69,12 @@ fn is_reserved(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_fold_unless_quoted() {
+        assert_eq!(fold(&Ident::new("ABC")), "abc");
+        assert_eq!(fold(&Ident::with_quote('"', "ABC")), "ABC");
+    }
 
     #[test]
     fn identifiers_are_quoted_only_where_they_must() {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::catalog::{Ids, Sequence, SequenceOptions};
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::SessionVars;
+use crate::session_vars::SessionVars;
 
 /// Values that one record of the log covers. A crash skips those of them that were not handed out.
 const LOGGED_AHEAD: u32 = 32;

@@ -2,8 +2,8 @@
 
 use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption, Ident};
 
-use crate::ddl::fold;
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::fold;
 
 /// How rows are written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,11 +22,11 @@ use halcyon_txn::{Mode, Savepoint, Transaction};
 
 use crate::bind::{Binder, result_columns};
 use crate::catalog::{Privilege, Table};
-use crate::ddl::{fold, parts};
 use crate::dml::bulk::Writer;
 use crate::dml::{Cell, QuerySource, Scope, Target, default_cell};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Locks, Need, Roots};
+use crate::identifier::{fold, parts};
 use crate::parse::Parsed;
 use crate::point::Scratch;
 use crate::rows::ResultColumn;

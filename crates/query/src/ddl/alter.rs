@@ -11,8 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_store::{ColumnDef as StoreColumn, Partition, Value, ValueRef};
 
 use super::constraint::{
-    add_check, add_foreign_key, add_key, key_columns, mentioned_in, mirror, verify_check,
-    verify_foreign_key,
+    add_check, add_foreign_key, add_key, key_columns, mirror, verify_check, verify_foreign_key,
 };
 use super::extra::MoveTo;
 use super::remove::{drop_foreign_key, needed_by};
@@ -24,8 +23,10 @@ use crate::catalog::{
     Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind,
 };
 use crate::coerce::{self, Arena, TimeZone};
+use crate::constraints::mentioned_in;
 use crate::dml::{Cell, default_cell};
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::last;
 use crate::parse::parse_expr;
 use crate::scalar::Program;
 use crate::types::SqlType;
@@ -45,7 +46,7 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
     for operation in &alter.operations {
         if let AlterTableOperation::RenameTable { table_name } = operation {
             let (RenameTableNameKind::To(to) | RenameTableNameKind::As(to)) = table_name;
-            let to = names::last(to)?;
+            let to = last(to)?;
             relocate(cx, "TABLE", &name, &MoveTo::Name(to.clone()))?;
             *name.last_mut().expect("a name has parts") = to;
             continue;

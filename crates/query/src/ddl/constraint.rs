@@ -1,13 +1,12 @@
 //! Constraints of a table: how they are declared, named and verified against rows that exist.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     self, CheckConstraint, Expr, ForeignKeyConstraint, Ident, IndexColumn as AstKey,
-    ReferentialAction, TableConstraint, Visit, Visitor,
+    ReferentialAction, TableConstraint,
 };
 use halcyon_base::ids::{IndexId, TableId};
 use halcyon_store::{Conflict, Partition, ValueRef};
@@ -18,9 +17,8 @@ use crate::catalog::{
     Action, Catalog, Check, Column, ForeignKey, Index, IndexColumn, IndexConstraint, Privilege,
     Table,
 };
-use crate::constraints;
+use crate::constraints::{self, mentioned};
 use crate::error::{Result, SqlError, SqlState};
-use crate::parse::parse_expr;
 use crate::types::SqlType;
 use crate::values::sql_type_of;
 
@@ -222,11 +220,6 @@ fn shown_type(ty: &arrow::datatypes::DataType) -> String {
         .map_or_else(|| ty.to_string(), |ty| ty.to_string())
 }
 
-/// The schema that CHECKs of a table are bound to.
-pub fn check_schema(table: &Table) -> Result<DFSchema> {
-    row_schema(table)
-}
-
 /// Validates a DEFAULT: binds without columns, and to a type the column takes.
 pub(super) fn check_default(
     binder: &Binder<'_>,
@@ -260,43 +253,6 @@ pub(super) fn check_default(
         )
         .hint("You will need to rewrite or cast the expression.")),
     }
-}
-
-/// Names of columns that an expression mentions.
-pub(super) fn mentioned(expr: &Expr) -> HashSet<String> {
-    struct Names(HashSet<String>);
-    impl Visitor for Names {
-        type Break = ();
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match expr {
-                Expr::Identifier(name) if !is_keyword(name) => {
-                    self.0.insert(fold(name));
-                }
-                Expr::CompoundIdentifier(names) => {
-                    self.0.extend(names.last().map(fold));
-                }
-                _ => {}
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut names = Names(HashSet::new());
-    let _ = expr.visit(&mut names);
-    names.0
-}
-
-/// Words that the parser takes for identifiers although they are values.
-fn is_keyword(name: &Ident) -> bool {
-    let words =
-        ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"];
-    let users = ["current_user", "session_user", "user", "current_role", "current_schema"];
-    name.quote_style.is_none()
-        && words.iter().chain(&users).any(|word| name.value.eq_ignore_ascii_case(word))
-}
-
-/// Names of columns that a stored CHECK mentions.
-pub(super) fn mentioned_in(text: &str) -> HashSet<String> {
-    parse_expr(text).map(|expr| mentioned(&expr)).unwrap_or_default()
 }
 
 /// Adds a FOREIGN KEY to the table's description; the caller mirrors it in the target.
@@ -558,9 +514,4 @@ pub(super) fn verify_foreign_key(
         }
     }
     Ok(())
-}
-
-/// Positions of the columns that a CHECK mentions.
-pub(crate) fn columns_of_check(table: &Table, check: &Check) -> Vec<u16> {
-    mentioned_in(&check.expr).iter().filter_map(|name| table.column(name)).collect()
 }

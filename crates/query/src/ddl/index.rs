@@ -10,9 +10,10 @@ use halcyon_base::ids::IndexId;
 use super::constraint::{
     KEY_COLUMNS_MAX, key_column, not_unique, refuse_key_without_partition_column,
 };
-use super::{DdlContext, fold, names, parts};
+use super::{DdlContext, fold, parts};
 use crate::catalog::{Index, IndexColumn, Relation, Table, TableKind};
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::last;
 
 /// `CREATE [UNIQUE] INDEX`.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()> {
@@ -29,7 +30,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
     let columns = columns(&table, create)?;
     let name = match &create.name {
         Some(name) => {
-            let name = names::last(name)?;
+            let name = last(name)?;
             if let (true, Err(taken)) =
                 (create.if_not_exists, cx.catalog.refuse_taken(&table.schema, &name))
             {
@@ -152,7 +153,7 @@ pub(super) fn alter(
     let Relation::Index { table, index } = *found.relation else {
         return Err(crate::catalog::wrong_kind(found.name, "index"));
     };
-    rename(cx, table, index, &names::last(index_name)?)
+    rename(cx, table, index, &last(index_name)?)
 }
 
 /// Gives an index another name. Errors: 42P07.

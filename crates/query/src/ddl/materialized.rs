@@ -12,7 +12,6 @@ use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::{Mode, PartitionCell};
 use halcyon_view::Executor;
 
-use super::view::qualify;
 use super::{DdlContext, Done, fold, parts, refuse_temporary, table};
 use crate::catalog::{
     Catalog, Check, Column, Privilege, Relation, Table, TableKind, undefined_schema,
@@ -20,6 +19,7 @@ use crate::catalog::{
 use crate::coerce::Arena;
 use crate::constraints::compile_check;
 use crate::error::{Result, SqlError, SqlState};
+use crate::stored_names::qualify;
 use crate::types::SqlType;
 use crate::views::{self, Definition, Guard, Materialized, ViewCell, define, violation};
 

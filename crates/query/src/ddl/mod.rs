@@ -29,25 +29,22 @@ mod view;
 
 use std::sync::Arc;
 
-use datafusion::common::{DFSchema, TableReference};
 use datafusion::sql::sqlparser::ast::{self, Statement};
 use halcyon_store::Partition;
-use halcyon_txn::{LockError, LockHandle, Mode, PartitionCell, Transaction, WaitLimits};
+use halcyon_txn::{LockHandle, Mode, PartitionCell, Transaction, WaitLimits};
 
 use crate::bind::Binder;
 use crate::catalog::{Catalog, Found, Relation, Table};
+use crate::constraints::row_schema;
 use crate::engine::DataFusion;
 use crate::error::{Result, SqlError, SqlState};
-use crate::exec::Env;
+use crate::exec::{Env, lock_error};
+use crate::identifier::{fold, last, parts};
 
-pub use constraint::check_schema;
-pub(crate) use constraint::columns_of_check;
 pub use extra::Extra;
 pub(crate) use extra::carrier;
-pub(crate) use names::{fold, parts};
 pub use role::scram_verifier;
 pub use types::sql_type;
-pub(crate) use view::{qualify, used_by as uses};
 
 /// What a DDL statement came to: its tag, and the rows it made if it counts them.
 pub type Done = (&'static str, Option<u64>);
@@ -269,22 +266,6 @@ impl DdlContext<'_> {
 /// Longest name of an object.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// A lock that did not come, as the client is told.
-pub fn lock_error(error: LockError) -> SqlError {
-    match &error {
-        LockError::Deadlock(deadlock) => {
-            SqlError::new(error.sql_state(), error.to_string()).detail(deadlock.to_string())
-        }
-        _ => SqlError::new(error.sql_state(), error.to_string()),
-    }
-}
-
-/// The schema that expressions over a table's row are bound to.
-fn row_schema(table: &Table) -> Result<DFSchema> {
-    DFSchema::try_from_qualified_schema(TableReference::bare(table.name.as_str()), &table.arrow)
-        .map_err(|error| crate::diagnose::sql_error(error, ""))
-}
-
 fn refuse_temporary(temporary: bool) -> Result<()> {
     match temporary {
         true => Err(SqlError::unsupported("a temporary relation")
@@ -299,9 +280,9 @@ fn create_schema(
     if_not_exists: bool,
 ) -> Result<()> {
     let (name, owner) = match name {
-        ast::SchemaName::Simple(name) => (names::last(name)?, None),
+        ast::SchemaName::Simple(name) => (last(name)?, None),
         ast::SchemaName::UnnamedAuthorization(owner) => (fold(owner), Some(fold(owner))),
-        ast::SchemaName::NamedAuthorization(name, owner) => (names::last(name)?, Some(fold(owner))),
+        ast::SchemaName::NamedAuthorization(name, owner) => (last(name)?, Some(fold(owner))),
     };
     role::require_plain_creator(cx, "schema")?;
     if let Some(owner) = &owner {
@@ -337,7 +318,7 @@ fn create_schema(
 }
 
 fn alter_schema(cx: &mut DdlContext<'_>, alter: &ast::AlterSchema) -> Result<()> {
-    let name = names::last(&alter.name)?;
+    let name = last(&alter.name)?;
     let Some(schema) = cx.catalog.schemas.get(&name).cloned() else {
         return match alter.if_exists {
             true => Ok(()),
@@ -352,7 +333,7 @@ fn alter_schema(cx: &mut DdlContext<'_>, alter: &ast::AlterSchema) -> Result<()>
                 cx.catalog.schema_mut(&name).owner = owner;
             }
             ast::AlterSchemaOperation::Rename { name: new } => {
-                names::rename_schema(cx, &name, &names::last(new)?)?;
+                names::rename_schema(cx, &name, &last(new)?)?;
             }
             other => return Err(SqlError::unsupported(format!("ALTER SCHEMA … {other}"))),
         }
@@ -375,7 +356,7 @@ fn comment_on(
     }
     match kind {
         Kind::Schema => {
-            let name = names::last(object)?;
+            let name = last(object)?;
             let owner = cx.catalog.schema(&name)?.owner.clone();
             cx.catalog.require_owner(cx.user(), &owner, "schema", &name)?;
             cx.catalog.schema_mut(&name).comment = comment;

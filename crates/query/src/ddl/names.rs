@@ -1,37 +1,10 @@
-//! Names as the parser gives them, folded as PostgreSQL folds them.
+//! Names in messages, and other names for schemas.
 
 use std::sync::Arc;
-
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
 use super::DdlContext;
 use crate::catalog::{Relation, SCHEMAS};
 use crate::error::{Result, SqlError, SqlState};
-
-/// An identifier: as written if quoted, else in lower case.
-pub(crate) fn fold(ident: &Ident) -> String {
-    match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
-    }
-}
-
-/// The parts of a dotted name. Errors: 42602 for names computed by functions.
-pub(crate) fn parts(name: &ObjectName) -> Result<Vec<String>> {
-    let part = |part: &ObjectNamePart| match part {
-        ObjectNamePart::Identifier(ident) => Ok(fold(ident)),
-        ObjectNamePart::Function(_) => {
-            Err(SqlError::new(SqlState::INVALID_NAME, format!("\"{name}\" is not a name")))
-        }
-    };
-    name.0.iter().map(part).collect()
-}
-
-/// The last part of a dotted name.
-pub(super) fn last(name: &ObjectName) -> Result<String> {
-    let mut parts = parts(name)?;
-    parts.pop().ok_or_else(|| SqlError::new(SqlState::INVALID_NAME, "a name is missing"))
-}
 
 /// A name as it is written in SQL, quoted where it must be.
 pub(super) fn quoted(name: &str) -> String {
@@ -83,9 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_fold_unless_quoted() {
-        assert_eq!(fold(&Ident::new("ABC")), "abc");
-        assert_eq!(fold(&Ident::with_quote('"', "ABC")), "ABC");
+    fn names_are_quoted_where_they_must() {
         assert_eq!(quoted("abc_1"), "abc_1");
         assert_eq!(quoted("a\"B"), "\"a\"\"B\"");
         assert_eq!(quoted("1a"), "\"1a\"");

@@ -9,6 +9,7 @@ use super::constraint::unmirror;
 use super::{DdlContext, index, materialized, names, parts, role, sequence, view};
 use crate::catalog::{Catalog, Found, Relation, SCHEMAS};
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::last;
 
 /// The command tag; `None` for objects that are not ours.
 pub(super) fn tag(kind: &ObjectType) -> Option<&'static str> {
@@ -316,7 +317,7 @@ fn drop_schemas(
     cascade: bool,
 ) -> Result<()> {
     for name in names {
-        let name = names::last(name)?;
+        let name = last(name)?;
         let Some(schema) = cx.catalog.schemas.get(&name).cloned() else {
             let missing = crate::catalog::undefined_schema(&name);
             if !if_exists {

@@ -15,9 +15,10 @@ use datafusion::sql::sqlparser::ast::{
 use ring::rand::SecureRandom;
 use ring::{digest, hmac, pbkdf2, rand};
 
-use super::{DdlContext, fold, names, parts};
+use super::{DdlContext, fold, parts};
 use crate::catalog::{Catalog, Grant, PUBLIC, Privilege, Relation, Role};
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::last;
 
 /// Rounds of PBKDF2, as PostgreSQL has them.
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).expect("4096 is not zero");
@@ -115,7 +116,7 @@ pub(super) fn check_new_owner(cx: &DdlContext<'_>, name: &str) -> Result<()> {
 /// CREATE ROLE.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateRole) -> Result<()> {
     for name in &create.names {
-        let name = names::last(name)?;
+        let name = last(name)?;
         if create.if_not_exists && cx.catalog.roles.contains_key(&name) {
             cx.notice(
                 SqlState::DUPLICATE_OBJECT,
@@ -329,7 +330,7 @@ fn change_rights(
 /// DROP ROLE.
 pub(super) fn drop(cx: &mut DdlContext<'_>, if_exists: bool, names: &[ObjectName]) -> Result<()> {
     for name in names {
-        let name = names::last(name)?;
+        let name = last(name)?;
         require_role_creator(cx, "drop")?;
         if let Err(missing) = require_role(cx.catalog, &name) {
             if !if_exists {
@@ -445,7 +446,7 @@ fn granted_roles(privileges: &Privileges) -> Result<Vec<String>> {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a role is missing"));
     };
     let role = |action: &ast::Action| match action {
-        ast::Action::Role { role } => names::last(role),
+        ast::Action::Role { role } => last(role),
         other => Err(SqlError::new(
             SqlState::UNDEFINED_OBJECT,
             format!("role \"{}\" does not exist", other.to_string().to_lowercase()),
@@ -459,7 +460,7 @@ fn grantees(cx: &DdlContext<'_>, grantees: &[ast::Grantee]) -> Result<Vec<String
     for grantee in grantees {
         let name = match (&grantee.grantee_type, &grantee.name) {
             (GranteesType::Public, _) => PUBLIC.to_owned(),
-            (_, Some(GranteeName::ObjectName(name))) => names::last(name)?,
+            (_, Some(GranteeName::ObjectName(name))) => last(name)?,
             _ => return Err(SqlError::unsupported(format!("the grantee {grantee}"))),
         };
         let name = match name.as_str() {
@@ -528,7 +529,7 @@ fn change(
         GrantObjects::Schemas(names) => {
             let privileges = privileges(wanted, Kind::Schema)?;
             for name in names {
-                let name = names::last(name)?;
+                let name = last(name)?;
                 let schema = cx.catalog.schema(&name)?;
                 let (owner, grants) = (schema.owner.clone(), schema.grants.clone());
                 require_grantor(cx, &owner, &grants, &privileges, "schema", &name)?;
@@ -612,7 +613,7 @@ fn all_in(
 ) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for name in schemas {
-        let schema = cx.catalog.schema(&names::last(name)?)?;
+        let schema = cx.catalog.schema(&last(name)?)?;
         for (name, relation) in &schema.relations {
             if wanted(relation) {
                 found.push((schema.name.clone(), name.clone()));

@@ -22,6 +22,7 @@ use crate::catalog::{
 };
 use crate::dml::bulk;
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::last;
 use crate::types::SqlType;
 
 /// Most columns of a table.
@@ -206,7 +207,7 @@ pub(super) fn define_column(
 }
 
 fn refuse_collation(collation: &ast::ObjectName) -> Result<()> {
-    match names::last(collation)?.as_str() {
+    match last(collation)?.as_str() {
         "C" | "POSIX" | "default" | "ucs_basic" => Ok(()),
         other => Err(SqlError::unsupported(format!("collation \"{other}\""))
             .hint("Text is ordered by its bytes: collation \"C\".")),

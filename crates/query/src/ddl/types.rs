@@ -2,9 +2,9 @@
 
 use datafusion::sql::sqlparser::ast::{CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
 
-use super::names::last;
 use crate::coerce::number::DECIMAL_DIGITS_MAX;
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::last;
 use crate::types::SqlType;
 
 /// Digits behind the point of a NUMERIC that names none. PostgreSQL keeps any number; a fixed

@@ -320,7 +320,7 @@ impl Source {
             .collect();
         cells.sort_by_key(|(cell, ..)| cell.id);
         for (cell, at, number) in cells {
-            let handle = tx.lock(cell, Mode::Shared, limits).map_err(crate::ddl::lock_error)?;
+            let handle = tx.lock(cell, Mode::Shared, limits).map_err(crate::exec::lock_error)?;
             locks.set(at, number, handle);
         }
         let writer = Writer::for_table(Target::without_references(binder, table, None)?);

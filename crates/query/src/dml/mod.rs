@@ -43,6 +43,7 @@ use crate::catalog::{Relation, Table, TableKind};
 use crate::coerce::TimeZone;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Locks, Need};
+use crate::identifier::{fold, parts};
 use crate::parse::Parsed;
 use crate::point::Scratch;
 use crate::rows::{ResultColumn, RowSink};
@@ -349,7 +350,7 @@ pub(crate) fn find_target(
     name: &ast::ObjectName,
     doing: &str,
 ) -> Result<Arc<Table>> {
-    let name = crate::ddl::parts(name)?;
+    let name = parts(name)?;
     let reference = match name.as_slice() {
         [table] => TableReference::bare(table.as_str()),
         [.., schema, table] => TableReference::partial(schema.as_str(), table.as_str()),
@@ -399,7 +400,7 @@ fn target_factor(
     }
     let table = find_target(binder, name, doing)?;
     let alias = match alias {
-        Some(alias) => crate::ddl::fold(&alias.name),
+        Some(alias) => fold(&alias.name),
         None => table.name.clone(),
     };
     Ok((table, alias))
@@ -424,9 +425,7 @@ fn all_of(from: &[ast::TableWithJoins]) -> Result<Vec<ast::SelectItem>> {
         let name = match factor {
             ast::TableFactor::Table { alias: Some(alias), .. }
             | ast::TableFactor::Derived { alias: Some(alias), .. } => alias.name.clone(),
-            ast::TableFactor::Table { name, .. } => {
-                ident(&crate::ddl::parts(name)?.pop().unwrap_or_default())
-            }
+            ast::TableFactor::Table { name, .. } => ident(&parts(name)?.pop().unwrap_or_default()),
             _ => return Err(SqlError::unsupported("RETURNING beside this kind of FROM")),
         };
         let name = ast::ObjectName::from(vec![name]);
@@ -489,7 +488,7 @@ fn qualify(expr: &Expr, table: &Table, alias: &str) -> Expr {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &mut Expr) -> std::ops::ControlFlow<()> {
             if let Expr::Identifier(name) = expr
-                && self.0.column(&crate::ddl::fold(name)).is_some()
+                && self.0.column(&fold(name)).is_some()
             {
                 *expr = Expr::CompoundIdentifier(vec![ident(self.1), name.clone()]);
             }

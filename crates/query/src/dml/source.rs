@@ -11,9 +11,9 @@ use crate::bind::Binder;
 use crate::catalog::{Catalog, Sequence, Table};
 use crate::coerce::{self, Arena, TimeZone, number};
 use crate::constraints::{literal_value, mismatch};
-use crate::ddl::fold;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Env;
+use crate::identifier::{fold, parts};
 use crate::parse::parse_expr;
 use crate::scalar::{Program, power_of_ten};
 use crate::sequence;
@@ -304,7 +304,7 @@ fn nextval_of(
     search_path: &[String],
 ) -> Option<std::sync::Arc<Sequence>> {
     let Expr::Function(call) = expr else { return None };
-    if crate::ddl::parts(&call.name).ok()?.last()? != "nextval" {
+    if parts(&call.name).ok()?.last()? != "nextval" {
         return None;
     }
     let FunctionArguments::List(arguments) = &call.args else { return None };

@@ -11,8 +11,8 @@ use crate::bind::Binder;
 use crate::catalog::{Check, ForeignKey, Table};
 use crate::coerce::Arena;
 use crate::constraints::{
-    KeyLookup, check_violation, compile_check, holds, missing_reference, null_violation,
-    unique_violation,
+    KeyLookup, check_violation, columns_of_check, compile_check, holds, missing_reference,
+    null_violation, unique_violation,
 };
 use crate::error::Result;
 use crate::exec::Env;
@@ -84,7 +84,7 @@ impl Target {
         let not_null = |column: &u16| table.columns[*column as usize].not_null && touched(column);
         let mut checks = Vec::new();
         for check in &table.checks {
-            let mentioned = crate::ddl::columns_of_check(table, check);
+            let mentioned = columns_of_check(table, check);
             if columns.is_none() || mentioned.iter().any(&touched) {
                 checks.push((check.clone(), compile_check(binder, table, check)?));
             }

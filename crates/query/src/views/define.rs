@@ -18,8 +18,8 @@ use super::coding::Output;
 use super::running::{Input, Running};
 use crate::bind::{Binder, result_columns};
 use crate::catalog::{Catalog, Index, Relation, Table};
-use crate::ddl::fold;
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::fold;
 use crate::parse::parse_expr;
 use crate::types::SqlType;
 

@@ -7,9 +7,9 @@ use datafusion::sql::sqlparser::ast;
 use super::define::define;
 use crate::bind::Binder;
 use crate::catalog::{Relation, Table, wrong_kind};
-use crate::ddl::qualify;
 use crate::error::Result;
 use crate::parse::parse_query;
+use crate::stored_names::qualify;
 
 /// Lines of the trigger program of a query, or of a view's if the query is nothing but its name.
 pub(crate) fn triggers(binder: &Binder<'_>, query: &ast::Query, text: &str) -> Result<Vec<String>> {

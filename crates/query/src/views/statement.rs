@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 
 use crate::copy::{CopyOrders, Side};
-use crate::ddl::parts;
+use crate::identifier::parts;
 
 /// Name of the carrying statement; no identifier can be typed with it.
 const CARRIER: &str = "\u{1}view";

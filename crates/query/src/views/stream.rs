@@ -191,7 +191,7 @@ impl StreamPlan {
         cells.sort_by_key(|cell| cell.id);
         cells.dedup_by_key(|cell| cell.id);
         for cell in cells {
-            tx.lock(cell, Mode::Exclusive, limits).map_err(crate::ddl::lock_error)?;
+            tx.lock(cell, Mode::Exclusive, limits).map_err(crate::exec::lock_error)?;
         }
         Ok(())
     }
@@ -285,7 +285,7 @@ pub fn bring_up_to_date(
         views.iter().filter(|view| !held(view)).map(beside).collect()
     };
     settle_all(manager, session, limits, look).map_err(|error| match error {
-        SettleError::Lock(error) => crate::ddl::lock_error(error),
+        SettleError::Lock(error) => crate::exec::lock_error(error),
         SettleError::Log(error) => SqlError::new(error.sql_state(), error.to_string()),
     })
 }
