@@ -273,7 +273,7 @@ impl BoundSequence {
             (_, [ValueRef::Null, ..]) => Ok(None),
             ("nextval", [ValueRef::Text(name)]) => {
                 let sequence = self.find(name)?;
-                let value = crate::sequence::next(&sequence)?;
+                let value = crate::catalog::sequence::next(&sequence)?;
                 self.note(sequence.oid, value);
                 Ok(Some(value))
             }
@@ -304,7 +304,7 @@ impl BoundSequence {
                     _ => return Err(wrong()),
                 };
                 let sequence = self.find(name)?;
-                crate::sequence::set(&sequence, value, called)?;
+                crate::catalog::sequence::set(&sequence, value, called)?;
                 if called {
                     self.note(sequence.oid, value);
                 }
@@ -371,7 +371,7 @@ pub fn sequence_table(
         Field::new("log_cnt", DataType::Int64, false),
         Field::new("is_called", DataType::Boolean, false),
     ]));
-    let (last, called) = crate::sequence::position(sequence);
+    let (last, called) = crate::catalog::sequence::position(sequence);
     let batch = arrow::array::RecordBatch::try_new(
         Arc::clone(&schema),
         vec![

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use halcyon::{Database, SqlState};
 use halcyon_base::ids::{PartitionId, SessionId};
 use halcyon_query::catalog::Catalog;
-use halcyon_query::stored;
+use halcyon_query::catalog::stored;
 use halcyon_store::{ColumnDef, Partition, Schema, Type};
 use halcyon_txn::{
     CancelToken, CatalogChange, Contents, Disk, Isolation, Log, LogOptions, Lsn, Manager, Mode,

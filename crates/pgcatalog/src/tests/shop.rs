@@ -262,7 +262,7 @@ fn sequence(oid: u32, schema: &str, name: &str, start: i64, max: i64) -> Sequenc
         schema: schema.to_owned(),
         name: name.to_owned(),
         options: SequenceOptions { start, increment: 1, min: 1, max, cycle: false },
-        position: halcyon_query::sequence::Position::new(&Default::default(), start - 1),
+        position: halcyon_query::catalog::sequence::Position::new(&Default::default(), start - 1),
         owned_by: None,
         owner: "halcyon".to_owned(),
         grants: Vec::new(),

@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_base::ids::TableId;
 
 use super::{DdlContext, parts, sql_type};
+use crate::catalog::sequence::Position;
 use crate::catalog::{Relation, Sequence, SequenceOptions, Table};
 use crate::error::{Result, SqlError, SqlState};
-use crate::sequence::Position;
 use crate::types::SqlType;
 
 /// What a statement says about a sequence; `None` means it does not say.

@@ -8,6 +8,7 @@ use halcyon_store::{Value, ValueRef};
 
 use super::{Scope, WriteContext, placeholder};
 use crate::bind::Binder;
+use crate::catalog::sequence;
 use crate::catalog::{Catalog, Sequence, Table};
 use crate::coerce::{self, Arena, TimeZone, number};
 use crate::constraints::{literal_value, mismatch};
@@ -16,7 +17,6 @@ use crate::exec::Env;
 use crate::identifier::{fold, parts};
 use crate::parse::parse_expr;
 use crate::scalar::{Program, power_of_ten};
-use crate::sequence;
 use crate::types::SqlType;
 use crate::values::sql_type_of;
 

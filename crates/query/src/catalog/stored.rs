@@ -16,11 +16,11 @@ use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_txn::{Log, PartitionCell};
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::sequence::Position;
 use crate::catalog::{
     Catalog, Check, Column, ForeignKey, Grant, Ids, Index, Partitioning, Relation, Role, Schema,
     Sequence, SequenceOptions, Table, TableKind, View,
 };
-use crate::sequence::Position;
 use crate::views::{Guard, Materialized};
 
 /// Grows when an older version could not read what is written.
@@ -473,24 +473,3 @@ fn restore_sequence(schema: &str, stored: StoredSequence, position: Arc<Position
         comment: stored.comment,
     }
 }
-
-macro_rules! stored_id {
-    ($module:ident, $id:ident) => {
-        /// The number of an id, for ids do not know how they are stored.
-        pub(crate) mod $module {
-            use halcyon_base::ids::$id;
-            use serde::{Deserialize, Deserializer, Serializer};
-
-            pub(crate) fn serialize<S: Serializer>(id: &$id, to: S) -> Result<S::Ok, S::Error> {
-                to.serialize_u32(id.0)
-            }
-
-            pub(crate) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<$id, D::Error> {
-                u32::deserialize(from).map($id)
-            }
-        }
-    };
-}
-
-stored_id!(index_id, IndexId);
-stored_id!(table_id, TableId);

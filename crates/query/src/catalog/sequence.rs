@@ -7,10 +7,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use halcyon_base::ids::TableId;
 use halcyon_txn::{Log, sequence_payload};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Ids, Sequence, SequenceOptions};
+use super::ids::Ids;
+use super::rights::Grant;
+
 use crate::error::{Result, SqlError, SqlState};
 use crate::session_vars::SessionVars;
 
@@ -87,6 +91,40 @@ impl Position {
         }
         self.last.store(last, Ordering::Relaxed);
     }
+}
+
+/// A sequence. Its position is outside transactions, as in PostgreSQL: gaps, but no waiting.
+#[derive(Clone)]
+pub struct Sequence {
+    /// Object id.
+    pub oid: u32,
+    /// Schema name.
+    pub schema: String,
+    /// Name.
+    pub name: String,
+    /// Start, step and bounds.
+    pub options: SequenceOptions,
+    /// Where it stands.
+    pub position: Arc<Position>,
+    /// Column it belongs to, dropped with it: (table, column).
+    pub owned_by: Option<(TableId, u16)>,
+    /// Role that owns it.
+    pub owner: String,
+    /// What others may do.
+    pub grants: Vec<Grant>,
+    /// COMMENT ON SEQUENCE.
+    pub comment: Option<String>,
+}
+
+/// Parameters of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct SequenceOptions {
+    pub start: i64,
+    pub increment: i64,
+    pub min: i64,
+    pub max: i64,
+    pub cycle: bool,
 }
 
 impl SequenceOptions {
