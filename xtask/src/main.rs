@@ -26,6 +26,12 @@ const STEPS: &[Step] = &[
     Step { name: "format", about: "rustfmt --check", run: format },
     Step { name: "layers", about: "crates depend downwards only", run: rules::layers::check },
     Step {
+        name: "circles",
+        about: "modules of a crate depend in one direction",
+        run: rules::circles::check,
+    },
+    Step { name: "sizes", about: "no crate over 15,000 lines", run: rules::sizes::check },
+    Step {
         name: "links",
         about: "relative links in *.md lead somewhere",
         run: rules::links::check,
@@ -60,6 +66,7 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.split_first() {
         Some((&"check", names)) => check(names),
+        Some((&"knots", [name])) => knots(name),
         _ => {
             usage();
             ExitCode::from(2)
@@ -68,7 +75,10 @@ fn main() -> ExitCode {
 }
 
 fn usage() {
-    eprintln!("usage: cargo xtask check [STEP]…   (all steps if none is named)\nsteps:");
+    eprintln!("usage: cargo xtask check [STEP]…   (all steps if none is named)");
+    eprintln!(
+        "       cargo xtask knots CRATE     (imports that hold its modules in circles)\nsteps:"
+    );
     for step in STEPS {
         eprintln!("  {:<11} {}", step.name, step.about);
     }
@@ -97,6 +107,20 @@ fn check(names: &[&str]) -> ExitCode {
         offences += found.len();
     }
     if offences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Lists the imports that hold a crate's modules in circles.
+fn knots(name: &str) -> ExitCode {
+    match Workspace::load().and_then(|workspace| rules::circles::knots(&workspace, name)) {
+        Ok(lines) => {
+            lines.iter().for_each(|line| println!("{line}"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn format(workspace: &Workspace) -> Vec<Offence> {

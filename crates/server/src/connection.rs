@@ -24,18 +24,16 @@ use halcyon::coerce::TimeZone;
 use halcyon::{Session, SessionState, SqlError, SqlState, Statement};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
+use crate::farewell::{fatal, violation};
 use crate::rows::{FLUSH_BYTES, Paused, RowStream};
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::socket::Stream;
-use crate::startup::{Client, Place, violation};
+use crate::startup::{Client, Place};
 use crate::wire::backend::{Output, Severity};
 use crate::wire::frontend::{Message, ProtocolError};
 use crate::wire::input::{Input, InputError};
 
 use extended::Portal;
-
-/// Time that a client is given to read why its connection ends.
-const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A statement under a name of the protocol; portals keep it alive after Close.
 type SharedStatement = Arc<Parsed>;
@@ -338,25 +336,4 @@ async fn sleep(duration: Option<Duration>) {
         Some(duration) => tokio::time::sleep(duration).await,
         None => std::future::pending().await,
     }
-}
-
-/// Tells the client why its connection ends, and waits a little for it to close its end: closing
-/// ours with its data unread would take the message away again.
-pub(crate) async fn fatal<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: &mut Stream<S>,
-    output: &mut Output,
-    error: &SqlError,
-) {
-    tracing::debug!(%error, "connection refused or ended");
-    output.error(Severity::Fatal, error);
-    let farewell = async {
-        stream.write_all(&output.buffer).await?;
-        stream.shutdown().await?;
-        let mut rest = Input::default();
-        while rest.fill(stream).await? {
-            rest = Input::default();
-        }
-        io::Result::Ok(())
-    };
-    let _ = tokio::time::timeout(FAREWELL, farewell).await;
 }

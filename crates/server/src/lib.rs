@@ -11,10 +11,12 @@
 mod cancel;
 mod config;
 mod connection;
+mod farewell;
 pub mod format;
 mod rows;
 mod scram;
 mod server;
+mod shared;
 mod socket;
 mod startup;
 mod tls;

@@ -2,18 +2,16 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use halcyon::Database;
-use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, watch};
 
-use crate::cancel::CancelKeys;
 use crate::config::{ServerConfig, StartError, is_loopback};
 use crate::connection::Connection;
+use crate::shared::Shared;
 use crate::socket::Socket;
 use crate::startup;
 use crate::tls::Tls;
@@ -22,37 +20,6 @@ use crate::tls::Tls;
 const SURPLUS_MAX: usize = 256;
 /// First byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
-
-/// What all connections share.
-pub(crate) struct Shared {
-    pub db: Database,
-    pub config: ServerConfig,
-    pub tls: Option<Tls>,
-    pub keys: CancelKeys,
-    pub permits: Arc<Semaphore>,
-    /// From which salts are made for roles that do not exist.
-    pub scram_secret: [u8; 32],
-    /// Turns true once: connections end when they are idle.
-    pub stopping: watch::Sender<bool>,
-    sockets: AtomicUsize,
-}
-
-impl Shared {
-    pub(crate) fn new(db: Database, config: ServerConfig, tls: Option<Tls>) -> Arc<Self> {
-        let mut scram_secret = [0; 32];
-        SystemRandom::new().fill(&mut scram_secret).expect("the system has random numbers");
-        Arc::new(Shared {
-            db,
-            permits: Arc::new(Semaphore::new(config.connections_max)),
-            config,
-            tls,
-            keys: CancelKeys::default(),
-            scram_secret,
-            stopping: watch::Sender::new(false),
-            sockets: AtomicUsize::new(0),
-        })
-    }
-}
 
 /// A running server. Dropping it ends it as [`Server::shutdown`] does.
 pub struct Server {

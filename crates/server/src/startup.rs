@@ -11,9 +11,9 @@ use pgwire::messages::startup::{
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::connection::fatal;
+use crate::farewell::{fatal, violation};
 use crate::scram::{self, Exchange, ScramError, Verifier};
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::socket::Stream;
 use crate::wire::backend::Output;
 use crate::wire::frontend::{Body, Message, ProtocolError};
@@ -79,11 +79,6 @@ impl From<InputError> for Refusal {
             InputError::Protocol(error) => error.into(),
         }
     }
-}
-
-/// 08P01, after which a connection ends.
-pub(crate) fn violation(error: &ProtocolError) -> SqlError {
-    SqlError::new(SqlState::PROTOCOL_VIOLATION, error.to_string())
 }
 
 /// What the startup packet says.

@@ -5,7 +5,7 @@
 //! rows is gathered first.
 //! Cost: O(columns) without holes, O(values) with.
 
-use crate::partition::{Partition, RowRef};
+use crate::row::RowRef;
 use crate::segment::Segment;
 use crate::text;
 use crate::value::{Schema, Type};
@@ -91,13 +91,6 @@ impl<'a> SegmentRef<'a> {
         let validity = column.validity.as_ref();
         let validity = validity.map(|words| bits_buffer(&gather_bits(words, live, count), count));
         array(ty, &column.words.gather(live, count), count, nulls(validity), blocks)
-    }
-}
-
-impl Partition {
-    /// All rows as Arrow arrays, a batch per segment, with the columns of `projection`.
-    pub fn scan(&self, projection: &[usize]) -> impl Iterator<Item = Batch> {
-        self.segments().map(|segment| segment.batch(projection))
     }
 }
 

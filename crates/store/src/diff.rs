@@ -4,7 +4,8 @@
 //! Copy-on-write makes this cheap: a segment that both hold is the same memory, and so is a
 //! vector that nobody has written. Cost: O(segments) plus O(values) of the vectors that differ.
 
-use crate::partition::{Partition, RowRef};
+use crate::partition::Partition;
+use crate::row::RowRef;
 use crate::segment::{Column, LIVE_WORDS, Segment};
 use crate::value::ValueRef;
 use crate::vector::set_bits;

@@ -7,24 +7,13 @@
 //! Cost: [`IndexRef::get`] O(log n) without allocation; [`IndexRef::range`] two such searches, then
 //! O(1) per row.
 
-use crate::key::{self, KeyBuf, KeyKind};
+use crate::key::{self, KeyBuf, KeyColumn, KeyKind};
 use crate::latch::Latch;
-use crate::tree::{BytesKey, BytesProbe, Key, Range, Tree, WideKey};
+use crate::tree::{BytesKey, BytesProbe, Direction, Key, Range, Tree, WideKey};
 use crate::value::{Schema, ValueRef};
 use halcyon_base::{IndexId, RowId};
 use std::ops::Bound;
 use std::sync::Arc;
-
-/// One column of an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KeyColumn {
-    /// Which column of the table.
-    pub column: u16,
-    /// Whether larger values come first.
-    pub descending: bool,
-    /// Whether NULLs come before all values, in the index's order.
-    pub nulls_first: bool,
-}
 
 /// What an index is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,15 +35,6 @@ pub struct Conflict {
     pub index: IndexId,
     /// The row that has the key.
     pub row: RowId,
-}
-
-/// In which order a range is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// The index's order.
-    Forward,
-    /// The opposite.
-    Backward,
 }
 
 /// The tree of whichever kind of key the definition asks for.

@@ -16,8 +16,18 @@
 //! Invariant: `a < b` in the index's order exactly if `encode(a) < encode(b)`; checked against a
 //! plain comparison by `store_fuzz`.
 
-use crate::index::KeyColumn;
 use crate::value::{Schema, Type, ValueRef};
+
+/// One column of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyColumn {
+    /// Which column of the table.
+    pub column: u16,
+    /// Whether larger values come first.
+    pub descending: bool,
+    /// Whether NULLs come before all values, in the index's order.
+    pub nulls_first: bool,
+}
 
 /// Which of the three trees holds keys of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,12 +10,12 @@
 //! of one key (except between an `_unchecked` change and the caller's [`Partition::check_unique`]).
 //! Cost: see the parts. An update touches an index only if it changes a column of its key.
 
-use crate::batch::SegmentRef;
+use crate::batch::{Batch, SegmentRef};
 use crate::directory::Directory;
 use crate::index::{Conflict, Index, IndexDef, IndexRef, column_bit};
 use crate::key::KeyBuf;
 use crate::latch::Latch;
-use crate::segment::Segment;
+use crate::row::RowRef;
 use crate::value::{ColumnDef, Schema, ValueRef};
 use crate::vector::set_bits;
 use halcyon_base::{IndexId, RowId};
@@ -53,47 +53,6 @@ const _: () = {
     const fn can_be_shared<T: Send + Sync>() {}
     can_be_shared::<Partition>();
 };
-
-/// A row of a partition.
-#[derive(Clone, Copy)]
-pub struct RowRef<'a> {
-    schema: &'a Schema,
-    segment: &'a Segment,
-    id: RowId,
-}
-
-impl<'a> RowRef<'a> {
-    #[inline]
-    pub(crate) fn new(schema: &'a Schema, segment: &'a Segment, id: RowId) -> Self {
-        RowRef { schema, segment, id }
-    }
-
-    /// Where the row is.
-    #[inline]
-    pub fn id(&self) -> RowId {
-        self.id
-    }
-
-    /// One of its values.
-    ///
-    /// Panics: if there is no such column.
-    #[inline]
-    pub fn value(&self, column: usize) -> ValueRef<'a> {
-        self.segment.value(self.schema.columns[column].ty, column, self.id.slot())
-    }
-
-    /// Number of columns.
-    #[inline]
-    pub fn column_count(&self) -> usize {
-        self.schema.columns.len()
-    }
-
-    /// All its values, in the order of the columns.
-    pub fn values(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
-        let row = *self;
-        (0..row.column_count()).map(move |column| row.value(column))
-    }
-}
 
 impl Partition {
     /// A partition without rows and without indexes.
@@ -157,6 +116,11 @@ impl Partition {
             .segments()
             .filter(|(_, segment)| segment.live_count() > 0)
             .map(|(segment_idx, segment)| SegmentRef::new(&self.schema, segment, segment_idx))
+    }
+
+    /// All rows as Arrow arrays, a batch per segment, with the columns of `projection`.
+    pub fn scan(&self, projection: &[usize]) -> impl Iterator<Item = Batch> {
+        self.segments().map(|segment| segment.batch(projection))
     }
 
     /// How many segments there are, empty ones included: [`Partition::segment`] knows them by

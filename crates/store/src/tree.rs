@@ -19,7 +19,14 @@ use halcyon_base::RowId;
 use std::cmp::Ordering;
 use triomphe::{Arc, ThinArc};
 
-use crate::index::Direction;
+/// In which order a range is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// The tree's order.
+    Forward,
+    /// The opposite.
+    Backward,
+}
 
 /// Entries of a leaf.
 const LEAF: usize = 32;

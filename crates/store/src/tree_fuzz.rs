@@ -6,8 +6,7 @@
 //! Invariants: those of [`Tree::check`]; same entries, same answers as the set; a snapshot stays.
 
 use crate::fuzz;
-use crate::index::Direction;
-use crate::tree::{BytesKey, BytesProbe, Key, Tree, WideKey};
+use crate::tree::{BytesKey, BytesProbe, Direction, Key, Tree, WideKey};
 use halcyon_base::RowId;
 use halcyon_base::rng::Rng;
 use std::collections::BTreeSet;

@@ -22,9 +22,8 @@
 //! write a shared line and cannot scale. No difference was seen on a machine with other tenants
 //! (`docs/experiments/locks.md`); a quiet one has not been asked yet.
 
-use crate::lock::{Granted, Latch, Lock, Want};
+use crate::lock::{Granted, Latch, Lock, ParticipantId, Want, default_slots};
 use crate::log::Lsn;
-use crate::manager::ParticipantId;
 use crate::planted;
 use halcyon_base::PartitionId;
 use halcyon_base::sync::Arc;
@@ -72,13 +71,13 @@ struct Core {
 impl PartitionCell {
     /// An unlocked partition with as many reader slots as the machine has cores (at most 64).
     pub fn new(id: PartitionId, root: Partition) -> Self {
-        Self::with_slots(id, root, crate::default_slots())
+        Self::with_slots(id, root, default_slots())
     }
 
     /// As [`PartitionCell::new`], for rows that follow from rows of other partitions: the log and
     /// checkpoints have it without them, and whoever opens the database makes them again.
     pub fn derived(id: PartitionId, root: Partition) -> Self {
-        Self::made(id, root, crate::default_slots(), Logged::Derived)
+        Self::made(id, root, default_slots(), Logged::Derived)
     }
 
     /// As [`PartitionCell::new`] with `slot_count` reader slots, a power of two.

@@ -22,9 +22,11 @@
 //! Source: DESIGN.md §5; copy-on-write snapshots without fork after HyPer.
 
 use crate::cell::{CellLatch, PartitionCell};
-use crate::event::{Event, Patience, WaitLimits, Waited};
+use crate::event::{Patience, WaitLimits, Waited};
 use crate::log::Lsn;
-use crate::manager::{AtRest, Manager, Participant};
+use crate::manager::Manager;
+use crate::participant::Participant;
+use crate::pending::{CutRequest, PendingCut};
 use halcyon_base::PartitionId;
 use halcyon_base::SqlState;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -73,45 +75,6 @@ impl fmt::Display for CutError {
 }
 
 impl std::error::Error for CutError {}
-
-/// A cut that waits for owners.
-struct Request {
-    /// By position in the requester's list of partitions.
-    roots: Mutex<Vec<Option<Partition>>>,
-    missing: AtomicUsize,
-    complete: Arc<Event>,
-    /// The requester has given up.
-    abandoned: AtomicBool,
-}
-
-/// One partition that a cut wants from its owner.
-pub(crate) struct PendingCut {
-    pub(crate) partition: PartitionId,
-    position: usize,
-    request: Arc<Request>,
-}
-
-impl PendingCut {
-    /// Whether anybody still waits for it.
-    pub(crate) fn is_wanted(&self) -> bool {
-        !self.request.abandoned.load(Ordering::Relaxed)
-    }
-
-    /// Hands the pre-image over.
-    pub(crate) fn deliver(self, pre_image: Partition) {
-        self.request.roots.lock()[self.position] = Some(pre_image);
-        self.request.delivered();
-    }
-}
-
-impl Request {
-    fn delivered(&self) {
-        // The last one sees what the others wrote, and hands it on by the event.
-        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.complete.set();
-        }
-    }
-}
 
 /// Takes the roots of `cells` at one moment, in their order; none of them changes any more.
 ///
@@ -173,7 +136,7 @@ type Note<'a> = dyn FnMut(&[CellLatch<'_>]) + 'a;
 
 /// What a cut has left with owners.
 struct Pending {
-    request: Arc<Request>,
+    request: Arc<CutRequest>,
     owners: Vec<Arc<Participant>>,
 }
 
@@ -224,7 +187,7 @@ fn moment(
     if owned.is_empty() {
         return (roots, None);
     }
-    let request = Arc::new(Request {
+    let request = Arc::new(CutRequest {
         roots: Mutex::new(vec![None; cells.len()]),
         missing: AtomicUsize::new(owned.len()),
         complete: Arc::default(),
@@ -257,22 +220,4 @@ fn fulfil(pending: &Pending, limits: &WaitLimits<'_>) -> Result<(), CutError> {
     };
     pending.request.abandoned.store(true, Ordering::Relaxed);
     Err(error)
-}
-
-impl Participant {
-    /// Fulfils the cuts that are pending here if no statement runs.
-    fn fulfil_at_rest(&self) {
-        let mut at_rest = self.at_rest.lock();
-        if at_rest.body.is_none() {
-            return;
-        }
-        let cuts = self.take_cuts(&mut at_rest);
-        at_rest.body.as_ref().expect("looked at above").fulfil(cuts);
-    }
-
-    /// The cuts that are pending here; whoever takes them fulfils them.
-    pub(crate) fn take_cuts(&self, at_rest: &mut AtRest) -> Vec<PendingCut> {
-        self.cuts_pending.store(false, Ordering::Relaxed);
-        std::mem::take(&mut at_rest.cuts)
-    }
 }

@@ -1,4 +1,4 @@
-//! Who waits for whom, and the search for a cycle when a wait begins.
+//! Who waits for whom, the search for a cycle when a wait begins, and why a wait fails.
 //!
 //! A waiter waits for the one before it in the queue, and for every transaction that holds the
 //! partition in a mode that conflicts with what it wants. Only waiters can be part of a cycle,
@@ -14,10 +14,10 @@
 //! edges were there when the search began, and it is real.
 //! Cost: O(1) for who holds nothing and is last in line, else O(w log w) for w waiters.
 
-use crate::lock::{Mode, Want};
-use crate::manager::{Participant, ParticipantId};
+use crate::lock::{Mode, ParticipantId, Want};
+use crate::participant::Participant;
 use halcyon_base::sync::Arc;
-use halcyon_base::{PartitionId, TxnId};
+use halcyon_base::{PartitionId, SqlState, TxnId};
 use std::fmt;
 
 /// A cycle of transactions each of which waits for the next; the first one is the victim.
@@ -38,15 +38,6 @@ pub struct Wait {
     pub partition: PartitionId,
     /// The transaction that holds the partition or stands before it in the queue.
     pub blocker: TxnId,
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Mode::Shared => "shared",
-            Mode::Exclusive => "exclusive",
-        })
-    }
 }
 
 impl fmt::Display for Wait {
@@ -72,6 +63,40 @@ impl fmt::Display for Deadlock {
         Ok(())
     }
 }
+
+/// Why a lock was not granted. The transaction is as it was before it asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LockError {
+    /// Waiting would never have ended. Worth running the transaction again.
+    Deadlock(Deadlock),
+    /// It did not come within the limit. Worth trying again.
+    Timeout,
+    /// The token was cancelled.
+    Cancelled,
+}
+
+impl LockError {
+    /// SQL code of the error.
+    pub fn sql_state(&self) -> SqlState {
+        match self {
+            LockError::Deadlock(_) => SqlState::DEADLOCK_DETECTED,
+            LockError::Timeout => SqlState::LOCK_NOT_AVAILABLE,
+            LockError::Cancelled => SqlState::QUERY_CANCELED,
+        }
+    }
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LockError::Deadlock(_) => "deadlock detected",
+            LockError::Timeout => "canceling statement due to lock timeout",
+            LockError::Cancelled => "canceling statement due to user request",
+        })
+    }
+}
+
+impl std::error::Error for LockError {}
 
 /// A transaction in a lock's queue.
 pub(crate) struct Waiting {
@@ -103,7 +128,7 @@ pub(crate) struct WaitGraph {
 impl WaitGraph {
     /// Adds a waiter, unless that closes a cycle.
     pub(crate) fn register(&mut self, waiting: Waiting) -> Result<(), Deadlock> {
-        let certainly_free = waiting.participant.holds_nothing()
+        let certainly_free = waiting.participant.published.holds_nothing()
             && !self.waiting.iter().any(|other| {
                 other.partition == waiting.partition && other.place() > waiting.place()
             });
@@ -161,7 +186,7 @@ impl<'a> Search<'a> {
         queues.sort_unstable_by_key(|&idx| waiting[idx].place());
         let mut held = Vec::new();
         for (idx, waiter) in waiting.iter().enumerate() {
-            let mut locks = waiter.participant.held();
+            let mut locks = waiter.participant.published.held();
             held.extend(locks.drain(..).map(|(partition, mode)| (partition, mode, idx)));
         }
         held.sort_unstable();
@@ -215,7 +240,7 @@ impl<'a> Search<'a> {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::transaction::LockHandle;
+    use crate::body::LockHandle;
 
     /// A participant that holds partitions, of which it will wait for another.
     fn holder(number: u32, held: &[(u32, Mode)]) -> Arc<Participant> {

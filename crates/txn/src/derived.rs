@@ -21,11 +21,16 @@ use halcyon_store::Partition;
 use smallvec::SmallVec;
 use std::ops::{Deref, DerefMut};
 
+use crate::body::LockHandle;
+use crate::cell::PartitionCell;
+use crate::deadlock::LockError;
 use crate::event::WaitLimits;
+use crate::isolation::Isolation;
+use crate::lock::Mode;
 use crate::log::LogError;
 use crate::manager::Manager;
-use crate::transaction::{Isolation, LockError, LockHandle, Transaction};
-use crate::{Mode, PartitionCell, planted};
+use crate::planted;
+use crate::transaction::Transaction;
 
 /// What knows the rows of a partition that is derived from others.
 pub trait Keeper: Send + 'static {

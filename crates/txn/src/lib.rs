@@ -33,35 +33,46 @@
 //!
 //! This crate knows nothing of SQL, of catalogs and of plans.
 
+mod body;
 mod cell;
+mod center;
 mod checkpoint;
 mod cut;
 mod deadlock;
 pub mod derived;
 mod event;
+mod isolation;
 mod lock;
 mod log;
 mod manager;
+mod participant;
+mod pending;
 #[doc(hidden)]
 pub mod planted;
+mod pool;
+mod published;
 mod recovery;
 mod redo;
+mod seat;
 mod transaction;
 mod undo;
 
+pub use body::LockHandle;
 pub use cell::PartitionCell;
 pub use checkpoint::{CheckpointError, Contents, Pace, Written};
 pub use cut::{CutError, cut, cut_noting};
-pub use deadlock::{Deadlock, Wait};
+pub use deadlock::{Deadlock, LockError, Wait};
 pub use event::{CancelToken, WaitLimits};
+pub use isolation::Isolation;
 pub use lock::Mode;
 pub use log::disk::{Disk, File, Storage};
 pub use log::reader::{Damage, LogEnd};
 pub use log::{Log, LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES};
-pub(crate) use manager::default_slots;
-pub use manager::{LockInfo, Manager, TransactionInfo, TransactionState};
+pub use manager::{LockInfo, Manager};
+pub use published::{TransactionInfo, TransactionState};
 pub use recovery::{Progress, Recovered, recover};
 #[doc(hidden)]
 pub use redo::decode_any as decode_redo;
 pub use redo::{Malformed, sequence_payload};
-pub use transaction::{CatalogChange, Isolation, LockError, LockHandle, Savepoint, Transaction};
+pub use seat::CatalogChange;
+pub use transaction::{Savepoint, Transaction};

@@ -23,12 +23,37 @@
 //! stay in the writer's cache costs less than the row change it precedes.
 
 use crate::event::Event;
-use crate::manager::ParticipantId;
 use crate::planted;
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use halcyon_base::sync::{Arc, Mutex, MutexGuard};
 use std::collections::VecDeque;
+use std::fmt;
+
+/// Most reader slots of a lock, and pools of seats.
+const SLOTS_MAX: usize = 64;
+
+/// Reader slots of a lock unless told otherwise: one per core, at most 64, a power of two.
+#[cfg(not(shuttle))]
+pub(crate) fn default_slots() -> usize {
+    use std::sync::OnceLock;
+    static SLOTS: OnceLock<usize> = OnceLock::new();
+    *SLOTS.get_or_init(|| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        cores.next_power_of_two().min(SLOTS_MAX)
+    })
+}
+
+/// Reader slots of a lock under the model: more than one, and few.
+#[cfg(shuttle)]
+pub(crate) fn default_slots() -> usize {
+    const { assert!(SLOTS_MAX >= 2) };
+    2
+}
+
+/// The number of one who can hold locks, by which they know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ParticipantId(pub(crate) u32);
 
 /// How a partition is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +62,15 @@ pub enum Mode {
     Shared,
     /// Read and write; one transaction alone.
     Exclusive,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Shared => "shared",
+            Mode::Exclusive => "exclusive",
+        })
+    }
 }
 
 /// What a transaction asks of a lock.

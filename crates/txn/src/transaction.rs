@@ -23,100 +23,26 @@
 //! copy of its before-image. No allocation for small transactions once seats are warm
 //! (`tests/allocation.rs`). Figures: `examples/locks.rs`. Threads: one at a time.
 
-use crate::cell::{ExclusiveGuard, PartitionCell, Releasing, Share, SharedGuard, release_together};
-use crate::cut::PendingCut;
-use crate::deadlock::{Deadlock, Waiting};
-use crate::event::{Patience, WaitLimits, Waited};
+use crate::body::{Body, Hold, LockHandle};
+use crate::cell::{ExclusiveGuard, PartitionCell, SharedGuard};
+use crate::center::Center;
+use crate::deadlock::LockError;
+use crate::event::WaitLimits;
+use crate::isolation::Isolation;
 use crate::lock::{Mode, Want};
 use crate::log::frame::Kind;
-use crate::log::{Log, LogError, Lsn, Payload};
-use crate::manager::{Center, Participant, Pool, TransactionState};
-use crate::planted;
-use crate::redo::Redo;
-use crate::undo::{Mark, ROWS_BEFORE_ROOT_FRACTION, ROWS_BEFORE_ROOT_MIN, Roots, Undo};
+use crate::log::{LogError, Lsn, Payload};
+use crate::pool::Pool;
+use crate::published::TransactionState;
+use crate::seat::{CatalogChange, NO_STATEMENT, Seat};
+use crate::undo::Mark;
 use arrow::array::ArrayRef;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
-use halcyon_base::{PartitionId, RowId, SessionId, SqlState, TxnId};
+use halcyon_base::{RowId, SessionId, TxnId};
 use halcyon_store::{AppendError, Conflict, Partition, ValueRef};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-
-/// Before a waiter for a lock sleeps: a few microseconds of looking, then some hundred on a core that
-/// nobody else wants.
-const PATIENCE: Patience = match cfg!(shuttle) {
-    true => Patience { looks: 1, offers: 0 },
-    false => Patience { looks: 100, offers: 300 },
-};
-
-/// How much of other transactions one sees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Isolation {
-    /// Runs as [`Isolation::ReadCommitted`].
-    ReadUncommitted,
-    /// Each statement sees what was committed before it began.
-    ReadCommitted,
-    /// Runs as [`Isolation::Serializable`].
-    RepeatableRead,
-    /// As if transactions ran one after the other.
-    #[default]
-    Serializable,
-}
-
-impl Isolation {
-    /// Whether shared locks are kept to the end of the transaction.
-    pub fn keeps_shared_locks(self) -> bool {
-        matches!(self, Isolation::RepeatableRead | Isolation::Serializable)
-    }
-
-    pub(crate) fn from_u8(number: u8) -> Self {
-        use Isolation::*;
-        [ReadUncommitted, ReadCommitted, RepeatableRead, Serializable][number as usize]
-    }
-}
-
-/// Why a lock was not granted. The transaction is as it was before it asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LockError {
-    /// Waiting would never have ended. Worth running the transaction again.
-    Deadlock(Deadlock),
-    /// It did not come within the limit. Worth trying again.
-    Timeout,
-    /// The token was cancelled.
-    Cancelled,
-}
-
-impl LockError {
-    /// SQL code of the error.
-    pub fn sql_state(&self) -> SqlState {
-        match self {
-            LockError::Deadlock(_) => SqlState::DEADLOCK_DETECTED,
-            LockError::Timeout => SqlState::LOCK_NOT_AVAILABLE,
-            LockError::Cancelled => SqlState::QUERY_CANCELED,
-        }
-    }
-}
-
-impl fmt::Display for LockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LockError::Deadlock(_) => "deadlock detected",
-            LockError::Timeout => "canceling statement due to lock timeout",
-            LockError::Cancelled => "canceling statement due to user request",
-        })
-    }
-}
-
-impl std::error::Error for LockError {}
-
-/// A partition that the transaction has locked.
-///
-/// Valid until the lock is given back: the end of the transaction, for shared locks of READ
-/// COMMITTED the end of the statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LockHandle(pub(crate) u32);
 
 /// A point to which the transaction can go back.
 #[derive(Clone, Copy, Debug)]
@@ -126,213 +52,7 @@ pub struct Savepoint {
     rollback_hooks: usize,
 }
 
-/// What a transaction makes of the catalog, which is bytes to this crate.
-#[derive(Default)]
-pub struct CatalogChange {
-    /// What recovery needs to make the catalog from the commit on out of the one before.
-    pub catalog: Vec<u8>,
-    /// Partitions that exist from the commit on.
-    pub created: Vec<Arc<PartitionCell>>,
-    /// Partitions that do not exist any more. The transaction holds them exclusively.
-    pub dropped: Vec<PartitionId>,
-    /// Partitions that were there before and still are. Of others that the transaction has changed
-    /// nobody will ever know: it made and dropped them.
-    pub kept: BTreeSet<PartitionId>,
-}
-
-type Hook = Box<dyn FnOnce() + Send>;
-
-/// A participant and its buffers.
-pub(crate) struct Seat {
-    participant: Arc<Participant>,
-    /// `None` while it is at rest.
-    body: Option<Box<Body>>,
-    releasing: Vec<ExclusiveGuard>,
-    commit_hooks: Vec<Hook>,
-    rollback_hooks: Vec<Hook>,
-    redo: Redo,
-}
-
-impl Seat {
-    pub(crate) fn new(participant: Arc<Participant>) -> Self {
-        Seat {
-            participant,
-            body: Some(Box::default()),
-            releasing: Vec::new(),
-            commit_hooks: Vec::new(),
-            rollback_hooks: Vec::new(),
-            redo: Redo::default(),
-        }
-    }
-}
-
-/// What a transaction holds and what it has changed.
-#[derive(Default)]
-pub(crate) struct Body {
-    held: Vec<Held>,
-    exclusive_count: usize,
-    undo: Undo,
-    /// Counts savepoints set and gone back to: a kept root makes row records unnecessary only
-    /// until the next one.
-    epoch: u32,
-    /// Where the log ends that holds what was read under locks that have been given back.
-    read: Lsn,
-}
-
-struct Held {
-    partition: PartitionId,
-    hold: Hold,
-    /// The epoch for which the next two count.
-    epoch: u32,
-    rows_recorded: u32,
-    root_kept: bool,
-}
-
-impl Roots for [Held] {
-    fn root_mut(&mut self, held: u32) -> &mut Partition {
-        match &mut self[held as usize].hold {
-            Hold::Exclusive(guard) => guard,
-            Hold::Shared(_) | Hold::Released => panic!("{NOT_EXCLUSIVE}"),
-        }
-    }
-}
-
-enum Hold {
-    Released,
-    Shared(SharedGuard),
-    Exclusive(ExclusiveGuard),
-}
-
-const RELEASED: &str = "a lock handle is used only while the lock is held";
-const NOT_EXCLUSIVE: &str = "rows are changed only under an exclusive lock";
-const NO_STATEMENT: &str = "rows and locks are reached only in a statement";
 const ENDED: &str = "a transaction has its seat until it ends";
-
-impl Body {
-    fn find(&self, partition: PartitionId) -> Option<LockHandle> {
-        let held = self.held.iter();
-        let position = held.enumerate().find_map(|(position, held)| {
-            let same = held.partition == partition && !matches!(held.hold, Hold::Released);
-            same.then_some(position as u32)
-        });
-        position.map(LockHandle)
-    }
-
-    fn mode(&self, handle: LockHandle) -> Mode {
-        match self.held[handle.0 as usize].hold {
-            Hold::Released => panic!("{RELEASED}"),
-            Hold::Shared(_) => Mode::Shared,
-            Hold::Exclusive(_) => Mode::Exclusive,
-        }
-    }
-
-    /// Notes a lock that was granted, in the place of one that was given back or in a new one.
-    fn add(&mut self, partition: PartitionId, hold: Hold) -> LockHandle {
-        self.exclusive_count += usize::from(matches!(hold, Hold::Exclusive(_)));
-        let held = Held { partition, hold, epoch: self.epoch, rows_recorded: 0, root_kept: false };
-        let vacant = self.held.iter().position(|held| matches!(held.hold, Hold::Released));
-        let position = vacant.unwrap_or(self.held.len());
-        match vacant {
-            Some(position) => self.held[position] = held,
-            None => self.held.push(held),
-        }
-        LockHandle(position as u32)
-    }
-
-    /// Takes a shared guard out, to upgrade it.
-    fn take_shared(&mut self, handle: LockHandle) -> SharedGuard {
-        let held = &mut self.held[handle.0 as usize];
-        match std::mem::replace(&mut held.hold, Hold::Released) {
-            Hold::Shared(guard) => guard,
-            Hold::Released | Hold::Exclusive(_) => panic!("only a shared lock is upgraded"),
-        }
-    }
-
-    #[inline]
-    fn root(&self, handle: LockHandle) -> &Partition {
-        match &self.held[handle.0 as usize].hold {
-            Hold::Shared(guard) => guard,
-            Hold::Exclusive(guard) => guard,
-            Hold::Released => panic!("{RELEASED}"),
-        }
-    }
-
-    #[inline]
-    fn parts(&mut self, handle: LockHandle) -> (&mut Partition, &mut Undo) {
-        match &mut self.held[handle.0 as usize].hold {
-            Hold::Exclusive(guard) => (guard, &mut self.undo),
-            Hold::Shared(_) | Hold::Released => panic!("{NOT_EXCLUSIVE}"),
-        }
-    }
-
-    /// Whether the next row change must be recorded; keeps the root when rows become too many.
-    #[inline]
-    fn records_rows(&mut self, handle: LockHandle) -> bool {
-        let epoch = self.epoch;
-        let held = &mut self.held[handle.0 as usize];
-        if held.epoch != epoch {
-            held.epoch = epoch;
-            held.rows_recorded = 0;
-            held.root_kept = false;
-        }
-        if held.root_kept {
-            return false;
-        }
-        held.rows_recorded += 1;
-        if u64::from(held.rows_recorded) <= ROWS_BEFORE_ROOT_MIN {
-            return true;
-        }
-        self.still_records_rows(handle)
-    }
-
-    #[cold]
-    fn still_records_rows(&mut self, handle: LockHandle) -> bool {
-        let limit = self.root(handle).row_count() / ROWS_BEFORE_ROOT_FRACTION;
-        if u64::from(self.held[handle.0 as usize].rows_recorded) <= limit {
-            return true;
-        }
-        self.keep_root(handle, self.root(handle).clone());
-        false
-    }
-
-    /// Keeps what the root was at a moment before which all changes are recorded, unless a root
-    /// was kept since the last savepoint.
-    fn keep_root(&mut self, handle: LockHandle, root: Partition) {
-        let epoch = self.epoch;
-        let held = &mut self.held[handle.0 as usize];
-        let kept = held.epoch == epoch && held.root_kept;
-        held.epoch = epoch;
-        held.root_kept = true;
-        if !kept {
-            self.undo.kept(handle.0, root);
-        }
-    }
-
-    fn undo_to(&mut self, mark: Mark) {
-        self.undo.undo_to(mark, self.held.as_mut_slice());
-        self.epoch += 1;
-    }
-
-    /// The partition as it was before this transaction, which holds it exclusively.
-    pub(crate) fn pre_image(&self, partition: PartitionId) -> Partition {
-        let handle = self.find(partition).expect("a cut is pending only at the partition's owner");
-        assert!(self.mode(handle) == Mode::Exclusive, "{NOT_EXCLUSIVE}");
-        self.undo.pre_image(handle.0, self.root(handle))
-    }
-
-    fn release_shared(&mut self, participant: &Participant) {
-        for (position, held) in self.held.iter_mut().enumerate() {
-            if !matches!(held.hold, Hold::Shared(_)) {
-                continue;
-            }
-            participant.publish_lock(LockHandle(position as u32), None);
-            if let Hold::Shared(guard) = std::mem::replace(&mut held.hold, Hold::Released) {
-                self.read = self.read.max(guard.changed());
-                guard.release();
-            }
-        }
-    }
-}
 
 /// A transaction. Rolled back when dropped.
 ///
@@ -355,7 +75,7 @@ impl Transaction {
         isolation: Isolation,
         session: SessionId,
     ) -> Self {
-        seat.participant.publish_begin(id, isolation, session);
+        seat.participant.published.begin(id, isolation, session);
         Transaction { seat: Some(seat), pool, id, isolation }
     }
 
@@ -397,7 +117,7 @@ impl Transaction {
         if seat.body.is_none() {
             seat.rouse();
         }
-        seat.participant.publish_state(TransactionState::Running);
+        seat.participant.published.state(TransactionState::Running);
     }
 
     /// Ends a statement, failed or not: pending cuts are fulfilled, and READ COMMITTED gives its
@@ -408,12 +128,12 @@ impl Transaction {
         let seat = self.seat();
         let body = seat.body.as_mut().expect(NO_STATEMENT);
         if !isolation.keeps_shared_locks() {
-            body.release_shared(&seat.participant);
+            body.release_shared(&seat.participant.published);
         }
         if body.exclusive_count > 0 {
             seat.rest();
         }
-        seat.participant.publish_state(TransactionState::Idle);
+        seat.participant.published.state(TransactionState::Idle);
     }
 
     /// Fulfils cuts that are pending here. Row changes do that by themselves; a long statement
@@ -492,9 +212,9 @@ impl Transaction {
             (Mode::Exclusive, Some(_)) => Want::Upgrade,
         };
         let share = Arc::clone(cell.share(seat.participant.slot));
-        seat.participant.publish_state(TransactionState::Waiting);
-        let waited = seat.stand_in_queue(&share, want, id, &pool, limits);
-        seat.participant.publish_state(TransactionState::Running);
+        seat.participant.published.state(TransactionState::Waiting);
+        let waited = seat.stand_in_queue(&share, want, id, &pool.center.waits, limits);
+        seat.participant.published.state(TransactionState::Running);
         waited?;
         let me = seat.participant.id;
         let body = seat.body.as_mut().expect("a waiter takes its body back");
@@ -849,233 +569,5 @@ impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Transaction");
         shown.field("id", &self.id).field("isolation", &self.isolation).finish_non_exhaustive()
-    }
-}
-
-impl Seat {
-    /// Lays the body down where requesters of cuts find it, after serving those who have asked.
-    fn rest(&mut self) {
-        let body = self.body.take().expect(NO_STATEMENT);
-        let mut at_rest = self.participant.at_rest.lock();
-        if !at_rest.cuts.is_empty() {
-            body.fulfil(self.participant.take_cuts(&mut at_rest));
-        }
-        at_rest.body = Some(body);
-    }
-
-    /// Takes the body back.
-    #[inline]
-    fn rouse(&mut self) {
-        let body = self.participant.at_rest.lock().body.take();
-        self.body = Some(body.expect("a body that is not in use is at rest"));
-    }
-
-    fn rouse_if_at_rest(&mut self) {
-        if self.body.is_none() {
-            self.rouse();
-        }
-    }
-
-    #[cold]
-    fn fulfil_cuts(&mut self) {
-        let cuts = self.participant.take_cuts(&mut self.participant.at_rest.lock());
-        self.body.as_ref().expect(NO_STATEMENT).fulfil(cuts);
-    }
-
-    /// Waits in the queue of a lock with the body at rest. `Ok` once the lock is granted; an
-    /// exclusive one is not entered yet. The body is back in any case.
-    fn stand_in_queue(
-        &mut self,
-        share: &Arc<Share>,
-        want: Want,
-        txn: TxnId,
-        pool: &Pool,
-        limits: &WaitLimits<'_>,
-    ) -> Result<(), LockError> {
-        let participant = Arc::clone(&self.participant);
-        // Who holds nothing is part of a cycle only because somebody stands behind it: it lets
-        // them pass, and is no victim.
-        let lone = participant.holds_nothing();
-        loop {
-            match self.stand_once(&participant, share, want, txn, pool, limits) {
-                Err(LockError::Deadlock(_)) if lone => {}
-                ended => return ended,
-            }
-        }
-    }
-
-    fn stand_once(
-        &mut self,
-        participant: &Arc<Participant>,
-        share: &Arc<Share>,
-        want: Want,
-        txn: TxnId,
-        pool: &Pool,
-        limits: &WaitLimits<'_>,
-    ) -> Result<(), LockError> {
-        participant.granted.clear();
-        let mut latch = share.latch();
-        let ticket = latch.lock.enqueue(want, share.slot(), participant.id, &participant.granted);
-        // The lock may have become free since it was tried.
-        let granted = latch.lock.serve();
-        drop(latch);
-        granted.wake();
-        if participant.granted.is_set() {
-            return Ok(());
-        }
-        let waiting = Waiting {
-            participant: Arc::clone(participant),
-            txn,
-            partition: share.id(),
-            want,
-            ticket,
-        };
-        let registered = pool.center.waits.lock().register(waiting);
-        let error = match registered {
-            Err(deadlock) => LockError::Deadlock(deadlock),
-            Ok(()) => {
-                self.rest();
-                let waited = participant.granted.wait(limits, PATIENCE);
-                self.rouse();
-                pool.center.waits.lock().leave(participant.id);
-                match waited {
-                    Waited::Set => return Ok(()),
-                    Waited::TimedOut => LockError::Timeout,
-                    Waited::Cancelled => LockError::Cancelled,
-                }
-            }
-        };
-        let mut latch = share.latch();
-        let left = latch.lock.withdraw(ticket);
-        let granted = latch.lock.serve();
-        drop(latch);
-        granted.wake();
-        // A grant that came before we could leave counts.
-        if left { Err(error) } else { Ok(()) }
-    }
-
-    /// Makes the record of what has changed.
-    fn encode(&self, catalog: Option<&CatalogChange>, redo: &mut Redo) {
-        redo.encoder.begin(catalog.map(|change| change.catalog.as_slice()));
-        let body = self.body.as_ref().expect("roused before");
-        for (position, held) in body.held.iter().enumerate() {
-            let Hold::Exclusive(guard) = &held.hold else {
-                continue;
-            };
-            let id = held.partition;
-            if guard.is_logged() && catalog.is_none_or(|change| change.kept.contains(&id)) {
-                body.undo.redo(position as u32, id, guard, redo);
-            }
-        }
-        let Some(CatalogChange { created, dropped, .. }) = catalog else {
-            return;
-        };
-        for cell in created {
-            let mut whole = |root: &Partition| match cell.is_logged() {
-                true => redo.whole(cell.id, root),
-                false => redo.whole(cell.id, &root.without_rows()),
-            };
-            match body.find(cell.id) {
-                Some(handle) => whole(body.root(handle)),
-                None => {
-                    let root = cell.latch().free_root();
-                    whole(&root.expect("nobody else knows a new partition"));
-                }
-            }
-        }
-        dropped.iter().for_each(|&id| redo.encoder.drop(id));
-    }
-
-    /// Gives everything back and makes the seat ready for the next transaction. Returns up to
-    /// where the log holds what it has changed and read.
-    fn end(&mut self, log: Option<(&Log, &Payload<'_>)>) -> Lsn {
-        let Seat { participant, body, releasing, commit_hooks, rollback_hooks, .. } = self;
-        let body = body.as_mut().expect("a transaction ends with its body at hand");
-        debug_assert!(rollback_hooks.is_empty());
-        if planted::is(planted::READ_LOCKS_FIRST) {
-            body.release_shared(participant);
-        }
-        for (position, held) in body.held.iter_mut().enumerate() {
-            if matches!(held.hold, Hold::Exclusive(_)) {
-                participant.publish_lock(LockHandle(position as u32), None);
-                if let Hold::Exclusive(guard) = std::mem::replace(&mut held.hold, Hold::Released) {
-                    body.read = body.read.max(guard.changed());
-                    releasing.push(guard);
-                }
-            }
-        }
-        if releasing.is_empty() {
-            // A reader: nothing becomes visible, and no cut can be pending here.
-            assert!(log.is_none(), "whoever changes something holds it exclusively");
-            commit_hooks.drain(..).for_each(|hook| hook());
-            body.release_shared(participant);
-            let read = body.read;
-            body.clear();
-            participant.publish_end();
-            return read;
-        }
-        if releasing.len() > 1 {
-            releasing.sort_unstable_by_key(ExclusiveGuard::id);
-        }
-        let mut end = Lsn::default();
-        let cuts = release_together(releasing, |latched| {
-            if let Some((log, record)) = log {
-                end = log.append_commit(record);
-                latched.iter().for_each(|releasing| releasing.logged(end));
-            }
-            for hook in commit_hooks.drain(..) {
-                hook();
-            }
-            participant.clone_for_cuts(latched)
-        });
-        releasing.clear();
-        body.release_shared(participant);
-        for (cut, now) in cuts {
-            let position = body.held.iter().position(|held| held.partition == cut.partition);
-            let position = position.expect("a cut is pending only at the partition's owner");
-            let pre_image = body.undo.pre_image(position as u32, &now);
-            cut.deliver(pre_image);
-        }
-        end = end.max(body.read);
-        body.clear();
-        participant.publish_end();
-        end
-    }
-}
-
-impl Participant {
-    /// The roots that pending cuts want, as they are at the moment of the release.
-    #[inline]
-    fn clone_for_cuts(&self, latched: &[Releasing<'_>]) -> Vec<(PendingCut, Partition)> {
-        // Exact here: it is set under the latch of a partition that we release now.
-        if !self.cuts_pending.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
-        let cuts = self.take_cuts(&mut self.at_rest.lock());
-        let with_root = |cut: PendingCut| {
-            let released = latched.iter().find(|releasing| releasing.id() == cut.partition);
-            let root = released.expect("a cut is pending only at the partition's owner").root();
-            let root = root.clone();
-            (cut, root)
-        };
-        cuts.into_iter().filter(PendingCut::is_wanted).map(with_root).collect()
-    }
-}
-
-impl Body {
-    /// Delivers what the partitions were before this transaction.
-    pub(crate) fn fulfil(&self, cuts: Vec<PendingCut>) {
-        for cut in cuts.into_iter().filter(PendingCut::is_wanted) {
-            let pre_image = self.pre_image(cut.partition);
-            cut.deliver(pre_image);
-        }
-    }
-
-    fn clear(&mut self) {
-        self.held.clear();
-        self.exclusive_count = 0;
-        self.undo.clear();
-        self.epoch = 0;
-        self.read = Lsn::default();
     }
 }

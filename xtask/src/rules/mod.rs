@@ -1,12 +1,15 @@
 //! The repository's own rules. Each module has `check(&Workspace)`, which reads files, and a pure
 //! function under it, which its test feeds with a planted offence.
 
+pub mod circles;
 pub mod dead_files;
+pub mod excuses;
 pub mod layers;
 pub mod licences;
 pub mod links;
 pub mod manifests;
 pub mod reasons;
+pub mod sizes;
 pub mod words;
 
 use std::fmt;

@@ -1,0 +1,41 @@
+//! The end of a connection that the client is told of.
+
+use std::io;
+use std::time::Duration;
+
+use halcyon::{SqlError, SqlState};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use crate::socket::Stream;
+use crate::wire::backend::{Output, Severity};
+use crate::wire::frontend::ProtocolError;
+use crate::wire::input::Input;
+
+/// Time that a client is given to read why its connection ends.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Tells the client why its connection ends, and waits a little for it to close its end: closing
+/// ours with its data unread would take the message away again.
+pub(crate) async fn fatal<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut Stream<S>,
+    output: &mut Output,
+    error: &SqlError,
+) {
+    tracing::debug!(%error, "connection refused or ended");
+    output.error(Severity::Fatal, error);
+    let farewell = async {
+        stream.write_all(&output.buffer).await?;
+        stream.shutdown().await?;
+        let mut rest = Input::default();
+        while rest.fill(stream).await? {
+            rest = Input::default();
+        }
+        io::Result::Ok(())
+    };
+    let _ = tokio::time::timeout(FAREWELL, farewell).await;
+}
+
+/// 08P01, after which a connection ends.
+pub(crate) fn violation(error: &ProtocolError) -> SqlError {
+    SqlError::new(SqlState::PROTOCOL_VIOLATION, error.to_string())
+}

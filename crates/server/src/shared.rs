@@ -1,0 +1,44 @@
+//! What all connections of a server share: the database, the configuration, who may come in.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use halcyon::Database;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::sync::{Semaphore, watch};
+
+use crate::cancel::CancelKeys;
+use crate::config::ServerConfig;
+use crate::tls::Tls;
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub db: Database,
+    pub config: ServerConfig,
+    pub tls: Option<Tls>,
+    pub keys: CancelKeys,
+    pub permits: Arc<Semaphore>,
+    /// From which salts are made for roles that do not exist.
+    pub scram_secret: [u8; 32],
+    /// Turns true once: connections end when they are idle.
+    pub stopping: watch::Sender<bool>,
+    /// Sockets that are open, those that have not logged in among them.
+    pub sockets: AtomicUsize,
+}
+
+impl Shared {
+    pub(crate) fn new(db: Database, config: ServerConfig, tls: Option<Tls>) -> Arc<Self> {
+        let mut scram_secret = [0; 32];
+        SystemRandom::new().fill(&mut scram_secret).expect("the system has random numbers");
+        Arc::new(Shared {
+            db,
+            permits: Arc::new(Semaphore::new(config.connections_max)),
+            config,
+            tls,
+            keys: CancelKeys::default(),
+            scram_secret,
+            stopping: watch::Sender::new(false),
+            sockets: AtomicUsize::new(0),
+        })
+    }
+}

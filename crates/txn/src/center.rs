@@ -1,0 +1,51 @@
+//! What all transactions of a manager share.
+//!
+//! Invariant: participants are never freed before the manager, so a number always names one.
+
+use crate::deadlock::WaitGraph;
+use crate::lock::ParticipantId;
+use crate::log::Log;
+use crate::participant::Participant;
+use halcyon_base::sync::atomic::{AtomicU64, Ordering};
+use halcyon_base::sync::{Arc, Mutex};
+
+/// What all transactions share, touched only when one has to wait or to be looked at.
+pub(crate) struct Center {
+    pub(crate) waits: Mutex<WaitGraph>,
+    pub(crate) participants: Mutex<Vec<Arc<Participant>>>,
+    pub(crate) next_txn: AtomicU64,
+    /// Where commits are written down; nowhere in a database that lives in memory alone.
+    pub(crate) log: Option<Arc<Log>>,
+    /// How often an owner has brought derived rows up to date without others that the same events
+    /// went to ([`crate::derived`]).
+    pub(crate) settled_alone: AtomicU64,
+}
+
+impl Center {
+    pub(crate) fn new(log: Option<Arc<Log>>) -> Self {
+        Center {
+            waits: Mutex::new(WaitGraph::default()),
+            participants: Mutex::new(Vec::new()),
+            next_txn: AtomicU64::new(1),
+            log,
+            settled_alone: AtomicU64::new(0),
+        }
+    }
+
+    /// Before the rows change, so that whoever sees them finds another number.
+    pub(crate) fn note_settled_alone(&self) {
+        self.settled_alone.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn participant(&self, id: ParticipantId) -> Arc<Participant> {
+        Arc::clone(&self.participants.lock()[id.0 as usize])
+    }
+
+    pub(crate) fn enroll(&self, slot: usize) -> Arc<Participant> {
+        let mut participants = self.participants.lock();
+        let number = u32::try_from(participants.len()).expect("participants fit into memory");
+        let participant = Arc::new(Participant::new(ParticipantId(number), slot));
+        participants.push(Arc::clone(&participant));
+        participant
+    }
+}

@@ -1,0 +1,254 @@
+//! A seat: a participant with its buffers, kept between transactions. Here is what a transaction does
+//! at rest, while it waits for a lock, and in the moment in which it ends.
+
+use crate::body::{Body, Hold, LockHandle};
+use crate::cell::{ExclusiveGuard, PartitionCell, Share, release_together};
+use crate::deadlock::{LockError, WaitGraph, Waiting};
+use crate::event::{Patience, WaitLimits, Waited};
+use crate::lock::Want;
+use crate::log::{Log, Lsn, Payload};
+use crate::participant::Participant;
+use crate::planted;
+use crate::redo::Redo;
+use halcyon_base::sync::{Arc, Mutex};
+use halcyon_base::{PartitionId, TxnId};
+use halcyon_store::Partition;
+use std::collections::BTreeSet;
+
+/// Before a waiter for a lock sleeps: a few microseconds of looking, then some hundred on a core that
+/// nobody else wants.
+const PATIENCE: Patience = match cfg!(shuttle) {
+    true => Patience { looks: 1, offers: 0 },
+    false => Patience { looks: 100, offers: 300 },
+};
+
+pub(crate) const NO_STATEMENT: &str = "rows and locks are reached only in a statement";
+/// What a transaction makes of the catalog, which is bytes to this crate.
+#[derive(Default)]
+pub struct CatalogChange {
+    /// What recovery needs to make the catalog from the commit on out of the one before.
+    pub catalog: Vec<u8>,
+    /// Partitions that exist from the commit on.
+    pub created: Vec<Arc<PartitionCell>>,
+    /// Partitions that do not exist any more. The transaction holds them exclusively.
+    pub dropped: Vec<PartitionId>,
+    /// Partitions that were there before and still are. Of others that the transaction has changed
+    /// nobody will ever know: it made and dropped them.
+    pub kept: BTreeSet<PartitionId>,
+}
+
+/// What runs when a transaction commits or is undone.
+pub(crate) type Hook = Box<dyn FnOnce() + Send>;
+
+/// A participant and its buffers.
+pub(crate) struct Seat {
+    pub(crate) participant: Arc<Participant>,
+    /// `None` while it is at rest.
+    pub(crate) body: Option<Box<Body>>,
+    releasing: Vec<ExclusiveGuard>,
+    pub(crate) commit_hooks: Vec<Hook>,
+    pub(crate) rollback_hooks: Vec<Hook>,
+    pub(crate) redo: Redo,
+}
+
+impl Seat {
+    pub(crate) fn new(participant: Arc<Participant>) -> Self {
+        Seat {
+            participant,
+            body: Some(Box::default()),
+            releasing: Vec::new(),
+            commit_hooks: Vec::new(),
+            rollback_hooks: Vec::new(),
+            redo: Redo::default(),
+        }
+    }
+
+    /// Lays the body down where requesters of cuts find it, after serving those who have asked.
+    pub(crate) fn rest(&mut self) {
+        let body = self.body.take().expect(NO_STATEMENT);
+        let mut at_rest = self.participant.at_rest.lock();
+        if !at_rest.cuts.is_empty() {
+            body.fulfil(self.participant.take_cuts(&mut at_rest));
+        }
+        at_rest.body = Some(body);
+    }
+
+    /// Takes the body back.
+    #[inline]
+    pub(crate) fn rouse(&mut self) {
+        let body = self.participant.at_rest.lock().body.take();
+        self.body = Some(body.expect("a body that is not in use is at rest"));
+    }
+
+    pub(crate) fn rouse_if_at_rest(&mut self) {
+        if self.body.is_none() {
+            self.rouse();
+        }
+    }
+
+    #[cold]
+    pub(crate) fn fulfil_cuts(&mut self) {
+        let cuts = self.participant.take_cuts(&mut self.participant.at_rest.lock());
+        self.body.as_ref().expect(NO_STATEMENT).fulfil(cuts);
+    }
+
+    /// Waits in the queue of a lock with the body at rest. `Ok` once the lock is granted; an
+    /// exclusive one is not entered yet. The body is back in any case.
+    pub(crate) fn stand_in_queue(
+        &mut self,
+        share: &Arc<Share>,
+        want: Want,
+        txn: TxnId,
+        waits: &Mutex<WaitGraph>,
+        limits: &WaitLimits<'_>,
+    ) -> Result<(), LockError> {
+        let participant = Arc::clone(&self.participant);
+        // Who holds nothing is part of a cycle only because somebody stands behind it: it lets
+        // them pass, and is no victim.
+        let lone = participant.published.holds_nothing();
+        loop {
+            match self.stand_once(&participant, share, want, txn, waits, limits) {
+                Err(LockError::Deadlock(_)) if lone => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    fn stand_once(
+        &mut self,
+        participant: &Arc<Participant>,
+        share: &Arc<Share>,
+        want: Want,
+        txn: TxnId,
+        waits: &Mutex<WaitGraph>,
+        limits: &WaitLimits<'_>,
+    ) -> Result<(), LockError> {
+        participant.granted.clear();
+        let mut latch = share.latch();
+        let ticket = latch.lock.enqueue(want, share.slot(), participant.id, &participant.granted);
+        // The lock may have become free since it was tried.
+        let granted = latch.lock.serve();
+        drop(latch);
+        granted.wake();
+        if participant.granted.is_set() {
+            return Ok(());
+        }
+        let waiting = Waiting {
+            participant: Arc::clone(participant),
+            txn,
+            partition: share.id(),
+            want,
+            ticket,
+        };
+        let registered = waits.lock().register(waiting);
+        let error = match registered {
+            Err(deadlock) => LockError::Deadlock(deadlock),
+            Ok(()) => {
+                self.rest();
+                let waited = participant.granted.wait(limits, PATIENCE);
+                self.rouse();
+                waits.lock().leave(participant.id);
+                match waited {
+                    Waited::Set => return Ok(()),
+                    Waited::TimedOut => LockError::Timeout,
+                    Waited::Cancelled => LockError::Cancelled,
+                }
+            }
+        };
+        let mut latch = share.latch();
+        let left = latch.lock.withdraw(ticket);
+        let granted = latch.lock.serve();
+        drop(latch);
+        granted.wake();
+        // A grant that came before we could leave counts.
+        if left { Err(error) } else { Ok(()) }
+    }
+
+    /// Makes the record of what has changed.
+    pub(crate) fn encode(&self, catalog: Option<&CatalogChange>, redo: &mut Redo) {
+        redo.encoder.begin(catalog.map(|change| change.catalog.as_slice()));
+        let body = self.body.as_ref().expect("roused before");
+        for (position, held) in body.held.iter().enumerate() {
+            let Hold::Exclusive(guard) = &held.hold else {
+                continue;
+            };
+            let id = held.partition;
+            if guard.is_logged() && catalog.is_none_or(|change| change.kept.contains(&id)) {
+                body.undo.redo(position as u32, id, guard, redo);
+            }
+        }
+        let Some(CatalogChange { created, dropped, .. }) = catalog else {
+            return;
+        };
+        for cell in created {
+            let mut whole = |root: &Partition| match cell.is_logged() {
+                true => redo.whole(cell.id, root),
+                false => redo.whole(cell.id, &root.without_rows()),
+            };
+            match body.find(cell.id) {
+                Some(handle) => whole(body.root(handle)),
+                None => {
+                    let root = cell.latch().free_root();
+                    whole(&root.expect("nobody else knows a new partition"));
+                }
+            }
+        }
+        dropped.iter().for_each(|&id| redo.encoder.drop(id));
+    }
+
+    /// Gives everything back and makes the seat ready for the next transaction. Returns up to
+    /// where the log holds what it has changed and read.
+    pub(crate) fn end(&mut self, log: Option<(&Log, &Payload<'_>)>) -> Lsn {
+        let Seat { participant, body, releasing, commit_hooks, rollback_hooks, .. } = self;
+        let body = body.as_mut().expect("a transaction ends with its body at hand");
+        debug_assert!(rollback_hooks.is_empty());
+        if planted::is(planted::READ_LOCKS_FIRST) {
+            body.release_shared(&participant.published);
+        }
+        for (position, held) in body.held.iter_mut().enumerate() {
+            if matches!(held.hold, Hold::Exclusive(_)) {
+                participant.publish_lock(LockHandle(position as u32), None);
+                if let Hold::Exclusive(guard) = std::mem::replace(&mut held.hold, Hold::Released) {
+                    body.read = body.read.max(guard.changed());
+                    releasing.push(guard);
+                }
+            }
+        }
+        if releasing.is_empty() {
+            // A reader: nothing becomes visible, and no cut can be pending here.
+            assert!(log.is_none(), "whoever changes something holds it exclusively");
+            commit_hooks.drain(..).for_each(|hook| hook());
+            body.release_shared(&participant.published);
+            let read = body.read;
+            body.clear();
+            participant.published.end();
+            return read;
+        }
+        if releasing.len() > 1 {
+            releasing.sort_unstable_by_key(ExclusiveGuard::id);
+        }
+        let mut end = Lsn::default();
+        let cuts = release_together(releasing, |latched| {
+            if let Some((log, record)) = log {
+                end = log.append_commit(record);
+                latched.iter().for_each(|releasing| releasing.logged(end));
+            }
+            for hook in commit_hooks.drain(..) {
+                hook();
+            }
+            participant.clone_for_cuts(latched)
+        });
+        releasing.clear();
+        body.release_shared(&participant.published);
+        for (cut, now) in cuts {
+            let position = body.held.iter().position(|held| held.partition == cut.partition);
+            let position = position.expect("a cut is pending only at the partition's owner");
+            let pre_image = body.undo.pre_image(position as u32, &now);
+            cut.deliver(pre_image);
+        }
+        end = end.max(body.read);
+        body.clear();
+        participant.published.end();
+        end
+    }
+}
