@@ -4,7 +4,7 @@
     lab/duckdb_tpch.py [--sf 1] [--repeat 3] [--halcyon target/release/halcyon]
 
 Halcyon generates the data, writes them as Parquet, answers the queries and writes its answers as
-CSV (`halcyon lab tpch --export --write-results`). DuckDB loads the same Parquet files into tables
+CSV (`halcyon lab tpch --export --write-results`, which starts `halcyon-lab` beside it). DuckDB loads the same Parquet files into tables
 of its own and runs the same texts. Both run with --threads threads (default: all cores). Each
 query's best of --repeat counts. Needs DuckDB's wheel (tests/requirements.txt). Exit status 1 if
 an answer differs.

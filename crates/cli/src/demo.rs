@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use halcyon::Database;
-use halcyon_lab::{Failure, tpch};
+use halcyon::{Database, SqlError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use shop::Shopper;
@@ -47,9 +46,9 @@ pub struct Traffic {
 
 impl Demo {
     /// Fills `database`: TPC-H at scale factor `sf`, and the shop.
-    pub fn load(database: &Database, sf: f64) -> Result<Self, Failure> {
+    pub fn load(database: &Database, sf: f64) -> Result<Self, SqlError> {
         let mut session = database.session();
-        let total: u64 = tpch::TABLES.iter().map(|table| table.rows(sf)).sum();
+        let total: u64 = halcyon_tpch::TABLES.iter().map(|table| table.rows(sf)).sum();
         let bar = ProgressBar::new(total);
         let shown = std::io::stderr().is_terminal();
         let target =
@@ -58,7 +57,7 @@ impl Demo {
         let template = "loading TPC-H {bar:30} {msg} {elapsed}";
         bar.set_style(ProgressStyle::with_template(template).expect("a constant template"));
         let (mut table_now, mut before, mut done) = (String::new(), 0, 0);
-        tpch::load(&mut session, sf, &mut |table, rows| {
+        halcyon_tpch::load(&mut session, sf, &mut |table, rows| {
             if table != table_now {
                 before += done;
                 table_now = table.to_owned();

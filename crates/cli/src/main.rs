@@ -1,11 +1,14 @@
-//! The binary `halcyon`: shell, server and lab behind one command line (DESIGN §11).
+//! The binary `halcyon`: shell and server behind one command line (DESIGN §11). The experiments are
+//! a binary of their own, `halcyon-lab`, which `halcyon lab` starts.
 #![forbid(unsafe_code)]
 
 mod data;
 mod demo;
+mod lab;
 mod serve;
 mod shell;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -76,12 +79,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Experiments: measured arms beside rivals, every answer checked
+    /// Experiments: measured arms beside rivals, every answer checked (starts halcyon-lab)
+    #[command(disable_help_flag = true)]
     Lab {
-        #[command(flatten)]
-        common: halcyon_lab::Common,
-        #[command(subcommand)]
-        experiment: halcyon_lab::Experiment,
+        /// The experiment and its options; --help lists them
+        #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
 }
 
@@ -106,7 +109,7 @@ fn main() -> ExitCode {
             about("IMPORT DATABASE FROM", &folder, connect, data)
         }
         Command::Machine { json } => machine(json),
-        Command::Lab { common, experiment } => halcyon_lab::run(&experiment, common),
+        Command::Lab { arguments } => lab::run(&arguments),
     }
 }
 

@@ -43,6 +43,7 @@ pub struct DatabaseOptions {
     pub cached_statements: usize,
     /// A reader-writer latch around every access to segments and indexes, which locks make
     /// superfluous here: for measuring what engines that need it pay.
+    #[cfg(feature = "latches")]
     pub latches: bool,
     /// Longest time that a commit with `synchronous_commit = off` may stay in memory. None: what
     /// ALTER SYSTEM said, or 200 ms.
@@ -65,6 +66,7 @@ impl Default for DatabaseOptions {
             name: "halcyon".into(),
             threads: 0,
             cached_statements: 4096,
+            #[cfg(feature = "latches")]
             latches: false,
             wal_writer_delay: None,
             checkpoint_timeout: None,
@@ -72,6 +74,20 @@ impl Default for DatabaseOptions {
             checkpoint_bytes_per_s: 128 << 20,
             view_memory: None,
         }
+    }
+}
+
+impl DatabaseOptions {
+    /// Whether partitions are latched.
+    #[cfg(feature = "latches")]
+    fn has_latches(&self) -> bool {
+        self.latches
+    }
+
+    /// Whether partitions are latched: never in this build.
+    #[cfg(not(feature = "latches"))]
+    fn has_latches(&self) -> bool {
+        false
     }
 }
 
@@ -108,7 +124,7 @@ impl Database {
 
     /// An empty database in memory, set up as `options` say.
     pub fn with_options(options: DatabaseOptions) -> Self {
-        let catalog = Catalog { latches: options.latches, ..Catalog::initial() };
+        let catalog = Catalog { latches: options.has_latches(), ..Catalog::initial() };
         Database { shared: Arc::new(Shared::new(options, catalog, None)) }
     }
 
@@ -128,7 +144,7 @@ impl Database {
         progress: &(dyn Fn(Opening) + Sync),
     ) -> Result<Self> {
         let log = LogOptions::default();
-        Self::found(durable::open(folder, log, options.latches, progress)?, options)
+        Self::found(durable::open(folder, log, options.has_latches(), progress)?, options)
     }
 
     /// As [`Database::open_with`], on a disk that is not the real one, for tests of crashes.
@@ -139,11 +155,11 @@ impl Database {
         options: DatabaseOptions,
     ) -> Result<Self> {
         let log = LogOptions { file_bytes: log_file_bytes, ..LogOptions::default() };
-        Self::found(durable::open_on(storage, None, log, options.latches, &|_| ())?, options)
+        Self::found(durable::open_on(storage, None, log, options.has_latches(), &|_| ())?, options)
     }
 
     fn found(found: Found, options: DatabaseOptions) -> Result<Self> {
-        let mut catalog = Catalog { latches: options.latches, ..found.catalog };
+        let mut catalog = Catalog { latches: options.has_latches(), ..found.catalog };
         if catalog.tables.values().any(|table| table.materialized().is_some()) {
             catalog = revive(catalog, &new_datafusion())?;
         }
@@ -239,6 +255,7 @@ impl Database {
     }
 
     /// Whether every partition is latched: for tests of what is measured.
+    #[cfg(feature = "latches")]
     #[doc(hidden)]
     pub fn is_latched(&self) -> bool {
         let catalog = self.catalog();

@@ -234,7 +234,7 @@ fn restore(
             let what = format!("partition {id} has other columns than table \"{}\"", table.name);
             return Err(broken(what));
         }
-        let root = if latches { root.with_latches() } else { root };
+        let root = root.latched(latches);
         let defs: Vec<IndexDef> = table.indexes.iter().map(|index| index.def()).collect();
         let derived = !matches!(table.kind, TableKind::Ordinary);
         wanted.push(Unindexed { id, root, defs, table: table.name.clone(), derived });

@@ -26,7 +26,7 @@ pub mod views;
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 pub use report::{Arm, Reporter};
 
@@ -66,6 +66,18 @@ impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Failure::Io(error.to_string())
     }
+}
+
+/// Command line of the binary `halcyon-lab`.
+#[derive(Parser, Debug)]
+#[command(name = "halcyon-lab", bin_name = "halcyon lab", version, max_term_width = 100)]
+pub struct Arguments {
+    /// What every experiment understands.
+    #[command(flatten)]
+    pub common: Common,
+    /// What is measured.
+    #[command(subcommand)]
+    pub experiment: Experiment,
 }
 
 /// What every experiment understands.

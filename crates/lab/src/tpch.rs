@@ -12,7 +12,7 @@
 mod compare;
 mod data;
 mod datafusion;
-mod load;
+mod export;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,8 +30,7 @@ use crate::report::{Arm, Reporter};
 use crate::{Failure, Result};
 
 use compare::Answer;
-pub use data::{SCHEMA, TABLES, Table, query};
-pub use load::load;
+use data::query;
 
 /// Options of `halcyon lab tpch`.
 #[derive(Args, Debug, Clone)]
@@ -96,7 +95,7 @@ struct Measured {
 pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     if let Some(folder) = &options.export {
         reporter.progress(format_args!("writing data to {}", folder.display()));
-        load::export(folder, options.sf)?;
+        export::export(folder, options.sf)?;
     }
     let numbers: Vec<usize> = match options.queries.as_slice() {
         [] => (1..=22).collect(),
@@ -153,7 +152,7 @@ impl Measured {
         let subject: Box<dyn Subject> = match engine {
             Engine::Halcyon => {
                 let mut session = Database::in_memory().session();
-                load(&mut session, options.sf, &mut |_, _| {})?;
+                halcyon_tpch::load(&mut session, options.sf, &mut |_, _| {})?;
                 if options.threads > 0 {
                     session.set("halcyon.threads", &options.threads.to_string())?;
                 }

@@ -288,7 +288,7 @@ impl Index {
         Cursor { rows, latch: &self.latch }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, feature = "latches"))]
     pub(crate) fn latch(&self) -> &Latch {
         &self.latch
     }

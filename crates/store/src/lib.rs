@@ -5,9 +5,10 @@
 //! only while somebody else holds them. Vectors have Arrow's layout, so an analytical scan of a
 //! snapshot reads the same memory as a point lookup.
 //!
-//! This crate knows no transactions, no SQL and no threads: no lock, no atomic but reference
-//! counts (and, in one experiment, latches that show what locks would cost: `latch`). What it takes for granted (types match, NOT NULL holds, rows exist) the layers above
-//! have checked; a breach is a panic.
+//! This crate knows no transactions, no SQL and no threads: no lock, no atomic but reference counts.
+//! (With the feature `latches`, for one experiment, it has latches that show what locks would cost.)
+//! What it takes for granted (types match, NOT NULL holds, rows exist) the layers above have
+//! checked; a breach is a panic.
 //!
 //! Where to start: [`Partition`], then `segment`, then `tree`.
 

@@ -62,10 +62,12 @@ impl Partition {
         Partition { schema, directory, indexes: vec![], scratch, latch }
     }
 
-    /// The same with a reader-writer latch around every access to its segments and to every index
-    /// that is added from now on: for measuring what such latches cost.
-    pub fn with_latches(self) -> Self {
-        Partition { latch: Latch::new(true), ..self }
+    /// The same partition, if `on` with a reader-writer latch around every access to its segments
+    /// and to every index that is added from now on: for measuring what such latches cost.
+    ///
+    /// Panics: if `on` and this crate was compiled without its feature `latches`.
+    pub fn latched(self, on: bool) -> Self {
+        Partition { latch: Latch::new(on), ..self }
     }
 
     /// Whether every access to its segments and indexes is latched.
@@ -177,10 +179,10 @@ impl Partition {
     /// Stores a row whose keys were encoded.
     #[inline]
     fn insert_encoded(&mut self, values: &[ValueRef<'_>]) -> RowId {
-        let held = self.latch.write();
-        let directory = triomphe::Arc::make_mut(&mut self.directory);
-        let row = directory.insert(&self.schema, values);
-        drop(held);
+        let row = {
+            let _held = self.latch.write();
+            triomphe::Arc::make_mut(&mut self.directory).insert(&self.schema, values)
+        };
         self.insert_keys(row);
         row
     }
@@ -351,7 +353,7 @@ impl Partition {
         Some(IndexRef { index, schema: &self.schema })
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, feature = "latches"))]
     pub(crate) fn latches(&self) -> impl Iterator<Item = &Latch> {
         self.indexes.iter().map(Index::latch).chain([&self.latch])
     }

@@ -4,30 +4,19 @@ use super::Offence;
 use crate::workspace::{Package, Workspace};
 
 /// The layers, lowest first. A crate may name those to its left.
+#[rustfmt::skip]
 const ORDER: &[&str] = &[
-    "base",
-    "machine",
-    "task",
-    "tree",
-    "store",
-    "txn",
-    "view",
-    "delta",
-    "workload",
-    "query",
-    "pgcatalog",
-    "halcyon",
-    "server",
-    "cell",
-    "lab",
-    "cli",
+    "base", "value", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
+    "sql", "views", "catalog", "plan", "exec", "ddl", "query", "pgcatalog", "prepare",
+    "halcyon", "server", "cell", "tpch", "lab", "cli",
 ];
 
 /// What a crate must not name although it lies lower: these enter by the door `halcyon` alone.
+#[rustfmt::skip]
 const BY_THE_DOOR: &[(&str, &[&str])] = &[
     ("server", &["store", "txn"]),
-    ("lab", &["store", "txn", "query", "pgcatalog"]),
-    ("cli", &["store", "txn", "query", "pgcatalog"]),
+    ("lab", &["store", "txn", "catalog", "plan", "exec", "ddl", "query", "pgcatalog", "prepare"]),
+    ("cli", &["store", "txn", "catalog", "plan", "exec", "ddl", "query", "pgcatalog", "prepare", "lab"]),
 ];
 
 /// Looks at every edge between our packages, development dependencies included.
@@ -123,6 +112,14 @@ mod tests {
     #[test]
     fn a_crate_without_a_layer_is_refused() {
         assert!(check(&[package("halcyon-misc", &[])])[0].contains("in no layer"));
+    }
+
+    #[test]
+    fn the_binary_of_users_has_no_experiments() {
+        let packages = [package("halcyon-cli", &["halcyon-lab"]), package("halcyon-lab", &[])];
+        let found = check(&packages);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("halcyon-cli: `cli` must not reach into `lab`"), "{found:?}");
     }
 
     #[test]

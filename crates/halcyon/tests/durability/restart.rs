@@ -323,6 +323,7 @@ fn a_backup_is_a_database_of_its_own() {
     assert_eq!(refused.state(), SqlState::FEATURE_NOT_SUPPORTED);
 }
 
+#[cfg(feature = "latches")]
 #[test]
 fn tables_that_were_recovered_are_latched_if_that_is_asked_for() {
     let folder = Folder::new("latched");

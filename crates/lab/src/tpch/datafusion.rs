@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 use super::Subject;
 use super::compare::Answer;
-use super::data::TABLES;
+use super::data::ARROW_TABLES;
 use crate::{Failure, Result};
 
 impl From<DataFusionError> for Failure {
@@ -36,7 +36,7 @@ impl DataFusion {
             .build()?;
         let config = SessionConfig::new().with_target_partitions(threads);
         let context = SessionContext::new_with_config(config);
-        for table in &TABLES {
+        for table in &ARROW_TABLES {
             let mut partitions: Vec<Vec<RecordBatch>> = vec![Vec::new(); threads];
             for (number, batch) in table.batches(sf).enumerate() {
                 partitions[number % threads].push(batch?);

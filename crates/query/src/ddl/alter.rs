@@ -576,10 +576,7 @@ fn set_type(
     let zone = TimeZone::parse(&env.session.time_zone).unwrap_or_default();
     let all: Vec<usize> = (0..table.columns.len()).collect();
     cx.alter_all(table, |root| {
-        let mut fresh = Partition::new(schema.clone());
-        if root.is_latched() {
-            fresh = fresh.with_latches();
-        }
+        let mut fresh = Partition::new(schema.clone()).latched(root.is_latched());
         for segment in root.segments() {
             let mut columns: Vec<ArrayRef> = segment.batch(&all).columns;
             let mut writer = ArrayWriter::new(to, columns[0].len());

@@ -186,10 +186,7 @@ fn fill(
     cells.sort_by_key(|cell| cell.id);
     cx.lock_cells(&cells, Mode::Exclusive)?;
     tables.iter().for_each(|table| views::own(table, cx.tx));
-    let mut rows = Partition::new(table.store_schema());
-    if cx.catalog.latches {
-        rows = rows.with_latches();
-    }
+    let mut rows = Partition::new(table.store_schema()).latched(cx.catalog.latches);
     let mut roots = Vec::new();
     for table in &tables {
         for cell in &table.cells {

@@ -388,10 +388,7 @@ fn finish(cx: &mut DdlContext<'_>, mut table: Table, sequences: Vec<Arc<Sequence
     let count = table.cells.len().max(1);
     table.cells = (0..count)
         .map(|_| {
-            let mut root = Partition::new(schema.clone());
-            if cx.catalog.latches {
-                root = root.with_latches();
-            }
+            let mut root = Partition::new(schema.clone()).latched(cx.catalog.latches);
             for index in &table.indexes {
                 root.add_index(index.def()).expect("an empty partition has no duplicates");
             }
