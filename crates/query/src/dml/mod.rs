@@ -18,6 +18,7 @@
 //! Cost: INSERT and UPDATE of one row by key allocate nothing once the scratch is warm, beyond what
 //! storing takes.
 
+mod assignments;
 pub mod bulk;
 mod delete;
 mod effects;

@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::ast::{self, SelectItem, UpdateTableFromKind};
 use halcyon_base::ids::RowId;
 use halcyon_store::{KeyBuf, ValueRef};
 
+use super::assignments::assignments;
 use super::effects::{Changed, Effects};
-use super::insert::assignments;
 use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
 use super::source::{self, Cell};

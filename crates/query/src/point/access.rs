@@ -5,13 +5,34 @@ use std::sync::Arc;
 use halcyon_base::IndexId;
 use halcyon_store::{Direction, Type, Value, ValueRef};
 
-use super::planner::Bound;
 use super::rel::{Scan, SortKey};
-use super::run::Cx;
 use crate::catalog::{Index, IndexColumn, Table};
 use crate::error::Result;
 use crate::exec::Env;
 use crate::scalar::{Arena, Compare, DAY_US, Ir, Program, power_of_ten};
+
+/// Slots whose values are there already.
+#[derive(Clone, Default)]
+pub(super) struct BoundSlots(Vec<bool>);
+
+impl BoundSlots {
+    pub(super) fn contains(&self, slot: usize) -> bool {
+        self.0.get(slot).copied().unwrap_or(false)
+    }
+
+    pub(super) fn add(&mut self, slot: usize) {
+        if self.0.len() <= slot {
+            self.0.resize(slot + 1, false);
+        }
+        self.0[slot] = true;
+    }
+
+    pub(super) fn with(&self, slots: &[usize]) -> BoundSlots {
+        let mut bound = self.clone();
+        slots.iter().for_each(|slot| bound.add(*slot));
+        bound
+    }
+}
 
 /// How a table is read.
 pub(super) struct Access {
@@ -38,6 +59,13 @@ pub(super) struct IndexPath {
     pub(super) unique: bool,
     pub(super) range: Option<Range>,
     pub(super) direction: Direction,
+}
+
+impl IndexPath {
+    /// Whether the index is read from its end.
+    pub(super) fn is_backward(&self) -> bool {
+        self.direction == Direction::Backward
+    }
 }
 
 /// What a key column must equal.
@@ -91,9 +119,15 @@ impl Probe {
         Probe { program: Arc::new(Program::from_ir(ir)), from, to, known }
     }
 
+    /// Where the value stands among those of the column.
     #[inline]
-    pub(super) fn fit<'a>(&'a self, cx: &Cx<'a>) -> Result<Fit<'a>> {
-        let value = self.program.eval(&cx.slots, cx.env, cx.arena)?;
+    pub(super) fn fit<'a>(
+        &'a self,
+        slots: &[ValueRef<'a>],
+        env: &'a Env<'a>,
+        arena: &'a Arena,
+    ) -> Result<Fit<'a>> {
+        let value = self.program.eval(slots, env, arena)?;
         Ok(fit(value, self.from, self.to))
     }
 
@@ -118,13 +152,7 @@ impl Probe {
 
     /// The value as one of the column, if there is one that equals it.
     #[inline]
-    pub(super) fn exact<'a>(&'a self, cx: &Cx<'a>) -> Result<Option<ValueRef<'a>>> {
-        self.exact_in(&cx.slots, cx.env, cx.arena)
-    }
-
-    /// The same, over slots of one's own.
-    #[inline]
-    pub(super) fn exact_in<'a>(
+    pub(super) fn exact<'a>(
         &'a self,
         slots: &[ValueRef<'a>],
         env: &'a Env<'a>,
@@ -253,7 +281,7 @@ pub(super) fn choose(
     table: &Table,
     scan: &Scan,
     conditions: &[Ir],
-    bound: &Bound,
+    bound: &BoundSlots,
     wanted: Wanted<'_>,
 ) -> Option<Choice> {
     let sargs = sargs(scan, conditions, bound);
@@ -493,7 +521,7 @@ fn pin(table: &Table, sargs: &[Sarg<'_>]) -> Option<Probe> {
     probes.min_by_key(|probe| !probe.known)
 }
 
-fn sargs<'c>(scan: &Scan, conditions: &'c [Ir], bound: &Bound) -> Vec<Sarg<'c>> {
+fn sargs<'c>(scan: &Scan, conditions: &'c [Ir], bound: &BoundSlots) -> Vec<Sarg<'c>> {
     let mut found = vec![];
     for (condition, ir) in conditions.iter().enumerate() {
         let mut push = |column, test| found.push(Sarg { column, test, condition });
@@ -536,7 +564,7 @@ fn sargs<'c>(scan: &Scan, conditions: &'c [Ir], bound: &Bound) -> Vec<Sarg<'c>> 
 fn alternatives<'c>(
     scan: &Scan,
     parts: &'c [Ir],
-    bound: &Bound,
+    bound: &BoundSlots,
 ) -> Option<(u16, Type, Vec<&'c Ir>)> {
     let known = |ir: &Ir| ir.reads_only(&|slot| bound.contains(slot));
     let mut found: Option<(u16, Type)> = None;

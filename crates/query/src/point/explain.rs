@@ -3,9 +3,8 @@
 use std::fmt::Write;
 
 use super::access::{IndexPath, Part, Path, Range};
-use super::planner::{AggregateStep, Kind, Node, ScanNode};
+use super::node::{AggregateStep, Node, NodeKind, ScanNode};
 use super::rel::JoinKind;
-use super::run::backward;
 use super::{PointPlan, Scratch};
 use crate::scalar::Program;
 
@@ -35,23 +34,23 @@ fn show(plan: &PointPlan, node: &Node, depth: usize, counted: Option<&Scratch>, 
         slots.iter().map(|slot| format!("#{slot}")).collect::<Vec<_>>().join(", ")
     };
     let what = match &node.kind {
-        Kind::Rows { rows, .. } if rows.len() == 1 => "Row".to_owned(),
-        Kind::Rows { rows, .. } => format!("Rows: {}", rows.len()),
-        Kind::Scan(scan) => scan_text(plan, scan),
-        Kind::Filter { conditions, .. } => format!("Filter: {}", joined(conditions, " AND ")),
-        Kind::Project { defs, .. } => {
+        NodeKind::Rows { rows, .. } if rows.len() == 1 => "Row".to_owned(),
+        NodeKind::Rows { rows, .. } => format!("Rows: {}", rows.len()),
+        NodeKind::Scan(scan) => scan_text(plan, scan),
+        NodeKind::Filter { conditions, .. } => format!("Filter: {}", joined(conditions, " AND ")),
+        NodeKind::Project { defs, .. } => {
             let defs: Vec<String> =
                 defs.iter().map(|(slot, program)| format!("#{slot} = {program}")).collect();
             format!("Compute: {}", defs.join(", "))
         }
-        Kind::Loop { kind, .. } => match kind {
+        NodeKind::Loop { kind, .. } => match kind {
             JoinKind::Inner => "Nested loop".to_owned(),
             JoinKind::Left => "Nested loop, left".to_owned(),
             JoinKind::Semi => "Nested loop, first match".to_owned(),
             JoinKind::Anti => "Nested loop, no match".to_owned(),
             JoinKind::Mark(slot) => format!("Nested loop, match into #{slot}"),
         },
-        Kind::Aggregate(aggregate) => {
+        NodeKind::Aggregate(aggregate) => {
             let steps: Vec<String> = aggregate.aggregates.iter().map(step_text).collect();
             let mut what = format!("Aggregate: {}", steps.join(", "));
             if !aggregate.groups.is_empty() {
@@ -62,7 +61,7 @@ fn show(plan: &PointPlan, node: &Node, depth: usize, counted: Option<&Scratch>, 
             }
             what
         }
-        Kind::Sort { keys, fetch, .. } => {
+        NodeKind::Sort { keys, fetch, .. } => {
             let keys: Vec<String> = keys
                 .iter()
                 .map(|(_, key)| {
@@ -74,14 +73,14 @@ fn show(plan: &PointPlan, node: &Node, depth: usize, counted: Option<&Scratch>, 
             let fetch = fetch.map(|fetch| format!(", first {fetch}")).unwrap_or_default();
             format!("Sort: {}{fetch}", keys.join(", "))
         }
-        Kind::Limit { skip, fetch, .. } => {
+        NodeKind::Limit { skip, fetch, .. } => {
             let part = |word: &str, program: &Option<Program>| {
                 program.as_ref().map(|program| format!(" {word} {program}")).unwrap_or_default()
             };
             format!("Limit:{}{}", part("fetch", fetch), part("skip", skip))
         }
-        Kind::Distinct { slots, .. } => format!("Distinct: {}", list(slots)),
-        Kind::Union { .. } => "Union all".to_owned(),
+        NodeKind::Distinct { slots, .. } => format!("Distinct: {}", list(slots)),
+        NodeKind::Union { .. } => "Union all".to_owned(),
     };
     line(text, depth, &what, rows);
     node.kind.inputs().into_iter().for_each(|input| show(plan, input, depth + 1, counted, text));
@@ -146,7 +145,7 @@ fn index_text(plan: &PointPlan, scan: &ScanNode, path: &IndexPath) -> String {
         range_text(range, name(path.prefix.len()), &mut conditions);
     }
     let verb = if path.unique { "Lookup" } else { "Range" };
-    let backwards = if backward(path) { " backwards" } else { "" };
+    let backwards = if path.is_backward() { " backwards" } else { "" };
     let by =
         if conditions.is_empty() { "whole order".to_owned() } else { conditions.join(" AND ") };
     format!("{verb}{backwards} in {} by {}: {by}", table.name, path.name)

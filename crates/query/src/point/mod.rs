@@ -25,10 +25,12 @@
 mod access;
 mod aggregate;
 mod explain;
+mod node;
 mod planner;
 mod rel;
 mod run;
 mod state;
+mod unique;
 
 use std::sync::Arc;
 
@@ -41,7 +43,7 @@ use crate::rows::RowSink;
 
 pub use state::Scratch;
 
-use planner::Node;
+use node::Node;
 
 /// A query that runs row at a time.
 pub struct PointPlan {
@@ -56,7 +58,7 @@ pub struct PointPlan {
     state_count: usize,
     /// What every scan locks: table, and the value that fixes the partition.
     locks: Vec<(usize, Option<access::Probe>)>,
-    fast: Option<run::UniqueLookup>,
+    fast: Option<unique::UniqueLookup>,
 }
 
 impl PointPlan {

@@ -3,116 +3,13 @@
 use datafusion::logical_expr::LogicalPlan;
 
 use super::PointPlan;
-use super::access::{self, Access, Choice, Path, Probe, RANK_UNIQUE, Wanted};
+use super::access::{self, BoundSlots, Choice, Probe, RANK_UNIQUE, Wanted};
 use super::aggregate::{Function, Rule};
+use super::node::{AggregateNode, AggregateStep, Node, NodeKind, ScanNode};
 use super::rel::{Builder, JoinKind, JoinRel, Rel, Scan, SortKey};
-use super::run::UniqueLookup;
+use super::unique::UniqueLookup;
 use crate::error::Result;
 use crate::scalar::{Compare, Ir, Program};
-
-/// A step of a plan. `id` counts its rows.
-pub(super) struct Node {
-    pub(super) id: usize,
-    pub(super) kind: Kind,
-}
-
-pub(super) enum Kind {
-    Rows {
-        rows: Vec<Vec<Program>>,
-        slots: Vec<usize>,
-    },
-    Scan(ScanNode),
-    Filter {
-        input: Box<Node>,
-        conditions: Vec<Program>,
-    },
-    Project {
-        input: Box<Node>,
-        defs: Vec<(usize, Program)>,
-    },
-    /// For every row of the outer side those of the inner side.
-    Loop {
-        kind: JoinKind,
-        outer: Box<Node>,
-        inner: Box<Node>,
-        inner_slots: Vec<usize>,
-    },
-    Aggregate(AggregateNode),
-    Sort {
-        input: Box<Node>,
-        keys: Vec<(usize, SortKey)>,
-        fetch: Option<usize>,
-        carry: Vec<usize>,
-        state: usize,
-    },
-    Limit {
-        input: Box<Node>,
-        skip: Option<Program>,
-        fetch: Option<Program>,
-    },
-    Distinct {
-        input: Box<Node>,
-        slots: Vec<usize>,
-        state: usize,
-    },
-    Union {
-        inputs: Vec<(Node, Vec<usize>)>,
-        slots: Vec<usize>,
-    },
-}
-
-/// Reads a table.
-pub(super) struct ScanNode {
-    pub(super) table: usize,
-    pub(super) access: Access,
-    /// Columns that conditions read.
-    pub(super) early: Vec<(u16, usize)>,
-    pub(super) conditions: Vec<Program>,
-    /// Columns that are read of rows which pass.
-    pub(super) late: Vec<(u16, usize)>,
-    pub(super) row_id: Option<usize>,
-}
-
-/// Folds its input into groups.
-pub(super) struct AggregateNode {
-    pub(super) input: Box<Node>,
-    pub(super) groups: Vec<usize>,
-    pub(super) aggregates: Vec<AggregateStep>,
-    /// The input comes in the order of MIN's or MAX's argument: its first row decides.
-    pub(super) first_only: bool,
-    pub(super) state: usize,
-}
-
-pub(super) struct AggregateStep {
-    pub(super) rule: Rule,
-    pub(super) arg: Option<Program>,
-    pub(super) filter: Option<Program>,
-    pub(super) distinct: bool,
-    pub(super) slot: usize,
-}
-
-/// Slots whose values are there already.
-#[derive(Clone, Default)]
-pub(super) struct Bound(Vec<bool>);
-
-impl Bound {
-    pub(super) fn contains(&self, slot: usize) -> bool {
-        self.0.get(slot).copied().unwrap_or(false)
-    }
-
-    fn add(&mut self, slot: usize) {
-        if self.0.len() <= slot {
-            self.0.resize(slot + 1, false);
-        }
-        self.0[slot] = true;
-    }
-
-    fn with(&self, slots: &[usize]) -> Bound {
-        let mut bound = self.clone();
-        slots.iter().for_each(|slot| bound.add(*slot));
-        bound
-    }
-}
 
 /// Compiles a plan; None if a table would have to be read as a whole. Errors: 0A000 if a part of it
 /// is not for this executor.
@@ -121,7 +18,7 @@ pub(super) fn compile(plan: &LogicalPlan) -> Result<Option<PointPlan>> {
     let (rel, output) = builder.rel(plan)?;
     let subqueries = std::mem::take(&mut builder.subqueries);
     let mut planner = Planner { builder: &builder, node_count: 0, state_count: 0 };
-    let mut bound = Bound::default();
+    let mut bound = BoundSlots::default();
     let none = Wanted { keys: &[], limited: false };
     let mut steps = vec![];
     for (rel, value, slot) in &subqueries {
@@ -150,7 +47,7 @@ pub(super) fn compile(plan: &LogicalPlan) -> Result<Option<PointPlan>> {
 
 /// Notes the table of every scan, and what fixes its partition before the plan runs.
 fn collect_locks(node: &Node, locks: &mut Vec<(usize, Option<Probe>)>) {
-    if let Kind::Scan(scan) = &node.kind {
+    if let NodeKind::Scan(scan) = &node.kind {
         let pin = scan.access.pin.clone().filter(|pin| pin.known);
         locks.push((scan.table, pin));
     }
@@ -173,7 +70,7 @@ struct Planned {
 }
 
 impl Planner<'_> {
-    fn node(&mut self, kind: Kind) -> Node {
+    fn node(&mut self, kind: NodeKind) -> Node {
         self.node_count += 1;
         Node { id: self.node_count - 1, kind }
     }
@@ -188,7 +85,7 @@ impl Planner<'_> {
         &mut self,
         rel: &Rel,
         conditions: Vec<Ir>,
-        bound: &Bound,
+        bound: &BoundSlots,
         wanted: Wanted<'_>,
     ) -> Option<Planned> {
         match rel {
@@ -206,7 +103,7 @@ impl Planner<'_> {
                 let compile = |row: &Vec<Ir>| row.iter().map(Program::from_ir).collect();
                 let rows: Vec<Vec<Program>> = rows.iter().map(compile).collect();
                 let (single, slots) = (rows.len() <= 1, slots.clone());
-                let node = self.node(Kind::Rows { rows, slots });
+                let node = self.node(NodeKind::Rows { rows, slots });
                 let ordered = single || wanted.keys.is_empty();
                 let planned = Planned { node, ordered, single, rank: RANK_UNIQUE };
                 Some(self.filtered(planned, conditions))
@@ -228,7 +125,7 @@ impl Planner<'_> {
                     self.plan(input, vec![], bound, Wanted { keys: wanted.keys, limited })?;
                 let program = |ir: &Option<Ir>| ir.as_ref().map(Program::from_ir);
                 let (skip, fetch) = (program(skip), program(fetch));
-                let node = self.node(Kind::Limit { input: planned.node.into(), skip, fetch });
+                let node = self.node(NodeKind::Limit { input: planned.node.into(), skip, fetch });
                 // Which rows a LIMIT takes must not depend on an order wanted above it.
                 let ordered = planned.ordered && wanted.keys.is_empty() || planned.single;
                 Some(self.filtered(Planned { node, ordered, ..planned }, conditions))
@@ -236,7 +133,7 @@ impl Planner<'_> {
             Rel::Distinct { input, slots } => {
                 let planned =
                     self.plan(input, conditions, bound, Wanted { limited: false, ..wanted })?;
-                let kind = Kind::Distinct {
+                let kind = NodeKind::Distinct {
                     input: planned.node.into(),
                     slots: slots.clone(),
                     state: self.state(),
@@ -250,7 +147,7 @@ impl Planner<'_> {
                     let planned = self.plan(input, vec![], bound, none)?;
                     nodes.push((planned.node, layout.clone()));
                 }
-                let node = self.node(Kind::Union { inputs: nodes, slots: slots.clone() });
+                let node = self.node(NodeKind::Union { inputs: nodes, slots: slots.clone() });
                 let ordered = wanted.keys.is_empty();
                 let planned = Planned { node, ordered, single: false, rank: 20 };
                 Some(self.filtered(planned, conditions))
@@ -263,7 +160,7 @@ impl Planner<'_> {
             return planned;
         }
         let conditions = conditions.iter().map(Program::from_ir).collect();
-        let node = self.node(Kind::Filter { input: planned.node.into(), conditions });
+        let node = self.node(NodeKind::Filter { input: planned.node.into(), conditions });
         Planned { node, ..planned }
     }
 
@@ -271,21 +168,21 @@ impl Planner<'_> {
         &mut self,
         scan: &Scan,
         conditions: Vec<Ir>,
-        bound: &Bound,
+        bound: &BoundSlots,
         wanted: Wanted<'_>,
     ) -> Option<Planned> {
         let all: Vec<Ir> = scan.conditions.iter().cloned().chain(conditions).collect();
         let table = &self.builder.tables[scan.table];
         let Choice { access, residual, ordered, single, rank } =
             access::choose(table, scan, &all, bound, wanted)?;
-        let mut read = Bound::default();
+        let mut read = BoundSlots::default();
         residual.iter().for_each(|at| all[*at].for_each_slot(&mut |slot| read.add(slot)));
         let (early, late) =
             scan.columns.iter().copied().partition(|(_, slot)| read.contains(*slot));
         let conditions = residual.iter().map(|at| Program::from_ir(&all[*at])).collect();
         let (table, row_id) = (scan.table, scan.row_id);
         let scan = ScanNode { table, access, early, conditions, late, row_id };
-        Some(Planned { node: self.node(Kind::Scan(scan)), ordered, single, rank })
+        Some(Planned { node: self.node(NodeKind::Scan(scan)), ordered, single, rank })
     }
 
     fn project(
@@ -293,7 +190,7 @@ impl Planner<'_> {
         input: &Rel,
         defs: &[(usize, Ir)],
         conditions: Vec<Ir>,
-        bound: &Bound,
+        bound: &BoundSlots,
         wanted: Wanted<'_>,
     ) -> Option<Planned> {
         let computed = |slot: usize| defs.iter().any(|(other, _)| *other == slot);
@@ -309,7 +206,7 @@ impl Planner<'_> {
         let planned = self.plan(input, below, bound, inner)?;
         let ordered = planned.ordered && !on_computed || planned.single;
         let defs = defs.iter().map(|(slot, ir)| (*slot, Program::from_ir(ir))).collect();
-        let node = self.node(Kind::Project { input: planned.node.into(), defs });
+        let node = self.node(NodeKind::Project { input: planned.node.into(), defs });
         Some(self.filtered(Planned { node, ordered, ..planned }, above))
     }
 
@@ -318,7 +215,7 @@ impl Planner<'_> {
         &mut self,
         rel: &Rel,
         mut conditions: Vec<Ir>,
-        bound: &Bound,
+        bound: &BoundSlots,
         wanted: Wanted<'_>,
     ) -> Option<Planned> {
         let mut members = vec![];
@@ -364,7 +261,7 @@ impl Planner<'_> {
         let ordered = single || outer.ordered && !outer.single;
         let rank = outer.rank.max(inner.rank);
         let (outer, inner) = (outer.node.into(), inner.node.into());
-        let node = self.node(Kind::Loop { kind, outer, inner, inner_slots });
+        let node = self.node(NodeKind::Loop { kind, outer, inner, inner_slots });
         Planned { node, ordered, single, rank }
     }
 
@@ -373,7 +270,7 @@ impl Planner<'_> {
         &mut self,
         join: &JoinRel,
         conditions: Vec<Ir>,
-        bound: &Bound,
+        bound: &BoundSlots,
         wanted: Wanted<'_>,
     ) -> Option<Planned> {
         let left = provided(&join.left);
@@ -397,24 +294,25 @@ impl Planner<'_> {
         fetch: Option<usize>,
         carry: &[usize],
         conditions: Vec<Ir>,
-        bound: &Bound,
+        bound: &BoundSlots,
         wanted: Wanted<'_>,
     ) -> Option<Planned> {
         let planned = self.plan(input, conditions, bound, wanted)?;
         if planned.ordered {
             let Some(fetch) = fetch else { return Some(planned) };
             let fetch = Some(Program::constant(halcyon_store::Value::Int64(fetch as i64)));
-            let node = self.node(Kind::Limit { input: planned.node.into(), skip: None, fetch });
+            let node = self.node(NodeKind::Limit { input: planned.node.into(), skip: None, fetch });
             return Some(Planned { node, ..planned });
         }
         let place = |slot: usize| carry.iter().position(|other| *other == slot);
         let keys = keys.iter().map(|key| Some((place(key.slot)?, *key))).collect::<Option<_>>()?;
         let (carry, state) = (carry.to_vec(), self.state());
-        let node = self.node(Kind::Sort { input: planned.node.into(), keys, fetch, carry, state });
+        let node =
+            self.node(NodeKind::Sort { input: planned.node.into(), keys, fetch, carry, state });
         Some(Planned { node, ordered: true, ..planned })
     }
 
-    fn aggregate(&mut self, rel: &Rel, conditions: Vec<Ir>, bound: &Bound) -> Option<Planned> {
+    fn aggregate(&mut self, rel: &Rel, conditions: Vec<Ir>, bound: &BoundSlots) -> Option<Planned> {
         let Rel::Aggregate { input, groups, aggregates } = rel else { unreachable!("asked so") };
         let on_groups = |slot: usize| groups.contains(&slot) || bound.contains(slot);
         let (below, above): (Vec<Ir>, Vec<Ir>) =
@@ -433,7 +331,7 @@ impl Planner<'_> {
             distinct: aggregate.distinct,
             slot: aggregate.slot,
         });
-        let kind = Kind::Aggregate(AggregateNode {
+        let kind = NodeKind::Aggregate(AggregateNode {
             input: planned.node.into(),
             groups: groups.clone(),
             aggregates: steps.collect(),
@@ -447,7 +345,7 @@ impl Planner<'_> {
     }
 
     /// MIN or MAX alone, over an index that has its argument in order.
-    fn extreme(&mut self, rel: &Rel, bound: &Bound) -> Option<Planned> {
+    fn extreme(&mut self, rel: &Rel, bound: &BoundSlots) -> Option<Planned> {
         let Rel::Aggregate { input, groups, aggregates } = rel else { return None };
         let ([], [aggregate]) = (&groups[..], &aggregates[..]) else { return None };
         let (Some(Ir::Slot(slot, ty)), None) = (&aggregate.arg, &aggregate.filter) else {
@@ -580,31 +478,5 @@ fn collect(rel: &Rel, slots: &mut Vec<usize>) {
             slots.extend(own);
             inputs.iter().for_each(|(input, _)| collect(input, slots));
         }
-    }
-}
-
-impl Kind {
-    /// The nodes that this one reads.
-    pub(super) fn inputs(&self) -> Vec<&Node> {
-        match self {
-            Kind::Rows { .. } | Kind::Scan(_) => vec![],
-            Kind::Filter { input, .. }
-            | Kind::Project { input, .. }
-            | Kind::Sort { input, .. }
-            | Kind::Limit { input, .. }
-            | Kind::Distinct { input, .. } => vec![input],
-            Kind::Aggregate(aggregate) => vec![&aggregate.input],
-            Kind::Loop { outer, inner, .. } => vec![outer, inner],
-            Kind::Union { inputs, .. } => inputs.iter().map(|(input, _)| input).collect(),
-        }
-    }
-}
-
-impl ScanNode {
-    /// Whether it is one lookup in a unique index, without further conditions.
-    pub(super) fn is_plain_lookup(&self) -> bool {
-        let Path::Index(path) = &self.access.path else { return false };
-        let one = |part: &access::Part| matches!(part, access::Part::One(_));
-        path.unique && path.prefix.iter().all(one) && self.conditions.is_empty()
     }
 }

@@ -3,19 +3,19 @@
 //! A call returns whether more rows are welcome. A node that has enough (LIMIT, the inner side of a
 //! semi join) tells only its input so.
 
-use halcyon_base::{RowId, SqlState};
-use halcyon_store::{Cursor, Direction, KeyBuf, Partition, RowRef, ValueRef};
+use halcyon_base::SqlState;
+use halcyon_store::{Cursor, KeyBuf, Partition, RowRef, ValueRef};
 use halcyon_txn::Mode;
-use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use super::PointPlan;
 use super::access::{Fit, IndexPath, Part, Path, Probe, Range};
-use super::planner::{AggregateNode, Kind, Node, ScanNode};
+use super::node::{AggregateNode, Node, NodeKind, ScanNode};
 use super::rel::{JoinKind, SortKey};
 use super::state::{Accumulator, Scratch, State, recycle};
+use super::unique::row_id;
 use crate::catalog::{Table, partition_of};
 use crate::error::{Result, SqlError};
 use crate::exec::{Env, Need, Roots};
@@ -66,7 +66,7 @@ pub(super) fn needs(plan: &PointPlan, env: &Env<'_>, needs: &mut Vec<Need>) -> R
         let partition = match pin {
             _ if count == 1 => Some(0),
             None => None,
-            Some(pin) => match pin.exact_in(&[], env, &arena)? {
+            Some(pin) => match pin.exact(&[], env, &arena)? {
                 Some(value) => Some(partition_of(value, count)),
                 // Equal to nothing: no row is read.
                 None => continue,
@@ -215,8 +215,8 @@ impl<'a> Cx<'a> {
     fn node(&mut self, node: &'a Node, next: Next<'_, 'a>) -> Result<bool> {
         let id = node.id;
         match &node.kind {
-            Kind::Scan(scan) => self.scan(scan, id, next),
-            Kind::Rows { rows, slots } => {
+            NodeKind::Scan(scan) => self.scan(scan, id, next),
+            NodeKind::Rows { rows, slots } => {
                 for row in rows {
                     for (slot, program) in slots.iter().zip(row) {
                         self.slots[*slot] = self.eval(program)?;
@@ -227,26 +227,26 @@ impl<'a> Cx<'a> {
                 }
                 Ok(true)
             }
-            Kind::Filter { input, conditions } => self.node(input, &mut |cx| {
+            NodeKind::Filter { input, conditions } => self.node(input, &mut |cx| {
                 if cx.all_pass(conditions)? { cx.emit(id, next) } else { Ok(true) }
             }),
-            Kind::Project { input, defs } => self.node(input, &mut |cx| {
+            NodeKind::Project { input, defs } => self.node(input, &mut |cx| {
                 for (slot, program) in defs {
                     cx.slots[*slot] = cx.eval(program)?;
                 }
                 cx.emit(id, next)
             }),
-            Kind::Loop { kind, outer, inner, inner_slots } => {
+            NodeKind::Loop { kind, outer, inner, inner_slots } => {
                 self.join(*kind, outer, inner, inner_slots, id, next)
             }
-            Kind::Aggregate(aggregate) => self.aggregate(aggregate, id, next),
-            Kind::Sort { input, keys, fetch, carry, state } => {
+            NodeKind::Aggregate(aggregate) => self.aggregate(aggregate, id, next),
+            NodeKind::Sort { input, keys, fetch, carry, state } => {
                 self.sort(input, keys, *fetch, carry, *state, id, next)
             }
-            Kind::Limit { input, skip, fetch } => {
+            NodeKind::Limit { input, skip, fetch } => {
                 self.limit(input, skip.as_ref(), fetch.as_ref(), id, next)
             }
-            Kind::Distinct { input, slots, state } => {
+            NodeKind::Distinct { input, slots, state } => {
                 self.states[*state].clear();
                 self.node(input, &mut |cx| {
                     let key = slots.iter().map(|slot| cx.slots[*slot]);
@@ -254,7 +254,7 @@ impl<'a> Cx<'a> {
                     if new { cx.emit(id, next) } else { Ok(true) }
                 })
             }
-            Kind::Union { inputs, slots } => {
+            NodeKind::Union { inputs, slots } => {
                 for (input, layout) in inputs {
                     let more = self.node(input, &mut |cx| {
                         for (to, from) in slots.iter().zip(layout) {
@@ -480,7 +480,7 @@ impl<'a> Cx<'a> {
     fn scan(&mut self, scan: &'a ScanNode, id: usize, next: Next<'_, 'a>) -> Result<bool> {
         let count = self.tables[scan.table].cells.len() as u32;
         let partitions = match &scan.access.pin {
-            Some(pin) => match pin.exact(self)? {
+            Some(pin) => match pin.exact(&self.slots, self.env, self.arena)? {
                 Some(value) => {
                     let partition = partition_of(value, count);
                     partition..partition + 1
@@ -529,7 +529,7 @@ impl<'a> Cx<'a> {
         match path.prefix.get(at) {
             None if path.unique => self.lookup(scan, path, base, partitions, id, next),
             None => self.range(scan, path, base, partitions, id, next),
-            Some(Part::One(probe)) => match probe.exact(self)? {
+            Some(Part::One(probe)) => match probe.exact(&self.slots, self.env, self.arena)? {
                 None => Ok(true),
                 Some(value) => {
                     self.values.push(value);
@@ -540,7 +540,9 @@ impl<'a> Cx<'a> {
             },
             Some(Part::Many(probes)) => {
                 for (position, probe) in probes.iter().enumerate() {
-                    let Some(value) = probe.exact(self)? else { continue };
+                    let Some(value) = probe.exact(&self.slots, self.env, self.arena)? else {
+                        continue;
+                    };
                     if self.repeats(&probes[..position], value)? {
                         continue;
                     }
@@ -559,7 +561,7 @@ impl<'a> Cx<'a> {
     /// Whether a value of a list stands in it before. Lists are short, or their values constant.
     fn repeats(&mut self, before: &'a [Probe], value: ValueRef<'a>) -> Result<bool> {
         for probe in before {
-            if let Some(other) = probe.exact(self)?
+            if let Some(other) = probe.exact(&self.slots, self.env, self.arena)?
                 && compare_values(other, value).is_eq()
             {
                 return Ok(true);
@@ -665,14 +667,14 @@ impl<'a> Cx<'a> {
         let Some(range) = range else { return Ok(Some(Ends::default())) };
         let mut ends = Ends::default();
         if let Some(low) = &range.low {
-            match low.probe.fit(self)? {
+            match low.probe.fit(&self.slots, self.env, self.arena)? {
                 Fit::Null | Fit::Above => return Ok(None),
                 Fit::Below => {}
                 Fit::At(value, exact) => ends.lower = Some((value, exact && low.inclusive)),
             }
         }
         if let Some(high) = &range.high {
-            match high.probe.fit(self)? {
+            match high.probe.fit(&self.slots, self.env, self.arena)? {
                 Fit::Null | Fit::Below => return Ok(None),
                 Fit::Above => {}
                 Fit::At(value, exact) => ends.upper = Some((value, !exact || high.inclusive)),
@@ -742,12 +744,6 @@ impl<'a> Cx<'a> {
     }
 }
 
-/// The hidden column: partition number in the upper half, row in the lower.
-#[inline]
-fn row_id(partition: u32, row: RowId) -> ValueRef<'static> {
-    ValueRef::Int64((partition as i64) << 32 | row.0 as i64)
-}
-
 /// The ends of a range in the index's order, and whether they belong to it.
 #[derive(Clone, Copy, Default)]
 struct Ends<'a> {
@@ -797,196 +793,4 @@ fn compare(
         (false, false) if descending => compare_values(right, left),
         (false, false) => compare_values(left, right),
     }
-}
-
-/// One row by the whole key of a unique index: its columns as they are, its row id, and what is
-/// computed from them, which is what the source of an UPDATE asks for.
-///
-/// What it saves over the general way: closures, states, and the second copy of each value
-/// (figures in docs, lab `point`).
-pub(super) struct UniqueLookup {
-    table: usize,
-    index: halcyon_base::IndexId,
-    pin: Option<usize>,
-    nodes: Vec<usize>,
-    output: Vec<Output>,
-    key: Vec<KeyPart>,
-}
-
-/// A column of the result.
-enum Output {
-    /// A column of the table.
-    Column(u16),
-    /// The hidden column.
-    RowId,
-    /// A computed slot.
-    Slot(usize),
-}
-
-/// A value of the key, from where it is found soonest.
-enum KeyPart {
-    /// A parameter of the column's type.
-    Param(usize),
-    /// Anything else, as a scan would take it.
-    Probe(Probe),
-}
-
-impl UniqueLookup {
-    /// Recognises the plan: a scan, or what is computed from one.
-    pub(super) fn of(
-        node: &Node,
-        output: &[usize],
-        alone: bool,
-        tables: &[Arc<Table>],
-    ) -> Option<UniqueLookup> {
-        let (scan_node, defs) = match &node.kind {
-            Kind::Project { input, defs } => (&**input, &defs[..]),
-            _ => (node, &[][..]),
-        };
-        let Kind::Scan(scan) = &scan_node.kind else { return None };
-        let Path::Index(path) = &scan.access.path else { return None };
-        if !alone || !scan.is_plain_lookup() {
-            return None;
-        }
-        let table = &tables[scan.table];
-        let output = output.iter().map(|slot| {
-            if scan.row_id == Some(*slot) {
-                return Some(Output::RowId);
-            }
-            if defs.iter().any(|(computed, _)| computed == slot) {
-                return Some(Output::Slot(*slot));
-            }
-            let found = scan.late.iter().find(|(_, other)| other == slot);
-            found.map(|(column, _)| Output::Column(*column))
-        });
-        let output = output.collect::<Option<Vec<Output>>>()?;
-        let index = table.indexes.iter().find(|index| index.id == path.index)?;
-        let pin = match table.partition_column().filter(|_| table.cells.len() > 1) {
-            None => None,
-            Some(column) => Some(index.columns.iter().position(|key| key.column == column)?),
-        };
-        let key = path.prefix.iter().map(|part| match part {
-            Part::One(probe) if probe.known => Some(match probe.as_param() {
-                Some(param) => KeyPart::Param(param),
-                None => KeyPart::Probe(probe.clone()),
-            }),
-            _ => None,
-        });
-        let key = key.collect::<Option<Vec<KeyPart>>>()?;
-        Some(UniqueLookup {
-            table: scan.table,
-            index: path.index,
-            pin,
-            nodes: vec![scan_node.id, node.id],
-            output,
-            key,
-        })
-    }
-
-    /// The value of a key column; None if nothing can equal it.
-    #[inline]
-    fn value<'a>(
-        &'a self,
-        at: usize,
-        env: &'a Env<'a>,
-        arena: &'a Arena,
-    ) -> Result<Option<ValueRef<'a>>> {
-        match &self.key[at] {
-            KeyPart::Param(param) => {
-                Ok(Some(env.params[*param].as_ref()).filter(|value| !value.is_null()))
-            }
-            KeyPart::Probe(probe) => probe.exact_in(&[], env, arena),
-        }
-    }
-
-    #[inline]
-    fn needs(&self, tables: &[Arc<Table>], env: &Env<'_>, mut add: impl FnMut(Need)) -> Result<()> {
-        let partition = match self.pin {
-            None => Some(0),
-            Some(pin) => {
-                let (arena, count) = (Arena::new(), tables[self.table].cells.len() as u32);
-                self.value(pin, env, &arena)?.map(|value| partition_of(value, count))
-            }
-        };
-        if partition.is_some() {
-            add(Need { table: self.table, partition, mode: Mode::Shared });
-        }
-        Ok(())
-    }
-
-    /// Values are gathered on the stack: taking a session's vectors out of their lifetime and back
-    /// cost as much as looking the row up.
-    #[allow(clippy::too_many_arguments)]
-    fn run<'a>(
-        &'a self,
-        plan: &'a PointPlan,
-        env: &'a Env<'a>,
-        roots: Roots<'a>,
-        arena: &'a Arena,
-        key: &mut KeyBuf,
-        sink: &mut dyn RowSink,
-        counts: &mut [u64],
-    ) -> Result<()> {
-        let found = self.find(&plan.tables, env, roots, arena, key)?;
-        let Some((partition, row)) = found else { return Ok(()) };
-        self.nodes.iter().for_each(|node| counts[*node] = 1);
-        let mut slots = Values::new();
-        if let Kind::Project { input, defs } = &plan.root.kind {
-            slots.resize(plan.slot_count, ValueRef::Null);
-            if let Kind::Scan(scan) = &input.kind {
-                for (column, slot) in &scan.late {
-                    slots[*slot] = row.value(*column as usize);
-                }
-                if let Some(slot) = scan.row_id {
-                    slots[slot] = row_id(partition, row.id());
-                }
-            }
-            for (slot, program) in defs {
-                slots[*slot] = program.eval(&slots, env, arena)?;
-            }
-        }
-        let mut given = Values::new();
-        given.extend(self.output.iter().map(|output| match output {
-            Output::Column(column) => row.value(*column as usize),
-            Output::RowId => row_id(partition, row.id()),
-            Output::Slot(slot) => slots[*slot],
-        }));
-        sink.row(&given).map(|_| ())
-    }
-
-    #[inline]
-    fn find<'a>(
-        &'a self,
-        tables: &[Arc<Table>],
-        env: &'a Env<'a>,
-        roots: Roots<'a>,
-        arena: &'a Arena,
-        key: &mut KeyBuf,
-    ) -> Result<Option<(u32, RowRef<'a>)>> {
-        let mut values = Values::new();
-        for at in 0..self.key.len() {
-            match self.value(at, env, arena)? {
-                Some(value) => values.push(value),
-                None => return Ok(None),
-            }
-        }
-        let number = match self.pin {
-            None => 0,
-            Some(pin) => partition_of(values[pin], tables[self.table].cells.len() as u32),
-        };
-        let partition = roots.partition(self.table, number);
-        let index = partition.index(self.index).expect("the catalog's indexes exist");
-        index.encode(&values, key);
-        let row = index.get(key);
-        let at = |row| partition.row(row).expect("an index names rows that exist");
-        Ok(row.map(|row| (number, at(row))))
-    }
-}
-
-/// The values of a row or a key.
-type Values<'a> = SmallVec<[ValueRef<'a>; 16]>;
-
-/// The direction as EXPLAIN says it.
-pub(super) fn backward(path: &IndexPath) -> bool {
-    path.direction == Direction::Backward
 }
