@@ -5,40 +5,53 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
-use halcyon::{Database, DatabaseOptions, Opened, Opening, SqlError};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use halcyon::{
+    Database, DatabaseOptions, Opened, Opening, SqlError, SystemSetting, system_settings,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Flags of a database; they stand above what ALTER SYSTEM set.
-#[derive(Args, Debug, Clone, Default)]
+/// Flags of a database, one per setting of the whole database; they stand above what ALTER SYSTEM
+/// set.
+#[derive(Debug, Clone, Default)]
 pub struct Tuning {
-    /// Longest time between two checkpoints, as 5min
-    #[arg(long, value_name = "TIME", requires = "data")]
-    checkpoint_timeout: Option<String>,
-    /// Size of the log after which there is a checkpoint, as 1GB
-    #[arg(long, value_name = "SIZE", requires = "data")]
-    max_wal_size: Option<String>,
-    /// Longest time that a commit which is not waited for stays in memory, as 200ms
-    #[arg(long, value_name = "TIME", requires = "data")]
-    wal_writer_delay: Option<String>,
-    /// Memory that the maps of materialized views may take together, as 4GB; 0 for no limit
-    #[arg(long, value_name = "SIZE")]
-    view_memory: Option<String>,
+    /// Settings by name, with their texts.
+    given: Vec<(&'static str, String)>,
+}
+
+impl Args for Tuning {
+    fn augment_args(command: Command) -> Command {
+        system_settings().fold(command, |command, setting| {
+            let mut flag = Arg::new(setting.name).long(setting.flag).value_name("VALUE");
+            let purpose = setting.purpose.trim_end_matches('.');
+            flag = flag.help(format!("{purpose} (default {})", setting.default));
+            command.arg(if setting.needs_folder { flag.requires("data") } else { flag })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Tuning {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |setting: SystemSetting| {
+            Some((setting.name, matches.get_one::<String>(setting.name)?.clone()))
+        };
+        Ok(Tuning { given: system_settings().filter_map(given).collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl Tuning {
     fn options(&self) -> Result<DatabaseOptions, SqlError> {
         let mut options = DatabaseOptions::default();
-        for (name, value) in [
-            ("checkpoint_timeout", &self.checkpoint_timeout),
-            ("max_wal_size", &self.max_wal_size),
-            ("wal_writer_delay", &self.wal_writer_delay),
-            ("view_memory", &self.view_memory),
-        ] {
-            if let Some(value) = value {
-                options.set(name, value)?;
-            }
-        }
+        self.given.iter().try_for_each(|(name, value)| options.set(name, value))?;
         Ok(options)
     }
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use halcyon_base::ids::{PartitionId, RowId};
@@ -23,7 +22,7 @@ use crate::deadline::Deadlines;
 use crate::durable::{self, Durable, Found, Opened, Opening};
 use crate::live::{SessionEntry, StatementEntry};
 use crate::session::Session;
-use crate::tuning::Tuning;
+use crate::settings::{self, Chosen, SystemSettings, Tuning};
 
 /// A database in memory, kept on disk too if it was [opened](Database::open) in a folder. Cloning
 /// gives another handle to the same one.
@@ -45,19 +44,10 @@ pub struct DatabaseOptions {
     /// superfluous here: for measuring what engines that need it pay.
     #[cfg(feature = "latches")]
     pub latches: bool,
-    /// Longest time that a commit with `synchronous_commit = off` may stay in memory. None: what
-    /// ALTER SYSTEM said, or 200 ms.
-    pub wal_writer_delay: Option<Duration>,
-    /// Longest time between two checkpoints while there are commits. None: what ALTER SYSTEM said,
-    /// or 5 minutes.
-    pub checkpoint_timeout: Option<Duration>,
-    /// Bytes of log after which there is a checkpoint. None: what ALTER SYSTEM said, or 1 GiB.
-    pub max_wal_size: Option<u64>,
     /// Bytes per second that a checkpoint writes at most, unless it is asked for; 0 for no limit.
     pub checkpoint_bytes_per_s: u64,
-    /// Bytes that the maps of all materialized views may take together; 0 for no limit. None: what
-    /// ALTER SYSTEM said, or no limit.
-    pub view_memory: Option<u64>,
+    /// Settings of the whole database, above what ALTER SYSTEM said.
+    pub settings: SystemSettings,
 }
 
 impl Default for DatabaseOptions {
@@ -68,11 +58,8 @@ impl Default for DatabaseOptions {
             cached_statements: 4096,
             #[cfg(feature = "latches")]
             latches: false,
-            wal_writer_delay: None,
-            checkpoint_timeout: None,
-            max_wal_size: None,
             checkpoint_bytes_per_s: 128 << 20,
-            view_memory: None,
+            settings: SystemSettings::default(),
         }
     }
 }
@@ -164,7 +151,6 @@ impl Database {
             catalog = revive(catalog, &new_datafusion())?;
         }
         let shared = Arc::new(Shared::new(options, catalog, Some(found.durable)));
-        shared.tune();
         checkpoint::keep_short(&shared);
         Ok(Database { shared })
     }
@@ -288,10 +274,9 @@ impl Database {
 impl Shared {
     fn new(options: DatabaseOptions, catalog: Catalog, durable: Option<Durable>) -> Self {
         let version = catalog.version;
-        catalog.budget.set_max(Tuning::of(&options, &catalog.settings).view_memory);
         let empty = Partition::new(halcyon_store::Schema { columns: Vec::new() }.into());
         let log = durable.as_ref().map(|durable| durable.log.clone());
-        Shared {
+        let shared = Shared {
             manager: Manager::with_log(log),
             version: AtomicU64::new(version),
             next_version: AtomicU64::new(version + 1),
@@ -306,7 +291,9 @@ impl Shared {
             started_us: halcyon_base::clock::wall_us(),
             durable,
             options,
-        }
+        };
+        settings::tune(&shared);
+        shared
     }
 
     /// The catalog as last published.
@@ -330,21 +317,18 @@ impl Shared {
         let before = self.catalog.swap(catalog);
         self.version.store(version, Ordering::Release);
         if before.settings != self.catalog.load().settings {
-            self.tune();
+            settings::tune(self);
         }
+    }
+
+    /// What was said about settings of the whole database, with `catalog` for ALTER SYSTEM.
+    pub fn chosen<'a>(&'a self, catalog: &'a Catalog) -> Chosen<'a> {
+        Chosen { given: &self.options.settings, altered: &catalog.settings }
     }
 
     /// How the whole database is set up now.
     pub fn tuning(&self) -> Tuning {
-        Tuning::of(&self.options, &self.catalog.load().settings)
-    }
-
-    fn tune(&self) {
-        let tuning = self.tuning();
-        self.catalog.load().budget.set_max(tuning.view_memory);
-        if let Some(durable) = &self.durable {
-            durable.log.set_delay(tuning.wal_writer_delay);
-        }
+        self.chosen(&self.catalog.load()).tuning()
     }
 }
 

@@ -37,7 +37,6 @@ mod stream;
 mod subscribe;
 mod transaction;
 mod transfer;
-mod tuning;
 
 pub use database::{Database, DatabaseOptions};
 pub use durable::{Opened, Opening};
@@ -57,7 +56,7 @@ pub use rows::{FromValue, Row, Rows};
 pub use session::{
     CancelHandle, Session, SessionState, Source, Statement, failed_transaction, split,
 };
-pub use settings::SERVER_VERSION;
+pub use settings::{SERVER_VERSION, SystemSetting, SystemSettings, system_settings};
 pub use stream::{PackedEvents, Stream, Streams, ViewReader};
 pub use subscribe::{Changes, Subscription};
 pub use transaction::Access;

@@ -12,14 +12,14 @@ use halcyon_pgcatalog::{
     Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
 };
 use halcyon_query::catalog::Table;
-use halcyon_query::utility::isolation_name;
+use halcyon_query::utility::{Modes, isolation_name, parse_isolation};
 use halcyon_store::Partition;
 use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
 use parking_lot::Mutex;
 
 use crate::database::Shared;
 use crate::session::Statement;
-use crate::settings::{SERVER_VERSION, Settings};
+use crate::settings::{SERVER_VERSION, Settings, Surroundings};
 
 /// Statements a session keeps counts of at a time.
 const TALLIES: usize = 64;
@@ -39,6 +39,8 @@ pub(crate) struct SessionEntry {
     pub role: String,
     pub began_us: i64,
     pub application: Mutex<String>,
+    /// The session's settings, for statements over the system views.
+    settings: Mutex<Settings>,
     running: AtomicBool,
     syncing: AtomicBool,
     current: AtomicU32,
@@ -87,6 +89,7 @@ impl SessionEntry {
             role: role.to_owned(),
             began_us: halcyon_base::clock::wall_us(),
             application: Mutex::default(),
+            settings: Mutex::default(),
             running: AtomicBool::new(false),
             syncing: AtomicBool::new(false),
             current: AtomicU32::new(0),
@@ -99,6 +102,10 @@ impl SessionEntry {
         if *application != name {
             name.clone_into(&mut application);
         }
+    }
+
+    pub fn set_settings(&self, settings: &Settings) {
+        self.settings.lock().clone_from(settings);
     }
 
     /// Whether it waits for the disk.
@@ -207,7 +214,8 @@ impl Tally {
 /// The engine as the system views of one session see it.
 pub(crate) struct View {
     pub shared: Arc<Shared>,
-    pub settings: Settings,
+    /// The session that asks.
+    pub entry: Arc<SessionEntry>,
 }
 
 impl Live for View {
@@ -309,7 +317,14 @@ impl Live for View {
     }
 
     fn settings(&self) -> Vec<SettingRow> {
-        self.settings.rows()
+        let catalog = self.shared.catalog();
+        let own = self.transactions().into_iter().find(|row| row.session == self.entry.id);
+        let modes = own.map(|own| Modes {
+            isolation: parse_isolation(own.isolation),
+            read_only: Some(own.read_only),
+        });
+        let around = Surroundings { system: self.shared.chosen(&catalog), transaction: modes };
+        self.entry.settings.lock().rows(&around)
     }
 
     fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>> {

@@ -18,7 +18,7 @@ use halcyon_query::exec::{Clock, Env, Locks, Need, Roots};
 use halcyon_query::plan::{Plan, Prepared};
 use halcyon_query::point::Scratch;
 use halcyon_query::rows::{RowSet, RowSink};
-use halcyon_query::utility::{Modes, parse_isolation};
+use halcyon_query::utility::Modes;
 use halcyon_query::views::{is_streamed, own};
 use halcyon_store::{Partition, Value, ValueRef};
 use halcyon_txn::{
@@ -720,15 +720,6 @@ impl Session {
         active.catalog = Some(Arc::new(after));
         notices.into_iter().for_each(|notice| self.notice(notice));
         Ok(Outcome::Done(Tag { name, rows }))
-    }
-
-    /// Modes of a new transaction, from the settings.
-    pub(crate) fn modes_from_settings(&self) -> Modes {
-        let isolation = self.settings.get("default_transaction_isolation").ok();
-        Modes {
-            isolation: isolation.and_then(parse_isolation),
-            read_only: Some(self.settings.bool("default_transaction_read_only")),
-        }
     }
 
     /// Boxed, since every statement takes it out of the session and puts it back: one allocation

@@ -18,7 +18,7 @@ use halcyon_query::plan::{Plan, Prepared};
 use halcyon_query::point::Scratch;
 use halcyon_query::rows::{ResultColumn, RowSet};
 use halcyon_query::types::SqlType;
-use halcyon_query::utility::{Modes, Utility, isolation_name};
+use halcyon_query::utility::{Modes, Utility};
 use halcyon_store::Value;
 use halcyon_txn::{CancelToken, Isolation, Pace};
 
@@ -28,9 +28,8 @@ use crate::live::{SessionEntry, Tallies, View};
 use crate::outcome::{Outcome, Tag};
 use crate::rows::Rows;
 use crate::run::Ran;
-use crate::settings::{self, Settings};
+use crate::settings::{Facts, Settings};
 use crate::transaction::{Access, Active};
-use crate::tuning;
 
 /// One user's conversation with the database. It may move between threads, not be shared.
 ///
@@ -58,7 +57,8 @@ pub struct Session {
     /// Whether commits are acknowledged only once they are durable.
     pub(crate) synchronous: bool,
     notices: Vec<SqlError>,
-    changes: Vec<(String, String)>,
+    /// Settings of which clients are to be told: (name, value).
+    pub(crate) changes: Vec<(String, String)>,
     jitter: u64,
 }
 
@@ -184,9 +184,8 @@ impl Session {
         let cancel = CancelToken::new();
         let entry = Arc::new(SessionEntry::new(id, role));
         shared.sessions.lock().insert(id, entry.clone());
-        let mut settings = Settings::default();
-        settings.tell("session_authorization", role);
-        settings.tell("is_superuser", if superuser { "on" } else { "off" });
+        let facts = Facts { session_role: role.to_owned(), role: role.to_owned(), superuser };
+        let settings = Settings::new(facts);
         let vars = SessionVars {
             user: role.to_owned(),
             session_user: role.to_owned(),
@@ -253,52 +252,6 @@ impl Session {
     /// Settings that clients are to be told of, changed since the last call: (name, value).
     pub fn take_changes(&mut self) -> Vec<(String, String)> {
         std::mem::take(&mut self.changes)
-    }
-
-    /// Settings that clients are told on connecting: (name, value).
-    pub fn reported_settings(&self) -> Vec<(String, String)> {
-        self.settings.reported().map(|(name, value)| (name.into(), value.into())).collect()
-    }
-
-    /// A setting that is a duration; `None` if it is switched off or no duration.
-    pub fn setting_duration(&self, name: &str) -> Option<Duration> {
-        self.settings.duration(name)
-    }
-
-    /// Changes a setting, as SET does outside a transaction.
-    ///
-    /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 read only.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        self.change_setting(&name.to_ascii_lowercase(), Some(value))
-    }
-
-    /// The value of a setting, as SHOW prints it.
-    pub fn setting(&self, name: &str) -> Result<String> {
-        let name = name.to_ascii_lowercase();
-        match (name.as_str(), &self.active) {
-            ("transaction_isolation", Some(active)) => {
-                Ok(isolation_name(active.isolation()).into())
-            }
-            ("transaction_read_only", Some(active)) => {
-                Ok(if active.read_only() { "on" } else { "off" }.into())
-            }
-            ("transaction_isolation", None) => {
-                self.settings.get("default_transaction_isolation").map(Into::into)
-            }
-            ("role", _) if self.vars.user == self.vars.session_user => Ok("none".into()),
-            ("role", _) => Ok(self.vars.user.clone()),
-            (name, _) => match self.shared.tuning().shown().into_iter().find(|(n, _)| *n == name) {
-                Some((_, value)) => Ok(value),
-                None => self.settings.get(name).map(Into::into),
-            },
-        }
-    }
-
-    /// The session's settings, and those of the whole database.
-    fn all_settings(&self) -> Settings {
-        let mut settings = self.settings.clone();
-        settings.tell_tuning(&self.shared.tuning());
-        settings
     }
 
     /// Plans `text`, which holds one statement.
@@ -505,7 +458,7 @@ impl Session {
         catalog: &Arc<Catalog>,
     ) -> Result<Arc<Prepared>> {
         let live: Arc<dyn Live> =
-            Arc::new(View { shared: self.shared.clone(), settings: self.all_settings() });
+            Arc::new(View { shared: self.shared.clone(), entry: self.entry.clone() });
         let system = SystemCatalogs::new(live);
         let binder = Binder {
             catalog,
@@ -544,43 +497,6 @@ impl Session {
             true => Err(failed_transaction()),
             false => Ok(()),
         }
-    }
-
-    /// Changes a setting and what depends on it. Names are compared without case: drivers send
-    /// `DateStyle`.
-    pub(crate) fn change_setting(&mut self, name: &str, value: Option<&str>) -> Result<()> {
-        let name = name.to_ascii_lowercase();
-        let reported = self.settings.set(&name, value)?;
-        self.apply_settings();
-        if reported {
-            self.report(&name);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn report(&mut self, name: &str) {
-        let found = self.settings.reported().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        if let Some((name, value)) = found.map(|(name, value)| (name.to_owned(), value.to_owned()))
-        {
-            self.changes.push((name, value));
-        }
-    }
-
-    /// Brings what is derived from settings up to date.
-    pub(crate) fn apply_settings(&mut self) {
-        let path = self.settings.get("search_path").unwrap_or_default();
-        self.vars.search_path = settings::search_path(path, &self.vars.user);
-        self.vars.time_zone = self.settings.get("timezone").unwrap_or("UTC").to_owned();
-        let threads = self.settings.integer("halcyon.threads") as usize;
-        let default = self.shared.options.threads;
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.vars.threads = [threads, default].into_iter().find(|n| *n > 0).unwrap_or_else(cores);
-        self.lock_timeout = self.settings.duration("lock_timeout");
-        self.statement_timeout = self.settings.duration("statement_timeout");
-        self.default_modes = self.modes_from_settings();
-        self.synchronous = self.settings.bool("synchronous_commit");
-        self.vars.memory_bytes = self.settings.bytes("halcyon.memory") as usize;
-        self.entry.set_application(self.settings.get("application_name").unwrap_or_default());
     }
 
     /// Carries out what concerns the session itself.
@@ -628,8 +544,7 @@ impl Session {
                 done(tag)
             }
             Utility::Reset(None) => {
-                self.settings.reset_all();
-                self.apply_settings();
+                self.reset_settings();
                 done(tag)
             }
             Utility::Show(name) => self.show(name.as_deref()),
@@ -672,49 +587,6 @@ impl Session {
             }
             Utility::Nothing(tag) => done(tag),
         }
-    }
-
-    /// ALTER SYSTEM SET and RESET (`value` None; `all` resets everything): a change of the catalog.
-    ///
-    /// Errors: 42501, 25001, 42704, 55P02, 22023; those of a commit.
-    fn alter_system(&mut self, name: &str, value: Option<&str>) -> Result<()> {
-        if !self.catalog.is_superuser(&self.vars.user) {
-            let message = "permission denied to execute ALTER SYSTEM command";
-            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
-        }
-        if self.active.is_some() {
-            let message = "ALTER SYSTEM cannot run inside a transaction block";
-            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
-        }
-        let all = name == "all" && value.is_none();
-        if !all {
-            Settings::require_tunable(name)?;
-        }
-        if let Some(value) = value {
-            tuning::check(name, value)?;
-        }
-        let mut active = self.new_active(Modes::default());
-        active.tx.begin_statement();
-        self.lock_catalog(&mut active)?;
-        let mut after = (*self.catalog).clone();
-        match value {
-            Some(value) => drop(after.settings.insert(name.to_owned(), value.to_owned())),
-            None if all => after.settings.clear(),
-            None => drop(after.settings.remove(name)),
-        }
-        after.version = self.shared.fresh_version();
-        active.catalog = Some(Arc::new(after));
-        active.tx.end_statement();
-        self.commit_active(active)?;
-        if !all && self.shared.options.gives(name) {
-            self.notice(SqlError::new(
-                SqlState::WARNING,
-                format!(
-                    "parameter \"{name}\" was given at the start, which stands above ALTER SYSTEM"
-                ),
-            ));
-        }
-        Ok(())
     }
 
     /// CHECKPOINT, and BACKUP TO `folder`. Errors: 42501, 25001; those of writing.
@@ -772,7 +644,7 @@ impl Session {
         Ok(Outcome::Done(Tag::plain(tag)))
     }
 
-    fn set_transaction(&mut self, modes: Modes) -> Result<()> {
+    pub(crate) fn set_transaction(&mut self, modes: Modes) -> Result<()> {
         let Some(active) = &mut self.active else {
             self.notice(SqlError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
@@ -797,76 +669,6 @@ impl Session {
             self.start(modes);
         }
         Ok(())
-    }
-
-    fn set_session_transaction(&mut self, modes: Modes) -> Result<()> {
-        if let Some(isolation) = modes.isolation {
-            let name = isolation_name(isolation);
-            self.change_setting("default_transaction_isolation", Some(name))?;
-        }
-        if let Some(read_only) = modes.read_only {
-            let value = if read_only { "on" } else { "off" };
-            self.change_setting("default_transaction_read_only", Some(value))?;
-        }
-        Ok(())
-    }
-
-    fn set_in_transaction(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
-        match (name, value) {
-            ("transaction_isolation", Some(value)) => {
-                let isolation = halcyon_query::utility::parse_isolation(value);
-                let modes = Modes { isolation, read_only: None };
-                return self.set_transaction(modes);
-            }
-            ("transaction_read_only", Some(value)) => {
-                let read_only = Some(["on", "true", "1"].contains(&value));
-                return self.set_transaction(Modes { isolation: None, read_only });
-            }
-            _ => {}
-        }
-        if local && self.active.is_none() {
-            self.notice(SqlError::new(
-                SqlState::NO_ACTIVE_SQL_TRANSACTION,
-                "SET LOCAL can only be used in transaction blocks",
-            ));
-            return Ok(());
-        }
-        let before = self.settings.clone();
-        self.change_setting(name, value)?;
-        if let Some(active) = &mut self.active {
-            if local {
-                let old = before.changed(name).map(ToOwned::to_owned);
-                active.local.push((name.to_owned(), old));
-            }
-            active.settings_before.get_or_insert(before);
-        }
-        Ok(())
-    }
-
-    fn show(&mut self, name: Option<&str>) -> Result<Outcome> {
-        let text = |name: &str| ResultColumn {
-            name: name.into(),
-            field: Arc::new(SqlType::Text.field(name, true)),
-            ty: Some(SqlType::Text),
-            origin: None,
-        };
-        let mut sink = RowSet::new(1);
-        use halcyon_query::rows::RowSink;
-        use halcyon_store::ValueRef::Text;
-        let columns: Arc<[ResultColumn]> = match name {
-            Some(name) => {
-                sink.row(&[Text(&self.setting(name)?)])?;
-                [text(name)].into()
-            }
-            None => {
-                sink.reset(3);
-                for (name, value, what) in self.all_settings().all() {
-                    sink.row(&[Text(name), Text(value), Text(what)])?;
-                }
-                ["name", "setting", "description"].map(text).into()
-            }
-        };
-        Ok(Outcome::Rows { rows: Rows::from_set(columns, sink), tag: "SHOW", written: None })
     }
 
     fn set_role(&mut self, role: Option<&str>) -> Result<()> {
@@ -961,9 +763,8 @@ impl Session {
         }
         self.named.clear();
         self.vars.user.clone_from(&self.vars.session_user);
-        self.settings.reset_all();
         self.vars.sequence_values.lock().clear();
-        self.apply_settings();
+        self.reset_settings();
         Ok(())
     }
 }

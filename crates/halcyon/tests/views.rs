@@ -560,7 +560,7 @@ fn a_hundred_subscribers_get_the_same() {
 
 #[test]
 fn views_do_not_take_more_memory_than_they_may() {
-    let options = DatabaseOptions { view_memory: Some(400_000), ..DatabaseOptions::default() };
+    let options = DatabaseOptions::default().with("view_memory", "400000B").unwrap();
     // Given when it is opened, or altered while it runs.
     for (options, altered) in [(options, "SELECT 1"), (DatabaseOptions::default(), ALTER)] {
         let database = Database::with_options(options);

@@ -178,7 +178,7 @@ fn log(context: &Context, rows: &mut Rows) {
 fn settings(context: &Context, rows: &mut Rows) {
     for setting in context.live.settings() {
         row!(rows;
-            setting.name, &setting.value, &setting.default, setting.unit, setting.kind,
+            setting.name, setting.value, setting.default, setting.unit, setting.kind,
             setting.description);
     }
 }

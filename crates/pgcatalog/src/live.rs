@@ -1,5 +1,7 @@
 //! What the running engine tells the system views: everything the catalog does not hold.
 
+use std::borrow::Cow;
+
 use halcyon_store::Partition;
 
 use halcyon_query::catalog::Table;
@@ -162,19 +164,37 @@ pub struct TransactionRow {
     pub locks: u64,
 }
 
-/// A setting, as SHOW ALL lists it.
+/// A setting, as SHOW ALL, `pg_settings` and `halcyon.settings` list it.
 #[derive(Clone, Debug, Default)]
 pub struct SettingRow {
     /// Name.
-    pub name: &'static str,
-    /// Value as text.
+    pub name: Cow<'static, str>,
+    /// Value as SHOW prints it.
     pub value: String,
+    /// Value as a number of `unit`s, for what has a unit.
+    pub number: String,
+    /// Value without SET or ALTER SYSTEM.
+    pub default: String,
+    /// The default as a number of `unit`s.
+    pub default_number: String,
     /// Unit of a bare number.
     pub unit: Option<&'static str>,
-    /// What it does.
+    /// What it is for.
     pub description: &'static str,
-    /// `bool`, `integer`, `string`, `enum` or `real`.
+    /// Heading in `pg_settings`.
+    pub category: &'static str,
+    /// Whose it is: `session`, `transaction`, `database` or `read-only`.
+    pub scope: &'static str,
+    /// Who may set it when, as `pg_settings.context` spells it.
+    pub context: &'static str,
+    /// Whence the value is, as `pg_settings.source` spells it.
+    pub source: &'static str,
+    /// `bool`, `integer`, `string` or `enum`.
     pub kind: &'static str,
-    /// Value without SET.
-    pub default: String,
+    /// Least value.
+    pub least: Option<String>,
+    /// Greatest value.
+    pub most: Option<String>,
+    /// Values of an enumeration.
+    pub words: Vec<&'static str>,
 }

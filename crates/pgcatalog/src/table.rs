@@ -7,6 +7,7 @@
 //! is a bug of the table's function and panics (the test `every_system_table_can_be_read` runs
 //! them all).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -280,6 +281,7 @@ cell_from! {
     &'static str => |v| Cell::Str(v),
     String => |v| Cell::Text(v),
     &String => |v| Cell::Text(v.clone()),
+    Cow<'static, str> => |v| Cell::Text(v.into_owned()),
     Vec<i64> => |v| Cell::Ints(v),
     Vec<String> => |v| Cell::Texts(v),
 }

@@ -107,6 +107,66 @@ fn settings_are_shown_changed_and_refused() {
 }
 
 #[test]
+fn settings_have_units_and_tell_who_may_set_them() {
+    let db = Database::in_memory();
+    let mut session = db.session();
+    assert_eq!(one(&mut session, "SHOW checkpoint_timeout"), "5min");
+    assert_eq!(one(&mut session, "SHOW max_wal_size"), "1GB");
+    session.batch("SET lock_timeout = 90000; SET halcyon.memory = '65536'").unwrap();
+    assert_eq!(one(&mut session, "SHOW lock_timeout"), "90s");
+    assert_eq!(one(&mut session, "SELECT current_setting('halcyon.memory')"), "64MB");
+    let row = "SELECT setting || ' ' || unit || ' ' || context || ' ' || source || ' ' || boot_val
+               || ' ' || min_val || ' ' || max_val || ' ' || vartype FROM pg_settings WHERE name = ";
+    let mut shown = |name: &str| one(&mut session, &format!("{row}'{name}'"));
+    assert_eq!(shown("lock_timeout"), "90000 ms user session 0 0 2147483647 integer");
+    let wal = "1024 MB sighup default 1024 1 1099511627776 integer";
+    assert_eq!(shown("max_wal_size"), wal);
+    let words = "SELECT array_to_string(enumvals, ',') FROM pg_settings
+                 WHERE name = 'synchronous_commit'";
+    assert_eq!(one(&mut session, words), "on,off");
+    let beyond =
+        session.batch("SET lock_timeout = '30d'").expect_err("beyond PostgreSQL's greatest");
+    assert!(
+        beyond.fields().hint.as_deref().is_some_and(|hint| hint.contains("at most")),
+        "{beyond}"
+    );
+}
+
+#[test]
+fn settings_are_those_of_the_moment_in_plans_made_before() {
+    let db = Database::in_memory();
+    let mut session = db.session();
+    let statement =
+        session.prepare("SELECT value FROM halcyon.settings WHERE name = 'lock_timeout'").unwrap();
+    let value = |session: &mut halcyon::Session| {
+        let mut rows = session.query(&statement, &[]).unwrap();
+        let row = rows.next().unwrap().unwrap();
+        row.get::<&str>(0).unwrap().to_owned()
+    };
+    assert_eq!(value(&mut session), "0");
+    session.batch("SET lock_timeout = '3s'; SET my.own = 'x'").unwrap();
+    assert_eq!(value(&mut session), "3s");
+    assert_eq!(one(&mut session, "SELECT current_setting('my.own')"), "x");
+    session.batch("BEGIN ISOLATION LEVEL READ COMMITTED").unwrap();
+    assert_eq!(
+        one(&mut session, "SELECT current_setting('transaction_isolation')"),
+        "read committed"
+    );
+    assert_eq!(one(&mut session, "SHOW transaction_isolation"), "read committed");
+    session.batch("COMMIT; SET default_transaction_read_only = on").unwrap();
+    assert_eq!(one(&mut session, "SHOW transaction_read_only"), "on");
+    assert_eq!(
+        state(session.batch("SET transaction_read_only = maybe")),
+        SqlState::INVALID_PARAMETER_VALUE
+    );
+    session.batch("RESET ALL").unwrap();
+    let told = session.take_changes();
+    assert!(told.contains(&("default_transaction_read_only".into(), "off".into())), "{told:?}");
+    session.batch("CREATE ROLE clerk; SET ROLE clerk").unwrap();
+    assert_eq!(one(&mut session, "SELECT current_setting('role')"), "clerk");
+}
+
+#[test]
 fn set_local_ends_with_the_transaction_and_set_is_undone_by_rollback() {
     let db = Database::in_memory();
     let mut session = db.session();

@@ -5,8 +5,6 @@
 //! checkpoint, and drops and makes a view, until the disk is gone; then the database is opened on
 //! what is left. The disk is that of `txn`'s tests.
 
-use std::time::Duration;
-
 use halcyon::{Database, DatabaseOptions, Session};
 use halcyon_base::rng::Rng;
 
@@ -37,11 +35,8 @@ fn create(view: usize) -> String {
 }
 
 fn open(disk: &SimDisk) -> halcyon::Result<Database> {
-    let options = DatabaseOptions {
-        wal_writer_delay: Some(Duration::from_millis(1)),
-        checkpoint_timeout: Some(Duration::from_secs(3600)),
-        ..DatabaseOptions::default()
-    };
+    let options = DatabaseOptions::default();
+    let options = options.with("wal_writer_delay", "1ms")?.with("checkpoint_timeout", "1h")?;
     Database::open_on(std::sync::Arc::new(disk.clone()), LOG_FILE_BYTES, options)
 }
 

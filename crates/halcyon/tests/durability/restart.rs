@@ -271,15 +271,12 @@ fn nobody_else_opens_it_meanwhile() {
 #[test]
 fn the_log_is_kept_short_and_shown() {
     let folder = Folder::new("short");
-    let options = DatabaseOptions {
-        max_wal_size: Some(4 << 20),
-        checkpoint_bytes_per_s: 0,
-        checkpoint_timeout: Some(Duration::from_secs(3600)),
-        ..DatabaseOptions::default()
-    };
+    let options = DatabaseOptions { checkpoint_bytes_per_s: 0, ..DatabaseOptions::default() };
+    let options = options.with("max_wal_size", "4MB").expect("a size");
+    let options = options.with("checkpoint_timeout", "1h").expect("a time");
     let database = Database::open_with(folder.path(), options, &|_| ()).expect("a new database");
     let mut session = database.session();
-    assert_eq!(session.setting("max_wal_size").expect("a setting"), "4096kB");
+    assert_eq!(session.setting("max_wal_size").expect("a setting"), "4MB");
     run(&mut session, &["CREATE TABLE t (id INT, v TEXT)"]);
     let checkpoint = "SELECT checkpoint_lsn FROM halcyon.log";
     let first = one(&mut session, checkpoint);
@@ -349,9 +346,9 @@ fn settings_of_the_whole_database_can_be_altered_and_survive() {
     let folder = Folder::new("system");
     let database = Database::open(folder.path()).expect("a new database");
     let (mut session, mut other) = (database.session(), database.session());
-    let all = "SELECT string_agg(setting, ' ' ORDER BY name) FROM pg_settings
+    let all = "SELECT string_agg(setting || unit, ' ' ORDER BY name) FROM pg_settings
                WHERE name IN ('checkpoint_timeout', 'max_wal_size', 'wal_writer_delay')";
-    assert_eq!(one(&mut other, all), "300000ms 1048576kB 200ms");
+    assert_eq!(one(&mut other, all), "300s 1024MB 200ms");
     run(
         &mut session,
         &[
@@ -360,8 +357,8 @@ fn settings_of_the_whole_database_can_be_altered_and_survive() {
             "alter system set wal_writer_delay = 10",
         ],
     );
-    assert_eq!(one(&mut other, all), "3600000ms 4096kB 10ms");
-    assert_eq!(other.setting("max_wal_size").expect("a setting"), "4096kB");
+    assert_eq!(one(&mut other, all), "3600s 4MB 10ms");
+    assert_eq!(other.setting("max_wal_size").expect("a setting"), "4MB");
     for (text, state) in [
         ("ALTER SYSTEM SET max_wal_size = 'much'", SqlState::INVALID_PARAMETER_VALUE),
         ("ALTER SYSTEM SET lock_timeout = 1", SqlState::CANT_CHANGE_RUNTIME_PARAM),
@@ -386,15 +383,15 @@ fn settings_of_the_whole_database_can_be_altered_and_survive() {
     let database = Database::open_with(folder.path(), options, &|_| ()).expect("it opens");
     assert_eq!(fingerprint(&database), before);
     let mut session = database.session();
-    assert_eq!(one(&mut session, all), "3600000ms 2097152kB 10ms");
+    assert_eq!(one(&mut session, all), "3600s 2048MB 10ms");
     run(&mut session, &["ALTER SYSTEM SET max_wal_size = '8MB'"]);
     assert!(session.take_notices()[0].message().contains("stands above ALTER SYSTEM"));
-    assert_eq!(one(&mut session, all), "3600000ms 2097152kB 10ms");
+    assert_eq!(one(&mut session, all), "3600s 2048MB 10ms");
     run(&mut session, &["ALTER SYSTEM RESET wal_writer_delay", "CHECKPOINT"]);
     drop((session, database));
     let database = Database::open(folder.path()).expect("it opens");
     let mut session = database.session();
-    assert_eq!(one(&mut session, all), "3600000ms 8192kB 200ms");
+    assert_eq!(one(&mut session, all), "3600s 8MB 200ms");
     // The present size of the log is beyond this one at once, and a checkpoint makes it short.
     let checkpoint = "SELECT checkpoint_lsn FROM halcyon.log";
     let first = one(&mut session, checkpoint);

@@ -87,10 +87,7 @@ impl File for SlowFile {
 fn a_session_that_waits_for_the_disk_says_so() {
     let held = Arc::new(AtomicBool::new(false));
     let disk = Slow { disk: SimDisk::new(Fault::None, true), held: held.clone() };
-    let options = DatabaseOptions {
-        checkpoint_timeout: Some(Duration::from_secs(3600)),
-        ..DatabaseOptions::default()
-    };
+    let options = DatabaseOptions::default().with("checkpoint_timeout", "1h").expect("a time");
     let database = Database::open_on(Arc::new(disk), 1 << 20, options).expect("a sound disk");
     let mut writer = database.session();
     run(&mut writer, &["SET application_name = 'writer'", "CREATE TABLE t (id INT)"]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use halcyon::{Database, DatabaseOptions, IntoValue, Session};
 use halcyon_base::rng::Rng;
@@ -55,11 +55,8 @@ impl Size {
 
 /// A database that writes checkpoints only when it is told to.
 fn open(folder: &Path) -> Result<Database> {
-    let options = DatabaseOptions {
-        checkpoint_timeout: Some(Duration::from_secs(86_400)),
-        max_wal_size: Some(u64::MAX),
-        ..DatabaseOptions::default()
-    };
+    let options = DatabaseOptions::default();
+    let options = options.with("checkpoint_timeout", "1d")?.with("max_wal_size", "1000TB")?;
     Ok(Database::open_with(folder, options, &|_| ())?)
 }
 

@@ -84,9 +84,9 @@ fn current_schemas(context: &Context, args: &[Arg<'_>]) -> Outcome {
 
 fn current_setting(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let Some(name) = args[0].text() else { return Ok(ScalarValue::Null) };
-    let settings = context.live.settings();
-    if let Some(setting) = settings.iter().find(|s| s.name.eq_ignore_ascii_case(name)) {
-        return Ok(text(setting.value.clone()));
+    let mut settings = context.live.settings().into_iter();
+    if let Some(setting) = settings.find(|setting| setting.name.eq_ignore_ascii_case(name)) {
+        return Ok(text(setting.value));
     }
     if args.get(1).and_then(Arg::bool).unwrap_or(false) {
         return Ok(ScalarValue::Null);

@@ -21,32 +21,14 @@ pub(super) const TABLES: &[Def] = &[
     Def { name: "pg_stat_database", columns: columns::STAT_DATABASE, fill: database_statistics },
 ];
 
-/// Settings that clients ask for and that are facts of the engine, not variables of a session.
-const FACTS: &[(&str, &str, &str)] = &[
-    ("max_index_keys", "32", "Most columns of an index that clients are prepared for."),
-    ("max_identifier_length", "63", "Characters of a name."),
-    ("block_size", "8192", "Bytes in which sizes are counted for clients."),
-    ("server_encoding", "UTF8", "Encoding of text."),
-    ("lc_collate", "C", "Order of text."),
-    ("lc_ctype", "C", "Classes of characters."),
-    ("integer_datetimes", "on", "Times are integers."),
-];
-
 fn settings(context: &Context, rows: &mut Rows) {
-    let live = context.live.settings();
-    for setting in &live {
+    for setting in context.live.settings() {
+        let words: Vec<String> = setting.words.into_iter().map(str::to_owned).collect();
         row!(rows;
-            setting.name, &setting.value, setting.unit, "Halcyon", setting.description, (), "user",
-            setting.kind, "session", (), (), (), &setting.default, &setting.default, (), (), false);
-    }
-    for (name, value, text) in FACTS {
-        if live.iter().any(|setting| setting.name == *name) {
-            continue;
-        }
-        let kind = if value.bytes().all(|b| b.is_ascii_digit()) { "integer" } else { "string" };
-        row!(rows;
-            *name, *value, (), "Preset Options", *text, (), "internal", kind, "default", (), (),
-            (), *value, *value, (), (), false);
+            setting.name, setting.number, setting.unit, setting.category, setting.description, (),
+            setting.context, setting.kind, setting.source, setting.least, setting.most,
+            (!words.is_empty()).then_some(words), &setting.default_number, &setting.default_number,
+            (), (), false);
     }
 }
 

@@ -112,8 +112,14 @@ impl Live for Engine {
     }
 
     fn settings(&self) -> Vec<SettingRow> {
-        let (name, value, kind) = ("work_mem", "4MB".to_owned(), "integer");
-        vec![SettingRow { name, value, kind, ..Default::default() }]
+        let row = |name: &'static str, value: &str, number: &str| SettingRow {
+            name: name.into(),
+            value: value.to_owned(),
+            number: number.to_owned(),
+            kind: "integer",
+            ..SettingRow::default()
+        };
+        vec![row("max_index_keys", "32", "32"), row("work_mem", "4MB", "4096")]
     }
 
     fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>> {

@@ -1,0 +1,521 @@
+//! Every setting: one row says what it is called, what it is for, which values it takes, who may
+//! change it and when, and what a new value does. A row with a piece missing does not compile.
+//!
+//! To add a setting, add a row to [`REGISTRY`], in alphabetical order. A setting of the whole
+//! database keeps its value in [`Tuning`], below.
+
+use std::time::Duration;
+
+use halcyon_query::coerce::TimeZone;
+use halcyon_query::error::{Result, SqlError};
+use halcyon_query::utility::{Modes, isolation_name, parse_isolation};
+use halcyon_txn::Isolation;
+
+use super::kind::{Bounds, KILOBYTE, Kind, MEGABYTE, MILLISECOND, SECOND, SWITCH, switch};
+use super::{Facts, search_path};
+use crate::database::Shared;
+use crate::session::Session;
+
+/// A setting.
+pub(crate) struct Setting {
+    /// In lower case, as it is looked up.
+    pub name: &'static str,
+    /// What it is for: one sentence, for `pg_settings`, SHOW ALL and the guide.
+    pub purpose: &'static str,
+    /// Its heading in `pg_settings`.
+    pub category: &'static str,
+    /// The name under which clients are told of its value and of changes (ParameterStatus).
+    pub reported_as: Option<&'static str>,
+    pub home: Home,
+}
+
+/// Whose a setting is: who may change it, when, and what its values are.
+pub(crate) enum Home {
+    /// A session's: SET by anybody at any time, and options on connecting.
+    Session(Kind<Session>),
+    /// A transaction's: SET before its first statement; a session's default outside of one.
+    Transaction {
+        spellings: &'static [(&'static str, &'static str)],
+        show: fn(Modes) -> &'static str,
+        modes: fn(&str) -> Modes,
+    },
+    /// The whole database's: ALTER SYSTEM by superusers, above which stand flags of the start.
+    System {
+        kind: Kind<Tuning>,
+        /// What is done with a new value at once. Nothing if it is read when it matters.
+        effect: fn(&Tuning, &Shared),
+        /// The flag of the command line.
+        flag: &'static str,
+        /// Whether it means nothing for a database in memory alone.
+        needs_folder: bool,
+    },
+    /// Told, never set.
+    Fact { type_name: &'static str, show: fn(&Facts) -> &str },
+}
+
+/// Settings of the whole database, as they are in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tuning {
+    pub checkpoint_timeout: Duration,
+    /// Bytes of log after which there is a checkpoint.
+    pub max_wal_size: u64,
+    /// Bytes that the maps of all materialized views may take together; 0 for no limit.
+    pub view_memory: u64,
+    pub wal_writer_delay: Duration,
+}
+
+/// The version told to clients: the dialect's, then ours.
+pub const SERVER_VERSION: &str = concat!("16.0 (Halcyon ", env!("CARGO_PKG_VERSION"), ")");
+
+const BEHAVIOUR: &str = "Client Connection Defaults / Statement Behavior";
+const FORMAT: &str = "Client Connection Defaults / Locale and Formatting";
+const COMPATIBILITY: &str = "Version and Platform Compatibility";
+const CHECKPOINTS: &str = "Write-Ahead Log / Checkpoints";
+const LOG: &str = "Write-Ahead Log / Settings";
+const RESOURCES: &str = "Resource Usage / Memory";
+const PLANNING: &str = "Query Tuning / Planner Method Configuration";
+const PRESET: &str = "Preset Options";
+
+/// Bounds of a timeout; PostgreSQL's greatest.
+const TIMEOUT: Bounds = Bounds { least: 1, most: 2_147_483_647_000, zero: Some("none") };
+
+const ISOLATION: &[(&str, &str)] = &[
+    ("serializable", "serializable"),
+    ("repeatable read", "repeatable read"),
+    ("read committed", "read committed"),
+    ("read uncommitted", "read uncommitted"),
+];
+
+/// For settings that clients set and that nothing here goes by.
+fn kept_for_clients(_: &mut Session, _: &str) {}
+
+/// As [`kept_for_clients`], for values that are no text.
+fn kept_value<V>(_: &mut Session, _: V) {}
+
+/// For settings that are looked up where they matter.
+fn looked_up<V>(_: &mut Session, _: V) {}
+
+/// For settings of the database that are looked up where they matter.
+fn read_when_due(_: &Tuning, _: &Shared) {}
+
+fn any_text(text: &str) -> Result<String> {
+    Ok(text.to_owned())
+}
+
+const fn fact(
+    name: &'static str,
+    purpose: &'static str,
+    reported_as: Option<&'static str>,
+    show: fn(&Facts) -> &str,
+) -> Setting {
+    let home = Home::Fact { type_name: "string", show };
+    Setting { name, purpose, category: PRESET, reported_as, home }
+}
+
+/// All settings in alphabetical order, as SHOW ALL prints them.
+pub(crate) static REGISTRY: &[Setting] = &[
+    Setting {
+        name: "application_name",
+        purpose: "Name that the application gives itself.",
+        category: "Reporting and Logging / What to Log",
+        reported_as: Some("application_name"),
+        home: Home::Session(Kind::Text {
+            default: "",
+            check: any_text,
+            apply: |session, name| session.entry.set_application(name),
+        }),
+    },
+    fact("block_size", "Bytes in which sizes are counted for clients.", None, |_| "8192"),
+    Setting {
+        name: "bytea_output",
+        purpose: "Format of BYTEA as text.",
+        category: BEHAVIOUR,
+        reported_as: None,
+        home: Home::Session(Kind::Word {
+            default: "hex",
+            spellings: &[("hex", "hex")],
+            apply: kept_for_clients,
+        }),
+    },
+    Setting {
+        name: "checkpoint_timeout",
+        purpose: "Longest time between two checkpoints while there are commits.",
+        category: CHECKPOINTS,
+        reported_as: None,
+        home: Home::System {
+            kind: Kind::Time {
+                default: Duration::from_secs(300),
+                unit: SECOND,
+                bounds: Bounds { least: 1_000_000, most: 86_400_000_000, zero: None },
+                apply: |tuning, time| tuning.checkpoint_timeout = time,
+            },
+            effect: read_when_due,
+            flag: "checkpoint-timeout",
+            needs_folder: true,
+        },
+    },
+    Setting {
+        name: "client_encoding",
+        purpose: "The client's character set.",
+        category: FORMAT,
+        reported_as: Some("client_encoding"),
+        home: Home::Session(Kind::Text {
+            default: "UTF8",
+            check: check_encoding,
+            apply: kept_for_clients,
+        }),
+    },
+    Setting {
+        name: "client_min_messages",
+        purpose: "Least level of messages sent; kept for clients that set it.",
+        category: BEHAVIOUR,
+        reported_as: None,
+        home: Home::Session(Kind::Text {
+            default: "notice",
+            check: any_text,
+            apply: kept_for_clients,
+        }),
+    },
+    Setting {
+        name: "datestyle",
+        purpose: "Format of dates as text.",
+        category: FORMAT,
+        reported_as: Some("DateStyle"),
+        home: Home::Session(Kind::Text {
+            default: "ISO, MDY",
+            check: check_date_style,
+            apply: kept_for_clients,
+        }),
+    },
+    Setting {
+        name: "default_transaction_isolation",
+        purpose: "Isolation level of new transactions.",
+        category: BEHAVIOUR,
+        reported_as: None,
+        home: Home::Session(Kind::Word {
+            default: "serializable",
+            spellings: ISOLATION,
+            apply: |session, level| session.default_modes.isolation = parse_isolation(level),
+        }),
+    },
+    Setting {
+        name: "default_transaction_read_only",
+        purpose: "Whether new transactions only read.",
+        category: BEHAVIOUR,
+        reported_as: Some("default_transaction_read_only"),
+        home: Home::Session(Kind::Bool {
+            default: false,
+            apply: |session, on| session.default_modes.read_only = Some(on),
+        }),
+    },
+    Setting {
+        name: "extra_float_digits",
+        purpose: "Digits of floats as text; kept for clients that set it.",
+        category: FORMAT,
+        reported_as: None,
+        home: Home::Session(Kind::Number { default: 1, bounds: -15..=3, apply: kept_value }),
+    },
+    Setting {
+        name: "halcyon.memory",
+        purpose: "Memory that an analytical statement may hold.",
+        category: RESOURCES,
+        reported_as: None,
+        home: Home::Session(Kind::Size {
+            default: 1 << 30,
+            unit: KILOBYTE,
+            bounds: Bounds { least: 0, most: 1 << 50, zero: None },
+            apply: |session, bytes| {
+                session.vars.memory_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            },
+        }),
+    },
+    Setting {
+        name: "halcyon.point_plans",
+        purpose: "Whether point plans are used; off sends every SELECT to the analytical executor.",
+        category: PLANNING,
+        reported_as: None,
+        home: Home::Session(Kind::Bool { default: true, apply: looked_up }),
+    },
+    Setting {
+        name: "halcyon.threads",
+        purpose: "Cores that an analytical statement may use; 0 means all.",
+        category: "Resource Usage / Asynchronous Behavior",
+        reported_as: None,
+        home: Home::Session(Kind::Number {
+            default: 0,
+            bounds: 0..=1024,
+            apply: |session, threads| session.use_threads(usize::try_from(threads).unwrap_or(0)),
+        }),
+    },
+    Setting {
+        name: "idle_in_transaction_session_timeout",
+        purpose: "How long a session may idle within a transaction before it is closed.",
+        category: BEHAVIOUR,
+        reported_as: None,
+        home: Home::Session(Kind::Time {
+            default: Duration::ZERO,
+            unit: MILLISECOND,
+            bounds: TIMEOUT,
+            apply: looked_up,
+        }),
+    },
+    Setting {
+        name: "idle_session_timeout",
+        purpose: "How long a session may idle outside of a transaction before it is closed.",
+        category: BEHAVIOUR,
+        reported_as: None,
+        home: Home::Session(Kind::Time {
+            default: Duration::ZERO,
+            unit: MILLISECOND,
+            bounds: TIMEOUT,
+            apply: looked_up,
+        }),
+    },
+    fact(
+        "in_hot_standby",
+        "Whether this is a copy that follows another server.",
+        Some("in_hot_standby"),
+        |_| "off",
+    ),
+    fact(
+        "integer_datetimes",
+        "Whether times are integers on the wire.",
+        Some("integer_datetimes"),
+        |_| "on",
+    ),
+    Setting {
+        name: "intervalstyle",
+        purpose: "Format of intervals as text.",
+        category: FORMAT,
+        reported_as: Some("IntervalStyle"),
+        home: Home::Session(Kind::Word {
+            default: "postgres",
+            spellings: &[("postgres", "postgres")],
+            apply: kept_for_clients,
+        }),
+    },
+    fact(
+        "is_superuser",
+        "Whether the session's role may do anything.",
+        Some("is_superuser"),
+        |facts| switch(facts.superuser),
+    ),
+    fact("lc_collate", "Order of strings: by code point.", None, |_| "C"),
+    fact("lc_ctype", "Classes of characters.", None, |_| "C.UTF-8"),
+    Setting {
+        name: "lock_timeout",
+        purpose: "How long a statement waits for a lock.",
+        category: BEHAVIOUR,
+        reported_as: None,
+        home: Home::Session(Kind::Time {
+            default: Duration::ZERO,
+            unit: MILLISECOND,
+            bounds: TIMEOUT,
+            apply: |session, time| session.lock_timeout = unless_zero(time),
+        }),
+    },
+    fact("max_identifier_length", "Length of names told to clients.", None, |_| "63"),
+    fact(
+        "max_index_keys",
+        "Most columns of an index that clients are prepared for.",
+        None,
+        |_| "32",
+    ),
+    Setting {
+        name: "max_wal_size",
+        purpose: "Size of the log after which there is a checkpoint.",
+        category: CHECKPOINTS,
+        reported_as: None,
+        home: Home::System {
+            kind: Kind::Size {
+                default: 1 << 30,
+                unit: MEGABYTE,
+                bounds: Bounds { least: 1 << 20, most: 1 << 60, zero: None },
+                apply: |tuning, bytes| tuning.max_wal_size = bytes,
+            },
+            effect: read_when_due,
+            flag: "max-wal-size",
+            needs_folder: true,
+        },
+    },
+    fact("role", "The role that SET ROLE chose.", None, |facts| {
+        match facts.role == facts.session_role {
+            true => "none",
+            false => &facts.role,
+        }
+    }),
+    Setting {
+        name: "row_security",
+        purpose: "Whether policies of rows hold, of which there are none; kept for clients that set it.",
+        category: BEHAVIOUR,
+        reported_as: None,
+        home: Home::Session(Kind::Bool { default: true, apply: kept_value }),
+    },
+    Setting {
+        name: "search_path",
+        purpose: "Schemas in which names without a schema are looked up.",
+        category: BEHAVIOUR,
+        reported_as: Some("search_path"),
+        home: Home::Session(Kind::Text {
+            default: "\"$user\", public",
+            check: any_text,
+            apply: |session, path| {
+                session.vars.search_path = search_path(path, &session.vars.user);
+            },
+        }),
+    },
+    fact("server_encoding", "The server's character set.", Some("server_encoding"), |_| "UTF8"),
+    fact(
+        "server_version",
+        "Version of PostgreSQL's protocol and dialect, and of Halcyon.",
+        Some("server_version"),
+        |_| SERVER_VERSION,
+    ),
+    fact("server_version_num", "Version of PostgreSQL's dialect as a number.", None, |_| "160000"),
+    fact(
+        "session_authorization",
+        "The role that the session was begun for.",
+        Some("session_authorization"),
+        |facts| &facts.session_role,
+    ),
+    Setting {
+        name: "standard_conforming_strings",
+        purpose: "Whether backslashes in strings stand for themselves.",
+        category: COMPATIBILITY,
+        reported_as: Some("standard_conforming_strings"),
+        home: Home::Session(Kind::Word {
+            default: "on",
+            spellings: &[("on", "on"), ("true", "on"), ("yes", "on"), ("1", "on")],
+            apply: kept_for_clients,
+        }),
+    },
+    Setting {
+        name: "statement_timeout",
+        purpose: "How long a statement may run.",
+        category: BEHAVIOUR,
+        reported_as: None,
+        home: Home::Session(Kind::Time {
+            default: Duration::ZERO,
+            unit: MILLISECOND,
+            bounds: TIMEOUT,
+            apply: |session, time| session.statement_timeout = unless_zero(time),
+        }),
+    },
+    Setting {
+        name: "synchronous_commit",
+        purpose: "Whether a commit is acknowledged only once it is durable.",
+        category: LOG,
+        reported_as: None,
+        home: Home::Session(Kind::Word {
+            default: "on",
+            spellings: SYNCHRONOUS,
+            apply: |session, word| session.synchronous = word == "on",
+        }),
+    },
+    Setting {
+        name: "timezone",
+        purpose: "Time zone of timestamps as text.",
+        category: FORMAT,
+        reported_as: Some("TimeZone"),
+        home: Home::Session(Kind::Text {
+            default: "UTC",
+            check: |zone| TimeZone::parse(zone).map(|_| zone.to_owned()),
+            apply: |session, zone| zone.clone_into(&mut session.vars.time_zone),
+        }),
+    },
+    Setting {
+        name: "transaction_isolation",
+        purpose: "Isolation level of the transaction.",
+        category: BEHAVIOUR,
+        reported_as: None,
+        home: Home::Transaction {
+            spellings: ISOLATION,
+            show: |modes| isolation_name(modes.isolation.unwrap_or(Isolation::Serializable)),
+            modes: |level| Modes { isolation: parse_isolation(level), read_only: None },
+        },
+    },
+    Setting {
+        name: "transaction_read_only",
+        purpose: "Whether the transaction only reads.",
+        category: BEHAVIOUR,
+        reported_as: None,
+        home: Home::Transaction {
+            spellings: SWITCH,
+            show: |modes| switch(modes.read_only == Some(true)),
+            modes: |word| Modes { isolation: None, read_only: Some(word == "on") },
+        },
+    },
+    Setting {
+        name: "view_memory",
+        purpose: "Memory that the maps of all materialized views may take together.",
+        category: RESOURCES,
+        reported_as: None,
+        home: Home::System {
+            kind: Kind::Size {
+                default: 0,
+                unit: MEGABYTE,
+                bounds: Bounds { least: 1 << 10, most: 1 << 60, zero: Some("no limit") },
+                apply: |tuning, bytes| tuning.view_memory = bytes,
+            },
+            effect: |tuning, shared| shared.catalog().budget.set_max(tuning.view_memory),
+            flag: "view-memory",
+            needs_folder: false,
+        },
+    },
+    Setting {
+        name: "wal_writer_delay",
+        purpose: "How long a commit that is not waited for may stay in memory.",
+        category: LOG,
+        reported_as: None,
+        home: Home::System {
+            kind: Kind::Time {
+                default: Duration::from_millis(200),
+                unit: MILLISECOND,
+                bounds: Bounds { least: 1_000, most: 10_000_000, zero: None },
+                apply: |tuning, time| tuning.wal_writer_delay = time,
+            },
+            effect: |tuning, shared| {
+                if let Some(durable) = &shared.durable {
+                    durable.log.set_delay(tuning.wal_writer_delay);
+                }
+            },
+            flag: "wal-writer-delay",
+            needs_folder: true,
+        },
+    },
+];
+
+/// There is no second server whose answer could be waited for.
+const SYNCHRONOUS: &[(&str, &str)] = &[
+    ("on", "on"),
+    ("local", "on"),
+    ("remote_write", "on"),
+    ("remote_apply", "on"),
+    ("true", "on"),
+    ("yes", "on"),
+    ("1", "on"),
+    ("off", "off"),
+    ("false", "off"),
+    ("no", "off"),
+    ("0", "off"),
+];
+
+fn unless_zero(time: Duration) -> Option<Duration> {
+    (!time.is_zero()).then_some(time)
+}
+
+fn check_encoding(text: &str) -> Result<String> {
+    let plain: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
+    if ["utf8", "unicode", "sqlascii"].contains(&plain.to_ascii_lowercase().as_str()) {
+        return Ok("UTF8".to_owned());
+    }
+    Err(SqlError::unsupported(format!("client encoding {text}")).hint("Halcyon speaks UTF8."))
+}
+
+fn check_date_style(text: &str) -> Result<String> {
+    if text.to_ascii_lowercase().contains("iso") {
+        return Ok(text.to_owned());
+    }
+    Err(SqlError::unsupported(format!("date style {text}"))
+        .hint("Dates are read and written as ISO 8601."))
+}
