@@ -19,8 +19,8 @@ use halcyon_txn::{
     WaitLimits, cut_noting,
 };
 
-use crate::database::Shared;
 use crate::durable::{Checkpointed, Durable, io_error, log_error};
+use crate::shared::Shared;
 
 /// How often it is looked whether a checkpoint is due.
 const TICK: Duration = Duration::from_millis(250);

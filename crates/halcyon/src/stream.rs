@@ -1,18 +1,19 @@
 //! Doors for programs beside SQL: events into a stream, and a view's rows by their key.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use halcyon_query::catalog::Table;
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::exec::{Clock, Env};
-use halcyon_query::views::{Packed, PackedPlan, StreamPlan, ViewCell};
+use halcyon_query::views::{Packed, PackedEvents, PackedPlan, StreamPlan, ViewCell};
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Isolation, Mode, WaitLimits};
 
 use crate::database::Database;
 use crate::durable::log_error;
+use crate::lock_errors;
 use crate::session::Session;
-use std::ops::Range;
-use std::sync::Arc;
-
-pub use halcyon_query::views::PackedEvents;
 
 /// A handle of a stream: events that cost little more than what the views do about them.
 ///
@@ -74,7 +75,7 @@ impl Database {
                 format!("\"{name}\" is not a materialized view"),
             )
         })?;
-        Ok(ViewReader { session, cell: view.cell.clone(), rows: table.cells[0].clone() })
+        Ok(ViewReader { session, cell: view.cell.clone(), table })
     }
 }
 
@@ -155,7 +156,8 @@ impl Stream {
             let env = env(session);
             let stream = &plan.streams()[0];
             events.iter().try_for_each(|(row, _)| stream.verify(row, &env))?;
-            let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
+            let limits =
+                WaitLimits { timeout: session.in_force.lock_timeout, cancel: &session.cancel };
             let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
             tx.begin_statement();
             StreamPlan::lock(plan.streams(), &mut tx, &limits)?;
@@ -251,7 +253,8 @@ impl Streams {
     fn take_owned(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<()> {
         loop {
             let session = &self.session;
-            let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
+            let limits =
+                WaitLimits { timeout: session.in_force.lock_timeout, cancel: &session.cancel };
             let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
             tx.begin_statement();
             StreamPlan::lock(self.plan.streams(), &mut tx, &limits)?;
@@ -275,7 +278,7 @@ impl Streams {
 pub struct ViewReader {
     session: Session,
     cell: Arc<ViewCell>,
-    rows: Arc<halcyon_txn::PartitionCell>,
+    table: Arc<Table>,
 }
 
 impl ViewReader {
@@ -291,10 +294,11 @@ impl ViewReader {
         {
             return Ok(row);
         }
-        let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
+        let limits = WaitLimits { timeout: session.in_force.lock_timeout, cancel: &session.cancel };
         let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
         tx.begin_statement();
-        tx.lock(&self.rows, Mode::Shared, &limits).map_err(halcyon_query::exec::lock_error)?;
+        let locked = tx.lock(&self.table.cells[0], Mode::Shared, &limits);
+        locked.map_err(|error| lock_errors::of_table(error, &self.table))?;
         let row = self.cell.row(key)?;
         tx.end_statement();
         let lsn = tx.try_commit(None).map_err(log_error)?;
