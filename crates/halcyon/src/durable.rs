@@ -1,6 +1,7 @@
 //! A database that outlives its process: a folder with checkpoints and the log behind them.
 //!
-//! Invariants:
+//! Invariants, checked by `nobody_else_opens_it_meanwhile` (1),
+//! `tables_and_all_about_them_survive` (2) and `views_are_what_they_are_of_after_every_crash` (3):
 //! 1. Whoever opens the folder holds its lock file, so that nobody else writes there.
 //! 2. What a commit makes of the catalog is in its record, with the partitions that come and go;
 //!    so recovery finds a partition for every id that the catalog names, and none besides.

@@ -17,7 +17,8 @@
 //! # Ok::<(), halcyon::SqlError>(())
 //! ```
 //!
-//! **Invariant:** no wire format here; nobody above enters by another door.
+//! **Invariant**, checked by `cargo xtask check layers`: no wire format here; nobody above enters
+//! by another door.
 #![forbid(unsafe_code)]
 
 mod checkpoint;
