@@ -30,6 +30,11 @@ const STEPS: &[Step] = &[
         about: "modules of a crate depend in one direction",
         run: rules::circles::check,
     },
+    Step {
+        name: "invariants",
+        about: "heads that claim an invariant name its check",
+        run: rules::invariants::check,
+    },
     Step { name: "sizes", about: "no crate over 15,000 lines", run: rules::sizes::check },
     Step {
         name: "links",

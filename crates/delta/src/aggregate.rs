@@ -15,7 +15,7 @@ use arrow::datatypes::DataType;
 use datafusion::logical_expr::{Aggregate, Expr as Sql, expr::AggregateFunction};
 use halcyon_view::program::{BinaryOp, CompareOp, Component, Expr, MapId, Reg, Step, Type};
 
-use crate::blocks::{Builder, columns_of};
+use crate::builder::{Builder, Group, columns_of};
 use crate::calculus::{RelationIndex, Term, Var};
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
@@ -27,21 +27,6 @@ use crate::parts::{Column, Derived, Map, Rank};
 use crate::scalar::{rescale, scale};
 use crate::simplify::{isolate, replace, simplify};
 use crate::viewlet::combined;
-
-/// The groups of an aggregation, as a relation.
-#[derive(Clone, Debug)]
-pub(crate) struct Group {
-    /// The derived relation.
-    pub relation: RelationIndex,
-    /// Its atom, conditions that relate it to enclosing queries, and the columns of the bag.
-    pub row: Term,
-    /// Conditions on the row.
-    pub having: Vec<Expr>,
-    /// Without GROUP BY: the row over nothing, by the atom's variables.
-    pub defaults: Option<HashMap<Var, Expr>>,
-    /// The relation has a row for everything that the enclosing query asks for.
-    pub always: bool,
-}
 
 /// Rows to be grouped.
 struct Input {

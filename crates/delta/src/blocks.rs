@@ -10,120 +10,23 @@
 
 use std::collections::HashMap;
 
-use datafusion::common::{DFSchema, DFSchemaRef, JoinType, NullEquality, TableReference};
+use datafusion::common::{DFSchemaRef, JoinType, NullEquality, TableReference};
 use datafusion::logical_expr::{Distinct, Expr as Sql, Join, LogicalPlan, TableScan, utils};
 use halcyon_view::program::{CompareOp, Expr, Type};
 
-use crate::Facts;
-use crate::aggregate::Group;
-use crate::calculus::{RelationIndex, Term, Var, Variable};
+use crate::builder::{Bag, Builder, Group, columns_of};
+use crate::calculus::{RelationIndex, Term, Var};
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
 use crate::expression::{conjuncts, mentions, never_true, null_safe_eq, variables};
-use crate::parts::{Column, Parts};
+use crate::parts::Column;
 use crate::scalar::compared;
 use crate::simplify::replace;
-use crate::subquery::Case;
-use crate::threshold::OneSided;
 
 /// Terms of one bag: every OR of subqueries multiplies them.
 const TERMS_MAX: usize = 200;
 
-/// Columns that expressions may name at some place of a plan.
-pub(crate) struct Scope {
-    /// Names and types.
-    pub schema: DFSchemaRef,
-    /// A variable per column.
-    pub vars: Vec<Var>,
-    /// Number, by which its variables are known.
-    pub id: u16,
-    /// The rows that the columns are of, for subqueries that need to know for which.
-    pub rows: Vec<Term>,
-    /// Column of the scope that is the first of the rows.
-    pub offset: usize,
-}
-
-/// What a plan gives.
-pub(crate) enum Bag {
-    /// Rows: the keys are the columns.
-    Rows(Vec<Term>),
-    /// The groups of an aggregation, which filters and projections above still may become part of.
-    Group(Group),
-}
-
-/// Builds blocks.
-pub(crate) struct Builder<'f> {
-    pub parts: Parts,
-    pub facts: &'f dyn Facts,
-    pub scopes: Vec<Scope>,
-    /// Values of subqueries, by the variables that stand for them.
-    pub subqueries: Vec<(Var, Vec<Case>)>,
-    /// Sums over one side of an order that may become thresholds.
-    pub one_sided: Vec<OneSided>,
-    /// Whether they are looked for: only in conditions.
-    pub seeks_thresholds: bool,
-    /// Aggregates without GROUP BY of enclosing conditions, by the variables that stand for them.
-    pub totals: Vec<(Var, Group)>,
-    pub next_scope: u16,
-    tables: HashMap<String, RelationIndex>,
-}
-
-impl<'f> Builder<'f> {
-    pub fn new(facts: &'f dyn Facts) -> Self {
-        Builder {
-            parts: Parts::default(),
-            facts,
-            scopes: Vec::new(),
-            subqueries: Vec::new(),
-            one_sided: Vec::new(),
-            seeks_thresholds: false,
-            totals: Vec::new(),
-            next_scope: 0,
-            tables: HashMap::new(),
-        }
-    }
-
-    pub fn scope(&self) -> &Scope {
-        self.scopes.last().expect("expressions are translated within a scope")
-    }
-
-    pub fn schema(&self) -> &DFSchema {
-        &self.scope().schema
-    }
-
-    /// A column of an enclosing query.
-    pub fn outer_column(&self, column: &datafusion::common::Column) -> Result<Expr> {
-        let enclosing = self.scopes.iter().rev().skip(1);
-        for scope in enclosing {
-            if let Ok(at) = scope.schema.index_of_column(column) {
-                return Ok(Expr::Reg(scope.vars[at]));
-            }
-        }
-        Err(Unsupported::new(format!("the outer column {column} at this place")))
-    }
-
-    pub fn push_scope(
-        &mut self,
-        schema: DFSchemaRef,
-        rows: Vec<Term>,
-        offset: usize,
-    ) -> Result<()> {
-        let id = self.next_scope;
-        self.next_scope += 1;
-        let mut vars = Vec::new();
-        for field in schema.fields() {
-            let ty = Encoding::of(field.data_type())?.ty();
-            let (name, nullable) = (field.name().clone(), field.is_nullable());
-            vars.push(self.parts.vars.add(Variable { name, ty, nullable, scope: Some(id) }));
-        }
-        self.scopes.push(Scope { schema, vars, id, rows, offset });
-        Ok(())
-    }
-
-    pub fn pop_scope(&mut self) -> Scope {
-        self.scopes.pop().expect("as many as were pushed")
-    }
-
+impl Builder<'_> {
     /// What a plan gives.
     pub fn bag(&mut self, plan: &LogicalPlan) -> Result<Bag> {
         let seeks = std::mem::replace(&mut self.seeks_thresholds, false);
@@ -531,11 +434,6 @@ impl<'f> Builder<'f> {
             Expr::Compare(CompareOp::Eq, Type::Int, Box::new(found), Box::new(Expr::Int(wanted)));
         Ok(rows.iter().flat_map(|row| self.restricted(row, vars, &wanted)).collect())
     }
-}
-
-/// The columns of a scope by what they are in a row.
-pub(crate) fn columns_of(vars: &[Var], keys: &[Expr]) -> HashMap<Var, Expr> {
-    vars.iter().copied().zip(keys.iter().cloned()).collect()
 }
 
 fn product(left: &[Term], right: &[Term]) -> Vec<Term> {

@@ -8,7 +8,7 @@ use halcyon_view::program::{
     Trigger, Type,
 };
 
-use crate::blocks::{Bag, Builder, columns_of};
+use crate::builder::{Bag, Builder, columns_of};
 use crate::calculus::{RelationIndex, Term, Var};
 use crate::certificate::Certificate;
 use crate::encoding::Encoding;

@@ -13,6 +13,7 @@
 
 mod aggregate;
 mod blocks;
+mod builder;
 pub mod calculus;
 pub mod certificate;
 pub mod derivative;
@@ -105,7 +106,7 @@ pub struct Input {
 ///
 /// Errors: names what cannot be maintained.
 pub fn compile(plan: &LogicalPlan, facts: &dyn Facts) -> Result<Compiled> {
-    let mut builder = blocks::Builder::new(facts);
+    let mut builder = builder::Builder::new(facts);
     let bag = builder.bag(plan)?;
     let output = builder.output(bag)?;
     viewlet::within_limits(&builder.parts)?;

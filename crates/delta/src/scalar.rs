@@ -19,7 +19,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr as Sql, ExprSchemable, Operator,
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use halcyon_view::program::{BinaryOp, CompareOp, DatePart, Expr, Type};
 
-use crate::blocks::Builder;
+use crate::builder::Builder;
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
 use crate::expression::{and, binary, cast, compare, fold, is_null, not, null_safe_eq};

@@ -14,22 +14,13 @@ use datafusion::logical_expr::expr::{InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::{Expr as Sql, Operator, Subquery};
 use halcyon_view::program::{CompareOp, Expr, Type};
 
-use crate::blocks::{Bag, Builder};
+use crate::builder::{Bag, Builder, Case, Group};
 use crate::calculus::{Term, Var};
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
 use crate::expression::{and, fold, is_null, never_true, not, variables};
 use crate::scalar::compared;
 use crate::simplify::replace;
-
-/// One summand: the term, and the subquery's value in it.
-#[derive(Clone, Debug)]
-pub(crate) struct Case {
-    /// Weight, atoms and conditions.
-    pub term: Term,
-    /// The value.
-    pub value: Expr,
-}
 
 impl Builder<'_> {
     fn variable(&mut self, cases: Vec<Case>, ty: Type) -> Expr {
@@ -101,7 +92,7 @@ impl Builder<'_> {
     }
 
     /// Cases of an aggregate without GROUP BY, which always has one row unless HAVING says no.
-    fn aggregate_cases(&mut self, group: crate::aggregate::Group, null: Expr) -> Vec<Case> {
+    fn aggregate_cases(&mut self, group: Group, null: Expr) -> Vec<Case> {
         let defaults = group.defaults.as_ref().expect("asked for aggregates without GROUP BY");
         let having = and(group.having.clone());
         let value = group.row.keys[0].clone();

@@ -23,8 +23,7 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Expr as Sql, LogicalPlan, Subquery};
 use halcyon_view::program::{BinaryOp, CompareOp, Component, Expr, MapId, Reg, Step, Type};
 
-use crate::aggregate::Group;
-use crate::blocks::{Builder, columns_of};
+use crate::builder::{Builder, Case, Group, OneSided, columns_of};
 use crate::calculus::{Term, Var};
 use crate::error::Result;
 use crate::expression::{
@@ -32,25 +31,7 @@ use crate::expression::{
 };
 use crate::parts::{Column, Derived, Map, Rank};
 use crate::simplify::{isolate, replace, simplify};
-use crate::subquery::Case;
 use crate::viewlet::{helper, shape};
-
-/// A sum over the rows of a subquery on one side of a value of the enclosing query.
-pub(crate) struct OneSided {
-    /// Stands for the subquery's value.
-    var: Var,
-    /// The subquery, for where the condition turns out to be no threshold.
-    subquery: Subquery,
-    /// Its rows, without the condition on the order.
-    row: Term,
-    /// What is summed.
-    value: Expr,
-    /// `key op outer`.
-    key: Expr,
-    op: CompareOp,
-    outer: Expr,
-    ty: Type,
-}
 
 impl Builder<'_> {
     /// The subquery as a sum over one side of an order, if it is one.

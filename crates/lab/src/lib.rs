@@ -7,7 +7,8 @@
 //!
 //! Every answer is checked while it is measured. A wrong one is a failed arm, however fast.
 //!
-//! **Invariant:** Halcyon is entered by its public door only (`cargo xtask check layers`).
+//! **Invariant**, checked by `cargo xtask check layers`: Halcyon is entered by its public door
+//! only.
 #![forbid(unsafe_code)]
 
 pub mod coschedule;

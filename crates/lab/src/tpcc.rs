@@ -19,6 +19,7 @@ mod consistency;
 pub(crate) mod engines;
 pub(crate) mod input;
 mod load;
+mod measured;
 mod random;
 mod record;
 pub mod report;
@@ -45,8 +46,8 @@ use engines::java::{self, Exchange, Job};
 use engines::postgres;
 use engines::{Content, Engine};
 use input::{Inputs, Mix};
+use measured::Measured;
 use random::{Random, Scale};
-use run::Measured;
 
 /// Options of `halcyon lab tpcc`. Lists give one arm per combination.
 #[derive(Args, Debug, Clone)]

@@ -6,8 +6,9 @@
 //! runs. Types, functions and operators are fixed tables of `datafusion-pg-catalog`; everything
 //! that changes is written from the [`Catalog`] or asked of the engine through [`Live`].
 //!
-//! **Invariant:** a plan that uses anything from here holds for one session and one catalog
-//! version; [`is_bound_to_session`] tells the statement cache.
+//! **Invariant**, checked by `a_statement_about_its_session_is_kept_for_no_other`: a plan that uses
+//! anything from here holds for one session and one catalog version; [`is_bound_to_session`] tells
+//! the statement cache.
 
 mod describe;
 mod functions;

@@ -3,9 +3,9 @@
 //! The rows are made when a plan runs, not when it is bound, so a prepared statement sees the
 //! sessions and locks of the moment. What comes from the catalog is that of the plan's version.
 //!
-//! Invariant: [`Rows::push`] takes exactly one cell per column, of the column's kind; a wrong cell
-//! is a bug of the table's function and panics (the test `every_system_table_can_be_read` runs
-//! them all).
+//! Invariant, checked by `every_system_table_can_be_read`, which runs them all: [`Rows::push`]
+//! takes exactly one cell per column, of the column's kind; a wrong cell is a bug of the table's
+//! function and panics.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -5,7 +5,8 @@
 //! hashes the text once and compares it once. The cache holds a bounded number of statements;
 //! room is made by second chance: what was not asked for since the last sweep goes first.
 //!
-//! Invariant: a statement that shows something of its session (system views) is never kept.
+//! Invariant, checked by `a_statement_about_its_session_is_kept_for_no_other`: a statement that
+//! shows something of its session (system views) is never kept.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};

@@ -10,7 +10,8 @@
 //! Every name carries its schema, so the scripts mean the same under any search path.
 //! What belongs to the superuser that every database has, and that superuser itself, is not in
 //! `rights.sql`: whoever imports owns it. Nor is who granted something: that is whoever imports.
-//! Invariant: importing the scripts into an empty database and exporting that gives the same text.
+//! Invariant, checked by `everything_about_tables_comes_back_and_is_in_force`: importing the
+//! scripts into an empty database and exporting that gives the same text.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;

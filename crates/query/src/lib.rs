@@ -5,7 +5,8 @@
 //! ([`point`], row at a time over locked partitions) or the *analytical* one ([`analytic`],
 //! vectorised over a snapshot); writes go through [`dml`].
 //!
-//! **Invariant:** nothing here knows sockets; partitions are reached through `txn` alone.
+//! **Invariant**, checked by `cargo xtask check layers`: nothing here knows sockets; partitions are
+//! reached through `txn` alone.
 #![forbid(unsafe_code)]
 
 pub mod aggregates;

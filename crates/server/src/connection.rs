@@ -3,7 +3,9 @@
 //! Words: the *implicit transaction* spans what PostgreSQL makes one transaction without BEGIN:
 //! the statements of one Query message, or those between two Syncs. A lone statement runs in a
 //! transaction of its own instead, so that it can read a snapshot without locks.
-//! Invariants:
+//! Invariants, checked by `a_pipeline_answers_in_order_and_skips_to_sync_after_an_error` (1),
+//! `statements_between_syncs_are_one_transaction` (2) and
+//! `a_client_that_does_not_read_holds_no_result` (3):
 //! 1. After an error in the extended protocol nothing runs until Sync (`skipping`).
 //! 2. `implicit` implies that the session is in a transaction, or was and it failed.
 //! 3. At most [`FLUSH_BYTES`] of a result, one row and one batch are held: a client that does not

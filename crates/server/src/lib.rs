@@ -5,7 +5,8 @@
 //! COPY both ways, cancel requests, SCRAM-SHA-256 and TLS.
 //! Map: [`mod@wire`] is bytes ↔ messages, [`mod@format`] bytes ↔ values, `startup` the way to a
 //! session, `connection` what a session's client may say, `server` the listener.
-//! **Invariant:** it enters by the door `halcyon` alone and knows nothing of storage or plans.
+//! **Invariant**, checked by `cargo xtask check layers`: it enters by the door `halcyon` alone and
+//! knows nothing of storage or plans.
 #![forbid(unsafe_code)]
 
 mod cancel;

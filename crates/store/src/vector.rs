@@ -3,8 +3,12 @@
 //! A vector does not know its SQL type, only how wide its words are; [`crate::segment`] gives them
 //! meaning. Floats are kept by their bits, decimals, intervals, UUIDs and string views as 16-byte
 //! words.
-//! Invariants: 1. A vector's memory never changes while somebody else holds it: every write goes
-//! through [`make_mut`]. 2. Words that no row uses are whatever they were; nobody reads them.
+//! Invariants, checked by `partition_behaves_as_a_map_of_rows_and_snapshots_stay` and
+//! `snapshot_shares_everything_and_an_update_copies_one_vector`:
+//! 1. A vector's memory never changes while somebody else holds it: every write goes through
+//!    [`make_mut`].
+//! 2. Words that no row uses are whatever they were; nobody reads them.
+//!
 //! Cost: a write is one load (am I the only owner?) beside the store, or a copy of the vector.
 
 use arrow_buffer::{BooleanBuffer, Buffer};

@@ -6,6 +6,30 @@
 use crate::annotation::{CLASSES, ClassId};
 use halcyon_base::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use halcyon_base::sync::{Condvar, Mutex};
+use std::error::Error;
+use std::fmt;
+
+/// A class has no credit left, or the runtime is shutting down; the task comes back.
+pub struct Busy<T> {
+    /// The class without credit.
+    pub class: ClassId,
+    /// What was to be spawned.
+    pub task: T,
+}
+
+impl<T> fmt::Display for Busy<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "class {} has no credit left", self.class.0)
+    }
+}
+
+impl<T> fmt::Debug for Busy<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Busy").field("class", &self.class).finish_non_exhaustive()
+    }
+}
+
+impl<T> Error for Busy<T> {}
 
 #[repr(align(128))]
 pub(crate) struct Credits {

@@ -9,7 +9,8 @@
 //! pin per operation. But a task that waits may carry an address across that point; so tasks
 //! that carry references are counted by tag, and the epoch waits for them too.
 //!
-//! Invariants:
+//! Invariants, checked by the model `retired_memory_waits_for_tasks_that_refer_to_it`, in which a
+//! planted bug is found (`canary_epoch_that_ignores_tasks_is_caught`):
 //! 1. The epoch goes from `g` to `g + 1` only when every worker and guard has announced `g` or is
 //!    offline, and every task that carries references has tag `g`.
 //! 2. A task's tag is at most the epoch of the references that it carries: a task that is spawned
@@ -27,12 +28,10 @@
 //! Source: quiescent-state reclamation (McKenney 1998); three epochs: Fraser 2004.
 
 use halcyon_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use halcyon_base::sync::{Arc, Mutex, hint};
+use halcyon_base::sync::{Mutex, hint};
 use std::collections::VecDeque;
-use std::fmt;
 
 use crate::planted;
-use crate::shared::Shared;
 
 /// Tags are epochs modulo this.
 const TAGS: usize = 4;
@@ -96,7 +95,7 @@ impl Epochs {
         let tag = tag_of(epoch - 1);
         let outside = self.announcements.last().expect("there is one more than workers");
         outside.begun[usize::from(tag)].fetch_add(1, Ordering::SeqCst);
-        self.guards[guard].store(OFFLINE, Ordering::Release);
+        self.depart(guard);
         tag
     }
 
@@ -107,7 +106,7 @@ impl Epochs {
     }
 
     /// Takes a guard's place and announces the epoch there.
-    fn enter(&self) -> usize {
+    pub(crate) fn enter(&self) -> usize {
         loop {
             let epoch = self.now();
             let free = self.guards.iter().position(|guard| {
@@ -126,6 +125,11 @@ impl Epochs {
             }
             self.guards[place].store(OFFLINE, Ordering::Release);
         }
+    }
+
+    /// Gives back a place that [`Epochs::enter`] has taken.
+    pub(crate) fn depart(&self, place: usize) {
+        self.guards[place].store(OFFLINE, Ordering::Release);
     }
 
     /// Goes to the next epoch if invariant 1 allows it. Any thread.
@@ -293,28 +297,4 @@ fn free(limbo: &mut Limbo, now: u64) -> u64 {
         freed += 1;
     }
     freed
-}
-
-/// Keeps what a thread outside the workers reads from being freed. See [`crate::Runtime::pin`].
-pub struct Guard {
-    shared: Arc<Shared>,
-    place: usize,
-}
-
-impl Guard {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Guard {
-        Guard { place: shared.epochs.enter(), shared: Arc::clone(shared) }
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.shared.epochs.guards[self.place].store(OFFLINE, Ordering::Release);
-    }
-}
-
-impl fmt::Debug for Guard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").finish_non_exhaustive()
-    }
 }

@@ -9,158 +9,22 @@
 //! | `bas_abort` | [`RunningGroup::abort`] |
 //!
 //! A task that a task of the group spawns belongs to the group. The group lives in a table of the
-//! runtime, and tasks name it by number.
-//!
-//! Invariants:
-//! 1. `live` is never below the number of the group's tasks that wait or run. Workers add and
-//!    subtract in batches, but never push a task to another worker before its `+1` is in `live`.
-//! 2. A number is given out again only when `live` is 0 and no handle is left.
+//! runtime (`group_table`), and tasks name it by number.
 
-use crate::annotation::{Annotation, IslandId, WorkerId};
+use crate::annotation::{Annotation, IslandId, Place, WorkerId};
+use crate::group_table::{ABORTED, EnqueueError, GroupError, GroupId, GroupState, RUNNING};
 use crate::morsel::{Morsels, Puller};
-use crate::runtime;
-use crate::shared::Shared;
-use crate::slot::TaskRef;
-use crate::task::Task;
-use halcyon_base::sync::atomic::{AtomicI64, AtomicU32, Ordering};
-use halcyon_base::sync::{Arc, Condvar, Mutex};
-use std::error::Error;
+use crate::worker::shared::Shared;
+use crate::worker::slot::TaskRef;
+use crate::worker::task::{Once, Task};
+use crate::worker::{Context, outside_workers};
+use halcyon_base::sync::Arc;
+use halcyon_base::sync::atomic::Ordering;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context as Polled, Poll, Waker};
+use std::task::{Context as Polled, Poll};
 use std::time::Duration;
-
-/// A group's place in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GroupId(pub(crate) u32);
-
-impl GroupId {
-    /// No group. It has a row all the same, which never changes: not stopped, on any island.
-    pub(crate) const NONE: GroupId = GroupId(0);
-}
-
-/// How many groups a runtime can have at once.
-pub(crate) const GROUPS: usize = 4096;
-/// Rows of the table: a power of two, so that finding one needs no check.
-const ROWS: usize = 2 * GROUPS;
-
-const RUNNING: u32 = 0;
-const ABORTED: u32 = 1;
-const FAILED: u32 = 2;
-
-/// One row of the table.
-#[repr(align(128))]
-#[derive(Default)]
-pub(crate) struct GroupState {
-    /// Tasks that wait or run, at least.
-    live: AtomicI64,
-    /// `RUNNING`, `ABORTED` or `FAILED`.
-    state: AtomicU32,
-    /// Island its tasks stay on, plus 1; 0: any.
-    island: AtomicU32,
-    inner: Mutex<Inner>,
-    done: Condvar,
-}
-
-#[derive(Default)]
-struct Inner {
-    /// Message of the first panic.
-    failure: Option<String>,
-    wakers: Vec<Waker>,
-    /// Workers that only this group may use.
-    owned: Vec<WorkerId>,
-    /// The last handle is gone.
-    released: bool,
-}
-
-impl GroupState {
-    /// Whether its tasks are to be dropped instead of run.
-    #[inline]
-    pub(crate) fn stopped(&self) -> bool {
-        self.state.load(Ordering::Relaxed) != RUNNING
-    }
-
-    /// The island its tasks stay on.
-    #[inline]
-    pub(crate) fn island(&self) -> Option<IslandId> {
-        self.island.load(Ordering::Relaxed).checked_sub(1).map(|island| IslandId(island as u16))
-    }
-
-    pub(crate) fn add(&self, tasks: i64) {
-        self.live.fetch_add(tasks, Ordering::SeqCst);
-    }
-
-    /// Notes the first panic; the group's other tasks are dropped.
-    pub(crate) fn fail(&self, message: &str) {
-        let mut inner = self.inner.lock();
-        inner.failure.get_or_insert_with(|| message.to_owned());
-        self.state.store(FAILED, Ordering::SeqCst);
-    }
-
-    fn outcome(&self, inner: &Inner) -> Result<(), GroupError> {
-        match self.state.load(Ordering::SeqCst) {
-            RUNNING => Ok(()),
-            ABORTED => Err(GroupError::Aborted),
-            _ => Err(GroupError::Panicked(inner.failure.clone().unwrap_or_default())),
-        }
-    }
-}
-
-/// The groups of a runtime.
-pub(crate) struct GroupTable {
-    states: Box<[GroupState; ROWS]>,
-    free: Mutex<Vec<u32>>,
-}
-
-impl GroupTable {
-    pub(crate) fn new() -> GroupTable {
-        let states: Box<[GroupState]> = (0..ROWS).map(|_| GroupState::default()).collect();
-        let Ok(states) = states.try_into() else { unreachable!("there are as many rows") };
-        GroupTable { states, free: Mutex::new((1..=GROUPS as u32).rev().collect()) }
-    }
-
-    /// A group's row.
-    #[inline(always)]
-    pub(crate) fn state(&self, id: GroupId) -> &GroupState {
-        &self.states[id.0 as usize % ROWS]
-    }
-
-    /// Subtracts ended tasks; the last one ends the group's run.
-    pub(crate) fn subtract(&self, id: GroupId, tasks: i64, shared: &Shared) {
-        let state = self.state(id);
-        if state.live.fetch_sub(tasks, Ordering::SeqCst) == tasks {
-            self.ended(id, shared);
-        }
-    }
-
-    #[cold]
-    fn ended(&self, id: GroupId, shared: &Shared) {
-        let state = self.state(id);
-        let mut inner = state.inner.lock();
-        if state.live.load(Ordering::SeqCst) != 0 {
-            return;
-        }
-        for worker in std::mem::take(&mut inner.owned) {
-            shared.release_worker(worker);
-        }
-        state.done.notify_all();
-        let wakers = std::mem::take(&mut inner.wakers);
-        if inner.released {
-            self.recycle(id, &mut inner);
-        }
-        drop(inner);
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    fn recycle(&self, id: GroupId, inner: &mut Inner) {
-        *inner = Inner::default();
-        let state = self.state(id);
-        state.state.store(RUNNING, Ordering::SeqCst);
-        state.island.store(0, Ordering::SeqCst);
-        self.free.lock().push(id.0);
-    }
-}
 
 /// The right to name a group; the number is given back with the last one.
 struct Lease {
@@ -205,60 +69,6 @@ pub enum Locality {
     },
 }
 
-/// Why a group was not enqueued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EnqueueError {
-    /// The runtime has no such island.
-    NoSuchIsland(IslandId),
-    /// Only `free` workers of the island belong to no group. Worth retrying once a group ends.
-    NotFree {
-        /// Workers without a group.
-        free: usize,
-    },
-    /// The runtime is shutting down.
-    ShutDown,
-}
-
-impl fmt::Display for EnqueueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            EnqueueError::NoSuchIsland(island) => write!(f, "there is no island {}", island.0),
-            EnqueueError::NotFree { free } => write!(f, "only {free} workers are free"),
-            EnqueueError::ShutDown => f.write_str("the runtime is shutting down"),
-        }
-    }
-}
-
-impl Error for EnqueueError {}
-
-/// Why a group did not come to a good end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GroupError {
-    /// Somebody aborted it.
-    Aborted,
-    /// A task panicked with this message; the others were dropped.
-    Panicked(String),
-    /// The time given to [`RunningGroup::wait_for`] is over; the group goes on.
-    TimedOut,
-    /// A simulated runtime has nothing left to run, and the group has not ended.
-    Stuck,
-}
-
-impl fmt::Display for GroupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            GroupError::Aborted => f.write_str("the group was aborted"),
-            GroupError::Panicked(message) => write!(f, "a task panicked: {message}"),
-            GroupError::TimedOut => f.write_str("the group has not ended in time"),
-            GroupError::Stuck => f.write_str("nothing is left to run, and the group has not ended"),
-        }
-    }
-}
-
-impl Error for GroupError {}
-
 /// Makes a worker's share in a source of morsels.
 type MakePuller = Box<dyn Fn(WorkerId, &Shared) -> TaskRef + Send>;
 
@@ -281,9 +91,9 @@ impl Group {
     /// Panics: if the runtime has no such worker, island or plane as the annotation asks for.
     pub fn task<F>(&mut self, annotation: Annotation, function: F)
     where
-        F: FnOnce(&mut crate::Context) + Send + 'static,
+        F: FnOnce(&mut Context) + Send + 'static,
     {
-        self.step_task(annotation, crate::task::Once(Some(function)));
+        self.step_task(annotation, Once(Some(function)));
     }
 
     /// As [`Group::task`], for a [`Task`].
@@ -298,7 +108,7 @@ impl Group {
     pub fn pull<M: Morsels>(&mut self, annotation: Annotation, source: Arc<M>) {
         let id = self.lease.id;
         self.pulls.push(Box::new(move |worker, shared| {
-            let annotation = annotation.place(crate::Place::Worker(worker));
+            let annotation = annotation.place(Place::Worker(worker));
             let puller = Puller::new(Arc::clone(&source), annotation);
             shared.make_outside(annotation, id, false, puller)
         }));
@@ -321,7 +131,7 @@ impl Group {
         let state = running.lease.state();
         if tasks.is_empty() {
             state.add(1);
-            shared.groups.subtract(running.lease.id, 1, &shared);
+            shared.groups.subtract(running.lease.id, 1, |worker| shared.release_worker(worker));
             return Ok(running);
         }
         state.add(tasks.len() as i64);
@@ -375,6 +185,15 @@ impl fmt::Debug for Group {
     }
 }
 
+impl Context {
+    /// A new group, to be enqueued from here or given to somebody. Nobody waits for it on a worker.
+    ///
+    /// Panics: as [`crate::Runtime::group`].
+    pub fn group(&self) -> Group {
+        Group::new(&self.shared)
+    }
+}
+
 /// A group whose tasks were handed to workers. Dropping it lets the group go on; clones are the
 /// same group.
 #[derive(Clone)]
@@ -392,7 +211,7 @@ impl RunningGroup {
 
     /// As [`RunningGroup::wait`], for at most `limit`.
     pub fn wait_for(&self, limit: Duration) -> Result<(), GroupError> {
-        runtime::outside_workers("waits for a group");
+        outside_workers("waits for a group");
         let state = self.lease.state();
         if let Some(result) = self.lease.shared.simulate_until(|| self.is_done()) {
             result.map_err(|()| GroupError::Stuck)?;

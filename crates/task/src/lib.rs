@@ -30,37 +30,36 @@
 
 mod annotation;
 mod clock;
-mod context;
+mod config;
 mod counters;
 mod credit;
 mod epoch;
 mod group;
+mod group_table;
+mod guard;
 #[cfg(not(shuttle))]
 pub mod measure;
 mod morsel;
 #[doc(hidden)]
 pub mod planted;
-mod queues;
 mod reply;
 mod resource;
 mod runtime;
-mod shared;
-mod simulation;
-mod slot;
-mod task;
+mod worker;
 
 pub use annotation::{
     Access, Annotation, BANDS, CLASSES, CacheUse, ClassId, Frequency, IslandId, Place, Plane,
     Priority, Resource, Synchronisation, WorkerId,
 };
-pub use context::Context;
+pub use config::{Config, StartError, Withheld, WorkerConfig, WorkerKind};
 pub use counters::{Counters, LongTask, WorkerCounters};
-pub use epoch::Guard;
-pub use group::{EnqueueError, Group, GroupError, Locality, RunningGroup};
+pub use credit::Busy;
+pub use group::{Group, Locality, RunningGroup};
+pub use group_table::{EnqueueError, GroupError};
+pub use guard::Guard;
 pub use morsel::Morsels;
 pub use reply::{Reply, TaskError};
 pub use resource::{Changed, Latch, Owned, OwnedGuard, Version, WriteGuard};
-pub use runtime::{
-    Busy, Config, Runtime, Shutdown, StartError, Withheld, WorkerConfig, WorkerKind,
-};
-pub use task::{Step, Task};
+pub use runtime::{Runtime, Shutdown};
+pub use worker::Context;
+pub use worker::task::{Step, Task};

@@ -2,9 +2,9 @@
 //!
 //! Source: morsels are HyPer's (Leis 2014); sizing them by time is Umbra's (Wagner 2021).
 
-use crate::annotation::Annotation;
-use crate::task::{Step, Task};
-use crate::{Context, Place, WorkerId};
+use crate::annotation::{Annotation, Place, WorkerId};
+use crate::worker::Context;
+use crate::worker::task::{Step, Task};
 use halcyon_base::sync::Arc;
 
 /// A source of morsels, shared by the workers of a group.

@@ -1,7 +1,7 @@
 //! Results of tasks, for threads and for async code.
 
-use crate::runtime;
-use crate::shared::Shared;
+use crate::worker::outside_workers;
+use crate::worker::shared::Shared;
 use halcyon_base::sync::{Arc, Condvar, Mutex};
 use std::error::Error;
 use std::fmt;
@@ -86,7 +86,7 @@ impl<T> Reply<T> {
     ///
     /// Panics: on a worker, which must never wait.
     pub fn wait(self) -> Result<T, TaskError> {
-        runtime::outside_workers("waits for a result");
+        outside_workers("waits for a result");
         let there = || !matches!(*self.place.value.lock(), Value::Awaited(_));
         if let Some(result) = self.shared.simulate_until(there) {
             result.map_err(|()| TaskError::Stuck)?;

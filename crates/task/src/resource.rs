@@ -5,9 +5,9 @@
 //! it lets tasks of its resources run anywhere, and the same version is taken as a latch instead
 //! (`Mode`, in `shared`). Whoever writes asks for the mode; readers never need to know.
 
-use crate::annotation::{Resource, Synchronisation};
-use crate::shared::Mode;
-use crate::{Context, WorkerId};
+use crate::annotation::{Resource, Synchronisation, WorkerId};
+use crate::worker::Context;
+use crate::worker::shared::Mode;
 use halcyon_base::sync::atomic::{AtomicU64, Ordering, fence};
 use halcyon_base::sync::{hint, thread};
 use std::cell::UnsafeCell;

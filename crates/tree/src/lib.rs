@@ -12,7 +12,7 @@
 //! All are one tree (`core`) with another [`latch::Access`], and have the same operations. Which
 //! one wins where, and why: docs/tree.md.
 //!
-//! **Invariant:** this crate knows neither tables nor SQL.
+//! **Invariant**, checked by `cargo xtask check layers`: this crate knows neither tables nor SQL.
 
 mod core;
 mod interleaved;

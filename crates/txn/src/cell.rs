@@ -2,7 +2,8 @@
 //!
 //! Words: the *root* is the partition's value; a *share* is the handle by which the sessions of
 //! one reader slot keep the partition alive.
-//! Invariants:
+//! Invariants, checked by the twin of module `root` (feature `checked-root`), which panics where a
+//! guard breaks them; every model runs on it, above all `lock_excludes_and_wakes_every_waiter`:
 //! 1. A [`SharedGuard`] exists only while its slot of the lock counts it, or, from the grant of
 //!    its upgrade, while its participant is the owner.
 //! 2. An [`ExclusiveGuard`] exists only while its participant is the owner and has entered, and

@@ -1,6 +1,7 @@
 //! What all transactions of a manager share.
 //!
-//! Invariant: participants are never freed before the manager, so a number always names one.
+//! Invariant, checked by [`Center::check`]: a participant stands at its number, and stays there as
+//! long as the manager: whoever has read a number in a lock finds who that is.
 
 use crate::deadlock::WaitGraph;
 use crate::lock::ParticipantId;
@@ -35,6 +36,13 @@ impl Center {
     /// Before the rows change, so that whoever sees them finds another number.
     pub(crate) fn note_settled_alone(&self) {
         self.settled_alone.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Panics unless every participant stands at its number.
+    pub(crate) fn check(&self) {
+        for (position, participant) in self.participants.lock().iter().enumerate() {
+            assert_eq!(participant.id.0 as usize, position, "a participant stands at its number");
+        }
     }
 
     pub(crate) fn participant(&self, id: ParticipantId) -> Arc<Participant> {

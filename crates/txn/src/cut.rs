@@ -3,7 +3,9 @@
 //! Words: the *moment* of a cut is when its requester holds the latches of all wanted partitions;
 //! a cut is *pending* at an owner that had not ended at that moment; the *pre-image* of a
 //! partition is its root without the owner's changes.
-//! Invariants:
+//! Invariants, checked by the models `cut_holds_each_transfer_wholly_or_not_at_all` and
+//! `cut_holds_whoever_read_what_it_shows_overwritten`, in which the planted bugs are found
+//! (`canary_torn_commit_is_caught`, `canary_cut_without_undo_is_caught`):
 //! 1. A cut holds each transaction wholly or not at all. A commit releases all its partitions
 //!    under all their latches: at the moment of a cut it has released all or none of them.
 //! 2. What is pending at an owner is fulfilled before the owner releases anything, so nobody else

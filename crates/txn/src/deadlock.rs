@@ -4,7 +4,8 @@
 //! partition in a mode that conflicts with what it wants. Only waiters can be part of a cycle,
 //! so the graph knows nothing else: it is touched when somebody must wait anyway, and locks that
 //! are granted at once cost nothing here.
-//! Invariants:
+//! Invariants, checked by the models `every_deadlock_is_found`, `who_holds_nothing_is_no_victim` and
+//! `locks_in_one_order_are_never_called_a_deadlock`:
 //! 1. A transaction's locks do not change while it waits, so the edges of a waiter are stable.
 //! 2. A waiter joins its lock's queue before it is registered here. Of those in a cycle the last
 //!    to register sees it whole; it is the victim and leaves the graph at once, so that no second

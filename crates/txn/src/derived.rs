@@ -4,7 +4,9 @@
 //! changed it and has not ended, which holds the rows exclusively. It is *stale* while the keeper
 //! has met events that the rows do not show yet: those that belong to no transaction, which go to
 //! the keeper alone.
-//! Invariants:
+//! Invariants, checked by the models `an_owners_rollback_takes_back_its_own_changes_only` (1),
+//! `owners_end_with_what_was_theirs` (2), `events_without_a_transaction_are_seen_whole` (3) and
+//! `events_reach_both_views_or_none` (4):
 //! 1. Whoever owns it brought its rows up to date first, so all that it takes back is its own.
 //! 2. While it is owned, no events but the owner's reach the keeper.
 //! 3. Keepers are locked in the order of [`Beside::order`]; whoever waits for rows holds none.

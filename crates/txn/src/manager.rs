@@ -69,6 +69,11 @@ impl Manager {
         self.0.center.settled_alone.load(Ordering::SeqCst)
     }
 
+    /// Panics unless its participants are in order. O(participants): for tests.
+    pub fn check(&self) {
+        self.0.center.check();
+    }
+
     /// All transactions that have begun and not ended, oldest first.
     pub fn transactions(&self) -> Vec<TransactionInfo> {
         let now = clock::now();

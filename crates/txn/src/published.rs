@@ -1,8 +1,10 @@
 //! What a transaction shows of itself: to the deadlock search and to the system views.
 //!
-//! Invariant: what is published is written by one transaction alone, in lines of its own. Others read
-//! it without order; the deadlock search is right nevertheless, since it reads only what waiters
-//! published before they took the latch of the lock they wait for.
+//! Invariant, checked by the models `every_deadlock_is_found` and
+//! `locks_in_one_order_are_never_called_a_deadlock`: what is published is written by one
+//! transaction alone, in lines of its own. Others read it without order; the deadlock search is
+//! right nevertheless, since it reads only what waiters published before they took the latch of the
+//! lock they wait for.
 
 use crate::isolation::Isolation;
 use crate::lock::Mode;

@@ -3,6 +3,7 @@
 use crate::checkpoint;
 use crate::log::Lsn;
 use crate::log::disk::Storage;
+use crate::log::frame;
 use crate::log::reader::{self, Damage, LogEnd, Record};
 use crate::redo::{Partitions, Replay};
 use std::collections::BTreeMap;
@@ -55,8 +56,8 @@ pub fn recover(
     let began = Instant::now();
     let read = |done, total| progress(Progress::Checkpoint(done, total));
     let Some(loaded) = checkpoint::load(storage, workers, &read)? else {
-        let log = storage.list(crate::log::writer::FOLDER).unwrap_or_default();
-        if log.iter().any(|name| reader::first_of(name).is_some()) {
+        let log = storage.list(frame::FOLDER).unwrap_or_default();
+        if log.iter().any(|name| frame::first_of(name).is_some()) {
             let what = "the checkpoint that belongs to the log".to_owned();
             return Err(Damage::Missing { what });
         }

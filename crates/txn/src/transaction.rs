@@ -5,7 +5,10 @@
 //! partition's rows.
 //! Words: a transaction's *body* is what it holds and what it has changed. The body is *at rest*
 //! while no statement runs or the statement waits for a lock; then whoever takes a cut may read it.
-//! Invariants:
+//! Invariants, checked by the models `cut_does_not_wait_for_an_idle_owner` (1),
+//! `cut_holds_each_transfer_wholly_or_not_at_all` (3) and
+//! `cut_holds_whoever_read_what_it_shows_overwritten` (4), and by the test
+//! `random_changes_and_savepoints_agree_with_maps` (2):
 //! 1. The body is with the transaction or at rest, never both. It goes to rest between two row
 //!    changes only, and only then must it be looked for there.
 //! 2. A partition is changed only after what undoes the change has been noted.
@@ -111,6 +114,18 @@ impl Transaction {
             seat.rouse();
         }
         seat.participant.published.state(TransactionState::Running);
+    }
+
+    /// Panics unless the invariants of its undo log and of the partitions that it has changed hold.
+    /// O(rows): for tests.
+    pub fn check(&self) {
+        let body = self.body();
+        body.undo.check();
+        for held in &body.held {
+            if let Hold::Exclusive(guard) = &held.hold {
+                guard.check();
+            }
+        }
     }
 
     /// Ends a statement, failed or not: pending cuts are fulfilled, and READ COMMITTED gives its

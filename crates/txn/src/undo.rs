@@ -4,7 +4,8 @@
 //! Values live in shared buffers that keep their memory between transactions, so a small change
 //! allocates nothing. A transaction that changes much of a partition keeps the root instead of
 //! further rows: copy-on-write has its before-images then, and undoing it is an assignment.
-//! Invariants:
+//! Invariants, checked by `random_changes_and_savepoints_agree_with_maps` (1) and by
+//! [`Undo::check`] (2):
 //! 1. Applying the records above a mark backwards gives the roots as they were at the mark, from
 //!    whatever point between two changes.
 //! 2. The records own the values and columns above their marks, without gaps.
@@ -117,6 +118,35 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
+    /// Panics unless invariant 2 holds. O(records): for tests.
+    pub(crate) fn check(&self) {
+        let mut last = Mark::default();
+        let befores = self.records.iter().map(|record| record.before).chain([self.mark()]);
+        for (position, before) in befores.enumerate() {
+            assert_eq!(before.records, position, "a record stands where its mark says");
+            let ends = [before.images, before.columns, before.texts, before.bytes];
+            let from = [last.images, last.columns, last.texts, last.bytes];
+            assert!(position > 0 || ends == [0; 4], "the first record begins at the beginning");
+            assert!(from.iter().zip(ends).all(|(from, end)| *from <= end), "marks ascend");
+            last = before;
+        }
+        let (mut texts, mut bytes) = (0, 0);
+        for image in &self.images {
+            let (end, from, to) = match *image {
+                Image::Plain(_) => continue,
+                Image::Text(from, to) => (&mut texts, from, to),
+                Image::Bytes(from, to) => (&mut bytes, from, to),
+            };
+            assert_eq!(*end, from, "values lie side by side");
+            *end = to;
+        }
+        assert_eq!(
+            (texts, bytes),
+            (self.texts.len(), self.bytes.len()),
+            "and nothing is behind them"
+        );
+    }
+
     /// The present end of the log.
     #[inline]
     pub(crate) fn mark(&self) -> Mark {

@@ -474,6 +474,7 @@ fn random_changes_and_savepoints_agree_with_maps() {
         for _ in 0..60 {
             random_step(&mut transaction, handle, &mut model, &mut savepoints, &mut rng);
             assert_eq!(contents(transaction.read(handle)), model, "seed {seed}");
+            transaction.check();
             if rng.below(8) == 0 {
                 transaction.end_statement();
                 assert_eq!(contents(&snapshot(&bank.manager, cell)), committed, "seed {seed}");

@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use crate::dictionary::Dictionary;
 use crate::error::{ApplyError, ProgramError};
 use crate::interpret::Interpreter;
-use crate::machine::{ENTRIES_AHEAD, Machine, PLACES_AHEAD};
+use crate::machine::Machine;
+use crate::maps::hint::{ENTRIES_AHEAD, PLACES_AHEAD};
 use crate::program::{Expr, Program, RelationId};
 use crate::value::{Call, Environment, Function};
 

@@ -4,6 +4,7 @@
 pub mod circles;
 pub mod dead_files;
 pub mod excuses;
+pub mod invariants;
 pub mod layers;
 pub mod licences;
 pub mod links;

@@ -92,6 +92,23 @@ fn the_second_execution_of_a_text_plans_nothing() {
 }
 
 #[test]
+fn a_statement_about_its_session_is_kept_for_no_other() {
+    let db = Database::in_memory();
+    let (mut first, mut second) = (db.session(), db.session());
+    for text in [
+        "SELECT pg_backend_pid()",
+        "SELECT current_setting('application_name')",
+        "SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()",
+    ] {
+        first.batch("SET application_name = 'first'").unwrap();
+        second.batch("SET application_name = 'second'").unwrap();
+        let told = one(&mut first, text);
+        assert_ne!(told, one(&mut second, text), "{text}");
+        assert_eq!(told, one(&mut first, text), "{text}");
+    }
+}
+
+#[test]
 fn settings_are_shown_changed_and_refused() {
     let db = Database::in_memory();
     let mut session = db.session();

@@ -6,8 +6,9 @@
 //! not: they are made anew from what the views read.
 //! A change ([`encode_change`]) has what is new or different, wholly, and the names of what is gone. What
 //! is different is another value behind its `Arc`, so finding it compares pointers.
-//! Invariant: what [`encode`] writes, [`decode`] and [`Stored::restore`] turn into a catalog that
-//! passes [`Catalog::check`] and encodes to the same bytes; the same holds after [`Stored::after`].
+//! Invariant, checked by `tables_and_all_about_them_survive`: what [`encode`] writes, [`decode`]
+//! and [`Stored::restore`] turn into a catalog that passes [`Catalog::check`] and encodes to the
+//! same bytes; the same holds after [`Stored::after`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,7 +4,8 @@
 //! the catalog. Nothing of it is bound beforehand: it runs once, and names mean what they mean when
 //! it runs.
 //!
-//! Invariants:
+//! Invariants, checked by `catalog_changes_are_seen_when_they_commit_and_undone_when_not` (1 and 3)
+//! and by [`Catalog::check`], which every test that ends with `Database::check` runs (2):
 //! 1. A partition that others may see is locked exclusively before it is changed, and changed
 //!    through [`Transaction::alter`], so that undoing is putting the old root back.
 //! 2. After a statement [`Catalog::check`] holds; after a failed one the caller drops the copy.

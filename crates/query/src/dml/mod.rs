@@ -8,7 +8,8 @@
 //! Words: the *target* is the table written; a *cell* is one value of a row to be written; an
 //! *effect* is what a foreign key makes of a change in another table.
 //!
-//! Invariants:
+//! Invariants, checked by `random_writes_do_what_the_model_does` (1, 2 and 4) and
+//! `random_statements_leave_views_as_recomputation_does` (3):
 //! 1. Every row stored has passed conversion, NOT NULL, CHECK, unique keys and references; unique
 //!    keys and references hold when the statement ends, not before.
 //! 2. Everything a statement may touch is in [`WritePlan::needs`], cascades included.

@@ -5,7 +5,7 @@
 //! it, so that it can be taken back: events by their inverses, places by what they were. The rows
 //! of the partition are not its business: the transaction undoes them like any others.
 //!
-//! Invariants:
+//! Invariants, checked by `random_statements_leave_views_as_recomputation_does`:
 //! 1. Between two statements the places say of every group of the output where its row lies, and
 //!    the partition has no other rows; unless the view is stale (see [`super::cell`]).
 //! 2. The journal above a mark, taken back latest first, gives the state at the mark: every event

@@ -1,6 +1,7 @@
 //! Reads frames from the client's stream.
 //!
-//! Invariant: memory grows with bytes that have arrived, never with a length that was announced.
+//! Invariant, checked by `lengths_are_refused_before_their_bytes_arrive`: memory grows with bytes
+//! that have arrived, never with a length that was announced.
 
 use std::io;
 

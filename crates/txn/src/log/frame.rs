@@ -2,8 +2,9 @@
 //!
 //! Words: the log is one stream of *frames*, each a header and a payload; a frame's place in the
 //! stream is its LSN. A *file* holds a run of the stream behind a header of its own.
-//! Invariant: a frame's checksum covers its LSN, so bytes left over in a recycled file, or a frame
-//! that was written to a wrong place, are never taken for the frame that belongs there.
+//! Invariant, checked by `a_frame_is_read_back_and_no_flipped_bit_passes`: a frame's checksum
+//! covers its LSN, so bytes left over in a recycled file, or a frame that was written to a wrong
+//! place, are never taken for the frame that belongs there.
 //! Every frame also says up to where the log was durable when it was appended: a reader that finds
 //! a broken frame and a later whole one knows from that whether the broken one was ever promised.
 
@@ -21,6 +22,20 @@ pub(crate) const PAYLOAD_MAX: usize = 1 << 28;
 
 const MAGIC: [u8; 8] = *b"HALCLOG\n";
 const VERSION: u32 = 1;
+
+/// Folder of the log's files.
+pub(crate) const FOLDER: &str = "log";
+
+/// Name of the file that begins at `first`.
+pub(crate) fn file_path(first: Lsn) -> String {
+    format!("{FOLDER}/{:016x}.log", first.0)
+}
+
+/// The LSN that a file's name says it begins at; `None` for other files.
+pub(crate) fn first_of(name: &str) -> Option<Lsn> {
+    let digits = name.strip_suffix(".log").filter(|digits| digits.len() == 16)?;
+    u64::from_str_radix(digits, 16).ok().map(Lsn)
+}
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@
 //! once everything before that place will be there after a crash. A *batch* is what is
 //! written and synced at once; while that is done, and shortly after, the next one gathers (group
 //! commit, see [`gather`]).
-//! Invariants:
+//! Invariants, checked on a simulated disk by `nothing_acknowledged_is_lost_in_a_crash` (1 and 2) and
+//! `commits_are_refused_while_the_disk_is_full_and_for_good_after_a_failed_sync` (3):
 //! 1. Records are appended under the latches of the partitions that they change, before anybody
 //!    else can see the change: the order of records is the order of conflicting commits, and
 //!    whoever holds the latches of all partitions finds every visible commit below the LSN where

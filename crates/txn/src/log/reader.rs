@@ -8,8 +8,7 @@
 
 use super::Lsn;
 use super::disk::{Storage, read_all};
-use super::frame::{self, ALIGN, FILE_HEADER, Kind};
-use super::writer::{FOLDER, file_path};
+use super::frame::{self, ALIGN, FILE_HEADER, FOLDER, Kind, file_path, first_of};
 use std::fmt;
 use std::io;
 
@@ -90,12 +89,6 @@ pub struct LogEnd {
     pub commits: u64,
     /// Whether something unfinished stood behind it.
     pub torn: bool,
-}
-
-/// The LSN that a file's name says it begins at; `None` for other files.
-pub(crate) fn first_of(name: &str) -> Option<Lsn> {
-    let digits = name.strip_suffix(".log").filter(|digits| digits.len() == 16)?;
-    u64::from_str_radix(digits, 16).ok().map(Lsn)
 }
 
 /// Tells all records from `from` on, in order.

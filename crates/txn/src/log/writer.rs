@@ -7,11 +7,12 @@
 //! for sessions that did not come, and tries again when the disk was full.
 //! Each who waits is woken by itself, by unparking its thread: a condition variable would wake them
 //! one behind the other, each by the one before it, and that chain takes longer than the disk.
-//! Invariant: one is at the disk at a time ([`State::busy`]), and has [`Shared::writing`].
+//! Invariant, checked by an assertion in [`Shared::flush`]: one is at the disk at a time
+//! ([`State::busy`]), and has [`Shared::writing`].
 //! Cost of a commit that nobody waits for: one mutex, in [`Writer::append`].
 
 use super::disk::{File, Storage};
-use super::frame::{self, Kind};
+use super::frame::{self, FOLDER, Kind, file_path, first_of};
 use super::gather::Gather;
 use super::{LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES, Payload};
 use halcyon_base::crc32c::crc32c;
@@ -38,15 +39,8 @@ const SPARES: usize = 3;
 /// Zeroes are written in pieces of this.
 const PIECE: usize = 1 << 20;
 
-/// Folder of the log's files.
-pub(crate) const FOLDER: &str = "log";
 /// The next file while it is made.
 const NEXT: &str = "log/next";
-
-/// Name of the file that begins at `first`.
-pub(crate) fn file_path(first: Lsn) -> String {
-    format!("{FOLDER}/{:016x}.log", first.0)
-}
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
@@ -566,7 +560,7 @@ impl Files {
         storage.make_folder(FOLDER).map_err(failed)?;
         let mut firsts = VecDeque::new();
         for name in storage.list(FOLDER).map_err(failed)? {
-            match super::reader::first_of(&name) {
+            match first_of(&name) {
                 Some(first) if first < at => firsts.push_back(first),
                 Some(first) if first == at => {}
                 Some(_) => unreachable!("recovery read every file"),

@@ -5,7 +5,8 @@
 //! root, which has the values. Where roots were kept instead of notes (bulk loads, DDL, changes of
 //! much of a partition) it is the difference of the two roots. So nothing is added to the way of a
 //! row change, and a transaction that is rolled back writes nothing.
-//! Invariants:
+//! Invariants, checked by `replay_agrees_with_one_and_with_many_workers` (1 and 2) and
+//! `redo_fuzz_bytes_that_nobody_made_are_refused_without_a_panic` (3):
 //! 1. Rows of one partition stand in a record once, so their order does not matter.
 //! 2. Doing a record again gives the rows and row ids that the commit had.
 //! 3. Decoding is total: bytes that no encoder made are an error, never a panic. What fits the

@@ -164,6 +164,7 @@ impl Bank {
 
     /// Checks that nobody holds or waits for anything, and all structures.
     pub fn check_quiet(&self) {
+        self.manager.check();
         assert!(self.manager.transactions().is_empty());
         assert!(self.manager.locks(&self.cells).is_empty());
         self.cells.iter().for_each(|cell| cell.check());

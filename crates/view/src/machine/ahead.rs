@@ -13,11 +13,6 @@ use super::world::{Map, World};
 use crate::maps::any::HashMap;
 use crate::program::{Expr, Program, Relation};
 
-/// How many events before its turn an event's places in tables are asked for, and how many before it
-/// the entries to which they lead.
-pub const PLACES_AHEAD: usize = 16;
-pub const ENTRIES_AHEAD: usize = 8;
-
 /// Maps of fewer entries stay in the processor's caches. (In tests all but the smallest do not.)
 const LEN_MIN: usize = if cfg!(test) { 16 } else { 1 << 15 };
 

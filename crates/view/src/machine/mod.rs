@@ -35,7 +35,6 @@ use crate::program::{
 use crate::value::{Environment, Report, Value};
 use crate::walk::for_each_within;
 
-pub use self::ahead::{ENTRIES_AHEAD, PLACES_AHEAD};
 pub use self::run::ORDERED_KEY_WORDS_MAX;
 
 /// State of a view under compiled triggers.

@@ -11,12 +11,11 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::ahead::{ENTRIES_AHEAD, PLACES_AHEAD};
 use super::code::{Out, OutKind, Registers};
 use super::compile::RowCode;
 use crate::error::EvalError;
 use crate::maps::any::{HashMap, OrderedMap};
-use crate::maps::hint::HELPS;
+use crate::maps::hint::{ENTRIES_AHEAD, HELPS, PLACES_AHEAD};
 use crate::maps::ordered::KEY_WORDS_MAX;
 use crate::maps::shape::{Wide, is_zero, same};
 use crate::maps::slab::Slab;

@@ -1,5 +1,11 @@
 //! Asking the memory for what will be looked at, without waiting for it.
 
+/// How many events before its turn an event's places in tables are asked for, and how many before it
+/// the entries to which they lead.
+pub const PLACES_AHEAD: usize = 16;
+/// See [`PLACES_AHEAD`].
+pub const ENTRIES_AHEAD: usize = 8;
+
 /// Whether asking has any effect.
 pub const HELPS: bool = cfg!(all(feature = "native", target_arch = "x86_64"));
 

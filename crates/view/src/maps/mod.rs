@@ -9,6 +9,7 @@ pub mod slab;
 pub mod sliced;
 pub mod sums;
 pub mod table;
+pub mod tables;
 pub mod tree;
 
 /// Words of one piece of memory of a growing structure (32 KiB): little enough to be zeroed and

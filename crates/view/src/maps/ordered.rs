@@ -15,9 +15,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::any::Tables;
 use super::shape::{Shape, is_zero};
 use super::slab::Slab;
+use super::tables::Tables;
 use super::tree::{LeafPosition, Root, Trees, less, piece, piece_mut};
 use crate::error::EvalError;
 use crate::program::Component;

@@ -5,10 +5,21 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::sums::Sums;
-use super::table::hash;
 use crate::error::EvalError;
 use crate::program::Component;
 use crate::value::{halves, wide};
+
+/// Mixes the words of a key. Not secret: whoever chooses keys can make them collide.
+#[inline(always)]
+pub fn hash(key: &[u64]) -> u64 {
+    const FACTOR: u128 = 0xa076_1d64_78bd_642f;
+    let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
+    for word in key {
+        let product = u128::from(hash ^ word) * FACTOR;
+        hash = (product as u64) ^ (product >> 64) as u64;
+    }
+    hash
+}
 
 /// What sums in one and in two words hold at most.
 const INT_MAX: u128 = i64::MAX as u128;

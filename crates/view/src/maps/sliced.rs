@@ -17,11 +17,11 @@
 use alloc::vec::Vec;
 use core::convert::Infallible;
 
-use super::any::Tables;
 use super::hint::ask_for_all;
-use super::shape::{Numbers, Shape, is_zero, same};
+use super::shape::{Numbers, Shape, hash, is_zero, same};
 use super::slab::Slab;
-use super::table::{Table, hash};
+use super::table::Table;
+use super::tables::Tables;
 
 /// Numbers in a chunk of a list; with the link to the next chunk that makes a cache line.
 const CHUNK_IDS: usize = 7;

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 
 use super::SEGMENT_WORDS;
 use super::hint::ask_for_all;
-use super::shape::{Shape, is_zero, same};
+use super::shape::{Shape, hash, is_zero, same};
 use super::slab::touch;
 
 /// Slots of the old table that one insert moves.
@@ -139,18 +139,6 @@ impl Slots {
     fn segment_words(&self, entry_words: usize) -> usize {
         entry_words << self.segment_bits
     }
-}
-
-/// Mixes the words of a key. Not secret: whoever chooses keys can make them collide.
-#[inline(always)]
-pub fn hash(key: &[u64]) -> u64 {
-    const FACTOR: u128 = 0xa076_1d64_78bd_642f;
-    let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
-    for word in key {
-        let product = u128::from(hash ^ word) * FACTOR;
-        hash = (product as u64) ^ (product >> 64) as u64;
-    }
-    hash
 }
 
 impl<S: Shape> Table<S> {

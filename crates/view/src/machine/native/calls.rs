@@ -229,7 +229,7 @@ pub extern "C" fn find<S: Shape>(table: &Table<S>, words: &Words, key: usize) ->
     found.map_or(core::ptr::null(), <[u64]>::as_ptr)
 }
 
-/// Words of the longest key of [`crate::maps::any::Tables`] with a width of its own.
+/// Words of the longest key of [`crate::maps::tables::Tables`] with a width of its own.
 const KEY_WORDS: usize = 3;
 
 /// The same in a map with slices.

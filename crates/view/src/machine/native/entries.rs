@@ -17,11 +17,12 @@ use super::super::code::{Limit, OutKind, Site};
 use super::super::world::{Cell, Crossing, Map, Within};
 use super::calls::{self, SUM_WORDS, Words};
 use super::emit::{Emitter, Flag, Parameters, TRUSTED, words_of};
-use crate::maps::any::{HashMap, OrderedMap, Tables, tables, trees};
+use crate::maps::any::{HashMap, OrderedMap, trees};
 use crate::maps::ordered::Ordered;
 use crate::maps::shape::Shape;
 use crate::maps::sliced::Sliced;
 use crate::maps::table::Table;
+use crate::maps::tables::{Tables, tables};
 use crate::program::{BinaryOp, Component, Type};
 use crate::value::halves;
 

@@ -1,7 +1,8 @@
 //! The deterministic twin: the same workers on one thread, in an order that a seed decides.
 
+use super::{Context, on_worker};
+use crate::annotation::WorkerId;
 use crate::clock::Clock;
-use crate::context::{self, Context};
 use halcyon_base::rng::Rng;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +47,7 @@ impl Simulation {
             let runs = self.preempted_until[chosen] <= self.now.load(Ordering::Relaxed);
             if runs && self.workers[chosen].wants_turn() {
                 let worker = &mut self.workers[chosen];
-                context::on_worker(|| worker.turn());
+                on_worker(|| worker.turn());
                 worker.rest();
                 self.now.fetch_add(self.rng.below(2_000) + 1, Ordering::Relaxed);
                 return true;
@@ -62,7 +63,7 @@ impl Simulation {
         // Nobody runs a task: what turns do besides (settling counts, freeing) may make work.
         let mut worked = false;
         for worker in &mut self.workers {
-            worked |= context::on_worker(|| worker.turn());
+            worked |= on_worker(|| worker.turn());
             worker.rest();
         }
         worked
@@ -79,7 +80,7 @@ impl Simulation {
         }
     }
 
-    pub(crate) fn preempt(&mut self, worker: crate::WorkerId, until_ns: u64) {
+    pub(crate) fn preempt(&mut self, worker: WorkerId, until_ns: u64) {
         let until = &mut self.preempted_until[usize::from(worker.0)];
         *until = until_ns.max(*until);
     }

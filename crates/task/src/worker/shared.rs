@@ -1,15 +1,15 @@
 //! What the workers of a runtime and the threads outside share.
 
+use super::simulation::Simulation;
+use super::slot::{Arena, Chain, HOLDS_CREDIT, Header, Inbox, Pool, TaskRef};
+use super::task::Task;
 use crate::annotation::{Annotation, BANDS, CLASSES, IslandId, Plane, TargetKind, WorkerId};
 use crate::clock::Clock;
+use crate::config::{Config, WorkerConfig, WorkerKind};
 use crate::counters::{Incidents, Published};
 use crate::credit::Credits;
 use crate::epoch::Epochs;
-use crate::group::{EnqueueError, GroupId, GroupTable};
-use crate::runtime::{Config, WorkerConfig, WorkerKind};
-use crate::simulation::Simulation;
-use crate::slot::{Arena, Chain, HOLDS_CREDIT, Header, Inbox, Pool, TaskRef};
-use crate::task::Task;
+use crate::group_table::{EnqueueError, GroupId, GroupTable};
 use halcyon_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use halcyon_base::sync::thread::Thread;
 use halcyon_base::sync::{Arc, Mutex};

@@ -1,32 +1,41 @@
 //! A worker: what it holds alone, and what its tasks can ask of it.
 //!
+//! A task is handed a [`Context`], and a context holds tasks: `task` (the trait), `slot` (tasks in
+//! memory), `queues`, `shared` (what workers see of each other) and `simulation` mean nothing without
+//! the worker, and are its parts.
+//!
 //! How it takes turns is in `turn`, how it rests in `idle`, how it learns whether its core is its
 //! own in `delay`.
 //! Cost: spawn and run of an empty task: see docs/tasks.md.
 
 mod delay;
 mod idle;
+mod queues;
+pub(crate) mod shared;
+pub(crate) mod simulation;
+pub(crate) mod slot;
+pub(crate) mod task;
 mod turn;
 
-use crate::annotation::{Annotation, BANDS, Place, TargetKind, WorkerId};
+use crate::annotation::{Annotation, BANDS, IslandId, Place, Priority, TargetKind, WorkerId};
 use crate::clock::Clock;
+use crate::config::WorkerKind;
 use crate::counters::{Published, bump};
-use crate::credit::CreditPurse;
+use crate::credit::{Busy, CreditPurse};
 use crate::epoch;
-use crate::group::GroupId;
+use crate::group_table::GroupId;
 use crate::planted;
-use crate::queues::{CHUNK, Queues};
-use crate::shared::{BUSY, Mode, STOPPING, Shared, WorkerShared};
-use crate::slot::{self, Chain, HOLDS_CREDIT, Header, Pool, Receiver, TaskRef};
-use crate::task::{Once, Task};
-use crate::{Busy, Group, IslandId, Priority, WorkerKind};
 use delay::RunDelay;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
 use halcyon_machine::counters::SchedStat;
+use queues::{CHUNK, Queues};
+use shared::{BUSY, Mode, STOPPING, Shared, WorkerShared};
+use slot::{Chain, HOLDS_CREDIT, Header, Pool, Receiver, TaskRef};
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
+use task::{Once, Task};
 
 thread_local!(static ON_WORKER: Cell<bool> = const { Cell::new(false) });
 
@@ -41,6 +50,11 @@ pub(crate) fn on_worker<R>(run: impl FnOnce() -> R) -> R {
     let result = run();
     ON_WORKER.set(before);
     result
+}
+
+/// Panics on a worker: nothing may wait there.
+pub(crate) fn outside_workers(what: &str) {
+    assert!(!is_worker(), "a task {what}, and would keep its worker from working");
 }
 
 /// Tasks on their way to a busy worker before they are pushed.
@@ -262,7 +276,8 @@ impl Context {
         } else if by > 0 {
             self.shared.groups.state(group).add(by);
         } else if by < 0 {
-            self.shared.groups.subtract(group, -by, &self.shared);
+            let shared = &self.shared;
+            shared.groups.subtract(group, -by, |worker| shared.release_worker(worker));
         }
     }
 
@@ -395,13 +410,6 @@ impl Context {
     /// references when this was called.
     pub fn retire<T: Send + 'static>(&mut self, value: Box<T>) {
         self.epoch.retire(value, &self.shared.epochs);
-    }
-
-    /// A new group, to be enqueued from here or given to somebody. Nobody waits for it on a worker.
-    ///
-    /// Panics: as [`crate::Runtime::group`].
-    pub fn group(&self) -> Group {
-        Group::new(&self.shared)
     }
 
     pub(crate) fn runtime_id(&self) -> u64 {

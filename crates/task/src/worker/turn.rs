@@ -4,13 +4,12 @@
 //! at most 32 tasks or a microsecond, so once per task where tasks take that long.
 
 use super::Context;
-use crate::WorkerId;
-use crate::annotation::{Annotation, BANDS, TargetKind};
+use super::shared::{Mode, PARKED, STOPPING};
+use super::slot::{self, HOLDS_CREDIT, Header, TaskRef};
+use super::task::Step;
+use crate::annotation::{Annotation, BANDS, TargetKind, WorkerId};
 use crate::counters::bump;
-use crate::group::GroupId;
-use crate::shared::{Mode, PARKED, STOPPING};
-use crate::slot::{self, HOLDS_CREDIT, Header, TaskRef};
-use crate::task::Step;
+use crate::group_table::GroupId;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
 use std::any::Any;

@@ -1,9 +1,10 @@
 //! The safe twin of slots and inboxes: each task a box of its own, each inbox behind a mutex.
 
 use super::Header;
+use crate::annotation::WorkerId;
 use crate::planted;
-use crate::task::{Step, Task};
-use crate::{Context, WorkerId};
+use crate::worker::Context;
+use crate::worker::task::{Step, Task};
 use halcyon_base::sync::atomic::{AtomicUsize, Ordering};
 use halcyon_base::sync::{Arc, Mutex};
 use std::any::type_name;

@@ -1,13 +1,13 @@
 //! How a worker lives with a thread of its own, and what it does when it has nothing to do: it looks
 //! at its inboxes for a while, then sleeps until somebody pushes.
 
+use super::shared::{BUSY, Mode, PARKED, RUNNING, SPINNING, STOPPING};
 use super::{Context, ON_WORKER};
-use crate::WorkerKind;
 use crate::annotation::BANDS;
+use crate::config::WorkerKind;
 use crate::counters::bump;
-use crate::group::GroupId;
+use crate::group_table::GroupId;
 use crate::planted;
-use crate::shared::{BUSY, Mode, PARKED, RUNNING, SPINNING, STOPPING};
 use halcyon_base::sync::atomic::{Ordering, fence};
 use halcyon_base::sync::{hint, thread};
 use halcyon_machine::counters::SchedStat;

@@ -2,9 +2,9 @@
 //! instead of synchronised by scheduling (`Mode`, in `shared`).
 
 use super::Context;
+use super::shared::Mode;
 use crate::counters::bump;
 use crate::planted;
-use crate::shared::Mode;
 use halcyon_base::sync::atomic::Ordering;
 use halcyon_machine::counters::RunTimes;
 

@@ -10,8 +10,8 @@
 //! Cost: push, pop O(1); a choice O(ready classes of a band).
 //! Source: stride scheduling (Waldspurger 1995); the clamp of a waking class is Seastar's.
 
+use super::slot::TaskRef;
 use crate::annotation::{Ahead, Annotation, BANDS, CLASSES, LINE_BYTES};
-use crate::slot::TaskRef;
 use std::collections::VecDeque;
 
 /// Most tasks between two readings of the clock.
@@ -397,9 +397,9 @@ fn bits(mut mask: u16) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
     use crate::annotation::{Annotation, ClassId, Place, Priority, WorkerId};
-    use crate::group::GroupId;
-    use crate::slot::{Arena, Header, Pool};
-    use crate::task::Once;
+    use crate::group_table::GroupId;
+    use crate::worker::slot::{Arena, Header, Pool};
+    use crate::worker::task::Once;
     use halcyon_base::rng::Rng;
 
     fn queues() -> (Queues, Pool) {

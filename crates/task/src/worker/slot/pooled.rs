@@ -10,21 +10,23 @@
 //! *dummy*, so the consumer never writes what producers swap; such a slot is given back only when
 //! the next one is consumed, and a task that goes on elsewhere is moved out of it.
 //!
-//! Invariants:
+//! Invariants, checked by the models `no_push_and_no_wake_is_lost` and
+//! `tasks_wander_between_workers_in_their_slots` (1 and 3), and under Miri by
+//! `captures_of_any_size_and_alignment_arrive_and_are_dropped_once` (2):
 //! 1. A slot is in exactly one place: a free list, a chain, an inbox, or a [`TaskRef`].
 //! 2. The body of a slot that a [`TaskRef`] names is initialised and of the type its table is for.
 //! 3. `link` belongs to the list the slot is in: to an inbox also while the slot is its dummy.
 //!
-//! Safe twin: `checked`. Checked by: Miri (`tests/tasks.rs`, one test), shuttle (`tests/models.rs`).
+//! Safe twin: `checked`.
 //! Gain over the twin: not measured yet.
 //! Source: Vyukov, "Intrusive MPSC node-based queue"; here as a queue with a dummy (Michael and
 //! Scott 1996), which saves the consumer's swap on the producers' line.
 
 use super::Header;
-use crate::annotation::LINE_BYTES;
+use crate::annotation::{LINE_BYTES, WorkerId};
 use crate::planted;
-use crate::task::{Step, Task};
-use crate::{Context, WorkerId};
+use crate::worker::Context;
+use crate::worker::task::{Step, Task};
 use halcyon_base::sync::atomic::{AtomicPtr, Ordering};
 use halcyon_base::sync::{Arc, Mutex};
 use std::any::type_name;

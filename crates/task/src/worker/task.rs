@@ -1,6 +1,7 @@
 //! What a task is to who writes one.
 
-use crate::{Annotation, Context};
+use super::Context;
+use crate::annotation::Annotation;
 
 /// A piece of work that runs to completion.
 ///

@@ -15,7 +15,7 @@ pub(crate) use checked::{Arena, Chain, Inbox, Kind, Pool, Receiver, TaskRef, run
 pub(crate) use pooled::{Arena, Chain, Inbox, Kind, Pool, Receiver, TaskRef, run};
 
 use crate::annotation::Annotation;
-use crate::group::GroupId;
+use crate::group_table::GroupId;
 
 /// What the runtime knows of a task. Three whole words: fields that are written one by one and
 /// copied as words would make each copy wait for the stores.

@@ -1,0 +1,184 @@
+//! What a runtime is made of: its workers, their islands, and how they divide their time.
+
+use crate::annotation::{CLASSES, IslandId, WorkerId};
+use halcyon_machine::topology::{Processor, Topology};
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// How a worker uses its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerKind {
+    /// It shares the core with everything else: it sleeps when it has nothing to do.
+    Shared,
+    /// It owns the core: it never sleeps.
+    Dedicated,
+}
+
+/// One worker of a [`Config`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerConfig {
+    /// How it uses its core.
+    pub kind: WorkerKind,
+    /// The processors it may run on; empty: all that the process may use.
+    pub cpus: Vec<u32>,
+    /// The island it belongs to.
+    pub island: IslandId,
+}
+
+/// What a runtime is made of.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The workers; islands are numbered from 0 without gaps.
+    pub workers: Vec<WorkerConfig>,
+    /// Root tasks of a class that may be under way.
+    pub credits: [u32; CLASSES],
+    /// Weights of the classes within a band; at least 1.
+    pub weights: [u32; CLASSES],
+    /// The lowest band that waits gets a tick for each so many that others take. 33: 2.9 %.
+    pub floor: u32,
+    /// How many tasks ahead their annotated lines are fetched.
+    pub prefetch_distance: usize,
+    /// How long a worker stays with one class of a band.
+    pub turn: Duration,
+    /// How long a shared worker looks for work before it sleeps.
+    pub spin: Duration,
+    /// A task that takes longer is counted by name.
+    pub long_task: Duration,
+    /// Leave synchronisation by scheduling on a worker that waits for its core for over this share
+    /// of the time, in per mille; 0: never.
+    pub run_delay_per_mille: u32,
+    /// How often that is measured.
+    pub run_delay_period: Duration,
+    /// Dedicated workers run under `SCHED_FIFO` with this priority (1 to 99).
+    pub fifo_priority: Option<u8>,
+    /// The whole process stays in memory, if a worker is dedicated.
+    pub lock_memory: bool,
+}
+
+impl Config {
+    /// Workers and islands as given, everything else as usual.
+    pub fn new(workers: Vec<WorkerConfig>) -> Config {
+        Config {
+            workers,
+            credits: [65_536; CLASSES],
+            weights: [1; CLASSES],
+            floor: 33,
+            prefetch_distance: 4,
+            turn: Duration::from_micros(20),
+            spin: Duration::from_micros(15),
+            long_task: Duration::from_millis(2),
+            run_delay_per_mille: 10,
+            run_delay_period: Duration::from_millis(100),
+            fifo_priority: None,
+            lock_memory: false,
+        }
+    }
+
+    /// `count` workers that share their cores, in one island.
+    pub fn shared(count: usize) -> Config {
+        let worker = WorkerConfig { kind: WorkerKind::Shared, cpus: vec![], island: IslandId(0) };
+        Config::new(vec![worker; count])
+    }
+
+    /// A worker on each of `cpus`, in one island, that owns it.
+    pub fn dedicated(cpus: &[u32]) -> Config {
+        let worker = |&cpu: &u32| WorkerConfig {
+            kind: WorkerKind::Dedicated,
+            cpus: vec![cpu],
+            island: IslandId(0),
+        };
+        Config::new(cpus.iter().map(worker).collect())
+    }
+
+    /// A worker per core that this process may use, pinned to it; islands as the machine has them,
+    /// numbered without gaps.
+    pub fn for_machine(topology: &Topology, kind: WorkerKind) -> Config {
+        let cores = topology.one_per_core();
+        let mut islands: Vec<u32> = cores.iter().map(|core| core.island).collect();
+        islands.sort_unstable();
+        islands.dedup();
+        let island = |number| islands.iter().position(|&known| known == number).unwrap_or(0);
+        let worker = |core: &&Processor| WorkerConfig {
+            kind,
+            cpus: vec![core.cpu],
+            island: IslandId(island(core.island) as u16),
+        };
+        Config::new(cores.iter().map(worker).collect())
+    }
+
+    /// Whether a runtime can be made of it.
+    pub(crate) fn check(&self) -> Result<(), StartError> {
+        let islands = self.workers.iter().map(|worker| usize::from(worker.island.0));
+        let mut members = vec![0; self.workers.len()];
+        for island in islands {
+            *members.get_mut(island).ok_or(StartError::IslandsWithGaps)? += 1;
+        }
+        let last = members.iter().rposition(|&count| count > 0).ok_or(StartError::NoWorkers)?;
+        if members[..last].contains(&0) {
+            return Err(StartError::IslandsWithGaps);
+        }
+        if members.iter().any(|&count| count > 64) || self.workers.len() > 1024 {
+            return Err(StartError::TooManyWorkers);
+        }
+        if self.weights.contains(&0) || self.floor == 0 {
+            return Err(StartError::ZeroWeight);
+        }
+        Ok(())
+    }
+}
+
+/// Something that a [`Config`] asked for and the operating system refused. The runtime works without.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Withheld {
+    /// A dedicated worker does not run under `SCHED_FIFO`.
+    Fifo(WorkerId, io::Error),
+    /// Memory is not locked.
+    LockedMemory(io::Error),
+}
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Withheld::Fifo(worker, error) => {
+                write!(f, "worker {} is scheduled as any other thread: {error}", worker.0)
+            }
+            Withheld::LockedMemory(error) => write!(f, "memory is not locked: {error}"),
+        }
+    }
+}
+
+/// Why a runtime was not started.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A runtime without workers runs nothing.
+    NoWorkers,
+    /// Some island between 0 and the last one has no worker.
+    IslandsWithGaps,
+    /// Over 64 workers in an island, or over 1,024 in all.
+    TooManyWorkers,
+    /// A weight, or the floor, is 0.
+    ZeroWeight,
+    /// The operating system gave no thread, or not the processors that were asked for.
+    System(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::NoWorkers => f.write_str("a runtime needs a worker"),
+            StartError::IslandsWithGaps => f.write_str("islands are numbered without gaps"),
+            StartError::TooManyWorkers => {
+                f.write_str("at most 64 workers in an island, and 1,024 in all")
+            }
+            StartError::ZeroWeight => f.write_str("weights and floor are at least 1"),
+            StartError::System(error) => write!(f, "a worker could not be started: {error}"),
+        }
+    }
+}
+
+impl Error for StartError {}
