@@ -5,8 +5,8 @@ use crate::workspace::{Package, Workspace};
 
 /// The layers, lowest first. A crate may name those to its left.
 const ORDER: &[&str] = &[
-    "base", "machine", "task", "tree", "store", "txn", "view", "delta", "workload", "query",
-    "halcyon", "server", "cell", "lab", "cli",
+    "base", "value", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
+    "query", "halcyon", "server", "cell", "lab", "cli",
 ];
 
 /// What a crate must not name although it lies lower: these enter by the door `halcyon` alone.
