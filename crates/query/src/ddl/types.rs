@@ -3,7 +3,8 @@
 use datafusion::sql::sqlparser::ast::{CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
 
 use super::names::last;
-use crate::coerce::number::DECIMAL_DIGITS_MAX;
+use halcyon_value::decimal::DIGITS_MAX as DECIMAL_DIGITS_MAX;
+
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
 
