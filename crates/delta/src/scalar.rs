@@ -17,15 +17,14 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{BinaryExpr, Expr as Sql, ExprSchemable, Operator, Volatility};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use halcyon_value::calendar::{DAY_US, day_of, time_of};
+use halcyon_value::decimal::float_divisor;
 use halcyon_view::program::{BinaryOp, CompareOp, DatePart, Expr, Type};
 
 use crate::builder::Builder;
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
 use crate::expression::{and, binary, cast, compare, fold, is_null, not, null_safe_eq};
-
-/// Microseconds of a day.
-pub const DAY_US: i64 = 86_400_000_000;
 
 impl Builder<'_> {
     /// An expression over the columns of the innermost scope; columns of enclosing queries become
@@ -536,25 +535,19 @@ pub(crate) fn compared(
 
 /// A date, made a moment, compared with a constant moment: compared as dates.
 fn as_days(op: CompareOp, a: &Expr, b: &Expr) -> Option<Expr> {
-    let day_of = |e: &Expr| match e {
+    let cast_day = |e: &Expr| match e {
         Expr::Binary(BinaryOp::Mul, Type::Int, day, us) if **us == Expr::Int(DAY_US) => {
             Some((**day).clone())
         }
         _ => None,
     };
-    let (op, day, us) = match (day_of(a), b, a, day_of(b)) {
+    let (op, day, us) = match (cast_day(a), b, a, cast_day(b)) {
         (Some(day), Expr::Int(us), ..) => (op, day, *us),
-        (_, _, Expr::Int(us), Some(day)) => (crate::expression::swapped(op), day, *us),
+        (_, _, Expr::Int(us), Some(day)) => (op.mirrored(), day, *us),
         _ => return None,
     };
-    let midnight = us.rem_euclid(DAY_US) == 0;
-    let op = match op {
-        CompareOp::Lt if !midnight => CompareOp::Le,
-        CompareOp::Ge if !midnight => CompareOp::Gt,
-        CompareOp::Eq | CompareOp::Ne if !midnight => return None,
-        same => same,
-    };
-    Some(compare(op, Type::Int, day, Expr::Int(us.div_euclid(DAY_US))))
+    let op = op.of_days(time_of(us) == 0)?;
+    Some(compare(op, Type::Int, day, Expr::Int(day_of(us))))
 }
 
 fn calculate(
@@ -617,7 +610,7 @@ pub(crate) fn convert(value: Expr, from: &DataType, to: &DataType) -> Result<Exp
         }
         (E::Int, E::Float) => cast(value, Type::Int, Type::Float),
         (E::Decimal { scale, .. }, E::Float) => {
-            let power = Expr::Float(10_f64.powi(scale.into()));
+            let power = Expr::Float(float_divisor(scale));
             binary(BinaryOp::Div, Type::Float, cast(value, source.ty(), Type::Float), power)
         }
         (E::Date, E::TimestampMicros) => binary(BinaryOp::Mul, Type::Int, value, Expr::Int(DAY_US)),

@@ -11,7 +11,7 @@ use halcyon_view::program::{BinaryOp, CompareOp, Expr, Reg, Type};
 use crate::calculus::{Term, Var, Variables};
 use crate::expression::{
     binary, conjuncts, fold, is_null, is_truth, never_true, not, null_safe_sides, substitute,
-    swapped, variables, within,
+    variables, within,
 };
 
 /// The term in normal form: none if it is zero, several where a disjunction was split.
@@ -203,7 +203,7 @@ pub fn isolate(
         return Some(((**a).clone(), *op, *ty, (**b).clone()));
     }
     if is_inner(b) && within(a, outer) {
-        return Some(((**b).clone(), swapped(*op), *ty, (**a).clone()));
+        return Some(((**b).clone(), op.mirrored(), *ty, (**a).clone()));
     }
     if *ty == Type::Float && matches!(op, CompareOp::Eq | CompareOp::Ne) {
         return None;
@@ -218,7 +218,7 @@ pub fn isolate(
     }
     let left = sum_of(&mine, first, *ty);
     let right = sum_of(&theirs, -first, *ty);
-    Some((left, if first < 0 { swapped(*op) } else { *op }, *ty, right))
+    Some((left, if first < 0 { op.mirrored() } else { *op }, *ty, right))
 }
 
 fn sum_of(terms: &[(i64, Expr)], sign: i64, ty: Type) -> Expr {

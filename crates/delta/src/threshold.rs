@@ -27,7 +27,7 @@ use crate::builder::{Builder, Case, Group, OneSided, columns_of};
 use crate::calculus::{Term, Var};
 use crate::error::Result;
 use crate::expression::{
-    cast, compare, fold, is_null, mentions, never_true, not, substitute, swapped, variables,
+    cast, compare, fold, is_null, mentions, never_true, not, substitute, variables,
 };
 use crate::parts::{Column, Derived, Map, Rank};
 use crate::simplify::{isolate, replace, simplify};
@@ -135,7 +135,7 @@ impl Builder<'_> {
         let Expr::Compare(op, ty, a, b) = condition else { return Ok(None) };
         let (sum, op, limit) = match (mentions(a, &used), mentions(b, &used)) {
             (true, false) => (a, *op, b),
-            (false, true) => (b, swapped(*op), a),
+            (false, true) => (b, op.mirrored(), a),
             _ => return Ok(None),
         };
         let Some(value) = linear(sum, pending.var, &pending.value) else { return Ok(None) };
@@ -174,7 +174,7 @@ impl Builder<'_> {
             (false, true) => CompareOp::Lt,
             (false, false) => CompareOp::Le,
         };
-        let side = if from_above { side } else { swapped(side) };
+        let side = if from_above { side } else { side.mirrored() };
         let holds = compare(side, pending.ty, pending.outer.clone(), point);
         let row = Term { keys: Vec::new(), ..row };
         let mut cases = vec![

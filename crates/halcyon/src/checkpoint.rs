@@ -35,9 +35,9 @@ fn contents(shared: &Shared, durable: &Durable) -> Result<Contents> {
         let cells: Vec<Arc<PartitionCell>> = tables.chain([&shared.ddl]).cloned().collect();
         let note = |_| (durable.log.end(), shared.version());
         let (mut roots, (lsn, version)) = cut_noting(&shared.manager, &cells, &limits, note)
-            .map_err(|error| match error {
+            .unwrap_or_else(|error| match error {
                 CutError::Timeout | CutError::Cancelled => unreachable!("nobody ends this wait"),
-            })?;
+            });
         if version != catalog.version {
             continue;
         }

@@ -26,6 +26,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, ReversedUDAF,
     Signature, Volatility,
 };
+use halcyon_value::decimal;
 
 use crate::diagnose::{external, out_of_range};
 use crate::error::{SqlError, SqlState};
@@ -239,7 +240,7 @@ impl GroupsAccumulator for WidenedGroups {
 }
 
 fn added(sum: i128, value: i128) -> Result<i128> {
-    const LIMIT: i128 = 10i128.pow(38);
+    use decimal::LIMIT;
     match sum.checked_add(value) {
         Some(sum) if -LIMIT < sum && sum < LIMIT => Ok(sum),
         _ => Err(external(out_of_range("numeric"))),
@@ -492,16 +493,9 @@ impl AggregateUDFImpl for Avg {
     }
 }
 
-/// `sum / count` with [`AVG_PLACES`], rounded half away from zero; NULL of nothing.
+/// `sum / count` with [`AVG_PLACES`]; NULL of nothing.
 fn average(sum: i128, count: i64) -> Option<i128> {
-    if count == 0 {
-        return None;
-    }
-    let count = i128::from(count);
-    let places = 10i128.pow(AVG_PLACES as u32);
-    let (whole, rest) = (sum / count, sum % count);
-    let doubled = rest * places * 2 / count;
-    Some(whole * places + (doubled + doubled.signum()) / 2)
+    decimal::average(sum, count, AVG_PLACES as u8)
 }
 
 /// An average of integers; the sum of 2^63 of them fits.

@@ -15,8 +15,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array, PrimitiveArray, Scalar};
 use arrow::compute::kernels::numeric;
-use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type};
-use arrow_buffer::i256;
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -25,8 +24,10 @@ use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
+use halcyon_value::ValueError;
+use halcyon_value::decimal::{self, Quotient};
+use halcyon_value::float::overflowed;
 
-use crate::coerce::number::{check_decimal, power_of_ten};
 use crate::diagnose::{division_by_zero, external, out_of_range};
 
 /// Which operation is checked.
@@ -275,10 +276,7 @@ impl Checked {
             DataType::Int32 => "integer",
             DataType::Int64 => "bigint",
             DataType::Float32 | DataType::Float64 => {
-                return crate::error::SqlError::new(
-                    crate::error::SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-                    "value out of range: overflow",
-                );
+                return ValueError::FloatOverflow.into();
             }
             _ => "numeric",
         })
@@ -288,32 +286,44 @@ impl Checked {
     fn went_too_far(&self, result: &ArrayRef, left: &dyn Datum, right: &dyn Datum) -> bool {
         match result.data_type() {
             DataType::Float64 => {
-                let values = result.as_primitive::<Float64Type>();
-                let infinite = |v: f64| v.is_infinite();
-                any(values, infinite)
-                    && !any(left.get().0.as_primitive::<Float64Type>(), infinite)
-                    && !any(right.get().0.as_primitive::<Float64Type>(), infinite)
+                let infinite = any(result.as_primitive::<Float64Type>(), f64::is_infinite);
+                infinite && any_overflowed::<Float64Type>(result, left, right)
             }
             DataType::Float32 => {
-                let values = result.as_primitive::<Float32Type>();
-                let infinite = |v: f32| v.is_infinite();
-                any(values, infinite)
-                    && !any(left.get().0.as_primitive::<Float32Type>(), infinite)
-                    && !any(right.get().0.as_primitive::<Float32Type>(), infinite)
+                let infinite = any(result.as_primitive::<Float32Type>(), f32::is_infinite);
+                infinite && any_overflowed::<Float32Type>(result, left, right)
             }
             DataType::Decimal128(38, _) => {
-                const LIMIT: i128 = 10i128.pow(38);
-                any(result.as_primitive::<Decimal128Type>(), |v| !(-LIMIT < v && v < LIMIT))
+                let too_long = |value| !decimal::fits(value, decimal::DIGITS_MAX);
+                any(result.as_primitive::<Decimal128Type>(), too_long)
             }
             _ => false,
         }
     }
 }
 
-fn any<T: arrow::datatypes::ArrowPrimitiveType>(
-    array: &PrimitiveArray<T>,
-    is: impl Fn(T::Native) -> bool,
-) -> bool {
+/// Whether in some row the result is infinite and no operand is.
+#[cold]
+fn any_overflowed<T: ArrowPrimitiveType>(
+    result: &ArrayRef,
+    left: &dyn Datum,
+    right: &dyn Datum,
+) -> bool
+where
+    T::Native: Into<f64>,
+{
+    let operand = |side: &dyn Datum, row: usize| {
+        let (array, is_scalar) = side.get();
+        array.as_primitive::<T>().value(if is_scalar { 0 } else { row }).into()
+    };
+    let results = result.as_primitive::<T>();
+    (0..results.len()).any(|row| {
+        let result = results.value(row).into();
+        results.is_valid(row) && overflowed(result, operand(left, row), operand(right, row))
+    })
+}
+
+fn any<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, is: impl Fn(T::Native) -> bool) -> bool {
     // Branch-free over the values first; NULLs may hold anything, so a find is looked at again.
     array.values().iter().fold(false, |found, value| found | is(*value))
         && array.iter().flatten().any(is)
@@ -336,15 +346,12 @@ pub struct NumericDivision {
     signature: Signature,
 }
 
-/// Places that a quotient has at least, as PostgreSQL's has significant digits.
-const QUOTIENT_PLACES: i8 = 16;
-
 impl NumericDivision {
     /// `left / right` of decimals or integers, at least one of them decimal.
     pub fn call(left: Expr, left_type: &DataType, right: Expr, right_type: &DataType) -> Expr {
         let (left, left_scale) = as_decimal(left, left_type);
         let (right, right_scale) = as_decimal(right, right_type);
-        let scale = QUOTIENT_PLACES.max(left_scale).max(right_scale).min(30);
+        let scale = Quotient::scale(left_scale, right_scale);
         let function =
             NumericDivision { scale, signature: Signature::any(2, Volatility::Immutable) };
         ScalarUDF::new_from_impl(function).call(vec![left, right])
@@ -353,49 +360,6 @@ impl NumericDivision {
     /// Places of the result.
     pub fn scale(&self) -> i8 {
         self.scale
-    }
-
-    /// The quotient of unscaled values. Errors: 22012, 22003.
-    pub fn divide(
-        &self,
-        left: i128,
-        left_scale: i8,
-        right: i128,
-        right_scale: i8,
-    ) -> crate::error::Result<i128> {
-        if right == 0 {
-            return Err(division_by_zero());
-        }
-        let shift = i32::from(self.scale) - i32::from(left_scale) + i32::from(right_scale);
-        let factor = power_of_ten(shift.max(0) as u32).ok_or_else(|| out_of_range("numeric"))?;
-        // More places on the left than the result has: the divisor takes them away.
-        let divisor = power_of_ten((-shift).max(0) as u32).and_then(|by| right.checked_mul(by));
-        let right = divisor.ok_or_else(|| out_of_range("numeric"))?;
-        let quotient = match left.checked_mul(factor) {
-            Some(scaled) => rounded(scaled, right),
-            None => {
-                let scaled = i256::from_i128(left).checked_mul(i256::from_i128(factor));
-                let scaled = scaled.ok_or_else(|| out_of_range("numeric"))?;
-                let doubled = scaled.wrapping_mul(i256::from_i128(2));
-                let divisor = i256::from_i128(right);
-                let twice = doubled.wrapping_div(divisor);
-                let away = i256::from_i128(if (left < 0) == (right < 0) { 1 } else { -1 });
-                let half = twice.wrapping_add(away).wrapping_div(i256::from_i128(2));
-                half.to_i128().ok_or_else(|| out_of_range("numeric"))?
-            }
-        };
-        check_decimal(quotient, 38, self.scale).map_err(|_| out_of_range("numeric"))
-    }
-}
-
-/// Quotient rounded half away from zero.
-fn rounded(dividend: i128, divisor: i128) -> i128 {
-    let (quotient, remainder) = (dividend / divisor, dividend % divisor);
-    let twice = remainder.unsigned_abs() * 2;
-    if twice >= divisor.unsigned_abs() {
-        quotient + if (dividend < 0) == (divisor < 0) { 1 } else { -1 }
-    } else {
-        quotient
     }
 }
 
@@ -435,9 +399,10 @@ impl ScalarUDFImpl for NumericDivision {
             .collect();
         let lefts = arrays[0].as_primitive::<Decimal128Type>();
         let rights = arrays[1].as_primitive::<Decimal128Type>();
+        let rule = Quotient::new(scales[0], scales[1], self.scale);
         let quotients = lefts.iter().zip(rights).map(|pair| match pair {
             (Some(left), Some(right)) => {
-                self.divide(left, scales[0], right, scales[1]).map(Some).map_err(external)
+                rule.apply(left, right).map(Some).map_err(|error| external(error.into()))
             }
             _ => Ok(None),
         });
@@ -460,32 +425,4 @@ pub fn digits_of(ty: &DataType) -> Option<u8> {
         DataType::UInt64 => 20,
         _ => return None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn division(scale: i8) -> NumericDivision {
-        NumericDivision { scale, signature: Signature::any(2, Volatility::Immutable) }
-    }
-
-    #[test]
-    fn quotients_round_half_away_from_zero() {
-        let divide = |l, ls, r, rs| division(2).divide(l, ls, r, rs).map_err(|e| e.state());
-        assert_eq!(divide(1, 0, 3, 0), Ok(33));
-        assert_eq!(divide(2, 0, 3, 0), Ok(67));
-        assert_eq!(divide(-1, 0, 8, 0), Ok(-13));
-        assert_eq!(divide(1005, 3, 1, 0), Ok(101));
-        assert_eq!(divide(1, 0, 0, 3), Err(crate::error::SqlState::DIVISION_BY_ZERO));
-        let large = 10i128.pow(37);
-        assert_eq!(
-            division(16).divide(large, 0, 10i128.pow(36), 0).map_err(|e| e.state()),
-            Ok(10 * 10i128.pow(16))
-        );
-        assert_eq!(
-            division(16).divide(large, 0, 3, 0).map_err(|e| e.state()),
-            Err(crate::error::SqlState::NUMERIC_VALUE_OUT_OF_RANGE)
-        );
-    }
 }

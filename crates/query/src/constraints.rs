@@ -243,8 +243,8 @@ impl KeyLookup {
         if own.storage() == theirs.storage() {
             return Some(values[position]);
         }
-        match crate::coerce::number::widen_integer(values[position]) {
-            Some(value) => crate::coerce::number::fit_integer(value, theirs),
+        match halcyon_value::integer::widen(values[position]) {
+            Some(value) => coerce::fit_integer(value, theirs),
             None => Some(values[position]),
         }
     }

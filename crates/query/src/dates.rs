@@ -15,8 +15,8 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
-
-const DAY_US: i64 = 86_400_000_000;
+use halcyon_value::calendar::{day_of, time_of};
+use halcyon_value::compare::Compare;
 
 /// The rule; it looks at what constant folding left, so it belongs after it.
 #[derive(Debug, Default)]
@@ -86,14 +86,23 @@ fn bound(op: Operator, us: i64) -> Option<(Operator, i32)> {
     if us == i64::MAX || us == i64::MIN {
         return None;
     }
-    let day = i32::try_from(us.div_euclid(DAY_US)).ok()?;
-    let midnight = us.rem_euclid(DAY_US) == 0;
-    let op = match op {
-        Operator::Lt if !midnight => Operator::LtEq,
-        Operator::GtEq if !midnight => Operator::Gt,
-        Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq => op,
-        Operator::Eq | Operator::NotEq if midnight => op,
+    let day = i32::try_from(day_of(us)).ok()?;
+    let compare = match op {
+        Operator::Lt => Compare::Lt,
+        Operator::LtEq => Compare::LtEq,
+        Operator::Gt => Compare::Gt,
+        Operator::GtEq => Compare::GtEq,
+        Operator::Eq => Compare::Eq,
+        Operator::NotEq => Compare::NotEq,
         _ => return None,
+    };
+    let op = match compare.of_days(time_of(us) == 0)? {
+        Compare::Lt => Operator::Lt,
+        Compare::LtEq => Operator::LtEq,
+        Compare::Gt => Operator::Gt,
+        Compare::GtEq => Operator::GtEq,
+        Compare::Eq => Operator::Eq,
+        Compare::NotEq => Operator::NotEq,
     };
     Some((op, day))
 }
@@ -101,6 +110,7 @@ fn bound(op: Operator, us: i64) -> Option<(Operator, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use halcyon_value::calendar::DAY_US;
 
     fn holds(op: Operator, left: i64, right: i64) -> bool {
         match op {

@@ -6,6 +6,7 @@
 use arrow::error::ArrowError;
 use datafusion::common::{Column, Diagnostic};
 use datafusion::common::{DataFusionError, SchemaError};
+use halcyon_value::ValueError;
 
 use crate::dialect::shown_name;
 use crate::error::{SqlError, SqlState};
@@ -112,12 +113,12 @@ fn arrow_error(error: &ArrowError) -> SqlError {
 
 /// 22012.
 pub fn division_by_zero() -> SqlError {
-    SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero")
+    ValueError::DivisionByZero.into()
 }
 
 /// 22003 for a type by PostgreSQL's name.
-pub fn out_of_range(type_name: &str) -> SqlError {
-    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{type_name} out of range"))
+pub fn out_of_range(type_name: &'static str) -> SqlError {
+    ValueError::OutOfRange(type_name).into()
 }
 
 fn schema_error(error: &SchemaError) -> SqlError {

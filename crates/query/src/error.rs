@@ -6,6 +6,7 @@
 use std::fmt;
 
 pub use halcyon_base::sqlstate::SqlState;
+use halcyon_value::{TextProblem, ValueError};
 
 /// Result of anything a statement can fail at.
 pub type Result<T, E = SqlError> = std::result::Result<T, E>;
@@ -134,3 +135,83 @@ impl fmt::Debug for SqlError {
 }
 
 impl std::error::Error for SqlError {}
+
+/// The one place where a value's error gets its SQLSTATE.
+impl From<ValueError> for SqlError {
+    #[cold]
+    fn from(error: ValueError) -> Self {
+        let state = match &error {
+            ValueError::DivisionByZero => SqlState::DIVISION_BY_ZERO,
+            ValueError::OutOfRange(_)
+            | ValueError::FloatOverflow
+            | ValueError::DecimalField { .. } => SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            ValueError::MomentOutOfRange(_) => SqlState::DATETIME_FIELD_OVERFLOW,
+            ValueError::NegativeLength => SqlState::SUBSTRING_ERROR,
+            ValueError::EscapeLength => SqlState::INVALID_ESCAPE_SEQUENCE,
+            ValueError::Mismatch(_) => SqlState::UNDEFINED_FUNCTION,
+            ValueError::Text(text) => state_of(text.problem),
+        };
+        let told = SqlError::new(state, error.to_string());
+        let told = match error.detail() {
+            Some(detail) => told.detail(detail),
+            None => told,
+        };
+        match error.hint() {
+            Some(hint) => told.hint(hint),
+            None => told,
+        }
+    }
+}
+
+fn state_of(problem: TextProblem) -> SqlState {
+    match problem {
+        TextProblem::Syntax => SqlState::INVALID_TEXT_REPRESENTATION,
+        TextProblem::MomentSyntax => SqlState::INVALID_DATETIME_FORMAT,
+        TextProblem::IntegerRange | TextProblem::FloatRange | TextProblem::NotFinite { .. } => {
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE
+        }
+        TextProblem::FieldRange | TextProblem::MomentRange => SqlState::DATETIME_FIELD_OVERFLOW,
+        TextProblem::IntervalRange => SqlState::INTERVAL_FIELD_OVERFLOW,
+        TextProblem::Infinite => SqlState::FEATURE_NOT_SUPPORTED,
+        TextProblem::OddHex | TextProblem::HexDigit | TextProblem::Field => {
+            SqlState::INVALID_PARAMETER_VALUE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_values_get_their_states_in_one_place() {
+        let state = |error: ValueError| SqlError::from(error).state();
+        for (error, expected) in [
+            (ValueError::DivisionByZero, SqlState::DIVISION_BY_ZERO),
+            (ValueError::OutOfRange("bigint"), SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
+            (ValueError::FloatOverflow, SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
+            (ValueError::MomentOutOfRange("date"), SqlState::DATETIME_FIELD_OVERFLOW),
+            (ValueError::NegativeLength, SqlState::SUBSTRING_ERROR),
+            (ValueError::EscapeLength, SqlState::INVALID_ESCAPE_SEQUENCE),
+            (ValueError::Mismatch("abs"), SqlState::UNDEFINED_FUNCTION),
+        ] {
+            assert_eq!(state(error.clone()), expected, "{error}");
+        }
+        let text = |problem| state(ValueError::text(problem, "date", "x"));
+        for (problem, expected) in [
+            (TextProblem::Syntax, SqlState::INVALID_TEXT_REPRESENTATION),
+            (TextProblem::MomentSyntax, SqlState::INVALID_DATETIME_FORMAT),
+            (TextProblem::FloatRange, SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
+            (TextProblem::FieldRange, SqlState::DATETIME_FIELD_OVERFLOW),
+            (TextProblem::IntervalRange, SqlState::INTERVAL_FIELD_OVERFLOW),
+            (TextProblem::Infinite, SqlState::FEATURE_NOT_SUPPORTED),
+            (TextProblem::OddHex, SqlState::INVALID_PARAMETER_VALUE),
+        ] {
+            assert_eq!(text(problem), expected, "{problem:?}");
+        }
+        let field = SqlError::from(ValueError::DecimalField { precision: 5, scale: 2 });
+        assert_eq!(field.message(), "numeric field overflow");
+        assert!(field.fields().detail.as_ref().is_some_and(|detail| detail.contains("10^3")));
+        assert!(SqlError::from(ValueError::EscapeLength).fields().hint.is_some());
+    }
+}

@@ -15,10 +15,12 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use halcyon_store::ValueRef;
+use halcyon_value::calendar::{US_NS, day_of, difference, time_of};
+use halcyon_value::{Interval, interval};
 
 use crate::coerce;
 use crate::coerce::zone::TimeZone;
-use crate::diagnose::{division_by_zero, external, out_of_range};
+use crate::diagnose::external;
 use crate::error::{SqlError, SqlState};
 use crate::exec::Env;
 use crate::types::SqlType;
@@ -147,7 +149,6 @@ impl ScalarUDFImpl for Unbound {
 pub fn bind_call(call: ScalarFunction, env: &Env<'_>) -> crate::error::Result<Expr> {
     let zone = TimeZone::parse(&env.session.time_zone)?;
     let local = |us: i64| zone.to_local(us).unwrap_or(us);
-    const DAY_US: i64 = 86_400_000_000;
     let text = |text: &str| ScalarValue::Utf8View(Some(text.to_owned()));
     let tz = |us| to_scalar(ValueRef::TimestampTz(us), SqlType::TimestampTz);
     let value = match call.name() {
@@ -158,13 +159,12 @@ pub fn bind_call(call: ScalarFunction, env: &Env<'_>) -> crate::error::Result<Ex
             to_scalar(ValueRef::Timestamp(local(env.clock.transaction_us())), SqlType::Timestamp)
         }
         "current_date" | "today" => to_scalar(
-            ValueRef::Date(local(env.clock.transaction_us()).div_euclid(DAY_US) as i32),
+            ValueRef::Date(day_of(local(env.clock.transaction_us())) as i32),
             SqlType::Date,
         ),
-        "current_time" | "localtime" => to_scalar(
-            ValueRef::Time(local(env.clock.transaction_us()).rem_euclid(DAY_US)),
-            SqlType::Time,
-        ),
+        "current_time" | "localtime" => {
+            to_scalar(ValueRef::Time(time_of(local(env.clock.transaction_us()))), SqlType::Time)
+        }
         "current_user" | "user" | "current_role" => text(&env.session.user),
         "session_user" => text(&env.session.session_user),
         "current_database" | "current_catalog" => text(&env.session.database),
@@ -580,41 +580,20 @@ impl IntervalFunction {
         left: Option<ValueRef<'_>>,
         right: Option<ValueRef<'_>>,
     ) -> crate::error::Result<Option<IntervalMonthDayNano>> {
-        let too_far = || out_of_range("interval");
-        Ok(match (left, right) {
+        let span = match (left, right) {
             (
                 Some(ValueRef::Timestamp(a) | ValueRef::TimestampTz(a)),
                 Some(ValueRef::Timestamp(b) | ValueRef::TimestampTz(b)),
-            ) => {
-                const DAY_US: i64 = 86_400_000_000;
-                let us = a.checked_sub(b).ok_or_else(too_far)?;
-                let days = i32::try_from(us / DAY_US).map_err(|_| too_far())?;
-                Some(IntervalMonthDayNano::new(0, days, us % DAY_US * 1_000))
-            }
+            ) => difference(a, b)?,
             (Some(ValueRef::Time(a)), Some(ValueRef::Time(b))) => {
-                Some(IntervalMonthDayNano::new(0, 0, (a - b) * 1_000))
+                Interval { nanos: (a - b) * US_NS, ..Interval::default() }
             }
-            (Some(ValueRef::Interval(value)), Some(ValueRef::Float64(by))) => {
-                let by = match self.op {
-                    IntervalOp::Divided if by == 0.0 => return Err(division_by_zero()),
-                    IntervalOp::Divided => 1.0 / by,
-                    _ => by,
-                };
-                Some(scaled(value, by).ok_or_else(too_far)?)
-            }
-            _ => None,
-        })
+            (Some(ValueRef::Interval(value)), Some(ValueRef::Float64(by))) => match self.op {
+                IntervalOp::Divided => interval::divide(value, by)?,
+                _ => interval::multiply(value, by)?,
+            },
+            _ => return Ok(None),
+        };
+        Ok(Some(IntervalMonthDayNano::new(span.months, span.days, span.nanos)))
     }
-}
-
-/// Fractions of months go to days (thirty each), fractions of days to time, as in PostgreSQL.
-fn scaled(value: halcyon_store::Interval, by: f64) -> Option<IntervalMonthDayNano> {
-    let months = f64::from(value.months) * by;
-    let whole_months = months.trunc();
-    let days = f64::from(value.days) * by + ((months - whole_months) * 30.0 * 1e9).round() / 1e9;
-    let whole_days = days.trunc();
-    let rest_ns = ((days - whole_days) * 86_400e9 / 1e3).round() * 1e3;
-    let nanos = (value.nanos as f64 * by + rest_ns).round();
-    let fits = whole_months.abs() < 2e9 && whole_days.abs() < 2e9 && nanos.abs() < 9.2e18;
-    fits.then(|| IntervalMonthDayNano::new(whole_months as i32, whole_days as i32, nanos as i64))
 }

@@ -12,8 +12,9 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use halcyon_store::ValueRef;
+use halcyon_value::calendar::{Field, Moment, midnight};
+use halcyon_value::{TextProblem, ValueError, like};
 
-use crate::coerce::datetime::{civil_from_days, days_from_civil};
 use crate::coerce::zone::TimeZone;
 use crate::diagnose::external;
 use crate::error::{Result, SqlError, SqlState};
@@ -208,165 +209,52 @@ impl PgFunction {
 
 fn escape_of(cell: Option<&ValueRef<'_>>) -> Result<Option<char>> {
     let Some(ValueRef::Text(text)) = cell else { return Ok(Some('\\')) };
-    let mut chars = text.chars();
-    match (chars.next(), chars.next()) {
-        (escape, None) => Ok(escape),
-        _ => Err(SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
-            .hint("Escape string must be empty or one character.")),
-    }
+    Ok(like::escape_of(text)?)
 }
 
 /// The pattern with backslash in place of another escape character.
 fn like_escape(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()> {
     let ValueRef::Text(pattern) = cells[0] else { return out.push(ValueRef::Null) };
     let escape = escape_of(cells.get(1))?;
-    let mut text = String::with_capacity(pattern.len());
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        if Some(c) == escape {
-            text.push('\\');
-            text.extend(chars.next());
-        } else {
-            if c == '\\' {
-                text.push('\\');
-            }
-            text.push(c);
-        }
-    }
-    out.push(ValueRef::Text(&text))
+    out.push(ValueRef::Text(&like::with_backslashes(pattern, escape)))
 }
 
 /// A regular expression for a pattern of SIMILAR TO.
 fn similar_to_escape(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()> {
     let ValueRef::Text(pattern) = cells[0] else { return out.push(ValueRef::Null) };
     let escape = escape_of(cells.get(1))?;
-    let mut text = String::from("^(?:");
-    let mut in_class = false;
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            c if Some(c) == escape => {
-                text.push('\\');
-                text.extend(chars.next());
-            }
-            '[' if !in_class => {
-                in_class = true;
-                text.push(c);
-            }
-            ']' if in_class => {
-                in_class = false;
-                text.push(c);
-            }
-            c if in_class => text.push(c),
-            '%' => text.push_str("(?s:.*)"),
-            '_' => text.push_str("(?s:.)"),
-            '.' | '^' | '$' | '\\' => text.extend(['\\', c]),
-            c => text.push(c),
-        }
-    }
-    text.push_str(")$");
-    out.push(ValueRef::Text(&text))
-}
-
-const DAY_US: i64 = 86_400_000_000;
-
-/// Microseconds since 1970 and within the day, of anything that has a date or a time.
-fn split(value: ValueRef<'_>) -> Option<(i64, i64)> {
-    let us = match value {
-        ValueRef::Date(days) => i64::from(days) * DAY_US,
-        ValueRef::Timestamp(us) | ValueRef::TimestampTz(us) => us,
-        ValueRef::Time(us) => us,
-        ValueRef::Interval(interval) => interval.nanos / 1_000,
-        _ => return None,
-    };
-    let within = match value {
-        ValueRef::Interval(_) => us,
-        _ => us.rem_euclid(DAY_US),
-    };
-    Some((us, within))
+    out.push(ValueRef::Text(&like::similar_to(pattern, escape)))
 }
 
 fn no_unit(field: &str) -> SqlError {
-    SqlError::new(
-        SqlState::INVALID_PARAMETER_VALUE,
-        format!("unit \"{field}\" not recognized or not possible for this type"),
-    )
+    ValueError::text(TextProblem::Field, "timestamp", field).into()
 }
 
 /// Seconds, their parts, and the epoch, in millionths.
 fn extract_fraction(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()> {
-    let (ValueRef::Text(field), Some((us, within))) = (cells[0], split(cells[1])) else {
-        return out.push(ValueRef::Null);
-    };
-    let within_minute = within % 60_000_000;
-    let value = match field {
-        "second" | "seconds" => i128::from(within_minute),
-        "millisecond" | "milliseconds" => i128::from(within_minute) * 1_000,
-        "microsecond" | "microseconds" => i128::from(within_minute) * 1_000_000,
-        "epoch" => match cells[1] {
-            ValueRef::Interval(interval) => {
-                // Years of 365.25 days, months of 30, as in PostgreSQL.
-                let (years, months) = (interval.months / 12, interval.months % 12);
-                let days = i128::from(years) * 1461 * 6
-                    + i128::from(months) * 30 * 24
-                    + i128::from(interval.days) * 24;
-                days * 3_600_000_000 + i128::from(us)
-            }
-            _ => i128::from(us),
-        },
-        "julian" => {
-            let days = i128::from(us.div_euclid(DAY_US) + 2_440_588);
-            days * 1_000_000 + i128::from(us.rem_euclid(DAY_US)) * 1_000_000 / i128::from(DAY_US)
-        }
-        _ => return Err(no_unit(field)),
-    };
-    out.push(ValueRef::Decimal(value))
+    let ValueRef::Text(name) = cells[0] else { return out.push(ValueRef::Null) };
+    let fields = Field::from_name(name).zip(Moment::of(cells[1]));
+    let value = fields.and_then(|(field, moment)| moment.fraction(field));
+    out.push(ValueRef::Decimal(value.ok_or_else(|| no_unit(name))?))
 }
 
 fn extract_whole(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()> {
-    let (ValueRef::Text(field), Some((us, _))) = (cells[0], split(cells[1])) else {
-        return out.push(ValueRef::Null);
-    };
-    if let ValueRef::Interval(interval) = cells[1] {
-        let years = interval.months / 12;
-        let value = match field {
-            "decade" => years / 10,
-            "century" => years / 100,
-            "millennium" => years / 1000,
-            _ => return Err(no_unit(field)),
-        };
-        return out.push(ValueRef::Int32(value));
-    }
-    let days = us.div_euclid(DAY_US);
-    let (year, ..) = civil_from_days(days);
-    let weekday = (days + 4).rem_euclid(7);
-    let value = match field {
-        "dow" => weekday,
-        "isodow" => (weekday + 6) % 7 + 1,
-        "decade" => year.div_euclid(10),
-        "century" => (year + 99).div_euclid(100),
-        "millennium" => (year + 999).div_euclid(1000),
-        "isoyear" => {
-            let thursday = days - (weekday + 6) % 7 + 3;
-            civil_from_days(thursday).0
-        }
-        "doy" => days - days_from_civil(year, 1, 1) + 1,
-        "timezone" | "timezone_hour" | "timezone_minute" => 0,
-        _ => return Err(no_unit(field)),
-    };
-    out.push(ValueRef::Int32(value as i32))
+    let ValueRef::Text(name) = cells[0] else { return out.push(ValueRef::Null) };
+    let fields = Field::from_name(name).zip(Moment::of(cells[1]));
+    let value = fields.and_then(|(field, moment)| moment.whole(field));
+    out.push(ValueRef::Int32(value.ok_or_else(|| no_unit(name))? as i32))
 }
 
 /// `timestamp AT TIME ZONE zone`.
 fn timezone(cells: &[ValueRef<'_>], out: &mut ArrayWriter) -> Result<()> {
     let ValueRef::Text(zone) = cells[0] else { return out.push(ValueRef::Null) };
     let zone = TimeZone::parse(zone)?;
-    let far = || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range");
+    let far = || SqlError::from(ValueError::MomentOutOfRange("timestamp"));
     let value = match cells[1] {
         ValueRef::TimestampTz(us) => ValueRef::Timestamp(zone.to_local(us).ok_or_else(far)?),
         ValueRef::Timestamp(us) => ValueRef::TimestampTz(zone.to_utc(us).ok_or_else(far)?),
-        ValueRef::Date(days) => {
-            ValueRef::TimestampTz(zone.to_utc(i64::from(days) * DAY_US).ok_or_else(far)?)
+        ValueRef::Date(day) => {
+            ValueRef::TimestampTz(zone.to_utc(midnight(day.into())?).ok_or_else(far)?)
         }
         _ => return Err(no_unit("timezone")),
     };

@@ -423,7 +423,7 @@ fn narrow(expr: Expr) -> Transformed<Expr> {
             if scale < 0 =>
         {
             let digits = (precision as i8 - scale).clamp(1, 38) as u8;
-            let whole = coerce::number::rescale(value, scale, 0).unwrap_or(i128::MAX);
+            let whole = halcyon_value::decimal::to_whole(value, scale).unwrap_or(i128::MAX);
             Transformed::yes(Expr::Literal(
                 ScalarValue::Decimal128(Some(whole), digits, 0),
                 metadata,

@@ -19,9 +19,13 @@ use arrow::datatypes::{
 };
 use datafusion::common::ScalarValue;
 use halcyon_store::{Interval, Value, ValueRef};
+use halcyon_value::calendar::DAY_US;
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::{SqlType, TYPE_KEY};
+
+/// Milliseconds of a day.
+const DAY_MS: i64 = DAY_US / 1_000;
 
 /// The SQL type of an Arrow field: what its metadata says, if that lies in the same way.
 ///
@@ -112,7 +116,7 @@ pub fn value_at(array: &dyn Array, row: usize) -> Option<ValueRef<'_>> {
         DataType::LargeBinary => ValueRef::Bytes(array.as_binary::<i64>().value(row)),
         DataType::BinaryView => ValueRef::Bytes(array.as_binary_view().value(row)),
         DataType::Date32 => ValueRef::Date(cell::<Date32Type>(array, row)),
-        DataType::Date64 => ValueRef::Date((cell::<Date64Type>(array, row) / 86_400_000) as i32),
+        DataType::Date64 => ValueRef::Date((cell::<Date64Type>(array, row) / DAY_MS) as i32),
         DataType::Time64(TimeUnit::Microsecond) => {
             ValueRef::Time(cell::<Time64MicrosecondType>(array, row))
         }

@@ -1,7 +1,8 @@
 //! What can go wrong while a program is loaded, and while it runs.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::fmt;
+use halcyon_value::ValueError;
 
 /// A program that makes no sense: the compiler that made it is broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,18 @@ impl fmt::Display for EvalError {
 }
 
 impl core::error::Error for EvalError {}
+
+impl From<ValueError> for EvalError {
+    #[cold]
+    fn from(error: ValueError) -> Self {
+        match error {
+            ValueError::DivisionByZero => Self::DivisionByZero,
+            ValueError::FloatOverflow => Self::OutOfRange,
+            ValueError::OutOfRange(_) => Self::Overflow,
+            other => Self::Function(other.to_string()),
+        }
+    }
+}
 
 /// Why an event was not applied. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,15 +1,15 @@
 //! Expressions, evaluated as they stand: the reference.
 
 use alloc::vec::Vec;
+use halcyon_value::like;
+use halcyon_value::text::substr;
 
-use crate::calendar::{date_of, date_part};
 use crate::error::EvalError;
 use crate::program::{CompareOp, Expr, NULL_INT, Reg, Type};
 use crate::scalar::{
-    binary, compare, float_to_int, float_to_wide, holds, int_to_float, int_to_wide, negate, not,
-    rescale, rescale_int, wide_to_float, wide_to_int,
+    binary, compare, date_of, date_part, float_to_int, float_to_wide, holds, int_to_float,
+    int_to_wide, negate, not, rescale, rescale_int, wide_to_float, wide_to_int,
 };
-use crate::text::{LikePattern, substring};
 use crate::value::{Environment, Value};
 
 type Result<T> = core::result::Result<T, EvalError>;
@@ -86,8 +86,8 @@ pub fn eval(expr: &Expr, registers: &[Value], env: &mut Environment) -> Result<V
             if value == NULL_INT {
                 return int(NULL_INT);
             }
-            let pattern = LikePattern::new(pattern, *ignore_case);
-            int(i64::from(pattern.matches(env.dictionary.text(value)) != *negated))
+            let text = env.dictionary.text(value);
+            int(i64::from(like::matches(text, pattern, Some('\\'), *ignore_case) != *negated))
         }
         Expr::Substring { value, start, length } => {
             let value = eval_int(value, registers, env)?;
@@ -184,7 +184,7 @@ pub fn substring_of(value: i64, start: i64, length: Option<i64>, env: &mut Envir
         return NULL_INT;
     }
     let text = env.dictionary.text(value);
-    let part = substring(text, start, length);
+    let part = substr(text, start, length).expect("no length is negative (Program::check)");
     if part.len() == text.len() {
         return value;
     }

@@ -27,6 +27,8 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use halcyon_value::calendar::Field;
+use halcyon_value::compare::Compare;
 
 /// NULL of type [`Type::Int`].
 pub const NULL_INT: i64 = i64::MIN;
@@ -322,12 +324,43 @@ pub enum CompareOp {
 impl CompareOp {
     /// The operator with its operands exchanged.
     pub fn mirrored(self) -> CompareOp {
-        match self {
-            CompareOp::Eq | CompareOp::Ne => self,
-            CompareOp::Lt => CompareOp::Gt,
-            CompareOp::Le => CompareOp::Ge,
-            CompareOp::Gt => CompareOp::Lt,
-            CompareOp::Ge => CompareOp::Le,
+        Compare::from(self).flipped().into()
+    }
+
+    /// The operator that is true where this one is false.
+    pub fn opposite(self) -> CompareOp {
+        Compare::from(self).opposite().into()
+    }
+
+    /// How days compare, if their midnights compare so with a moment; see [`Compare::of_days`].
+    pub fn of_days(self, is_midnight: bool) -> Option<CompareOp> {
+        Compare::from(self).of_days(is_midnight).map(CompareOp::from)
+    }
+}
+
+impl From<CompareOp> for Compare {
+    #[inline(always)]
+    fn from(op: CompareOp) -> Compare {
+        match op {
+            CompareOp::Eq => Compare::Eq,
+            CompareOp::Ne => Compare::NotEq,
+            CompareOp::Lt => Compare::Lt,
+            CompareOp::Le => Compare::LtEq,
+            CompareOp::Gt => Compare::Gt,
+            CompareOp::Ge => Compare::GtEq,
+        }
+    }
+}
+
+impl From<Compare> for CompareOp {
+    fn from(op: Compare) -> CompareOp {
+        match op {
+            Compare::Eq => CompareOp::Eq,
+            Compare::NotEq => CompareOp::Ne,
+            Compare::Lt => CompareOp::Lt,
+            Compare::LtEq => CompareOp::Le,
+            Compare::Gt => CompareOp::Gt,
+            Compare::GtEq => CompareOp::Ge,
         }
     }
 }
@@ -365,6 +398,20 @@ pub enum DatePart {
     DayOfWeek,
     /// The day of the year, from 1.
     DayOfYear,
+}
+
+impl From<DatePart> for Field {
+    #[inline]
+    fn from(part: DatePart) -> Field {
+        match part {
+            DatePart::Year => Field::Year,
+            DatePart::Month => Field::Month,
+            DatePart::Day => Field::Day,
+            DatePart::Quarter => Field::Quarter,
+            DatePart::DayOfWeek => Field::DayOfWeek,
+            DatePart::DayOfYear => Field::DayOfYear,
+        }
+    }
 }
 
 /// A scalar expression over registers. Types are as stated; [`Program::check`] verifies them.

@@ -1,11 +1,17 @@
-//! Arithmetic on values with NULL: what the operators of [`crate::program::Expr`] mean.
+//! Arithmetic on words with NULL: the meanings of `halcyon_value`, as the operators of
+//! [`crate::program::Expr`] have them.
 //!
 //! Every function takes NULL as its type's mark and gives NULL where SQL does. No integer result is
 //! the mark of NULL: that one value counts as overflow.
 
-use crate::error::EvalError;
-use crate::program::{BinaryOp, CompareOp, NULL_FLOAT_BITS, NULL_INT, NULL_WIDE};
 use core::cmp::Ordering;
+use halcyon_value::compare::Compare;
+use halcyon_value::decimal::power_of_ten;
+use halcyon_value::integer::{divide, divide_rounded, remainder};
+use halcyon_value::{Arith, calendar, float};
+
+use crate::error::EvalError;
+use crate::program::{BinaryOp, CompareOp, DatePart, NULL_FLOAT_BITS, NULL_INT, NULL_WIDE};
 
 type Result<T> = core::result::Result<T, EvalError>;
 
@@ -40,20 +46,9 @@ macro_rules! integer {
                     BinaryOp::Add => a.checked_add(b),
                     BinaryOp::Sub => a.checked_sub(b),
                     BinaryOp::Mul => a.checked_mul(b),
-                    BinaryOp::Div | BinaryOp::DivRound | BinaryOp::Rem if b == 0 => {
-                        return Err(EvalError::DivisionByZero);
-                    }
-                    BinaryOp::Div => a.checked_div(b),
-                    BinaryOp::Rem => a.checked_rem(b),
-                    BinaryOp::DivRound => {
-                        let (quotient, rest) = (a / b, (a % b).unsigned_abs());
-                        // Half away from zero: the rest is at least half of the divisor.
-                        if rest >= b.unsigned_abs() - rest {
-                            quotient.checked_add(if (a < 0) == (b < 0) { 1 } else { -1 })
-                        } else {
-                            Some(quotient)
-                        }
-                    }
+                    BinaryOp::Div => divide(a, b)?,
+                    BinaryOp::Rem => Some(remainder(a, b)?),
+                    BinaryOp::DivRound => divide_rounded(a, b)?,
                 };
                 value.filter(|value| !value.is_null()).ok_or(EvalError::Overflow)
             }
@@ -83,43 +78,30 @@ impl Number for f64 {
     }
     #[inline(always)]
     fn operate(op: BinaryOp, a: Self, b: Self) -> Result<Self> {
-        let value = match op {
-            BinaryOp::Add => a + b,
-            BinaryOp::Sub => a - b,
-            BinaryOp::Mul => a * b,
-            BinaryOp::Div | BinaryOp::DivRound | BinaryOp::Rem if b == 0.0 => {
-                return Err(EvalError::DivisionByZero);
-            }
-            BinaryOp::Div | BinaryOp::DivRound => a / b,
-            BinaryOp::Rem => a % b,
+        let op = match op {
+            BinaryOp::Add => Arith::Add,
+            BinaryOp::Sub => Arith::Sub,
+            BinaryOp::Mul => Arith::Mul,
+            BinaryOp::Div | BinaryOp::DivRound => Arith::Div,
+            BinaryOp::Rem => Arith::Rem,
         };
-        if value.is_finite() || !(a.is_finite() && b.is_finite()) {
-            Ok(canonical(value))
-        } else {
-            Err(EvalError::OutOfRange)
-        }
+        // One NaN for all, so that no operation makes the mark of NULL.
+        Ok(float::canonical(float::calculate(op, a, b)?))
     }
     #[inline(always)]
     fn negate(self) -> Result<Self> {
-        Ok(canonical(-self))
+        Ok(float::canonical(-self))
     }
-    /// As in PostgreSQL: NaN equals itself and is above everything.
     #[inline(always)]
     fn order(a: Self, b: Self) -> Ordering {
-        a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+        float::compare(a, b)
     }
-}
-
-/// One NaN for all, so that no operation makes the mark of NULL.
-#[inline(always)]
-fn canonical(value: f64) -> f64 {
-    if value.is_nan() { f64::NAN } else { value }
 }
 
 /// The value by which keys are compared: no −0, one NaN.
 #[inline(always)]
 pub fn key_float(value: f64) -> f64 {
-    if value.is_null() { value } else { canonical(value + 0.0) }
+    if value.is_null() { value } else { float::key(value) }
 }
 
 /// `a op b`, NULL if either is.
@@ -143,14 +125,7 @@ pub fn compare<T: Number>(op: CompareOp, a: T, b: T) -> i64 {
 /// Whether an order of two values is what the operator asks for.
 #[inline(always)]
 pub fn holds(op: CompareOp, order: Ordering) -> bool {
-    match op {
-        CompareOp::Eq => order.is_eq(),
-        CompareOp::Ne => order.is_ne(),
-        CompareOp::Lt => order.is_lt(),
-        CompareOp::Le => order.is_le(),
-        CompareOp::Gt => order.is_gt(),
-        CompareOp::Ge => order.is_ge(),
-    }
+    Compare::from(op).accepts(order)
 }
 
 /// A condition's opposite; NULL stays.
@@ -165,9 +140,9 @@ pub fn rescale<T: Number + TryFrom<i128>>(by: i8, a: T) -> Result<T> {
     if a.is_null() {
         return Ok(a);
     }
-    let power = T::try_from(10_i128.pow(u32::from(by.unsigned_abs())));
+    let power = power_of_ten(by.unsigned_abs().into()).and_then(|power| T::try_from(power).ok());
     let op = if by < 0 { BinaryOp::DivRound } else { BinaryOp::Mul };
-    T::operate(op, a, power.map_err(|_| EvalError::Overflow)?)
+    T::operate(op, a, power.ok_or(EvalError::Overflow)?)
 }
 
 /// [`rescale`] of a 64-bit integer: through the wider type where the power does not fit.
@@ -210,6 +185,27 @@ pub fn float_to_wide(a: f64) -> Result<i128> {
 /// Nearest integer, half to even.
 pub fn float_to_int(a: f64) -> Result<i64> {
     wide_to_int(float_to_wide(a)?).map_err(|_| EvalError::OutOfRange)
+}
+
+/// Beyond it, years do not fit the calendar's arithmetic; SQL's dates end far earlier.
+const DAYS_MAX: u64 = 1 << 40;
+
+/// A part of a date; NULL of NULL.
+#[inline]
+pub fn date_part(part: DatePart, days: i64) -> Result<i64> {
+    if days == NULL_INT {
+        return Ok(NULL_INT);
+    }
+    if days.unsigned_abs() > DAYS_MAX {
+        return Err(EvalError::Overflow);
+    }
+    Ok(calendar::Field::from(part).of_day(days))
+}
+
+/// The day of a timestamp; NULL of NULL.
+#[inline]
+pub fn date_of(timestamp_us: i64) -> i64 {
+    if timestamp_us == NULL_INT { NULL_INT } else { calendar::day_of(timestamp_us) }
 }
 
 /// Bits behind the binary point in a sum of floating-point numbers.

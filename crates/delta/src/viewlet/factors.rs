@@ -5,9 +5,9 @@
 //! sum with a NULL summand the other summands must not remain, so each gets a factor that says
 //! whether the others are there.
 
-use std::collections::BTreeSet;
-
+use halcyon_value::decimal;
 use halcyon_view::program::{BinaryOp, Expr, Type};
+use std::collections::BTreeSet;
 
 use crate::calculus::{Var, Variables};
 use crate::expression::{cast, fold, is_null, mentions, not, operands, strict, variables, within};
@@ -122,7 +122,7 @@ fn expand(expr: &Expr, region: &Region<'_>, vars: &Variables) -> Vec<Product> {
 }
 
 fn power_of_ten(ty: Type, by: i8) -> Option<Expr> {
-    let power = 10_i128.checked_pow(u32::try_from(by).ok()?)?;
+    let power = decimal::power_of_ten(u32::try_from(by).ok()?)?;
     match ty {
         Type::Int => i64::try_from(power).ok().map(Expr::Int),
         Type::Wide => Some(Expr::Wide(power)),

@@ -1,6 +1,9 @@
 //! Time zones: fixed offsets and names of the tz database.
 
 use chrono::{NaiveDateTime, Offset, TimeZone as _};
+use halcyon_value::calendar::DAY_US;
+use halcyon_value::cast::to_local;
+use halcyon_value::datetime::{Zone, parse_zone};
 
 use crate::error::{Result, SqlError, SqlState};
 
@@ -27,21 +30,7 @@ impl TimeZone {
     ///
     /// Offsets count eastwards, as in ISO 8601. Errors: 22023.
     pub fn parse(text: &str) -> Result<TimeZone> {
-        let trimmed = super::number::trim(text);
-        if ["utc", "z", "gmt", "zulu"].iter().any(|name| trimmed.eq_ignore_ascii_case(name)) {
-            return Ok(TimeZone::UTC);
-        }
-        if let Some(seconds) = parse_offset(trimmed) {
-            return Ok(TimeZone::Fixed(seconds));
-        }
-        if let Ok(hours) = trimmed.parse::<i32>()
-            && hours.abs() < 16
-        {
-            return Ok(TimeZone::Fixed(hours * 3600));
-        }
-        let named =
-            chrono_tz::TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(trimmed));
-        named.map(|zone| TimeZone::Named(*zone)).ok_or_else(|| {
+        parse_zone(text).ok_or_else(|| {
             SqlError::new(
                 SqlState::INVALID_PARAMETER_VALUE,
                 format!("time zone \"{text}\" not recognized"),
@@ -71,7 +60,7 @@ impl TimeZone {
                     chrono::LocalResult::Ambiguous(first, second) => {
                         first.fix().local_minus_utc().min(second.fix().local_minus_utc())
                     }
-                    chrono::LocalResult::None => self.offset_at(local_us - 86_400_000_000),
+                    chrono::LocalResult::None => self.offset_at(local_us - DAY_US),
                 },
                 None => 0,
             },
@@ -81,38 +70,32 @@ impl TimeZone {
 
     /// The local time of a moment.
     pub fn to_local(&self, utc_us: i64) -> Option<i64> {
-        utc_us.checked_add(self.offset_at(utc_us) as i64 * 1_000_000)
+        to_local(utc_us, *self)
+    }
+}
+
+impl Zone for TimeZone {
+    fn fixed(seconds: i32) -> Self {
+        TimeZone::Fixed(seconds)
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        let named =
+            chrono_tz::TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(name));
+        named.map(|zone| TimeZone::Named(*zone))
+    }
+
+    fn offset_at(self, utc_us: i64) -> i32 {
+        TimeZone::offset_at(&self, utc_us)
+    }
+
+    fn to_utc(self, local_us: i64) -> Option<i64> {
+        TimeZone::to_utc(&self, local_us)
     }
 }
 
 fn naive(us: i64) -> Option<NaiveDateTime> {
     chrono::DateTime::from_timestamp_micros(us).map(|moment| moment.naive_utc())
-}
-
-/// `±HH`, `±HHMM`, `±HH:MM`, `±HH:MM:SS` in seconds.
-pub(super) fn parse_offset(text: &str) -> Option<i32> {
-    let (sign, rest) = match text.as_bytes().first()? {
-        b'+' => (1, &text[1..]),
-        b'-' => (-1, &text[1..]),
-        _ => return None,
-    };
-    let number = |digits: &str| -> Option<i32> {
-        (!digits.is_empty() && digits.len() <= 2 && digits.bytes().all(|b| b.is_ascii_digit()))
-            .then(|| digits.parse().ok())
-            .flatten()
-    };
-    let (hours, minutes, seconds) = if rest.contains(':') {
-        let mut parts = rest.split(':');
-        let found =
-            (number(parts.next()?)?, number(parts.next()?)?, parts.next().map_or(Some(0), number)?);
-        parts.next().is_none().then_some(found)?
-    } else if rest.len() == 4 && rest.is_ascii() {
-        (number(&rest[..2])?, number(&rest[2..])?, 0)
-    } else {
-        (number(rest)?, 0, 0)
-    };
-    (hours < 16 && minutes < 60 && seconds < 60)
-        .then(|| sign * (hours * 3600 + minutes * 60 + seconds))
 }
 
 #[cfg(test)]

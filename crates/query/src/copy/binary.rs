@@ -4,16 +4,16 @@
 //! functions. Times count from 2000-01-01 there, from 1970-01-01 here.
 
 use halcyon_store::{Interval, Value, ValueRef};
+use halcyon_value::ValueError;
+use halcyon_value::calendar::{
+    DAY_US, POSTGRES_EPOCH_DAYS as EPOCH_DAYS, POSTGRES_EPOCH_US as EPOCH_US,
+};
+use halcyon_value::decimal;
 
-use crate::coerce::number::{check_decimal, rescale};
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
 
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
-
-/// Days and microseconds from 1970-01-01 to 2000-01-01.
-const EPOCH_DAYS: i32 = 10_957;
-const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
 
 /// The first tuple of some bytes.
 pub(super) enum Tuple<'a> {
@@ -125,7 +125,7 @@ pub(super) fn decode(bytes: &[u8], ty: SqlType) -> Result<Value> {
             Value::Date(days.checked_add(EPOCH_DAYS).ok_or_else(far)?)
         }
         SqlType::Time => match wide()? {
-            us @ 0..=86_400_000_000 => Value::Time(us),
+            us @ 0..=DAY_US => Value::Time(us),
             _ => return Err(far()),
         },
         SqlType::Timestamp => Value::Timestamp(moment()?),
@@ -152,7 +152,7 @@ fn decode_numeric(bytes: &[u8], precision: u8, scale: i8) -> Result<Option<i128>
     else {
         return Ok(None);
     };
-    let too_far = || crate::coerce::number::decimal_overflow(precision, scale);
+    let too_far = || SqlError::from(ValueError::DecimalField { precision, scale });
     let negative = match sign as u16 {
         0 => false,
         0x4000 => true,
@@ -182,11 +182,12 @@ fn decode_numeric(bytes: &[u8], precision: u8, scale: i8) -> Result<Option<i128>
         places if places < 0 => 10i128
             .checked_pow(places.unsigned_abs())
             .and_then(|factor| value.checked_mul(factor))
-            .and_then(|value| rescale(value, 0, scale))
+            .and_then(|value| decimal::rescale(value, 0, scale))
             .ok_or_else(too_far)?,
-        places => rescale(value, places.min(127) as i8, scale).ok_or_else(too_far)?,
+        places => decimal::rescale(value, places.min(127) as i8, scale).ok_or_else(too_far)?,
     };
-    check_decimal(if negative { -value } else { value }, precision, scale).map(Some)
+    let value = decimal::check(if negative { -value } else { value }, precision, scale)?;
+    Ok(Some(value))
 }
 
 /// Writes a value with its length.

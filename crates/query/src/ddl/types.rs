@@ -2,7 +2,8 @@
 
 use datafusion::sql::sqlparser::ast::{CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
 
-use crate::coerce::number::DECIMAL_DIGITS_MAX;
+use halcyon_value::decimal::DIGITS_MAX as DECIMAL_DIGITS_MAX;
+
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::last;
 use crate::types::SqlType;

@@ -17,8 +17,10 @@ use halcyon_txn::Mode;
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
 use super::{Scope, WriteContext, owned};
+use halcyon_value::integer::widen;
+
 use crate::catalog::{Action, ForeignKey, Table};
-use crate::coerce::{Arena, number};
+use crate::coerce::{Arena, fit_integer};
 use crate::constraints::still_referenced;
 use crate::error::{Result, SqlError, SqlState};
 
@@ -496,16 +498,14 @@ impl Incoming {
     fn as_own(&self, values: &[Value]) -> Result<Vec<Value>> {
         let convert = |(column, value): (&u16, &Value)| {
             let ty = self.referrer.columns[*column as usize].ty;
-            match number::widen_integer(value.as_ref()) {
+            match widen(value.as_ref()) {
                 None => Ok(value.clone()),
-                Some(wide) => {
-                    number::fit_integer(wide, ty).map(|v| v.to_owned()).ok_or_else(|| {
-                        SqlError::new(
-                            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-                            format!("{ty} out of range"),
-                        )
-                    })
-                }
+                Some(wide) => fit_integer(wide, ty).map(|v| v.to_owned()).ok_or_else(|| {
+                    SqlError::new(
+                        SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+                        format!("{ty} out of range"),
+                    )
+                }),
             }
         };
         self.key.columns.iter().zip(values).map(convert).collect()
@@ -516,7 +516,7 @@ impl Incoming {
 fn encode<'v>(values: impl Iterator<Item = ValueRef<'v>>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for value in values {
-        if let Some(wide) = number::widen_integer(value) {
+        if let Some(wide) = widen(value) {
             bytes.push(1);
             bytes.extend(wide.to_le_bytes());
             continue;

@@ -7,16 +7,19 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_store::{Value, ValueRef};
 
 use super::{Scope, WriteContext, placeholder};
+use halcyon_value::decimal;
+use halcyon_value::integer::widen;
+
 use crate::bind::Binder;
 use crate::catalog::sequence;
 use crate::catalog::{Catalog, Sequence, Table};
-use crate::coerce::{self, Arena, TimeZone, number};
+use crate::coerce::{self, Arena, TimeZone};
 use crate::constraints::{literal_value, mismatch};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Env;
 use crate::identifier::{fold, parts};
 use crate::parse::parse_expr;
-use crate::scalar::{Program, power_of_ten};
+use crate::scalar::Program;
 use crate::types::SqlType;
 use crate::values::sql_type_of;
 
@@ -61,9 +64,9 @@ impl Convert {
             (Convert::Fit, ValueRef::Text(text)) => Ok(ValueRef::Text(coerce::fit_text(text, to)?)),
             (Convert::Fit, value) => Ok(value),
             (Convert::From(from), value) if keeps_decimal(value, from, to) => Ok(value),
-            (Convert::From(from), value) => match (number::widen_integer(value), to) {
+            (Convert::From(from), value) => match (widen(value), to) {
                 (Some(wide), SqlType::SmallInt | SqlType::Integer | SqlType::BigInt) => {
-                    number::fit_integer(wide, to).ok_or_else(|| {
+                    coerce::fit_integer(wide, to).ok_or_else(|| {
                         SqlError::new(
                             SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
                             format!("{to} out of range"),
@@ -85,10 +88,7 @@ fn keeps_decimal(value: ValueRef<'_>, from: SqlType, to: SqlType) -> bool {
             ValueRef::Decimal(value),
             SqlType::Decimal { scale: same, .. },
             SqlType::Decimal { precision, scale },
-        ) => {
-            let limit = power_of_ten(u32::from(precision));
-            same == scale && limit.is_some_and(|limit| value < limit && value > -limit)
-        }
+        ) => same == scale && decimal::fits(value, precision),
         _ => false,
     }
 }
@@ -197,9 +197,9 @@ fn numeric(digits: &str, ty: SqlType, column: &str) -> Result<Value> {
     }
     match ty {
         SqlType::SmallInt | SqlType::Integer | SqlType::BigInt => {
-            let whole = number::parse_decimal(digits, 38, 0)?;
+            let whole = decimal::parse(digits, decimal::DIGITS_MAX, 0)?;
             let whole = i64::try_from(whole).ok();
-            whole.and_then(|whole| number::fit_integer(whole, ty)).map(|v| v.to_owned()).ok_or_else(
+            whole.and_then(|whole| coerce::fit_integer(whole, ty)).map(|v| v.to_owned()).ok_or_else(
                 || {
                     SqlError::new(
                         SqlState::NUMERIC_VALUE_OUT_OF_RANGE,

@@ -6,10 +6,13 @@ use halcyon_base::IndexId;
 use halcyon_store::{Direction, Type, Value, ValueRef};
 
 use super::rel::{Scan, SortKey};
+use halcyon_value::calendar::{day_of, time_of};
+use halcyon_value::decimal::power_of_ten;
+
 use crate::catalog::{Index, IndexColumn, Table};
 use crate::error::Result;
 use crate::exec::Env;
-use crate::scalar::{Arena, Compare, DAY_US, Ir, Program, power_of_ten};
+use crate::scalar::{Arena, Compare, Ir, Program};
 
 /// Slots whose values are there already.
 #[derive(Clone, Default)]
@@ -203,8 +206,8 @@ fn fit(value: ValueRef<'_>, from: Type, to: Type) -> Fit<'_> {
         (ValueRef::Int32(value), to) => integer(value as i128, to, true),
         (ValueRef::Int64(value), to) => integer(value as i128, to, true),
         (ValueRef::Timestamp(value), Type::Date) => {
-            let day = value.div_euclid(DAY_US) as i32;
-            Fit::At(ValueRef::Date(day), value.rem_euclid(DAY_US) == 0)
+            let day = day_of(value) as i32;
+            Fit::At(ValueRef::Date(day), time_of(value) == 0)
         }
         (ValueRef::Float32(value), Type::Float64) => Fit::At(ValueRef::Float64(value as f64), true),
         (ValueRef::Float64(value), Type::Float32) => {

@@ -6,8 +6,11 @@ use halcyon_base::SqlState;
 use halcyon_store::{Type, ValueRef};
 
 use super::state::Accumulator;
+use halcyon_value::decimal;
+use halcyon_value::integer::{divide, divide_rounded};
+
 use crate::error::{Result, SqlError};
-use crate::scalar::{Ir, compare_values, power_of_ten};
+use crate::scalar::{Ir, compare_values};
 
 /// A function over the rows of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,11 +159,13 @@ impl Rule {
             (Type::Decimal { .. }, from) => {
                 let sum =
                     of.sum.checked_mul(self.factor()?).ok_or_else(|| out_of_range(self.ty))?;
-                let (count, cut) = (of.count as i128, sum / of.count as i128);
                 // DataFusion cuts averages of decimals; those of integers are ours, and rounded.
-                let round =
-                    !matches!(from, Type::Decimal { .. }) && (sum % count).abs() * 2 >= count;
-                self.decimal(if round { cut + sum.signum() } else { cut })
+                let count = of.count as i128;
+                let average = match from {
+                    Type::Decimal { .. } => divide(sum, count)?,
+                    _ => divide_rounded(sum, count)?,
+                };
+                self.decimal(average.ok_or_else(|| out_of_range(self.ty))?)
             }
             (other, _) => unreachable!("{other} is no type of an average"),
         }
@@ -173,13 +178,12 @@ impl Rule {
             _ => 0,
         };
         let Type::Decimal { scale, .. } = self.ty else { unreachable!("asked for decimals") };
-        power_of_ten((scale - from) as u32).ok_or_else(|| out_of_range(self.ty))
+        decimal::power_of_ten((scale - from) as u32).ok_or_else(|| out_of_range(self.ty))
     }
 
     fn decimal<'a>(&self, value: i128) -> Result<ValueRef<'a>> {
         let Type::Decimal { precision, .. } = self.ty else { unreachable!("asked for decimals") };
-        let limit = power_of_ten(precision as u32).unwrap_or(i128::MAX);
-        match value > -limit && value < limit {
+        match decimal::fits(value, precision) {
             true => Ok(ValueRef::Decimal(value)),
             false => Err(out_of_range(self.ty)),
         }

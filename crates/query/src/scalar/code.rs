@@ -7,17 +7,21 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use halcyon_base::SqlState;
 use halcyon_store::{Type, Value, ValueRef};
+use halcyon_value::calendar::{self, DAY_US, Field, day_of};
+use halcyon_value::compare::{Compare, values as compare_values, whole as integer};
+use halcyon_value::decimal::Rescale;
+use halcyon_value::float::{self, compare as compare_floats};
+use halcyon_value::text as parts;
+use halcyon_value::{Arith, ValueError, decimal, like as patterns};
 
 use super::Frame;
-use super::arith::{self, DecimalRule};
-use super::cast::Rescale;
+use super::arith::{self, width};
 use super::functions::Function;
-use super::ir::{Arith, Compare, Ir};
-use super::text::{self, Pattern, compare_floats, compare_values, integer};
-use super::time::{self, DAY_US, Part};
-use crate::error::{Result, SqlError};
+use super::ir::Ir;
+use super::text;
+use crate::error::Result;
+use crate::like::Pattern;
 
 /// What a closure of this kind returns.
 pub(super) trait Kind: 'static {
@@ -342,9 +346,9 @@ fn int_fun(ir: &Ir, pool: &mut Pool) -> Fun<Int> {
         }
         Ir::Arith { op, left, right, ty } => int_arith(*op, left, right, *ty, pool),
         Ir::Neg(of, ty) => {
-            let (of, ty) = (int_fun(of, pool), *ty);
+            let (of, width) = (int_fun(of, pool), width(*ty));
             fun::<Int>(move |frame| match of(frame)? {
-                Some(value) => arith::integers(Arith::Sub, 0, value, ty).map(Some),
+                Some(value) => Ok(Some(width.negate(value)?)),
                 None => Ok(None),
             })
         }
@@ -356,19 +360,20 @@ fn int_fun(ir: &Ir, pool: &mut Pool) -> Fun<Int> {
 }
 
 fn int_arith(op: Arith, left: &Ir, right: &Ir, ty: Type, pool: &mut Pool) -> Fun<Int> {
+    let width = width(ty);
     // The common shape of counters: a column and a constant.
     if let (Ir::Slot(slot, _), Ir::Const(value, _)) = (left, right)
         && let Some(value) = integer(value.as_ref())
     {
         let slot = *slot;
         return fun::<Int>(move |frame| match integer(frame.row[slot]) {
-            Some(left) => arith::integers(op, left, value, ty).map(Some),
+            Some(left) => Ok(Some(width.calculate(op, left, value)?)),
             None => Ok(None),
         });
     }
     let (left, right) = (int_fun(left, pool), int_fun(right, pool));
     fun::<Int>(move |frame| match (left(frame)?, right(frame)?) {
-        (Some(left), Some(right)) => arith::integers(op, left, right, ty).map(Some),
+        (Some(left), Some(right)) => Ok(Some(width.calculate(op, left, right)?)),
         _ => Ok(None),
     })
 }
@@ -380,10 +385,13 @@ fn shift(of: &Ir, by: &Ir, subtract: bool, ty: Type, pool: &mut Pool) -> Fun<Int
             return Ok(None);
         };
         if ty != Type::Date {
-            return time::shift(value, by, subtract).map(Some);
+            return Ok(Some(calendar::shift(value, by, subtract)?));
         }
-        let moved = time::shift(value * DAY_US, by, subtract)?.div_euclid(DAY_US);
-        arith::in_range(moved, Type::Date).map(Some).map_err(|_| time::overflow())
+        let moved = day_of(calendar::shift(calendar::midnight(value)?, by, subtract)?);
+        match i32::try_from(moved) {
+            Ok(_) => Ok(Some(moved)),
+            Err(_) => Err(ValueError::MomentOutOfRange("date").into()),
+        }
     })
 }
 
@@ -392,16 +400,17 @@ fn int_cast(of: &Ir, ty: Type, pool: &mut Pool) -> Fun<Int> {
     let inner = int_fun(of, pool);
     match (from, ty) {
         (Type::Date, Type::Timestamp) => fun::<Int>(move |frame| match inner(frame)? {
-            Some(day) => day.checked_mul(DAY_US).map(Some).ok_or_else(time::overflow),
+            Some(day) => Ok(Some(calendar::midnight(day)?)),
             None => Ok(None),
         }),
-        (Type::Timestamp, Type::Date) => {
-            fun::<Int>(move |frame| Ok(inner(frame)?.map(|us| us.div_euclid(DAY_US))))
+        (Type::Timestamp, Type::Date) => fun::<Int>(move |frame| Ok(inner(frame)?.map(day_of))),
+        _ => {
+            let width = width(ty);
+            fun::<Int>(move |frame| match inner(frame)? {
+                Some(value) => Ok(Some(width.check(value)?)),
+                None => Ok(None),
+            })
         }
-        _ => fun::<Int>(move |frame| match inner(frame)? {
-            Some(value) => arith::in_range(value, ty).map(Some),
-            None => Ok(None),
-        }),
     }
 }
 
@@ -409,7 +418,7 @@ fn int_call(function: Function, args: &[Ir], ty: Type, pool: &mut Pool) -> Fun<I
     match function {
         Function::Length => {
             let text = text_fun(&args[0], pool);
-            fun::<Int>(move |frame| Ok(text(frame)?.map(|text| text.chars().count() as i64)))
+            fun::<Int>(move |frame| Ok(text(frame)?.map(parts::length)))
         }
         Function::OctetLength => {
             let text = text_fun(&args[0], pool);
@@ -418,14 +427,14 @@ fn int_call(function: Function, args: &[Ir], ty: Type, pool: &mut Pool) -> Fun<I
         Function::Position => {
             let (text, part) = (text_fun(&args[0], pool), text_fun(&args[1], pool));
             fun::<Int>(move |frame| {
-                Ok(text(frame)?.zip(part(frame)?).map(|(text, part)| text::position(text, part)))
+                Ok(text(frame)?.zip(part(frame)?).map(|(text, part)| parts::position(text, part)))
             })
         }
         Function::Abs => {
-            let of = int_fun(&args[0], pool);
+            let (of, width) = (int_fun(&args[0], pool), width(ty));
             fun::<Int>(move |frame| match of(frame)? {
-                Some(value) if value < 0 => arith::integers(Arith::Sub, 0, value, ty).map(Some),
-                value => Ok(value),
+                Some(value) => Ok(Some(width.absolute(value)?)),
+                None => Ok(None),
             })
         }
         Function::Now => fun::<Int>(|frame| Ok(Some(frame.env.clock.transaction_us()))),
@@ -469,7 +478,10 @@ fn float_fun(ir: &Ir, pool: &mut Pool) -> Fun<Float> {
             let (op, single) = (*op, *ty == Type::Float32);
             let (left, right) = (float_fun(left, pool), float_fun(right, pool));
             fun::<Float>(move |frame| match (left(frame)?, right(frame)?) {
-                (Some(left), Some(right)) => arith::floats(op, left, right, single).map(Some),
+                (Some(left), Some(right)) if single => {
+                    Ok(Some(float::calculate_single(op, left, right)?))
+                }
+                (Some(left), Some(right)) => Ok(Some(float::calculate(op, left, right)?)),
                 _ => Ok(None),
             })
         }
@@ -487,16 +499,13 @@ fn float_cast(of: &Ir, ty: Type, pool: &mut Pool) -> Fun<Float> {
     let single = ty == Type::Float32;
     match of.ty().expect("a NULL of no type is not cast") {
         Type::Decimal { scale, .. } => {
-            let (of, divisor) = (dec_fun(of, pool), 10f64.powi(scale as i32));
+            let (of, divisor) = (dec_fun(of, pool), decimal::float_divisor(scale));
             fun::<Float>(move |frame| Ok(of(frame)?.map(|value| value as f64 / divisor)))
         }
         Type::Float32 | Type::Float64 => {
             let of = float_fun(of, pool);
             fun::<Float>(move |frame| match of(frame)? {
-                Some(value) if single && value.is_finite() && (value as f32).is_infinite() => {
-                    Err(arith::out_of_range(Type::Float32))
-                }
-                Some(value) if single => Ok(Some(value as f32 as f64)),
+                Some(value) if single => Ok(Some(float::to_single(value)?.into())),
                 value => Ok(value),
             })
         }
@@ -511,15 +520,15 @@ fn float_cast(of: &Ir, ty: Type, pool: &mut Pool) -> Fun<Float> {
 }
 
 fn float_call(function: Function, args: &[Ir], pool: &mut Pool) -> Fun<Float> {
-    if let Function::Extract(Part::Epoch) = function {
+    if let Function::Extract(Field::Epoch) = function {
         let micros = micros(&args[0], pool);
         return fun::<Float>(move |frame| Ok(micros(frame)?.map(|micros| micros as f64 / 1e6)));
     }
     let of = float_fun(&args[0], pool);
     let apply = match function {
         Function::Abs => f64::abs,
-        Function::Floor => f64::floor,
-        Function::Ceil => f64::ceil,
+        Function::Floor => float::floor,
+        Function::Ceil => float::ceil,
         other => unreachable!("{} is no float", other.name()),
     };
     fun::<Float>(move |frame| Ok(of(frame)?.map(apply)))
@@ -539,10 +548,10 @@ fn dec_fun(ir: &Ir, pool: &mut Pool) -> Fun<Dec> {
     match ir {
         Ir::Arith { op, left, right, ty } => {
             let types = (left.ty().expect("decimal"), right.ty().expect("decimal"));
-            let rule = DecimalRule::new(*op, types.0, types.1, *ty);
+            let rule = arith::rule(*op, types.0, types.1, *ty);
             let (left, right) = (dec_fun(left, pool), dec_fun(right, pool));
             fun::<Dec>(move |frame| match (left(frame)?, right(frame)?) {
-                (Some(left), Some(right)) => rule.apply(left, right).map(Some),
+                (Some(left), Some(right)) => Ok(Some(rule.apply(left, right)?)),
                 _ => Ok(None),
             })
         }
@@ -550,18 +559,27 @@ fn dec_fun(ir: &Ir, pool: &mut Pool) -> Fun<Dec> {
             let of = dec_fun(of, pool);
             fun::<Dec>(move |frame| Ok(of(frame)?.map(|value| -value)))
         }
-        Ir::Cast { of, ty } => match of.ty().expect("a NULL of no type is not cast") {
-            Type::Decimal { scale, .. } => {
-                let (of, rescale) = (dec_fun(of, pool), Rescale::new(scale, *ty));
-                fun::<Dec>(move |frame| of(frame)?.map(|value| rescale.apply(value)).transpose())
+        Ir::Cast { of, ty } => {
+            let (precision, scale) = arith::digits(*ty);
+            match of.ty().expect("a NULL of no type is not cast") {
+                Type::Decimal { scale: from, .. } => {
+                    let rescale = Rescale::new(from, precision, scale);
+                    let of = dec_fun(of, pool);
+                    fun::<Dec>(move |frame| match of(frame)? {
+                        Some(value) => Ok(Some(rescale.apply(value)?)),
+                        None => Ok(None),
+                    })
+                }
+                _ => {
+                    let rescale = Rescale::new(0, precision, scale);
+                    let of = int_fun(of, pool);
+                    fun::<Dec>(move |frame| match of(frame)? {
+                        Some(value) => Ok(Some(rescale.apply(value.into())?)),
+                        None => Ok(None),
+                    })
+                }
             }
-            _ => {
-                let (of, rescale) = (int_fun(of, pool), Rescale::new(0, *ty));
-                fun::<Dec>(move |frame| {
-                    of(frame)?.map(|value| rescale.apply(value as i128)).transpose()
-                })
-            }
-        },
+        }
         Ir::Call { function: Function::Abs, args, .. } => {
             let of = dec_fun(&args[0], pool);
             fun::<Dec>(move |frame| Ok(of(frame)?.map(i128::abs)))
@@ -610,7 +628,7 @@ fn text_call(function: Function, args: &[Ir], pool: &mut Pool) -> Fun<Text> {
         }
         Left | Right => {
             let (of, count) = (text_fun(&args[0], pool), int_fun(&args[1], pool));
-            let apply = if function == Left { text::left } else { text::right };
+            let apply = if function == Left { parts::left } else { parts::right };
             fun::<Text>(move |frame| {
                 Ok(of(frame)?.zip(count(frame)?).map(|(text, count)| apply(text, count)))
             })
@@ -661,10 +679,7 @@ fn substr(args: &[Ir], pool: &mut Pool) -> Fun<Text> {
             },
         };
         let Some((of, start)) = of.zip(start) else { return Ok(None) };
-        let part = text::substr(of, start, count);
-        part.map(Some).ok_or_else(|| {
-            SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed")
-        })
+        Ok(Some(parts::substr(of, start, count)?))
     })
 }
 
@@ -677,15 +692,8 @@ fn trim(function: Function, args: &[Ir], pool: &mut Pool) -> Fun<Text> {
             None => Some(" "),
             Some(set) => set(frame)?,
         };
-        let Some((mut text, set)) = of(frame)?.zip(set) else { return Ok(None) };
-        let in_set = |c: char| set.contains(c);
-        if start {
-            text = text.trim_start_matches(in_set);
-        }
-        if end {
-            text = text.trim_end_matches(in_set);
-        }
-        Ok(Some(text))
+        let text = of(frame)?.zip(set);
+        Ok(text.map(|(text, set)| parts::trim(text, set, start, end)))
     })
 }
 
@@ -847,16 +855,16 @@ fn like(
     pool: &mut Pool,
 ) -> Fun<Bool> {
     let of = text_fun(of, pool);
-    if let (Ir::Const(Value::Text(pattern), _), false) = (pattern, folded) {
-        let pattern = Pattern::new(pattern, escape);
+    if let Ir::Const(Value::Text(pattern), _) = pattern {
+        let pattern = Pattern::new(pattern, Some(escape), folded);
         return fun::<Bool>(move |frame| {
             Ok(of(frame)?.map(|text| pattern.matches(text) != negated))
         });
     }
     let pattern = text_fun(pattern, pool);
     fun::<Bool>(move |frame| {
-        Ok(of(frame)?
-            .zip(pattern(frame)?)
-            .map(|(text, pattern)| text::like(text, pattern, escape, folded) != negated))
+        Ok(of(frame)?.zip(pattern(frame)?).map(|(text, pattern)| {
+            patterns::matches(text, pattern, Some(escape), folded) != negated
+        }))
     })
 }

@@ -5,10 +5,10 @@
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
 use halcyon_store::{Type, Value};
+use halcyon_value::calendar::Field as Part;
 
 use super::ir::{Compare, Ir, fit_type};
 use super::lower::{Columns, convert, try_lower, type_of};
-use super::time::Part;
 use crate::error::Result;
 
 /// A function with a typed form.
@@ -178,7 +178,11 @@ fn all_are(types: &[Type], ty: Type) -> bool {
 /// The field named by a literal, if it is typed here with this result.
 fn part(name: &Ir, ty: Type) -> Option<Part> {
     let Ir::Const(Value::Text(name), _) = name else { return None };
-    let part = Part::from_name(name)?;
+    let part = Part::from_name(name).filter(|part| {
+        use Part::{Day, DayOfWeek, DayOfYear, Epoch, Hour, Minute, Month, Quarter, Second, Year};
+        let typed = [Year, Quarter, Month, Day, Hour, Minute, Second, DayOfWeek, DayOfYear, Epoch];
+        typed.contains(part)
+    })?;
     (ty != Type::Float64 || part == Part::Epoch).then_some(part)
 }
 

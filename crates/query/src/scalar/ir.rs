@@ -6,58 +6,11 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use halcyon_store::{Type, Value};
+pub use halcyon_value::Arith;
+pub use halcyon_value::compare::Compare;
 
 use super::foreign::Foreign;
 use super::functions::Function;
-
-/// A comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Compare {
-    Eq,
-    NotEq,
-    Lt,
-    LtEq,
-    Gt,
-    GtEq,
-}
-
-impl Compare {
-    /// The comparison with its sides exchanged.
-    pub fn flipped(self) -> Self {
-        match self {
-            Compare::Lt => Compare::Gt,
-            Compare::LtEq => Compare::GtEq,
-            Compare::Gt => Compare::Lt,
-            Compare::GtEq => Compare::LtEq,
-            other => other,
-        }
-    }
-
-    /// Whether values in this order pass.
-    #[inline]
-    pub fn accepts(self, ordering: std::cmp::Ordering) -> bool {
-        match self {
-            Compare::Eq => ordering.is_eq(),
-            Compare::NotEq => ordering.is_ne(),
-            Compare::Lt => ordering.is_lt(),
-            Compare::LtEq => ordering.is_le(),
-            Compare::Gt => ordering.is_gt(),
-            Compare::GtEq => ordering.is_ge(),
-        }
-    }
-}
-
-/// Arithmetic on two operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Arith {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
-}
 
 /// A typed expression.
 ///

@@ -26,7 +26,6 @@ mod functions;
 mod ir;
 mod lower;
 mod text;
-mod time;
 
 use std::fmt;
 
@@ -37,13 +36,11 @@ use halcyon_store::{Type, Value, ValueRef};
 use crate::error::Result;
 use crate::exec::Env;
 
-pub(crate) use arith::power_of_ten;
 pub use ir::{Compare, Ir, storage_type};
 pub use lower::{Columns, lower};
-pub(crate) use time::DAY_US;
 
+pub(crate) use halcyon_value::compare::values as compare_values;
 pub(crate) use ir::{conjuncts, fit_type};
-pub(crate) use text::compare_values;
 
 /// Room for the text that expressions make, given back as a whole.
 pub use bumpalo::Bump as Arena;

@@ -16,11 +16,10 @@ pub enum Format {
     Binary,
 }
 
-/// Days from 1970-01-01 to 2000-01-01, from which the wire counts.
-pub const EPOCH_DAYS: i32 = 10_957;
-
-/// Microseconds from 1970-01-01 to 2000-01-01.
-pub const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
+/// Days and microseconds from 1970-01-01 to 2000-01-01, from which the wire counts.
+pub use halcyon_value::calendar::{
+    POSTGRES_EPOCH_DAYS as EPOCH_DAYS, POSTGRES_EPOCH_US as EPOCH_US,
+};
 
 impl Format {
     /// The wire's code.

@@ -6,6 +6,7 @@
 
 use bytes::{Buf, Bytes};
 use halcyon::{Interval, SqlError, SqlState, SqlType, Value};
+use halcyon_value::calendar::DAY_US;
 
 use super::{EPOCH_DAYS, EPOCH_US, Format, numeric};
 
@@ -101,7 +102,7 @@ fn binary(bytes: &[u8], ty: SqlType) -> Result<Value, SqlError> {
             Value::Date(days.checked_add(EPOCH_DAYS).ok_or_else(overflow)?)
         }
         SqlType::Time => match i64::from_be_bytes(fixed(bytes)?) {
-            us @ 0..=86_400_000_000 => Value::Time(us),
+            us @ 0..=DAY_US => Value::Time(us),
             _ => return Err(overflow("time")),
         },
         SqlType::Timestamp => Value::Timestamp(timestamp(bytes)?),

@@ -7,9 +7,9 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use halcyon_value::like::Pattern;
 
 use crate::program::{BinaryOp, CompareOp, DatePart, NULL_INT, Type};
-use crate::text::LikePattern;
 
 /// Registers of one piece of code, in words.
 pub const REGISTERS: usize = 4096;
@@ -484,7 +484,7 @@ impl Site {
 /// A LIKE: results by the string's number, so that each string is looked at once.
 #[derive(Clone, Debug)]
 pub struct Like {
-    pub pattern: LikePattern,
+    pub pattern: Pattern,
     pub negated: bool,
 }
 

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
+use halcyon_value::like::Pattern;
 
 use super::code::{
     Called, Code, Like, Limit, Op, Out, OutKind, POSITION_WORDS, R, REGISTERS, Range, Site, Target,
@@ -16,7 +17,6 @@ use crate::program::{
     BinaryOp, Bound, Component, Derived, Expr, MapDecl, MapId, NULL_FLOAT_BITS, NULL_INT,
     NULL_WIDE, Program, Reg, Relation, Step, Type,
 };
-use crate::text::LikePattern;
 use crate::value::{Environment, halves};
 use crate::walk::for_each_within;
 
@@ -911,7 +911,7 @@ impl<'a> Compiler<'a> {
             }
             Expr::Like { value, pattern, ignore_case, negated } => {
                 let a = self.expr(value);
-                let pattern = LikePattern::new(pattern, *ignore_case);
+                let pattern = Pattern::new(pattern, Some('\\'), *ignore_case);
                 self.code.likes.push(Like { pattern, negated: *negated });
                 self.emit(Op::Like { like: (self.code.likes.len() - 1) as u16, d, a });
             }

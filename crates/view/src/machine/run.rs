@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 
 use super::code::{Code, Limit, Op, Out, POSITION_WORDS, Registers, Site};
 use super::world::{Map, Row, World, load, load_zero};
-use crate::calendar::{date_of, date_part};
 use crate::error::{ApplyError, EvalError};
 use crate::eval::{compare_text, substring_of};
 use crate::maps::ordered::{Key, OrderedPosition};
@@ -12,9 +11,9 @@ use crate::maps::shape::is_zero;
 use crate::maps::sliced::SlicePosition;
 use crate::program::{BinaryOp, CompareOp, NULL_FLOAT_BITS, NULL_INT, NULL_WIDE, Type};
 use crate::scalar::{
-    binary, compare, float_limit, float_to_int, float_to_sum, float_to_wide, int_to_float,
-    int_to_wide, key_float, negate, not, rescale, rescale_int, sum_to_float, wide_to_float,
-    wide_to_int,
+    binary, compare, date_of, date_part, float_limit, float_to_int, float_to_sum, float_to_wide,
+    int_to_float, int_to_wide, key_float, negate, not, rescale, rescale_int, sum_to_float,
+    wide_to_float, wide_to_int,
 };
 use crate::value::{Environment, halves, order_float, order_int, wide};
 

@@ -1,17 +1,20 @@
-//! Intervals as text: PostgreSQL's, the SQL standard's and ISO 8601's input, PostgreSQL's output.
+//! Intervals: multiplied by numbers, and as text: PostgreSQL's, the SQL standard's and ISO 8601's
+//! input, PostgreSQL's output.
 
-use std::fmt::Write;
+use alloc::string::String;
+use core::fmt::Write;
 
-use halcyon_store::Interval;
-
-use super::datetime::write_fraction;
-use super::number::trim;
-use crate::error::{Result, SqlError, SqlState};
+use crate::calendar::{DAY_NS, DAY_SECONDS, SECOND_US, US_NS};
+use crate::datetime::write_fraction;
+use crate::error::{Result, TextProblem, ValueError};
+use crate::float;
+use crate::spelling::{split_sign, trim};
+use crate::value::Interval;
 
 /// Nanoseconds per microsecond; intervals are kept to the microsecond.
-const US: i128 = 1_000;
-const SECOND: i128 = 1_000_000 * US;
-const DAY: i128 = 86_400 * SECOND;
+const US: i128 = US_NS as i128;
+const SECOND: i128 = SECOND_US as i128 * US;
+const DAY: i128 = DAY_NS as i128;
 
 /// Decimal digits behind the point that count (in units of 10⁻⁹).
 const NANO: i128 = 1_000_000_000;
@@ -61,12 +64,7 @@ impl Sum {
         let sign = if ago { -1 } else { 1 };
         let half = if self.nanos < 0 { -US / 2 } else { US / 2 };
         let nanos = (self.nanos + half) / US * US;
-        let overflow = |_| {
-            SqlError::new(
-                SqlState::INTERVAL_FIELD_OVERFLOW,
-                format!("interval field value out of range: \"{text}\""),
-            )
-        };
+        let overflow = |_| ValueError::text(TextProblem::IntervalRange, "interval", text);
         Ok(Interval {
             months: i32::try_from(self.months * sign).map_err(overflow)?,
             days: i32::try_from(self.days * sign).map_err(overflow)?,
@@ -75,15 +73,48 @@ impl Sum {
     }
 }
 
+/// The interval times a number. Errors: 22003.
+pub fn multiply(interval: Interval, by: f64) -> Result<Interval> {
+    scaled(interval, |part| part * by)
+}
+
+/// The interval divided by a number. Errors: 22003, 22012.
+pub fn divide(interval: Interval, by: f64) -> Result<Interval> {
+    if by == 0.0 {
+        return Err(ValueError::DivisionByZero);
+    }
+    scaled(interval, |part| part / by)
+}
+
+/// Fractions of months go to days (thirty each), fractions of days to time, rounded as PostgreSQL
+/// rounds them: to six places of a day, and of a second.
+fn scaled(interval: Interval, scale: impl Fn(f64) -> f64) -> Result<Interval> {
+    let six_places = |value: f64| float::round_even(value * 1e6) / 1e6;
+    let (months, days) = (scale(interval.months.into()), scale(interval.days.into()));
+    let (whole_months, whole_days) = (float::trunc(months), float::trunc(days));
+    let spilled_days = six_places((months - whole_months) * 30.0);
+    let whole_spilled = float::trunc(spilled_days);
+    let seconds = (days - whole_days + spilled_days - whole_spilled) * DAY_SECONDS as f64;
+    let seconds = six_places(seconds);
+    // Rounding may make a whole day of it.
+    let carried = float::trunc(seconds / DAY_SECONDS as f64);
+    let seconds = seconds - carried * DAY_SECONDS as f64;
+    let all_days = whole_days + whole_spilled + carried;
+    let time_us = scale((interval.nanos / US_NS) as f64) + seconds * SECOND_US as f64;
+    let far = || ValueError::OutOfRange("interval");
+    let whole = |value| float::to_integer(value, i32::MIN.into(), i32::MAX.into()).ok_or_else(far);
+    let time_us = float::to_integer(time_us, i64::MIN / US_NS, i64::MAX / US_NS).ok_or_else(far)?;
+    Ok(Interval {
+        months: whole(whole_months)? as i32,
+        days: whole(all_days)? as i32,
+        nanos: time_us * US_NS,
+    })
+}
+
 /// Reads an INTERVAL: `1 year 2 mons 3 days 04:05:06`, `1-2`, `3 4:05:06`, `P1Y2M3DT4H5M6S`,
 /// `1.5 hours ago`. Errors: 22007, 22015.
-pub fn parse_interval(text: &str) -> Result<Interval> {
-    let bad = || {
-        SqlError::new(
-            SqlState::INVALID_DATETIME_FORMAT,
-            format!("invalid input syntax for type interval: \"{text}\""),
-        )
-    };
+pub fn parse(text: &str) -> Result<Interval> {
+    let bad = || ValueError::text(TextProblem::MomentSyntax, "interval", text);
     let trimmed = trim(text);
     let trimmed = trimmed.strip_prefix('@').map_or(trimmed, trim);
     if trimmed.starts_with(['P', 'p']) {
@@ -161,11 +192,8 @@ fn unit_by_name(name: &str) -> Option<Unit> {
 }
 
 fn parse_quantity(text: &str) -> Option<Quantity> {
-    let (sign, digits) = match text.as_bytes().first()? {
-        b'-' => (-1, &text[1..]),
-        b'+' => (1, &text[1..]),
-        _ => (1, text),
-    };
+    let (negative, digits) = split_sign(text);
+    let sign = if negative { -1 } else { 1 };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     if whole.is_empty() && fraction.is_empty() || whole.len() > 18 {
         return None;
@@ -184,11 +212,8 @@ fn parse_quantity(text: &str) -> Option<Quantity> {
 
 /// `[±]H:MM[:SS[.f]]` in nanoseconds.
 fn parse_clock(text: &str) -> Option<i128> {
-    let (sign, rest) = match text.as_bytes().first()? {
-        b'-' => (-1, &text[1..]),
-        b'+' => (1, &text[1..]),
-        _ => (1, text),
-    };
+    let (negative, rest) = split_sign(text);
+    let sign = if negative { -1 } else { 1 };
     let mut parts = rest.split(':');
     let unsigned =
         |part: &str| (!part.starts_with(['+', '-'])).then(|| parse_quantity(part)).flatten();
@@ -213,11 +238,8 @@ fn parse_clock(text: &str) -> Option<i128> {
 
 /// `[±]Y-M` in months.
 fn parse_year_month(text: &str) -> Option<i128> {
-    let (sign, rest) = match text.as_bytes().first()? {
-        b'-' => (-1, &text[1..]),
-        b'+' => (1, &text[1..]),
-        _ => (1, text),
-    };
+    let (negative, rest) = split_sign(text);
+    let sign = if negative { -1 } else { 1 };
     let (years, months) = rest.split_once('-')?;
     let digits = |part: &str| {
         let plain = !part.is_empty() && part.len() < 10 && part.bytes().all(|b| b.is_ascii_digit());
@@ -258,7 +280,7 @@ fn parse_iso(text: &str) -> Option<Sum> {
 }
 
 /// Writes an INTERVAL in PostgreSQL's style: `1 year 2 mons -3 days +04:05:06.7`.
-pub fn write_interval(interval: Interval, out: &mut String) {
+pub fn write(interval: Interval, out: &mut String) {
     let start = out.len();
     let mut before_negative = false;
     for (value, unit) in
@@ -293,9 +315,13 @@ pub fn write_interval(interval: Interval, out: &mut String) {
 mod tests {
     use super::*;
 
-    fn through(text: &str) -> Result<String, SqlState> {
+    fn through(text: &str) -> Result<String, TextProblem> {
         let mut out = String::new();
-        write_interval(parse_interval(text).map_err(|error| error.state())?, &mut out);
+        let interval = parse(text).map_err(|error| match error {
+            ValueError::Text(error) => error.problem,
+            other => panic!("{other}"),
+        })?;
+        write(interval, &mut out);
         Ok(out)
     }
 
@@ -335,10 +361,10 @@ mod tests {
             ("1:30.5", "00:01:30.5"),
         ] {
             if text == "1h30m" {
-                assert_eq!(through(text), Err(SqlState::INVALID_DATETIME_FORMAT));
+                assert_eq!(through(text), Err(TextProblem::MomentSyntax));
                 continue;
             }
-            assert_eq!(through(text), Ok(expected.to_owned()), "{text:?}");
+            assert_eq!(through(text), Ok(expected.into()), "{text:?}");
         }
     }
 
@@ -347,10 +373,33 @@ mod tests {
         for text in
             ["", "abc", "1 fortnight", "day", "1 2", "P", "PT", "P1S", "1 day ago 2", "1-13"]
         {
-            assert_eq!(through(text), Err(SqlState::INVALID_DATETIME_FORMAT), "{text:?}");
+            assert_eq!(through(text), Err(TextProblem::MomentSyntax), "{text:?}");
         }
         for text in ["3000000000 days", "200000000 years", "9999999999999 hours"] {
-            assert_eq!(through(text), Err(SqlState::INTERVAL_FIELD_OVERFLOW), "{text:?}");
+            assert_eq!(through(text), Err(TextProblem::IntervalRange), "{text:?}");
         }
+    }
+
+    /// Expected values are PostgreSQL 15's.
+    #[test]
+    fn multiples_spill_into_smaller_fields() {
+        for (text, by, expected) in [
+            ("1 month 15 days 3 hours", 1.37, "1 mon 31 days 19:42:36"),
+            ("13 months 1 day", -0.7, "-9 mons -3 days -16:48:00"),
+            ("2 days", 0.5, "1 day"),
+            ("5 days 01:00", 0.333333, "1 day 16:19:59.8548"),
+            ("100 years -1 mon", 0.12345678, "12 years 4 mons 17:46:08.5728"),
+        ] {
+            let mut out = String::new();
+            write(multiply(parse(text).expect(text), by).expect(text), &mut out);
+            assert_eq!(out, expected, "{text} * {by}");
+        }
+        let month = Interval { months: 1, ..Interval::default() };
+        let mut out = String::new();
+        write(divide(month, 7.0).expect("a seventh"), &mut out);
+        assert_eq!(out, "4 days 06:51:25.6896");
+        assert_eq!(divide(month, 0.0), Err(ValueError::DivisionByZero));
+        assert_eq!(multiply(month, 1e10), Err(ValueError::OutOfRange("interval")));
+        assert_eq!(multiply(month, f64::NAN), Err(ValueError::OutOfRange("interval")));
     }
 }

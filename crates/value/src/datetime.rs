@@ -1,0 +1,651 @@
+//! Dates and times as text: ISO 8601 and the other spellings that PostgreSQL reads, ISO out.
+//!
+//! Years before 1 are written with `BC`, and 1 BC is year 0 inside. Time zones are the caller's
+//! ([`Zone`]): their names and rules are a table that ages.
+//! Deviation: the range is that of the calendar library behind the vectorised functions; `infinity`
+//! is refused by name, because those functions would treat it as a date like any other.
+
+use alloc::string::String;
+use core::fmt::Write;
+use core::ops::RangeInclusive;
+
+use crate::calendar::{
+    DAY_US, HOUR_US, MINUTE_US, SECOND_US, civil_from_days, day_of, days_from_civil, days_in_month,
+    time_of,
+};
+use crate::error::{Result, TextProblem, ValueError};
+use crate::spelling::{split_sign, trim};
+
+/// Smallest and largest year that is taken.
+const YEARS: RangeInclusive<i64> = -4712..=262_142;
+
+/// A time zone that local times are read and shown in.
+pub trait Zone: Copy {
+    /// Of this many seconds east of UTC.
+    fn fixed(seconds: i32) -> Self;
+    /// Of this name in the table of zones, in any case.
+    fn named(name: &str) -> Option<Self>;
+    /// Seconds east of UTC at a moment in UTC microseconds.
+    fn offset_at(self, utc_us: i64) -> i32;
+    /// The moment that a local time names; `None`: there is none.
+    fn to_utc(self, local_us: i64) -> Option<i64>;
+}
+
+/// Reads `UTC`, `Z`, `±HH[:MM[:SS]]`, `±HHMM`, hours, or a name. Offsets count eastwards, as in
+/// ISO 8601.
+pub fn parse_zone<Z: Zone>(text: &str) -> Option<Z> {
+    let trimmed = trim(text);
+    if ["utc", "z", "gmt", "zulu"].iter().any(|name| trimmed.eq_ignore_ascii_case(name)) {
+        return Some(Z::fixed(0));
+    }
+    if let Some(seconds) = parse_offset(trimmed) {
+        return Some(Z::fixed(seconds));
+    }
+    let hours = trimmed.parse::<i32>().ok().filter(|hours| (-15..16).contains(hours));
+    hours.map(|hours| Z::fixed(hours * 3600)).or_else(|| Z::named(trimmed))
+}
+
+/// `±HH`, `±HHMM`, `±HH:MM`, `±HH:MM:SS` in seconds.
+fn parse_offset(text: &str) -> Option<i32> {
+    let (negative, rest) = split_sign(text);
+    if rest.len() == text.len() {
+        return None;
+    }
+    let (hours, minutes, seconds) = if rest.contains(':') {
+        parse_clock(rest)?
+    } else if rest.len() == 4 && rest.is_ascii() {
+        (two_digits(&rest[..2])?, two_digits(&rest[2..])?, 0)
+    } else {
+        (two_digits(rest)?, 0, 0)
+    };
+    let seconds_east = (hours * 3600 + minutes * 60 + seconds) as i32;
+    let fits = hours < 16 && minutes < 60 && seconds < 60;
+    fits.then_some(if negative { -seconds_east } else { seconds_east })
+}
+
+/// One or two digits.
+fn two_digits(text: &str) -> Option<i64> {
+    let digits = (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+/// `H:M[:S]`.
+fn parse_clock(text: &str) -> Option<(i64, i64, i64)> {
+    let mut parts = text.split(':');
+    let (hours, minutes) = (two_digits(parts.next()?)?, two_digits(parts.next()?)?);
+    let seconds = parts.next().map_or(Some(0), two_digits)?;
+    parts.next().is_none().then_some((hours, minutes, seconds))
+}
+
+/// Reads a DATE; a time beside it is ignored. Errors: 22007, 22008.
+pub fn parse_date<Z: Zone>(text: &str) -> Result<i32> {
+    let parts = Reader::<Z>::read(text, "date")?;
+    if parts.epoch {
+        return Ok(0);
+    }
+    let (year, month, day) = parts.date.ok_or_else(|| invalid("date", text))?;
+    Ok(days_from_civil(year, month, day) as i32)
+}
+
+/// Reads a TIME in microseconds since midnight; a zone beside it is ignored. Errors: 22007, 22008.
+pub fn parse_time<Z: Zone>(text: &str) -> Result<i64> {
+    Reader::<Z>::read(text, "time")?.time_us.ok_or_else(|| invalid("time", text))
+}
+
+/// Reads a TIMESTAMP; a zone beside it is ignored. Errors: 22007, 22008.
+pub fn parse_timestamp<Z: Zone>(text: &str) -> Result<i64> {
+    Reader::<Z>::read(text, "timestamp")?.local_us()
+}
+
+/// Reads a TIMESTAMPTZ; without a zone the local time of `zone` is meant. Errors: 22007, 22008.
+pub fn parse_timestamptz<Z: Zone>(text: &str, zone: Z) -> Result<i64> {
+    let parts = Reader::<Z>::read(text, "timestamp with time zone")?;
+    let local = parts.local_us()?;
+    if parts.epoch {
+        return Ok(0);
+    }
+    parts.zone.unwrap_or(zone).to_utc(local).ok_or_else(|| out_of_range(parts.ty, text))
+}
+
+fn invalid(ty: &'static str, text: &str) -> ValueError {
+    ValueError::text(TextProblem::MomentSyntax, ty, text)
+}
+
+fn field_overflow(text: &str) -> ValueError {
+    ValueError::text(TextProblem::FieldRange, "date", text)
+}
+
+fn out_of_range(ty: &'static str, text: &str) -> ValueError {
+    ValueError::text(TextProblem::MomentRange, ty, text)
+}
+
+/// Some texts, few of them.
+struct Words<'a, const N: usize> {
+    items: [&'a str; N],
+    len: usize,
+}
+
+impl<'a, const N: usize> Words<'a, N> {
+    fn new() -> Self {
+        Words { items: [""; N], len: 0 }
+    }
+
+    /// `None`: there are `N` already.
+    fn push(&mut self, word: &'a str) -> Option<()> {
+        *self.items.get_mut(self.len)? = word;
+        self.len += 1;
+        Some(())
+    }
+
+    fn as_slice(&self) -> &[&'a str] {
+        &self.items[..self.len]
+    }
+}
+
+/// What a date/time text says, in parts.
+struct Reader<'a, Z> {
+    text: &'a str,
+    ty: &'static str,
+    /// Words that belong to the date.
+    words: Words<'a, 6>,
+    date: Option<(i64, u32, u32)>,
+    time_us: Option<i64>,
+    zone: Option<Z>,
+    epoch: bool,
+    before_christ: bool,
+    /// AM: false, PM: true.
+    afternoon: Option<bool>,
+}
+
+impl<'a, Z: Zone> Reader<'a, Z> {
+    /// Splits into tokens (by blanks, and by `T` between date and time) and reads each.
+    fn read(text: &'a str, ty: &'static str) -> Result<Self> {
+        let mut reader = Reader {
+            text,
+            ty,
+            words: Words::new(),
+            date: None,
+            time_us: None,
+            zone: None,
+            epoch: false,
+            before_christ: false,
+            afternoon: None,
+        };
+        let trimmed = trim(text);
+        if let Some(fast) = parse_iso(trimmed) {
+            reader.date = Some(checked_date(fast, text)?);
+            return Ok(reader);
+        }
+        for token in trimmed.split([' ', '\t', '\n', ',']).filter(|token| !token.is_empty()) {
+            reader.token(token)?;
+        }
+        if let Some(afternoon) = reader.afternoon {
+            let time = reader.time_us.ok_or_else(|| invalid(ty, text))?;
+            reader.time_us = Some(twelve_hours(time, afternoon, text)?);
+        }
+        if reader.words.len > 0 {
+            reader.date = Some(reader.date_of_words()?);
+        }
+        Ok(reader)
+    }
+
+    fn token(&mut self, token: &'a str) -> Result<()> {
+        let is = |word: &str| token.eq_ignore_ascii_case(word);
+        let starts_with_digit = token.as_bytes()[0].is_ascii_digit();
+        let is_time = |ty: &str| {
+            token.contains(':') && starts_with_digit || ty == "time" && is_compact_time(token)
+        };
+        if is("epoch") {
+            self.epoch = true;
+        } else if ["infinity", "+infinity", "-infinity"].iter().any(|word| is(word)) {
+            return Err(ValueError::text(TextProblem::Infinite, self.ty, token));
+        } else if is("bc") {
+            self.before_christ = true;
+        } else if is("ad") {
+        } else if is("am") || is("pm") {
+            self.afternoon = Some(is("pm"));
+        } else if let Some((date, time)) = split_at_t(token) {
+            self.word(date)?;
+            self.time(time)?;
+        } else if self.time_us.is_none() && is_time(self.ty) {
+            self.time(token)?;
+        } else if let Some(zone) = self.zone_of(token, starts_with_digit) {
+            self.zone = Some(zone);
+        } else {
+            self.word(token)?;
+        }
+        Ok(())
+    }
+
+    /// The zone that a token names where one may stand.
+    fn zone_of(&self, token: &str, starts_with_digit: bool) -> Option<Z> {
+        if self.zone.is_some() {
+            return None;
+        }
+        let after_time = self.time_us.is_some()
+            && (self.words.len > 0 || self.ty == "time")
+            && !starts_with_digit;
+        // `2024-02-29 +00`: how JDBC sends a date.
+        let after_date = self.words.len == 1 && token.starts_with(['+', '-']);
+        let named = after_time.then(|| parse_zone(token)).flatten();
+        named.or_else(|| after_date.then(|| parse_offset(token)).flatten().map(Z::fixed))
+    }
+
+    fn word(&mut self, word: &'a str) -> Result<()> {
+        self.words.push(word).ok_or_else(|| invalid(self.ty, self.text))
+    }
+
+    /// A time with an optional zone or half of the day stuck to it.
+    fn time(&mut self, token: &str) -> Result<()> {
+        let bad = || invalid(self.ty, self.text);
+        let is_time = |c: char| c.is_ascii_digit() || c == ':' || c == '.';
+        let end = token.find(|c: char| !is_time(c)).unwrap_or(token.len());
+        let (time, suffix) = token.split_at(end);
+        let time_us = read_time(time, self.text).ok_or_else(bad)??;
+        for (word, afternoon) in [("am", false), ("pm", true)] {
+            if suffix.eq_ignore_ascii_case(word) {
+                self.time_us = Some(twelve_hours(time_us, afternoon, self.text)?);
+                return Ok(());
+            }
+        }
+        if !suffix.is_empty() {
+            self.zone = Some(parse_zone(suffix).ok_or_else(bad)?);
+        }
+        self.time_us = Some(time_us);
+        Ok(())
+    }
+
+    fn date_of_words(&self) -> Result<(i64, u32, u32)> {
+        let read = read_date(self.words.as_slice());
+        let (year, month, day) = read.ok_or_else(|| invalid(self.ty, self.text))?;
+        // There is no year 0, neither before nor after.
+        if year < 1 {
+            return Err(field_overflow(self.text));
+        }
+        checked_date((if self.before_christ { 1 - year } else { year }, month, day), self.text)
+    }
+
+    fn local_us(&self) -> Result<i64> {
+        if self.epoch {
+            return Ok(0);
+        }
+        let (year, month, day) = self.date.ok_or_else(|| invalid(self.ty, self.text))?;
+        days_from_civil(year, month, day)
+            .checked_mul(DAY_US)
+            .and_then(|us| us.checked_add(self.time_us.unwrap_or(0)))
+            .ok_or_else(|| out_of_range(self.ty, self.text))
+    }
+}
+
+/// A time of twelve hours in the half of the day that is said.
+fn twelve_hours(time_us: i64, afternoon: bool, text: &str) -> Result<i64> {
+    let hour = time_us / HOUR_US;
+    if !(1..=12).contains(&hour) {
+        return Err(field_overflow(text));
+    }
+    let shift = i64::from(afternoon) * 12 - i64::from(hour == 12) * 12;
+    Ok(time_us + shift * HOUR_US)
+}
+
+/// `YYYY-MM-DD` and nothing else: what nearly every date looks like.
+fn parse_iso(text: &str) -> Option<(i64, u32, u32)> {
+    let bytes: &[u8; 10] = text.as_bytes().try_into().ok()?;
+    let digit = |at: usize| bytes[at].is_ascii_digit().then(|| u32::from(bytes[at] - b'0'));
+    if bytes[4] != b'-' || bytes[7] != b'-' {
+        return None;
+    }
+    let year = digit(0)? * 1000 + digit(1)? * 100 + digit(2)? * 10 + digit(3)?;
+    let date = (i64::from(year), digit(5)? * 10 + digit(6)?, digit(8)? * 10 + digit(9)?);
+    (year > 0).then_some(date)
+}
+
+fn checked_date((year, month, day): (i64, u32, u32), text: &str) -> Result<(i64, u32, u32)> {
+    if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
+        return Err(field_overflow(text));
+    }
+    if !YEARS.contains(&year) {
+        return Err(out_of_range("date", text));
+    }
+    Ok((year, month, day))
+}
+
+/// `2020-01-02T03:04:05Z` at its `T`.
+fn split_at_t(token: &str) -> Option<(&str, &str)> {
+    let at = token.find(['T', 't'])?;
+    let (before, after) = (&token[..at], &token[at + 1..]);
+    let date = before.as_bytes().first()?.is_ascii_digit()
+        && before.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    (date && after.as_bytes().first()?.is_ascii_digit()).then_some((before, after))
+}
+
+fn is_compact_time(token: &str) -> bool {
+    matches!(token.len(), 4 | 6) && token.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `HH:MM[:SS[.ffffff]]` or `HHMM[SS[.ffffff]]`. `None`: not a time; inner error: out of range.
+fn read_time(time: &str, text: &str) -> Option<Result<i64>> {
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, ""));
+    let (hours, minutes, seconds) = if clock.contains(':') {
+        parse_clock(clock)?
+    } else if is_compact_time(clock) {
+        let seconds = if clock.len() == 6 { two_digits(&clock[4..])? } else { 0 };
+        (two_digits(&clock[..2])?, two_digits(&clock[2..4])?, seconds)
+    } else {
+        return None;
+    };
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let whole = hours * HOUR_US + minutes * MINUTE_US + seconds * SECOND_US;
+    let total = whole + fraction_us(fraction);
+    if hours > 24 || minutes > 59 || seconds > 60 || total > DAY_US {
+        return Some(Err(field_overflow(text)));
+    }
+    Some(Ok(total))
+}
+
+/// Digits after the point in microseconds, rounded.
+fn fraction_us(digits: &str) -> i64 {
+    let digit = |at: usize| digits.as_bytes().get(at).map_or(0, |byte| i64::from(byte - b'0'));
+    (0..6).fold(0, |us, at| us * 10 + digit(at)) + i64::from(digit(6) >= 5)
+}
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+fn month_by_name(word: &str) -> Option<u32> {
+    let lower = word.to_ascii_lowercase();
+    let lower = lower.trim_end_matches('.');
+    let at = MONTHS.iter().position(|name| {
+        *name == lower
+            || (lower.len() == 3 && name.starts_with(lower))
+            || (lower == "sept" && *name == "september")
+    })?;
+    Some(at as u32 + 1)
+}
+
+/// A date from its words: ISO, `YYYYMMDD`, `MM/DD/YYYY`, or with the month by name.
+fn read_date(words: &[&str]) -> Option<(i64, u32, u32)> {
+    let mut parts: Words<'_, 3> = Words::new();
+    for word in words {
+        for part in word.split(['-', '/', '.']) {
+            parts.push(part)?;
+        }
+    }
+    let [a, b, c] = match parts.as_slice() {
+        [only] => return read_compact_date(only),
+        [a, b, c] => [*a, *b, *c],
+        _ => return None,
+    };
+    let number = |part: &str| -> Option<i64> {
+        (part.len() <= 7 && part.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| part.parse().ok())
+            .flatten()
+    };
+    let day = |part: &str| number(part).filter(|_| part.len() <= 2).map(|day| day as u32);
+    if let Some(month) = month_by_name(a) {
+        return Some((full_year(c, number(c)?), month, day(b)?));
+    }
+    if let Some(month) = month_by_name(b) {
+        return match a.len() > 2 {
+            true => Some((number(a)?, month, day(c)?)),
+            false => Some((full_year(c, number(c)?), month, day(a)?)),
+        };
+    }
+    if a.len() > 2 {
+        return Some((number(a)?, day(b)?, day(c)?));
+    }
+    Some((full_year(c, number(c)?), day(a)?, day(b)?))
+}
+
+/// `YYYYMMDD`, with a year of at least four digits.
+fn read_compact_date(digits: &str) -> Option<(i64, u32, u32)> {
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) || digits.len() < 8 {
+        return None;
+    }
+    let (year, rest) = digits.split_at(digits.len() - 4);
+    Some((year.parse().ok()?, rest[..2].parse().ok()?, rest[2..].parse().ok()?))
+}
+
+/// Two digits mean 1970 to 2069.
+fn full_year(text: &str, year: i64) -> i64 {
+    match (text.len(), year) {
+        (..=2, ..70) => year + 2000,
+        (..=2, _) => year + 1900,
+        _ => year,
+    }
+}
+
+/// Writes a DATE as `YYYY-MM-DD`, with ` BC` before year 1.
+pub fn write_date(days: i32, out: &mut String) {
+    let era = write_civil(days.into(), out);
+    out.push_str(era);
+}
+
+fn write_civil(days: i64, out: &mut String) -> &'static str {
+    let (year, month, day) = civil_from_days(days);
+    let (year, era) = if year < 1 { (1 - year, " BC") } else { (year, "") };
+    write!(out, "{year:04}-{month:02}-{day:02}").expect("a string takes everything");
+    era
+}
+
+/// Writes a TIME as `HH:MM:SS[.ffffff]`.
+pub fn write_time(us: i64, out: &mut String) {
+    let seconds = us / SECOND_US;
+    write!(out, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+        .expect("a string takes everything");
+    write_fraction(us % SECOND_US, out);
+}
+
+/// Writes a fraction of a second without trailing zeros; nothing for zero.
+pub(crate) fn write_fraction(us: i64, out: &mut String) {
+    if us != 0 {
+        let (mut digits, mut width) = (us, 6);
+        while digits % 10 == 0 {
+            digits /= 10;
+            width -= 1;
+        }
+        write!(out, ".{digits:0width$}").expect("a string takes everything");
+    }
+}
+
+/// Writes a TIMESTAMP as `YYYY-MM-DD HH:MM:SS[.ffffff]`.
+pub fn write_timestamp(us: i64, out: &mut String) {
+    let era = write_local(us, out);
+    out.push_str(era);
+}
+
+fn write_local(us: i64, out: &mut String) -> &'static str {
+    let era = write_civil(day_of(us), out);
+    out.push(' ');
+    write_time(time_of(us), out);
+    era
+}
+
+/// Writes a TIMESTAMPTZ in the local time of `zone`, with its offset.
+pub fn write_timestamptz<Z: Zone>(us: i64, zone: Z, out: &mut String) {
+    let offset = zone.offset_at(us);
+    let era = write_local(us.saturating_add(i64::from(offset) * SECOND_US), out);
+    let (sign, offset) = if offset < 0 { ('-', -offset) } else { ('+', offset) };
+    write!(out, "{sign}{:02}", offset / 3600).expect("a string takes everything");
+    if offset % 3600 != 0 {
+        write!(out, ":{:02}", offset / 60 % 60).expect("a string takes everything");
+    }
+    if offset % 60 != 0 {
+        write!(out, ":{:02}", offset % 60).expect("a string takes everything");
+    }
+    out.push_str(era);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A zone of a fixed offset, and one of a name.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct East(i32);
+
+    impl Zone for East {
+        fn fixed(seconds: i32) -> Self {
+            East(seconds)
+        }
+
+        fn named(name: &str) -> Option<Self> {
+            name.eq_ignore_ascii_case("Asia/Tokyo").then_some(East(9 * 3600))
+        }
+
+        fn offset_at(self, _: i64) -> i32 {
+            self.0
+        }
+
+        fn to_utc(self, local_us: i64) -> Option<i64> {
+            local_us.checked_sub(i64::from(self.0) * SECOND_US)
+        }
+    }
+
+    /// What is wrong with a text.
+    fn problem(error: ValueError) -> TextProblem {
+        match error {
+            ValueError::Text(error) => error.problem,
+            other => panic!("{other}"),
+        }
+    }
+
+    fn date(text: &str) -> Result<String, TextProblem> {
+        let mut out = String::new();
+        write_date(parse_date::<East>(text).map_err(problem)?, &mut out);
+        Ok(out)
+    }
+
+    fn stamp(text: &str) -> Result<String, TextProblem> {
+        let mut out = String::new();
+        write_timestamp(parse_timestamp::<East>(text).map_err(problem)?, &mut out);
+        Ok(out)
+    }
+
+    fn stamptz(text: &str, zone: &str) -> Result<String, TextProblem> {
+        let zone: East = parse_zone(zone).expect(zone);
+        let mut out = String::new();
+        let us = parse_timestamptz(text, zone).map_err(problem)?;
+        write_timestamptz(us, zone, &mut out);
+        Ok(out)
+    }
+
+    #[test]
+    fn zones_are_offsets_or_names() {
+        assert_eq!(parse_zone("utc"), Some(East(0)));
+        assert_eq!(parse_zone("+05:30"), Some(East(19_800)));
+        assert_eq!(parse_zone("-0800"), Some(East(-28_800)));
+        assert_eq!(parse_zone(" 2 "), Some(East(7200)));
+        assert_eq!(parse_zone("asia/tokyo"), Some(East(32_400)));
+        for bad in ["", "Nowhere/Here", "+99", "+1:2:3:4", "16"] {
+            assert_eq!(parse_zone::<East>(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn dates_in_all_spellings() {
+        for (text, expected) in [
+            ("2020-02-29", "2020-02-29"),
+            (" 2020-2-9 ", "2020-02-09"),
+            ("20200229", "2020-02-29"),
+            ("2/29/2020", "2020-02-29"),
+            ("Feb 29, 2020", "2020-02-29"),
+            ("29 February 2020", "2020-02-29"),
+            ("29-Feb-2020", "2020-02-29"),
+            ("2020-feb-29", "2020-02-29"),
+            ("1/2/99", "1999-01-02"),
+            ("1/2/69", "2069-01-02"),
+            ("0044-03-15 BC", "0044-03-15 BC"),
+            ("0001-12-31 BC", "0001-12-31 BC"),
+            ("2020-01-02 23:59:59", "2020-01-02"),
+            ("2020-01-02T10:00:00Z", "2020-01-02"),
+            ("2020-01-02 +00", "2020-01-02"),
+            ("2020-01-02 -05:30", "2020-01-02"),
+            ("epoch", "1970-01-01"),
+            ("12345-06-07", "12345-06-07"),
+        ] {
+            assert_eq!(date(text), Ok(expected.into()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn bad_dates_say_why() {
+        for text in ["", "abc", "2020-01", "2020", "1-2-3-4", "2020-01-02 x", "12:00:00"] {
+            assert_eq!(date(text), Err(TextProblem::MomentSyntax), "{text:?}");
+        }
+        for text in
+            ["2021-02-29", "2020-13-01", "2020-00-01", "2020-01-00", "0000-01-01", "2020-01-32"]
+        {
+            assert_eq!(date(text), Err(TextProblem::FieldRange), "{text:?}");
+        }
+        assert_eq!(date("300000-01-01"), Err(TextProblem::MomentRange));
+        assert_eq!(date("infinity"), Err(TextProblem::Infinite));
+    }
+
+    #[test]
+    fn times_in_all_spellings() {
+        let time = |text: &str| {
+            let mut out = String::new();
+            write_time(parse_time::<East>(text).map_err(problem)?, &mut out);
+            Ok::<_, TextProblem>(out)
+        };
+        for (text, expected) in [
+            ("04:05:06.789", "04:05:06.789"),
+            ("04:05", "04:05:00"),
+            ("040506", "04:05:06"),
+            ("4:05 pm", "16:05:00"),
+            ("12:00am", "00:00:00"),
+            ("24:00:00", "24:00:00"),
+            ("23:59:59.9999996", "24:00:00"),
+            ("04:05:06+02", "04:05:06"),
+            ("04:05:06 UTC", "04:05:06"),
+            ("2020-01-01 04:05:06", "04:05:06"),
+        ] {
+            assert_eq!(time(text), Ok(expected.into()), "{text:?}");
+        }
+        for text in ["25:00", "12:60", "24:00:01", "13:00 pm"] {
+            assert_eq!(time(text), Err(TextProblem::FieldRange), "{text:?}");
+        }
+        for text in ["", "x", "1:2:3:4", "12:0x", "2020-01-01"] {
+            assert_eq!(time(text), Err(TextProblem::MomentSyntax), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn timestamps_ignore_zones_and_timestamptz_uses_them() {
+        assert_eq!(stamp("2020-01-02 03:04:05.000001"), Ok("2020-01-02 03:04:05.000001".into()));
+        assert_eq!(stamp("2020-01-02T03:04:05+09"), Ok("2020-01-02 03:04:05".into()));
+        assert_eq!(stamp("2020-01-02"), Ok("2020-01-02 00:00:00".into()));
+        assert_eq!(stamp("Jan 2 2020 3:04 PM"), Ok("2020-01-02 15:04:00".into()));
+        assert_eq!(stamp("1999-12-31 24:00:00"), Ok("2000-01-01 00:00:00".into()));
+        assert_eq!(stamp("0044-03-15 12:00:00 BC"), Ok("0044-03-15 12:00:00 BC".into()));
+        assert_eq!(stamp("1969-12-31 23:59:59.5"), Ok("1969-12-31 23:59:59.5".into()));
+        let cases = [
+            ("2020-07-01 12:00:00Z", "UTC", "2020-07-01 12:00:00+00"),
+            ("2020-07-01 12:00:00Z", "Asia/Tokyo", "2020-07-01 21:00:00+09"),
+            ("2020-01-01 12:00:00", "Asia/Tokyo", "2020-01-01 12:00:00+09"),
+            ("2020-01-01 12:00:00-08", "+05:30", "2020-01-02 01:30:00+05:30"),
+            ("2020-01-01 12:00:00 Asia/Tokyo", "UTC", "2020-01-01 03:00:00+00"),
+            ("2020-01-01 12:00:00 +0100", "UTC", "2020-01-01 11:00:00+00"),
+            ("epoch", "Asia/Tokyo", "1970-01-01 09:00:00+09"),
+        ];
+        for (text, zone, expected) in cases {
+            assert_eq!(stamptz(text, zone), Ok(expected.into()), "{text:?}");
+        }
+        assert_eq!(stamptz("2020-01-01 12:00 Mars", "UTC"), Err(TextProblem::MomentSyntax));
+        assert_eq!(stamp("-infinity"), Err(TextProblem::Infinite));
+    }
+}

@@ -1,0 +1,639 @@
+//! Decimals: integers of up to 38 digits with a scale, the number of digits behind the point.
+//!
+//! The scale belongs to the type, not to the value: [`Rule`], [`Rescale`] and [`Quotient`] are made
+//! once for the types of an expression and then applied to any number of values. Halves are rounded
+//! away from zero.
+//! Deviations from PostgreSQL, whose numerics are as long as memory: results of more than 38 digits
+//! are refused, and there is neither NaN nor infinity.
+
+use alloc::string::String;
+use core::fmt::Write;
+
+use crate::Arith;
+use crate::error::{Result, TextProblem, ValueError};
+use crate::float;
+use crate::integer::divide_rounded;
+use crate::spelling::{split_sign, trim};
+
+/// Largest precision of a decimal.
+pub const DIGITS_MAX: u8 = 38;
+
+/// Powers of ten that an `i128` holds.
+const POWERS: [i128; 39] = {
+    let mut powers = [1; 39];
+    let mut at = 1;
+    while at < 39 {
+        powers[at] = powers[at - 1] * 10;
+        at += 1;
+    }
+    powers
+};
+
+/// Every decimal is below this.
+pub const LIMIT: i128 = POWERS[38];
+
+/// 10^`exponent`; `None` above 10^38.
+#[inline]
+pub fn power_of_ten(exponent: u32) -> Option<i128> {
+    POWERS.get(exponent as usize).copied()
+}
+
+/// What decimals of a precision are below.
+#[inline]
+pub fn limit_of(precision: u8) -> i128 {
+    power_of_ten(precision.into()).unwrap_or(i128::MAX)
+}
+
+/// Whether a number has at most `precision` digits.
+#[inline]
+pub fn fits(value: i128, precision: u8) -> bool {
+    within(value, limit_of(precision))
+}
+
+#[inline(always)]
+fn within(value: i128, limit: i128) -> bool {
+    value > -limit && value < limit
+}
+
+/// The value, if it has at most `precision` digits. Errors: 22003 with the field's limit.
+pub fn check(value: i128, precision: u8, scale: i8) -> Result<i128> {
+    if fits(value, precision) { Ok(value) } else { Err(field(precision, scale)) }
+}
+
+fn field(precision: u8, scale: i8) -> ValueError {
+    ValueError::DecimalField { precision, scale }
+}
+
+/// A result of arithmetic is beyond its type.
+#[cold]
+fn far() -> ValueError {
+    ValueError::OutOfRange("numeric")
+}
+
+/// Brings a decimal from one scale to another. `None`: it does not fit 128 bits.
+pub fn rescale(value: i128, from: i8, to: i8) -> Option<i128> {
+    let shift = i32::from(to) - i32::from(from);
+    match (power_of_ten(shift.unsigned_abs()), shift >= 0) {
+        (Some(power), true) => value.checked_mul(power),
+        (Some(power), false) => divide_rounded(value, power).ok().flatten(),
+        (None, true) => (value == 0).then_some(0),
+        (None, false) => Some(0),
+    }
+}
+
+/// Brings a decimal into a type. Errors: 22003 with the field's limit.
+pub fn fit(value: i128, from: i8, precision: u8, scale: i8) -> Result<i128> {
+    let scaled = rescale(value, from, scale).ok_or_else(|| field(precision, scale))?;
+    check(scaled, precision, scale)
+}
+
+/// The whole number nearest to a decimal. `None`: it does not fit 128 bits.
+pub fn to_whole(value: i128, scale: i8) -> Option<i128> {
+    rescale(value, scale, 0)
+}
+
+/// A change of scale and precision, worked out once.
+#[derive(Clone, Copy, Debug)]
+pub struct Rescale {
+    /// The number is multiplied by it; `None` if it is beyond 10^38.
+    factor: Option<i128>,
+    /// The number is then divided by it; the same.
+    divisor: Option<i128>,
+    limit: i128,
+}
+
+impl Rescale {
+    /// From numbers of scale `from` to DECIMAL(`precision`, `scale`).
+    pub fn new(from: i8, precision: u8, scale: i8) -> Rescale {
+        let up = i32::from(scale) - i32::from(from);
+        let power = power_of_ten(up.unsigned_abs());
+        let (factor, divisor) = if up >= 0 { (power, Some(1)) } else { (Some(1), power) };
+        Rescale { factor, divisor, limit: limit_of(precision) }
+    }
+
+    /// The number in the new type. Errors: 22003.
+    #[inline]
+    pub fn apply(&self, value: i128) -> Result<i128> {
+        let scaled = match (self.factor, self.divisor) {
+            (Some(1), Some(1)) => Some(value),
+            (Some(factor), Some(1)) => value.checked_mul(factor),
+            (Some(_), Some(divisor)) => divide_rounded(value, divisor)?,
+            (None, _) => (value == 0).then_some(0),
+            (_, None) => Some(0),
+        };
+        match scaled {
+            Some(scaled) if within(scaled, self.limit) => Ok(scaled),
+            _ => Err(far()),
+        }
+    }
+}
+
+/// How decimals of two scales are calculated with, worked out once.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    op: Arith,
+    /// Factors before the operation; `None` if one is beyond 10^38.
+    factors: Option<(i128, i128)>,
+    /// The result is below this.
+    limit: i128,
+}
+
+impl Rule {
+    /// Whether results of `scale` can be calculated from operands of these scales.
+    pub fn knows(op: Arith, left: i8, right: i8, scale: i8) -> bool {
+        let scales_fit = match op {
+            Arith::Add | Arith::Sub | Arith::Rem => scale == left.max(right),
+            Arith::Mul => i16::from(scale) == i16::from(left) + i16::from(right),
+            Arith::Div => i16::from(scale) + i16::from(right) >= i16::from(left),
+        };
+        scales_fit && left >= 0 && right >= 0
+    }
+
+    /// For operands of these scales and results of DECIMAL(`precision`, `scale`), which
+    /// [`Rule::knows`]. Quotients are cut off; [`Quotient`] rounds.
+    pub fn new(op: Arith, left: i8, right: i8, precision: u8, scale: i8) -> Rule {
+        debug_assert!(Rule::knows(op, left, right, scale), "{op:?} of {left}, {right} in {scale}");
+        let (left, right, scale) = (i32::from(left), i32::from(right), i32::from(scale));
+        let (by_left, by_right) = match op {
+            Arith::Add | Arith::Sub | Arith::Rem => (scale - left, scale - right),
+            Arith::Mul => (0, 0),
+            Arith::Div => (scale - left + right, 0),
+        };
+        let factors = power_of_ten(by_left as u32).zip(power_of_ten(by_right as u32));
+        Rule { op, factors, limit: limit_of(precision) }
+    }
+
+    /// The result. Errors: 22003, 22012.
+    #[inline]
+    pub fn apply(&self, left: i128, right: i128) -> Result<i128> {
+        if matches!(self.op, Arith::Div | Arith::Rem) && right == 0 {
+            return Err(ValueError::DivisionByZero);
+        }
+        match self.compute(left, right) {
+            Some(value) if within(value, self.limit) => Ok(value),
+            _ => Err(far()),
+        }
+    }
+
+    #[inline]
+    fn compute(&self, left: i128, right: i128) -> Option<i128> {
+        let (by_left, by_right) = self.factors?;
+        let (left, right) = (times(left, by_left)?, times(right, by_right)?);
+        match self.op {
+            Arith::Add => left.checked_add(right),
+            Arith::Sub => left.checked_sub(right),
+            Arith::Mul => times(left, right),
+            Arith::Div => left.checked_div(right),
+            Arith::Rem => left.checked_rem(right),
+        }
+    }
+}
+
+/// Multiplies; quick where both fit 64 bits, as they do in all but odd cases.
+#[inline]
+fn times(left: i128, right: i128) -> Option<i128> {
+    if right == 1 {
+        return Some(left);
+    }
+    match (i64::try_from(left), i64::try_from(right)) {
+        (Ok(left), Ok(right)) => Some(i128::from(left) * i128::from(right)),
+        _ => left.checked_mul(right),
+    }
+}
+
+/// NUMERIC `/` NUMERIC, rounded: the scales of its operands and its own, worked out once.
+#[derive(Clone, Copy, Debug)]
+pub struct Quotient {
+    /// The dividend is multiplied by it; `None` if it is beyond 10^38.
+    factor: Option<i128>,
+    /// The divisor is: the dividend has more places than the result.
+    divisor_factor: Option<i128>,
+}
+
+/// Places that a quotient has at least, as PostgreSQL's has significant digits.
+pub const QUOTIENT_PLACES: i8 = 16;
+/// Places that a quotient has at most.
+const QUOTIENT_PLACES_MAX: i8 = 30;
+
+impl Quotient {
+    /// Places of the quotient of decimals.
+    pub fn scale(left: i8, right: i8) -> i8 {
+        QUOTIENT_PLACES.max(left).max(right).min(QUOTIENT_PLACES_MAX)
+    }
+
+    /// Of operands of these scales, in `scale`.
+    pub fn new(left: i8, right: i8, scale: i8) -> Quotient {
+        let shift = i32::from(scale) - i32::from(left) + i32::from(right);
+        Quotient {
+            factor: power_of_ten(shift.max(0) as u32),
+            divisor_factor: power_of_ten((-shift).max(0) as u32),
+        }
+    }
+
+    /// The quotient, halves rounded away from zero. Errors: 22012, 22003.
+    #[inline]
+    pub fn apply(&self, left: i128, right: i128) -> Result<i128> {
+        if right == 0 {
+            return Err(ValueError::DivisionByZero);
+        }
+        let factor = self.factor.ok_or_else(far)?;
+        let right = self.divisor_factor.and_then(|by| right.checked_mul(by)).ok_or_else(far)?;
+        let quotient = match times(left, factor) {
+            Some(scaled) => divide_rounded(scaled, right)?,
+            None => divide_wide(left, factor, right),
+        };
+        quotient.filter(|quotient| within(*quotient, LIMIT)).ok_or_else(far)
+    }
+}
+
+/// `left · factor / divisor` through 256 bits, halves rounded away from zero. `None`: it does not
+/// fit. The divisor is not 0.
+#[cold]
+fn divide_wide(left: i128, factor: i128, divisor: i128) -> Option<i128> {
+    let (high, low) = multiply_wide(left.unsigned_abs(), factor.unsigned_abs());
+    let by = divisor.unsigned_abs();
+    if high >= by {
+        return None;
+    }
+    // Long division, bit by bit; `rest` stays below the divisor, which is below 2^127 or equal to it.
+    let (mut quotient, mut rest) = (0_u128, high);
+    for bit in (0..128).rev() {
+        rest = rest << 1 | (low >> bit & 1);
+        quotient <<= 1;
+        if rest >= by {
+            rest -= by;
+            quotient |= 1;
+        }
+    }
+    let rounded = quotient.checked_add(u128::from(rest >= by - rest))?;
+    let magnitude = i128::try_from(rounded).ok()?;
+    let negative = (left < 0) ^ (factor < 0) ^ (divisor < 0);
+    Some(if negative { -magnitude } else { magnitude })
+}
+
+/// The product's upper and lower half.
+fn multiply_wide(left: u128, right: u128) -> (u128, u128) {
+    const LOW: u128 = u64::MAX as u128;
+    let ((a, b), (c, d)) = ((left >> 64, left & LOW), (right >> 64, right & LOW));
+    let (low, first, second) = (b * d, a * d, b * c);
+    let middle = (low >> 64) + (first & LOW) + (second & LOW);
+    let high = a * c + (first >> 64) + (second >> 64) + (middle >> 64);
+    (high, middle << 64 | low & LOW)
+}
+
+/// The average of `count` numbers with `places` digits behind the point more than they have, halves
+/// rounded away from zero; `None` of none, and where it does not fit.
+pub fn average(sum: i128, count: i64, places: u8) -> Option<i128> {
+    if count == 0 {
+        return None;
+    }
+    let (count, power) = (i128::from(count), power_of_ten(places.into())?);
+    let (whole, rest) = (sum / count, sum % count);
+    let behind = divide_rounded(rest.checked_mul(power)?, count).ok()??;
+    whole.checked_mul(power)?.checked_add(behind)
+}
+
+/// The DOUBLE PRECISION that expressions of all executors make of a decimal: a division by this.
+///
+/// Of numbers of up to 15 digits the quotient is the nearest DOUBLE PRECISION, as [`to_float`] is of
+/// all. Deviation: of longer ones its last bit may be another than PostgreSQL's, since the dividend
+/// is rounded too; a view keeps such quotients, and must have those that a query has.
+pub fn float_divisor(scale: i8) -> f64 {
+    // The nearest number to a power of ten, which those above 10^22 are not.
+    let mut text = String::new();
+    write!(text, "1e{scale}").expect("a string takes everything");
+    text.parse().expect("a power of ten is a number")
+}
+
+/// The nearest DOUBLE PRECISION. Errors: 22003 (of scales that no type has).
+pub fn to_float(value: i128, scale: i8) -> Result<f64> {
+    // Both are exact, so that the division alone rounds.
+    const EXACT: [f64; 23] = [
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+        1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+    ];
+    if let Some(power) = usize::try_from(scale).ok().and_then(|scale| EXACT.get(scale))
+        && value.unsigned_abs() <= 1 << 53
+    {
+        return Ok(value as f64 / power);
+    }
+    let mut text = String::new();
+    write(value, scale, &mut text);
+    float::parse(&text)
+}
+
+/// The nearest REAL. Errors: 22003 if that is 0 and the number is not.
+pub fn to_single(value: i128, scale: i8) -> Result<f32> {
+    let mut text = String::new();
+    write(value, scale, &mut text);
+    float::parse_single(&text)
+}
+
+/// The decimal of a DOUBLE PRECISION, of which 15 significant digits count, as in PostgreSQL.
+/// Errors: 22003.
+pub fn from_float(value: f64, precision: u8, scale: i8) -> Result<i128> {
+    let mut text = String::new();
+    if value.is_finite() {
+        write!(text, "{value:.14e}").expect("a string takes everything");
+    } else {
+        float::write(value, &mut text);
+    }
+    parse(&text, precision, scale)
+}
+
+/// The decimal of the digits that a REAL shows, not of those of its binary value. Errors: 22003.
+/// Deviation: PostgreSQL takes six of them.
+pub fn from_single(value: f32, precision: u8, scale: i8) -> Result<i128> {
+    let mut text = String::new();
+    float::write_single(value, &mut text);
+    parse(&text, precision, scale)
+}
+
+/// Reads a decimal into an integer of `scale` digits after the point, halves rounded away from zero.
+/// Exponents are allowed.
+///
+/// Errors: 22P02 if it is no number, 22003 if it needs more than `precision` digits or is not
+/// finite.
+pub fn parse(text: &str, precision: u8, scale: i8) -> Result<i128> {
+    let bad = || ValueError::text(TextProblem::Syntax, "numeric", text);
+    let trimmed = trim(text);
+    let (negative, rest) = split_sign(trimmed);
+    if ["nan", "inf", "infinity"].iter().any(|word| rest.eq_ignore_ascii_case(word)) {
+        let problem = TextProblem::NotFinite { precision, scale };
+        return Err(ValueError::text(problem, "numeric", trimmed));
+    }
+    let (mantissa, exponent) = split_exponent(rest).ok_or_else(bad)?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return Err(bad());
+    }
+    // The digit at position p (0 = first of `whole`) has weight 10^(point - 1 - p).
+    let point = count_digits(whole).ok_or_else(bad)? + exponent;
+    let kept = point + i64::from(scale);
+    let magnitude = read_digits(whole.bytes().chain(fraction.bytes()), kept).ok_or_else(bad)?;
+    let magnitude = magnitude.ok_or_else(|| field(precision, scale))?;
+    check(if negative { -magnitude } else { magnitude }, precision, scale)
+}
+
+/// The part before `e` and the power of ten behind it; `None`: there is no number behind it.
+fn split_exponent(text: &str) -> Option<(&str, i64)> {
+    let Some(at) = text.find(['e', 'E']) else { return Some((text, 0)) };
+    let (negative, digits) = split_sign(&text[at + 1..]);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // Beyond a million places there is nothing but 0 and overflow.
+    let magnitude = digits.parse().unwrap_or(1_000_000).min(1_000_000);
+    Some((&text[..at], if negative { -magnitude } else { magnitude }))
+}
+
+/// Digits with single underscores between them; `None` if it is something else.
+fn count_digits(whole: &str) -> Option<i64> {
+    let (mut count, mut digit_before) = (0, false);
+    for byte in whole.bytes() {
+        match byte {
+            b'0'..=b'9' => (count, digit_before) = (count + 1, true),
+            b'_' if digit_before => digit_before = false,
+            _ => return None,
+        }
+    }
+    (!whole.ends_with('_')).then_some(count)
+}
+
+/// The first `kept` digits as a number, rounded by the one that follows; missing ones are zeros.
+/// `None`: there is something else among them; inner `None`: the number does not fit.
+fn read_digits(bytes: impl Iterator<Item = u8>, kept: i64) -> Option<Option<i128>> {
+    let (mut value, mut round_up, mut position) = (Some(0_i128), false, 0);
+    let append = |value: Option<i128>, digit: u8| value?.checked_mul(10)?.checked_add(digit.into());
+    for byte in bytes.filter(|byte| *byte != b'_') {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        if position < kept {
+            value = append(value, byte - b'0');
+        } else if position == kept {
+            round_up = byte >= b'5';
+        }
+        position += 1;
+    }
+    if value != Some(0) {
+        // More than 39 zeros do not fit anyway.
+        (position..kept.min(position + 40)).for_each(|_| value = append(value, 0));
+    }
+    Some(value.and_then(|value| value.checked_add(round_up.into())))
+}
+
+/// Writes a decimal with exactly `scale` places.
+pub fn write(value: i128, scale: i8, out: &mut String) {
+    if value < 0 {
+        out.push('-');
+    }
+    let magnitude = value.unsigned_abs();
+    if scale <= 0 {
+        write!(out, "{magnitude}").expect("a string takes everything");
+        if magnitude != 0 {
+            (0..-i32::from(scale)).for_each(|_| out.push('0'));
+        }
+        return;
+    }
+    let width = scale.unsigned_abs().into();
+    match 10_u128.checked_pow(scale.unsigned_abs().into()) {
+        Some(unit) => write!(out, "{}.{:0width$}", magnitude / unit, magnitude % unit),
+        None => write!(out, "0.{magnitude:0width$}"),
+    }
+    .expect("a string takes everything");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halcyon_base::rng::Rng;
+
+    #[test]
+    fn decimals_round_half_away_from_zero_and_know_exponents() {
+        let read = |text| parse(text, 5, 2);
+        assert_eq!(read("1.005"), Ok(101));
+        assert_eq!(read("-1.005"), Ok(-101));
+        assert_eq!(read("1.0049999"), Ok(100));
+        assert_eq!(read(" 12 "), Ok(1200));
+        assert_eq!(read(".5"), Ok(50));
+        assert_eq!(read("5."), Ok(500));
+        assert_eq!(read("1e2"), Ok(10000));
+        assert_eq!(read("12345E-2"), Ok(12345));
+        assert_eq!(read("9e-3"), Ok(1));
+        assert_eq!(read("9e-4"), Ok(0));
+        assert_eq!(read("0e999999999999"), Ok(0));
+        assert_eq!(read("1_0.0"), Ok(1000));
+        for bad in ["", ".", "1e", "e1", "1e+", "--1", "1.2.3", "abc", "1_", "_1"] {
+            assert_eq!(read(bad), Err(ValueError::text(TextProblem::Syntax, "numeric", bad)));
+        }
+        for far in ["1000", "999.995", "1e3", "1e500"] {
+            assert_eq!(read(far), Err(field(5, 2)), "{far:?}");
+        }
+        for word in ["NaN", "-Infinity"] {
+            let problem = TextProblem::NotFinite { precision: 5, scale: 2 };
+            assert_eq!(read(word), Err(ValueError::text(problem, "numeric", word)));
+        }
+        let nines = "99999999999999999999999999999999999999";
+        assert_eq!(parse(nines, 38, 0), Ok(LIMIT - 1));
+        assert!(parse("1e38", 38, 0).is_err());
+        assert_eq!(parse("1234", 3, -2), Ok(12));
+    }
+
+    #[test]
+    fn decimals_print_every_place() {
+        let print = |value, scale| {
+            let mut out = String::new();
+            write(value, scale, &mut out);
+            out
+        };
+        assert_eq!(print(12345, 2), "123.45");
+        assert_eq!(print(-5, 2), "-0.05");
+        assert_eq!(print(0, 3), "0.000");
+        assert_eq!(print(7, 0), "7");
+        assert_eq!(print(12, -2), "1200");
+        assert_eq!(print(1, 38), "0.00000000000000000000000000000000000001");
+    }
+
+    #[test]
+    fn rescaling_rounds_half_away_from_zero() {
+        assert_eq!(rescale(15, 1, 0), Some(2));
+        assert_eq!(rescale(-15, 1, 0), Some(-2));
+        assert_eq!(rescale(14, 1, 0), Some(1));
+        assert_eq!(rescale(7, 0, 3), Some(7000));
+        assert_eq!(rescale(i128::MAX, 0, 1), None);
+        assert_eq!(rescale(LIMIT, 38, -2), Some(0));
+        assert_eq!((rescale(0, 0, 120), rescale(1, 0, 120)), (Some(0), None));
+        assert_eq!(fit(995, 2, 2, 1), Err(field(2, 1)));
+        assert_eq!(fit(994, 2, 2, 1), Ok(99));
+        assert_eq!(to_whole(-25, 1), Some(-3));
+    }
+
+    #[test]
+    fn prepared_rescaling_is_rescaling() {
+        let mut rng = Rng::new(1);
+        for _ in 0..20_000 {
+            let value = random(&mut rng);
+            let (from, to) = (rng.below(39) as i8, rng.below(39) as i8);
+            let precision = 1 + rng.below(38) as u8;
+            let slow = rescale(value, from, to).filter(|value| fits(*value, precision));
+            let quick = Rescale::new(from, precision, to).apply(value);
+            assert_eq!(quick.ok(), slow, "{value} from {from} to ({precision}, {to})");
+        }
+    }
+
+    /// A number of any length, positive or negative.
+    fn random(rng: &mut Rng) -> i128 {
+        let wide = i128::from(rng.next_u64() as i64) << 64 | i128::from(rng.next_u64());
+        (wide >> rng.below(127)) % LIMIT
+    }
+
+    /// What arithmetic should give, by long division of decimal digits; `None`: too long.
+    fn slow_quotient(left: i128, right: i128, shift: u32) -> Option<i128> {
+        let by = right.unsigned_abs();
+        let (mut quotient, mut rest) = (left.unsigned_abs() / by, left.unsigned_abs() % by);
+        for _ in 0..shift {
+            // Ten times the rest may not fit: add it up.
+            let (mut digit, mut next) = (0_u128, 0_u128);
+            for _ in 0..10 {
+                if next >= by - rest {
+                    next -= by - rest;
+                    digit += 1;
+                } else {
+                    next += rest;
+                }
+            }
+            quotient = quotient.checked_mul(10)?.checked_add(digit)?;
+            rest = next;
+        }
+        let rounded = i128::try_from(quotient).ok()? + i128::from(rest >= by - rest);
+        let signed = if (left < 0) == (right < 0) { rounded } else { -rounded };
+        fits(signed, DIGITS_MAX).then_some(signed)
+    }
+
+    #[test]
+    fn quotients_are_those_of_long_division() {
+        let mut rng = Rng::new(2);
+        let (mut found, mut far) = (0, 0);
+        for _ in 0..20_000 {
+            let (left, right) = (random(&mut rng), random(&mut rng));
+            if right == 0 {
+                continue;
+            }
+            let shift = rng.below(31) as i8;
+            let quotient = Quotient::new(0, 0, shift).apply(left, right);
+            let expected = slow_quotient(left, right, shift as u32);
+            assert_eq!(quotient.clone().ok(), expected, "{left} / {right} in {shift}");
+            found += usize::from(quotient.is_ok());
+            far += usize::from(quotient.is_err());
+        }
+        assert!(found > 5_000 && far > 500, "{found} {far}");
+    }
+
+    #[test]
+    fn quotients_round_half_away_from_zero() {
+        let divide = |l, ls, r, rs| Quotient::new(ls, rs, 2).apply(l, r);
+        assert_eq!(divide(1, 0, 3, 0), Ok(33));
+        assert_eq!(divide(2, 0, 3, 0), Ok(67));
+        assert_eq!(divide(-1, 0, 8, 0), Ok(-13));
+        assert_eq!(divide(1005, 3, 1, 0), Ok(101));
+        assert_eq!(divide(1, 0, 0, 3), Err(ValueError::DivisionByZero));
+        let large = 10_i128.pow(37);
+        let in_sixteen = |right| Quotient::new(0, 0, 16).apply(large, right);
+        assert_eq!(in_sixteen(10_i128.pow(36)), Ok(10 * 10_i128.pow(16)));
+        assert_eq!(in_sixteen(3), Err(far()));
+        assert_eq!(
+            (Quotient::scale(2, 4), Quotient::scale(20, 4), Quotient::scale(38, 0)),
+            (16, 20, 30)
+        );
+    }
+
+    #[test]
+    fn arithmetic_brings_scales_together() {
+        let apply = |op, (left, ls), (right, rs), scale| {
+            Rule::new(op, ls, rs, 38, scale).apply(left, right)
+        };
+        assert_eq!(apply(Arith::Add, (15, 1), (25, 2), 2), Ok(175));
+        assert_eq!(apply(Arith::Sub, (15, 1), (25, 2), 2), Ok(125));
+        assert_eq!(apply(Arith::Mul, (15, 1), (25, 2), 3), Ok(375));
+        assert_eq!(apply(Arith::Div, (10, 1), (3, 0), 4), Ok(3333));
+        assert_eq!(apply(Arith::Rem, (-75, 1), (2, 0), 1), Ok(-15));
+        assert_eq!(apply(Arith::Rem, (1, 0), (0, 0), 0), Err(ValueError::DivisionByZero));
+        assert_eq!(apply(Arith::Mul, (LIMIT - 1, 0), (10, 0), 0), Err(far()));
+        assert_eq!(Rule::new(Arith::Add, 0, 0, 2, 0).apply(99, 1), Err(far()));
+        assert!(!Rule::knows(Arith::Add, 1, 2, 1) && !Rule::knows(Arith::Mul, -1, 2, 1));
+    }
+
+    #[test]
+    fn averages_round_half_away_from_zero() {
+        let unit = 10_i128.pow(16);
+        assert_eq!(average(0, 0, 16), None);
+        assert_eq!(average(10, 4, 0), Some(3));
+        assert_eq!(average(-10, 4, 0), Some(-3));
+        assert_eq!(average(2, 3, 16), Some(6_666_666_666_666_667));
+        assert_eq!(average(7 * unit, 7, 16), Some(unit * unit));
+    }
+
+    #[test]
+    fn floats_are_the_nearest_ones() {
+        assert_eq!(to_float(12345, 2), Ok(123.45));
+        assert_eq!(to_float(12_345_678_901_234_567_812, 2), Ok(123_456_789_012_345_678.12));
+        assert_eq!(to_float(1, 30), Ok(1e-30));
+        assert_eq!(to_single(1, 1), Ok(0.1));
+        let mut rng = Rng::new(3);
+        for _ in 0..5_000 {
+            let (value, scale) = (random(&mut rng), rng.below(31) as i8);
+            let mut text = String::new();
+            write(value, scale, &mut text);
+            assert_eq!(to_float(value, scale).ok(), text.parse().ok(), "{text}");
+        }
+        for (value, scale) in [(12345, 2), (-999_999_999_999_999, 15), (7, 22), (1 << 50, 9)] {
+            assert_eq!(Ok(value as f64 / float_divisor(scale)), to_float(value, scale));
+        }
+        assert_eq!((float_divisor(0), float_divisor(38)), (1.0, 1e38));
+        assert_eq!(from_float(0.1, 5, 3), Ok(100));
+        assert_eq!(from_float(1e300, 38, 0), Err(field(38, 0)));
+        assert!(from_float(f64::NAN, 38, 0).is_err());
+        assert_eq!(from_single(0.1, 9, 8), Ok(10_000_000));
+    }
+}

@@ -1,0 +1,183 @@
+//! Why there is no value.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+/// Result of anything that computes or reads a value.
+pub type Result<T, E = ValueError> = core::result::Result<T, E>;
+
+/// Why there is no value. [`fmt::Display`] is PostgreSQL's message; SQLSTATEs are given where
+/// statements get their errors (`query`), so that this crate knows of no protocol.
+///
+/// Three words: `Result<i64, ValueError>` comes back in memory, but arithmetic is inlined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValueError {
+    /// The divisor is zero.
+    DivisionByZero,
+    /// A number does not fit the type of this name.
+    OutOfRange(&'static str),
+    /// A floating-point result is infinite although no operand was.
+    FloatOverflow,
+    /// A date or timestamp does not fit the type of this name.
+    MomentOutOfRange(&'static str),
+    /// A decimal has more digits before the point than its type.
+    DecimalField {
+        /// Digits in all.
+        precision: u8,
+        /// Digits after the point.
+        scale: i8,
+    },
+    /// A length below zero was given to SUBSTRING.
+    NegativeLength,
+    /// The escape of LIKE or SIMILAR TO is longer than one character.
+    EscapeLength,
+    /// Values of these types have no such operation: the plan is wrong.
+    Mismatch(&'static str),
+    /// A text cannot be read, or does not fit.
+    Text(Box<TextError>),
+}
+
+/// What is wrong with a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextError {
+    /// What is wrong.
+    pub problem: TextProblem,
+    /// PostgreSQL's name of the type that was wanted.
+    pub ty: &'static str,
+    /// The text, or the part of it that is wrong.
+    pub text: String,
+}
+
+/// What can be wrong with a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextProblem {
+    /// It is no value of the type.
+    Syntax,
+    /// It is no date, time, timestamp or interval.
+    MomentSyntax,
+    /// It is an integer outside of the type.
+    IntegerRange,
+    /// It is a floating-point number outside of the type.
+    FloatRange,
+    /// It is NaN or infinite, which decimals are not.
+    NotFinite {
+        /// Digits in all.
+        precision: u8,
+        /// Digits after the point.
+        scale: i8,
+    },
+    /// A field of a date or time is outside of what it may be: a 13th month.
+    FieldRange,
+    /// It is a date or timestamp outside of the type.
+    MomentRange,
+    /// A field of an interval is too large.
+    IntervalRange,
+    /// It is an infinite date or timestamp, of which there are none.
+    Infinite,
+    /// Hexadecimal digits come in pairs.
+    OddHex,
+    /// It is no hexadecimal digit.
+    HexDigit,
+    /// It names no field that the type has.
+    Field,
+}
+
+impl ValueError {
+    /// About a text.
+    #[cold]
+    pub fn text(problem: TextProblem, ty: &'static str, text: &str) -> Self {
+        ValueError::Text(Box::new(TextError { problem, ty, text: text.into() }))
+    }
+
+    /// The line of detail, if there is one.
+    pub fn detail(&self) -> Option<String> {
+        let ValueError::DecimalField { precision, scale } = self else { return None };
+        let digits = i32::from(*precision) - i32::from(*scale);
+        let limit = match digits {
+            0 => "1".into(),
+            digits => alloc::format!("10^{digits}"),
+        };
+        Some(alloc::format!(
+            "A field with precision {precision}, scale {scale} must round to an absolute value less \
+             than {limit}."
+        ))
+    }
+
+    /// The line of hint, if there is one.
+    pub fn hint(&self) -> Option<&'static str> {
+        (*self == ValueError::EscapeLength)
+            .then_some("Escape string must be empty or one character.")
+    }
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ValueError::DivisionByZero => f.write_str("division by zero"),
+            ValueError::OutOfRange(ty) | ValueError::MomentOutOfRange(ty) => {
+                write!(f, "{ty} out of range")
+            }
+            ValueError::FloatOverflow => f.write_str("value out of range: overflow"),
+            ValueError::DecimalField { .. } => f.write_str("numeric field overflow"),
+            ValueError::NegativeLength => f.write_str("negative substring length not allowed"),
+            ValueError::EscapeLength => f.write_str("invalid escape string"),
+            ValueError::Mismatch(what) => write!(f, "{what} does not take these arguments"),
+            ValueError::Text(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for TextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TextError { problem, ty, text } = self;
+        match problem {
+            TextProblem::Syntax | TextProblem::MomentSyntax => {
+                write!(f, "invalid input syntax for type {ty}: \"{text}\"")
+            }
+            TextProblem::IntegerRange => {
+                write!(f, "value \"{text}\" is out of range for type {ty}")
+            }
+            TextProblem::FloatRange => write!(f, "\"{text}\" is out of range for type {ty}"),
+            TextProblem::NotFinite { precision, scale } => {
+                write!(f, "numeric({precision},{scale}) cannot hold \"{text}\"")
+            }
+            TextProblem::FieldRange => {
+                write!(f, "date/time field value out of range: \"{text}\"")
+            }
+            TextProblem::MomentRange => write!(f, "{ty} out of range: \"{text}\""),
+            TextProblem::IntervalRange => {
+                write!(f, "interval field value out of range: \"{text}\"")
+            }
+            TextProblem::Infinite => write!(f, "an infinite {ty} is not supported"),
+            TextProblem::OddHex => f.write_str("invalid hexadecimal data: odd number of digits"),
+            TextProblem::HexDigit => write!(f, "invalid hexadecimal digit: \"{text}\""),
+            TextProblem::Field => {
+                write!(f, "unit \"{text}\" not recognized or not possible for this type")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ValueError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn messages_are_those_of_postgresql() {
+        let field = ValueError::DecimalField { precision: 4, scale: 2 };
+        assert_eq!(field.to_string(), "numeric field overflow");
+        let detail =
+            "A field with precision 4, scale 2 must round to an absolute value less than 10^2.";
+        assert_eq!(field.detail().as_deref(), Some(detail));
+        let all_behind = ValueError::DecimalField { precision: 2, scale: 2 };
+        assert!(all_behind.detail().is_some_and(|detail| detail.ends_with("less than 1.")));
+        assert_eq!(ValueError::OutOfRange("bigint").to_string(), "bigint out of range");
+        let date = ValueError::text(TextProblem::MomentSyntax, "date", "x");
+        assert_eq!(date.to_string(), "invalid input syntax for type date: \"x\"");
+        assert!(ValueError::EscapeLength.hint().is_some() && date.hint().is_none());
+    }
+}

@@ -1,0 +1,371 @@
+//! LIKE and ILIKE: patterns, taken apart once.
+//!
+//! `%` stands for any characters, `_` for one, the escape makes the next character stand for itself;
+//! at the end of a pattern it stands for itself, which PostgreSQL refuses. ILIKE compares lower-case
+//! letters, character by character, as PostgreSQL does where the locale is C.UTF-8.
+//!
+//! Where `%` is the only wildcard, the parts between must occur in order, and taking the first place
+//! of each leaves the most room for the next: searches for substrings do. How one substring is found
+//! is the caller's ([`Search`]).
+//!
+//! Cost: O(bytes) per text for such patterns, else O(characters × pattern) at worst, as only the last
+//! `%` seen need ever be tried again.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::error::{Result, ValueError};
+
+/// Finds one substring in many texts.
+pub trait Search {
+    /// For this substring.
+    fn new(part: &str) -> Self;
+    /// The byte at which it first begins.
+    fn find(&self, text: &str) -> Option<usize>;
+    /// Its bytes.
+    fn len(&self) -> usize;
+    /// Whether it is empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The search of the standard library.
+#[derive(Clone, Debug)]
+pub struct Plain(Box<str>);
+
+impl Search for Plain {
+    fn new(part: &str) -> Self {
+        Plain(part.into())
+    }
+
+    fn find(&self, text: &str) -> Option<usize> {
+        text.find(&*self.0)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// A pattern, ready for any number of texts.
+#[derive(Clone, Debug)]
+pub struct Pattern<S = Plain> {
+    kind: Kind<S>,
+}
+
+#[derive(Clone, Debug)]
+enum Kind<S> {
+    Exactly(Box<str>),
+    Prefix(Box<str>),
+    Suffix(Box<str>),
+    Contains(S),
+    /// Parts between `%`; the first and the last may be empty.
+    Parts {
+        prefix: Box<str>,
+        between: Box<[S]>,
+        suffix: Box<str>,
+    },
+    General {
+        tokens: Box<[Token]>,
+        ignore_case: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    /// `%`
+    Any,
+    /// `_`
+    One,
+    Char(char),
+}
+
+impl<S: Search> Pattern<S> {
+    /// Takes a pattern apart. An escape of `None` makes no character stand for itself.
+    pub fn new(pattern: &str, escape: Option<char>, ignore_case: bool) -> Self {
+        let tokens = tokens(pattern, escape, ignore_case);
+        if ignore_case || tokens.contains(&Token::One) {
+            return Pattern { kind: Kind::General { tokens: tokens.into(), ignore_case } };
+        }
+        let mut parts: Vec<String> = tokens.split(|token| *token == Token::Any).map(text).collect();
+        let last = parts.pop().unwrap_or_default();
+        if parts.is_empty() {
+            return Pattern { kind: Kind::Exactly(last.into()) };
+        }
+        let first = parts.remove(0);
+        parts.retain(|part| !part.is_empty());
+        let kind = match (first.is_empty(), parts.as_slice(), last.is_empty()) {
+            (_, [], true) => Kind::Prefix(first.into()),
+            (true, [], _) => Kind::Suffix(last.into()),
+            (true, [part], true) => Kind::Contains(S::new(part)),
+            _ => Kind::Parts {
+                prefix: first.into(),
+                between: parts.iter().map(|part| S::new(part)).collect(),
+                suffix: last.into(),
+            },
+        };
+        Pattern { kind }
+    }
+
+    /// Whether the whole text matches.
+    #[inline]
+    pub fn matches(&self, text: &str) -> bool {
+        match &self.kind {
+            Kind::Exactly(part) => text == &**part,
+            Kind::Prefix(part) => text.starts_with(&**part),
+            Kind::Suffix(part) => text.ends_with(&**part),
+            Kind::Contains(part) => part.find(text).is_some(),
+            Kind::Parts { prefix, between, suffix } => in_order(text, prefix, between, suffix),
+            Kind::General { tokens, ignore_case: false } => general(text, tokens, |c| c),
+            Kind::General { tokens, ignore_case: true } => general(text, tokens, fold),
+        }
+    }
+}
+
+#[inline]
+fn in_order<S: Search>(text: &str, prefix: &str, between: &[S], suffix: &str) -> bool {
+    let Some(rest) = text.strip_prefix(prefix) else { return false };
+    let Some(mut rest) = rest.strip_suffix(suffix) else { return false };
+    for part in between {
+        let Some(at) = part.find(rest) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    true
+}
+
+/// Whether a text matches a pattern that is needed once.
+pub fn matches(text: &str, pattern: &str, escape: Option<char>, ignore_case: bool) -> bool {
+    let tokens = tokens(pattern, escape, ignore_case);
+    if ignore_case { general(text, &tokens, fold) } else { general(text, &tokens, |c| c) }
+}
+
+/// The lower-case letter, if a letter has one; the first character of it where it has several.
+#[inline]
+fn fold(c: char) -> char {
+    if c.is_ascii() { c.to_ascii_lowercase() } else { c.to_lowercase().next().unwrap_or(c) }
+}
+
+fn tokens(pattern: &str, escape: Option<char>, ignore_case: bool) -> Vec<Token> {
+    let mut chars = pattern.chars();
+    let mut tokens = Vec::with_capacity(pattern.len());
+    while let Some(c) = chars.next() {
+        let literal = |c| Token::Char(if ignore_case { fold(c) } else { c });
+        tokens.push(match c {
+            c if Some(c) == escape => literal(chars.next().unwrap_or(c)),
+            '%' => Token::Any,
+            '_' => Token::One,
+            c => literal(c),
+        });
+    }
+    tokens
+}
+
+fn text(tokens: &[Token]) -> String {
+    let chars = tokens.iter().filter_map(|token| match token {
+        Token::Char(c) => Some(*c),
+        _ => None,
+    });
+    chars.collect()
+}
+
+#[inline]
+fn general(text: &str, tokens: &[Token], fold: impl Fn(char) -> char) -> bool {
+    let mut rest = text.chars();
+    let mut at = 0;
+    // Where to go on if the current attempt fails: the token after the last `%`, and the text
+    // without the character that the `%` takes next.
+    let mut retry: Option<(usize, core::str::Chars<'_>)> = None;
+    loop {
+        let matched = match tokens.get(at) {
+            Some(Token::Any) => {
+                at += 1;
+                if at == tokens.len() {
+                    return true;
+                }
+                retry = Some((at, rest.clone()));
+                continue;
+            }
+            Some(Token::One) => rest.next().is_some(),
+            Some(Token::Char(want)) => rest.next().is_some_and(|c| fold(c) == *want),
+            None if rest.as_str().is_empty() => return true,
+            None => false,
+        };
+        if matched {
+            at += 1;
+            continue;
+        }
+        let Some((token, start)) = &mut retry else { return false };
+        if start.next().is_none() {
+            return false;
+        }
+        at = *token;
+        rest = start.clone();
+    }
+}
+
+/// The escape that a string names: none if it is empty. Errors: 22025.
+pub fn escape_of(text: &str) -> Result<Option<char>> {
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        (escape, None) => Ok(escape),
+        _ => Err(ValueError::EscapeLength),
+    }
+}
+
+/// The pattern with backslash in place of another escape.
+pub fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if Some(c) == escape {
+            out.push('\\');
+            out.extend(chars.next());
+        } else {
+            if c == '\\' {
+                out.push('\\');
+            }
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// A regular expression for a pattern of SIMILAR TO.
+pub fn similar_to(pattern: &str, escape: Option<char>) -> String {
+    let mut out = String::from("^(?:");
+    let mut in_class = false;
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            c if Some(c) == escape => {
+                out.push('\\');
+                out.extend(chars.next());
+            }
+            '[' if !in_class => {
+                in_class = true;
+                out.push(c);
+            }
+            ']' if in_class => {
+                in_class = false;
+                out.push(c);
+            }
+            c if in_class => out.push(c),
+            '%' => out.push_str("(?s:.*)"),
+            '_' => out.push_str("(?s:.)"),
+            '.' | '^' | '$' | '\\' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out.push_str(")$");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// LIKE by recursion over all splits.
+    fn slow_like(pattern: &[char], text: &[char]) -> bool {
+        match pattern {
+            [] => text.is_empty(),
+            ['%', rest @ ..] => (0..=text.len()).any(|skip| slow_like(rest, &text[skip..])),
+            ['_', rest @ ..] => !text.is_empty() && slow_like(rest, &text[1..]),
+            ['\\', c, rest @ ..] | [c, rest @ ..] => {
+                text.first() == Some(c) && slow_like(rest, &text[1..])
+            }
+        }
+    }
+
+    #[test]
+    fn like_is_what_trying_every_split_gives() {
+        let alphabet = ['a', 'b', 'é', '%', '_', '\\'];
+        let words = |length: u32, letters: usize| {
+            (0..letters.pow(length)).map(move |mut number| {
+                let mut word = Vec::new();
+                for _ in 0..length {
+                    word.push(alphabet[number % letters]);
+                    number /= letters;
+                }
+                word
+            })
+        };
+        let mut matched = 0;
+        for pattern in (0..5).flat_map(|length| words(length, 6)) {
+            let taken_apart: String = pattern.iter().collect();
+            let like: Pattern = Pattern::new(&taken_apart, Some('\\'), false);
+            for text in (0..4).flat_map(|length| words(length, 4)) {
+                let expected = slow_like(&pattern, &text);
+                let text: String = text.iter().collect();
+                assert_eq!(like.matches(&text), expected, "{text:?} like {pattern:?}");
+                let once = matches(&text, &taken_apart, Some('\\'), false);
+                assert_eq!(once, expected, "{text:?} like {pattern:?}, once");
+                matched += usize::from(expected);
+            }
+        }
+        assert!(matched > 1000);
+    }
+
+    #[test]
+    fn like_matches_as_the_standard_says() {
+        let cases = [
+            ("abc", "a%", true),
+            ("", "%", true),
+            ("", "_", false),
+            ("a%c", "a\\%c", true),
+            ("abc", "a\\%c", false),
+            ("aXbXc", "%X%X%", true),
+            ("mississippi", "m%iss%pi", true),
+            ("mississippi", "m%iss%pa", false),
+            ("äöü", "_ö_", true),
+            ("ab", "a%b%c", false),
+            ("abab", "%ab", true),
+            ("a\\", "a\\", true),
+            ("a\nb", "a_b", true),
+        ];
+        for (text, pattern, expected) in cases {
+            let like: Pattern = Pattern::new(pattern, Some('\\'), false);
+            assert_eq!(like.matches(text), expected, "{text} LIKE {pattern}");
+        }
+        let with = |escape, text, pattern| {
+            let like: Pattern = Pattern::new(pattern, escape, false);
+            like.matches(text)
+        };
+        assert!(with(Some('!'), "50%", "50!%") && !with(Some('!'), "50x", "50!%"));
+        assert!(with(Some('%'), "a%", "a%%") && !with(Some('%'), "ab", "a%%"));
+        assert!(with(None, "a\\b", "a\\_") && !with(None, "a_", "a\\_"));
+    }
+
+    /// The expected answers are PostgreSQL 15's, in the locale C.UTF-8.
+    #[test]
+    fn ilike_compares_lower_case_letters() {
+        for (text, pattern, expected) in [
+            ("xpromo1ä", "%PROMO_Ä", true),
+            ("İ", "i", true),
+            ("ſ", "s", false),
+            ("\u{212a}", "k", true),
+            ("ΑΣ", "ασ", true),
+            ("50%", "50\\%", true),
+        ] {
+            let like: Pattern = Pattern::new(pattern, Some('\\'), true);
+            assert_eq!(like.matches(text), expected, "{text} ILIKE {pattern}");
+            assert_eq!(
+                matches(text, pattern, Some('\\'), true),
+                expected,
+                "{text} ILIKE {pattern}"
+            );
+        }
+        assert!(!matches("a", "A", None, false));
+    }
+
+    #[test]
+    fn patterns_are_translated() {
+        let like = |pattern, escape| escape_of(escape).map(|e| with_backslashes(pattern, e));
+        assert_eq!(like("a!%\\", "!").as_deref(), Ok("a\\%\\\\"));
+        assert_eq!(like("a%", "").as_deref(), Ok("a%"));
+        assert_eq!(like("a", "xy"), Err(ValueError::EscapeLength));
+        let similar = similar_to("(a|b)%_.[^.]\\%", Some('\\'));
+        assert_eq!(similar, "^(?:(a|b)(?s:.*)(?s:.)\\.[^.]\\%)$");
+    }
+}
