@@ -8,7 +8,7 @@ use halcyon_base::clock;
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::parse::ast::DataType;
 use halcyon_query::rows::{ResultColumn, RowSet, RowSink};
-use halcyon_query::semantics::sql_type;
+use halcyon_query::type_names::cast_type;
 use halcyon_query::types::SqlType;
 use halcyon_query::utility::{Modes, Utility, parse_isolation};
 use halcyon_store::ValueRef::Text;
@@ -154,7 +154,7 @@ impl Session {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let types: Vec<_> = types.iter().map(|ty| sql_type(ty).map(Some)).collect::<Result<_>>()?;
+        let types: Vec<_> = types.iter().map(|ty| cast_type(ty).map(Some)).collect::<Result<_>>()?;
         let statement = self.prepare_typed(text, &types)?;
         self.named.insert(name.to_owned(), statement);
         Ok(())
