@@ -8,7 +8,7 @@ use crate::log::Log;
 use crate::pool::Pool;
 use crate::published::TransactionInfo;
 use crate::transaction::Transaction;
-use halcyon_base::clock;
+use halcyon_base::clock::{self, Moment};
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
 use halcyon_base::{PartitionId, SessionId, TxnId};
@@ -44,10 +44,17 @@ impl Manager {
 
     /// Begins a transaction of `session`; its first statement is not begun.
     pub fn begin(&self, isolation: Isolation, session: SessionId) -> Transaction {
+        self.begin_at(isolation, session, clock::now())
+    }
+
+    /// As [`Manager::begin`], for a caller who has just looked at the clock: `began` is what the
+    /// system views tell.
+    pub fn begin_at(&self, isolation: Isolation, session: SessionId, began: Moment) -> Transaction {
         let pools = &self.0.pools;
         let pool = &pools[session.0 as usize & (pools.len() - 1)];
         let (seat, txn) = pool.take();
-        Transaction::begin(seat, Arc::clone(pool), txn, isolation, session)
+        seat.participant.published.begin(txn, isolation, session, began);
+        Transaction::begin(seat, Arc::clone(pool), txn, isolation)
     }
 
     pub(crate) fn center(&self) -> &Center {

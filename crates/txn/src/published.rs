@@ -6,7 +6,7 @@
 
 use crate::isolation::Isolation;
 use crate::lock::Mode;
-use halcyon_base::clock::{self, Moment};
+use halcyon_base::clock::Moment;
 use halcyon_base::sync::Mutex;
 use halcyon_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use halcyon_base::{PartitionId, SessionId, TxnId};
@@ -25,6 +25,7 @@ pub(crate) struct Published {
     session: AtomicU32,
     isolation: AtomicU8,
     state: AtomicU8,
+    undo_records: AtomicU64,
     held: [AtomicU64; PUBLISHED_LOCKS],
     more_held: Mutex<Vec<u64>>,
 }
@@ -41,8 +42,15 @@ fn unpacked(lock: u64) -> Option<(PartitionId, Mode)> {
 
 impl Published {
     /// The transaction begins.
-    pub(crate) fn begin(&self, txn: TxnId, isolation: Isolation, session: SessionId) {
-        self.began.store(clock::now().0, Ordering::Relaxed);
+    pub(crate) fn begin(
+        &self,
+        txn: TxnId,
+        isolation: Isolation,
+        session: SessionId,
+        began: Moment,
+    ) {
+        self.began.store(began.0, Ordering::Relaxed);
+        self.undo_records.store(0, Ordering::Relaxed);
         self.session.store(session.0, Ordering::Relaxed);
         self.isolation.store(isolation as u8, Ordering::Relaxed);
         self.state.store(TransactionState::Idle as u8, Ordering::Relaxed);
@@ -57,6 +65,12 @@ impl Published {
     #[inline]
     pub(crate) fn state(&self, state: TransactionState) {
         self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    /// Says how many changes the transaction would take back.
+    #[inline]
+    pub(crate) fn undo(&self, records: usize) {
+        self.undo_records.store(records as u64, Ordering::Relaxed);
     }
 
     /// Says what the transaction's lock number `position` is; `None` once it is released.
@@ -106,6 +120,7 @@ impl Published {
             state: TransactionState::from_u8(self.state.load(Ordering::Relaxed)),
             age: now.since(began),
             lock_count: self.held().len(),
+            undo_records: self.undo_records.load(Ordering::Relaxed),
         })
     }
 }
@@ -152,4 +167,7 @@ pub struct TransactionInfo {
     pub age: Duration,
     /// How many partitions it has locked.
     pub lock_count: usize,
+    /// How many changes it would take back; a partition's value that is kept whole counts as one.
+    /// The change that is being made may be missing.
+    pub undo_records: u64,
 }

@@ -10,6 +10,7 @@ use crate::log::{Log, Lsn, Payload};
 use crate::participant::Participant;
 use crate::planted;
 use crate::redo::Redo;
+use crate::undo::Mark;
 use halcyon_base::sync::{Arc, Mutex};
 use halcyon_base::{PartitionId, TxnId};
 use halcyon_store::Partition;
@@ -61,6 +62,13 @@ impl Seat {
             rollback_hooks: Vec::new(),
             redo: Redo::default(),
         }
+    }
+
+    /// Says how many changes there are so far.
+    #[inline]
+    pub(crate) fn publish_undo(&self) {
+        let body = self.body.as_ref().expect(NO_STATEMENT);
+        self.participant.published.undo(body.undo.records_since(&Mark::default()));
     }
 
     /// Lays the body down where requesters of cuts find it, after serving those who have asked.

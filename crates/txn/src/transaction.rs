@@ -39,7 +39,7 @@ use crate::undo::Mark;
 use arrow::array::ArrayRef;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
-use halcyon_base::{RowId, SessionId, TxnId};
+use halcyon_base::{RowId, TxnId};
 use halcyon_store::{AppendError, Conflict, Partition, ValueRef};
 use std::fmt;
 use std::ops::Range;
@@ -68,14 +68,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn begin(
-        seat: Box<Seat>,
-        pool: Arc<Pool>,
-        id: TxnId,
-        isolation: Isolation,
-        session: SessionId,
-    ) -> Self {
-        seat.participant.published.begin(id, isolation, session);
+    pub(crate) fn begin(seat: Box<Seat>, pool: Arc<Pool>, id: TxnId, isolation: Isolation) -> Self {
         Transaction { seat: Some(seat), pool, id, isolation }
     }
 
@@ -131,6 +124,7 @@ impl Transaction {
             body.release_shared(&seat.participant.published);
         }
         if body.exclusive_count > 0 {
+            seat.publish_undo();
             seat.rest();
         }
         seat.participant.published.state(TransactionState::Idle);
@@ -141,6 +135,7 @@ impl Transaction {
     #[inline]
     pub fn serve_cuts(&mut self) {
         let seat = self.seat();
+        seat.publish_undo();
         // A hint; whatever it misses is found at the end of the statement.
         if seat.participant.cuts_pending.load(Ordering::Relaxed) {
             seat.fulfil_cuts();

@@ -249,6 +249,29 @@ fn views_show_who_holds_and_who_waits() {
 
 // ---------------------------------------------------------------------- changes
 
+#[test]
+fn changes_are_counted_for_others_while_they_are_made() {
+    let bank = Bank::new(1, 2);
+    let counted = || bank.manager.transactions()[0].undo_records;
+    let mut transaction = bank.begin(0);
+    let account = lock(&mut transaction, &bank.cells[0], Mode::Exclusive);
+    assert_eq!(counted(), 0);
+    add(&mut transaction, account, RowId(0), 1);
+    add(&mut transaction, account, RowId(1), 1);
+    assert_eq!(counted(), 1, "the change before the last");
+    let savepoint = transaction.savepoint();
+    add(&mut transaction, account, RowId(0), 1);
+    transaction.end_statement();
+    assert_eq!(counted(), 3);
+    transaction.begin_statement();
+    transaction.rollback_to(savepoint);
+    transaction.end_statement();
+    assert_eq!(counted(), 2);
+    transaction.rollback();
+    let _next = bank.begin(0);
+    assert_eq!(counted(), 0, "of the same seat");
+}
+
 fn all_types() -> (Arc<Schema>, Vec<Value>) {
     let columns = [
         (Type::Int32, Value::Int32(1)),
