@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use halcyon_txn::Mode;
+
 use crate::analytic::AnalyticalPlan;
 use crate::catalog::Table;
 use crate::copy::CopyPlan;
 use crate::ddl::Ddl;
 use crate::dml::WritePlan;
+use crate::error::Result;
+use crate::exec::{Env, Need};
 use crate::point::PointPlan;
 use crate::rows::ResultColumn;
 use crate::types::SqlType;
@@ -30,6 +34,64 @@ pub struct Prepared {
     pub shareable: bool,
     /// SELECT … FOR UPDATE: what it reads is locked exclusively.
     pub locks_rows: bool,
+}
+
+/// What a statement has to acquire before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing: the statement concerns the session alone.
+    Session,
+    /// The right to change the catalog, which one transaction at a time has.
+    Catalog,
+    /// Locks on the partitions that [`Prepared::needs`] names.
+    Locks,
+    /// A cut through its tables, or locks if it stands in a transaction that writes.
+    Snapshot,
+}
+
+impl Prepared {
+    /// The statement whose tables are to be acquired: the explained one of EXPLAIN, else this one.
+    #[inline]
+    pub fn subject(&self) -> &Prepared {
+        match &self.plan {
+            Plan::Explain { of, .. } => of,
+            _ => self,
+        }
+    }
+
+    /// What the statement has to acquire before it runs.
+    #[inline]
+    pub fn reach(&self) -> Reach {
+        match &self.plan {
+            Plan::Analytical(_) if !self.locks_rows => Reach::Snapshot,
+            Plan::Point(_) | Plan::Analytical(_) | Plan::Write(_) | Plan::Copy(_) => Reach::Locks,
+            // Its lines name the locks.
+            Plan::Explain { .. } => Reach::Locks,
+            Plan::Ddl(_) => Reach::Catalog,
+            Plan::Utility(_) | Plan::Lines(_) | Plan::Subscribe { .. } | Plan::Empty => {
+                Reach::Session
+            }
+        }
+    }
+
+    /// Appends the locks that the statement takes unless it reads a cut.
+    ///
+    /// Errors: those of the expressions that say which partition of a table is meant.
+    #[inline]
+    pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
+        let subject = self.subject();
+        match &subject.plan {
+            Plan::Point(plan) => plan.needs(env, needs)?,
+            Plan::Analytical(plan) => plan.needs(env, needs)?,
+            Plan::Write(plan) => plan.needs(env, needs)?,
+            Plan::Copy(plan) => plan.needs(env, needs)?,
+            _ => {}
+        }
+        if subject.locks_rows {
+            needs.iter_mut().for_each(|need| need.mode = Mode::Exclusive);
+        }
+        Ok(())
+    }
 }
 
 /// What runs.
