@@ -1,28 +1,19 @@
-//! The database: catalog, partitions, plans, sessions.
+//! The database as a program holds it: made or opened, checkpointed, closed; sessions begin here.
 
-use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use arc_swap::ArcSwap;
-use halcyon_base::ids::{PartitionId, RowId};
-use halcyon_pgcatalog::SystemCatalogs;
-use halcyon_query::cache::StatementCache;
-use halcyon_query::catalog::Catalog;
-use halcyon_query::engine::DataFusion;
+use halcyon_query::catalog::{Catalog, SUPERUSER};
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::views::revive;
-use halcyon_store::{Partition, RowRef, Value};
-use halcyon_txn::{CancelToken, LogOptions, Manager, Pace, PartitionCell, WaitLimits, cut};
-use parking_lot::Mutex;
+use halcyon_txn::{LogOptions, Pace};
 
 use crate::checkpoint;
-use crate::deadline::Deadlines;
-use crate::durable::{self, Durable, Found, Opened, Opening};
-use crate::live::{SessionEntry, StatementEntry};
+use crate::durable::{self, Found, Opened, Opening};
+use crate::options::DatabaseOptions;
 use crate::session::Session;
-use crate::settings::{self, Chosen, SystemSettings, Tuning};
+use crate::shared::{Shared, new_datafusion};
 
 /// A database in memory, kept on disk too if it was [opened](Database::open) in a folder. Cloning
 /// gives another handle to the same one.
@@ -31,76 +22,13 @@ pub struct Database {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// How a database is set up.
-#[derive(Clone, Debug)]
-pub struct DatabaseOptions {
-    /// Name shown to clients.
-    pub name: String,
-    /// Cores that an analytical statement may use by default; 0 means all.
-    pub threads: usize,
-    /// Statements kept ready by the statement cache.
-    pub cached_statements: usize,
-    /// A reader-writer latch around every access to segments and indexes, which locks make
-    /// superfluous here: for measuring what engines that need it pay.
-    #[cfg(feature = "latches")]
-    pub latches: bool,
-    /// Bytes per second that a checkpoint writes at most, unless it is asked for; 0 for no limit.
-    pub checkpoint_bytes_per_s: u64,
-    /// Settings of the whole database, above what ALTER SYSTEM said.
-    pub settings: SystemSettings,
-}
-
-impl Default for DatabaseOptions {
-    fn default() -> Self {
-        DatabaseOptions {
-            name: "halcyon".into(),
-            threads: 0,
-            cached_statements: 4096,
-            #[cfg(feature = "latches")]
-            latches: false,
-            checkpoint_bytes_per_s: 128 << 20,
-            settings: SystemSettings::default(),
-        }
-    }
-}
-
-impl DatabaseOptions {
-    /// Whether partitions are latched.
-    #[cfg(feature = "latches")]
-    fn has_latches(&self) -> bool {
-        self.latches
-    }
-
-    /// Whether partitions are latched: never in this build.
-    #[cfg(not(feature = "latches"))]
-    fn has_latches(&self) -> bool {
-        false
-    }
-}
-
-/// What all sessions share.
-///
-/// Invariant: `version` equals `catalog.version` except within `publish`, which stores the
-/// catalog first; sessions compare against `version` only, a line nobody writes but DDL.
-pub(crate) struct Shared {
-    pub options: DatabaseOptions,
-    pub manager: Manager,
-    catalog: ArcSwap<Catalog>,
-    version: AtomicU64,
-    next_version: AtomicU64,
-    /// Locked exclusively by a transaction that changes the catalog: a partition without rows,
-    /// so that deadlocks and timeouts with tables are found as any other.
-    pub ddl: Arc<PartitionCell>,
-    pub cache: StatementCache,
-    pub datafusion: DataFusion,
-    pub deadlines: Deadlines,
-    pub sessions: Mutex<BTreeMap<u32, Arc<SessionEntry>>>,
-    pub statements: Mutex<HashMap<Arc<str>, StatementEntry>>,
-    next_session: AtomicU32,
-    /// What there is on disk; None for a database that lives in memory alone.
-    pub durable: Option<Durable>,
-    /// Microseconds since 1970.
-    pub started_us: i64,
+/// Who a session is for.
+#[derive(Clone, Debug, Default)]
+pub struct SessionOptions {
+    /// The role that it acts for. None: the first superuser.
+    pub role: Option<String>,
+    /// Address of the client that it serves, for the system views. None if it serves none.
+    pub client: Option<String>,
 }
 
 impl Database {
@@ -134,18 +62,7 @@ impl Database {
         Self::found(durable::open(folder, log, options.has_latches(), progress)?, options)
     }
 
-    /// As [`Database::open_with`], on a disk that is not the real one, for tests of crashes.
-    #[doc(hidden)]
-    pub fn open_on(
-        storage: Arc<dyn halcyon_txn::Storage>,
-        log_file_bytes: u64,
-        options: DatabaseOptions,
-    ) -> Result<Self> {
-        let log = LogOptions { file_bytes: log_file_bytes, ..LogOptions::default() };
-        Self::found(durable::open_on(storage, None, log, options.has_latches(), &|_| ())?, options)
-    }
-
-    fn found(found: Found, options: DatabaseOptions) -> Result<Self> {
+    pub(crate) fn found(found: Found, options: DatabaseOptions) -> Result<Self> {
         let mut catalog = Catalog { latches: options.has_latches(), ..found.catalog };
         if catalog.tables.values().any(|table| table.materialized().is_some()) {
             catalog = revive(catalog, &new_datafusion())?;
@@ -199,140 +116,49 @@ impl Database {
 
     /// A session that acts for the first superuser.
     pub fn session(&self) -> Session {
-        self.session_as(halcyon_query::catalog::SUPERUSER).expect("the superuser exists")
+        self.session_with(SessionOptions::default()).expect("the superuser exists")
     }
 
     /// A session that acts for `role`.
     ///
     /// Errors: 28000 if there is no such role or it may not log in.
     pub fn session_as(&self, role: &str) -> Result<Session> {
+        self.session_with(SessionOptions { role: Some(role.to_owned()), client: None })
+    }
+
+    /// A session as `options` say.
+    ///
+    /// Errors: as [`Database::session_as`].
+    pub fn session_with(&self, options: SessionOptions) -> Result<Session> {
+        let name = options.role.as_deref().unwrap_or(SUPERUSER);
         let refused = |what| {
             SqlError::new(
                 SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-                format!("role \"{role}\" {what}"),
+                format!("role \"{name}\" {what}"),
             )
         };
         let catalog = self.shared.catalog();
-        let entry = catalog.roles.get(role).ok_or_else(|| refused("does not exist"))?;
-        if !entry.login {
+        let role = catalog.roles.get(name).ok_or_else(|| refused("does not exist"))?;
+        if !role.login {
             return Err(refused("is not permitted to log in"));
         }
-        let id = self.shared.next_session.fetch_add(1, Ordering::Relaxed);
-        Ok(Session::new(self.shared.clone(), catalog.clone(), id, role, entry.superuser))
+        let shared = self.shared.clone();
+        Ok(Session::new(shared, catalog.clone(), name, role.superuser, options.client))
     }
 
-    /// Every row of every partition at one moment, with its id, after checking what must hold of
-    /// partitions and catalog: for tests that compare databases.
-    #[doc(hidden)]
-    pub fn rows(&self) -> BTreeMap<PartitionId, Vec<(RowId, Vec<Value>)>> {
-        let catalog = self.catalog();
-        catalog.check();
-        let cells: Vec<_> =
-            catalog.tables.values().flat_map(|table| &table.cells).cloned().collect();
-        let cancel = CancelToken::new();
-        let limits = WaitLimits { timeout: None, cancel: &cancel };
-        let roots = cut(&self.shared.manager, &cells, &limits).expect("nobody ends this wait");
-        let rows = |root: &Partition| {
-            root.check();
-            let values = |row: RowRef<'_>| row.values().map(|value| value.to_owned()).collect();
-            root.rows().map(|row| (row.id(), values(row))).collect()
-        };
-        cells.iter().zip(roots).map(|(cell, root)| (cell.id, rows(&root))).collect()
+    /// The SCRAM-SHA-256 verifier of a role's password, as `pg_authid.rolpassword` has it; `None` if
+    /// there is no such role, or none with a password. For servers, which let clients in by it.
+    pub fn password_verifier(&self, role: &str) -> Option<String> {
+        self.shared.catalog().roles.get(role).and_then(|role| role.verifier.clone())
     }
 
-    /// Whether every partition is latched: for tests of what is measured.
-    #[cfg(feature = "latches")]
-    #[doc(hidden)]
-    pub fn is_latched(&self) -> bool {
-        let catalog = self.catalog();
-        let cells: Vec<_> =
-            catalog.tables.values().flat_map(|table| &table.cells).cloned().collect();
-        let cancel = CancelToken::new();
-        let limits = WaitLimits { timeout: None, cancel: &cancel };
-        let roots = cut(&self.shared.manager, &cells, &limits).expect("nobody ends this wait");
-        roots.iter().all(|root| root.is_latched())
-    }
-
-    /// Panics unless the engines of all views are what they claim to be: for tests.
-    #[doc(hidden)]
-    pub fn check_views(&self) {
-        let catalog = self.catalog();
-        catalog.tables.values().filter_map(|t| t.materialized()).for_each(|view| view.cell.check());
-    }
-
-    /// The catalog as last published.
-    pub fn catalog(&self) -> Arc<Catalog> {
-        self.shared.catalog()
+    /// Whether any role has a password.
+    pub fn has_passwords(&self) -> bool {
+        self.shared.catalog().roles.values().any(|role| role.verifier.is_some())
     }
 
     /// How many statements were planned since the start; a cached one is not planned again.
     pub fn statements_planned(&self) -> u64 {
         self.shared.cache.hits_and_misses().1
     }
-}
-
-impl Shared {
-    fn new(options: DatabaseOptions, catalog: Catalog, durable: Option<Durable>) -> Self {
-        let version = catalog.version;
-        let empty = Partition::new(halcyon_store::Schema { columns: Vec::new() }.into());
-        let log = durable.as_ref().map(|durable| durable.log.clone());
-        let shared = Shared {
-            manager: Manager::with_log(log),
-            version: AtomicU64::new(version),
-            next_version: AtomicU64::new(version + 1),
-            catalog: ArcSwap::from_pointee(catalog),
-            ddl: Arc::new(PartitionCell::new(PartitionId(0), empty)),
-            cache: StatementCache::new(options.cached_statements),
-            datafusion: new_datafusion(),
-            deadlines: Deadlines::default(),
-            sessions: Mutex::default(),
-            statements: Mutex::default(),
-            next_session: AtomicU32::new(1),
-            started_us: halcyon_base::clock::wall_us(),
-            durable,
-            options,
-        };
-        settings::tune(&shared);
-        shared
-    }
-
-    /// The catalog as last published.
-    pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.load_full()
-    }
-
-    /// Version of the catalog as last published. Pairs with the store in `publish`.
-    pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
-    }
-
-    /// A version that no catalog has borne before, so that plans of an undone one are never found.
-    pub fn fresh_version(&self) -> u64 {
-        self.next_version.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Makes `catalog` everybody's. The caller holds `ddl` exclusively.
-    pub fn publish(&self, catalog: Arc<Catalog>) {
-        let version = catalog.version;
-        let before = self.catalog.swap(catalog);
-        self.version.store(version, Ordering::Release);
-        if before.settings != self.catalog.load().settings {
-            settings::tune(self);
-        }
-    }
-
-    /// What was said about settings of the whole database, with `catalog` for ALTER SYSTEM.
-    pub fn chosen<'a>(&'a self, catalog: &'a Catalog) -> Chosen<'a> {
-        Chosen { given: &self.options.settings, altered: &catalog.settings }
-    }
-
-    /// How the whole database is set up now.
-    pub fn tuning(&self) -> Tuning {
-        self.chosen(&self.catalog.load()).tuning()
-    }
-}
-
-/// DataFusion with the system schemas, which the binder of stored queries sees without an engine.
-fn new_datafusion() -> DataFusion {
-    DataFusion::new(Box::new(SystemCatalogs::without_engine()))
 }

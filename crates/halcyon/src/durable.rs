@@ -1,11 +1,14 @@
 //! A database that outlives its process: a folder with checkpoints and the log behind them.
 //!
 //! Invariants:
-//! 1. Whoever opens the folder holds its lock file, so that nobody else writes there.
-//! 2. What a commit makes of the catalog is in its record, with the partitions that come and go;
-//!    so recovery finds a partition for every id that the catalog names, and none besides.
-//! 3. Nobody is told of anything, not even of rows that were read, before the log that holds it is
-//!    durable; unless `synchronous_commit` is off for who asks.
+//! 1. A process that has the folder open holds its lock file, so that no other process writes there;
+//!    checked by `nobody_else_opens_it_meanwhile`.
+//! 2. A commit that changes the catalog has the change in its record, with the partitions that come
+//!    and go. Recovery therefore finds a partition for every id that the catalog names, and no
+//!    other; checked by [`restore`].
+//! 3. No client is told of anything, not even of rows that were read, before the log that holds it is
+//!    durable, unless the client's session has switched `synchronous_commit` off; checked by
+//!    `views_are_what_they_are_of_after_every_crash`, which notes what it was told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

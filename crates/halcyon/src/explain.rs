@@ -3,64 +3,51 @@
 use std::time::Instant;
 
 use halcyon_query::analytic::AnalyticalPlan;
-use halcyon_query::error::Result;
-use halcyon_query::exec::{Env, Locks, Need, Roots};
+use halcyon_query::error::{Result, SqlError};
+use halcyon_query::exec::{Env, Need};
 use halcyon_query::plan::{Plan, Prepared};
 use halcyon_query::point::Scratch;
-use halcyon_query::rows::{RowSet, RowSink};
-use halcyon_store::ValueRef;
-use halcyon_txn::{Mode, Transaction};
+use halcyon_query::rows::RowSet;
+use halcyon_txn::Mode;
 
-use crate::run::{Ran, TableRoots, execute, locked_roots};
+use crate::acquire::TableRoots;
+use crate::execute::{Place, Ran, execute, read_only};
 
-/// Explains `of` under locks; with `analyze` it runs and its effects stay, as in PostgreSQL.
-pub(crate) fn under_locks(
+/// Explains `of`; with `analyze` it runs and its effects stay, as in PostgreSQL.
+///
+/// Errors: those of the run; 25006 if `of` is more than a query and `place` is a cut; 0A000 for
+/// ANALYZE of a statement that is neither a query nor a write.
+pub(crate) fn explain(
     of: &Prepared,
     analyze: bool,
     env: &Env<'_>,
-    (tx, locks, needs): (&mut Transaction, &Locks, &[Need]),
+    place: Place<'_>,
     scratch: &mut Scratch,
     out: &mut RowSet,
 ) -> Result<Ran> {
     let mut lines = vec![format!("Executor: {}", executor(&of.plan))];
-    lines.extend(needs.iter().map(|need| lock_line(of, need)));
+    match &place {
+        Place::Locked(_, set) => lines.extend(set.needs.iter().map(|need| lock_line(of, need))),
+        Place::Cut(_) if of.plan.reads_only() => lines.push("Snapshot: no locks".to_owned()),
+        Place::Cut(_) => return Err(read_only("EXPLAIN")),
+    }
     let began = Instant::now();
     let (operators, seen) = match &of.plan {
-        Plan::Analytical(plan) => {
-            analytical(plan, analyze, env, locked_roots(tx, locks, plan.tables()))?
-        }
-        _ if analyze => {
+        Plan::Analytical(plan) => analytical(plan, analyze, env, place.into_roots(plan.tables()))?,
+        Plan::Point(_) | Plan::Write(_) if analyze => {
             let mut rows = RowSet::default();
-            let ran = execute(of, env, tx, locks, scratch, &mut rows)?;
+            let ran = execute(of, env, place, scratch, &mut rows)?;
             (operators(of, Some(scratch)), Some(ran.rows(&rows)))
         }
+        _ if analyze => return Err(SqlError::unsupported(format!("EXPLAIN ANALYZE {}", of.tag))),
         _ => (operators(of, None), None),
     };
-    finish(lines, &operators, seen, began, out)
-}
-
-/// Explains `of` on a snapshot.
-pub(crate) fn on_snapshot(
-    of: &Prepared,
-    analyze: bool,
-    env: &Env<'_>,
-    roots: TableRoots,
-    scratch: &mut Scratch,
-    out: &mut RowSet,
-) -> Result<Ran> {
-    let mut lines = vec![format!("Executor: {}", executor(&of.plan))];
-    lines.push("Snapshot: no locks".to_owned());
-    let began = Instant::now();
-    let (operators, seen) = match &of.plan {
-        Plan::Analytical(plan) => analytical(plan, analyze, env, roots)?,
-        Plan::Point(plan) if analyze => {
-            let mut rows = RowSet::new(of.columns.len());
-            plan.run(env, Roots::Snapshot(&roots), &mut rows, scratch)?;
-            (operators(of, Some(scratch)), Some(rows.len() as u64))
-        }
-        _ => (operators(of, None), None),
-    };
-    finish(lines, &operators, seen, began, out)
+    lines.extend(operators.lines().map(ToOwned::to_owned));
+    if let Some(rows) = seen {
+        lines.push(format!("Rows: {rows}"));
+        lines.push(format!("Execution time: {:.3} ms", began.elapsed().as_secs_f64() * 1e3));
+    }
+    Ran::lines(&lines, out)
 }
 
 /// Text of an analytical plan's operators and, if it ran, its number of rows.
@@ -108,23 +95,4 @@ fn lock_line(of: &Prepared, need: &Need) -> String {
     let partition = need.partition.map_or("all".to_owned(), |number| number.to_string());
     let count = table.cells.len();
     format!("Lock: {}.{} partition {partition} of {count}, {mode}", table.schema, table.name)
-}
-
-fn finish(
-    mut lines: Vec<String>,
-    operators: &str,
-    rows: Option<u64>,
-    began: Instant,
-    out: &mut RowSet,
-) -> Result<Ran> {
-    lines.extend(operators.lines().map(ToOwned::to_owned));
-    if let Some(rows) = rows {
-        lines.push(format!("Rows: {rows}"));
-        lines.push(format!("Execution time: {:.3} ms", began.elapsed().as_secs_f64() * 1e3));
-    }
-    out.reset(1);
-    for line in &lines {
-        out.row(&[ValueRef::Text(line)])?;
-    }
-    Ok(Ran::Set { written: None })
 }

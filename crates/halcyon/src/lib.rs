@@ -17,46 +17,66 @@
 //! # Ok::<(), halcyon::SqlError>(())
 //! ```
 //!
-//! **Invariant:** no wire format here; nobody above enters by another door.
+//! Invariant: no wire format here, and nobody above enters by another door; checked by
+//! `cargo xtask check layers`.
 #![forbid(unsafe_code)]
 
+mod acquire;
+mod activity;
+mod block;
 mod checkpoint;
+mod commands;
+mod commit;
 mod copy;
+mod copying;
 mod database;
 mod deadline;
+mod driver;
 mod durable;
+mod execute;
 mod explain;
+mod following;
 mod live;
+mod lock_errors;
+mod options;
 mod outcome;
 mod params;
 mod rows;
 mod run;
 mod session;
+mod set;
 mod settings;
+mod shared;
+mod statement;
 mod stream;
+mod stream_views;
 mod subscribe;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod text;
 mod transaction;
 mod transfer;
 
-pub use database::{Database, DatabaseOptions};
+pub use database::{Database, SessionOptions};
 pub use durable::{Opened, Opening};
-pub use halcyon_query::catalog;
-pub use halcyon_query::coerce;
-pub use halcyon_query::error::{Result, SqlError, SqlState};
-pub use halcyon_query::rows::{ResultColumn, RowSet};
-pub use halcyon_query::types::SqlType;
-pub use halcyon_query::views::RowDelta;
-pub use halcyon_store::{Interval, Value, ValueRef};
-pub use halcyon_txn::Isolation;
-#[doc(hidden)]
-pub use halcyon_txn::{File, Storage};
+pub use following::Changes;
+pub use options::DatabaseOptions;
 pub use outcome::{Outcome, Tag};
 pub use params::IntoValue;
 pub use rows::{FromValue, Row, Rows};
-pub use session::{
-    CancelHandle, Session, SessionState, Source, Statement, failed_transaction, split,
-};
+pub use run::Source;
+pub use session::{CancelHandle, Session, SessionState};
 pub use settings::{SERVER_VERSION, SystemSetting, SystemSettings, system_settings};
-pub use stream::{PackedEvents, Stream, Streams, ViewReader};
-pub use subscribe::{Changes, Subscription};
+pub use statement::{Statement, split_statements};
+pub use stream::{Stream, Streams, ViewReader};
+pub use subscribe::Subscription;
+pub use text::TextFormat;
 pub use transaction::Access;
+
+// Values, types and errors are the same for all layers; they are part of the door on purpose.
+pub use halcyon_query::error::{Result, SqlError, SqlState};
+pub use halcyon_query::rows::{ResultColumn, RowSet};
+pub use halcyon_query::types::SqlType;
+pub use halcyon_query::views::{PackedEvents, RowDelta};
+pub use halcyon_store::{Interval, Value, ValueRef};
+pub use halcyon_txn::Isolation;

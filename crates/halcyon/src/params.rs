@@ -77,9 +77,23 @@ fn fits(value: &Value, ty: SqlType) -> bool {
     )
 }
 
-/// Whether every value fits as it is, so that nothing needs to be copied.
-pub(crate) fn all_fit(values: &[Value], types: &[SqlType]) -> bool {
-    values.len() == types.len() && values.iter().zip(types).all(|(value, ty)| fits(value, *ty))
+/// The values as a statement with parameters of these types takes them: as they are if all fit, so
+/// that nothing needs to be copied, else converted, in `converted`.
+///
+/// Errors: 08P01 if their number is wrong, else those of an assignment cast.
+#[inline]
+pub(crate) fn fit<'a>(
+    values: &'a [Value],
+    types: &[SqlType],
+    converted: &'a mut Vec<Value>,
+) -> Result<&'a [Value]> {
+    let all_fit =
+        values.len() == types.len() && values.iter().zip(types).all(|(value, ty)| fits(value, *ty));
+    if all_fit {
+        return Ok(values);
+    }
+    *converted = convert(values, types)?;
+    Ok(converted)
 }
 
 /// The type a value has by itself.
@@ -105,9 +119,7 @@ fn natural_type(value: &Value) -> SqlType {
 
 /// Converts the values to the types a statement declares. A decimal for a decimal parameter is
 /// taken as unscaled, in the parameter's scale; texts are read as UTC where they are times.
-///
-/// Errors: 08P01 if their number is wrong, else those of an assignment cast.
-pub(crate) fn convert(values: &[Value], types: &[SqlType]) -> Result<Vec<Value>> {
+fn convert(values: &[Value], types: &[SqlType]) -> Result<Vec<Value>> {
     if values.len() != types.len() {
         return Err(SqlError::new(
             SqlState::PROTOCOL_VIOLATION,

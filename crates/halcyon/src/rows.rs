@@ -1,10 +1,7 @@
 //! Results as a program reads them: row by row with typed columns, or as record batches.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::deadline::Deadline;
-use crate::run::Streamed;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Decimal128Builder,
     FixedSizeBinaryBuilder, PrimitiveBuilder, RecordBatch, RecordBatchOptions, StringViewBuilder,
@@ -17,6 +14,9 @@ use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::rows::{ResultColumn, RowSet};
 use halcyon_query::types::SqlType;
 use halcyon_store::{Interval, Value, ValueRef};
+
+use crate::activity::StretchOfResult;
+use crate::deadline::Deadline;
 
 /// The rows a statement returns.
 ///
@@ -31,6 +31,13 @@ pub struct Rows {
 enum Source {
     Set { rows: RowSet, next: usize },
     Stream { batches: Box<Watched>, current: Option<Batch> },
+}
+
+/// Rows that come as they are read.
+pub(crate) struct Streamed {
+    pub batches: BatchStream,
+    /// When that ends, if it is limited.
+    pub until: Option<Deadline>,
 }
 
 /// A batch whose columns are all of types that SQL has, and the row to be read next.
@@ -61,10 +68,10 @@ impl Rows {
     pub(crate) fn from_stream(
         columns: Arc<[ResultColumn]>,
         streamed: Streamed,
-        failed: Option<Arc<AtomicBool>>,
+        stretch: Option<StretchOfResult>,
     ) -> Self {
         let Streamed { batches, until } = streamed;
-        let batches = Box::new(Watched { batches, deadline: until, failed });
+        let batches = Box::new(Watched { batches, deadline: until, stretch });
         let source = Source::Stream { batches, current: None };
         Rows { columns, schema: None, source }
     }
@@ -266,19 +273,20 @@ impl<'a> FromValue<'a> for ValueRef<'a> {
     }
 }
 
-/// Batches with whom to tell if they end in an error.
+/// Batches, with the deadline that may end them and the transaction block that an error of theirs
+/// fails.
 struct Watched {
     batches: BatchStream,
     deadline: Option<Deadline>,
-    failed: Option<Arc<AtomicBool>>,
+    stretch: Option<StretchOfResult>,
 }
 
 impl Watched {
     /// The next batch; an error names the deadline if that was the cause.
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         self.batches.next().transpose().map_err(|error| {
-            if let Some(failed) = &self.failed {
-                failed.store(true, Ordering::Relaxed);
+            if let Some(stretch) = &self.stretch {
+                stretch.fail();
             }
             match &self.deadline {
                 Some(deadline) if deadline.passed() => Deadline::name(error),

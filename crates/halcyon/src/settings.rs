@@ -1,14 +1,14 @@
 //! Settings: names, values as text, what each may be, and what a new value does.
 //!
 //! [`registry`] has one row per setting; [`kind`] says how values are read and shown; [`system`] are
-//! the settings of the whole database; `session` carries out SET, SHOW, RESET and ALTER SYSTEM.
+//! the settings of the whole database. SET, SHOW, RESET and ALTER SYSTEM are carried out above, in
+//! `set`.
 //! Names with a dot that no row has are the application's own.
 
 #[cfg(test)]
 mod guide;
 mod kind;
 pub(crate) mod registry;
-mod session;
 mod system;
 
 use std::borrow::Cow;
@@ -21,9 +21,9 @@ use halcyon_query::utility::Modes;
 
 use kind::{Kind, switch};
 pub use registry::SERVER_VERSION;
-pub(crate) use registry::Tuning;
 use registry::{Home, REGISTRY, Setting};
-pub(crate) use system::{Chosen, tune};
+pub(crate) use registry::{InForce, TunedParts, Tuning};
+pub(crate) use system::{Chosen, altered, tune};
 pub use system::{SystemSetting, SystemSettings, system_settings};
 
 /// Settings of a session: canonical texts of those that were changed.
@@ -114,7 +114,7 @@ impl Settings {
     /// application's own.
     ///
     /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 not the session's.
-    fn set(&mut self, name: &str, value: Option<&str>) -> Result<Option<&'static Setting>> {
+    pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<Option<&'static Setting>> {
         let setting = find(name);
         let value = match (setting.map(|setting| &setting.home), value) {
             (None, _) if !name.contains('.') => return Err(unknown(name)),
@@ -135,6 +135,34 @@ impl Settings {
     /// The value if it was changed.
     pub fn changed(&self, name: &str) -> Option<&str> {
         self.changed.get(name).map(String::as_str)
+    }
+
+    /// Lets the value of a session's setting take effect. Nothing for others.
+    pub fn apply(&self, setting: &Setting, in_force: &mut InForce) {
+        match &setting.home {
+            Home::Session(kind) => match self.changed(setting.name) {
+                Some(text) => kind.apply(in_force, text),
+                None => kind.apply(in_force, &kind.default()),
+            },
+            Home::Transaction { .. } | Home::System { .. } | Home::Fact { .. } => {}
+        }
+    }
+
+    /// What all settings come to.
+    pub fn in_force(&self) -> InForce {
+        let mut in_force = InForce::default();
+        REGISTRY.iter().for_each(|setting| self.apply(setting, &mut in_force));
+        in_force
+    }
+
+    /// Everything back to its default.
+    pub fn reset(&mut self) {
+        self.changed.clear();
+    }
+
+    /// Notes the role that the session acts for now.
+    pub fn tell_role(&mut self, role: &str) {
+        role.clone_into(&mut self.facts.role);
     }
 
     /// Every setting as the system views list it, the application's own last.
@@ -244,11 +272,27 @@ impl Settings {
     }
 }
 
-fn session_kind(name: &str) -> Option<&'static Kind<crate::session::Session>> {
+fn session_kind(name: &str) -> Option<&'static Kind<InForce>> {
     match find(name)?.home {
         Home::Session(ref kind) => Some(kind),
         _ => None,
     }
+}
+
+/// The modes that a setting of the transaction stands for; `None` if it is no such setting.
+/// RESET changes no mode. Errors: 22023.
+pub(crate) fn transaction_modes(name: &str, value: Option<&str>) -> Result<Option<Modes>> {
+    let Some(Home::Transaction { spellings, modes, .. }) = find(name).map(|found| &found.home)
+    else {
+        return Ok(None);
+    };
+    let Some(value) = value else { return Ok(Some(Modes::default())) };
+    let found = spellings.iter().find(|(spelling, _)| spelling.eq_ignore_ascii_case(value.trim()));
+    let (_, word) = found.ok_or_else(|| {
+        let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
+        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+    })?;
+    Ok(Some(modes(word)))
 }
 
 /// Whether a transaction's setting is on or off.

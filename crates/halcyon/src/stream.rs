@@ -1,23 +1,26 @@
-//! Doors for programs beside SQL: events into a stream, and a view's rows by their key.
+//! Handles for programs that do without SQL: of streams, to give them events, and of materialized
+//! views, to read rows by their key.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use halcyon_query::catalog::Table;
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::exec::{Clock, Env};
-use halcyon_query::views::{Packed, PackedPlan, StreamPlan, ViewCell};
+use halcyon_query::views::{Packed, PackedEvents, PackedPlan, StreamPlan, ViewCell};
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Isolation, Mode, WaitLimits};
 
 use crate::database::Database;
 use crate::durable::log_error;
+use crate::lock_errors;
 use crate::session::Session;
-use std::ops::Range;
-use std::sync::Arc;
 
-pub use halcyon_query::views::PackedEvents;
-
-/// A handle of a stream: events that cost little more than what the views do about them.
+/// A handle of a stream. Giving it an event costs little more than what the views over the stream do
+/// with the event.
 ///
-/// An event is accepted when the call returns: whoever reads a view afterwards sees it. Views' rows
-/// are brought up to date when they are read, so a reader after many events does their work.
+/// An event is accepted when the call returns: every later reader of a view sees it. A view's rows
+/// are brought up to date when they are read, so the first reader after many events waits for that.
 pub struct Stream(Streams);
 
 /// A handle of several streams, for packed events of all of them in the order in which they came.
@@ -74,11 +77,11 @@ impl Database {
                 format!("\"{name}\" is not a materialized view"),
             )
         })?;
-        Ok(ViewReader { session, cell: view.cell.clone(), rows: table.cells[0].clone() })
+        Ok(ViewReader { session, cell: view.cell.clone(), table })
     }
 }
 
-/// What CHECKs are evaluated with.
+/// The environment in which CHECKs are evaluated.
 fn env(session: &Session) -> Env<'_> {
     Env {
         catalog: &session.catalog,
@@ -114,16 +117,17 @@ impl Session {
 }
 
 impl Stream {
-    /// A tuple comes.
+    /// Gives the views the event that a tuple comes into being.
     ///
-    /// Errors: 42601, 42804 for a row of another shape, 23502, 23514, 22003, 53200; no view has met
-    /// it then.
+    /// Errors: 42601, 42804 for a row of another shape, 23502, 23514, 22003, 53200; no view has seen
+    /// the event then.
     pub fn insert(&mut self, row: &[ValueRef<'_>]) -> Result<()> {
         self.event(row, 1)
     }
 
-    /// A tuple goes. Whether it was ever there nobody knows: a sum goes below what it was, and a
-    /// row that is owed is not shown until it has come.
+    /// Gives the views the event that a tuple goes. A stream keeps no tuples, so nobody checks that
+    /// the tuple ever came: sums become smaller, and a group with fewer comings than goings is not
+    /// shown until the two are even.
     ///
     /// Errors: as those of [`Stream::insert`].
     pub fn delete(&mut self, row: &[ValueRef<'_>]) -> Result<()> {
@@ -148,14 +152,15 @@ impl Stream {
         self.transact(events)
     }
 
-    /// Events as a transaction.
+    /// Gives the views events in a transaction of their own.
     fn transact(&mut self, events: &[(Vec<ValueRef<'_>>, i8)]) -> Result<()> {
         loop {
             let Streams { session, plan, .. } = self.0.bound()?;
             let env = env(session);
             let stream = &plan.streams()[0];
             events.iter().try_for_each(|(row, _)| stream.verify(row, &env))?;
-            let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
+            let limits =
+                WaitLimits { timeout: session.in_force.lock_timeout, cancel: &session.cancel };
             let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
             tx.begin_statement();
             StreamPlan::lock(plan.streams(), &mut tx, &limits)?;
@@ -169,8 +174,8 @@ impl Stream {
         }
     }
 
-    /// No events of this stream, to be packed: whoever has many events at hand verifies and encodes
-    /// them ahead of time, once.
+    /// An empty list of packed events of this stream. A program that has many events at hand verifies
+    /// and encodes them once, ahead of time, with [`Stream::pack`].
     pub fn packed(&self) -> PackedEvents {
         self.0.packed()
     }
@@ -212,7 +217,7 @@ impl Streams {
         self.plan.rebind(&self.session.binder_now(), &self.names)
     }
 
-    /// No events of these streams, to be packed.
+    /// An empty list of packed events of these streams, for [`Streams::pack`].
     pub fn packed(&self) -> PackedEvents {
         self.plan.packed()
     }
@@ -251,7 +256,8 @@ impl Streams {
     fn take_owned(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<()> {
         loop {
             let session = &self.session;
-            let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
+            let limits =
+                WaitLimits { timeout: session.in_force.lock_timeout, cancel: &session.cancel };
             let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
             tx.begin_statement();
             StreamPlan::lock(self.plan.streams(), &mut tx, &limits)?;
@@ -275,7 +281,7 @@ impl Streams {
 pub struct ViewReader {
     session: Session,
     cell: Arc<ViewCell>,
-    rows: Arc<halcyon_txn::PartitionCell>,
+    table: Arc<Table>,
 }
 
 impl ViewReader {
@@ -291,10 +297,11 @@ impl ViewReader {
         {
             return Ok(row);
         }
-        let limits = WaitLimits { timeout: session.lock_timeout, cancel: &session.cancel };
+        let limits = WaitLimits { timeout: session.in_force.lock_timeout, cancel: &session.cancel };
         let mut tx = session.shared.manager.begin(Isolation::ReadCommitted, session.slot());
         tx.begin_statement();
-        tx.lock(&self.rows, Mode::Shared, &limits).map_err(halcyon_query::exec::lock_error)?;
+        let locked = tx.lock(&self.table.cells[0], Mode::Shared, &limits);
+        locked.map_err(|error| lock_errors::of_table(error, &self.table))?;
         let row = self.cell.row(key)?;
         tx.end_statement();
         let lsn = tx.try_commit(None).map_err(log_error)?;

@@ -10,22 +10,25 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use halcyon_base::crc32c;
 use halcyon_query::copy::Place;
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::exec::{Clock, Env, Roots};
 use halcyon_query::export::{self, Export, FINISH, LOAD, RIGHTS, SCHEMA};
-use halcyon_query::plan::Plan;
+use halcyon_query::plan::{Plan, Prepared, Reach};
 use halcyon_query::rows::RowSet;
 use halcyon_query::utility::{Modes, Utility};
 use halcyon_txn::Isolation;
 
+use crate::acquire::Snapshot;
 use crate::durable::io_error;
+use crate::execute::Ran;
+use crate::lock_errors::cancelled;
 use crate::rows::Rows;
-use crate::run::{Ran, cancelled};
-use crate::session::{Session, Statement, split};
-use crate::transaction::Snapshot;
+use crate::session::Session;
+use crate::statement::{Statement, split_statements};
 
 const CHECKSUMS: &str = "checksums.txt";
 
@@ -84,7 +87,7 @@ impl Session {
     fn copy_out_of(&mut self, snapshot: &Snapshot, table: &str, path: &Path) -> Result<u64> {
         let file = path.display().to_string().replace('\'', "''");
         let text = format!("COPY {table} TO '{file}' (FORMAT parquet)");
-        let prepared = self.plan_with(&text, &[], &snapshot.catalog)?;
+        let prepared = self.bind(&text, &[], &snapshot.catalog)?;
         let Plan::Copy(plan) = &prepared.plan else { unreachable!("the text is a COPY") };
         let roots = snapshot.roots_of(plan.tables());
         let env = Env {
@@ -127,7 +130,7 @@ impl Session {
         match imported {
             Ok(rows) => self.finish_commit().map(|()| rows),
             Err(error) => {
-                self.rollback_if_active();
+                self.rollback_block();
                 Err(error)
             }
         }
@@ -136,28 +139,31 @@ impl Session {
     /// Runs the statements of a script; says how many rows COPY stored.
     fn run_script(&mut self, text: &str) -> Result<u64> {
         let mut rows = 0;
-        for text in split(text)? {
+        for text in split_statements(text)? {
             if self.cancel.is_cancelled() {
                 return Err(cancelled());
             }
             let statement = self.prepare(text).map_err(|error| in_statement(error, text))?;
-            refuse_what_ends_it(&statement)?;
             rows += self.run_one(&statement).map_err(|error| in_statement(error, text))?;
         }
         Ok(rows)
     }
 
     fn run_one(&mut self, statement: &Statement) -> Result<u64> {
-        let is_copy = matches!(statement.prepared.borrow().plan, Plan::Copy(_));
+        let prepared = Arc::clone(&statement.prepared.borrow());
+        refuse_in_script(&prepared)?;
+        if prepared.reach() == Reach::Session {
+            return Ok(0);
+        }
         let mut out = RowSet::default();
-        let ran = self.dispatch(statement, &[], &mut out)?;
+        let ran = self.drive(statement, &[], &mut out)?;
         let count = ran.rows(&out);
         if let Ran::Stream(streamed) = ran {
-            let failed = self.rows_failed();
-            let mut rows = Rows::from_stream(statement.columns(), *streamed, failed);
+            let columns = statement.columns();
+            let mut rows = Rows::from_stream(columns, *streamed, self.stretch_of_result());
             while rows.next()?.is_some() {}
         }
-        Ok(if is_copy { count } else { 0 })
+        Ok(if matches!(prepared.plan, Plan::Copy(_)) { count } else { 0 })
     }
 
     fn may_transfer(&self, what: &str) -> Result<()> {
@@ -165,7 +171,7 @@ impl Session {
             let message = format!("permission denied to execute {what}");
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
-        if self.active.is_some() {
+        if self.block.is_some() {
             let message = format!("{what} cannot run inside a transaction block");
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
@@ -173,12 +179,13 @@ impl Session {
     }
 }
 
-/// A script makes and fills tables; the transaction is the import's own.
-fn refuse_what_ends_it(statement: &Statement) -> Result<()> {
-    match &statement.prepared.borrow().plan {
+/// A script makes and fills tables: it may not end the transaction, which is the import's, nor talk
+/// to a client. Errors: 0A000.
+fn refuse_in_script(prepared: &Prepared) -> Result<()> {
+    match &prepared.plan {
         Plan::Utility(Utility::Nothing(_)) => Ok(()),
-        Plan::Utility(_) => {
-            let what = format!("{} in a script of IMPORT DATABASE", statement.tag());
+        Plan::Utility(_) | Plan::Subscribe { .. } => {
+            let what = format!("{} in a script of IMPORT DATABASE", prepared.tag);
             Err(SqlError::unsupported(what))
         }
         Plan::Copy(copy) if copy.reads_only() || *copy.place() == Place::Client => {

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use corpus::{Expected, Style, Tally, judge, known_failures, repository};
-use halcyon::{Database, Session, SqlError, SqlState, SqlType, coerce};
+use halcyon::{Database, Session, SqlError, SqlState, SqlType, TextFormat};
 use sqllogictest::{DB, DBOutput, DefaultColumnType};
 
 struct Engine {
@@ -55,8 +55,7 @@ impl DB for Engine {
         while let Some(row) = rows.next().map_err(Failure)? {
             let cells = (0..row.len()).map(|column| {
                 let (value, ty) = (row.value(column), columns[column].ty.unwrap_or(SqlType::Text));
-                let text = (!value.is_null())
-                    .then(|| coerce::to_text(value, ty, &coerce::zone::TimeZone::UTC));
+                let text = (!value.is_null()).then(|| TextFormat::default().text(value, ty));
                 self.style.shown(text.as_deref(), types.get(column))
             });
             out.push(cells.collect());

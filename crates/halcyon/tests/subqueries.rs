@@ -1,7 +1,7 @@
 //! Correlated subqueries against a slow twin: the same subquery run once for every outer row, with
 //! the outer columns written down as constants.
 
-use halcyon::{Database, Session, SqlState, SqlType, coerce};
+use halcyon::{Database, Session, SqlState, SqlType, TextFormat};
 
 const TABLES: &str = "
     CREATE TABLE o(a INT, b INT, s TEXT);
@@ -104,7 +104,7 @@ fn rows(session: &mut Session, sql: &str) -> Result<Vec<Vec<String>>, halcyon::S
     while let Some(row) = rows.next()? {
         let cells = types.iter().enumerate().map(|(at, ty)| match row.value(at) {
             value if value.is_null() => "NULL".to_owned(),
-            value => coerce::to_text(value, *ty, &coerce::zone::TimeZone::UTC),
+            value => TextFormat::default().text(value, *ty),
         });
         all.push(cells.collect());
     }

@@ -149,7 +149,7 @@ fn random_statements_leave_views_as_recomputation_does() {
             session.rollback().unwrap();
         }
         compare(&mut session, &format!("seed {seed}, end"));
-        database.check_views();
+        halcyon::testing::check_views(&database);
     }
 }
 
@@ -322,7 +322,7 @@ fn events_of_a_handle_are_seen_by_whoever_reads_next() {
     assert_eq!(row[2], Value::Int64(expected[&3].1));
     assert_eq!(reader.row(&[ValueRef::Int32(77)]).unwrap(), None);
     assert_eq!(reader.row(&[]).unwrap_err().state(), SqlState::INVALID_PARAMETER_VALUE);
-    database.check_views();
+    halcyon::testing::check_views(&database);
 }
 
 #[test]
@@ -365,7 +365,7 @@ fn packed_events_are_those_that_were_packed() {
     // A run at once leaves nothing behind here.
     bids.take(&packed, 0..400).unwrap();
     assert_eq!(rows(&mut session, all), shown);
-    database.check_views();
+    halcyon::testing::check_views(&database);
 }
 
 #[test]
@@ -414,7 +414,7 @@ fn packed_events_are_verified_and_good_for_their_views_alone() {
         state(bids.pack(&order(1.0, 1, 2.0, 3.0), 1, &mut packed)),
         SqlState::FEATURE_NOT_SUPPORTED
     );
-    database.check_views();
+    halcyon::testing::check_views(&database);
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn a_handle_waits_for_a_transaction_that_has_changed_its_views() {
     bids.batch(&batch[..1]).unwrap();
     let expected = [format!("{:?} | {:?}", Value::Int32(2), Value::Int64(2))];
     assert_eq!(rows(&mut session, "SELECT broker, n FROM turnover"), expected);
-    database.check_views();
+    halcyon::testing::check_views(&database);
 }
 
 #[test]
@@ -645,7 +645,7 @@ fn three_valued_logic_is_that_of_queries() {
     check(&mut session);
     session.batch("DELETE FROM b WHERE x; UPDATE b SET x = y, y = x WHERE x IS NULL").unwrap();
     check(&mut session);
-    database.check_views();
+    halcyon::testing::check_views(&database);
 }
 
 /// The queries of DBToaster's finance benchmark.
@@ -813,7 +813,7 @@ fn an_order_book_gives_the_finance_queries_their_known_answers() {
     }
     session.rollback().unwrap();
     check_tiny(&mut session);
-    database.check_views();
+    halcyon::testing::check_views(&database);
 }
 
 #[test]

@@ -20,8 +20,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use halcyon::coerce::TimeZone;
-use halcyon::{Session, SessionState, SqlError, SqlState, Statement};
+use halcyon::{Session, SessionState, SqlError, SqlState, Statement, TextFormat};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::farewell::{fatal, violation};
@@ -58,7 +57,8 @@ pub(crate) struct Connection<S> {
     portals: HashMap<String, Portal>,
     skipping: bool,
     implicit: bool,
-    zone: TimeZone,
+    /// How values become text, in the session's time zone.
+    text_format: TextFormat,
     _place: Place,
 }
 
@@ -122,7 +122,8 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(crate) fn new(shared: Arc<Shared>, client: Client<S>) -> Self {
-        let mut connection = Connection {
+        let text_format = client.session.text_format();
+        Connection {
             shared,
             stream: client.stream,
             input: client.input,
@@ -132,11 +133,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             portals: HashMap::new(),
             skipping: false,
             implicit: false,
-            zone: TimeZone::UTC,
+            text_format,
             _place: client.place,
-        };
-        connection.read_zone();
-        connection
+        }
     }
 
     /// Serves the client until it goes or has to.
@@ -274,13 +273,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.output.parameter_status(name, value);
         }
         if changes.iter().any(|(name, _)| name == "TimeZone") {
-            self.read_zone();
+            self.text_format = self.session.text_format();
         }
-    }
-
-    fn read_zone(&mut self) {
-        let zone = self.session.setting("TimeZone").and_then(|zone| TimeZone::parse(&zone));
-        self.zone = zone.unwrap_or(TimeZone::UTC);
     }
 
     fn report(&mut self, error: &SqlError) {

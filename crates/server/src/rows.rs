@@ -2,8 +2,7 @@
 
 use arrow::array::RecordBatch;
 use bytes::BytesMut;
-use halcyon::coerce::TimeZone;
-use halcyon::{Result, Rows};
+use halcyon::{Result, Rows, TextFormat};
 
 use crate::format::Format;
 use crate::format::encode::RowEncoder;
@@ -32,8 +31,8 @@ pub(crate) enum Paused {
 }
 
 impl RowStream {
-    pub(crate) fn new(rows: Rows, formats: &[Format], zone: TimeZone) -> Self {
-        let encoder = RowEncoder::new(rows.columns(), formats, zone);
+    pub(crate) fn new(rows: Rows, formats: &[Format], text_format: TextFormat) -> Self {
+        let encoder = RowEncoder::new(rows.columns(), formats, text_format);
         RowStream { rows, encoder, batch: None }
     }
 

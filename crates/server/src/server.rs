@@ -9,7 +9,7 @@ use halcyon::Database;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
-use crate::config::{ServerConfig, StartError, is_loopback};
+use crate::config::{ServerConfig, StartError};
 use crate::connection::Connection;
 use crate::shared::Shared;
 use crate::socket::Socket;
@@ -37,8 +37,7 @@ pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
     if let Some(password) = &config.password {
         set_password(&db, password).map_err(StartError::Password)?;
     }
-    let any_password = db.catalog().roles.values().any(|role| role.verifier.is_some());
-    config.check_exposure(any_password)?;
+    config.check_exposure(db.has_passwords())?;
     let tls = config.tls.as_ref().map(Tls::load).transpose().map_err(StartError::Tls)?;
     let cores = || std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let threads = if config.threads == 0 { cores() } else { config.threads };
@@ -153,13 +152,13 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
 async fn handle(counted: Counted, stream: TcpStream, peer: SocketAddr) {
     let shared = &counted.0;
     let _ = stream.set_nodelay(true);
-    let local = is_loopback(peer.ip());
+    let peer = peer.ip();
     let socket = Socket::new(stream);
     let watch = socket.watch();
     let login = async {
         match socket.peek().await {
-            Ok(Some(TLS_HANDSHAKE)) => startup::login_tls(shared, socket, local).await,
-            Ok(Some(_)) => startup::login(shared, socket, local).await,
+            Ok(Some(TLS_HANDSHAKE)) => startup::login_tls(shared, socket, peer).await,
+            Ok(Some(_)) => startup::login(shared, socket, peer).await,
             Ok(None) | Err(_) => None,
         }
     };

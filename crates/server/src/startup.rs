@@ -1,16 +1,18 @@
 //! From the first byte to the first ReadyForQuery: TLS, who the client is, its settings.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use halcyon::{Session, SqlError, SqlState};
+use halcyon::{Session, SessionOptions, SqlError, SqlState};
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, SecretKey,
 };
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::config::is_loopback;
 use crate::farewell::{fatal, violation};
 use crate::scram::{self, Exchange, ScramError, Verifier};
 use crate::shared::Shared;
@@ -93,15 +95,15 @@ struct Startup {
 
 /// Takes a client from its first byte to its first ReadyForQuery.
 ///
-/// `local` says that it sits on this machine. `None`: there is nobody to serve; a refused client
+/// `peer` is its address. `None`: there is nobody to serve; a refused client
 /// has been told.
-pub(crate) async fn login<S>(shared: &Arc<Shared>, stream: S, local: bool) -> Option<Client<S>>
+pub(crate) async fn login<S>(shared: &Arc<Shared>, stream: S, peer: IpAddr) -> Option<Client<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut stream = Stream::Plain(stream);
     let mut input = Input::default();
-    match greet(shared, &mut stream, &mut input, local).await {
+    match greet(shared, &mut stream, &mut input, peer).await {
         Ok((session, place)) => Some(Client { stream, input, session, place }),
         Err(Refusal::Silent) => None,
         Err(Refusal::Error(error)) => {
@@ -112,14 +114,14 @@ where
 }
 
 /// Begins TLS without being asked in PostgreSQL's own way (`sslnegotiation=direct`).
-pub(crate) async fn login_tls<S>(shared: &Arc<Shared>, stream: S, local: bool) -> Option<Client<S>>
+pub(crate) async fn login_tls<S>(shared: &Arc<Shared>, stream: S, peer: IpAddr) -> Option<Client<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let tls = shared.tls.as_ref()?;
     let mut stream = Stream::Tls(Box::new(tls.acceptor.accept(stream).await.ok()?));
     let mut input = Input::default();
-    match greet(shared, &mut stream, &mut input, local).await {
+    match greet(shared, &mut stream, &mut input, peer).await {
         Ok((session, place)) => Some(Client { stream, input, session, place }),
         Err(Refusal::Silent) => None,
         Err(Refusal::Error(error)) => {
@@ -133,7 +135,7 @@ async fn greet<S>(
     shared: &Arc<Shared>,
     stream: &mut Stream<S>,
     input: &mut Input,
-    local: bool,
+    peer: IpAddr,
 ) -> Result<(Session, Place), Refusal>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -146,8 +148,11 @@ where
         SqlError::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
             .detail(format!("The server takes {most} connections."))
     })?;
+    let local = is_loopback(peer);
     authenticate(shared, stream, input, &mut output, &startup.user, local).await?;
-    let mut session = shared.db.session_as(&startup.user)?;
+    let client = Some(peer.to_canonical().to_string());
+    let options = SessionOptions { role: Some(startup.user.clone()), client };
+    let mut session = shared.db.session_with(options)?;
     for (name, value) in &startup.settings {
         session.set(name, value)?;
     }
@@ -323,12 +328,11 @@ where
         )
         .into());
     }
-    let catalog = shared.db.catalog();
-    let kept = catalog.roles.get(user).and_then(|role| role.verifier.as_deref());
+    let kept = shared.db.password_verifier(user);
     if kept.is_none() && local && shared.config.password.is_none() {
         return Ok(());
     }
-    let genuine = kept.and_then(Verifier::parse);
+    let genuine = kept.as_deref().and_then(Verifier::parse);
     let verifier = genuine.unwrap_or_else(|| Verifier::made_up(user, &shared.scram_secret));
     let tls = shared.tls.as_ref().filter(|_| secure);
     let binding = tls.and_then(|tls| tls.certificate_hash.clone());

@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use halcyon::coerce::{self, TimeZone};
 use halcyon::{Database, Outcome, ResultColumn, Rows, Session, SessionState, SqlError, SqlType};
 
 use super::backend::{Backend, Done, Error, Message, Result, Sink, State};
@@ -24,25 +23,19 @@ impl Embedded {
     }
 
     fn rows(&mut self, mut rows: Rows, sink: &mut dyn Sink) -> Result<u64> {
-        let zone = self.zone();
+        let format = self.session.text_format();
         let columns: Arc<[ResultColumn]> = rows.columns().clone();
         sink.columns(columns.iter().map(column).collect())?;
         let mut count = 0;
         while let Some(row) = rows.next()? {
             let cell = |(at, column): (usize, &ResultColumn)| {
                 let value = row.value(at);
-                (!value.is_null())
-                    .then(|| coerce::to_text(value, column.ty.unwrap_or(SqlType::Text), &zone))
+                (!value.is_null()).then(|| format.text(value, column.ty.unwrap_or(SqlType::Text)))
             };
             sink.row(columns.iter().enumerate().map(cell).collect())?;
             count += 1;
         }
         Ok(count)
-    }
-
-    fn zone(&self) -> TimeZone {
-        let name = self.session.setting("TimeZone").unwrap_or_default();
-        TimeZone::parse(&name).unwrap_or(TimeZone::UTC)
     }
 
     /// What a statement outside COPY's own ways answers to its data.

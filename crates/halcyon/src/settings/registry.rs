@@ -9,12 +9,11 @@ use std::time::Duration;
 use halcyon_query::coerce::TimeZone;
 use halcyon_query::error::{Result, SqlError};
 use halcyon_query::utility::{Modes, isolation_name, parse_isolation};
-use halcyon_txn::Isolation;
+use halcyon_query::views::Budget;
+use halcyon_txn::{Isolation, Log};
 
+use super::Facts;
 use super::kind::{Bounds, KILOBYTE, Kind, MEGABYTE, MILLISECOND, SECOND, SWITCH, switch};
-use super::{Facts, search_path};
-use crate::database::Shared;
-use crate::session::Session;
 
 /// A setting.
 pub(crate) struct Setting {
@@ -32,7 +31,7 @@ pub(crate) struct Setting {
 /// Whose a setting is: who may change it, when, and what its values are.
 pub(crate) enum Home {
     /// A session's: SET by anybody at any time, and options on connecting.
-    Session(Kind<Session>),
+    Session(Kind<InForce>),
     /// A transaction's: SET before its first statement; a session's default outside of one.
     Transaction {
         spellings: &'static [(&'static str, &'static str)],
@@ -43,7 +42,7 @@ pub(crate) enum Home {
     System {
         kind: Kind<Tuning>,
         /// What is done with a new value at once. Nothing if it is read when it matters.
-        effect: fn(&Tuning, &Shared),
+        effect: fn(&Tuning, &TunedParts<'_>),
         /// The flag of the command line.
         flag: &'static str,
         /// Whether it means nothing for a database in memory alone.
@@ -62,6 +61,32 @@ pub(crate) struct Tuning {
     /// Bytes that the maps of all materialized views may take together; 0 for no limit.
     pub view_memory: u64,
     pub wal_writer_delay: Duration,
+}
+
+/// What the settings of a session come to. [`Setting`]s write it; whoever runs a statement reads it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InForce {
+    pub application: String,
+    pub default_modes: Modes,
+    /// Longest wait for a lock; `None` for as long as it takes.
+    pub lock_timeout: Option<Duration>,
+    /// Bytes that an analytical statement may hold.
+    pub memory_bytes: usize,
+    pub search_path: String,
+    /// Longest run of a statement; `None` for as long as it takes.
+    pub statement_timeout: Option<Duration>,
+    /// Whether commits are acknowledged only once they are durable.
+    pub synchronous: bool,
+    /// Cores that an analytical statement may use; 0 for as many as the database was opened with.
+    pub threads: usize,
+    pub time_zone: String,
+}
+
+/// The parts of a running database that settings of the whole database change at once.
+pub(crate) struct TunedParts<'a> {
+    pub budget: &'a Budget,
+    /// None for a database in memory alone.
+    pub log: Option<&'a Log>,
 }
 
 /// The version told to clients: the dialect's, then ours.
@@ -87,16 +112,16 @@ const ISOLATION: &[(&str, &str)] = &[
 ];
 
 /// For settings that clients set and that nothing here goes by.
-fn kept_for_clients(_: &mut Session, _: &str) {}
+fn kept_for_clients(_: &mut InForce, _: &str) {}
 
 /// As [`kept_for_clients`], for values that are no text.
-fn kept_value<V>(_: &mut Session, _: V) {}
+fn kept_value<V>(_: &mut InForce, _: V) {}
 
 /// For settings that are looked up where they matter.
-fn looked_up<V>(_: &mut Session, _: V) {}
+fn looked_up<V>(_: &mut InForce, _: V) {}
 
 /// For settings of the database that are looked up where they matter.
-fn read_when_due(_: &Tuning, _: &Shared) {}
+fn read_when_due(_: &Tuning, _: &TunedParts<'_>) {}
 
 fn any_text(text: &str) -> Result<String> {
     Ok(text.to_owned())
@@ -122,7 +147,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         home: Home::Session(Kind::Text {
             default: "",
             check: any_text,
-            apply: |session, name| session.entry.set_application(name),
+            apply: |in_force, name| name.clone_into(&mut in_force.application),
         }),
     },
     fact("block_size", "Bytes in which sizes are counted for clients.", None, |_| "8192"),
@@ -195,7 +220,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         home: Home::Session(Kind::Word {
             default: "serializable",
             spellings: ISOLATION,
-            apply: |session, level| session.default_modes.isolation = parse_isolation(level),
+            apply: |in_force, level| in_force.default_modes.isolation = parse_isolation(level),
         }),
     },
     Setting {
@@ -205,7 +230,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         reported_as: Some("default_transaction_read_only"),
         home: Home::Session(Kind::Bool {
             default: false,
-            apply: |session, on| session.default_modes.read_only = Some(on),
+            apply: |in_force, on| in_force.default_modes.read_only = Some(on),
         }),
     },
     Setting {
@@ -224,8 +249,8 @@ pub(crate) static REGISTRY: &[Setting] = &[
             default: 1 << 30,
             unit: KILOBYTE,
             bounds: Bounds { least: 0, most: 1 << 50, zero: None },
-            apply: |session, bytes| {
-                session.vars.memory_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            apply: |in_force, bytes| {
+                in_force.memory_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
             },
         }),
     },
@@ -244,7 +269,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         home: Home::Session(Kind::Number {
             default: 0,
             bounds: 0..=1024,
-            apply: |session, threads| session.use_threads(usize::try_from(threads).unwrap_or(0)),
+            apply: |in_force, threads| in_force.threads = usize::try_from(threads).unwrap_or(0),
         }),
     },
     Setting {
@@ -311,7 +336,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
             default: Duration::ZERO,
             unit: MILLISECOND,
             bounds: TIMEOUT,
-            apply: |session, time| session.lock_timeout = unless_zero(time),
+            apply: |in_force, time| in_force.lock_timeout = unless_zero(time),
         }),
     },
     fact("max_identifier_length", "Length of names told to clients.", None, |_| "63"),
@@ -359,9 +384,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         home: Home::Session(Kind::Text {
             default: "\"$user\", public",
             check: any_text,
-            apply: |session, path| {
-                session.vars.search_path = search_path(path, &session.vars.user);
-            },
+            apply: |in_force, path| path.clone_into(&mut in_force.search_path),
         }),
     },
     fact("server_encoding", "The server's character set.", Some("server_encoding"), |_| "UTF8"),
@@ -398,7 +421,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
             default: Duration::ZERO,
             unit: MILLISECOND,
             bounds: TIMEOUT,
-            apply: |session, time| session.statement_timeout = unless_zero(time),
+            apply: |in_force, time| in_force.statement_timeout = unless_zero(time),
         }),
     },
     Setting {
@@ -409,7 +432,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         home: Home::Session(Kind::Word {
             default: "on",
             spellings: SYNCHRONOUS,
-            apply: |session, word| session.synchronous = word == "on",
+            apply: |in_force, word| in_force.synchronous = word == "on",
         }),
     },
     Setting {
@@ -420,7 +443,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         home: Home::Session(Kind::Text {
             default: "UTC",
             check: |zone| TimeZone::parse(zone).map(|_| zone.to_owned()),
-            apply: |session, zone| zone.clone_into(&mut session.vars.time_zone),
+            apply: |in_force, zone| zone.clone_into(&mut in_force.time_zone),
         }),
     },
     Setting {
@@ -457,7 +480,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
                 bounds: Bounds { least: 1 << 10, most: 1 << 60, zero: Some("no limit") },
                 apply: |tuning, bytes| tuning.view_memory = bytes,
             },
-            effect: |tuning, shared| shared.catalog().budget.set_max(tuning.view_memory),
+            effect: |tuning, parts| parts.budget.set_max(tuning.view_memory),
             flag: "view-memory",
             needs_folder: false,
         },
@@ -474,9 +497,9 @@ pub(crate) static REGISTRY: &[Setting] = &[
                 bounds: Bounds { least: 1_000, most: 10_000_000, zero: None },
                 apply: |tuning, time| tuning.wal_writer_delay = time,
             },
-            effect: |tuning, shared| {
-                if let Some(durable) = &shared.durable {
-                    durable.log.set_delay(tuning.wal_writer_delay);
+            effect: |tuning, parts| {
+                if let Some(log) = parts.log {
+                    log.set_delay(tuning.wal_writer_delay);
                 }
             },
             flag: "wal-writer-delay",

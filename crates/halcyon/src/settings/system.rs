@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use halcyon_query::error::{Result, SqlError, SqlState};
 
 use super::kind::Kind;
-use super::registry::{Home, REGISTRY, Setting, Tuning};
+use super::registry::{Home, REGISTRY, Setting, TunedParts, Tuning};
 use super::{find, unknown};
-use crate::database::{DatabaseOptions, Shared};
 
 /// Values of settings of the whole database, given when it is opened.
 #[derive(Clone, Debug, Default)]
@@ -77,21 +76,6 @@ impl SystemSettings {
     }
 }
 
-impl DatabaseOptions {
-    /// Gives a setting of the whole database a value, as [`SystemSettings::set`] does.
-    ///
-    /// Errors: 42704 if there is no such setting, 22023.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        self.settings.set(name, value)
-    }
-
-    /// As [`DatabaseOptions::set`], to be written in one expression.
-    pub fn with(mut self, name: &str, value: &str) -> Result<Self> {
-        self.set(name, value)?;
-        Ok(self)
-    }
-}
-
 /// What was said about settings of the whole database: when it was opened, and by ALTER SYSTEM.
 #[derive(Clone, Copy)]
 pub(crate) struct Chosen<'a> {
@@ -125,11 +109,10 @@ impl Chosen<'_> {
 }
 
 /// Lets the values in force take effect.
-pub(crate) fn tune(shared: &Shared) {
-    let tuning = shared.tuning();
+pub(crate) fn tune(tuning: &Tuning, parts: &TunedParts<'_>) {
     for setting in REGISTRY {
         match setting.home {
-            Home::System { effect, .. } => effect(&tuning, shared),
+            Home::System { effect, .. } => effect(tuning, parts),
             Home::Session(_) | Home::Transaction { .. } | Home::Fact { .. } => {}
         }
     }
@@ -138,7 +121,7 @@ pub(crate) fn tune(shared: &Shared) {
 /// The canonical text of a value that ALTER SYSTEM gives a setting.
 ///
 /// Errors: 42704 unknown, 55P02 not the database's, 22023.
-pub(super) fn altered(name: &str, value: Option<&str>) -> Result<Option<String>> {
+pub(crate) fn altered(name: &str, value: Option<&str>) -> Result<Option<String>> {
     let setting = find(name).ok_or_else(|| unknown(name))?;
     match (kind_of(setting), value) {
         (Some(kind), Some(value)) => kind.parse(name, value).map(Some),

@@ -1,6 +1,7 @@
 //! The public door, used as a program uses it.
 
 mod concurrency;
+mod figures;
 mod statements;
 mod transactions;
 

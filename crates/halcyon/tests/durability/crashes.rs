@@ -5,7 +5,7 @@
 //! checkpoint, and drops and makes a view, until the disk is gone; then the database is opened on
 //! what is left. The disk is that of `txn`'s tests.
 
-use halcyon::{Database, DatabaseOptions, Session};
+use halcyon::{Database, DatabaseOptions, Session, testing};
 use halcyon_base::rng::Rng;
 
 use crate::disk::{Fault, SimDisk};
@@ -37,7 +37,7 @@ fn create(view: usize) -> String {
 fn open(disk: &SimDisk) -> halcyon::Result<Database> {
     let options = DatabaseOptions::default();
     let options = options.with("wal_writer_delay", "1ms")?.with("checkpoint_timeout", "1h")?;
-    Database::open_on(std::sync::Arc::new(disk.clone()), LOG_FILE_BYTES, options)
+    testing::open_on(std::sync::Arc::new(disk.clone()), LOG_FILE_BYTES, options)
 }
 
 /// What was acknowledged: transfers and whether the last view is there; none while a statement that
@@ -99,7 +99,7 @@ fn verify(database: &Database, told: &mut Told) {
          - (SELECT coalesce(sum(amount), 0) FROM transfer t WHERE t.source = a.id)"
     );
     assert_eq!(number(&mut session, &wrong), 0);
-    let is_there = database.catalog().tables.values().any(|table| table.name == "branches");
+    let is_there = testing::catalog(database).tables.values().any(|table| table.name == "branches");
     assert!(told.branches.is_none_or(|told| told == is_there), "a view is lost, or back");
     for (name, query) in VIEWS.iter().take(if is_there { 5 } else { 4 }) {
         let expected = lines(&mut session, &format!("({query}) v"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use halcyon::{Database, SqlState};
+use halcyon::{Database, SqlState, testing};
 use halcyon_base::ids::{PartitionId, SessionId};
 use halcyon_query::catalog::Catalog;
 use halcyon_query::catalog::stored;
@@ -72,7 +72,7 @@ fn history() -> (Vec<Arc<Catalog>>, Database) {
         ],
     ] {
         run(&mut session, statements);
-        catalogs.push(database.catalog());
+        catalogs.push(testing::catalog(&database));
     }
     drop(session);
     (catalogs, database)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use halcyon::{Database, DatabaseOptions, SqlState};
+use halcyon::{Database, DatabaseOptions, SqlState, testing};
 
 use crate::world::{Folder, fingerprint, one, run};
 
@@ -329,15 +329,15 @@ fn tables_that_were_recovered_are_latched_if_that_is_asked_for() {
     run(&mut session, &["CREATE TABLE old (id INT PRIMARY KEY, v TEXT)", "CHECKPOINT"]);
     run(&mut session, &["CREATE TABLE logged (id INT PRIMARY KEY, v TEXT)"]);
     run(&mut session, &["INSERT INTO old VALUES (1, 'a')", "INSERT INTO logged VALUES (1, 'b')"]);
-    assert!(!database.is_latched());
+    assert!(!testing::is_latched(&database));
     drop((session, database));
     let options = DatabaseOptions { latches: true, ..DatabaseOptions::default() };
     let database = Database::open_with(folder.path(), options, &|_| ()).expect("it opens");
-    assert!(database.is_latched());
+    assert!(testing::is_latched(&database));
     let mut session = database.session();
     run(&mut session, &["CREATE INDEX ON old (v)", "ALTER TABLE old ALTER v TYPE VARCHAR(9)"]);
     run(&mut session, &["TRUNCATE logged", "INSERT INTO logged VALUES (2, 'c')"]);
-    assert!(database.is_latched());
+    assert!(testing::is_latched(&database));
     assert_eq!(one(&mut session, "SELECT v FROM old WHERE id = 1"), "a");
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use halcyon::{Database, DatabaseOptions, File, Storage};
+use halcyon::DatabaseOptions;
+use halcyon::testing::{self, File, Storage};
 
 use crate::disk::{Fault, SimDisk};
 use crate::world::{one, run};
@@ -88,7 +89,7 @@ fn a_session_that_waits_for_the_disk_says_so() {
     let held = Arc::new(AtomicBool::new(false));
     let disk = Slow { disk: SimDisk::new(Fault::None, true), held: held.clone() };
     let options = DatabaseOptions::default().with("checkpoint_timeout", "1h").expect("a time");
-    let database = Database::open_on(Arc::new(disk), 1 << 20, options).expect("a sound disk");
+    let database = testing::open_on(Arc::new(disk), 1 << 20, options).expect("a sound disk");
     let mut writer = database.session();
     run(&mut writer, &["SET application_name = 'writer'", "CREATE TABLE t (id INT)"]);
     let mut watcher = database.session();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use halcyon::{Database, Session};
+use halcyon::{Database, Session, testing};
 
 /// A folder of its own, removed at the end.
 pub struct Folder(PathBuf);
@@ -47,10 +47,10 @@ pub fn one(session: &mut Session, query: &str) -> String {
 
 /// Everything that must be the same after a restart. Numbers that were only reserved may differ.
 pub fn fingerprint(database: &Database) -> String {
-    let catalog = halcyon_query::catalog::stored::encode(&database.catalog());
+    let catalog = halcyon_query::catalog::stored::encode(&testing::catalog(database));
     let mut catalog: serde_json::Value = serde_json::from_slice(&catalog).expect("it is JSON");
     for reserved in ["next_oid", "next_partition"] {
         catalog[reserved] = 0.into();
     }
-    format!("{catalog:#}\n{:#?}", database.rows())
+    format!("{catalog:#}\n{:#?}", testing::rows(database))
 }

@@ -75,10 +75,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let (params, formats) = {
             let statement = lock(&statement);
-            let failed = self.session.state() == SessionState::Failed;
-            if failed && !statement.ends_transaction() && !statement.is_empty() {
-                return Err(halcyon::failed_transaction().into());
-            }
+            self.session.refuse_if_failed(&statement)?;
             (params(&bind, &statement)?, formats(&bind, statement.columns().len())?)
         };
         let portal = Portal { statement, params, formats, progress: Progress::Bound };
@@ -147,7 +144,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Progress::Bound = portal.progress {
             match self.start(portal)? {
                 Some(Outcome::Rows { rows, written, .. }) => {
-                    let rows = RowStream::new(rows, &portal.formats, self.zone);
+                    let rows = RowStream::new(rows, &portal.formats, self.text_format);
                     if let Some(written) = written {
                         return self.finish_written(portal, rows, rows_tag(tag, written)).await;
                     }

@@ -89,7 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match outcome {
             Outcome::Rows { rows, tag, written } => {
                 self.output.row_description(rows.columns(), &[]);
-                let mut rows = RowStream::new(rows, &[], self.zone);
+                let mut rows = RowStream::new(rows, &[], self.text_format);
                 let (_, sent) = self.send_rows(&mut rows, u64::MAX).await?;
                 let tag = rows_tag(tag, written.unwrap_or(sent));
                 self.tell_changes();
@@ -154,7 +154,7 @@ fn split(text: &str) -> Result<Vec<&str>, SqlError> {
     match trimmed {
         "" => Ok(Vec::new()),
         one if !one.contains(';') => Ok(vec![one]),
-        _ => halcyon::split(text),
+        _ => halcyon::split_statements(text),
     }
 }
 

@@ -1,15 +1,14 @@
 //! Encodes rows, one DataRow message each.
 
 use bytes::{BufMut, BytesMut};
-use halcyon::coerce::{self, TimeZone};
-use halcyon::{Interval, ResultColumn, SqlType, ValueRef};
+use halcyon::{Interval, ResultColumn, SqlType, TextFormat, ValueRef};
 
 use super::{EPOCH_DAYS, EPOCH_US, Format, numeric};
 
 /// What is known of a result before its first row.
 pub struct RowEncoder {
     columns: Vec<Column>,
-    zone: TimeZone,
+    text_format: TextFormat,
     text: String,
 }
 
@@ -21,14 +20,14 @@ struct Column {
 }
 
 impl RowEncoder {
-    /// An encoder for rows of `columns`; `zone` is that of timestamps as text.
-    pub fn new(columns: &[ResultColumn], formats: &[Format], zone: TimeZone) -> Self {
+    /// An encoder for rows of `columns`; `text_format` makes the text of columns that are sent so.
+    pub fn new(columns: &[ResultColumn], formats: &[Format], text_format: TextFormat) -> Self {
         let column = |(at, column): (usize, &ResultColumn)| Column {
             ty: column.ty.unwrap_or(SqlType::Text),
             format: Format::of(formats, at),
         };
         let columns = columns.iter().enumerate().map(column).collect();
-        RowEncoder { columns, zone, text: String::new() }
+        RowEncoder { columns, text_format, text: String::new() }
     }
 
     /// Appends one row.
@@ -67,7 +66,7 @@ impl RowEncoder {
             ValueRef::Null => {}
             other => {
                 self.text.clear();
-                coerce::write(other, ty, &self.zone, &mut self.text);
+                self.text_format.write(other, ty, &mut self.text);
                 out.put_slice(self.text.as_bytes());
             }
         }

@@ -28,6 +28,15 @@ fn with_client<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F) {
 }
 
 #[test]
+fn the_system_views_name_the_client_s_address() {
+    with_client(|client| async move {
+        let text = "SELECT client FROM halcyon.sessions WHERE session = pg_backend_pid()";
+        let row = client.query_one(text, &[]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), "127.0.0.1");
+    });
+}
+
+#[test]
 fn values_of_every_type_go_in_and_come_out_in_binary() {
     with_client(|client| async move {
         client

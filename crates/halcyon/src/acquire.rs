@@ -1,0 +1,186 @@
+//! How a statement acquires what it reads and writes: locks of a transaction, or a cut.
+//!
+//! Locks are taken in the order of partition ids, all before the statement runs, so that statements
+//! do not run into deadlocks among themselves; transactions of several statements may, and are then
+//! told by `halcyon_txn`. A cut is a reference to each partition's value at one moment, and keeps
+//! nobody from writing.
+
+use std::sync::Arc;
+
+use halcyon_base::ids::{PartitionId, SessionId};
+use halcyon_query::catalog::{Catalog, Table};
+use halcyon_query::error::Result;
+use halcyon_query::exec::{Locks, Need};
+use halcyon_store::Partition;
+use halcyon_txn::{Lsn, Mode, PartitionCell, Transaction, WaitLimits, cut_noting};
+
+use crate::lock_errors;
+use crate::shared::Shared;
+use crate::stream_views::{self, StreamViews};
+
+/// Roots by table of a plan and partition number.
+pub(crate) type TableRoots = Vec<Vec<triomphe::Arc<Partition>>>;
+
+/// Every partition at one cut, with the catalog that names them.
+pub(crate) struct Snapshot {
+    pub catalog: Arc<Catalog>,
+    /// In order of partition id.
+    roots: Vec<(PartitionId, triomphe::Arc<Partition>)>,
+}
+
+impl Snapshot {
+    /// The roots of `tables`, by table and partition number.
+    pub fn roots_of(&self, tables: &[Arc<Table>]) -> TableRoots {
+        let root = |id: PartitionId| {
+            let at = self.roots.binary_search_by_key(&id, |(id, _)| *id);
+            self.roots[at.expect("the snapshot holds every partition of its catalog")].1.clone()
+        };
+        tables.iter().map(|table| table.cells.iter().map(|cell| root(cell.id)).collect()).collect()
+    }
+}
+
+/// What a session acquires with: whose locks they are, and how long it waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Acquisition<'a> {
+    pub shared: &'a Shared,
+    pub session: SessionId,
+    pub limits: WaitLimits<'a>,
+}
+
+/// Locks that a statement holds, and the needs that led to them.
+#[derive(Default)]
+pub(crate) struct LockSet {
+    pub needs: Vec<Need>,
+    pub locks: Locks,
+}
+
+impl<'a> Acquisition<'a> {
+    /// The rows of views over streams, as they are found on the way to locks and cuts.
+    pub fn stream_views(&self) -> StreamViews<'a> {
+        let Acquisition { shared, session, limits } = *self;
+        StreamViews { shared, session, limits }
+    }
+
+    /// Takes the locks that `set.needs` name; `set.locks` holds these afterwards, and no others.
+    /// With `owns` the transaction becomes the owner of the views over streams among them.
+    ///
+    /// False if the views are torn (see [`stream_views`]); the locks are there nevertheless.
+    #[inline]
+    pub fn lock(
+        &self,
+        tx: &mut Transaction,
+        catalog: &Catalog,
+        tables: &[Arc<Table>],
+        set: &mut LockSet,
+        owns: bool,
+    ) -> Result<bool> {
+        let held = |table: &Table| tx.holds(&table.cells[0]);
+        let settled = self.stream_views().settle(tables, held)?;
+        if owns {
+            stream_views::claim(catalog, tables, &mut set.needs);
+        }
+        lock_needs(tx, tables, set, &self.limits)?;
+        if owns {
+            stream_views::own(catalog, tables, tx);
+            return Ok(true);
+        }
+        Ok(!settled.is_torn(catalog, tables))
+    }
+
+    /// Takes the right to change the catalog.
+    pub fn lock_catalog(&self, tx: &mut Transaction) -> Result<()> {
+        let locked = tx.lock(&self.shared.ddl, Mode::Exclusive, &self.limits);
+        locked.map(|_| ()).map_err(lock_errors::of_catalog)
+    }
+
+    /// Cuts through `tables`. Returns their roots and the end of the log that holds what is in
+    /// them; `None` if views among them are torn.
+    pub fn cut(
+        &self,
+        catalog: &Catalog,
+        tables: &[Arc<Table>],
+    ) -> Result<Option<(TableRoots, Lsn)>> {
+        let settled = self.stream_views().settle(tables, |_| false)?;
+        let cells: Vec<_> = tables.iter().flat_map(|table| table.cells.iter().cloned()).collect();
+        let (roots, lsn) = self.cut_cells(&cells)?;
+        if settled.is_torn(catalog, tables) {
+            return Ok(None);
+        }
+        let mut roots = roots.into_iter();
+        let of_table = |table: &Arc<Table>| roots.by_ref().take(table.cells.len()).collect();
+        Ok(Some((tables.iter().map(of_table).collect(), lsn)))
+    }
+
+    /// Cuts through the whole database: as [`Acquisition::cut`] does through tables, and `None` too
+    /// if the catalog has moved on meanwhile.
+    pub fn snapshot(&self, catalog: &Arc<Catalog>) -> Result<Option<(Snapshot, Lsn)>> {
+        let settled = self.stream_views().settle(catalog.tables.values(), |_| false)?;
+        let cells = catalog.tables.values().flat_map(|table| table.cells.iter().cloned());
+        let mut cells: Vec<Arc<PartitionCell>> = cells.collect();
+        cells.sort_unstable_by_key(|cell| cell.id);
+        let (roots, lsn) = self.cut_cells(&cells)?;
+        let is_torn = settled.is_torn(catalog, catalog.tables.values());
+        if is_torn || self.shared.version() != catalog.version {
+            return Ok(None);
+        }
+        let roots = cells.iter().map(|cell| cell.id).zip(roots).collect();
+        Ok(Some((Snapshot { catalog: catalog.clone(), roots }, lsn)))
+    }
+
+    fn cut_cells(
+        &self,
+        cells: &[Arc<PartitionCell>],
+    ) -> Result<(Vec<triomphe::Arc<Partition>>, Lsn)> {
+        let cut = cut_noting(&self.shared.manager, cells, &self.limits, |lsn| lsn);
+        cut.map_err(lock_errors::of_cut)
+    }
+}
+
+/// Takes the locks that `set.needs` name, in order of partition id, the stronger first.
+pub(crate) fn lock_needs(
+    tx: &mut Transaction,
+    tables: &[Arc<Table>],
+    set: &mut LockSet,
+    limits: &WaitLimits<'_>,
+) -> Result<()> {
+    let LockSet { needs, locks } = set;
+    if let [Need { table, partition: Some(partition), mode }] = needs[..] {
+        let cell = &tables[table].cells[partition as usize];
+        let locked = tx.lock(cell, mode, limits);
+        let handle = locked.map_err(|error| lock_errors::of_table(error, &tables[table]))?;
+        locks.set_only(table, partition, handle);
+        return Ok(());
+    }
+    locks.reset(tables);
+    let at = |need: &Need| {
+        let partition = need.partition.expect("spread out") as usize;
+        (tables[need.table].cells[partition].id, need.mode == Mode::Shared)
+    };
+    if needs.iter().any(|need| need.partition.is_none()) {
+        spread(tables, needs);
+    }
+    if needs.len() > 1 {
+        needs.sort_unstable_by_key(at);
+    }
+    for need in needs.iter() {
+        let partition = need.partition.expect("spread out");
+        let cell = &tables[need.table].cells[partition as usize];
+        let handle = tx
+            .lock(cell, need.mode, limits)
+            .map_err(|error| lock_errors::of_table(error, &tables[need.table]))?;
+        locks.set(need.table, partition, handle);
+    }
+    Ok(())
+}
+
+/// Replaces needs of whole tables by needs of each of their partitions.
+fn spread(tables: &[Arc<Table>], needs: &mut Vec<Need>) {
+    for at in 0..needs.len() {
+        let need = needs[at];
+        if need.partition.is_none() {
+            let count = tables[need.table].cells.len() as u32;
+            needs[at].partition = Some(0);
+            needs.extend((1..count).map(|partition| Need { partition: Some(partition), ..need }));
+        }
+    }
+}

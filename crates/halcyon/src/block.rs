@@ -1,0 +1,218 @@
+//! Transaction blocks: BEGIN, COMMIT, ROLLBACK, savepoints, modes, and LOCK TABLE.
+
+use halcyon_base::clock;
+use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::exec::Need;
+use halcyon_query::utility::Modes;
+use halcyon_txn::{Isolation, Mode, WaitLimits};
+
+use crate::acquire::lock_needs;
+use crate::outcome::{Outcome, Tag};
+use crate::session::{Session, SessionState, failed_transaction};
+use crate::transaction::{Access, Block, Work};
+
+impl Session {
+    /// Begins a transaction. Errors: 25001 if there is one.
+    pub fn begin(&mut self, isolation: Isolation, access: Access) -> Result<()> {
+        if self.block.is_some() {
+            return Err(SqlError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "there is already a transaction in progress",
+            ));
+        }
+        let read_only = Some(access == Access::ReadOnly);
+        self.start(Modes { isolation: Some(isolation), read_only });
+        Ok(())
+    }
+
+    /// Begins a transaction with the session's default modes, if there is none.
+    pub fn begin_default(&mut self) {
+        if self.block.is_none() {
+            self.start(Modes::default());
+        }
+    }
+
+    /// Commits the transaction.
+    ///
+    /// Errors: 25P01 if there is none, 25P02 if it had failed; it is rolled back then.
+    pub fn commit(&mut self) -> Result<()> {
+        match self.state() {
+            SessionState::Idle => Err(no_transaction()),
+            SessionState::Failed => {
+                self.rollback_block();
+                Err(failed_transaction())
+            }
+            SessionState::InTransaction => self.finish_commit(),
+        }
+    }
+
+    /// Undoes the transaction. Errors: 25P01 if there is none.
+    pub fn rollback(&mut self) -> Result<()> {
+        if self.block.is_none() {
+            return Err(no_transaction());
+        }
+        self.rollback_block();
+        Ok(())
+    }
+
+    /// Begins a transaction block.
+    pub(crate) fn start(&mut self, modes: Modes) {
+        let defaults = self.in_force.default_modes;
+        let modes = Modes {
+            isolation: modes.isolation.or(defaults.isolation),
+            read_only: modes.read_only.or(defaults.read_only),
+        };
+        let mut work = self.begin_work(modes, clock::now());
+        work.started_us = clock::wall_us();
+        let read_only = modes.read_only == Some(true);
+        self.entry.begin_block(work.tx.id(), read_only);
+        // Boxed, since every statement takes it out of the session and puts it back: one allocation
+        // a transaction, and a word to move instead of four cache lines.
+        self.block = Some(Box::new(Block::new(work, modes)));
+    }
+
+    /// Commits the transaction block.
+    pub(crate) fn finish_commit(&mut self) -> Result<()> {
+        let failed = self.entry.has_failed();
+        let Block { work, local, .. } = *self.block.take().expect("a transaction in progress");
+        if failed {
+            drop(work);
+            return Err(failed_transaction());
+        }
+        let committed = self.commit_work(work);
+        self.restore(local);
+        committed
+    }
+
+    /// Gives the settings back their values from before SET LOCAL, the last first.
+    fn restore(&mut self, local: Vec<(String, Option<String>)>) {
+        for (name, value) in local.into_iter().rev() {
+            self.change_setting(&name, value.as_deref()).expect("it had this value before");
+        }
+    }
+
+    /// SAVEPOINT. Errors: 25P01 outside blocks.
+    pub(crate) fn savepoint(&mut self, name: &str) -> Result<()> {
+        self.in_progress("SAVEPOINT")?.savepoint(name);
+        Ok(())
+    }
+
+    /// RELEASE SAVEPOINT. Errors: 25P01 outside blocks, 3B001.
+    pub(crate) fn release(&mut self, name: &str) -> Result<()> {
+        self.in_progress("RELEASE SAVEPOINT")?.release(name)
+    }
+
+    /// ROLLBACK TO SAVEPOINT, after which the block is not failed any more. Errors: 25P01 outside
+    /// blocks, 3B001.
+    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<()> {
+        self.in_progress("ROLLBACK TO SAVEPOINT")?.rollback_to(name)?;
+        self.entry.begin_stretch();
+        Ok(())
+    }
+
+    /// The transaction block in progress. Errors: 25P01.
+    fn in_progress(&mut self, what: &str) -> Result<&mut Block> {
+        self.block.as_deref_mut().ok_or_else(|| outside_block(what))
+    }
+
+    /// COMMIT and ROLLBACK: `chain` begins the next block, with the same modes.
+    pub(crate) fn end_block(&mut self, commit: bool, chain: bool) -> Result<Outcome> {
+        let Some(block) = &self.block else {
+            let nothing = no_transaction();
+            if chain {
+                return Err(nothing);
+            }
+            self.notice(nothing);
+            return Ok(Outcome::Done(Tag::plain(if commit { "COMMIT" } else { "ROLLBACK" })));
+        };
+        let (modes, failed) = (block.modes, self.entry.has_failed());
+        let tag = match commit && !failed {
+            true => {
+                self.finish_commit()?;
+                "COMMIT"
+            }
+            false => {
+                self.rollback_block();
+                "ROLLBACK"
+            }
+        };
+        if chain {
+            self.start(modes);
+        }
+        Ok(Outcome::Done(Tag::plain(tag)))
+    }
+
+    /// SET TRANSACTION: a notice outside blocks. Errors: 25001 once the block has run a statement.
+    pub(crate) fn set_transaction(&mut self, modes: Modes) -> Result<()> {
+        let Some(block) = &self.block else {
+            self.notice(outside_block("SET TRANSACTION"));
+            return Ok(());
+        };
+        let changes = modes.isolation.is_some_and(|new| new != block.isolation())
+            || modes.read_only.is_some_and(|new| new != block.read_only());
+        if block.used && changes {
+            return Err(SqlError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "the modes of a transaction must be set before any query",
+            ));
+        }
+        if changes {
+            let modes = Modes {
+                isolation: modes.isolation.or(block.modes.isolation),
+                read_only: modes.read_only.or(block.modes.read_only),
+            };
+            self.rollback_block();
+            self.start(modes);
+        }
+        Ok(())
+    }
+
+    /// LOCK TABLE. Errors: 25P01 outside blocks, 42P01; those of a wait for locks.
+    pub(crate) fn lock_tables(&mut self, names: &[Vec<String>], exclusive: bool) -> Result<()> {
+        let mut block = self.block.take().ok_or_else(|| outside_block("LOCK TABLE"))?;
+        block.used = true;
+        block.work.tx.begin_statement();
+        let locked = self.lock_named(&mut block.work, names, exclusive);
+        block.work.tx.end_statement();
+        if locked.is_err() {
+            self.entry.fail_block();
+        }
+        self.block = Some(block);
+        locked
+    }
+
+    fn lock_named(
+        &mut self,
+        work: &mut Work,
+        names: &[Vec<String>],
+        exclusive: bool,
+    ) -> Result<()> {
+        let mode = if exclusive { Mode::Exclusive } else { Mode::Shared };
+        loop {
+            self.refresh_catalog();
+            let catalog = work.catalog.as_ref().unwrap_or(&self.catalog);
+            let find = |name: &Vec<String>| catalog.find_table(name, &self.vars.search_path);
+            let tables = names.iter().map(find).collect::<Result<Vec<_>>>()?;
+            let whole = (0..tables.len()).map(|table| Need { table, partition: None, mode });
+            self.locked.needs.clear();
+            self.locked.needs.extend(whole);
+            let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
+            lock_needs(&mut work.tx, &tables, &mut self.locked, &limits)?;
+            // The names may stand for other tables once the wait is over.
+            if work.catalog.is_some() || self.shared.version() == catalog.version {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn no_transaction() -> SqlError {
+    SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress")
+}
+
+fn outside_block(what: &str) -> SqlError {
+    SqlError::new(
+        SqlState::NO_ACTIVE_SQL_TRANSACTION,
+        format!("{what} can only be used in transaction blocks"),
+    )
+}

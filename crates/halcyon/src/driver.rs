@@ -1,0 +1,345 @@
+//! The statement driver: how every statement that reaches tables or the catalog is run.
+//!
+//! There is one loop, [`Session::attempt`]. Each round
+//!
+//! 1. binds the statement against the catalog of its transaction, if it was bound against another;
+//! 2. acquires what the statement reaches ([`Reach`]): locks, the right to change the catalog, or a
+//!    cut ([`crate::acquire`]);
+//! 3. looks again: if views over streams are torn ([`crate::stream_views`]), or a catalog was
+//!    published while it waited, the next round begins, and the locks are kept;
+//! 4. runs the plan to its end, without waiting for anybody.
+//!
+//! Around the loop is the transaction: a block's ([`Session::in_block`]), in which a failed statement
+//! is undone alone; or the statement's own ([`Session::on_its_own`]), with nothing that only longer
+//! transactions need.
+//!
+//! Cost: a point query or write as a transaction of its own allocates nothing, hashes nothing and
+//! writes no memory that another session writes, except the lock word's slot of its own.
+
+use std::sync::Arc;
+
+use halcyon_base::clock;
+use halcyon_base::ids::SessionId;
+use halcyon_query::catalog::Catalog;
+use halcyon_query::ddl::{Ddl, DdlContext};
+use halcyon_query::error::{Result, SqlError};
+use halcyon_query::exec::{Clock, Env};
+use halcyon_query::plan::{Plan, Prepared, Reach};
+use halcyon_query::point::Scratch;
+use halcyon_query::rows::RowSet;
+use halcyon_store::Value;
+use halcyon_txn::{Lsn, Transaction, WaitLimits};
+
+use crate::acquire::{Acquisition, LockSet, Snapshot};
+use crate::copying::{self, Copying, Home, Incoming};
+use crate::execute::{Place, Ran, execute, read_only};
+use crate::explain::explain;
+use crate::outcome::{Outcome, Tag};
+use crate::params;
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::transaction::{Block, Work};
+
+/// What a statement runs on.
+struct Ground<'a> {
+    source: Source<'a>,
+    /// The catalog with the transaction's own changes; `None` while there are none.
+    own_catalog: &'a mut Option<Arc<Catalog>>,
+    /// When the transaction began, in microseconds since 1970; 0 for when the statement does.
+    started_us: i64,
+    /// Whether later statements of the transaction must find the same rows.
+    repeats: bool,
+}
+
+/// Where a statement finds rows.
+enum Source<'a> {
+    /// Under locks that the transaction takes for the statement.
+    Locks(&'a mut Transaction),
+    /// In a cut through the statement's tables, taken for it.
+    Cut,
+    /// In the cut of its READ ONLY block.
+    Snapshot(&'a Snapshot),
+}
+
+impl<'a> Ground<'a> {
+    /// Locks of a transaction.
+    fn locks(work: &'a mut Work, repeats: bool) -> Self {
+        let Work { tx, catalog, started_us } = work;
+        let source = Source::Locks(tx);
+        Ground { source, own_catalog: catalog, started_us: *started_us, repeats }
+    }
+
+    /// The cut that it is bound to, if there is one already.
+    fn snapshot(&self) -> Option<&'a Snapshot> {
+        match self.source {
+            Source::Snapshot(snapshot) => Some(snapshot),
+            Source::Locks(_) | Source::Cut => None,
+        }
+    }
+}
+
+impl Session {
+    /// Runs a statement that reaches tables or the catalog.
+    ///
+    /// Errors: those of the statement. A transaction block is failed then, and the changes of this
+    /// statement are undone; a transaction of the statement's own is rolled back.
+    pub(crate) fn drive(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
+        match self.block.take() {
+            Some(block) => self.in_block(block, statement, params, out),
+            None => self.on_its_own(statement, params, out),
+        }
+    }
+
+    /// Runs a statement outside transaction blocks: in a transaction of its own, or on a cut if it
+    /// reads tables as a whole or transactions are to be READ ONLY.
+    fn on_its_own(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
+        let reach = statement.prepared.borrow().reach();
+        if reach == Reach::Snapshot || self.in_force.default_modes.read_only == Some(true) {
+            let (source, own_catalog) = (Source::Cut, &mut None);
+            let ground = Ground { source, own_catalog, started_us: 0, repeats: false };
+            return self.attempt(ground, statement, params, out);
+        }
+        let began = self.entry.statement_began().unwrap_or_else(clock::now);
+        // Every way out before the commit drops the transaction, which rolls it back.
+        let mut work = self.begin_work(self.in_force.default_modes, began);
+        work.tx.begin_statement();
+        let ran = self.attempt(Ground::locks(&mut work, false), statement, params, out)?;
+        if self.copy_begins(&ran) {
+            self.copy_goes_on(Home::Own(work));
+            return Ok(ran);
+        }
+        work.tx.end_statement();
+        self.commit_work(work)?;
+        Ok(ran)
+    }
+
+    /// Runs a statement in the transaction block, and undoes what it did if it fails.
+    fn in_block(
+        &mut self,
+        mut block: Box<Block>,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
+        block.used = true;
+        if block.read_only() {
+            let ran = self.on_snapshot(&mut block, statement, params, out);
+            return self.end_in_block(block, ran);
+        }
+        let work = &mut block.work;
+        work.tx.begin_statement();
+        let (start, catalog) = (work.tx.savepoint(), work.catalog.clone());
+        let repeats = work.tx.isolation().keeps_shared_locks();
+        let ran = self.attempt(Ground::locks(work, repeats), statement, params, out);
+        if ran.as_ref().is_ok_and(|ran| self.copy_begins(ran)) {
+            self.copy_goes_on(Home::Block(block, start));
+            return ran;
+        }
+        if ran.is_err() {
+            work.tx.rollback_to(start);
+            work.catalog = catalog;
+        }
+        work.tx.end_statement();
+        self.end_in_block(block, ran)
+    }
+
+    /// Runs a statement of a READ ONLY block on its cut through the whole database, which the first
+    /// statement takes.
+    fn on_snapshot(
+        &mut self,
+        block: &mut Block,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
+        if block.snapshot.is_none() {
+            block.snapshot = Some(self.take_snapshot()?);
+        }
+        let snapshot = block.snapshot.as_ref().expect("just taken");
+        let Work { catalog: own_catalog, started_us, .. } = &mut block.work;
+        let (source, started_us) = (Source::Snapshot(snapshot), *started_us);
+        let ground = Ground { source, own_catalog, started_us, repeats: true };
+        self.attempt(ground, statement, params, out)
+    }
+
+    /// Gives the block back to the session behind a statement.
+    fn end_in_block(&mut self, block: Box<Block>, ran: Result<Ran>) -> Result<Ran> {
+        if ran.is_err() {
+            self.entry.fail_block();
+        }
+        self.block = Some(block);
+        ran
+    }
+
+    /// The loop: see the module's head.
+    fn attempt(
+        &mut self,
+        mut ground: Ground<'_>,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
+        let mut converted = Vec::new();
+        let mut owns = ground.repeats;
+        loop {
+            self.refresh_catalog();
+            let is_published = ground.snapshot().is_none() && ground.own_catalog.is_none();
+            let catalog = match ground.snapshot() {
+                Some(snapshot) => &snapshot.catalog,
+                None => ground.own_catalog.as_ref().unwrap_or(&self.catalog),
+            };
+            let prepared = statement.prepared.borrow();
+            if prepared.catalog_version != catalog.version {
+                drop(prepared);
+                self.bind_again(statement, catalog)?;
+                continue;
+            }
+            let env = Env {
+                catalog,
+                params: params::fit(params, &prepared.params, &mut converted)?,
+                session: &self.vars,
+                clock: Clock::since(ground.started_us),
+                cancel: &self.cancel,
+            };
+            let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
+            let session = SessionId(self.id);
+            let acquisition = Acquisition { shared: &self.shared, session, limits };
+            let acquired =
+                acquire(&mut ground.source, &prepared, &env, &acquisition, &mut self.locked, owns)?;
+            let Some((place, lsn)) = acquired else {
+                owns = true;
+                continue;
+            };
+            if is_published && self.shared.version() != catalog.version {
+                continue;
+            }
+            let outputs = Outputs {
+                scratch: &mut self.scratch,
+                copying: &mut self.copying,
+                notices: &mut self.notices,
+                rows: out,
+            };
+            let (ran, changed) = perform(&prepared, &env, &acquisition, place, outputs)?;
+            if changed.is_some() {
+                *ground.own_catalog = changed;
+            }
+            if let Some(lsn) = lsn {
+                self.make_durable(lsn)?;
+            }
+            return Ok(ran);
+        }
+    }
+
+    /// Whether a COPY FROM STDIN has just begun, which takes its transaction along.
+    fn copy_begins(&self, ran: &Ran) -> bool {
+        matches!(ran, Ran::Other(_)) && matches!(self.copying, Some(Copying::Beginning(..)))
+    }
+
+    /// Gives a COPY FROM STDIN that has begun the transaction it writes in.
+    fn copy_goes_on(&mut self, home: Home) {
+        let Some(Copying::Beginning(prepared, input)) = self.copying.take() else {
+            unreachable!("the caller has looked");
+        };
+        let locks = std::mem::take(&mut self.locked.locks);
+        let incoming = Incoming { prepared, input: *input, home, locks };
+        self.copying = Some(Copying::In(Box::new(incoming)));
+    }
+}
+
+/// Step 2 of the loop: where the statement finds its rows, and for a cut of its own up to where the
+/// log must be durable before anybody is told of them. `None` if views over streams are torn.
+#[inline]
+fn acquire<'p>(
+    source: &'p mut Source<'_>,
+    prepared: &Prepared,
+    env: &Env<'_>,
+    acquisition: &Acquisition<'_>,
+    locked: &'p mut LockSet,
+    owns: bool,
+) -> Result<Option<(Place<'p>, Option<Lsn>)>> {
+    let tables = prepared.subject().plan.tables();
+    match source {
+        Source::Locks(tx) => {
+            locked.needs.clear();
+            if prepared.reach() == Reach::Catalog {
+                acquisition.lock_catalog(tx)?;
+                return Ok(Some((Place::Locked(tx, locked), None)));
+            }
+            prepared.needs(env, &mut locked.needs)?;
+            let is_whole = acquisition.lock(tx, env.catalog, tables, locked, owns)?;
+            Ok(is_whole.then_some((Place::Locked(tx, locked), None)))
+        }
+        Source::Cut => {
+            let cut = acquisition.cut(env.catalog, tables)?;
+            Ok(cut.map(|(roots, lsn)| (Place::Cut(roots), Some(lsn))))
+        }
+        Source::Snapshot(snapshot) => Ok(Some((Place::Cut(snapshot.roots_of(tables)), None))),
+    }
+}
+
+/// Where a statement writes what is neither rows of tables nor the catalog.
+struct Outputs<'a> {
+    scratch: &'a mut Scratch,
+    copying: &'a mut Option<Copying>,
+    notices: &'a mut Vec<SqlError>,
+    rows: &'a mut RowSet,
+}
+
+/// Step 4 of the loop: what the statement came to, and the catalog if it has changed it.
+#[inline]
+fn perform(
+    prepared: &Arc<Prepared>,
+    env: &Env<'_>,
+    acquisition: &Acquisition<'_>,
+    place: Place<'_>,
+    to: Outputs<'_>,
+) -> Result<(Ran, Option<Arc<Catalog>>)> {
+    let ran = match (&prepared.plan, place) {
+        (Plan::Ddl(ddl), Place::Locked(tx, _)) => {
+            let (outcome, after) = change_catalog(ddl, tx, env, acquisition, to.notices)?;
+            return Ok((Ran::other(outcome), Some(after)));
+        }
+        (Plan::Ddl(_), Place::Cut(_)) => return Err(read_only(prepared.tag)),
+        (Plan::Explain { analyze, of }, place) => {
+            explain(of, *analyze, env, place, to.scratch, to.rows)?
+        }
+        (Plan::Copy(_), place) => copying::begin(prepared, env, place, to.scratch, to.copying)?,
+        (_, place) => execute(prepared, env, place, to.scratch, to.rows)?,
+    };
+    Ok((ran, None))
+}
+
+/// Runs a DDL statement on a copy of the transaction's catalog, and returns the copy.
+fn change_catalog(
+    ddl: &Ddl,
+    tx: &mut Transaction,
+    env: &Env<'_>,
+    acquisition: &Acquisition<'_>,
+    notices: &mut Vec<SqlError>,
+) -> Result<(Outcome, Arc<Catalog>)> {
+    let shared = acquisition.shared;
+    let mut after = Catalog::clone(env.catalog);
+    let mut told = Vec::new();
+    let mut cx = DdlContext {
+        env,
+        tx,
+        catalog: &mut after,
+        limits: acquisition.limits,
+        datafusion: &shared.datafusion,
+        notices: &mut told,
+    };
+    let (name, rows) = ddl.run(&mut cx)?;
+    after.version = shared.fresh_version();
+    notices.append(&mut told);
+    Ok((Outcome::Done(Tag { name, rows }), Arc::new(after)))
+}

@@ -1,0 +1,141 @@
+//! A view that is followed: its rows at the beginning, and then every change.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use halcyon_query::catalog::Table;
+use halcyon_query::coerce::{self, TimeZone};
+use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_query::views::{Batch, Follower, Found, RowDelta};
+use halcyon_store::{Value, ValueRef};
+
+use crate::stream_views::StreamViews;
+
+/// How long one look at a feed may wait; then it is looked whether somebody cancels.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// After so long without a change the client is told that there was none.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// The changes that a transaction made to a view, or the rows with which a subscription begins.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    /// A subscription that begins behind this position goes on after these changes.
+    pub position: u64,
+    /// Rows that came, went or became others.
+    pub rows: Vec<RowDelta>,
+}
+
+/// A subscription without its session.
+pub(crate) struct Following {
+    view: Arc<Table>,
+    follower: Follower,
+    /// The view's rows at the beginning, until they are told.
+    first: Option<Vec<RowDelta>>,
+    zone: TimeZone,
+    /// When the client was told something last.
+    told: Instant,
+}
+
+impl Following {
+    /// Follows `view` behind the change `from`; `first` are the rows to tell before.
+    pub fn new(view: Arc<Table>, from: u64, first: Option<Vec<RowDelta>>, time_zone: &str) -> Self {
+        Following {
+            view,
+            follower: Follower::behind(from),
+            first,
+            zone: TimeZone::parse(time_zone).unwrap_or_default(),
+            told: Instant::now(),
+        }
+    }
+
+    /// Columns of the view.
+    pub fn column_count(&self) -> usize {
+        self.view.columns.len()
+    }
+
+    /// Position behind which a later subscription would go on.
+    pub fn position(&self) -> u64 {
+        self.follower.position()
+    }
+
+    /// The next transaction's changes, waiting for them up to `wait`; `None` if there were none.
+    ///
+    /// Errors: 53400, 42P01; those of a wait for locks.
+    pub fn next(&mut self, views: &StreamViews<'_>, wait: Duration) -> Result<Option<Changes>> {
+        if let Some(rows) = self.first.take() {
+            return Ok(Some(Changes { position: self.follower.position(), rows }));
+        }
+        let cell = &self.view.materialized().expect("it is a view").cell;
+        views.settle_one(&self.view)?;
+        match self.follower.next(cell.feed(), wait) {
+            Ok(Found::Batch(batch)) => {
+                let Batch { position, rows } = &*batch;
+                Ok(Some(Changes { position: *position, rows: rows.clone() }))
+            }
+            Ok(Found::Nothing) => Ok(None),
+            Ok(Found::Gone) => Err(SqlError::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("materialized view \"{}\" has been dropped", self.view.name),
+            )),
+            Err(lagging) => Err(SqlError::new(
+                SqlState::CONFIGURATION_LIMIT_EXCEEDED,
+                "the subscription fell behind and has ended",
+            )
+            .detail(format!(
+                "It wants change {} of view \"{}\"; the oldest that is kept is {}.",
+                lagging.wanted, self.view.name, lagging.oldest
+            ))
+            .hint("Subscribe again without a position, and begin with the view's rows.")),
+        }
+    }
+
+    /// The next lines for a client: the first rows, the changes of a transaction, or a sign of life
+    /// after a long time without any. A line is position, `+`, `-` or `=`, and the columns, as COPY
+    /// writes text; `=` ends the lines that belong together. No line if nothing has happened.
+    pub fn lines(&mut self, views: &StreamViews<'_>, mut line: impl FnMut(&[u8])) -> Result<()> {
+        let mut text = String::new();
+        if let Some(changes) = self.next(views, LOOK)? {
+            for row in &changes.rows {
+                for (sign, values) in [('-', &row.old), ('+', &row.new)] {
+                    if let Some(values) = values {
+                        self.write(&mut text, changes.position, sign, values);
+                        line(text.as_bytes());
+                    }
+                }
+            }
+            self.told = Instant::now() - HEARTBEAT;
+        }
+        if self.told.elapsed() >= HEARTBEAT {
+            self.write(&mut text, self.follower.position(), '=', &[]);
+            line(text.as_bytes());
+            self.told = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn write(&self, text: &mut String, position: u64, sign: char, values: &[Value]) {
+        text.clear();
+        text.push_str(&format!("{position}\t{sign}"));
+        let mut plain = String::new();
+        for (value, column) in values.iter().zip(&self.view.columns) {
+            text.push('\t');
+            if matches!(value.as_ref(), ValueRef::Null) {
+                text.push_str("\\N");
+                continue;
+            }
+            plain.clear();
+            coerce::write(value.as_ref(), column.ty, &self.zone, &mut plain);
+            for c in plain.chars() {
+                match c {
+                    '\\' => text.push_str("\\\\"),
+                    '\n' => text.push_str("\\n"),
+                    '\r' => text.push_str("\\r"),
+                    '\t' => text.push_str("\\t"),
+                    c => text.push(c),
+                }
+            }
+        }
+        text.push('\n');
+    }
+}

@@ -1,0 +1,126 @@
+//! What all sessions of a database share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use halcyon_base::ids::PartitionId;
+use halcyon_pgcatalog::SystemCatalogs;
+use halcyon_query::cache::StatementCache;
+use halcyon_query::catalog::Catalog;
+use halcyon_query::engine::DataFusion;
+use halcyon_store::{Partition, Schema};
+use halcyon_txn::{Manager, PartitionCell};
+use parking_lot::Mutex;
+
+use crate::activity::{SessionEntry, StatementTable};
+use crate::deadline::Deadlines;
+use crate::durable::Durable;
+use crate::options::DatabaseOptions;
+use crate::settings::{self, Chosen, TunedParts, Tuning};
+
+/// What all sessions share.
+///
+/// `version` equals `catalog.version` except within `publish`, which stores the catalog first and
+/// checks both; sessions compare against `version` only, a line nobody writes but DDL.
+pub(crate) struct Shared {
+    pub options: DatabaseOptions,
+    pub manager: Manager,
+    catalog: ArcSwap<Catalog>,
+    version: AtomicU64,
+    next_version: AtomicU64,
+    /// Locked exclusively by a transaction that changes the catalog: a partition without rows,
+    /// so that deadlocks and timeouts with tables are found as any other.
+    pub ddl: Arc<PartitionCell>,
+    pub cache: StatementCache,
+    pub datafusion: DataFusion,
+    pub deadlines: Deadlines,
+    pub sessions: Mutex<BTreeMap<u32, Arc<SessionEntry>>>,
+    pub statements: StatementTable,
+    next_session: AtomicU32,
+    /// What there is on disk; None for a database that lives in memory alone.
+    pub durable: Option<Durable>,
+    /// Microseconds since 1970.
+    pub started_us: i64,
+}
+
+impl Shared {
+    pub fn new(options: DatabaseOptions, catalog: Catalog, durable: Option<Durable>) -> Self {
+        let version = catalog.version;
+        let empty = Partition::new(Schema { columns: Vec::new() }.into());
+        let log = durable.as_ref().map(|durable| durable.log.clone());
+        let shared = Shared {
+            manager: Manager::with_log(log),
+            version: AtomicU64::new(version),
+            next_version: AtomicU64::new(version + 1),
+            catalog: ArcSwap::from_pointee(catalog),
+            ddl: Arc::new(PartitionCell::new(PartitionId(0), empty)),
+            cache: StatementCache::new(options.cached_statements),
+            datafusion: new_datafusion(),
+            deadlines: Deadlines::default(),
+            sessions: Mutex::default(),
+            statements: StatementTable::new(options.cached_statements),
+            next_session: AtomicU32::new(1),
+            started_us: halcyon_base::clock::wall_us(),
+            durable,
+            options,
+        };
+        shared.tune();
+        shared
+    }
+
+    /// The number of a new session.
+    pub fn next_session(&self) -> u32 {
+        self.next_session.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The catalog as last published.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// Version of the catalog as last published. Pairs with the store in `publish`.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// A version that no catalog has borne before, so that plans of an undone one are never found.
+    pub fn fresh_version(&self) -> u64 {
+        self.next_version.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Makes `catalog` everybody's. The caller holds `ddl` exclusively.
+    pub fn publish(&self, catalog: Arc<Catalog>) {
+        let version = catalog.version;
+        let before = self.catalog.swap(catalog);
+        assert_eq!(before.version, self.version(), "nobody else publishes meanwhile");
+        assert!(before.version < version, "no catalog's version comes again");
+        self.version.store(version, Ordering::Release);
+        if before.settings != self.catalog.load().settings {
+            self.tune();
+        }
+    }
+
+    /// What was said about settings of the whole database, with `catalog` for ALTER SYSTEM.
+    pub fn chosen<'a>(&'a self, catalog: &'a Catalog) -> Chosen<'a> {
+        Chosen { given: &self.options.settings, altered: &catalog.settings }
+    }
+
+    /// How the whole database is set up now.
+    pub fn tuning(&self) -> Tuning {
+        self.chosen(&self.catalog.load()).tuning()
+    }
+
+    /// Puts into force how the whole database is set up now.
+    fn tune(&self) {
+        let catalog = self.catalog.load();
+        let log = self.durable.as_ref().map(|durable| &*durable.log);
+        settings::tune(&self.tuning(), &TunedParts { budget: &catalog.budget, log });
+    }
+}
+
+/// DataFusion with the system schemas, which the binder of stored queries sees without an engine.
+pub(crate) fn new_datafusion() -> DataFusion {
+    DataFusion::new(Box::new(SystemCatalogs::without_engine()))
+}

@@ -1,0 +1,106 @@
+//! The protocol by which a statement finds the rows of views over streams up to date.
+//!
+//! A stream's handle gives its events to the engines of the views that read the stream, and to
+//! nothing else: the *rows* of such a view are stale from then on, until a reader has them brought
+//! up to date. Every statement that reads tables therefore goes through these steps:
+//!
+//! 1. [`StreamViews::settle`] brings the stale rows of all views up to date, at one moment and as a
+//!    transaction of its own, and notes how often a writer has done that for one view alone.
+//! 2. The statement acquires locks or a cut.
+//! 3. [`Settled::is_torn`] says whether such a writer came between the two. If so, and the statement
+//!    reads several views over streams, an event may be in the rows of one and not yet in those of
+//!    another, and the statement begins again with step 1.
+//!
+//! A statement that must find the same rows again later (its transaction keeps shared locks), and
+//! one that was torn once, *owns* the views instead: step 2 takes their locks exclusively
+//! ([`claim`]), and [`own`] then brings their rows up to date and keeps further events out until the
+//! transaction ends.
+//!
+//! The rules below this protocol are those of `halcyon_txn::derived`, where a model checks them.
+
+use std::sync::Arc;
+
+use halcyon_base::ids::SessionId;
+use halcyon_query::catalog::{Catalog, Table};
+use halcyon_query::error::Result;
+use halcyon_query::exec::Need;
+use halcyon_query::views;
+use halcyon_txn::{Manager, Mode, Transaction, WaitLimits};
+
+use crate::shared::Shared;
+
+/// The views of a database, as a session that reads them sees them.
+#[derive(Clone, Copy)]
+pub(crate) struct StreamViews<'a> {
+    pub shared: &'a Shared,
+    pub session: SessionId,
+    pub limits: WaitLimits<'a>,
+}
+
+/// Views whose rows were brought up to date at one moment.
+#[must_use = "a statement that reads several views has to ask whether they are torn"]
+pub(crate) struct Settled<'a> {
+    manager: &'a Manager,
+    /// How often a writer had brought one view alone up to date before that moment.
+    alone: u64,
+}
+
+impl<'a> StreamViews<'a> {
+    /// Brings rows up to date if those of one of `tables` are stale: the rows of these tables, and
+    /// with them those of all other views. Rows that `held` says the caller's transaction has locked
+    /// are left as they are: they belong to that transaction, and are up to date.
+    ///
+    /// Errors: those of a wait for locks.
+    pub fn settle<'t>(
+        &self,
+        tables: impl IntoIterator<Item = &'t Arc<Table>>,
+        held: impl Fn(&Table) -> bool,
+    ) -> Result<Settled<'a>> {
+        let manager = &self.shared.manager;
+        let settled = Settled { manager, alone: manager.settled_alone() };
+        let stale = |table: &Arc<Table>| {
+            table.materialized().is_some_and(|view| view.cell.is_stale()) && !held(table)
+        };
+        if tables.into_iter().any(stale) {
+            let catalog = self.shared.catalog();
+            views::bring_up_to_date(manager, self.session, &catalog, &held, &self.limits)?;
+        }
+        Ok(settled)
+    }
+
+    /// [`StreamViews::settle`] for a reader of a single view, which no writer can tear.
+    pub fn settle_one(&self, view: &Arc<Table>) -> Result<()> {
+        self.settle([view], |_| false).map(|_| ())
+    }
+}
+
+impl Settled<'_> {
+    /// Whether an event may be in the rows of one of `tables` and missing in another's. To be asked
+    /// once the locks or the cut are there.
+    #[inline]
+    pub fn is_torn<'t>(
+        &self,
+        catalog: &Catalog,
+        tables: impl IntoIterator<Item = &'t Arc<Table>>,
+    ) -> bool {
+        self.manager.settled_alone() != self.alone
+            && tables.into_iter().filter(|table| views::is_streamed(catalog, table)).count() > 1
+    }
+}
+
+/// Makes the needs of views over streams exclusive, for a statement that will [`own`] them.
+pub(crate) fn claim(catalog: &Catalog, tables: &[Arc<Table>], needs: &mut [Need]) {
+    for need in needs {
+        if views::is_streamed(catalog, &tables[need.table]) {
+            need.mode = Mode::Exclusive;
+        }
+    }
+}
+
+/// Makes the transaction the owner of those of `tables` that are views over streams and that it
+/// holds exclusively: their rows have every event so far, and get no other before it ends.
+pub(crate) fn own(catalog: &Catalog, tables: &[Arc<Table>], tx: &mut Transaction) {
+    for table in tables.iter().filter(|table| views::is_streamed(catalog, table)) {
+        views::own(table, tx);
+    }
+}

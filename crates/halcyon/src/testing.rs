@@ -1,0 +1,66 @@
+//! What the tests of this repository look at below the door. Compiled with the feature `testing` only,
+//! which programs do not ask for: nothing here is promised.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use halcyon_base::ids::{PartitionId, RowId};
+use halcyon_query::catalog::Catalog;
+use halcyon_query::error::Result;
+use halcyon_store::{Partition, RowRef, Value};
+use halcyon_txn::{CancelToken, LogOptions, WaitLimits, cut};
+
+pub use halcyon_txn::{File, Storage};
+
+use crate::database::Database;
+use crate::durable;
+use crate::options::DatabaseOptions;
+
+/// As [`Database::open_with`], on a disk that is not the real one: for tests of crashes.
+pub fn open_on(
+    storage: Arc<dyn Storage>,
+    log_file_bytes: u64,
+    options: DatabaseOptions,
+) -> Result<Database> {
+    let log = LogOptions { file_bytes: log_file_bytes, ..LogOptions::default() };
+    Database::found(durable::open_on(storage, None, log, options.has_latches(), &|_| ())?, options)
+}
+
+/// The catalog as last published.
+pub fn catalog(database: &Database) -> Arc<Catalog> {
+    database.shared.catalog()
+}
+
+/// Every row of every partition at one moment, with its id, after checking what must hold of
+/// partitions and catalog: for tests that compare databases.
+pub fn rows(database: &Database) -> BTreeMap<PartitionId, Vec<(RowId, Vec<Value>)>> {
+    catalog(database).check();
+    let rows = |root: &Partition| {
+        root.check();
+        let values = |row: RowRef<'_>| row.values().map(|value| value.to_owned()).collect();
+        root.rows().map(|row| (row.id(), values(row))).collect()
+    };
+    roots(database).iter().map(|(id, root)| (*id, rows(root))).collect()
+}
+
+#[cfg(feature = "latches")]
+/// Whether every partition is latched: for tests of what is measured.
+pub fn is_latched(database: &Database) -> bool {
+    roots(database).values().all(|root| root.is_latched())
+}
+
+/// Panics unless the engines of all views are what they claim to be.
+pub fn check_views(database: &Database) {
+    let catalog = catalog(database);
+    catalog.tables.values().filter_map(|t| t.materialized()).for_each(|view| view.cell.check());
+}
+
+/// The values of all partitions at one moment.
+fn roots(database: &Database) -> BTreeMap<PartitionId, triomphe::Arc<Partition>> {
+    let catalog = catalog(database);
+    let cells: Vec<_> = catalog.tables.values().flat_map(|table| &table.cells).cloned().collect();
+    let cancel = CancelToken::new();
+    let limits = WaitLimits { timeout: None, cancel: &cancel };
+    let roots = cut(&database.shared.manager, &cells, &limits).expect("nobody ends this wait");
+    cells.iter().map(|cell| cell.id).zip(roots).collect()
+}
