@@ -26,8 +26,8 @@ const FLUSHED_ONE_IN: u64 = 4096;
 
 /// What others may see of a session. In cache lines of its own, since every statement writes it.
 ///
-/// Only the session writes here, but for `failed`: a result that is read on another thread notes
-/// its error there. Readers want no order between the fields, so all accesses are relaxed.
+/// The session is the only writer, except of `failed`, where a result that is read on another thread
+/// notes its error. Readers need no order between the fields, so all accesses are relaxed.
 #[repr(align(128))]
 pub(crate) struct SessionEntry {
     pub id: u32,

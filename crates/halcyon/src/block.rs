@@ -3,7 +3,7 @@
 use halcyon_base::clock;
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::exec::Need;
-use halcyon_query::utility::{Modes, isolation_name};
+use halcyon_query::utility::Modes;
 use halcyon_txn::{Isolation, Mode, WaitLimits};
 
 use crate::acquire::lock_needs;

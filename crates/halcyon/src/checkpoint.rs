@@ -1,8 +1,8 @@
 //! Checkpoints and backups: the whole database as of one moment, while transactions go on.
 //!
-//! The moment is that of a cut through all partitions and the catalog's lock. Under the latches of all
-//! of them nobody is between writing a record and showing its changes, so where the log ends then
-//! is exactly what the cut holds.
+//! The moment is that of a cut through all partitions and the catalog's lock. While their latches are
+//! held, no transaction is between writing its record and showing its changes. The log up to its end
+//! at that moment therefore holds exactly the changes that the cut holds.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::shared::Shared;
 /// How often it is looked whether a checkpoint is due.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Everything as of now.
+/// The contents of a checkpoint: catalog and partitions at one moment, and the log's end then.
 fn contents(shared: &Shared, durable: &Durable) -> Result<Contents> {
     let cancel = CancelToken::new();
     let limits = WaitLimits { timeout: None, cancel: &cancel };

@@ -2,23 +2,16 @@
 //! roles, prepared statements, CHECKPOINT and BACKUP.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use halcyon_base::clock;
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::parse::ast::DataType;
-use halcyon_query::rows::{ResultColumn, RowSet, RowSink};
 use halcyon_query::type_names::cast_type;
-use halcyon_query::types::SqlType;
-use halcyon_query::utility::{Modes, Utility, parse_isolation};
-use halcyon_store::ValueRef::Text;
+use halcyon_query::utility::Utility;
 use halcyon_txn::Pace;
 
 use crate::checkpoint;
 use crate::outcome::{Outcome, Tag};
-use crate::rows::Rows;
 use crate::session::Session;
-use crate::settings::Settings;
 
 impl Session {
     /// Carries out a command, except EXECUTE and IMPORT DATABASE, which run other statements.
@@ -154,7 +147,8 @@ impl Session {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let types: Vec<_> = types.iter().map(|ty| cast_type(ty).map(Some)).collect::<Result<_>>()?;
+        let types: Vec<_> =
+            types.iter().map(|ty| cast_type(ty).map(Some)).collect::<Result<_>>()?;
         let statement = self.prepare_typed(text, &types)?;
         self.named.insert(name.to_owned(), statement);
         Ok(())

@@ -25,6 +25,7 @@ use halcyon_query::ddl::{Ddl, DdlContext};
 use halcyon_query::error::{Result, SqlError};
 use halcyon_query::exec::{Clock, Env};
 use halcyon_query::plan::{Plan, Prepared, Reach};
+use halcyon_query::point::Scratch;
 use halcyon_query::rows::RowSet;
 use halcyon_store::Value;
 use halcyon_txn::{Lsn, Transaction, WaitLimits};
@@ -222,22 +223,16 @@ impl Session {
             if is_published && self.shared.version() != catalog.version {
                 continue;
             }
-            let ran = match (&prepared.plan, place) {
-                (Plan::Ddl(ddl), Place::Locked(tx, _)) => {
-                    let (outcome, after) =
-                        change_catalog(ddl, tx, &env, &acquisition, &mut self.notices)?;
-                    *ground.own_catalog = Some(after);
-                    Ran::other(outcome)
-                }
-                (Plan::Ddl(_), Place::Cut(_)) => return Err(read_only(prepared.tag)),
-                (Plan::Explain { analyze, of }, place) => {
-                    explain(of, *analyze, &env, place, &mut self.scratch, out)?
-                }
-                (Plan::Copy(_), place) => {
-                    copying::begin(&prepared, &env, place, &mut self.scratch, &mut self.copying)?
-                }
-                (_, place) => execute(&prepared, &env, place, &mut self.scratch, out)?,
+            let outputs = Outputs {
+                scratch: &mut self.scratch,
+                copying: &mut self.copying,
+                notices: &mut self.notices,
+                rows: out,
             };
+            let (ran, changed) = perform(&prepared, &env, &acquisition, place, outputs)?;
+            if changed.is_some() {
+                *ground.own_catalog = changed;
+            }
             if let Some(lsn) = lsn {
                 self.make_durable(lsn)?;
             }
@@ -290,6 +285,38 @@ fn acquire<'p>(
         }
         Source::Snapshot(snapshot) => Ok(Some((Place::Cut(snapshot.roots_of(tables)), None))),
     }
+}
+
+/// Where a statement writes what is neither rows of tables nor the catalog.
+struct Outputs<'a> {
+    scratch: &'a mut Scratch,
+    copying: &'a mut Option<Copying>,
+    notices: &'a mut Vec<SqlError>,
+    rows: &'a mut RowSet,
+}
+
+/// Step 4 of the loop: what the statement came to, and the catalog if it has changed it.
+#[inline]
+fn perform(
+    prepared: &Arc<Prepared>,
+    env: &Env<'_>,
+    acquisition: &Acquisition<'_>,
+    place: Place<'_>,
+    to: Outputs<'_>,
+) -> Result<(Ran, Option<Arc<Catalog>>)> {
+    let ran = match (&prepared.plan, place) {
+        (Plan::Ddl(ddl), Place::Locked(tx, _)) => {
+            let (outcome, after) = change_catalog(ddl, tx, env, acquisition, to.notices)?;
+            return Ok((Ran::other(outcome), Some(after)));
+        }
+        (Plan::Ddl(_), Place::Cut(_)) => return Err(read_only(prepared.tag)),
+        (Plan::Explain { analyze, of }, place) => {
+            explain(of, *analyze, env, place, to.scratch, to.rows)?
+        }
+        (Plan::Copy(_), place) => copying::begin(prepared, env, place, to.scratch, to.copying)?,
+        (_, place) => execute(prepared, env, place, to.scratch, to.rows)?,
+    };
+    Ok((ran, None))
 }
 
 /// Runs a DDL statement on a copy of the transaction's catalog, and returns the copy.

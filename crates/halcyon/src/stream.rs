@@ -1,4 +1,5 @@
-//! Doors for programs beside SQL: events into a stream, and a view's rows by their key.
+//! Handles for programs that do without SQL: of streams, to give them events, and of materialized
+//! views, to read rows by their key.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,10 +16,11 @@ use crate::durable::log_error;
 use crate::lock_errors;
 use crate::session::Session;
 
-/// A handle of a stream: events that cost little more than what the views do about them.
+/// A handle of a stream. Giving it an event costs little more than what the views over the stream do
+/// with the event.
 ///
-/// An event is accepted when the call returns: whoever reads a view afterwards sees it. Views' rows
-/// are brought up to date when they are read, so a reader after many events does their work.
+/// An event is accepted when the call returns: every later reader of a view sees it. A view's rows
+/// are brought up to date when they are read, so the first reader after many events waits for that.
 pub struct Stream(Streams);
 
 /// A handle of several streams, for packed events of all of them in the order in which they came.
@@ -79,7 +81,7 @@ impl Database {
     }
 }
 
-/// What CHECKs are evaluated with.
+/// The environment in which CHECKs are evaluated.
 fn env(session: &Session) -> Env<'_> {
     Env {
         catalog: &session.catalog,
@@ -115,16 +117,17 @@ impl Session {
 }
 
 impl Stream {
-    /// A tuple comes.
+    /// Gives the views the event that a tuple comes into being.
     ///
-    /// Errors: 42601, 42804 for a row of another shape, 23502, 23514, 22003, 53200; no view has met
-    /// it then.
+    /// Errors: 42601, 42804 for a row of another shape, 23502, 23514, 22003, 53200; no view has seen
+    /// the event then.
     pub fn insert(&mut self, row: &[ValueRef<'_>]) -> Result<()> {
         self.event(row, 1)
     }
 
-    /// A tuple goes. Whether it was ever there nobody knows: a sum goes below what it was, and a
-    /// row that is owed is not shown until it has come.
+    /// Gives the views the event that a tuple goes. A stream keeps no tuples, so nobody checks that
+    /// the tuple ever came: sums become smaller, and a group with fewer comings than goings is not
+    /// shown until the two are even.
     ///
     /// Errors: as those of [`Stream::insert`].
     pub fn delete(&mut self, row: &[ValueRef<'_>]) -> Result<()> {
@@ -149,7 +152,7 @@ impl Stream {
         self.transact(events)
     }
 
-    /// Events as a transaction.
+    /// Gives the views events in a transaction of their own.
     fn transact(&mut self, events: &[(Vec<ValueRef<'_>>, i8)]) -> Result<()> {
         loop {
             let Streams { session, plan, .. } = self.0.bound()?;
@@ -171,8 +174,8 @@ impl Stream {
         }
     }
 
-    /// No events of this stream, to be packed: whoever has many events at hand verifies and encodes
-    /// them ahead of time, once.
+    /// An empty list of packed events of this stream. A program that has many events at hand verifies
+    /// and encodes them once, ahead of time, with [`Stream::pack`].
     pub fn packed(&self) -> PackedEvents {
         self.0.packed()
     }
@@ -214,7 +217,7 @@ impl Streams {
         self.plan.rebind(&self.session.binder_now(), &self.names)
     }
 
-    /// No events of these streams, to be packed.
+    /// An empty list of packed events of these streams, for [`Streams::pack`].
     pub fn packed(&self) -> PackedEvents {
         self.plan.packed()
     }
