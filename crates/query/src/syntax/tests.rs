@@ -239,9 +239,8 @@ fn depth_is_bounded_in_own_statements() {
     let deep = format!("PREPARE p AS SELECT {}1{}", "(".repeat(300), ")".repeat(300));
     let work = move || {
         for text in [assertion, prepared, explained] {
-            // Comparing walks the trees on this small stack.
-            let again = one(&text).expect("a long chain is balanced");
-            assert_eq!(one(&text).expect("a long chain is balanced"), again);
+            // Its tree is dropped on this small stack.
+            assert!(!matches!(one(&text).expect("allowed"), Statement::Sql(_)));
         }
         assert_eq!(one(&deep).unwrap_err().state(), SqlState::STATEMENT_TOO_COMPLEX);
     };
