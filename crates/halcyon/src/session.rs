@@ -705,7 +705,7 @@ impl Session {
         }
         let types: Vec<_> = types
             .iter()
-            .map(|ty| halcyon_query::semantics::sql_type(ty).map(Some))
+            .map(|ty| halcyon_query::type_names::cast_type(ty).map(Some))
             .collect::<Result<_>>()?;
         let statement = self.prepare_typed(text, &types)?;
         self.named.insert(name.to_owned(), statement);

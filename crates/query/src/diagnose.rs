@@ -9,7 +9,7 @@ use datafusion::common::{DataFusionError, SchemaError};
 
 use crate::dialect::shown_name;
 use crate::error::{SqlError, SqlState};
-use crate::parse::position_of;
+use crate::syntax::position_of;
 
 /// Carries an error of ours through DataFusion.
 pub fn external(error: SqlError) -> DataFusionError {

@@ -292,8 +292,8 @@ fn first_name(query: &Query) -> Option<String> {
 
 /// A type's name in `pg_type`, as casts of constants are named.
 fn type_name(ty: &DataType) -> String {
-    match crate::semantics::sql_type(ty) {
-        Ok(ty) => crate::semantics::pg_type_name(ty).to_owned(),
+    match crate::type_names::cast_type(ty) {
+        Ok(ty) => crate::type_names::pg_type_name(ty).to_owned(),
         Err(_) => ty.to_string().to_lowercase(),
     }
 }

@@ -1,7 +1,7 @@
 //! PostgreSQL's dialect with joins whose conditions come late: `a JOIN b JOIN c ON … ON …`.
 //!
 //! The parser knows them only for dialects in which `a NATURAL JOIN b JOIN c ON …` would be read
-//! from the right as well, so [`crate::parse`] asks this one only where PostgreSQL's fails.
+//! from the right as well, so [`crate::syntax`]'s reader asks this one only where PostgreSQL's fails.
 
 use std::any::TypeId;
 

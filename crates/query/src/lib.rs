@@ -1,6 +1,6 @@
 //! SQL over partitions: catalog, binding, point plans, analytical plans, writes.
 //!
-//! A statement's way: text → [`parse`] → [`bind`] (DataFusion's planner, our catalog) → a
+//! A statement's way: text → [`parse`] → [`syntax::Statement`] → [`prepare`] (DataFusion's planner, our catalog) → a
 //! [`plan::Plan`] in the statement cache → lock set → execution by the *point* executor
 //! ([`point`], row at a time over locked partitions) or the *analytical* one ([`analytic`],
 //! vectorised over a snapshot); writes go through [`dml`].
@@ -46,7 +46,9 @@ mod semi_joins;
 pub mod session_vars;
 pub mod setup;
 pub mod stored_names;
+pub mod syntax;
 pub mod system_names;
+pub mod type_names;
 pub mod types;
 mod unnest;
 pub mod utility;

@@ -1,4 +1,5 @@
-//! Text to statements: PostgreSQL's dialect, positions in errors, and a bound on nesting.
+//! Text to statements: tokens, one statement after the other, and a bound on nesting. What a
+//! statement says is [`crate::syntax`]'s.
 //!
 //! Words: a *chain* is a run of binary operators of one level, which parses into a tree as deep
 //! as it is long; *nesting* is depth of brackets, CASE and prefix operators.
@@ -6,35 +7,25 @@
 //! 1. No text makes parser, planner or destructors overflow the stack: nesting beyond
 //!    [`NESTING_MAX`] and chains beyond [`CHAIN_MAX`] are refused (54001) before anything
 //!    recursive sees them, and chains of AND and OR, which have no limit, are balanced as soon
-//!    as they are parsed.
+//!    as they are parsed (`syntax::balance`).
 //! 2. `Parsed::text` is the statement's own text: no semicolon, no surrounding blanks.
 //!
 //! Positions inside a statement count characters of its own text, from 1.
 
-use std::ops::ControlFlow;
-
 pub use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, VisitMut, VisitorMut};
-use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect};
+use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{
-    Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError,
-};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::late_conditions::LateConditions;
-
-/// Brackets, CASEs and prefix operators that may enclose a place of a statement.
-pub const NESTING_MAX: usize = 256;
-
-/// Binary operators other than AND and OR in a row; also joins and set operations in a statement.
-pub const CHAIN_MAX: usize = 1_000;
+use crate::syntax::{self, Lines, Statement, from_tokenizer, too_deep};
+pub use crate::syntax::{CHAIN_MAX, NESTING_MAX};
 
 /// A statement and where it came from.
 #[derive(Clone, Debug)]
 pub struct Parsed<'a> {
-    /// The syntax tree; its spans refer to `text`.
+    /// What it says; spans refer to `text`.
     pub statement: Statement,
     /// The statement's own text.
     pub text: &'a str,
@@ -65,9 +56,10 @@ pub fn parse(text: &str) -> Result<Vec<Parsed<'_>>> {
 
 /// Parses exactly one query, as stored for a view.
 pub fn parse_query(text: &str) -> Result<ast::Query> {
-    match parse(text)?.pop() {
-        Some(Parsed { statement: Statement::Query(query), .. }) => Ok(*query),
-        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "a query was expected")),
+    let query = parse(text)?.pop().and_then(|parsed| parsed.statement.into_query());
+    match query {
+        Some(query) => Ok(*query),
+        None => Err(SqlError::new(SqlState::SYNTAX_ERROR, "a query was expected")),
     }
 }
 
@@ -95,67 +87,7 @@ pub fn with_stack<R>(work: impl FnOnce() -> R) -> R {
 
 fn parse_one(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
     check_depth(tokens)?;
-    let origin = tokens[0].span.start;
-    let own = || -> Vec<TokenWithSpan> {
-        let own = |token: &TokenWithSpan| {
-            TokenWithSpan::new(token.token.clone(), relative(token.span, origin))
-        };
-        // COPY … FROM STDIN is parsed with the data that would follow; there is none.
-        let end = TokenWithSpan::wrap(Token::SemiColon);
-        tokens.iter().map(own).chain([end]).collect()
-    };
-    with_stack(|| {
-        let mut parser = parser(&PostgreSqlDialect {}, own());
-        let statement = match parser.parse_statement() {
-            Ok(statement)
-                if at_end(&parser)
-                    && !matches!(statement, Statement::AlterUser(_) | Statement::CreateUser(_)) =>
-            {
-                statement
-            }
-            other => {
-                let carrier = crate::utility::carrier(tokens);
-                let carrier = carrier.or_else(|| crate::ddl::carrier(text));
-                if let Some(carrier) = carrier.or_else(|| crate::views::carrier(text)) {
-                    return Ok(carrier);
-                }
-                match with_late_conditions(own()) {
-                    Some(statement) => return Ok(with_balance(statement)),
-                    None => other.map_err(|e| from_parser(e, text))?,
-                }
-            }
-        };
-        if !at_end(&parser) {
-            let next = parser.peek_token();
-            return Err(near(&next.token, "end of statement", Some(next.span.start), text));
-        }
-        Ok(with_balance(statement))
-    })
-}
-
-fn parser(dialect: &dyn Dialect, tokens: Vec<TokenWithSpan>) -> Parser<'_> {
-    Parser::new(dialect).with_recursion_limit(8 * NESTING_MAX).with_tokens_with_locations(tokens)
-}
-
-fn at_end(parser: &Parser<'_>) -> bool {
-    matches!(parser.peek_token().token, Token::SemiColon | Token::EOF)
-}
-
-/// The statement, if it is one with conditions of joins that come late.
-fn with_late_conditions(tokens: Vec<TokenWithSpan>) -> Option<Statement> {
-    let joins = tokens
-        .iter()
-        .filter(|token| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN));
-    if joins.count() < 2 {
-        return None;
-    }
-    let mut parser = parser(&LateConditions, tokens);
-    parser.parse_statement().ok().filter(|_| at_end(&parser))
-}
-
-fn with_balance(mut statement: Statement) -> Statement {
-    let _: ControlFlow<()> = VisitMut::visit(&mut statement, &mut Balance);
-    statement
+    with_stack(|| syntax::parse(tokens, text))
 }
 
 /// The tokens up to the next semicolon, and those after it.
@@ -175,18 +107,6 @@ fn trim(tokens: &[TokenWithSpan]) -> Option<&[TokenWithSpan]> {
     let first = tokens.iter().position(counts)?;
     let last = tokens.iter().rposition(counts)?;
     Some(&tokens[first..=last])
-}
-
-fn relative(span: Span, origin: Location) -> Span {
-    let shift = |place: Location| Location {
-        line: place.line.saturating_sub(origin.line) + 1,
-        column: if place.line == origin.line {
-            place.column.saturating_sub(origin.column) + 1
-        } else {
-            place.column
-        },
-    };
-    Span { start: shift(span.start), end: shift(span.end) }
 }
 
 /// Refuses what would become too deep a tree. One pass over the tokens, no recursion.
@@ -276,191 +196,10 @@ fn check_depth(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-fn too_deep() -> SqlError {
-    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
-        .detail(format!(
-            "At most {NESTING_MAX} levels of brackets and {CHAIN_MAX} operators in a row are taken."
-        ))
-        .hint("Use IN, arrays or a temporary table instead of generated nesting.")
-}
-
-/// Makes `a AND b AND c …`, parsed as deep as it is long, a balanced tree. The visitor sees a
-/// node before its children, so nothing recursive ever walks the deep form.
-struct Balance;
-
-impl VisitorMut for Balance {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::BinaryOp { left, op, .. } = expr
-            && matches!(op, BinaryOperator::And | BinaryOperator::Or)
-            && matches!(left.as_ref(), Expr::BinaryOp { op: below, .. } if below == op)
-        {
-            let op = op.clone();
-            let terms = terms_of(std::mem::replace(expr, null()), &op);
-            *expr = balanced(terms, &op);
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-fn null() -> Expr {
-    Expr::Value(ast::Value::Null.with_empty_span())
-}
-
-fn terms_of(expr: Expr, op: &BinaryOperator) -> Vec<Expr> {
-    let mut terms = Vec::new();
-    let mut rest = expr;
-    loop {
-        match rest {
-            Expr::BinaryOp { left, op: found, right } if found == *op => {
-                terms.push(*right);
-                rest = *left;
-            }
-            last => {
-                terms.push(last);
-                break;
-            }
-        }
-    }
-    terms.reverse();
-    terms
-}
-
-fn balanced(mut terms: Vec<Expr>, op: &BinaryOperator) -> Expr {
-    if terms.len() <= 2 {
-        let right = terms.pop().expect("a chain has terms");
-        return match terms.pop() {
-            None => right,
-            Some(left) => {
-                Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) }
-            }
-        };
-    }
-    let upper = terms.split_off(terms.len() / 2);
-    Expr::BinaryOp {
-        left: Box::new(balanced(terms, op)),
-        op: op.clone(),
-        right: Box::new(balanced(upper, op)),
-    }
-}
-
-/// Where lines begin, to turn line and column into byte and character offsets.
-struct Lines<'a> {
-    text: &'a str,
-    /// Byte and character offset of each line's first character.
-    starts: Vec<(usize, u32)>,
-}
-
-impl<'a> Lines<'a> {
-    fn of(text: &'a str) -> Self {
-        let mut starts = vec![(0, 0)];
-        let mut chars = 0;
-        for (at, c) in text.char_indices() {
-            chars += 1;
-            if c == '\n' {
-                starts.push((at + 1, chars));
-            }
-        }
-        Lines { text, starts }
-    }
-
-    /// Byte offset and character offset, both from 0.
-    fn place(&self, location: Location) -> (usize, u32) {
-        let line = (location.line.max(1) - 1) as usize;
-        let Some((start, chars)) = self.starts.get(line).copied() else {
-            return (self.text.len(), self.text.chars().count() as u32);
-        };
-        let column = location.column.max(1) - 1;
-        let rest = &self.text[start..];
-        let within = rest.char_indices().nth(column as usize).map_or(rest.len(), |(at, _)| at);
-        (start + within, chars + column as u32)
-    }
-}
-
-/// Position (characters from 1) of a place given as line and column, in `text`.
-pub fn position_of(text: &str, location: Location) -> Option<u32> {
-    (location.line > 0).then(|| Lines::of(text).place(location).1 + 1)
-}
-
 fn shift(error: SqlError, offset: u32) -> SqlError {
     match error.fields().position {
         Some(position) => error.position(position + offset),
         None => error,
-    }
-}
-
-fn from_tokenizer(error: TokenizerError, text: &str) -> SqlError {
-    let position = position_of(text, error.location);
-    let message = error.message.trim_end_matches(['.', ' ']);
-    let error = SqlError::new(SqlState::SYNTAX_ERROR, decapitalize(message));
-    match position {
-        Some(position) => error.position(position),
-        None => error,
-    }
-}
-
-fn from_parser(error: ParserError, text: &str) -> SqlError {
-    let message = match error {
-        ParserError::RecursionLimitExceeded => return too_deep(),
-        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
-    };
-    let (message, location) = split_location(&message);
-    match message.strip_prefix("Expected: ").and_then(|rest| rest.rsplit_once(", found: ")) {
-        Some((expected, "EOF" | ";")) => at(
-            SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at end of input")
-                .detail(format!("Expected {expected}.")),
-            None,
-            text,
-        ),
-        Some((expected, found)) => at(
-            SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{found}\""))
-                .detail(format!("Expected {expected}.")),
-            location,
-            text,
-        ),
-        None => at(
-            SqlError::new(
-                SqlState::SYNTAX_ERROR,
-                format!("syntax error: {}", decapitalize(message)),
-            ),
-            location,
-            text,
-        ),
-    }
-}
-
-fn near(token: &Token, expected: &str, location: Option<Location>, text: &str) -> SqlError {
-    let message = format!("syntax error at or near \"{token}\"");
-    let error =
-        SqlError::new(SqlState::SYNTAX_ERROR, message).detail(format!("Expected {expected}."));
-    at(error, location, text)
-}
-
-fn at(error: SqlError, location: Option<Location>, text: &str) -> SqlError {
-    match location.and_then(|location| position_of(text, location)) {
-        Some(position) => error.position(position),
-        None => error.position(text.chars().count() as u32 + 1),
-    }
-}
-
-/// Splits the parser's ` at Line: 1, Column: 8` off its message.
-fn split_location(message: &str) -> (&str, Option<Location>) {
-    let Some((head, place)) = message.rsplit_once(" at Line: ") else { return (message, None) };
-    let Some((line, column)) = place.split_once(", Column: ") else { return (message, None) };
-    match (line.parse(), column.trim().parse()) {
-        (Ok(line), Ok(column)) => (head, Some(Location { line, column })),
-        _ => (message, None),
-    }
-}
-
-fn decapitalize(message: &str) -> String {
-    let mut chars = message.chars();
-    match (chars.next(), chars.clone().next()) {
-        (Some(first), Some(second)) if !second.is_uppercase() => {
-            first.to_lowercase().chain(chars).collect()
-        }
-        _ => message.to_owned(),
     }
 }
 
@@ -548,6 +287,7 @@ mod tests {
     fn copy_from_stdin_needs_no_data() {
         let parsed = parse("COPY t FROM STDIN WITH (FORMAT csv); SELECT 1").expect("two");
         assert_eq!(parsed.len(), 2);
-        assert!(matches!(parsed[0].statement, Statement::Copy { .. }));
+        let Statement::Sql(copy) = &parsed[0].statement else { panic!("{parsed:?}") };
+        assert!(matches!(**copy, ast::Statement::Copy { .. }));
     }
 }

@@ -2,22 +2,24 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{self, Statement};
+use datafusion::sql::sqlparser::ast;
 
 use crate::analytic::AnalyticalPlan;
 use crate::bind::{Binder, result_columns};
 use crate::catalog::Privilege;
-use crate::copy;
-use crate::ddl;
-use crate::dml;
+use crate::copy::{self, ParsedCopy};
+use crate::ddl::{self, Ddl};
+use crate::dml::{self, Write};
 use crate::error::{Result, SqlError};
+use crate::identifier::parts;
 use crate::parse::Parsed;
 use crate::plan::{Plan, Prepared};
 use crate::point::PointPlan;
 use crate::rows::ResultColumn;
+use crate::syntax::{Explained, Statement, ViewStatement};
 use crate::types::SqlType;
 use crate::utility;
-use crate::views::{self, ViewStatement};
+use crate::views;
 
 /// Binds a statement to what runs it.
 ///
@@ -33,84 +35,120 @@ pub fn prepare(
 struct StatementBinder<'a>(&'a Binder<'a>);
 
 impl StatementBinder<'_> {
-    pub fn bind(&self, parsed: Parsed<'_>, param_types: &[Option<SqlType>]) -> Result<Prepared> {
-        if let Some((utility, tag)) = utility::bind(&parsed.statement, parsed.text)? {
-            return Ok(self.prepared(&parsed, Plan::Utility(utility), tag));
-        }
-        if let Statement::Query(query) = &parsed.statement
-            && !writes(query)
-        {
-            return self.select(&parsed, param_types);
-        }
-        if let Some(statement) = views::unpack(&parsed.statement, parsed.text) {
-            return self.about_view(&parsed, statement);
-        }
-        if let Statement::Explain { statement, options: Some(options), .. } = &parsed.statement
-            && options.iter().any(|option| option.name.value.eq_ignore_ascii_case("triggers"))
-        {
-            let Statement::Query(query) = statement.as_ref() else {
-                return Err(SqlError::unsupported("EXPLAIN (TRIGGERS) of anything but a query"));
-            };
-            let lines = views::triggers(self.0, query, parsed.text)?;
-            return Ok(self.lines(&parsed, lines));
-        }
-        if let Statement::Explain { analyze, statement, .. } = &parsed.statement {
-            let inner = Parsed { statement: statement.as_ref().clone(), ..parsed };
-            let of = self.bind(inner, param_types)?;
-            let params = of.params.clone();
-            let plan = Plan::Explain { analyze: *analyze, of: Box::new(of) };
-            let columns = vec![text_column("QUERY PLAN")].into();
-            return Ok(Prepared { params, columns, ..self.prepared(&parsed, plan, "EXPLAIN") });
-        }
-        if let Some(write) = dml::bind(self.0, &parsed, param_types)? {
-            let prepared = self.prepared(&parsed, Plan::Write(write.plan), write.tag);
-            return Ok(Prepared { params: write.params, columns: write.columns, ..prepared });
-        }
-        if let Some(copy) = copy::bind(self.0, &parsed, param_types)? {
-            let prepared = self.prepared(&parsed, Plan::Copy(copy.plan), "COPY");
-            return Ok(Prepared { columns: copy.columns, ..prepared });
-        }
-        match ddl::bind(&parsed.statement) {
-            Some((ddl, tag)) => Ok(self.prepared(&parsed, Plan::Ddl(ddl), tag)),
-            None => Err(SqlError::unsupported(first_words(parsed.text))),
+    fn bind(&self, parsed: Parsed<'_>, param_types: &[Option<SqlType>]) -> Result<Prepared> {
+        let text = parsed.text;
+        match &parsed.statement {
+            Statement::Sql(statement) => self.sql(statement, text, param_types),
+            Statement::Session(own) => {
+                let (utility, tag) = utility::bind_own(own)?;
+                Ok(self.prepared(text, Plan::Utility(utility), tag))
+            }
+            Statement::Ddl(own) => {
+                Ok(self.prepared(text, Plan::Ddl(Ddl::Own(own.clone())), own.tag()))
+            }
+            Statement::View(own) => self.about_view(own, text),
+            Statement::CopyOrders(orders) => {
+                let plan = copy::bind_orders(self.0, orders, text)?;
+                Ok(self.prepared(text, Plan::Copy(plan), "COPY"))
+            }
         }
     }
 
-    fn about_view(&self, parsed: &Parsed<'_>, statement: ViewStatement) -> Result<Prepared> {
+    /// Binds what the SQL parser has a tree for.
+    fn sql(
+        &self,
+        statement: &ast::Statement,
+        text: &str,
+        param_types: &[Option<SqlType>],
+    ) -> Result<Prepared> {
+        use ast::Statement as Sql;
+        match statement {
+            Sql::Query(query) if !writes(query) => self.select(query, text, param_types),
+            Sql::Insert(insert) => self.write(Write::Insert(insert), text, param_types),
+            Sql::Update(update) => self.write(Write::Update(update), text, param_types),
+            Sql::Delete(delete) => self.write(Write::Delete(delete), text, param_types),
+            Sql::Explain { analyze, statement, .. } => {
+                let of = self.sql(statement, text, param_types)?;
+                let params = of.params.clone();
+                let plan = Plan::Explain { analyze: *analyze, of: Box::new(of) };
+                let columns = vec![text_column("QUERY PLAN")].into();
+                Ok(Prepared { params, columns, ..self.prepared(text, plan, "EXPLAIN") })
+            }
+            Sql::Copy { source, to, target, options, legacy_options, .. } => {
+                let parsed = ParsedCopy { source, to: *to, target, options, legacy_options };
+                let copy = copy::bind(self.0, &parsed, text, param_types)?;
+                let prepared = self.prepared(text, Plan::Copy(copy.plan), "COPY");
+                Ok(Prepared { columns: copy.columns, ..prepared })
+            }
+            other => self.session_or_ddl(other, text),
+        }
+    }
+
+    fn session_or_ddl(&self, statement: &ast::Statement, text: &str) -> Result<Prepared> {
+        if let Some((utility, tag)) = utility::bind(statement)? {
+            return Ok(self.prepared(text, Plan::Utility(utility), tag));
+        }
+        match ddl::bind(statement) {
+            Some((ddl, tag)) => Ok(self.prepared(text, Plan::Ddl(ddl), tag)),
+            None => Err(SqlError::unsupported(first_words(text))),
+        }
+    }
+
+    fn write(
+        &self,
+        write: Write<'_>,
+        text: &str,
+        param_types: &[Option<SqlType>],
+    ) -> Result<Prepared> {
+        let write = dml::bind(self.0, write, text, param_types)?;
+        let prepared = self.prepared(text, Plan::Write(write.plan), write.tag);
+        Ok(Prepared { params: write.params, columns: write.columns, ..prepared })
+    }
+
+    fn about_view(&self, statement: &ViewStatement, text: &str) -> Result<Prepared> {
         Ok(match statement {
-            ViewStatement::Triggers(name) => {
-                let query = views::query_of(self.0, &name)?;
-                self.lines(parsed, views::triggers(self.0, &query, "")?)
+            ViewStatement::Triggers(Explained::View(name)) => {
+                let query = views::query_of(self.0, &parts(name)?)?;
+                self.lines(text, views::triggers(self.0, &query, "")?)
+            }
+            ViewStatement::Triggers(Explained::Statement(statement)) => {
+                let ast::Statement::Query(query) = &**statement else {
+                    let refused = "EXPLAIN (TRIGGERS) of anything but a query";
+                    return Err(SqlError::unsupported(refused));
+                };
+                self.lines(text, views::triggers(self.0, query, text)?)
             }
             ViewStatement::Maintenance(name) => {
-                self.lines(parsed, views::maintenance(self.0, &name)?)
+                self.lines(text, views::maintenance(self.0, &parts(name)?)?)
             }
-            ViewStatement::CopyOrders(orders) => {
-                let plan = copy::bind_orders(self.0, parsed, &orders)?;
-                self.prepared(parsed, Plan::Copy(plan), "COPY")
-            }
-            ViewStatement::Subscribe { name, from } => {
-                let view = views::view_of(self.0, &name)?;
+            ViewStatement::Subscribe { view, from } => {
+                let view = views::view_of(self.0, &parts(view)?)?;
                 self.0.catalog.require_on_table(&self.0.session.user, &view, Privilege::Select)?;
-                self.prepared(parsed, Plan::Subscribe { view, from }, "SUBSCRIBE")
+                self.prepared(text, Plan::Subscribe { view, from: *from }, "SUBSCRIBE")
             }
         })
     }
 
     /// Lines of text that hold for this execution.
-    fn lines(&self, parsed: &Parsed<'_>, lines: Vec<String>) -> Prepared {
+    fn lines(&self, text: &str, lines: Vec<String>) -> Prepared {
         let columns = vec![text_column("QUERY PLAN")].into();
-        let prepared = self.prepared(parsed, Plan::Lines(lines), "EXPLAIN");
+        let prepared = self.prepared(text, Plan::Lines(lines), "EXPLAIN");
         Prepared { columns, shareable: false, ..prepared }
     }
 
-    fn select(&self, parsed: &Parsed<'_>, types: &[Option<SqlType>]) -> Result<Prepared> {
+    fn select(
+        &self,
+        query: &ast::Query,
+        text: &str,
+        types: &[Option<SqlType>],
+    ) -> Result<Prepared> {
         let Binder { catalog, session, df, system, point_plans } = self.0;
-        let rewritten = system.rewrite(parsed.statement.clone(), catalog, session);
-        let Statement::Query(query) = rewritten else {
+        let statement = ast::Statement::Query(Box::new(query.clone()));
+        let rewritten = system.rewrite(statement, catalog, session);
+        let ast::Statement::Query(query) = rewritten else {
             return Err(SqlError::unsupported("this form of query"));
         };
-        let bound = self.0.query_with(&query, None, types, parsed.text)?;
+        let bound = self.0.query_with(&query, None, types, text)?;
         let columns = result_columns(&bound.plan);
         let locks_rows = !query.locks.is_empty();
         let point = if *point_plans { PointPlan::compile(&bound.plan) } else { None };
@@ -119,13 +157,13 @@ impl StatementBinder<'_> {
             None => Plan::Analytical(AnalyticalPlan::new(bound.plan, df).locking_rows(locks_rows)),
         };
         let shareable = bound.shareable;
-        let prepared = self.prepared(parsed, plan, "SELECT");
+        let prepared = self.prepared(text, plan, "SELECT");
         Ok(Prepared { params: bound.params, columns, shareable, locks_rows, ..prepared })
     }
 
-    fn prepared(&self, parsed: &Parsed<'_>, plan: Plan, tag: &'static str) -> Prepared {
+    fn prepared(&self, text: &str, plan: Plan, tag: &'static str) -> Prepared {
         Prepared {
-            text: parsed.text.into(),
+            text: text.into(),
             catalog_version: self.0.catalog.version,
             plan,
             params: Vec::new(),

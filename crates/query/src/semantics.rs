@@ -48,139 +48,10 @@ use crate::engine::DataFusion;
 use crate::error::{SqlError, SqlState};
 use crate::exec::Env;
 use crate::functions::{self, PgCast};
+use crate::type_names::{UNCONSTRAINED, cast_type};
 use crate::types::{SqlType, TYPE_KEY};
 use crate::unnest::unnest;
 use crate::values::{sql_type_of, sql_type_of_arrow, to_scalar};
-
-/// NUMERIC without precision.
-pub const UNCONSTRAINED: SqlType = SqlType::Decimal { precision: 38, scale: 10 };
-
-/// SQL type names as PostgreSQL reads them.
-///
-/// Errors: 42704 for unknown names, 0A000 for arrays and the like, 22023 for bad lengths.
-pub fn sql_type(ty: &ast::DataType) -> crate::error::Result<SqlType> {
-    use ast::DataType as T;
-    let length = |length: &Option<ast::CharacterLength>| match length {
-        Some(ast::CharacterLength::IntegerLength { length, .. }) => Some(*length as u32),
-        _ => None,
-    };
-    Ok(match ty {
-        T::Boolean | T::Bool => SqlType::Boolean,
-        T::SmallInt(_) | T::Int2(_) => SqlType::SmallInt,
-        T::Int(_) | T::Integer(_) | T::Int4(_) | T::MediumInt(_) => SqlType::Integer,
-        T::BigInt(_) | T::Int8(_) => SqlType::BigInt,
-        T::Real | T::Float4 => SqlType::Real,
-        T::Float(ast::ExactNumberInfo::Precision(bits)) if *bits <= 24 => SqlType::Real,
-        T::Double(_) | T::DoublePrecision | T::Float8 | T::Float(_) => SqlType::Double,
-        T::Numeric(info) | T::Decimal(info) | T::Dec(info) => decimal(info)?,
-        T::Character(n) | T::Char(n) => SqlType::Char(Some(length(n).unwrap_or(1))),
-        T::CharacterVarying(n) | T::CharVarying(n) | T::Varchar(n) | T::Nvarchar(n) => {
-            SqlType::Varchar(length(n))
-        }
-        T::Text | T::String(_) => SqlType::Text,
-        T::Bytea | T::Blob(_) | T::Binary(_) | T::Varbinary(_) => SqlType::Bytea,
-        T::Date => SqlType::Date,
-        T::Time(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone) => SqlType::Time,
-        T::Timestamp(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone)
-        | T::TimestampNtz(_) => SqlType::Timestamp,
-        T::Timestamp(_, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz) => {
-            SqlType::TimestampTz
-        }
-        T::Interval { .. } => SqlType::Interval,
-        T::Uuid => SqlType::Uuid,
-        T::Custom(name, arguments) => return custom_type(name, arguments),
-        other => {
-            return Err(SqlError::unsupported(format!(
-                "type {}",
-                other.to_string().to_lowercase()
-            )));
-        }
-    })
-}
-
-fn decimal(info: &ast::ExactNumberInfo) -> crate::error::Result<SqlType> {
-    let (precision, scale) = match info {
-        ast::ExactNumberInfo::None => return Ok(UNCONSTRAINED),
-        ast::ExactNumberInfo::Precision(precision) => (*precision, 0),
-        ast::ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
-    };
-    if !(1..=38).contains(&precision) {
-        return Err(SqlError::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            format!("NUMERIC precision {precision} must be between 1 and 38"),
-        ));
-    }
-    if scale < 0 || scale as u64 > precision {
-        return Err(SqlError::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            format!("NUMERIC scale {scale} must be between 0 and precision {precision}"),
-        ));
-    }
-    Ok(SqlType::Decimal { precision: precision as u8, scale: scale as i8 })
-}
-
-/// Types whose names the parser does not know: PostgreSQL's internal ones.
-fn custom_type(name: &ast::ObjectName, arguments: &[String]) -> crate::error::Result<SqlType> {
-    let last = name.0.last().and_then(ast::ObjectNamePart::as_ident);
-    let word = last.map(crate::dialect::normal).unwrap_or_default();
-    let length = arguments.first().and_then(|length| length.parse().ok());
-    Ok(match word.as_str() {
-        "bpchar" => SqlType::Char(length),
-        "name" | "cstring" | "json" | "jsonb" => SqlType::Text,
-        "serial" | "serial4" => SqlType::Integer,
-        "bigserial" | "serial8" => SqlType::BigInt,
-        "smallserial" | "serial2" => SqlType::SmallInt,
-        "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" | "regrole" | "xid" | "cid" => {
-            SqlType::Integer
-        }
-        "int2" => SqlType::SmallInt,
-        "int4" => SqlType::Integer,
-        "int8" => SqlType::BigInt,
-        "float4" => SqlType::Real,
-        "float8" => SqlType::Double,
-        "bool" => SqlType::Boolean,
-        "timestamptz" => SqlType::TimestampTz,
-        // The parser knows these, but not between double quotes.
-        "timestamp" => SqlType::Timestamp,
-        "date" => SqlType::Date,
-        "time" => SqlType::Time,
-        "interval" => SqlType::Interval,
-        "numeric" => SqlType::Decimal { precision: 38, scale: 10 },
-        "varchar" => SqlType::Varchar(length),
-        "char" | "text" => SqlType::Text,
-        "bytea" => SqlType::Bytea,
-        "uuid" => SqlType::Uuid,
-        _ => {
-            return Err(SqlError::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!("type \"{name}\" does not exist"),
-            ));
-        }
-    })
-}
-
-/// A type's name in `pg_type`.
-pub fn pg_type_name(ty: SqlType) -> &'static str {
-    match ty {
-        SqlType::Boolean => "bool",
-        SqlType::SmallInt => "int2",
-        SqlType::Integer => "int4",
-        SqlType::BigInt => "int8",
-        SqlType::Real => "float4",
-        SqlType::Double => "float8",
-        SqlType::Decimal { .. } => "numeric",
-        SqlType::Char(_) => "bpchar",
-        SqlType::Varchar(_) => "varchar",
-        SqlType::Text => "text",
-        SqlType::Bytea => "bytea",
-        SqlType::Date => "date",
-        SqlType::Time => "time",
-        SqlType::Timestamp => "timestamp",
-        SqlType::TimestampTz => "timestamptz",
-        SqlType::Interval => "interval",
-        SqlType::Uuid => "uuid",
-    }
-}
 
 /// Tells DataFusion's planner our types.
 #[derive(Debug)]
@@ -191,7 +62,7 @@ impl TypePlanner for Types {
         if matches!(ty, ast::DataType::Array(_)) {
             return Ok(None);
         }
-        let ty = sql_type(ty).map_err(external)?;
+        let ty = cast_type(ty).map_err(external)?;
         Ok(Some(Arc::new(ty.field("", true))))
     }
 }

@@ -2,13 +2,12 @@
 //!
 //! Binding is here; carrying them out is the door's, which owns the session.
 
-use datafusion::sql::sqlparser::ast::{self, Expr, ObjectName, Statement, Value as AstValue};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::ast::{self, Expr, ObjectName, Value as AstValue};
 use halcyon_txn::Isolation;
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::fold;
+use crate::syntax::{SessionStatement, SystemChange};
 
 /// A bound session statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -157,107 +156,38 @@ pub fn parse_isolation(text: &str) -> Option<Isolation> {
     }
 }
 
-/// Statements about the whole database, which the parser does not know, carried by a statement of
-/// its own that PostgreSQL's dialect does not have: CHECKPOINT, BACKUP TO 'folder', EXPORT DATABASE
-/// \[TO\] 'folder', IMPORT DATABASE \[FROM\] 'folder'.
-pub(crate) fn carrier(tokens: &[TokenWithSpan]) -> Option<Statement> {
-    if let Some(altered) = alter_system(tokens) {
-        return Some(altered);
-    }
-    let words: Vec<&Token> = tokens
-        .iter()
-        .map(|token| &token.token)
-        .filter(|token| !matches!(token, Token::Whitespace(_)))
-        .collect();
-    let (words, folder) = match words.as_slice() {
-        [words @ .., Token::SingleQuotedString(folder)] => (words, Some(folder.clone())),
-        words => (words, None),
-    };
-    let mut text = Vec::new();
-    for word in words {
-        match word {
-            Token::Word(word) if word.quote_style.is_none() => text.push(word.value.to_lowercase()),
-            _ => return None,
+/// Binds a statement of ours about the session or the whole database, and gives its command tag.
+pub fn bind_own(statement: &SessionStatement) -> Result<(Utility, &'static str)> {
+    Ok(match statement {
+        SessionStatement::Checkpoint => (Utility::Checkpoint { to: None }, "CHECKPOINT"),
+        SessionStatement::Backup(folder) => {
+            (Utility::Checkpoint { to: Some(folder.clone()) }, "BACKUP")
         }
-    }
-    let text: Vec<&str> = text.iter().map(String::as_str).collect();
-    let (object_type, export) = match (text.as_slice(), &folder) {
-        (["checkpoint"], None) | (["backup", "to"], Some(_)) => (ast::FlushType::Logs, false),
-        (["export", "database"] | ["export", "database", "to"], Some(_)) => {
-            (ast::FlushType::Tables, true)
+        SessionStatement::Export(folder) => (Utility::Export(folder.clone()), "EXPORT"),
+        SessionStatement::Import(folder) => (Utility::Import(folder.clone()), "IMPORT"),
+        SessionStatement::AlterSystem(change) => (bind_alter_system(change)?, "ALTER SYSTEM"),
+        SessionStatement::Prepare { name, types, text } => {
+            let (types, text) = (types.clone(), text.clone());
+            (Utility::Prepare { name: fold(name), types, text }, "PREPARE")
         }
-        (["import", "database"] | ["import", "database", "from"], Some(_)) => {
-            (ast::FlushType::Tables, false)
-        }
-        _ => return None,
-    };
-    Some(Statement::Flush {
-        object_type,
-        location: None,
-        channel: folder,
-        read_lock: false,
-        export,
-        tables: Vec::new(),
     })
 }
 
-/// ALTER SYSTEM, as a SET of a kind that nobody can type: GLOBAL, and of Hive.
-fn alter_system(tokens: &[TokenWithSpan]) -> Option<Statement> {
-    let rest: Vec<TokenWithSpan> = tokens
-        .iter()
-        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
-        .cloned()
-        .collect();
-    let is = |at: usize, wanted: &str| match rest.get(at).map(|token| &token.token) {
-        Some(Token::Word(word)) => {
-            word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted)
-        }
-        _ => false,
-    };
-    if !(is(0, "alter") && is(1, "system")) {
-        return None;
-    }
-    let dialect = PostgreSqlDialect {};
-    let mut parser = Parser::new(&dialect).with_tokens_with_locations(rest[2..].to_vec());
-    let (variable, values) = match parser.parse_statement().ok()? {
-        Statement::Set(ast::Set::SingleAssignment { scope: None, variable, values, .. }) => {
-            (variable, values)
-        }
-        Statement::Reset(reset) => match reset.reset {
-            ast::Reset::ALL => (ObjectName::from(vec![ast::Ident::new("all")]), Vec::new()),
-            ast::Reset::ConfigurationParameter(name) => (name, Vec::new()),
-        },
-        _ => return None,
-    };
-    if !matches!(parser.peek_token().token, Token::EOF | Token::SemiColon) {
-        return None;
-    }
-    let scope = Some(ast::ContextModifier::Global);
-    let set = ast::Set::SingleAssignment { scope, hivevar: true, variable, values };
-    Some(Statement::Set(set))
-}
-
-/// Binds `statement` if it concerns the session itself, and gives its command tag.
-///
-/// `text` is the statement's own text; PREPARE keeps the part after AS.
-pub fn bind(statement: &Statement, text: &str) -> Result<Option<(Utility, &'static str)>> {
+/// Binds a statement of the SQL parser if it concerns the session itself, and gives its command
+/// tag.
+pub fn bind(statement: &ast::Statement) -> Result<Option<(Utility, &'static str)>> {
+    use ast::Statement;
     let bound = match statement {
         Statement::StartTransaction { modes, .. } => {
             (Utility::Begin(Modes::from_ast(modes)?), "BEGIN")
         }
         Statement::Commit { chain, .. } => (Utility::Commit { chain: *chain }, "COMMIT"),
         Statement::Rollback { savepoint: Some(name), .. } => {
-            (Utility::RollbackTo(ident(name)), "ROLLBACK")
+            (Utility::RollbackTo(fold(name)), "ROLLBACK")
         }
         Statement::Rollback { chain, .. } => (Utility::Rollback { chain: *chain }, "ROLLBACK"),
-        Statement::Savepoint { name } => (Utility::Savepoint(ident(name)), "SAVEPOINT"),
-        Statement::ReleaseSavepoint { name } => (Utility::Release(ident(name)), "RELEASE"),
-        Statement::Set(ast::Set::SingleAssignment {
-            scope: Some(ast::ContextModifier::Global),
-            hivevar: true,
-            variable,
-            values,
-        }) => (bind_alter_system(variable, values)?, "ALTER SYSTEM"),
+        Statement::Savepoint { name } => (Utility::Savepoint(fold(name)), "SAVEPOINT"),
+        Statement::ReleaseSavepoint { name } => (Utility::Release(fold(name)), "RELEASE"),
         Statement::Set(set) => (bind_set(set)?, "SET"),
         Statement::Reset(reset) => {
             let name = match &reset.reset {
@@ -270,14 +200,6 @@ pub fn bind(statement: &Statement, text: &str) -> Result<Option<(Utility, &'stat
             }
         }
         Statement::ShowVariable { variable } => (bind_show(variable), "SHOW"),
-        Statement::Prepare { name, data_types, .. } => {
-            let prepare = Utility::Prepare {
-                name: ident(name),
-                types: data_types.clone(),
-                text: after_as(text)?,
-            };
-            (prepare, "PREPARE")
-        }
         Statement::Execute { name: Some(name), parameters, .. } => {
             let execute =
                 Utility::Execute { name: setting_name(name), arguments: parameters.clone() };
@@ -285,23 +207,10 @@ pub fn bind(statement: &Statement, text: &str) -> Result<Option<(Utility, &'stat
         }
         Statement::Deallocate { name, .. } => {
             let all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
-            (Utility::Deallocate((!all).then(|| ident(name))), "DEALLOCATE")
+            (Utility::Deallocate((!all).then(|| fold(name))), "DEALLOCATE")
         }
         Statement::Discard { .. } => (Utility::Discard, "DISCARD ALL"),
         Statement::Lock(lock) => (bind_lock(lock), "LOCK TABLE"),
-        Statement::Flush {
-            object_type: ast::FlushType::Tables,
-            export,
-            channel: Some(folder),
-            ..
-        } => match export {
-            true => (Utility::Export(folder.clone()), "EXPORT"),
-            false => (Utility::Import(folder.clone()), "IMPORT"),
-        },
-        Statement::Flush { channel, .. } => {
-            let tag = if channel.is_some() { "BACKUP" } else { "CHECKPOINT" };
-            (Utility::Checkpoint { to: channel.clone() }, tag)
-        }
         Statement::Vacuum { .. } => (Utility::Nothing("VACUUM"), "VACUUM"),
         Statement::Analyze { .. } => (Utility::Nothing("ANALYZE"), "ANALYZE"),
         _ => return Ok(None),
@@ -313,20 +222,22 @@ fn bind_lock(lock: &ast::Lock) -> Utility {
     use ast::LockTableMode::{AccessShare, RowShare, Share};
     let shared = matches!(lock.lock_mode, Some(AccessShare | RowShare | Share));
     let names = |table: &ast::LockTableTarget| {
-        table.name.0.iter().filter_map(|part| part.as_ident().map(ident)).collect()
+        table.name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect()
     };
     Utility::Lock { tables: lock.tables.iter().map(names).collect(), exclusive: !shared }
 }
 
-fn bind_alter_system(variable: &ObjectName, values: &[Expr]) -> Result<Utility> {
-    let name = setting_name(variable);
-    Ok(match values.is_empty() {
-        true => Utility::AlterSystem { name, value: None },
-        false => match set_value(name.clone(), values, false)? {
-            Utility::Set { value, .. } => Utility::AlterSystem { name, value },
-            _ => Utility::AlterSystem { name, value: None },
-        },
-    })
+fn bind_alter_system(change: &SystemChange) -> Result<Utility> {
+    let (name, value) = match change {
+        SystemChange::ResetAll => ("all".to_owned(), None),
+        SystemChange::Reset(name) => (setting_name(name), None),
+        SystemChange::Set { name, values } => {
+            let name = setting_name(name);
+            let value = setting_value(&name, values)?;
+            (name, value)
+        }
+    };
+    Ok(Utility::AlterSystem { name, value })
 }
 
 fn bind_set(set: &ast::Set) -> Result<Utility> {
@@ -344,12 +255,10 @@ fn bind_set(set: &ast::Set) -> Result<Utility> {
             Utility::SetSessionTransaction(Modes::from_ast(modes)?)
         }
         Set::SetTransaction { modes, .. } => Utility::SetTransaction(Modes::from_ast(modes)?),
-        Set::SetRole { role_name, .. } => Utility::SetRole(role_name.as_ref().map(ident)),
+        Set::SetRole { role_name, .. } => Utility::SetRole(role_name.as_ref().map(fold)),
         Set::SetSessionAuthorization(to) => match &to.kind {
             ast::SetSessionAuthorizationParamKind::Default => Utility::SetRole(None),
-            ast::SetSessionAuthorizationParamKind::User(user) => {
-                Utility::SetRole(Some(ident(user)))
-            }
+            ast::SetSessionAuthorizationParamKind::User(user) => Utility::SetRole(Some(fold(user))),
         },
         Set::SetNames { charset_name, .. } => Utility::Set {
             name: "client_encoding".into(),
@@ -364,16 +273,21 @@ fn bind_set(set: &ast::Set) -> Result<Utility> {
 }
 
 fn set_value(name: String, values: &[Expr], local: bool) -> Result<Utility> {
+    let value = setting_value(&name, values)?;
+    Ok(match name.as_str() {
+        "role" => Utility::SetRole(value.filter(|role| !role.eq_ignore_ascii_case("none"))),
+        _ => Utility::Set { name, value, local },
+    })
+}
+
+/// What a setting is set to, as text; `None` for DEFAULT.
+fn setting_value(name: &str, values: &[Expr]) -> Result<Option<String>> {
     let texts = values.iter().map(setting_text).collect::<Result<Vec<_>>>()?;
     let is_default = values.len() == 1
         && matches!(&values[0], Expr::Identifier(i) if i.quote_style.is_none()
             && (i.value.eq_ignore_ascii_case("default")
                 || name == "timezone" && i.value.eq_ignore_ascii_case("local")));
-    let value = (!is_default).then(|| texts.join(", "));
-    Ok(match name.as_str() {
-        "role" => Utility::SetRole(value.filter(|role| !role.eq_ignore_ascii_case("none"))),
-        _ => Utility::Set { name, value, local },
-    })
+    Ok((!is_default).then(|| texts.join(", ")))
 }
 
 /// A setting's value as text: `on`, `'UTC'`, `-3`, `public`.
@@ -409,53 +323,30 @@ fn bind_show(variable: &[ast::Ident]) -> Utility {
     }
 }
 
-fn ident(ident: &ast::Ident) -> String {
-    match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
-    }
-}
-
 fn setting_name(name: &ObjectName) -> String {
     let parts: Vec<String> =
         name.0.iter().filter_map(|part| part.as_ident()).map(|i| i.value.to_lowercase()).collect();
     parts.join(".")
 }
 
-/// The statement of `PREPARE name [(types)] AS statement`, from the text after the first AS
-/// outside parentheses and quotes.
-fn after_as(text: &str) -> Result<String> {
-    let mut depth = 0usize;
-    let mut chars = text.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            '"' => while chars.next().is_some_and(|(_, c)| c != '"') {},
-            'a' | 'A' if depth == 0 && is_word(text, at, "as") => {
-                return Ok(text[at + 2..].trim().to_owned());
-            }
-            _ => {}
-        }
-    }
-    Err(SqlError::new(SqlState::SYNTAX_ERROR, "PREPARE needs AS and a statement"))
-}
-
-fn is_word(text: &str, at: usize, word: &str) -> bool {
-    let bytes = text.as_bytes();
-    let part = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
-    bytes[at..].get(..word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
-        && !(at > 0 && part(bytes.get(at - 1)))
-        && !part(bytes.get(at + word.len()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse::parse;
+    use crate::syntax::Statement;
+
+    fn bound_with_tag(text: &str) -> (Utility, &'static str) {
+        match parse(text).expect(text).remove(0).statement {
+            Statement::Session(own) => bind_own(&own).expect(text),
+            Statement::Sql(statement) => {
+                bind(&statement).expect(text).expect("a session statement")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 
     fn bound(text: &str) -> Utility {
-        let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, text).expect(text);
-        bind(&statements.remove(0), text).expect(text).expect("a session statement").0
+        bound_with_tag(text).0
     }
 
     #[test]
@@ -490,10 +381,7 @@ mod tests {
 
     #[test]
     fn statements_about_the_whole_database_are_bound() {
-        let bound = |text: &str| {
-            let mut parsed = crate::parse::parse(text).expect(text);
-            bind(&parsed.remove(0).statement, text).expect(text).expect("a session statement")
-        };
+        let bound = bound_with_tag;
         let altered = |name: &str, value: Option<&str>| {
             let (name, value) = (name.to_owned(), value.map(Into::into));
             (Utility::AlterSystem { name, value }, "ALTER SYSTEM")
@@ -513,9 +401,6 @@ mod tests {
         let backup = Utility::Checkpoint { to: Some(folder()) };
         assert_eq!(bound("BACKUP TO 'it''s'"), (backup, "BACKUP"));
         assert_eq!(bound("CHECKPOINT"), (Utility::Checkpoint { to: None }, "CHECKPOINT"));
-        for text in ["EXPORT DATABASE", "EXPORT 'x'", "ALTER SYSTEM a = 1", "BACKUP DATABASE 'x'"] {
-            assert!(crate::parse::parse(text).is_err(), "{text}");
-        }
     }
 
     #[test]

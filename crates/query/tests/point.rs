@@ -17,7 +17,7 @@ use halcyon_query::bind::{Binder, BoundQuery};
 use halcyon_query::catalog::{Catalog, Column, Index, IndexColumn, Partitioning, Relation, Table};
 use halcyon_query::engine::DataFusion;
 use halcyon_query::exec::{Clock, Env, Roots, SessionVars};
-use halcyon_query::parse::{self, ast::Statement};
+use halcyon_query::parse;
 use halcyon_query::point::{PointPlan, Scratch};
 use halcyon_query::rows::{RowSet, RowSink};
 use halcyon_query::types::SqlType;
@@ -186,7 +186,7 @@ impl World {
 
     fn bind(&self, text: &str) -> Result<BoundQuery> {
         let parsed = parse::parse(text)?.remove(0);
-        let Statement::Query(query) = parsed.statement else { panic!("{text} is no query") };
+        let Some(query) = parsed.statement.into_query() else { panic!("{text} is no query") };
         self.binder().query_with(&query, None, &[], text)
     }
 

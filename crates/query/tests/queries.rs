@@ -12,7 +12,7 @@ use halcyon_query::catalog::{Catalog, Column, Partitioning, Relation, Table, Vie
 use halcyon_query::coerce::{self, zone::TimeZone};
 use halcyon_query::engine::DataFusion;
 use halcyon_query::exec::{Clock, Env, SessionVars};
-use halcyon_query::parse::{self, ast::Statement};
+use halcyon_query::parse;
 use halcyon_query::types::SqlType;
 use halcyon_query::values::value_at;
 use halcyon_query::{Result, SqlError};
@@ -193,7 +193,7 @@ impl World {
 
     fn plan(&self, text: &str) -> Result<(AnalyticalPlan, Vec<SqlType>)> {
         let parsed = parse::parse(text)?.pop().expect("a statement");
-        let Statement::Query(query) = parsed.statement else { panic!("not a query: {text}") };
+        let Some(query) = parsed.statement.into_query() else { panic!("not a query: {text}") };
         let binder = Binder::new(&self.catalog, &self.session, &self.df);
         let bound = parse::with_stack(|| binder.query_with(&query, None, &[], parsed.text))?;
         Ok((AnalyticalPlan::new(bound.plan, &self.df), bound.params))

@@ -163,7 +163,7 @@ fn programs_agree_with_their_slow_twins() {
         let text = random(&mut rng, kind, 3);
         let query = format!("SELECT {text}");
         let parsed = parse::parse(&query).expect("well formed").remove(0);
-        let ast::Statement::Query(query) = parsed.statement else { panic!("a query") };
+        let Some(query) = parsed.statement.into_query() else { panic!("a query") };
         let ast::SetExpr::Select(select) = *query.body else { panic!("a SELECT") };
         let ast::SelectItem::UnnamedExpr(tree) = &select.projection[0] else { panic!("one item") };
         // A constant that overflows is refused while it is bound.

@@ -16,7 +16,9 @@ mod parquet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, SelectItem, Statement};
+use datafusion::sql::sqlparser::ast::{
+    CopyLegacyOption, CopyOption, CopySource, CopyTarget, SelectItem,
+};
 use halcyon_store::Partition;
 use halcyon_txn::{Mode, Savepoint, Transaction};
 
@@ -27,7 +29,6 @@ use crate::dml::{Cell, QuerySource, Scope, Target, default_cell};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Locks, Need, Roots};
 use crate::identifier::{fold, parts};
-use crate::parse::Parsed;
 use crate::point::Scratch;
 use crate::rows::ResultColumn;
 use crate::types::SqlType;
@@ -36,7 +37,7 @@ use crate::views::upkeep::{self, Fed};
 pub use format::{Format, Options};
 pub use input::CopyIn;
 use orderbook::Orders;
-pub(crate) use orderbook::{CopyOrders, Side, bind as bind_orders};
+pub(crate) use orderbook::bind as bind_orders;
 pub use output::CopyOut;
 
 /// Where the bytes are.
@@ -103,17 +104,29 @@ pub struct BoundCopy {
 /// Told now and then how far a COPY is: rows, bytes.
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
-/// Binds COPY; `None` if it is another statement.
+/// A COPY as it is written.
+pub struct ParsedCopy<'a> {
+    /// The table or query.
+    pub source: &'a CopySource,
+    /// TO, else FROM.
+    pub to: bool,
+    /// The other end.
+    pub target: &'a CopyTarget,
+    /// Options between brackets.
+    pub options: &'a [CopyOption],
+    /// Options of PostgreSQL before 9.0.
+    pub legacy_options: &'a [CopyLegacyOption],
+}
+
+/// Binds COPY. `text` is the statement's, for positions in errors.
 pub fn bind(
     binder: &Binder<'_>,
-    parsed: &Parsed<'_>,
+    parsed: &ParsedCopy<'_>,
+    text: &str,
     param_types: &[Option<SqlType>],
-) -> Result<Option<BoundCopy>> {
-    let Statement::Copy { source, to, target, options, legacy_options, .. } = &parsed.statement
-    else {
-        return Ok(None);
-    };
-    let options = Options::from_ast(options, legacy_options, *to)?;
+) -> Result<BoundCopy> {
+    let ParsedCopy { source, to, target, options, legacy_options } = *parsed;
+    let options = Options::from_ast(options, legacy_options, to)?;
     let place = match target {
         CopyTarget::Stdin | CopyTarget::Stdout => Place::Client,
         CopyTarget::File { filename } => Place::File(permitted_file(binder, filename)?),
@@ -122,11 +135,13 @@ pub fn bind(
     if options.format == Format::Parquet && place == Place::Client {
         return Err(SqlError::unsupported("Parquet from stdin or to stdout").hint("Name a file."));
     }
-    let bound = match to {
-        false => bind_from(binder, parsed, param_types, source, options, place)?,
-        true => bind_to(binder, source, options, place)?,
-    };
-    Ok(Some(bound))
+    match to {
+        false => {
+            let scope = Scope::new(binder, text, param_types.to_vec());
+            bind_from(binder, scope, source, options, place)
+        }
+        true => bind_to(binder, source, options, place),
+    }
 }
 
 /// The path, if the user may reach files. Errors: 42501.
@@ -143,8 +158,7 @@ fn permitted_file(binder: &Binder<'_>, path: &str) -> Result<String> {
 
 fn bind_from(
     binder: &Binder<'_>,
-    parsed: &Parsed<'_>,
-    param_types: &[Option<SqlType>],
+    mut scope: Scope<'_>,
     source: &CopySource,
     options: Options,
     place: Place,
@@ -175,7 +189,6 @@ fn bind_from(
             false => Some(default_cell(binder, &table, column)?),
         });
     }
-    let mut scope = Scope::new(binder, parsed, param_types);
     let target = Target::bind(&mut scope, &table, None)?;
     let at = target.at;
     scope.need_whole(at, Mode::Exclusive);

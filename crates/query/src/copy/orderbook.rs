@@ -14,7 +14,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use datafusion::sql::sqlparser::ast::ObjectName;
 use halcyon_store::ValueRef;
 use halcyon_txn::{Mode, Transaction};
 
@@ -26,27 +25,10 @@ use crate::dml::bulk::{Late, Writer};
 use crate::dml::{Scope, Target, WriteContext};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Locks};
-use crate::parse::Parsed;
+use crate::syntax::{CopyOrders, Side};
 use crate::types::SqlType;
 use crate::values::ArrayWriter;
 use crate::views::upkeep::{self, Fed};
-
-/// A side of the book.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Bids,
-    Asks,
-}
-
-/// COPY table FROM 'file' | STDIN WITH (FORMAT orderbook, book 'side', brokers n).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CopyOrders {
-    pub table: Vec<String>,
-    /// The file; without, the client sends the messages.
-    pub path: Option<String>,
-    pub book: Side,
-    pub brokers: u64,
-}
 
 /// A bound COPY of orders.
 pub(super) struct Orders {
@@ -69,21 +51,16 @@ const COLUMNS: [(&str, &[SqlType]); 5] = [
 ];
 
 /// Binds it. Errors: 42P01, 42809, 42501, 42804 for a table of other columns.
-pub(crate) fn bind(
-    binder: &Binder<'_>,
-    parsed: &Parsed<'_>,
-    copy: &CopyOrders,
-) -> Result<super::CopyPlan> {
+pub(crate) fn bind(binder: &Binder<'_>, copy: &CopyOrders, text: &str) -> Result<super::CopyPlan> {
     let options = super::Options::from_ast(&[], &[], false)?;
     let place = match &copy.path {
         Some(path) => Place::File(super::permitted_file(binder, path)?),
         None => Place::Client,
     };
-    let names = copy.table.iter().map(|part| part.as_str().into()).collect::<Vec<_>>();
-    let table = crate::dml::find_target(binder, &ObjectName::from(names), "copy to")?;
+    let table = crate::dml::find_target(binder, &copy.table, "copy to")?;
     binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Insert)?;
     check_columns(&table)?;
-    let mut scope = Scope::new(binder, parsed, &[]);
+    let mut scope = Scope::new(binder, text, Vec::new());
     let target = Target::bind(&mut scope, &table, None)?;
     let at = target.at;
     scope.need_whole(at, Mode::Exclusive);

@@ -13,12 +13,9 @@ use halcyon_store::{ColumnDef as StoreColumn, Partition, Value, ValueRef};
 use super::constraint::{
     add_check, add_foreign_key, add_key, key_columns, mirror, verify_check, verify_foreign_key,
 };
-use super::extra::MoveTo;
 use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
-use super::{
-    DdlContext, fold, index, names, parts, role, row_schema, sequence, sql_type, table, view,
-};
+use super::{DdlContext, fold, index, names, parts, role, row_schema, sequence, table, view};
 use crate::catalog::{
     Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind,
 };
@@ -29,6 +26,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::last;
 use crate::parse::parse_expr;
 use crate::scalar::Program;
+use crate::syntax::{MoveTo, RelationKind};
+use crate::type_names::column_type;
 use crate::types::SqlType;
 use crate::values::ArrayWriter;
 
@@ -47,13 +46,13 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
         if let AlterTableOperation::RenameTable { table_name } = operation {
             let (RenameTableNameKind::To(to) | RenameTableNameKind::As(to)) = table_name;
             let to = last(to)?;
-            relocate(cx, "TABLE", &name, &MoveTo::Name(to.clone()))?;
+            rename_relation(cx, &name, &to)?;
             *name.last_mut().expect("a name has parts") = to;
             continue;
         }
         if let AlterTableOperation::OwnerTo { new_owner } = operation {
             let owner = role::owner_name(cx, new_owner)?;
-            relocate(cx, "TABLE", &name, &MoveTo::Owner(owner))?;
+            own_relation(cx, &name, &owner)?;
             continue;
         }
         let table = cx.owned_table(&name)?;
@@ -531,7 +530,7 @@ fn set_type(
     ty: &DataType,
     using: Option<&Expr>,
 ) -> Result<()> {
-    let to = sql_type(ty)?;
+    let to = column_type(ty)?;
     let column = table.columns[at as usize].clone();
     let refuse = |message: String| Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     if table.partition_column() == Some(at) {
@@ -767,28 +766,43 @@ fn rename_constraint(
 
 // ------------------------------------------------------------------ moving
 
-/// RENAME TO, OWNER TO, SET SCHEMA of a table, view, sequence or index.
+/// RENAME TO, OWNER TO, SET SCHEMA of a relation of this kind; TABLE takes every kind, as
+/// PostgreSQL's does. Errors: 42P01, 42501, 42809, and those of the change.
 pub(super) fn relocate(
     cx: &mut DdlContext<'_>,
-    kind: &str,
+    kind: RelationKind,
     name: &[String],
     to: &MoveTo,
 ) -> Result<()> {
     let found = cx.owned(name)?;
-    let (schema, name) = (found.schema.name.clone(), found.name.to_owned());
-    let relation = found.relation.clone();
-    // ALTER TABLE takes every kind, as PostgreSQL's does.
-    if kind != "TABLE" && relation.kind().to_uppercase() != kind {
-        return Err(crate::catalog::wrong_kind(&name, &kind.to_lowercase()));
+    if kind != RelationKind::Table && found.relation.kind() != kind.name() {
+        return Err(crate::catalog::wrong_kind(found.name, kind.name()));
     }
     match to {
-        MoveTo::Owner(owner) => {
-            role::check_new_owner(cx, owner)?;
-            set_owner(cx, &schema, &name, relation, owner)
+        MoveTo::Owner(owner) => own_relation(cx, name, &fold(owner)),
+        MoveTo::Name(new) => rename_relation(cx, name, &fold(new)),
+        MoveTo::Schema(new) => {
+            let (schema, name, relation) = owned(cx, name)?;
+            set_schema(cx, &schema, &name, relation, &fold(new))
         }
-        MoveTo::Name(new) => rename(cx, &schema, &name, relation, new),
-        MoveTo::Schema(new) => set_schema(cx, &schema, &name, relation, new),
     }
+}
+
+/// Schema, name and description of the relation of this name, if its owner is asking.
+fn owned(cx: &DdlContext<'_>, name: &[String]) -> Result<(String, String, Relation)> {
+    let found = cx.owned(name)?;
+    Ok((found.schema.name.clone(), found.name.to_owned(), found.relation.clone()))
+}
+
+fn own_relation(cx: &mut DdlContext<'_>, name: &[String], owner: &str) -> Result<()> {
+    let (schema, name, relation) = owned(cx, name)?;
+    role::check_new_owner(cx, owner)?;
+    set_owner(cx, &schema, &name, relation, owner)
+}
+
+fn rename_relation(cx: &mut DdlContext<'_>, name: &[String], to: &str) -> Result<()> {
+    let (schema, name, relation) = owned(cx, name)?;
+    rename(cx, &schema, &name, relation, to)
 }
 
 fn set_owner(

@@ -1,10 +1,8 @@
-//! CREATE INDEX, ALTER INDEX.
+//! CREATE INDEX, and what changes indexes.
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{
-    AlterIndexOperation, CreateIndex, Expr, IndexType, ObjectName,
-};
+use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexType};
 use halcyon_base::ids::IndexId;
 
 use super::constraint::{
@@ -140,20 +138,6 @@ pub(super) fn detach(cx: &mut DdlContext<'_>, table: &Table, index: &Index) -> R
     cx.catalog.remove(&table.schema, &index.name);
     cx.catalog.change_table(table.id, |table| table.indexes.retain(|own| own.id != index.id));
     Ok(())
-}
-
-/// ALTER INDEX … RENAME TO.
-pub(super) fn alter(
-    cx: &mut DdlContext<'_>,
-    name: &ObjectName,
-    operation: &AlterIndexOperation,
-) -> Result<()> {
-    let AlterIndexOperation::RenameIndex { index_name } = operation;
-    let found = cx.owned(&parts(name)?)?;
-    let Relation::Index { table, index } = *found.relation else {
-        return Err(crate::catalog::wrong_kind(found.name, "index"));
-    };
-    rename(cx, table, index, &last(index_name)?)
 }
 
 /// Gives an index another name. Errors: 42P07.

@@ -15,16 +15,15 @@
 
 mod alter;
 mod constraint;
-mod extra;
 mod index;
 mod materialized;
 mod names;
+mod own;
 mod remove;
 mod role;
 mod sequence;
 mod table;
 mod truncate;
-mod types;
 mod view;
 
 use std::sync::Arc;
@@ -40,11 +39,9 @@ use crate::engine::DataFusion;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, lock_error};
 use crate::identifier::{fold, last, parts};
+use crate::syntax::DdlStatement;
 
-pub use extra::Extra;
-pub(crate) use extra::carrier;
 pub use role::scram_verifier;
-pub use types::sql_type;
 
 /// What a DDL statement came to: its tag, and the rows it made if it counts them.
 pub type Done = (&'static str, Option<u64>);
@@ -52,10 +49,10 @@ pub type Done = (&'static str, Option<u64>);
 /// A DDL statement, ready to run.
 #[derive(Clone, Debug)]
 pub enum Ddl {
-    /// As parsed.
-    Standard(Box<Statement>),
-    /// PostgreSQL's syntax that the parser has no tree for.
-    Extra(Box<Extra>),
+    /// What the SQL parser has a tree for.
+    Sql(Box<Statement>),
+    /// What it has none for.
+    Own(Box<DdlStatement>),
 }
 
 /// What a DDL statement may touch.
@@ -74,7 +71,8 @@ pub struct DdlContext<'a> {
     pub notices: &'a mut Vec<SqlError>,
 }
 
-/// Binds a DDL statement; `None` if it is of another kind.
+/// Binds a DDL statement of the SQL parser, and gives its command tag; `None` if it is of another
+/// kind.
 pub fn bind(statement: &Statement) -> Option<(Ddl, &'static str)> {
     let tag = match statement {
         Statement::CreateTable(table) if table.query.is_some() => "SELECT",
@@ -84,10 +82,7 @@ pub fn bind(statement: &Statement) -> Option<(Ddl, &'static str)> {
         Statement::CreateView(_) => "CREATE VIEW",
         Statement::CreateSequence { .. } => "CREATE SEQUENCE",
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
-        Statement::CreateRole(_) => "CREATE ROLE",
         Statement::AlterTable(_) => "ALTER TABLE",
-        Statement::AlterIndex { .. } => "ALTER INDEX",
-        Statement::AlterRole { .. } => "ALTER ROLE",
         Statement::AlterSchema(_) => "ALTER SCHEMA",
         Statement::Drop { object_type, .. } => remove::tag(object_type)?,
         Statement::Truncate(_) => "TRUNCATE TABLE",
@@ -96,9 +91,9 @@ pub fn bind(statement: &Statement) -> Option<(Ddl, &'static str)> {
         Statement::Grant(_) => "GRANT",
         Statement::Revoke(revoke) if revoke.objects.is_none() => "REVOKE ROLE",
         Statement::Revoke(_) => "REVOKE",
-        other => return extra::unpack(other),
+        _ => return None,
     };
-    Some((Ddl::Standard(Box::new(statement.clone())), tag))
+    Some((Ddl::Sql(Box::new(statement.clone())), tag))
 }
 
 impl Ddl {
@@ -108,8 +103,8 @@ impl Ddl {
     /// the caller (drop the copy, go back to the savepoint).
     pub fn run(&self, cx: &mut DdlContext<'_>) -> Result<Done> {
         let statement = match self {
-            Ddl::Standard(statement) => statement,
-            Ddl::Extra(extra) => return extra.run(cx),
+            Ddl::Sql(statement) => statement,
+            Ddl::Own(statement) => return own::run(statement, cx),
         };
         let plain = |tag| (tag, None);
         match &**statement {
@@ -139,16 +134,7 @@ impl Ddl {
             Statement::CreateSchema { schema_name, if_not_exists, .. } => {
                 create_schema(cx, schema_name, *if_not_exists).map(|()| plain("CREATE SCHEMA"))
             }
-            Statement::CreateRole(create) => {
-                role::create(cx, create).map(|()| plain("CREATE ROLE"))
-            }
             Statement::AlterTable(alter) => alter::alter(cx, alter).map(|()| plain("ALTER TABLE")),
-            Statement::AlterIndex { name, operation } => {
-                index::alter(cx, name, operation).map(|()| plain("ALTER INDEX"))
-            }
-            Statement::AlterRole { name, operation } => {
-                role::alter(cx, &fold(name), operation).map(|()| plain("ALTER ROLE"))
-            }
             Statement::AlterSchema(alter) => {
                 alter_schema(cx, alter).map(|()| plain("ALTER SCHEMA"))
             }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use datafusion::sql::sqlparser::ast::{
-    self, AlterRoleOperation, CreateRole, Expr, GrantObjects, GranteeName, GranteesType,
-    ObjectName, Owner, Password, Privileges, RoleOption,
+    self, AlterRoleOperation, Expr, GrantObjects, GranteeName, GranteesType, ObjectName, Owner,
+    Password, Privileges, RoleOption,
 };
 use ring::rand::SecureRandom;
 use ring::{digest, hmac, pbkdf2, rand};
@@ -19,6 +19,7 @@ use super::{DdlContext, fold, parts};
 use crate::catalog::{Catalog, Grant, PUBLIC, Privilege, Relation, Role};
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::last;
+use crate::syntax::{CreateRole, RoleKind};
 
 /// Rounds of PBKDF2, as PostgreSQL has them.
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).expect("4096 is not zero");
@@ -113,7 +114,7 @@ pub(super) fn check_new_owner(cx: &DdlContext<'_>, name: &str) -> Result<()> {
     }
 }
 
-/// CREATE ROLE.
+/// CREATE ROLE, CREATE USER, CREATE GROUP.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateRole) -> Result<()> {
     for name in &create.names {
         let name = last(name)?;
@@ -125,41 +126,32 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateRole) -> Result<()>
             continue;
         }
         let mut role = fresh(cx, &name)?;
-        role.login = create.login.unwrap_or(false);
-        role.superuser = create.superuser.unwrap_or(false);
-        role.create_role = create.create_role.unwrap_or(false);
-        role.create_db = create.create_db.unwrap_or(false);
-        refuse_superuser(cx, role.superuser)?;
-        if let Some(password) = &create.password {
-            role.verifier = verifier(password)?;
-        }
-        for group in create.in_role.iter().chain(&create.in_group).map(fold) {
+        role.login = create.kind == RoleKind::User;
+        // CREATE ROLE passes over options that mean nothing here, where CREATE USER refuses them.
+        let passes = |option: &&RoleOption| create.kind != RoleKind::Role || has_meaning(option);
+        set_options(cx, &mut role, create.options.iter().filter(passes))?;
+        for group in create.member_of.iter().map(fold) {
             require_role(cx.catalog, &group)?;
             role.member_of.push(group);
         }
         cx.catalog.roles.insert(name.clone(), Arc::new(role));
-        for member in create.role.iter().chain(&create.user).chain(&create.admin).map(fold) {
+        for member in create.members.iter().map(fold) {
             membership(cx, std::slice::from_ref(&name), &[member], true)?;
         }
     }
     Ok(())
 }
 
-/// CREATE USER and CREATE ROLE with ALTER ROLE's options.
-pub(super) fn create_with(
-    cx: &mut DdlContext<'_>,
-    name: &str,
-    operation: &AlterRoleOperation,
-    login: bool,
-) -> Result<()> {
-    let mut role = fresh(cx, name)?;
-    role.login = login;
-    let AlterRoleOperation::WithOptions { options } = operation else {
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "options of a role were expected"));
-    };
-    set_options(cx, &mut role, options)?;
-    cx.catalog.roles.insert(name.to_owned(), Arc::new(role));
-    Ok(())
+/// Whether an option of a role does anything.
+fn has_meaning(option: &RoleOption) -> bool {
+    matches!(
+        option,
+        RoleOption::Login(_)
+            | RoleOption::SuperUser(_)
+            | RoleOption::CreateRole(_)
+            | RoleOption::CreateDB(_)
+            | RoleOption::Password(_)
+    )
 }
 
 fn fresh(cx: &DdlContext<'_>, name: &str) -> Result<Role> {
@@ -210,7 +202,11 @@ fn verifier(password: &Password) -> Result<Option<String>> {
     }
 }
 
-fn set_options(cx: &DdlContext<'_>, role: &mut Role, options: &[RoleOption]) -> Result<()> {
+fn set_options<'o>(
+    cx: &DdlContext<'_>,
+    role: &mut Role,
+    options: impl IntoIterator<Item = &'o RoleOption>,
+) -> Result<()> {
     for option in options {
         match option {
             RoleOption::Login(login) => role.login = *login,

@@ -7,10 +7,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use halcyon_base::ids::TableId;
 
-use super::{DdlContext, parts, sql_type};
+use super::{DdlContext, parts};
 use crate::catalog::sequence::Position;
 use crate::catalog::{Relation, Sequence, SequenceOptions, Table};
 use crate::error::{Result, SqlError, SqlState};
+use crate::syntax::SequenceOptions as AlterOptions;
+use crate::type_names::column_type;
 use crate::types::SqlType;
 
 /// What a statement says about a sequence; `None` means it does not say.
@@ -35,7 +37,7 @@ pub struct Wish {
 impl Wish {
     /// Reads the parser's options. Errors: 22023.
     pub(super) fn from_ast(ty: Option<&DataType>, options: &[AstOption]) -> Result<Wish> {
-        let mut wish = Wish { ty: ty.map(sql_type).transpose()?, ..Wish::default() };
+        let mut wish = Wish { ty: ty.map(column_type).transpose()?, ..Wish::default() };
         for option in options {
             match option {
                 AstOption::IncrementBy(value, _) => wish.increment = Some(number(value)?),
@@ -52,6 +54,19 @@ impl Wish {
             }
         }
         Ok(wish)
+    }
+
+    /// What ALTER SEQUENCE says. Errors: 42704, 0A000 for its type.
+    pub(super) fn of(options: &AlterOptions) -> Result<Wish> {
+        Ok(Wish {
+            ty: options.data_type.as_ref().map(column_type).transpose()?,
+            increment: options.increment,
+            min: options.min,
+            max: options.max,
+            start: options.start,
+            restart: options.restart,
+            cycle: options.cycle,
+        })
     }
 
     /// The options of a sequence; `before` are those it has, if it exists.

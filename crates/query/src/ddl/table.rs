@@ -13,8 +13,7 @@ use halcyon_txn::PartitionCell;
 
 use super::constraint::{add_check, add_foreign_key, add_key, add_to_new, check_default, mirror};
 use super::sequence::{self, Wish};
-use super::types::serial;
-use super::{DdlContext, Done, fold, names, parts, refuse_temporary, sql_type};
+use super::{DdlContext, Done, fold, names, parts, refuse_temporary};
 use crate::bind::Binder;
 use crate::catalog::{
     Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
@@ -23,6 +22,7 @@ use crate::catalog::{
 use crate::dml::bulk;
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::last;
+use crate::type_names::{column_type, serial};
 use crate::types::SqlType;
 
 /// Most columns of a table.
@@ -147,7 +147,7 @@ pub(super) fn define_column(
     let serial = serial(&definition.data_type);
     let ty = match serial {
         Some(ty) => ty,
-        None => sql_type(&definition.data_type)?,
+        None => column_type(&definition.data_type)?,
     };
     let mut column =
         Column { name, ty, not_null: false, default: None, identity: None, comment: None };

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Statement, Value as AstValue, Visit, VisitMut, Visitor, VisitorMut,
+    self, Expr, Value as AstValue, Visit, VisitMut, Visitor, VisitorMut,
 };
 use halcyon_store::Value;
 use halcyon_txn::{Mode, Transaction};
@@ -45,7 +45,6 @@ use crate::coerce::TimeZone;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Locks, Need};
 use crate::identifier::{fold, parts};
-use crate::parse::Parsed;
 use crate::point::Scratch;
 use crate::rows::{ResultColumn, RowSink};
 use crate::types::SqlType;
@@ -85,34 +84,58 @@ pub struct BoundWrite {
     pub tag: &'static str,
 }
 
-/// Binds INSERT, UPDATE or DELETE; `None` if it is another statement.
+/// A write as it is written.
+#[derive(Clone, Copy)]
+pub enum Write<'a> {
+    /// INSERT.
+    Insert(&'a ast::Insert),
+    /// UPDATE.
+    Update(&'a ast::Update),
+    /// DELETE.
+    Delete(&'a ast::Delete),
+}
+
+impl Write<'_> {
+    /// The highest `$n` in it.
+    fn highest_parameter(self) -> usize {
+        match self {
+            Write::Insert(insert) => highest_parameter(insert),
+            Write::Update(update) => highest_parameter(update),
+            Write::Delete(delete) => highest_parameter(delete),
+        }
+    }
+}
+
+/// Binds INSERT, UPDATE or DELETE. `text` is the statement's, for positions in errors.
 pub fn bind(
     binder: &Binder<'_>,
-    parsed: &Parsed<'_>,
+    write: Write<'_>,
+    text: &str,
     param_types: &[Option<SqlType>],
-) -> Result<Option<BoundWrite>> {
-    let mut scope = Scope::new(binder, parsed, param_types);
-    let (kind, columns, tag) = match &parsed.statement {
-        Statement::Insert(insert) => {
+) -> Result<BoundWrite> {
+    let mut given = param_types.to_vec();
+    given.resize(given.len().max(write.highest_parameter()), None);
+    let mut scope = Scope::new(binder, text, given);
+    let (kind, columns, tag) = match write {
+        Write::Insert(insert) => {
             let (insert, columns) = insert::bind(&mut scope, insert)?;
             (Kind::Insert(Box::new(insert)), columns, "INSERT")
         }
-        Statement::Update(update) => {
+        Write::Update(update) => {
             let (update, columns) = update::bind(&mut scope, update)?;
             (Kind::Update(update), columns, "UPDATE")
         }
-        Statement::Delete(delete) => {
+        Write::Delete(delete) => {
             let (delete, columns) = delete::bind(&mut scope, delete)?;
             (Kind::Delete(delete), columns, "DELETE")
         }
-        _ => return Ok(None),
     };
     let params = scope.params.iter().map(|ty| ty.unwrap_or(SqlType::Text)).collect();
     let target = scope.tables[kind.target()].clone();
     let views = scope.feed(&target)?;
     let stream = target.is_stream().then_some(target);
     let plan = WritePlan { tables: scope.tables, whole: scope.whole, kind, views, stream };
-    Ok(Some(BoundWrite { plan, params, columns, tag }))
+    Ok(BoundWrite { plan, params, columns, tag })
 }
 
 /// What binding a write gathers: tables, locks, parameter types.
@@ -125,10 +148,8 @@ pub(crate) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    pub fn new(binder: &Binder<'a>, parsed: &Parsed<'a>, given: &[Option<SqlType>]) -> Self {
-        let mut params = given.to_vec();
-        params.resize(params.len().max(highest_parameter(&parsed.statement)), None);
-        Scope { binder: *binder, text: parsed.text, tables: Vec::new(), whole: Vec::new(), params }
+    pub fn new(binder: &Binder<'a>, text: &'a str, params: Vec<Option<SqlType>>) -> Self {
+        Scope { binder: *binder, text, tables: Vec::new(), whole: Vec::new(), params }
     }
 
     /// Position of the table in the plan's list, added if need be.
@@ -188,8 +209,8 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The highest `$n` in a statement.
-fn highest_parameter(statement: &Statement) -> usize {
+/// The highest `$n` in a tree.
+fn highest_parameter(tree: &impl Visit) -> usize {
     struct Highest(usize);
     impl Visitor for Highest {
         type Break = ();
@@ -202,7 +223,7 @@ fn highest_parameter(statement: &Statement) -> usize {
         }
     }
     let mut highest = Highest(0);
-    let _ = statement.visit(&mut highest);
+    let _ = tree.visit(&mut highest);
     highest.0
 }
 

@@ -23,7 +23,6 @@ mod feed;
 mod packed;
 mod revive;
 mod running;
-mod statement;
 mod stream;
 mod tally;
 pub(crate) mod upkeep;
@@ -40,7 +39,6 @@ pub use feed::{Batch, Feed, Follower, Found, Lagging};
 pub use packed::{Packed, PackedEvents, PackedPlan};
 pub use revive::revive;
 pub use running::RowDelta;
-pub(crate) use statement::{ViewStatement, carrier, unpack};
 pub use stream::{StreamPlan, bring_up_to_date, is_streamed, own, stale_views};
 pub(crate) use upkeep::violation;
 

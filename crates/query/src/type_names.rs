@@ -1,18 +1,25 @@
-//! Type names of SQL text.
+//! Types by the names that SQL text gives them.
+//!
+//! A column takes fewer names than a cast: what it is declared as is stored and shown, while a cast
+//! may name types that PostgreSQL's tools use and that we only know by their representation
+//! (`regclass`, `name`, `json`).
 
-use datafusion::sql::sqlparser::ast::{CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
+use datafusion::sql::sqlparser::ast::{
+    CharacterLength, DataType, ExactNumberInfo, ObjectName, ObjectNamePart, TimezoneInfo,
+};
 
 use crate::coerce::number::DECIMAL_DIGITS_MAX;
 use crate::error::{Result, SqlError, SqlState};
-use crate::identifier::last;
+use crate::identifier::{fold, last};
 use crate::types::SqlType;
 
-/// Digits behind the point of a NUMERIC that names none. PostgreSQL keeps any number; a fixed
-/// layout has to choose.
-const DEFAULT_SCALE: i8 = 10;
+/// NUMERIC that names no digits. PostgreSQL keeps any number of them; a fixed layout has to choose.
+pub const UNCONSTRAINED: SqlType =
+    SqlType::Decimal { precision: DECIMAL_DIGITS_MAX as u8, scale: 10 };
 
-/// The type that a type name stands for. Errors: 42704, 0A000, 22023.
-pub fn sql_type(ty: &DataType) -> Result<SqlType> {
+/// The type that a type name stands for in the definition of a column or sequence. Errors: 42704,
+/// 0A000, 22023.
+pub fn column_type(ty: &DataType) -> Result<SqlType> {
     Ok(match ty {
         DataType::Boolean | DataType::Bool => SqlType::Boolean,
         DataType::SmallInt(_) | DataType::Int2(_) => SqlType::SmallInt,
@@ -96,7 +103,7 @@ fn custom(name: &str, modifiers: &[String], ty: &DataType) -> Result<SqlType> {
 
 fn decimal(info: &ExactNumberInfo) -> Result<SqlType> {
     let (precision, scale) = match *info {
-        ExactNumberInfo::None => (DECIMAL_DIGITS_MAX as u64, DEFAULT_SCALE as i64),
+        ExactNumberInfo::None => return Ok(UNCONSTRAINED),
         ExactNumberInfo::Precision(precision) => (precision, 0),
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
     };
@@ -130,7 +137,7 @@ fn char_length(length: &Option<CharacterLength>) -> Result<Option<u32>> {
 }
 
 /// Whether the type is SERIAL or one of its kin, and the integer behind it.
-pub(super) fn serial(ty: &DataType) -> Option<SqlType> {
+pub(crate) fn serial(ty: &DataType) -> Option<SqlType> {
     let DataType::Custom(name, _) = ty else { return None };
     Some(match last(name).ok()?.as_str() {
         "serial" | "serial4" => SqlType::Integer,
@@ -138,6 +145,118 @@ pub(super) fn serial(ty: &DataType) -> Option<SqlType> {
         "smallserial" | "serial2" => SqlType::SmallInt,
         _ => return None,
     })
+}
+
+/// The type that a type name stands for in a cast, as PostgreSQL reads it.
+///
+/// Errors: 42704 for unknown names, 0A000 for arrays and the like, 22023 for bad lengths.
+pub fn cast_type(ty: &DataType) -> Result<SqlType> {
+    let length = |length: &Option<CharacterLength>| match length {
+        Some(CharacterLength::IntegerLength { length, .. }) => Some(*length as u32),
+        _ => None,
+    };
+    Ok(match ty {
+        DataType::Boolean | DataType::Bool => SqlType::Boolean,
+        DataType::SmallInt(_) | DataType::Int2(_) => SqlType::SmallInt,
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) | DataType::MediumInt(_) => {
+            SqlType::Integer
+        }
+        DataType::BigInt(_) | DataType::Int8(_) => SqlType::BigInt,
+        DataType::Real | DataType::Float4 => SqlType::Real,
+        DataType::Float(ExactNumberInfo::Precision(bits)) if *bits <= 24 => SqlType::Real,
+        DataType::Double(_) | DataType::DoublePrecision | DataType::Float8 | DataType::Float(_) => {
+            SqlType::Double
+        }
+        DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => decimal(info)?,
+        DataType::Character(n) | DataType::Char(n) => SqlType::Char(Some(length(n).unwrap_or(1))),
+        DataType::CharacterVarying(n)
+        | DataType::CharVarying(n)
+        | DataType::Varchar(n)
+        | DataType::Nvarchar(n) => SqlType::Varchar(length(n)),
+        DataType::Text | DataType::String(_) => SqlType::Text,
+        DataType::Bytea | DataType::Blob(_) | DataType::Binary(_) | DataType::Varbinary(_) => {
+            SqlType::Bytea
+        }
+        DataType::Date => SqlType::Date,
+        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => SqlType::Time,
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone)
+        | DataType::TimestampNtz(_) => SqlType::Timestamp,
+        DataType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+            SqlType::TimestampTz
+        }
+        DataType::Interval { .. } => SqlType::Interval,
+        DataType::Uuid => SqlType::Uuid,
+        DataType::Custom(name, arguments) => return custom_cast_type(name, arguments),
+        other => {
+            return Err(SqlError::unsupported(format!(
+                "type {}",
+                other.to_string().to_lowercase()
+            )));
+        }
+    })
+}
+
+/// Types whose names the parser does not know: PostgreSQL's internal ones.
+fn custom_cast_type(name: &ObjectName, arguments: &[String]) -> Result<SqlType> {
+    let last = name.0.last().and_then(ObjectNamePart::as_ident);
+    let word = last.map(fold).unwrap_or_default();
+    let length = arguments.first().and_then(|length| length.parse().ok());
+    Ok(match word.as_str() {
+        "bpchar" => SqlType::Char(length),
+        "name" | "cstring" | "json" | "jsonb" => SqlType::Text,
+        "serial" | "serial4" => SqlType::Integer,
+        "bigserial" | "serial8" => SqlType::BigInt,
+        "smallserial" | "serial2" => SqlType::SmallInt,
+        "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" | "regrole" | "xid" | "cid" => {
+            SqlType::Integer
+        }
+        "int2" => SqlType::SmallInt,
+        "int4" => SqlType::Integer,
+        "int8" => SqlType::BigInt,
+        "float4" => SqlType::Real,
+        "float8" => SqlType::Double,
+        "bool" => SqlType::Boolean,
+        "timestamptz" => SqlType::TimestampTz,
+        // The parser knows these, but not between double quotes.
+        "timestamp" => SqlType::Timestamp,
+        "date" => SqlType::Date,
+        "time" => SqlType::Time,
+        "interval" => SqlType::Interval,
+        "numeric" => UNCONSTRAINED,
+        "varchar" => SqlType::Varchar(length),
+        "char" | "text" => SqlType::Text,
+        "bytea" => SqlType::Bytea,
+        "uuid" => SqlType::Uuid,
+        _ => {
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("type \"{name}\" does not exist"),
+            ));
+        }
+    })
+}
+
+/// A type's name in `pg_type`.
+pub fn pg_type_name(ty: SqlType) -> &'static str {
+    match ty {
+        SqlType::Boolean => "bool",
+        SqlType::SmallInt => "int2",
+        SqlType::Integer => "int4",
+        SqlType::BigInt => "int8",
+        SqlType::Real => "float4",
+        SqlType::Double => "float8",
+        SqlType::Decimal { .. } => "numeric",
+        SqlType::Char(_) => "bpchar",
+        SqlType::Varchar(_) => "varchar",
+        SqlType::Text => "text",
+        SqlType::Bytea => "bytea",
+        SqlType::Date => "date",
+        SqlType::Time => "time",
+        SqlType::Timestamp => "timestamp",
+        SqlType::TimestampTz => "timestamptz",
+        SqlType::Interval => "interval",
+        SqlType::Uuid => "uuid",
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +270,7 @@ mod tests {
             .try_with_sql(text)
             .and_then(|mut parser| parser.parse_data_type())
             .expect("a type name");
-        sql_type(&ty).map(|ty| ty.to_string()).map_err(|error| error.state())
+        column_type(&ty).map(|ty| ty.to_string()).map_err(|error| error.state())
     }
 
     #[test]

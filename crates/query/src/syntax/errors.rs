@@ -1,0 +1,137 @@
+//! Syntax errors in PostgreSQL's words, with the character they are about.
+//!
+//! Positions count characters of the statement's own text, from 1.
+
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, TokenizerError};
+
+use crate::error::{SqlError, SqlState};
+
+/// Brackets, CASEs and prefix operators that may enclose a place of a statement.
+pub const NESTING_MAX: usize = 256;
+
+/// Binary operators other than AND and OR in a row; also joins and set operations in a statement.
+pub const CHAIN_MAX: usize = 1_000;
+
+/// 54001: the statement's tree would be deeper than anything recursive may walk.
+pub(crate) fn too_deep() -> SqlError {
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
+        .detail(format!(
+            "At most {NESTING_MAX} levels of brackets and {CHAIN_MAX} operators in a row are taken."
+        ))
+        .hint("Use IN, arrays or a temporary table instead of generated nesting.")
+}
+
+/// 42601: `found` stands where `expected` should.
+pub(crate) fn near(found: &TokenWithSpan, expected: &str, text: &str) -> SqlError {
+    if matches!(found.token, Token::EOF | Token::SemiColon) {
+        return at_end(expected, text);
+    }
+    unexpected(&found.token.to_string(), expected, Some(found.span.start), text)
+}
+
+fn unexpected(found: &str, expected: &str, location: Option<Location>, text: &str) -> SqlError {
+    let message = format!("syntax error at or near \"{found}\"");
+    let error =
+        SqlError::new(SqlState::SYNTAX_ERROR, message).detail(format!("Expected {expected}."));
+    at(error, location, text)
+}
+
+fn at_end(expected: &str, text: &str) -> SqlError {
+    let error = SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at end of input");
+    at(error.detail(format!("Expected {expected}.")), None, text)
+}
+
+/// `error` at a place of `text`; without one, behind its end.
+pub(crate) fn at(error: SqlError, location: Option<Location>, text: &str) -> SqlError {
+    match location.and_then(|location| position_of(text, location)) {
+        Some(position) => error.position(position),
+        None => error.position(text.chars().count() as u32 + 1),
+    }
+}
+
+/// What the tokenizer says about `text`.
+pub(crate) fn from_tokenizer(error: TokenizerError, text: &str) -> SqlError {
+    let position = position_of(text, error.location);
+    let message = error.message.trim_end_matches(['.', ' ']);
+    let error = SqlError::new(SqlState::SYNTAX_ERROR, decapitalize(message));
+    match position {
+        Some(position) => error.position(position),
+        None => error,
+    }
+}
+
+/// What the SQL parser says about `text`.
+pub(crate) fn from_parser(error: ParserError, text: &str) -> SqlError {
+    let message = match error {
+        ParserError::RecursionLimitExceeded => return too_deep(),
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
+    };
+    let (message, location) = split_location(&message);
+    match message.strip_prefix("Expected: ").and_then(|rest| rest.rsplit_once(", found: ")) {
+        Some((expected, "EOF" | ";")) => at_end(expected, text),
+        Some((expected, found)) => unexpected(found, expected, location, text),
+        None => {
+            let message = format!("syntax error: {}", decapitalize(message));
+            at(SqlError::new(SqlState::SYNTAX_ERROR, message), location, text)
+        }
+    }
+}
+
+/// Splits the parser's ` at Line: 1, Column: 8` off its message.
+fn split_location(message: &str) -> (&str, Option<Location>) {
+    let Some((head, place)) = message.rsplit_once(" at Line: ") else { return (message, None) };
+    let Some((line, column)) = place.split_once(", Column: ") else { return (message, None) };
+    match (line.parse(), column.trim().parse()) {
+        (Ok(line), Ok(column)) => (head, Some(Location { line, column })),
+        _ => (message, None),
+    }
+}
+
+fn decapitalize(message: &str) -> String {
+    let mut chars = message.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if !second.is_uppercase() => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => message.to_owned(),
+    }
+}
+
+/// Where lines begin, to turn line and column into byte and character offsets.
+pub(crate) struct Lines<'a> {
+    text: &'a str,
+    /// Byte and character offset of each line's first character.
+    starts: Vec<(usize, u32)>,
+}
+
+impl<'a> Lines<'a> {
+    pub fn of(text: &'a str) -> Self {
+        let mut starts = vec![(0, 0)];
+        let mut chars = 0;
+        for (at, c) in text.char_indices() {
+            chars += 1;
+            if c == '\n' {
+                starts.push((at + 1, chars));
+            }
+        }
+        Lines { text, starts }
+    }
+
+    /// Byte offset and character offset, both from 0.
+    pub fn place(&self, location: Location) -> (usize, u32) {
+        let line = (location.line.max(1) - 1) as usize;
+        let Some((start, chars)) = self.starts.get(line).copied() else {
+            return (self.text.len(), self.text.chars().count() as u32);
+        };
+        let column = location.column.max(1) - 1;
+        let rest = &self.text[start..];
+        let within = rest.char_indices().nth(column as usize).map_or(rest.len(), |(at, _)| at);
+        (start + within, chars + column as u32)
+    }
+}
+
+/// Position (characters from 1) of a place given as line and column, in `text`.
+pub fn position_of(text: &str, location: Location) -> Option<u32> {
+    (location.line > 0).then(|| Lines::of(text).place(location).1 + 1)
+}

@@ -1,0 +1,204 @@
+//! The table of our own statements: which keywords begin one, and what reads it.
+//!
+//! A text is ours if it begins like a row of [`PRODUCTIONS`]; then its errors are ours too. Any
+//! other text goes to the SQL parser. So the SQL parser is never asked what it cannot say, and
+//! nothing is tried first one way and then the other.
+//!
+//! **To add a statement**: a variant in one of the files beside this one, a function that reads it,
+//! a row here, and a case in `syntax/tests.rs` (which fails without one).
+
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::balance::balanced;
+use super::reader::{Reader, is_at_end, is_word};
+use super::{
+    CopyOrders, DdlStatement, SessionStatement, Statement, ViewStatement, ddl, session, view,
+};
+use crate::error::Result;
+
+/// How one of our own statements begins, and what reads it.
+pub(crate) struct Production {
+    /// What a text must begin with to be this statement. In between stand words, `A|B` for one of
+    /// several, tokens like `(`, and:
+    /// - `<if-exists>`: IF EXISTS, or nothing;
+    /// - `<name>`: a name with or without a schema;
+    /// - `<names>`: names without schemas, with commas between them;
+    /// - `…`: anything up to the next word of the pattern, but no closing bracket.
+    pub begins: &'static str,
+    /// Reads the statement from behind the words that every text of it begins with.
+    read: fn(&mut Reader<'_>) -> Result<Statement>,
+}
+
+/// Our own statements. The first row that a text begins like is taken.
+pub(crate) const PRODUCTIONS: &[Production] = &[
+    Production { begins: "CHECKPOINT", read: |_| Ok(SessionStatement::Checkpoint.into()) },
+    Production { begins: "BACKUP", read: |r| session::backup(r).map(Into::into) },
+    Production { begins: "EXPORT DATABASE", read: |r| session::export(r).map(Into::into) },
+    Production { begins: "IMPORT DATABASE", read: |r| session::import(r).map(Into::into) },
+    Production { begins: "ALTER SYSTEM", read: |r| session::alter_system(r).map(Into::into) },
+    Production { begins: "PREPARE", read: |r| prepare(r).map(Into::into) },
+    Production { begins: "SUBSCRIBE", read: |r| view::subscribe(r).map(Into::into) },
+    Production { begins: "EXPLAIN MAINTENANCE", read: |r| view::maintenance(r).map(Into::into) },
+    Production { begins: "EXPLAIN ( … TRIGGERS", read: |r| view::triggers(r).map(Into::into) },
+    Production {
+        begins: "COPY <name> FROM … FORMAT ORDERBOOK",
+        read: |r| view::copy_orders(r).map(Into::into),
+    },
+    Production { begins: "CREATE STREAM", read: |r| ddl::create_stream(r).map(Into::into) },
+    Production { begins: "CREATE ASSERTION", read: |r| ddl::create_assertion(r).map(Into::into) },
+    Production { begins: "DROP ASSERTION", read: |r| ddl::drop_assertion(r).map(Into::into) },
+    Production { begins: "CREATE ROLE|USER|GROUP", read: |r| ddl::create_role(r).map(Into::into) },
+    Production { begins: "ALTER ROLE|USER", read: |r| ddl::alter_role(r).map(Into::into) },
+    Production { begins: "GRANT <names> TO", read: |r| ddl::grant_role(r).map(Into::into) },
+    Production { begins: "REVOKE <names> FROM", read: |r| ddl::revoke_role(r).map(Into::into) },
+    Production { begins: "ALTER SEQUENCE", read: |r| ddl::alter_sequence(r).map(Into::into) },
+    Production {
+        begins: "ALTER MATERIALIZED",
+        read: |r| ddl::alter_materialized_view(r).map(Into::into),
+    },
+    Production {
+        begins: "ALTER VIEW <if-exists> <name> RENAME|OWNER|SET",
+        read: |r| ddl::alter_view(r).map(Into::into),
+    },
+    Production { begins: "ALTER INDEX", read: |r| ddl::alter_index(r).map(Into::into) },
+    Production {
+        begins: "ALTER TABLE <if-exists> <name> SET SCHEMA",
+        read: |r| ddl::alter_table_schema(r).map(Into::into),
+    },
+];
+
+impl From<SessionStatement> for Statement {
+    fn from(statement: SessionStatement) -> Self {
+        Statement::Session(Box::new(statement))
+    }
+}
+
+impl From<ViewStatement> for Statement {
+    fn from(statement: ViewStatement) -> Self {
+        Statement::View(Box::new(statement))
+    }
+}
+
+impl From<CopyOrders> for Statement {
+    fn from(statement: CopyOrders) -> Self {
+        Statement::CopyOrders(Box::new(statement))
+    }
+}
+
+impl From<DdlStatement> for Statement {
+    fn from(statement: DdlStatement) -> Self {
+        Statement::Ddl(Box::new(statement))
+    }
+}
+
+/// Parses the tokens of one statement, of which `text` is the text.
+///
+/// Errors: 42601 with a position in `text`. Panics: if there are no tokens.
+pub(crate) fn parse(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
+    statement(&mut Reader::new(text, tokens))
+}
+
+fn statement(reader: &mut Reader<'_>) -> Result<Statement> {
+    let found = match production(reader) {
+        Some(production) => {
+            let own = production.begins.split(' ').take_while(|part| is_plain(part));
+            own.for_each(|word| assert!(reader.eats(word), "the text begins with it"));
+            (production.read)(reader)?
+        }
+        None => Statement::Sql(Box::new(reader.sql_with_joins(|parser| {
+            let statement = balanced(parser.parse_statement()?);
+            match is_at_end(parser) {
+                true => Ok(statement),
+                false => parser.expected("end of statement", parser.peek_token()),
+            }
+        })?)),
+    };
+    reader.expect_end()?;
+    Ok(found)
+}
+
+/// The row that the rest of a text begins like.
+pub(crate) fn production(reader: &Reader<'_>) -> Option<&'static Production> {
+    let first = reader.ahead().next()?;
+    PRODUCTIONS.iter().find(|production| {
+        let mut pattern = production.begins.split(' ');
+        // Most texts are no statement of ours, and their first word says so.
+        pattern.next().is_some_and(|word| is_word(first, word))
+            && begins(reader.ahead().skip(1), pattern)
+    })
+}
+
+/// Whether a part of a pattern is a word that every text of the statement has there.
+fn is_plain(part: &str) -> bool {
+    part.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
+fn begins<'t>(
+    tokens: impl Iterator<Item = &'t Token>,
+    pattern: impl Iterator<Item = &'static str>,
+) -> bool {
+    let mut tokens = tokens.peekable();
+    let mut anything = false;
+    for part in pattern {
+        let found = match part {
+            "…" => {
+                anything = true;
+                continue;
+            }
+            "<if-exists>" => {
+                let _ = tokens.next_if(|token| is_word(token, "IF")).is_some()
+                    && tokens.next_if(|token| is_word(token, "EXISTS")).is_some();
+                true
+            }
+            "<name>" => eats_list(&mut tokens, &Token::Period),
+            "<names>" => eats_list(&mut tokens, &Token::Comma),
+            words if anything => {
+                let mut tokens = tokens.by_ref().take_while(|token| **token != Token::RParen);
+                tokens.any(|token| is_one_of(token, words))
+            }
+            words => tokens.next().is_some_and(|token| is_one_of(token, words)),
+        };
+        if !found {
+            return false;
+        }
+        anything = false;
+    }
+    true
+}
+
+fn is_one_of(token: &Token, words: &str) -> bool {
+    words.split('|').any(|word| is_word(token, word)) || token.to_string() == words
+}
+
+/// Reads identifiers with `between` between them; false if one is missing.
+fn eats_list<'t>(
+    tokens: &mut std::iter::Peekable<impl Iterator<Item = &'t Token>>,
+    between: &Token,
+) -> bool {
+    loop {
+        if tokens.next_if(|token| matches!(token, Token::Word(_))).is_none() {
+            return false;
+        }
+        if tokens.next_if(|token| *token == between).is_none() {
+            return true;
+        }
+    }
+}
+
+/// `PREPARE name [(types)] AS statement`. It stands here because a statement stands within it.
+fn prepare(reader: &mut Reader<'_>) -> Result<SessionStatement> {
+    let name = reader.ident()?;
+    let mut types = Vec::new();
+    if reader.eats_token(&Token::LParen) {
+        types = reader.sql(|parser| parser.parse_comma_separated(Parser::parse_data_type))?;
+        reader.expect_token(&Token::RParen)?;
+    }
+    reader.expect("AS")?;
+    if reader.is("PREPARE") {
+        return Err(reader.unexpected("a statement that can be prepared"));
+    }
+    let text = reader.rest().to_owned();
+    statement(reader)?;
+    Ok(SessionStatement::Prepare { name, types, text })
+}

@@ -1,0 +1,77 @@
+//! Statements as plain data: what a text says, before anybody asks what exists.
+//!
+//! A text becomes a [`Statement`] once, in [`parse()`], and binding matches on it once. What the
+//! SQL parser has a tree for stays its tree; everything else has a type of ours here, grouped by
+//! the layer that carries it out. Names are as they were written ([`crate::identifier`] folds them), queries
+//! and expressions within our statements are trees of the SQL parser.
+//!
+//! [`grammar`] has the table of our statements, [`reader`] the tokens that they are read from.
+//!
+//! **Invariant:** nothing here knows of catalog, types, plans or settings: it needs [`crate::error`]
+//! and the SQL parser. Checked by `cargo xtask check`, once modules are crates.
+
+mod balance;
+mod ddl;
+mod errors;
+mod grammar;
+mod reader;
+mod session;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::fmt;
+
+use datafusion::sql::sqlparser::ast;
+
+pub use ddl::{CreateRole, DdlStatement, MoveTo, RelationKind, RoleKind, SequenceOptions};
+pub use errors::{CHAIN_MAX, NESTING_MAX, position_of};
+pub(crate) use errors::{Lines, from_tokenizer, too_deep};
+pub(crate) use grammar::parse;
+pub use session::{SessionStatement, SystemChange};
+pub use view::{CopyOrders, Explained, Side, ViewStatement};
+
+/// One statement of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement {
+    /// What the SQL parser has a tree for.
+    Sql(Box<ast::Statement>),
+    /// About the session or the whole database: CHECKPOINT, EXPORT, ALTER SYSTEM, PREPARE, ….
+    Session(Box<SessionStatement>),
+    /// Definitions: streams, assertions, roles, ALTER SEQUENCE, ….
+    Ddl(Box<DdlStatement>),
+    /// About a materialized view: SUBSCRIBE, EXPLAIN MAINTENANCE, EXPLAIN (TRIGGERS).
+    View(Box<ViewStatement>),
+    /// COPY … (FORMAT orderbook).
+    CopyOrders(Box<CopyOrders>),
+}
+
+impl Statement {
+    /// The query, if the statement is nothing else.
+    pub fn into_query(self) -> Option<Box<ast::Query>> {
+        match self {
+            Statement::Sql(statement) => match *statement {
+                ast::Statement::Query(query) => Some(query),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Statement::Sql(statement) => statement.fmt(f),
+            Statement::Session(statement) => statement.fmt(f),
+            Statement::Ddl(statement) => statement.fmt(f),
+            Statement::View(statement) => statement.fmt(f),
+            Statement::CopyOrders(statement) => statement.fmt(f),
+        }
+    }
+}
+
+/// Things as a list of SQL.
+fn with_commas(things: &[impl fmt::Display]) -> String {
+    things.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
