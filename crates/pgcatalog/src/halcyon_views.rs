@@ -1,184 +1,544 @@
-//! Schema `halcyon`: what the engine does. Columns are described in docs/guide/system-views.md;
-//! a test compares that page with the definitions here.
+//! Schema `halcyon`: what the engine does, and what it is asked for that ([`Live`]).
+//!
+//! To add a view: a declaration here with the function that gives its rows, from the catalog or from a
+//! new method of [`Live`], which the engine implements (crates/halcyon/src/live.rs). The guide's page
+//! (docs/guide/system-views.md) is made from the declarations; crates/halcyon/tests/system_views
+//! demands a test of every column's value.
+
+use std::borrow::Cow;
+
+use halcyon_store::Partition;
+use halcyon_txn::PartitionCell;
 
 use super::Context;
-use super::live::SessionState;
 use super::memory;
-use super::objects::What;
-use super::pg_catalog::table_of;
-use super::table::Kind::*;
-use super::table::{Def, Rows, row};
+use super::objects::{What, table_of};
+use super::view::{Moment, Name, system_views};
+use halcyon_query::catalog::Table;
 
-/// The views; columns stand several to a line.
-#[rustfmt::skip]
-pub(crate) const TABLES: &[Def] = &[
-    Def {
-        name: "sessions",
-        columns: &[
-            ("session", Int4), ("role", Name), ("application", Text), ("client", Text),
-            ("state", Text), ("transaction", Int8), ("started", Time),
-            ("transaction_started", Time), ("statement_started", Time), ("statement", Text),
-        ],
-        fill: sessions,
-    },
-    Def {
-        name: "statements",
-        columns: &[
-            ("statement", Text), ("executor", Text), ("calls", Int8), ("errors", Int8),
-            ("rows", Int8), ("total_ms", Float8), ("mean_ms", Float8), ("max_ms", Float8),
-        ],
-        fill: statements,
-    },
-    Def {
-        name: "locks",
-        columns: &[
-            ("schema", Name), ("relation", Name), ("partition", Int4), ("partition_id", Int4),
-            ("transaction", Int8), ("session", Int4), ("mode", Text), ("granted", Bool),
-        ],
-        fill: locks,
-    },
-    Def {
-        name: "transactions",
-        columns: &[
-            ("transaction", Int8), ("session", Int4), ("isolation", Text), ("read_only", Bool),
-            ("started", Time), ("locks", Int8), ("undo_records", Int8),
-        ],
-        fill: transactions,
-    },
-    Def {
-        name: "memory",
-        columns: &[
-            ("schema", Name), ("relation", Name), ("partition", Int4), ("partition_id", Int4),
-            ("index", Name), ("rows", Int8), ("segments", Int8), ("free_slots", Int8),
-            ("bytes", Int8),
-        ],
-        fill: memory_rows,
-    },
-    Def {
-        name: "views",
-        columns: &[
-            ("schema", Name), ("view", Name), ("rows", Int8), ("bytes", Int8), ("map_bytes", Int8),
-            ("events", Int8), ("event_ns_p50", Int8), ("event_ns_p99", Int8), ("event_ns_max", Int8),
-        ],
-        fill: views,
-    },
-    Def {
-        name: "log",
-        columns: &[
-            ("end_lsn", Text), ("durable_lsn", Text), ("checkpoint_lsn", Text), ("bytes", Int8),
-            ("files", Int8), ("commits", Int8), ("syncs", Int8), ("sync_ms", Float8),
-            ("checkpointed", Time), ("error", Text),
-        ],
-        fill: log,
-    },
-    Def {
-        name: "settings",
-        columns: &[
-            ("name", Text), ("value", Text), ("default_value", Text), ("unit", Text), ("type", Text),
-            ("description", Text),
-        ],
-        fill: settings,
-    },
-];
-
-fn sessions(context: &Context, rows: &mut Rows) {
-    for session in context.live.sessions() {
-        let visible = context.is_superuser() || session.user == context.session.user;
-        let statement = if visible { session.statement } else { None };
-        let state = match session.state {
-            SessionState::Waiting => "waiting for a lock",
-            SessionState::Syncing => "waiting for the disk",
-            other => other.name(),
-        };
-        row!(rows;
-            session.id, session.user, session.application, session.client, state,
-            session.transaction, session.started_us, session.transaction_us,
-            session.statement_us, statement);
+system_views! {
+    /// One row per open session.
+    sessions: Session from sessions {
+        /// Number of the session; `pg_backend_pid()` gives one's own.
+        session: u32,
+        /// Role that the session was begun for.
+        role: Name,
+        /// Name that the client gave itself.
+        application: String,
+        /// Address of the client; NULL for embedded sessions.
+        client: Option<String>,
+        /// One of active, idle, idle in transaction, idle in transaction (aborted), waiting for a
+        /// lock, waiting for the disk.
+        state: &'static str,
+        /// Its transaction, if it has one.
+        transaction: Option<u64>,
+        /// When the session began.
+        started: Moment,
+        /// When its transaction began.
+        transaction_started: Option<Moment>,
+        /// When its last or running statement began.
+        statement_started: Option<Moment>,
+        /// That statement; NULL if it is not yours to see.
+        statement: Option<String>,
     }
+
+    /// One row per statement text that sessions ran, for superusers. A session adds what it counted when
+    /// it ends, and every 4,096 runs of a statement.
+    statements: Statement from statements {
+        /// The text.
+        statement: String,
+        /// Executor that runs it, as EXPLAIN says.
+        executor: &'static str,
+        /// How often it ran.
+        calls: u64,
+        /// Runs that ended in an error.
+        errors: u64,
+        /// Rows given or changed, all runs together; rows that are read while they are made are not counted.
+        rows: u64,
+        /// Time of all runs together, projected from one run in sixteen.
+        total_ms: f64,
+        /// Time per run.
+        mean_ms: Option<f64>,
+        /// Time of the longest run that was timed.
+        max_ms: f64,
+    }
+
+    /// One row per lock on a partition that a transaction holds or waits for.
+    locks: Lock from locks {
+        /// Schema of the table.
+        schema: Option<Name>,
+        /// The table.
+        relation: Option<Name>,
+        /// Number of the partition within the table, from 0.
+        partition: Option<u32>,
+        /// Its number in the database: the order in which locks are taken.
+        partition_id: u32,
+        /// Transaction that holds or waits.
+        transaction: u64,
+        /// Its session.
+        session: u32,
+        /// `shared` or `exclusive`.
+        mode: &'static str,
+        /// Held, or still waited for.
+        granted: bool,
+    }
+
+    /// One row per transaction under way.
+    transactions: Transaction from transactions {
+        /// Its number.
+        transaction: u64,
+        /// Its session.
+        session: u32,
+        /// Isolation level.
+        isolation: &'static str,
+        /// Whether it reads a snapshot only.
+        read_only: bool,
+        /// When it began.
+        started: Moment,
+        /// Locks it holds.
+        locks: u64,
+        /// Changes it would take back.
+        undo_records: u64,
+    }
+
+    /// One row per partition (with `index` NULL) and one per index of a partition.
+    memory: Memory from memory_rows {
+        /// Schema of the table.
+        schema: Name,
+        /// The table.
+        relation: Name,
+        /// Number of the partition within the table, from 0.
+        partition: u32,
+        /// Its number in the database.
+        partition_id: u32,
+        /// The index, or NULL for the rows themselves.
+        index: Option<Name>,
+        /// Rows, or entries of the index.
+        rows: u64,
+        /// Segments of 2,048 rows; NULL for an index.
+        segments: Option<u64>,
+        /// Places in the segments that hold no row; NULL for an index.
+        free_slots: Option<u64>,
+        /// Memory held; what a snapshot still holds besides is not counted.
+        bytes: u64,
+    }
+
+    /// One row per materialized view.
+    views: MaterializedView from views {
+        /// Schema of the view.
+        schema: Name,
+        /// The view.
+        view: Name,
+        /// Its rows.
+        rows: u64,
+        /// Memory of the rows.
+        bytes: u64,
+        /// Memory of the maps that keep it up to date.
+        map_bytes: u64,
+        /// Inserted and deleted rows that it has met.
+        events: u64,
+        /// Nanoseconds per event: the median, right to an eighth.
+        event_ns_p50: Option<u64>,
+        /// Nanoseconds within which 99 of 100 events were done.
+        event_ns_p99: Option<u64>,
+        /// Nanoseconds of the longest event.
+        event_ns_max: Option<u64>,
+    }
+
+    /// One row for the redo log; none if the database lives in memory alone.
+    log: Log from log {
+        /// Where the next record goes.
+        end_lsn: String,
+        /// Everything before is durable.
+        durable_lsn: String,
+        /// Where the last checkpoint was taken.
+        checkpoint_lsn: String,
+        /// Bytes of log behind that.
+        bytes: u64,
+        /// Files of the log.
+        files: u64,
+        /// Commits since the start.
+        commits: u64,
+        /// How often a batch of commits was written and synced.
+        syncs: u64,
+        /// Time that this took.
+        sync_ms: f64,
+        /// When the last checkpoint of this process was done.
+        checkpointed: Option<Moment>,
+        /// Why no commits are taken; NULL if they are.
+        error: Option<String>,
+    }
+
+    /// One row per setting, as SHOW ALL lists them ([settings](settings.md)).
+    settings: Setting from settings {
+        /// Name, as SET takes it.
+        name: String,
+        /// Value in this session, as SHOW prints it.
+        value: String,
+        /// Value without SET and ALTER SYSTEM.
+        default_value: String,
+        /// Unit of a bare number.
+        unit: Option<&'static str>,
+        /// `bool`, `integer`, `string` or `enum`.
+        r#type: &'static str,
+        /// Whose it is: `session`, `transaction`, `database` (ALTER SYSTEM), or `read-only`.
+        scope: &'static str,
+        /// What it is for.
+        description: &'static str,
+    }
+}
+
+fn sessions(context: &Context) -> Vec<Session> {
+    let row = |session: SessionRow| {
+        let visible = context.is_superuser() || session.user == context.session.user;
+        Session {
+            session: session.id,
+            role: Name(session.user),
+            application: session.application,
+            client: session.client,
+            state: match session.state {
+                SessionState::Waiting => "waiting for a lock",
+                SessionState::Syncing => "waiting for the disk",
+                other => other.name(),
+            },
+            transaction: session.transaction,
+            started: Moment(session.started_us),
+            transaction_started: session.transaction_us.map(Moment),
+            statement_started: session.statement_us.map(Moment),
+            statement: session.statement.filter(|_| visible),
+        }
+    };
+    context.live.sessions().into_iter().map(row).collect()
 }
 
 /// Texts of statements tell what others do: for superusers only.
-fn statements(context: &Context, rows: &mut Rows) {
+fn statements(context: &Context) -> Vec<Statement> {
     if !context.is_superuser() {
-        return;
+        return Vec::new();
     }
     const MS: f64 = 1e6;
-    for statement in context.live.statements() {
-        let total = statement.total_ns as f64 / MS;
-        let mean = (statement.calls > 0).then(|| total / statement.calls as f64);
-        row!(rows;
-            statement.text, statement.executor, statement.calls, statement.errors, statement.rows,
-            total, mean, statement.max_ns as f64 / MS);
-    }
+    let row = |statement: StatementRow| {
+        let total_ms = statement.total_ns as f64 / MS;
+        Statement {
+            statement: statement.text,
+            executor: statement.executor,
+            calls: statement.calls,
+            errors: statement.errors,
+            rows: statement.rows,
+            total_ms,
+            mean_ms: (statement.calls > 0).then(|| total_ms / statement.calls as f64),
+            max_ms: statement.max_ns as f64 / MS,
+        }
+    };
+    context.live.statements().into_iter().map(row).collect()
 }
 
-fn locks(context: &Context, rows: &mut Rows) {
-    for lock in context.live.locks() {
+fn locks(context: &Context) -> Vec<Lock> {
+    let row = |lock: LockRow| {
         let table = table_of(context, lock.partition);
         let table = table.and_then(|id| context.catalog.tables.get(&id));
-        let number =
-            table.and_then(|table| table.cells.iter().position(|cell| cell.id.0 == lock.partition));
-        let mode = if lock.exclusive { "exclusive" } else { "shared" };
-        row!(rows;
-            table.map(|table| &table.schema), table.map(|table| &table.name), number,
-            lock.partition, lock.transaction, lock.session, mode, lock.granted);
-    }
+        let is_it = |cell: &std::sync::Arc<PartitionCell>| cell.id.0 == lock.partition;
+        let number = table.and_then(|table| table.cells.iter().position(is_it));
+        Lock {
+            schema: table.map(|table| Name(table.schema.clone())),
+            relation: table.map(|table| Name(table.name.clone())),
+            partition: number.map(|number| number as u32),
+            partition_id: lock.partition,
+            transaction: lock.transaction,
+            session: lock.session,
+            mode: if lock.exclusive { "exclusive" } else { "shared" },
+            granted: lock.granted,
+        }
+    };
+    context.live.locks().into_iter().map(row).collect()
 }
 
-fn transactions(context: &Context, rows: &mut Rows) {
-    for tx in context.live.transactions() {
-        row!(rows;
-            tx.id, tx.session, tx.isolation, tx.read_only, tx.started_us, tx.locks,
-            tx.undo_records);
-    }
+fn transactions(context: &Context) -> Vec<Transaction> {
+    let row = |running: TransactionRow| Transaction {
+        transaction: running.id,
+        session: running.session,
+        isolation: running.isolation,
+        read_only: running.read_only,
+        started: Moment(running.started_us),
+        locks: running.locks,
+        undo_records: running.undo_records,
+    };
+    context.live.transactions().into_iter().map(row).collect()
 }
 
-/// One row per partition (`index` is NULL) and one per index of it.
-fn memory_rows(context: &Context, rows: &mut Rows) {
+fn memory_rows(context: &Context) -> Vec<Memory> {
+    let mut rows = Vec::new();
     for object in context.objects().relations.values() {
         let What::Table(table) = &object.what else { continue };
-        for (number, root) in context.live.roots(table).iter().enumerate() {
-            let id = table.cells.get(number).map(|cell| cell.id.0);
+        for ((number, root), cell) in
+            context.live.roots(table).iter().enumerate().zip(table.cells.iter())
+        {
+            let of = |index: Option<&String>, rows, bytes| Memory {
+                schema: Name(object.schema.clone()),
+                relation: Name(object.name.clone()),
+                partition: number as u32,
+                partition_id: cell.id.0,
+                index: index.cloned().map(Name),
+                rows,
+                segments: None,
+                free_slots: None,
+                bytes,
+            };
             let size = memory::of_partition(root);
-            row!(rows;
-                &object.schema, &object.name, number, id, (), size.rows, size.segments,
-                size.slots - size.rows, size.row_bytes);
-            for index in &table.indexes {
-                if let Some(tree) = root.index(index.id) {
-                    row!(rows;
-                        &object.schema, &object.name, number, id, &index.name, tree.len(), (), (),
-                        tree.bytes());
-                }
-            }
+            rows.push(Memory {
+                segments: Some(size.segments),
+                free_slots: Some(size.slots - size.rows),
+                ..of(None, size.rows, size.row_bytes)
+            });
+            let trees = table.indexes.iter().filter_map(|index| {
+                let tree = root.index(index.id)?;
+                Some(of(Some(&index.name), tree.len(), tree.bytes()))
+            });
+            rows.extend(trees);
+        }
+    }
+    rows
+}
+
+/// Materialized views: what they hold, and what an event has cost.
+fn views(context: &Context) -> Vec<MaterializedView> {
+    let row = |object: &super::objects::Object| {
+        let What::Table(table) = &object.what else { return None };
+        let figures = table.materialized()?.cell.figures();
+        let size = memory::of_rows(&context.live.roots(table));
+        Some(MaterializedView {
+            schema: Name(object.schema.clone()),
+            view: Name(object.name.clone()),
+            rows: size.rows,
+            bytes: size.row_bytes,
+            map_bytes: figures.bytes,
+            events: figures.events,
+            event_ns_p50: figures.ns_p50,
+            event_ns_p99: figures.ns_p99,
+            event_ns_max: figures.ns_max,
+        })
+    };
+    context.objects().relations.values().filter_map(row).collect()
+}
+
+fn log(context: &Context) -> Vec<Log> {
+    let row = |log: LogRow| Log {
+        end_lsn: log.end,
+        durable_lsn: log.durable,
+        checkpoint_lsn: log.checkpoint,
+        bytes: log.bytes,
+        files: log.files,
+        commits: log.commits,
+        syncs: log.syncs,
+        sync_ms: log.sync_ms,
+        checkpointed: log.checkpoint_us.map(Moment),
+        error: log.error,
+    };
+    context.live.log().map(row).into_iter().collect()
+}
+
+fn settings(context: &Context) -> Vec<Setting> {
+    let row = |setting: SettingRow| Setting {
+        name: setting.name.into_owned(),
+        value: setting.value,
+        default_value: setting.default,
+        unit: setting.unit,
+        r#type: setting.kind,
+        scope: setting.scope,
+        description: setting.description,
+    };
+    context.live.settings().into_iter().map(row).collect()
+}
+
+/// The engine's state, asked when a system view is read.
+///
+/// Times are microseconds since 1970-01-01 UTC. Calls may take latches for a moment but do not
+/// wait for transactions.
+pub trait Live: Send + Sync {
+    /// Text of `version()`.
+    fn version(&self) -> String;
+    /// When the engine started.
+    fn started_us(&self) -> i64;
+    /// Open sessions.
+    fn sessions(&self) -> Vec<SessionRow>;
+    /// Statements of the cache with their counters.
+    fn statements(&self) -> Vec<StatementRow>;
+    /// Partition locks, held and awaited.
+    fn locks(&self) -> Vec<LockRow>;
+    /// Transactions under way.
+    fn transactions(&self) -> Vec<TransactionRow>;
+    /// The redo log; `None` for a database that lives in memory alone.
+    fn log(&self) -> Option<LogRow>;
+    /// Settings as the asking session has them.
+    fn settings(&self) -> Vec<SettingRow>;
+    /// Roots of a table's partitions as last committed, in partition order.
+    fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>>;
+}
+
+/// A session.
+#[derive(Clone, Debug, Default)]
+pub struct SessionRow {
+    /// Its number, also the backend's process id for clients.
+    pub id: u32,
+    /// Role it acts for.
+    pub user: String,
+    /// As set by the client.
+    pub application: String,
+    /// Address of the client; `None` when embedded.
+    pub client: Option<String>,
+    /// What it does now.
+    pub state: SessionState,
+    /// Last or running statement.
+    pub statement: Option<String>,
+    /// When it began.
+    pub started_us: i64,
+    /// When its transaction began, if it has one.
+    pub transaction_us: Option<i64>,
+    /// When its last or running statement began.
+    pub statement_us: Option<i64>,
+    /// Its transaction, if it has one.
+    pub transaction: Option<u64>,
+}
+
+/// What a session does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionState {
+    /// Runs a statement.
+    Active,
+    /// Waits for its client.
+    #[default]
+    Idle,
+    /// Waits for its client within a transaction.
+    IdleInTransaction,
+    /// Waits for its client within a transaction that failed.
+    Failed,
+    /// Waits for a partition lock.
+    Waiting,
+    /// Waits for the disk: what it is about to be told is not durable yet.
+    Syncing,
+}
+
+impl SessionState {
+    /// As `pg_stat_activity.state` spells it; a waiting statement is an active one.
+    pub fn name(self) -> &'static str {
+        match self {
+            SessionState::Active | SessionState::Waiting | SessionState::Syncing => "active",
+            SessionState::Idle => "idle",
+            SessionState::IdleInTransaction => "idle in transaction",
+            SessionState::Failed => "idle in transaction (aborted)",
         }
     }
 }
 
-/// Materialized views: what they hold, and what an event has cost.
-fn views(context: &Context, rows: &mut Rows) {
-    for object in context.objects().relations.values() {
-        let What::Table(table) = &object.what else { continue };
-        let Some(view) = table.materialized() else { continue };
-        let (size, figures) = (memory::of_rows(&context.live.roots(table)), view.cell.figures());
-        let ns = |ns: Option<u64>| ns.map(|ns| ns as i64);
-        row!(rows;
-            &object.schema, &object.name, size.rows, size.row_bytes, figures.bytes, figures.events,
-            ns(figures.ns_p50), ns(figures.ns_p99), ns(figures.ns_max));
-    }
+/// A statement of the cache. Times are nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct StatementRow {
+    /// Its text.
+    pub text: String,
+    /// Which executor runs it: `point`, `analytical`, `write`, ….
+    pub executor: &'static str,
+    /// How often it ran.
+    pub calls: u64,
+    /// Time of all runs together.
+    pub total_ns: u64,
+    /// Time of the longest run.
+    pub max_ns: u64,
+    /// Rows given or changed, all runs together.
+    pub rows: u64,
+    /// Runs that ended in an error.
+    pub errors: u64,
 }
 
-fn log(context: &Context, rows: &mut Rows) {
-    if let Some(log) = context.live.log() {
-        row!(rows;
-            log.end, log.durable, log.checkpoint, log.bytes, log.files, log.commits, log.syncs,
-            log.sync_ms, log.checkpoint_us, log.error);
-    }
+/// A lock on a partition, held or awaited.
+#[derive(Clone, Debug, Default)]
+pub struct LockRow {
+    /// The partition.
+    pub partition: u32,
+    /// The transaction that holds or awaits it.
+    pub transaction: u64,
+    /// Its session.
+    pub session: u32,
+    /// Exclusive or shared.
+    pub exclusive: bool,
+    /// Held or awaited.
+    pub granted: bool,
 }
 
-fn settings(context: &Context, rows: &mut Rows) {
-    for setting in context.live.settings() {
-        row!(rows;
-            setting.name, setting.value, setting.default, setting.unit, setting.kind,
-            setting.description);
-    }
+/// The redo log.
+#[derive(Clone, Debug, Default)]
+pub struct LogRow {
+    /// Where the next record goes.
+    pub end: String,
+    /// Everything before is durable.
+    pub durable: String,
+    /// Where the last checkpoint's cut was.
+    pub checkpoint: String,
+    /// Bytes of the log behind that.
+    pub bytes: u64,
+    /// Its files.
+    pub files: u64,
+    /// Commits since the start.
+    pub commits: u64,
+    /// How often a batch of them was written and synced.
+    pub syncs: u64,
+    /// Time that took, in milliseconds.
+    pub sync_ms: f64,
+    /// When the last checkpoint of this process was done.
+    pub checkpoint_us: Option<i64>,
+    /// Why no commits are taken, if that is so.
+    pub error: Option<String>,
+}
+
+/// A transaction under way.
+#[derive(Clone, Debug, Default)]
+pub struct TransactionRow {
+    /// Its number.
+    pub id: u64,
+    /// Its session.
+    pub session: u32,
+    /// Isolation level as SQL spells it.
+    pub isolation: &'static str,
+    /// READ ONLY.
+    pub read_only: bool,
+    /// When it began.
+    pub started_us: i64,
+    /// Undo records it holds.
+    pub undo_records: u64,
+    /// Locks it holds.
+    pub locks: u64,
+}
+
+/// A setting, as SHOW ALL, `pg_settings` and `halcyon.settings` list it.
+#[derive(Clone, Debug, Default)]
+pub struct SettingRow {
+    /// Name.
+    pub name: Cow<'static, str>,
+    /// Value as SHOW prints it.
+    pub value: String,
+    /// Value as a number of `unit`s, for what has a unit.
+    pub number: String,
+    /// Value without SET or ALTER SYSTEM.
+    pub default: String,
+    /// The default as a number of `unit`s.
+    pub default_number: String,
+    /// Unit of a bare number.
+    pub unit: Option<&'static str>,
+    /// What it is for.
+    pub description: &'static str,
+    /// Heading in `pg_settings`.
+    pub category: &'static str,
+    /// Whose it is: `session`, `transaction`, `database` or `read-only`.
+    pub scope: &'static str,
+    /// Who may set it when, as `pg_settings.context` spells it.
+    pub context: &'static str,
+    /// Whence the value is, as `pg_settings.source` spells it.
+    pub source: &'static str,
+    /// `bool`, `integer`, `string` or `enum`.
+    pub kind: &'static str,
+    /// Least value.
+    pub least: Option<String>,
+    /// Greatest value.
+    pub most: Option<String>,
+    /// Values of an enumeration.
+    pub words: Vec<&'static str>,
 }

@@ -14,7 +14,6 @@ mod describe;
 mod functions;
 mod halcyon_views;
 mod information_schema;
-mod live;
 mod memory;
 mod objects;
 mod pg_catalog;
@@ -23,6 +22,7 @@ mod statics;
 mod table;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::sync::{Arc, OnceLock};
 
@@ -37,7 +37,7 @@ use halcyon_query::exec::SessionVars;
 use halcyon_query::system_names::{SystemNames, SystemSchemas};
 
 pub use functions::{function, functions, is_known as is_function};
-pub use live::{
+pub use halcyon_views::{
     Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
 };
 pub use rewrite::rewrite;
@@ -257,6 +257,7 @@ pub fn provider(
     let at = tables.binary_search_by_key(&(schema, name), |(schema, name, ..)| (*schema, *name));
     match &tables[at.ok()?].3 {
         System::Written(def) => Some(table::provider(def, context)),
+        System::View(view) => Some(table::provider(&view.def, context)),
         System::Fixed(table) => Some(table.provider()),
     }
 }

@@ -9,9 +9,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
+use halcyon_base::ids::TableId;
 
+use super::Context;
 use super::statics::Fixed;
 use super::table::Def;
+use super::view::View as SystemView;
 use super::{halcyon_views, information_schema, pg_catalog, statics};
 use halcyon_query::catalog::{
     Catalog, Check, ForeignKey, Grant, Index, Relation, Schema, Sequence, Table, TableKind, View,
@@ -48,6 +51,8 @@ pub(crate) enum What {
 #[derive(Clone)]
 pub(crate) enum System {
     Written(&'static Def),
+    /// A view of schema `halcyon`, which has descriptions.
+    View(&'static SystemView),
     Fixed(Fixed),
 }
 
@@ -55,6 +60,7 @@ impl System {
     pub(crate) fn schema(&self) -> SchemaRef {
         match self {
             System::Written(def) => def.schema(),
+            System::View(view) => view.def.schema(),
             System::Fixed(table) => Arc::clone(&table.schema),
         }
     }
@@ -87,13 +93,32 @@ impl Object {
         }
     }
 
-    pub(crate) fn comment(&self) -> Option<&String> {
+    pub(crate) fn comment(&self) -> Option<&str> {
         match &self.what {
-            What::Table(table) => table.comment.as_ref(),
-            What::View(view) => view.comment.as_ref(),
-            What::Index(_, index) => index.comment.as_ref(),
-            What::Sequence(sequence) => sequence.comment.as_ref(),
-            What::System(_) => None,
+            What::Table(table) => table.comment.as_deref(),
+            What::View(view) => view.comment.as_deref(),
+            What::Index(_, index) => index.comment.as_deref(),
+            What::Sequence(sequence) => sequence.comment.as_deref(),
+            What::System(System::View(view)) => Some(view.about.trim()),
+            What::System(System::Written(_) | System::Fixed(_)) => None,
+        }
+    }
+
+    /// The comment on a column, by position from 0.
+    pub(crate) fn column_comment(&self, column: usize) -> Option<&str> {
+        match &self.what {
+            What::Table(table) => table.columns.get(column)?.comment.as_deref(),
+            What::System(System::View(view)) => view.meanings.get(column).map(|text| text.trim()),
+            What::View(_) | What::Sequence(_) | What::Index(..) | What::System(_) => None,
+        }
+    }
+
+    /// How many columns may have comments.
+    pub(crate) fn column_count(&self) -> usize {
+        match &self.what {
+            What::Table(table) => table.columns.len(),
+            What::System(system) => system.schema().fields().len(),
+            What::View(_) | What::Sequence(_) | What::Index(..) => 0,
         }
     }
 }
@@ -195,7 +220,9 @@ pub(crate) fn system_tables() -> &'static [SystemTable] {
         for defs in information_schema::tables() {
             tables.extend(written("information_schema", defs));
         }
-        tables.extend(written("halcyon", halcyon_views::TABLES));
+        tables.extend(
+            halcyon_views::VIEWS.iter().map(|view| ("halcyon", view.def.name, System::View(view))),
+        );
         tables.sort_by_key(|(schema, name, _)| (*schema, *name));
         let base = |schema: &str| match schema {
             "pg_catalog" => 12000,
@@ -278,4 +305,12 @@ pub(crate) fn foreign_key_oid(table: &Table, key: &ForeignKey) -> u32 {
 /// Id of a column's default.
 pub(crate) fn default_oid(table: &Table, column: &str) -> u32 {
     hashed(table, "default", column)
+}
+
+/// The table that a partition belongs to.
+pub(crate) fn table_of(context: &Context, partition: u32) -> Option<TableId> {
+    let holds = |cells: &[std::sync::Arc<halcyon_txn::PartitionCell>]| {
+        cells.iter().any(|cell| cell.id.0 == partition)
+    };
+    context.catalog.tables.values().find(|table| holds(&table.cells)).map(|table| table.id)
 }

@@ -329,7 +329,7 @@ fn arguments(_: &Context, args: &[Arg<'_>]) -> Outcome {
 
 fn description(context: &Context, oid: u32, catalog: &str) -> Option<String> {
     match catalog {
-        "pg_class" => context.objects().get(oid)?.comment().cloned(),
+        "pg_class" => context.objects().get(oid)?.comment().map(str::to_owned),
         "pg_namespace" => {
             let mut schemas = context.catalog.schemas.values();
             schemas.find(|schema| objects::schema_oid(schema) == oid)?.comment.clone()
@@ -360,10 +360,7 @@ fn description(context: &Context, oid: u32, catalog: &str) -> Option<String> {
 fn column_description(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let comment = || {
         let column = usize::try_from(args[1].int()?).ok()?.checked_sub(1)?;
-        match &context.objects().get(args[0].oid()?)?.what {
-            What::Table(table) => table.columns.get(column)?.comment.clone(),
-            _ => None,
-        }
+        context.objects().get(args[0].oid()?)?.column_comment(column).map(str::to_owned)
     };
     Ok(text_or_null(comment()))
 }

@@ -2,9 +2,7 @@
 //!
 //! Schema `halcyon` tells the same with more detail.
 
-use halcyon_base::ids::TableId;
-
-use crate::live::SessionState;
+use crate::halcyon_views::SessionState;
 use crate::objects::{self, What};
 use crate::table::{Cell, Def, Rows, row};
 use crate::{Context, memory};
@@ -50,17 +48,9 @@ fn activity(context: &Context, rows: &mut Rows) {
     }
 }
 
-/// The table that a partition belongs to.
-pub(crate) fn table_of(context: &Context, partition: u32) -> Option<TableId> {
-    let holds = |cells: &[std::sync::Arc<halcyon_txn::PartitionCell>]| {
-        cells.iter().any(|cell| cell.id.0 == partition)
-    };
-    context.catalog.tables.values().find(|table| holds(&table.cells)).map(|table| table.id)
-}
-
 fn locks(context: &Context, rows: &mut Rows) {
     for lock in context.live.locks() {
-        let table = table_of(context, lock.partition).map_or(Cell::Null, |id| id.0.into());
+        let table = objects::table_of(context, lock.partition).map_or(Cell::Null, |id| id.0.into());
         let mode = if lock.exclusive { "AccessExclusiveLock" } else { "AccessShareLock" };
         let holder = format!("{}/{}", lock.session, lock.transaction);
         row!(rows;

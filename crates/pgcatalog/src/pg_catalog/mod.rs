@@ -11,7 +11,6 @@ mod roles;
 
 use super::table::Def;
 
-pub(crate) use activity::table_of;
 pub(crate) use relations::unique_index;
 
 /// The tables by topic.

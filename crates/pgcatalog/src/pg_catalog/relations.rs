@@ -399,13 +399,11 @@ fn rewrite(context: &Context, rows: &mut Rows) {
 fn description(context: &Context, rows: &mut Rows) {
     for object in context.objects().relations.values() {
         if let Some(comment) = object.comment() {
-            row!(rows; object.oid, PG_CLASS, 0, comment);
+            row!(rows; object.oid, PG_CLASS, 0, comment.to_owned());
         }
-        if let What::Table(table) = &object.what {
-            for (at, column) in table.columns.iter().enumerate() {
-                if let Some(comment) = &column.comment {
-                    row!(rows; object.oid, PG_CLASS, at + 1, comment);
-                }
+        for at in 0..object.column_count() {
+            if let Some(comment) = object.column_comment(at) {
+                row!(rows; object.oid, PG_CLASS, at + 1, comment.to_owned());
             }
         }
     }

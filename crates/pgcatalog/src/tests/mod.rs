@@ -5,6 +5,7 @@
 //! Object ids stand as `{schema.name}`. Where Halcyon answers otherwise, the record says so and
 //! why, and both answers stand there.
 
+mod function_guide;
 mod shop;
 
 use std::collections::BTreeSet;
@@ -16,13 +17,17 @@ use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
-use datafusion::common::Result as DfResult;
+use datafusion::common::{DataFusionError, Result as DfResult};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use halcyon_txn::CancelToken;
+
 use super::*;
+use halcyon_query::exec::{Clock, Env};
+use halcyon_query::semantics::bind_late;
 
 /// DataFusion with nothing but the system catalogs.
 #[derive(Debug)]
@@ -74,6 +79,9 @@ fn datafusion(context: &Arc<Context>) -> SessionContext {
     for function in functions(context) {
         session.register_udf(function);
     }
+    for function in halcyon_query::execution::functions() {
+        session.register_udf((*function).clone());
+    }
     session
 }
 
@@ -87,6 +95,15 @@ fn run(context: &Arc<Context>, sql: &str) -> Result<Vec<Vec<String>>, String> {
         let statement = DfStatement::Statement(Box::new(statement));
         let state = session.state();
         let plan = state.statement_to_plan(statement).await?;
+        let env = Env {
+            catalog: &context.catalog,
+            params: &[],
+            session: &context.session,
+            clock: Clock::default(),
+            cancel: &CancelToken::new(),
+        };
+        let plan =
+            bind_late(plan, &env).map_err(|error| DataFusionError::External(error.into()))?;
         session.execute_logical_plan(plan).await?.collect().await
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -398,19 +415,41 @@ fn statements_without_system_catalogs_are_left_alone() {
     }
 }
 
+/// The guide's sections on the views of schema `halcyon`, made from their declarations.
+fn sections() -> String {
+    let type_name = |kind: table::Kind| match kind {
+        table::Kind::Bool => "BOOLEAN",
+        table::Kind::Int4 => "INTEGER",
+        table::Kind::Int8 => "BIGINT",
+        table::Kind::Float8 => "DOUBLE PRECISION",
+        table::Kind::Text => "TEXT",
+        table::Kind::Name => "NAME",
+        table::Kind::Time => "TIMESTAMPTZ",
+        other => panic!("no view of schema halcyon has a column of type {other:?}"),
+    };
+    let section = |view: &view::View| {
+        let head = format!("## halcyon.{}\n{}\n\n", view.def.name, view.about.trim());
+        let columns = view.def.columns.iter().zip(view.meanings);
+        let rows = columns.map(|((name, kind), meaning)| {
+            format!("| `{name}` | {} | {} |\n", type_name(*kind), meaning.trim())
+        });
+        format!("{head}| column | type | meaning |\n|---|---|---|\n{}\n", rows.collect::<String>())
+    };
+    halcyon_views::VIEWS.iter().map(section).collect()
+}
+
 #[test]
 fn the_guide_lists_the_columns_of_schema_halcyon() {
-    let guide = include_str!("../../../../docs/guide/system-views.md");
-    for def in halcyon_views::TABLES {
-        let (_, section) = guide
-            .split_once(&format!("## halcyon.{}\n", def.name))
-            .unwrap_or_else(|| panic!("docs/guide/system-views.md has no section {}", def.name));
-        let section = section.split("\n## ").next().unwrap();
-        let listed: Vec<&str> = (section.lines())
-            .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
-            .map(|(name, _)| name)
-            .collect();
-        let columns: Vec<&str> = def.columns.iter().map(|(name, _)| *name).collect();
-        assert_eq!(listed, columns, "docs/guide/system-views.md, section {}", def.name);
+    const BEGIN: &str = "<!-- made from crates/pgcatalog/src/halcyon_views.rs; to write it anew: \
+                         HALCYON_BLESS=1 cargo test -p halcyon-pgcatalog the_guide_lists -->\n";
+    const END: &str = "<!-- end of what is made -->\n";
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/system-views.md");
+    let guide = std::fs::read_to_string(path).expect("the guide is there");
+    let (before, rest) = guide.split_once(BEGIN).expect("the guide marks what is made");
+    let (made, after) = rest.split_once(END).expect("the guide marks its end");
+    if std::env::var_os("HALCYON_BLESS").is_some() {
+        let page = format!("{before}{BEGIN}{}{END}{after}", sections());
+        return std::fs::write(path, page).expect("the guide can be written");
     }
+    assert!(made == sections(), "docs/guide/system-views.md is old: its mark says how to write it");
 }

@@ -1,0 +1,494 @@
+//! Values of the system views: every column of every view of schema `halcyon` is seen with a value
+//! that only the situation explains, not the one that an engine at rest, or a constant, would show.
+//!
+//! [`SITUATIONS`] lists what is seen where. `every_column_is_seen` compares it with the columns that
+//! the database has, so that a new column demands a test; [`Look::at`] notes what a test looked at,
+//! and a situation that leaves out one of its columns fails.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use halcyon::{Database, DatabaseOptions, Session, Value, params, testing};
+
+#[path = "../../txn/tests/crashes/disk.rs"]
+#[expect(dead_code, reason = "crashes and flipped bits are for the tests of txn")]
+mod disk;
+
+use disk::{Fault, SimDisk};
+
+/// View, columns, and the test in which they are seen.
+type Situation = (&'static str, &'static [&'static str], fn(&mut Look));
+
+const SITUATIONS: &[Situation] = &[
+    ("sessions", &["session", "role", "application", "started", "statement"], who_is_there),
+    ("sessions", &["state", "transaction", "transaction_started"], what_sessions_do),
+    ("statements", &["statement", "executor", "calls", "errors", "rows"], counts_of_statements),
+    ("statements", &["total_ms", "mean_ms", "max_ms"], times_of_statements),
+    ("locks", &["schema", "relation", "partition", "partition_id", "mode"], a_lock_held),
+    ("locks", &["transaction", "session", "granted"], a_lock_awaited),
+    ("transactions", &["transaction", "session", "isolation", "started", "locks"], a_transaction),
+    ("memory", &["schema", "relation", "partition", "partition_id", "rows"], memory_of_partitions),
+    ("memory", &["index", "segments", "free_slots", "bytes"], memory_of_rows_and_indexes),
+    ("views", &["schema", "view", "rows", "bytes", "map_bytes", "events"], views_that_grow),
+    ("views", &["event_ns_p50", "event_ns_p99", "event_ns_max"], times_of_events),
+    ("log", &["end_lsn", "durable_lsn", "bytes", "commits", "syncs", "sync_ms"], a_log_that_grows),
+    ("log", &["checkpoint_lsn", "checkpointed", "files"], a_checkpoint),
+    ("log", &["error"], a_disk_that_fails),
+    ("settings", &["name", "value", "default_value", "unit", "type"], settings_that_differ),
+    ("settings", &["scope", "description"], kinds_of_settings),
+];
+
+/// Columns whose values are seen in tests/door/figures.rs, with the state of a transaction that failed.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("sessions", "client"),
+    ("sessions", "statement_started"),
+    ("transactions", "read_only"),
+    ("transactions", "undo_records"),
+];
+
+/// A session that looks at views, and notes the columns that it has seen.
+struct Look {
+    view: &'static str,
+    seen: BTreeSet<&'static str>,
+}
+
+impl Look {
+    /// The value of a column as text, NULL spelled out, in the one row that `of` names.
+    fn at(&mut self, watcher: &mut Session, column: &'static str, of: &str) -> String {
+        self.seen.insert(column);
+        let of = if of.is_empty() { String::new() } else { format!(" WHERE {of}") };
+        one(watcher, &format!("SELECT \"{column}\"::text FROM halcyon.{}{of}", self.view))
+    }
+
+    /// The value of a column as a number.
+    fn number(&mut self, watcher: &mut Session, column: &'static str, of: &str) -> f64 {
+        let text = self.at(watcher, column, of);
+        text.parse().unwrap_or_else(|_| panic!("{column} of {} is {text}", self.view))
+    }
+}
+
+fn rows(session: &mut Session, text: &str) -> Vec<String> {
+    let show = |value: &Value| match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Text(text) => text.to_string(),
+        Value::Int64(number) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    let all = session.query(text, &[]).and_then(|rows| rows.collect());
+    let all = all.unwrap_or_else(|error| panic!("{text}: {error}"));
+    all.iter().map(|row| row.iter().map(show).collect::<Vec<_>>().join("|")).collect()
+}
+
+fn one(session: &mut Session, text: &str) -> String {
+    let mut rows = rows(session, text);
+    assert_eq!(rows.len(), 1, "{text} gives {rows:?}");
+    rows.remove(0)
+}
+
+fn run(session: &mut Session, text: &str) {
+    session.batch(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+}
+
+/// The moment now, as the database writes it.
+fn now(session: &mut Session) -> String {
+    one(session, "SELECT clock_timestamp()::text")
+}
+
+/// Repeats `ask` until it says so. Panics after a minute.
+fn until(what: &str, mut ask: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !ask() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn see(view: &str) {
+    let situations: Vec<_> = SITUATIONS.iter().filter(|(of, ..)| *of == view).collect();
+    assert!(!situations.is_empty());
+    for (view, columns, situation) in situations {
+        let mut look = Look { view, seen: BTreeSet::new() };
+        situation(&mut look);
+        let wanted: BTreeSet<&str> = columns.iter().copied().collect();
+        assert_eq!(look.seen, wanted, "columns of {view} that this situation is listed for");
+    }
+}
+
+macro_rules! views {
+    ($($view:ident)+) => {
+        $(#[test]
+        fn $view() {
+            see(stringify!($view));
+        })+
+    };
+}
+
+views! { sessions statements locks transactions memory views log settings }
+
+#[test]
+fn every_column_is_seen() {
+    let mut session = Database::in_memory().session();
+    let columns = "SELECT table_name || '.' || column_name FROM information_schema.columns
+                   WHERE table_schema = 'halcyon'";
+    let there: BTreeSet<String> = rows(&mut session, columns).into_iter().collect();
+    let listed = SITUATIONS
+        .iter()
+        .flat_map(|(view, columns, _)| columns.iter().map(move |column| (*view, *column)));
+    let seen: BTreeSet<String> = listed
+        .chain(ELSEWHERE.iter().copied())
+        .map(|(view, column)| format!("{view}.{column}"))
+        .collect();
+    assert_eq!(seen, there, "on the left what tests see, on the right what there is");
+    assert!(there.len() > 60, "the comparison compares something");
+}
+
+fn who_is_there(look: &mut Look) {
+    let database = Database::in_memory();
+    let mut watcher = database.session();
+    run(&mut watcher, "CREATE ROLE clerk LOGIN");
+    let before = now(&mut watcher);
+    std::thread::sleep(Duration::from_millis(2));
+    let mut clerk = database.session_as("clerk").expect("it may log in");
+    run(&mut clerk, "SET application_name = 'till'; SELECT 17");
+    let of = format!("session = {}", clerk.id());
+    assert_eq!(
+        look.at(&mut watcher, "session", &of),
+        one(&mut clerk, "SELECT pg_backend_pid()::text")
+    );
+    assert_eq!(look.at(&mut watcher, "role", &of), "clerk");
+    assert_eq!(look.at(&mut watcher, "application", &of), "till");
+    run(&mut clerk, "SELECT 18");
+    assert_eq!(look.at(&mut watcher, "statement", &of), "SELECT 18");
+    let started = look.at(&mut watcher, "started", &of);
+    assert!(before < started && started < now(&mut watcher), "{before} {started}");
+    let of = format!("session = {}", watcher.id());
+    assert_eq!(look.at(&mut clerk, "statement", &of), "NULL", "it is another's");
+}
+
+fn what_sessions_do(look: &mut Look) {
+    let database = Database::in_memory();
+    let (mut watcher, mut writer, mut other) =
+        (database.session(), database.session(), database.session());
+    run(&mut watcher, "CREATE TABLE t (v INT); INSERT INTO t VALUES (1)");
+    let of = format!("session = {}", writer.id());
+    assert_eq!(look.at(&mut watcher, "state", &of), "idle");
+    assert_eq!(look.at(&mut watcher, "transaction", &of), "NULL");
+    assert_eq!(look.at(&mut watcher, "transaction_started", &of), "NULL");
+    let before = now(&mut watcher);
+    std::thread::sleep(Duration::from_millis(2));
+    run(&mut writer, "BEGIN; UPDATE t SET v = 2");
+    assert_eq!(look.at(&mut watcher, "state", &of), "idle in transaction");
+    let number = one(&mut writer, "SELECT txid_current()::text");
+    assert_eq!(look.at(&mut watcher, "transaction", &of), number);
+    let started = look.at(&mut watcher, "transaction_started", &of);
+    assert!(before < started && started < now(&mut watcher), "{before} {started}");
+    let of_other = format!("session = {}", other.id());
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| run(&mut other, "UPDATE t SET v = 3"));
+        until("the other waits", || {
+            look.at(&mut watcher, "state", &of_other) == "waiting for a lock"
+        });
+        run(&mut writer, "COMMIT");
+        waiting.join().expect("the lock is free");
+    });
+    let own = format!("session = {}", watcher.id());
+    assert_eq!(look.at(&mut watcher, "state", &own), "active");
+}
+
+/// A database in which a session that has ended ran one statement three times, once in vain, and
+/// another one.
+fn after_statements() -> Session {
+    let database = Database::in_memory();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (v INT PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3)");
+    let divide = session.prepare("SELECT 6 / (v - $1) FROM t WHERE v = $2").expect("a plan");
+    for of in [2, 3] {
+        session.query(&divide, params![1, of]).expect("one row");
+    }
+    session.query(&divide, params![2, 2]).map(|_| ()).expect_err("a division by zero");
+    run(&mut session, "SELECT sum(a.v * b.v) FROM t a, t b");
+    drop(session);
+    database.session()
+}
+
+const DIVIDE: &str = "statement LIKE 'SELECT 6%'";
+
+fn counts_of_statements(look: &mut Look) {
+    let mut watcher = after_statements();
+    assert!(look.at(&mut watcher, "statement", DIVIDE).ends_with("v = $2"));
+    assert_eq!(look.at(&mut watcher, "executor", DIVIDE), "point");
+    assert_eq!(look.at(&mut watcher, "executor", "statement LIKE 'SELECT sum%'"), "analytical");
+    assert_eq!(look.at(&mut watcher, "calls", DIVIDE), "3");
+    assert_eq!(look.at(&mut watcher, "errors", DIVIDE), "1");
+    assert_eq!(look.at(&mut watcher, "rows", DIVIDE), "2");
+}
+
+fn times_of_statements(look: &mut Look) {
+    let mut watcher = after_statements();
+    let total = look.number(&mut watcher, "total_ms", DIVIDE);
+    let mean = look.number(&mut watcher, "mean_ms", DIVIDE);
+    let max = look.number(&mut watcher, "max_ms", DIVIDE);
+    assert!(total > 0.0 && (mean - total / 3.0).abs() <= total * 1e-9, "{total} in three: {mean}");
+    assert!(max > 0.0 && max <= total, "{max} of {total}");
+}
+
+/// A table in four partitions, and the number of one of them that is not the first.
+fn partitioned(database: &Database) -> (Session, String) {
+    let mut session = database.session();
+    run(&mut session, "CREATE SCHEMA shop; SET search_path = shop");
+    run(
+        &mut session,
+        "CREATE TABLE stock (id INT PRIMARY KEY, v TEXT) WITH (partition_by = id, partitions = 4)",
+    );
+    run(&mut session, "INSERT INTO stock SELECT n, 'x' FROM generate_series(1, 100) n");
+    let plan = rows(&mut session, "EXPLAIN UPDATE stock SET v = 'y' WHERE id = 3").join("\n");
+    let (_, rest) = plan.split_once("Lock: shop.stock partition ").expect("it locks one partition");
+    (session, rest.split(' ').next().expect("its number").to_owned())
+}
+
+fn a_lock_held(look: &mut Look) {
+    let database = Database::in_memory();
+    let (mut holder, number) = partitioned(&database);
+    let mut watcher = database.session();
+    run(&mut holder, "BEGIN; UPDATE stock SET v = 'y' WHERE id = 3");
+    assert_eq!(look.at(&mut watcher, "schema", ""), "shop");
+    assert_eq!(look.at(&mut watcher, "relation", ""), "stock");
+    assert_eq!(look.at(&mut watcher, "partition", ""), number);
+    let id = format!(
+        "SELECT partition_id::text FROM halcyon.memory
+         WHERE relation = 'stock' AND index IS NULL AND partition = {number}"
+    );
+    run(&mut holder, "COMMIT");
+    let id = one(&mut watcher, &id);
+    run(&mut holder, "BEGIN; UPDATE stock SET v = 'z' WHERE id = 3");
+    assert_eq!(look.at(&mut watcher, "partition_id", ""), id);
+    assert_eq!(look.at(&mut watcher, "mode", ""), "exclusive");
+    run(&mut holder, "COMMIT; BEGIN; SELECT v FROM stock WHERE id = 3");
+    assert_eq!(look.at(&mut watcher, "mode", ""), "shared");
+}
+
+fn a_lock_awaited(look: &mut Look) {
+    let database = Database::in_memory();
+    let (mut holder, _) = partitioned(&database);
+    let (mut watcher, mut waiter) = (database.session(), database.session());
+    run(&mut holder, "BEGIN; UPDATE stock SET v = 'y' WHERE id = 3");
+    let (held, awaited) =
+        (format!("session = {}", holder.id()), format!("session = {}", waiter.id()));
+    assert_eq!(look.at(&mut watcher, "granted", &held), "true");
+    let number = one(&mut holder, "SELECT txid_current()::text");
+    assert_eq!(look.at(&mut watcher, "transaction", &held), number);
+    assert_eq!(look.at(&mut watcher, "session", "granted"), holder.id().to_string());
+    std::thread::scope(|scope| {
+        let waiting =
+            scope.spawn(|| run(&mut waiter, "UPDATE shop.stock SET v = 'z' WHERE id = 3"));
+        let all = "SELECT count(*) FROM halcyon.locks WHERE NOT granted";
+        until("somebody waits", || one(&mut watcher, all) == "1");
+        assert_eq!(look.at(&mut watcher, "granted", &awaited), "false");
+        assert_eq!(
+            look.at(&mut watcher, "session", "NOT granted"),
+            awaited.trim_start_matches("session = ")
+        );
+        run(&mut holder, "COMMIT");
+        waiting.join().expect("the lock is free");
+    });
+}
+
+fn a_transaction(look: &mut Look) {
+    let database = Database::in_memory();
+    let (mut worker, _) = partitioned(&database);
+    let mut watcher = database.session();
+    let before = now(&mut watcher);
+    std::thread::sleep(Duration::from_millis(2));
+    run(&mut worker, "BEGIN ISOLATION LEVEL REPEATABLE READ; UPDATE stock SET v = 'y'");
+    let of = format!("session = {}", worker.id());
+    assert_eq!(
+        look.at(&mut watcher, "transaction", &of),
+        one(&mut worker, "SELECT txid_current()::text")
+    );
+    assert_eq!(look.at(&mut watcher, "session", &of), worker.id().to_string());
+    assert_eq!(look.at(&mut watcher, "isolation", &of), "repeatable read");
+    assert_eq!(look.at(&mut watcher, "locks", &of), "4", "one per partition");
+    let started = look.at(&mut watcher, "started", &of);
+    assert!(before < started && started < now(&mut watcher), "{before} {started}");
+}
+
+fn memory_of_partitions(look: &mut Look) {
+    let database = Database::in_memory();
+    let (mut watcher, _) = partitioned(&database);
+    let of = "relation = 'stock' AND index IS NULL AND partition = 3";
+    assert_eq!(look.at(&mut watcher, "schema", of), "shop");
+    assert_eq!(look.at(&mut watcher, "relation", of), "stock");
+    assert_eq!(look.at(&mut watcher, "partition", of), "3");
+    let ids =
+        "SELECT (max(partition_id) - min(partition_id) || ' ' || sum(rows)) FROM halcyon.memory
+               WHERE relation = 'stock' AND index IS NULL";
+    assert_eq!(one(&mut watcher, ids), "3 100", "partitions are numbered in order");
+    look.number(&mut watcher, "partition_id", of);
+    let rows = look.number(&mut watcher, "rows", of);
+    run(&mut watcher, "DELETE FROM stock");
+    assert!(rows > 0.0 && look.number(&mut watcher, "rows", of) == 0.0);
+}
+
+fn memory_of_rows_and_indexes(look: &mut Look) {
+    let mut session = Database::in_memory().session();
+    run(&mut session, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)");
+    let (table, index) = ("relation = 't' AND index IS NULL", "index IS NOT NULL");
+    let empty = look.number(&mut session, "bytes", table);
+    let empty_index = look.number(&mut session, "bytes", index);
+    run(&mut session, "INSERT INTO t SELECT n, repeat('x', 50) FROM generate_series(1, 5000) n");
+    assert_eq!(look.at(&mut session, "index", index), "t_pkey");
+    assert_eq!(look.at(&mut session, "segments", table), "3");
+    assert_eq!(look.at(&mut session, "free_slots", table), (3 * 2048 - 5000).to_string());
+    assert_eq!(look.at(&mut session, "segments", index), "NULL");
+    assert!(look.number(&mut session, "bytes", table) > empty + 5000.0 * 50.0);
+    assert!(look.number(&mut session, "bytes", index) > empty_index + 5000.0 * 4.0);
+}
+
+fn views_that_grow(look: &mut Look) {
+    let mut session = Database::in_memory().session();
+    run(&mut session, "CREATE SCHEMA shop; SET search_path = shop; CREATE TABLE t (k INT, v INT)");
+    run(&mut session, "CREATE MATERIALIZED VIEW totals AS SELECT k, sum(v) AS s FROM t GROUP BY k");
+    assert_eq!(look.at(&mut session, "schema", ""), "shop");
+    assert_eq!(look.at(&mut session, "view", ""), "totals");
+    let bytes = look.number(&mut session, "bytes", "");
+    let map_bytes = look.number(&mut session, "map_bytes", "");
+    assert_eq!(
+        (look.at(&mut session, "rows", ""), look.at(&mut session, "events", "")),
+        ("0".into(), "0".into())
+    );
+    run(&mut session, "INSERT INTO t SELECT n % 5000, n FROM generate_series(1, 10000) n");
+    assert_eq!(look.at(&mut session, "rows", ""), "5000");
+    assert_eq!(look.at(&mut session, "events", ""), "10000");
+    run(&mut session, "DELETE FROM t WHERE k = 7");
+    assert_eq!(look.at(&mut session, "rows", ""), "4999");
+    assert_eq!(look.at(&mut session, "events", ""), "10002");
+    assert!(look.number(&mut session, "bytes", "") > bytes + 5000.0 * 8.0);
+    assert!(look.number(&mut session, "map_bytes", "") > map_bytes + 5000.0 * 8.0);
+}
+
+fn times_of_events(look: &mut Look) {
+    let mut session = Database::in_memory().session();
+    run(&mut session, "CREATE TABLE t (k INT, v INT)");
+    run(&mut session, "CREATE MATERIALIZED VIEW totals AS SELECT k, sum(v) AS s FROM t GROUP BY k");
+    assert_eq!(look.at(&mut session, "event_ns_p50", ""), "NULL");
+    for n in 0..20 {
+        run(&mut session, &format!("INSERT INTO t VALUES ({n}, 1)"));
+    }
+    let half = look.number(&mut session, "event_ns_p50", "");
+    let most = look.number(&mut session, "event_ns_p99", "");
+    let all = look.number(&mut session, "event_ns_max", "");
+    assert!(0.0 < half && half <= most && most <= all, "{half} {most} {all}");
+}
+
+/// A folder of its own, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let name = format!("halcyon-system-views-{name}-{}", std::process::id());
+        Folder(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The number that an LSN stands for.
+fn lsn(text: &str) -> u64 {
+    let digits = text.split('/').map(|part| u64::from_str_radix(part, 16).expect("hexadecimal"));
+    digits.fold(0, |high, low| high << 32 | low)
+}
+
+fn a_log_that_grows(look: &mut Look) {
+    let folder = Folder::new("log");
+    let database = Database::open(&folder.0).expect("a new database");
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (v TEXT)");
+    let numbers = ["bytes", "commits", "syncs", "sync_ms"];
+    let before = numbers.map(|column| look.number(&mut session, column, ""));
+    let (end, durable) =
+        (look.at(&mut session, "end_lsn", ""), look.at(&mut session, "durable_lsn", ""));
+    for _ in 0..3 {
+        run(&mut session, "INSERT INTO t VALUES (repeat('x', 1000))");
+    }
+    let after = numbers.map(|column| look.number(&mut session, column, ""));
+    assert!(after[0] >= before[0] + 3000.0, "bytes of the log: {before:?} {after:?}");
+    assert_eq!(after[1], before[1] + 3.0, "commits");
+    assert!(after[2] >= before[2] + 3.0 && after[3] > before[3], "syncs: {before:?} {after:?}");
+    assert!(lsn(&look.at(&mut session, "end_lsn", "")) >= lsn(&end) + 3000);
+    assert!(lsn(&look.at(&mut session, "durable_lsn", "")) >= lsn(&durable) + 3000);
+}
+
+fn a_checkpoint(look: &mut Look) {
+    let disk = SimDisk::new(Fault::None, true);
+    let options = DatabaseOptions::default().with("checkpoint_timeout", "1h").expect("a time");
+    let database = testing::open_on(Arc::new(disk), 4096, options).expect("a sound disk");
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (v TEXT)");
+    let first = look.at(&mut session, "checkpoint_lsn", "");
+    for _ in 0..8 {
+        run(&mut session, "INSERT INTO t VALUES (repeat('x', 3000))");
+    }
+    let files = look.number(&mut session, "files", "");
+    assert!(files > 2.0, "a file of the log has 4,096 bytes: {files}");
+    let before = now(&mut session);
+    run(&mut session, "CHECKPOINT");
+    assert!(lsn(&look.at(&mut session, "checkpoint_lsn", "")) > lsn(&first) + 20_000);
+    assert!(look.number(&mut session, "files", "") < files, "what lies before it is gone");
+    let done = look.at(&mut session, "checkpointed", "");
+    assert!(before <= done && done < now(&mut session), "{before} {done}");
+}
+
+fn a_disk_that_fails(look: &mut Look) {
+    let disk = SimDisk::new(Fault::None, true);
+    let options = DatabaseOptions::default().with("checkpoint_timeout", "1h").expect("a time");
+    let database =
+        testing::open_on(Arc::new(disk.clone()), 1 << 20, options).expect("a sound disk");
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (v TEXT)");
+    assert_eq!(look.at(&mut session, "error", ""), "NULL");
+    let fault =
+        Fault::Error { from: disk.calls() + 1, count: 1 << 40, kind: io::ErrorKind::StorageFull };
+    disk.set_fault(fault);
+    session.batch("INSERT INTO t VALUES ('x')").expect_err("the disk is full");
+    let error = look.at(&mut session, "error", "");
+    assert!(error != "NULL" && !error.is_empty(), "{error}");
+}
+
+fn settings_that_differ(look: &mut Look) {
+    let mut session = Database::in_memory().session();
+    run(&mut session, "SET lock_timeout = 90000; SET halcyon.threads = 3; SET my.own = 'x'");
+    let of = "name = 'lock_timeout'";
+    assert_eq!(look.at(&mut session, "name", "value = '90s'"), "lock_timeout");
+    assert_eq!(look.at(&mut session, "value", of), "90s");
+    assert_eq!(look.at(&mut session, "default_value", of), "0");
+    assert_eq!(look.at(&mut session, "unit", of), "ms");
+    assert_eq!(look.at(&mut session, "type", of), "integer");
+    run(&mut session, "ALTER SYSTEM SET view_memory = '64MB'");
+    let of = "name = 'view_memory'";
+    assert_eq!(look.at(&mut session, "value", of), "64MB");
+    assert_eq!(look.at(&mut session, "unit", of), "MB");
+    assert_eq!(look.at(&mut session, "default_value", "name = 'halcyon.memory'"), "1GB");
+    assert_eq!(look.at(&mut session, "type", "name = 'synchronous_commit'"), "enum");
+    assert_eq!(look.at(&mut session, "value", "name = 'my.own'"), "x");
+}
+
+fn kinds_of_settings(look: &mut Look) {
+    let mut session = Database::in_memory().session();
+    for (name, scope) in [
+        ("lock_timeout", "session"),
+        ("transaction_isolation", "transaction"),
+        ("max_wal_size", "database"),
+        ("server_version", "read-only"),
+    ] {
+        assert_eq!(look.at(&mut session, "scope", &format!("name = '{name}'")), scope);
+    }
+    let of = "name = 'lock_timeout'";
+    assert_eq!(look.at(&mut session, "description", of), "How long a statement waits for a lock.");
+}
