@@ -9,6 +9,7 @@
 //! **Invariant**, checked by `a_statement_about_its_session_is_kept_for_no_other`: a plan that uses
 //! anything from here holds for one session and one catalog version; [`is_bound_to_session`] tells
 //! the statement cache.
+#![forbid(unsafe_code)]
 
 mod describe;
 mod functions;

@@ -58,6 +58,7 @@ pub(crate) enum Hold {
 
 const RELEASED: &str = "a lock handle is used only while the lock is held";
 const NOT_EXCLUSIVE: &str = "rows are changed only under an exclusive lock";
+
 impl Body {
     #[inline]
     pub(crate) fn find(&self, partition: PartitionId) -> Option<LockHandle> {

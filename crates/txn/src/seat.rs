@@ -24,6 +24,7 @@ const PATIENCE: Patience = match cfg!(shuttle) {
 };
 
 pub(crate) const NO_STATEMENT: &str = "rows and locks are reached only in a statement";
+
 /// What a transaction makes of the catalog, which is bytes to this crate.
 #[derive(Default)]
 pub struct CatalogChange {

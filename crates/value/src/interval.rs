@@ -19,6 +19,16 @@ const DAY: i128 = DAY_NS as i128;
 /// Decimal digits behind the point that count (in units of 10⁻⁹).
 const NANO: i128 = 1_000_000_000;
 
+impl Interval {
+    /// Nanoseconds if a month had 30 days and a day 24 hours: SQL's order, in which
+    /// `1 month = 30 days`, as PostgreSQL has it.
+    #[inline]
+    pub fn sort_key(self) -> i128 {
+        let days = i128::from(self.months) * 30 + i128::from(self.days);
+        days * i128::from(DAY_NS) + i128::from(self.nanos)
+    }
+}
+
 /// Sums up fields; a fraction spills into the next smaller field as in PostgreSQL
 /// (a month has 30 days, a day 24 hours).
 #[derive(Default)]

@@ -7,8 +7,6 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::calendar::DAY_NS;
-
 /// A span of time in SQL's three parts, which do not convert into each other.
 ///
 /// Comparison as such is by parts, for maps and tests; SQL's order is that of
@@ -24,14 +22,6 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Nanoseconds if a month had 30 days and a day 24 hours: SQL's order, in which
-    /// `1 month = 30 days`, as PostgreSQL has it.
-    #[inline]
-    pub fn sort_key(self) -> i128 {
-        let days = i128::from(self.months) * 30 + i128::from(self.days);
-        days * i128::from(DAY_NS) + i128::from(self.nanos)
-    }
-
     /// The parts as Arrow lays them out: months, days, nanoseconds from the lowest byte up.
     #[inline]
     pub fn to_word(self) -> u128 {

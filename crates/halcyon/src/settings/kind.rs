@@ -3,8 +3,8 @@
 //! A value is kept as its canonical text, which is also what SHOW prints: durations and sizes in the
 //! largest unit that divides them (`5min`, `64MB`), as PostgreSQL prints them.
 //!
-//! Invariant: [`Kind::parse`] of a canonical text gives that text, so [`Kind::apply`] may read it
-//! again (test `a_canonical_text_is_its_own`).
+//! Invariant, checked by `a_canonical_text_is_its_own`: [`Kind::parse`] of a canonical text gives that
+//! text, so [`Kind::apply`] may read it again.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
