@@ -45,7 +45,6 @@ use crate::engine::DataFusion;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Need, SessionVars};
 use crate::execution;
-use crate::functions;
 use crate::like;
 use crate::parse::with_stack;
 use crate::provider::{Snapshot, table_of, tables_of};

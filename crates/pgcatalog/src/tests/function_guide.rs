@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use halcyon_query::analytic::DataFusion;
+use halcyon_query::engine::DataFusion;
 use halcyon_query::{execution, pg_functions};
 
 use crate::functions;
@@ -65,7 +65,7 @@ fn no_function_is_defined_twice() {
     for name in execution.chain(pure).chain(functions::names()) {
         assert!(seen.insert(name), "{name} is defined twice");
     }
-    let df = DataFusion::new();
+    let df = DataFusion::default();
     let shadowed: Vec<&str> = functions::names()
         .filter(|name| df.state().scalar_functions().contains_key(*name))
         .collect();
