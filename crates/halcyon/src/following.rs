@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use halcyon_query::catalog::Table;
 use halcyon_query::coerce::{self, TimeZone};
 use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::views::{Batch, Follower, Found, RowDelta};
 use halcyon_store::{Value, ValueRef};
+use halcyon_views::{FeedBatch, FeedNews, Follower, RowDelta};
 
 use crate::stream_views::StreamViews;
 
@@ -66,15 +66,15 @@ impl Following {
         if let Some(rows) = self.first.take() {
             return Ok(Some(Changes { position: self.follower.position(), rows }));
         }
-        let cell = &self.view.materialized().expect("it is a view").cell;
+        let maintained = self.view.materialized().expect("it is a view").maintained();
         views.settle_one(&self.view)?;
-        match self.follower.next(cell.feed(), wait) {
-            Ok(Found::Batch(batch)) => {
-                let Batch { position, rows } = &*batch;
+        match self.follower.next(maintained.feed(), wait) {
+            Ok(FeedNews::Batch(batch)) => {
+                let FeedBatch { position, rows } = &*batch;
                 Ok(Some(Changes { position: *position, rows: rows.clone() }))
             }
-            Ok(Found::Nothing) => Ok(None),
-            Ok(Found::Gone) => Err(SqlError::new(
+            Ok(FeedNews::Nothing) => Ok(None),
+            Ok(FeedNews::Gone) => Err(SqlError::new(
                 SqlState::UNDEFINED_TABLE,
                 format!("materialized view \"{}\" has been dropped", self.view.name),
             )),

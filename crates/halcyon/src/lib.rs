@@ -77,6 +77,6 @@ pub use transaction::Access;
 pub use halcyon_query::error::{Result, SqlError, SqlState};
 pub use halcyon_query::rows::{ResultColumn, RowSet};
 pub use halcyon_query::types::SqlType;
-pub use halcyon_query::views::{PackedEvents, RowDelta};
 pub use halcyon_store::{Interval, Value, ValueRef};
 pub use halcyon_txn::Isolation;
+pub use halcyon_views::{PackedEvents, RowDelta};

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use halcyon_query::catalog::Table;
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::exec::{Clock, Env};
-use halcyon_query::views::{Packed, PackedEvents, PackedPlan, StreamPlan, ViewCell};
+use halcyon_query::views::{PackedPlan, StreamPlan, view_error};
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Isolation, Mode, WaitLimits};
+use halcyon_views::{MaintainedView, PackedEvents, Taken};
 
 use crate::database::Database;
 use crate::durable::log_error;
@@ -77,7 +78,7 @@ impl Database {
                 format!("\"{name}\" is not a materialized view"),
             )
         })?;
-        Ok(ViewReader { session, cell: view.cell.clone(), table })
+        Ok(ViewReader { session, view: view.maintained().clone(), table })
     }
 }
 
@@ -246,8 +247,8 @@ impl Streams {
     #[inline]
     pub fn take(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<()> {
         match self.bound()?.plan.take(events, range.clone())? {
-            Packed::Taken => Ok(()),
-            Packed::Owned => self.take_owned(events, range),
+            Taken::All => Ok(()),
+            Taken::NoneWhileOwned => self.take_owned(events, range),
         }
     }
 
@@ -269,9 +270,9 @@ impl Streams {
             let lsn = tx.try_commit(None).map_err(log_error)?;
             session.make_durable(lsn)?;
             match taken {
-                Some(Ok(Packed::Taken)) => return Ok(()),
+                Some(Ok(Taken::All)) => return Ok(()),
                 Some(Err(error)) => return Err(error),
-                Some(Ok(Packed::Owned)) | None => self.rebind()?,
+                Some(Ok(Taken::NoneWhileOwned)) | None => self.rebind()?,
             }
         }
     }
@@ -280,7 +281,7 @@ impl Streams {
 /// A handle of a materialized view.
 pub struct ViewReader {
     session: Session,
-    cell: Arc<ViewCell>,
+    view: Arc<MaintainedView>,
     table: Arc<Table>,
 }
 
@@ -293,7 +294,7 @@ impl ViewReader {
     pub fn row(&mut self, key: &[ValueRef<'_>]) -> Result<Option<Vec<Value>>> {
         let session = &self.session;
         if session.shared.durable.is_none()
-            && let Some(row) = self.cell.row_if_open(key)?
+            && let Some(row) = self.view.row_if_open(key).map_err(view_error)?
         {
             return Ok(row);
         }
@@ -302,7 +303,7 @@ impl ViewReader {
         tx.begin_statement();
         let locked = tx.lock(&self.table.cells[0], Mode::Shared, &limits);
         locked.map_err(|error| lock_errors::of_table(error, &self.table))?;
-        let row = self.cell.row(key)?;
+        let row = self.view.row(key).map_err(view_error)?;
         tx.end_statement();
         let lsn = tx.try_commit(None).map_err(log_error)?;
         session.make_durable(lsn)?;

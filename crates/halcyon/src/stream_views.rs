@@ -57,9 +57,9 @@ impl<'a> StreamViews<'a> {
         held: impl Fn(&Table) -> bool,
     ) -> Result<Settled<'a>> {
         let manager = &self.shared.manager;
-        let settled = Settled { manager, alone: manager.settled_alone() };
+        let settled = Settled { manager, alone: manager.lone_view_settlements() };
         let stale = |table: &Arc<Table>| {
-            table.materialized().is_some_and(|view| view.cell.is_stale()) && !held(table)
+            table.materialized().is_some_and(|view| view.maintained().is_stale()) && !held(table)
         };
         if tables.into_iter().any(stale) {
             let catalog = self.shared.catalog();
@@ -83,7 +83,7 @@ impl Settled<'_> {
         catalog: &Catalog,
         tables: impl IntoIterator<Item = &'t Arc<Table>>,
     ) -> bool {
-        self.manager.settled_alone() != self.alone
+        self.manager.lone_view_settlements() != self.alone
             && tables.into_iter().filter(|table| views::is_streamed(catalog, table)).count() > 1
     }
 }

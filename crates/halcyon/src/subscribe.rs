@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use halcyon_query::catalog::Table;
 use halcyon_query::error::{Result, SqlError, SqlState};
 use halcyon_query::plan::Plan;
-use halcyon_query::views::RowDelta;
 use halcyon_store::RowRef;
 use halcyon_txn::{Isolation, Mode};
+use halcyon_views::RowDelta;
 
 use crate::database::Database;
 use crate::durable::log_error;
@@ -55,7 +55,7 @@ impl Session {
                 "SUBSCRIBE cannot run inside a transaction block",
             ));
         }
-        let cell = &view.materialized().expect("the binder found a view").cell;
+        let maintained = view.materialized().expect("the binder found a view").maintained();
         let mut first = None;
         let acquisition = self.acquisition();
         acquisition.stream_views().settle_one(view)?;
@@ -64,7 +64,7 @@ impl Session {
         // Under the lock nobody is between changing the view and telling of it.
         let locked = tx.lock(&view.cells[0], Mode::Shared, &acquisition.limits);
         let handle = locked.map_err(|error| lock_errors::of_table(error, view))?;
-        let last = cell.follow_from();
+        let last = maintained.feed().follow();
         if from.is_none() {
             let new = |row: RowRef<'_>| -> RowDelta {
                 let values = row.values().map(|value| value.to_owned()).collect();

@@ -52,7 +52,11 @@ pub fn is_latched(database: &Database) -> bool {
 /// Panics unless the engines of all views are what they claim to be.
 pub fn check_views(database: &Database) {
     let catalog = catalog(database);
-    catalog.tables.values().filter_map(|t| t.materialized()).for_each(|view| view.cell.check());
+    catalog
+        .tables
+        .values()
+        .filter_map(|t| t.materialized())
+        .for_each(|view| view.maintained().check());
 }
 
 /// The values of all partitions at one moment.

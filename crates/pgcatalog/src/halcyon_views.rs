@@ -304,7 +304,7 @@ fn memory_rows(context: &Context) -> Vec<Memory> {
 fn views(context: &Context) -> Vec<MaterializedView> {
     let row = |object: &super::objects::Object| {
         let What::Table(table) = &object.what else { return None };
-        let figures = table.materialized()?.cell.figures();
+        let figures = table.materialized()?.maintained().figures();
         let size = memory::of_rows(&context.live.roots(table));
         Some(MaterializedView {
             schema: Name(object.schema.clone()),

@@ -29,9 +29,9 @@ use crate::catalog::{
     TableKind, View,
 };
 use crate::identifier::quote_ident;
+use crate::materialized::MaterializedView;
 use crate::parse::parse_expr;
 use crate::stored_names::used_by;
-use crate::views::Materialized;
 
 /// Name of the script that makes everything.
 pub const SCHEMA: &str = "schema.sql";
@@ -263,7 +263,7 @@ fn derive(catalog: &Catalog, order: &LoadOrder, line: &mut impl FnMut(String)) {
     }
 }
 
-fn create_materialized(table: &Table, view: &Materialized, line: &mut impl FnMut(String)) {
+fn create_materialized(table: &Table, view: &MaterializedView, line: &mut impl FnMut(String)) {
     let columns: Vec<_> = table.columns.iter().map(|column| ident(&column.name)).collect();
     let name = qualified(&table.schema, &table.name);
     let with = if view.empty_on_restart { " WITH (on_restart = 'empty')" } else { "" };

@@ -34,6 +34,7 @@ mod growing;
 pub mod identifier;
 mod late_conditions;
 mod like;
+pub mod materialized;
 pub mod parse;
 pub mod pg_functions;
 pub mod plan;

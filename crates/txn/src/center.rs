@@ -17,9 +17,9 @@ pub(crate) struct Center {
     pub(crate) next_txn: AtomicU64,
     /// Where commits are written down; nowhere in a database that lives in memory alone.
     pub(crate) log: Option<Arc<Log>>,
-    /// How often an owner has brought derived rows up to date without others that the same events
-    /// went to ([`crate::derived`]).
-    pub(crate) settled_alone: AtomicU64,
+    /// How often an owner has settled its view without others that the same events went to
+    /// ([`crate::view`]).
+    pub(crate) lone_view_settlements: AtomicU64,
 }
 
 impl Center {
@@ -29,13 +29,13 @@ impl Center {
             participants: Mutex::new(Vec::new()),
             next_txn: AtomicU64::new(1),
             log,
-            settled_alone: AtomicU64::new(0),
+            lone_view_settlements: AtomicU64::new(0),
         }
     }
 
-    /// Before the rows change, so that whoever sees them finds another number.
-    pub(crate) fn note_settled_alone(&self) {
-        self.settled_alone.fetch_add(1, Ordering::SeqCst);
+    /// Counts a lone settlement, before the rows change: a reader who sees them finds another number.
+    pub(crate) fn note_lone_view_settlement(&self) {
+        self.lone_view_settlements.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Panics unless every participant stands at its number.

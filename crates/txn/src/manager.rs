@@ -62,11 +62,11 @@ impl Manager {
     }
 
     /// Changes when an owner has brought derived rows up to date without others that the same events
-    /// went to: whoever finds the same number before [`crate::derived::settle_all`] and after a cut, or
+    /// went to: whoever finds the same number before [`crate::view::settle_views`] and after a cut, or
     /// after its locks, sees every event in all of them or in none.
     #[inline]
-    pub fn settled_alone(&self) -> u64 {
-        self.0.center.settled_alone.load(Ordering::SeqCst)
+    pub fn lone_view_settlements(&self) -> u64 {
+        self.0.center.lone_view_settlements.load(Ordering::SeqCst)
     }
 
     /// Panics unless its participants are in order. O(participants): for tests.

@@ -19,15 +19,14 @@ pub const LATE_MARK: Bug = Bug(
 /// A commit gives its shared locks back before its changes are visible.
 pub const READ_LOCKS_FIRST: Bug =
     Bug("a commit gives its shared locks back before its changes are visible");
-/// Keepers are settled without a look whether an event has come to one that is not among them.
-pub const NO_SECOND_LOOK_AT_KEEPERS: Bug = Bug(
-    "keepers are settled without a look whether an event has come to one that is not among them",
-);
-/// An owner does not say that it has brought its rows up to date without the others.
-pub const SETTLED_ALONE_UNSEEN: Bug =
-    Bug("an owner does not say that it has brought its rows up to date without the others");
-/// An event goes to a keeper that a transaction owns.
-pub const EVENT_TO_OWNED: Bug = Bug("an event goes to a keeper that a transaction owns");
+/// Views are settled without a look whether an event has come to one that is not among them.
+pub const NO_SECOND_LOOK_AT_VIEWS: Bug =
+    Bug("views are settled without a look whether an event has come to one that is not among them");
+/// An owner does not say that it has settled its view without the others.
+pub const LONE_SETTLEMENT_UNSEEN: Bug =
+    Bug("an owner does not say that it has settled its view without the others");
+/// An event goes to a view that a transaction owns.
+pub const EVENT_TO_OWNED_VIEW: Bug = Bug("an event goes to a view that a transaction owns");
 
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]

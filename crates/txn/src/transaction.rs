@@ -39,6 +39,7 @@ use crate::pool::Pool;
 use crate::published::TransactionState;
 use crate::seat::{CatalogChange, NO_STATEMENT, Seat};
 use crate::undo::Mark;
+use crate::undo::changed_rows::{ChangedRows, PartitionChanges};
 use arrow::array::ArrayRef;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
@@ -408,32 +409,40 @@ impl Transaction {
         body.find(cell.id).filter(|handle| body.mode(*handle) == Mode::Exclusive)
     }
 
-    /// How many changes of the partition an undo to `since` would take back; a kept root counts as
-    /// many.
-    pub fn changes_since(&self, handle: LockHandle, since: &Savepoint) -> usize {
-        self.body().undo.change_count(handle.0, since.mark)
-    }
-
     /// Whether this transaction has locked the partition, in whatever mode.
     pub fn holds(&self, cell: &PartitionCell) -> bool {
         self.body().find(cell.id).is_some()
     }
 
-    /// Tells the rows of a partition that this transaction has changed since `since`, once each:
-    /// the values of `columns` before and after, `None` where there was or is no row.
+    /// Begins a search for changed rows at `since`: nothing is found yet.
     ///
     /// `since` must have been taken after the transaction's last change of another statement, or
     /// be the last savepoint: a root that is kept stands for all changes up to the next one.
-    /// Cost: O(changes), also where a root was kept.
-    pub fn row_changes(
-        &self,
-        handle: LockHandle,
-        since: &Savepoint,
-        columns: &[u16],
-        tell: impl FnMut(Option<&[ValueRef<'_>]>, Option<&[ValueRef<'_>]>),
-    ) {
+    pub fn changed_rows_since(&self, since: &Savepoint) -> ChangedRows {
+        ChangedRows::since(since.mark)
+    }
+
+    /// Finds the rows that this transaction has changed, in any partition, since `changed` was last
+    /// given here, and adds them to those found before. One pass over the notes that are new.
+    /// A partition must not change between two calls if it changed before the first.
+    pub fn find_changed_rows(&self, changed: &mut ChangedRows) {
         let body = self.body();
-        body.undo.row_changes(handle.0, since.mark, body.root(handle), columns, tell);
+        body.undo.find_changed_rows(changed, |held| body.root(LockHandle(held)));
+    }
+
+    /// Whether a row of the partition is among those that were found.
+    pub fn has_changed_rows(&self, changed: &ChangedRows, handle: LockHandle) -> bool {
+        changed.has(handle.0)
+    }
+
+    /// The rows of a partition that were found, to be read as they were and as they are.
+    pub fn changed_rows_of<'t>(
+        &'t self,
+        changed: &'t ChangedRows,
+        handle: LockHandle,
+    ) -> PartitionChanges<'t> {
+        let body = self.body();
+        changed.of(handle.0, &body.undo, body.root(handle))
     }
 
     /// Brings a partition up to date with what has been committed elsewhere already: it is no
@@ -444,7 +453,7 @@ impl Transaction {
         self.serve_cuts();
         let body = self.body_mut();
         assert!(
-            body.undo.change_count(handle.0, Mark::default()) == 0,
+            !body.undo.has_changed(handle.0),
             "only what nobody has changed is brought up to date"
         );
         if let Hold::Exclusive(guard) = &body.held[handle.0 as usize].hold {

@@ -12,11 +12,12 @@
 //!
 //! Cost: recording O(changed values); undoing O(records), or O(1) per kept root.
 
+pub(crate) mod changed_rows;
+
 use crate::planted;
 use crate::redo::{Encoder, Redo};
 use halcyon_base::{PartitionId, RowId};
-use halcyon_store::{Partition, RowChange, RowRef, ValueRef};
-use smallvec::SmallVec;
+use halcyon_store::{Partition, RowRef, ValueRef};
 
 /// Row records of one statement and partition before its root is kept, in a small partition.
 pub(crate) const ROWS_BEFORE_ROOT_MIN: u64 = 4096;
@@ -42,34 +43,6 @@ impl Record {
     fn is_root_of(&self, held: u32) -> bool {
         self.held == held && matches!(self.change, Change::Kept(_))
     }
-}
-
-/// Some columns of a row.
-type Projected<'a> = SmallVec<[ValueRef<'a>; 8]>;
-
-fn project<'a>(row: RowRef<'a>, columns: &[u16]) -> Projected<'a> {
-    columns.iter().map(|column| row.value(*column as usize)).collect()
-}
-
-/// [`Undo::row_changes`] between two roots.
-fn differences(
-    before: &Partition,
-    now: &Partition,
-    columns: &[u16],
-    mut tell: impl FnMut(Option<&[ValueRef<'_>]>, Option<&[ValueRef<'_>]>),
-) {
-    const IS_THERE: &str = "a row that changed was there";
-    let comparable = now.changes_since(before, |change| match change {
-        RowChange::Inserted(row) => tell(None, Some(&project(row, columns))),
-        RowChange::Updated(row, _) => {
-            let old = project(before.row(row.id()).expect(IS_THERE), columns);
-            tell(Some(&old), Some(&project(row, columns)));
-        }
-        RowChange::Deleted(row) => {
-            tell(Some(&project(before.row(row).expect(IS_THERE), columns)), None);
-        }
-    });
-    assert!(comparable, "columns do not change beneath those who follow the rows");
 }
 
 enum Change {
@@ -300,76 +273,9 @@ impl Undo {
         self.records.get(position + 1).map_or(self.mark(), |next| next.before)
     }
 
-    /// Records of `held` since `since`; a root counts as many, for it stands for many changes.
-    pub(crate) fn change_count(&self, held: u32, since: Mark) -> usize {
-        let own = self.records[since.records..].iter().filter(|record| record.held == held);
-        own.map(|record| if record.is_root_of(held) { 2 } else { 1 }).sum()
-    }
-
-    /// Tells the rows of `held`, whose root is `now`, that differ from what they were at `since`:
-    /// the values of `columns` before and after, `None` where there was or is no row. A row is told
-    /// once, also if these values are the same.
-    pub(crate) fn row_changes(
-        &self,
-        held: u32,
-        since: Mark,
-        now: &Partition,
-        columns: &[u16],
-        mut tell: impl FnMut(Option<&[ValueRef<'_>]>, Option<&[ValueRef<'_>]>),
-    ) {
-        let own = || {
-            let later = self.records.iter().enumerate().skip(since.records);
-            later.filter(|(_, record)| record.held == held)
-        };
-        if own().any(|(_, record)| record.is_root_of(held)) {
-            return differences(&self.image_at(held, since, now), now, columns, tell);
-        }
-        let mut rows: SmallVec<[(RowId, u32); 8]> = own()
-            .map(|(position, record)| match record.change {
-                Change::Inserted(row) | Change::Updated(row) | Change::Deleted(row) => {
-                    (row, position as u32)
-                }
-                Change::Kept(_) => unreachable!("looked for above"),
-            })
-            .collect();
-        rows.sort_unstable();
-        for records in rows.chunk_by(|one, next| one.0 == next.0) {
-            let after = now.row(records[0].0).map(|row| project(row, columns));
-            let before = self.row_before(records, after.as_ref(), columns);
-            tell(before.as_deref(), after.as_deref());
-        }
-    }
-
-    /// A row as it was before the first of its `records`, given what it is now.
-    fn row_before<'a>(
-        &'a self,
-        records: &[(RowId, u32)],
-        after: Option<&Projected<'a>>,
-        columns: &[u16],
-    ) -> Option<Projected<'a>> {
-        let mut row = after.cloned();
-        for &(_, position) in records.iter().rev() {
-            let (record, end) = (&self.records[position as usize], self.end_of(position as usize));
-            let images = &self.images[record.before.images..end.images];
-            match record.change {
-                Change::Inserted(_) => row = None,
-                Change::Deleted(_) => {
-                    let image = |column: &u16| self.image(&images[*column as usize]);
-                    row = Some(columns.iter().map(image).collect());
-                }
-                Change::Updated(_) => {
-                    let changed = &self.columns[record.before.columns..end.columns];
-                    let values = row.as_mut().expect("a row that is changed is there");
-                    for (value, column) in values.iter_mut().zip(columns) {
-                        if let Some(at) = changed.iter().position(|changed| changed == column) {
-                            *value = self.image(&images[at]);
-                        }
-                    }
-                }
-                Change::Kept(_) => unreachable!("roots have their own way"),
-            }
-        }
-        row
+    /// Whether there is any record of `held`.
+    pub(crate) fn has_changed(&self, held: u32) -> bool {
+        self.records.iter().any(|record| record.held == held)
     }
 
     /// Undoes one record, whose buffers end at `end`. `values` is scratch.

@@ -21,7 +21,7 @@ use halcyon_base::sync::atomic::{AtomicUsize, Ordering};
 use halcyon_base::sync::{Arc, thread};
 use halcyon_base::{PartitionId, RowId, SessionId};
 use halcyon_store::{Partition, ValueRef};
-use halcyon_txn::derived::{Beside, Derived, Keeper, Look, SettleError, settle_all};
+use halcyon_txn::view::{SettleError, ViewCell, ViewMaintainer, WantedViews, settle_views};
 use halcyon_txn::{
     CancelToken, LockError, Mode, PartitionCell, Transaction, TransactionState, WaitLimits, cut,
     planted,
@@ -456,15 +456,15 @@ fn cut_does_not_wait_for_an_owner_that_waits_for_a_lock() {
     });
 }
 
-// ---------------------------------------------------------------------- derived rows
+// ---------------------------------------------------------------------- views
 
-/// Keeps the first account of a partition: what events and its owner have made of it.
+/// A view of one row: the first account, as events and an owner have made it.
 struct Tally {
     sum: i64,
     ended: usize,
 }
 
-impl Keeper for Tally {
+impl ViewMaintainer for Tally {
     fn settle(&mut self, rows: &mut Partition) -> bool {
         let sum = [ValueRef::Int64(self.sum)];
         rows.update(RowId(0), &[common::AMOUNT as u16], &sum).expect("no index, no conflict");
@@ -476,52 +476,50 @@ impl Keeper for Tally {
     }
 }
 
-/// Two derived partitions that a stream feeds.
+/// Two views that a stream feeds; their order is another one than that of their rows.
 struct Views {
     bank: Bank,
-    derived: Vec<Arc<Derived<Tally>>>,
-    /// Their rows, whose order is another one.
-    rows: Vec<Arc<PartitionCell>>,
+    views: Vec<Arc<ViewCell<Tally>>>,
 }
 
 impl Views {
     fn new() -> Arc<Views> {
-        let keeper = || Arc::new(Derived::new(Tally { sum: common::BALANCE, ended: 0 }));
         let cell = |id| Arc::new(PartitionCell::derived(PartitionId(id), common::rows(1)));
         let bank = Bank { cells: vec![cell(1), cell(2)], ..Bank::new(0, 1) };
-        let rows = bank.cells.iter().rev().cloned().collect();
-        Arc::new(Views { bank, derived: vec![keeper(), keeper()], rows })
+        let rows = bank.cells.iter().rev().zip(0..);
+        let view = |(rows, order): (&Arc<PartitionCell>, u64)| {
+            let maintainer = Tally { sum: common::BALANCE, ended: 0 };
+            Arc::new(ViewCell::new(order, Arc::clone(rows), maintainer))
+        };
+        let views = rows.map(view).collect();
+        Arc::new(Views { bank, views })
     }
 
-    /// Gives both keepers an event; false while a transaction owns one.
+    /// Gives both views an event; false while a transaction owns one.
     fn event(&self) -> bool {
-        let all = self.derived.iter().map(|derived| &**derived);
-        let Some(mut states) = Derived::lock_open(all) else { return false };
-        for (state, derived) in states.iter_mut().zip(&self.derived) {
-            state.sum += 1;
-            derived.set_stale();
+        let Some(mut locked) = ViewCell::lock_open(self.views.iter().map(|view| &**view)) else {
+            return false;
+        };
+        for (tally, view) in locked.iter_mut().zip(&self.views) {
+            tally.sum += 1;
+            view.set_stale();
         }
         true
     }
 
     /// What the rows are once they are up to date.
     fn read(&self, session: u32) -> Vec<i64> {
-        let look = |which: Look| {
-            let all = self.derived.iter().zip(&self.rows).zip(0..);
-            all.filter(|((derived, _), _)| which == Look::All || derived.is_stale())
-                .map(|((derived, rows), order)| Beside {
-                    order,
-                    rows: Arc::clone(rows),
-                    derived: Arc::clone(derived),
-                })
-                .collect()
+        let find = |wanted: WantedViews| {
+            let views = self.views.iter();
+            views.filter(|view| wanted == WantedViews::All || view.is_stale()).cloned().collect()
         };
+        let rows: Vec<_> = self.views.iter().map(|view| Arc::clone(view.rows())).collect();
         let settled = patiently(|limits| {
             loop {
-                let alone = self.bank.manager.settled_alone();
-                settle_all(&self.bank.manager, SessionId(session), limits, look)?;
-                let roots = cut(&self.bank.manager, &self.rows, limits).expect("no limits");
-                if self.bank.manager.settled_alone() == alone {
+                let alone = self.bank.manager.lone_view_settlements();
+                settle_views(&self.bank.manager, SessionId(session), limits, find)?;
+                let roots = cut(&self.bank.manager, &rows, limits).expect("no limits");
+                if self.bank.manager.lone_view_settlements() == alone {
                     return Ok(roots);
                 }
             }
@@ -530,24 +528,24 @@ impl Views {
         roots.iter().map(|root| amount(root, RowId(0)) - common::BALANCE).collect()
     }
 
-    /// Owns the first, adds to it, and ends.
+    /// Owns the first view, adds to it, and ends.
     fn change(&self, session: u32, commits: bool) {
         let mut transaction = self.bank.begin(session);
-        let rows = patiently(|limits| {
-            transaction.lock(&self.rows[0], Mode::Exclusive, limits).expect("one lock")
+        let view = &self.views[0];
+        patiently(|limits| {
+            transaction.lock(view.rows(), Mode::Exclusive, limits).expect("one lock")
         });
-        let derived = &self.derived[0];
-        let mut state = derived.lock();
-        derived.own(&mut state, &mut transaction, rows);
-        state.sum += 100;
-        drop(state);
-        let undone = Arc::clone(derived);
+        let mut tally = view.lock();
+        let rows = view.own(&mut tally, &mut transaction);
+        tally.sum += 100;
+        drop(tally);
+        let undone = Arc::clone(view);
         transaction.on_rollback(move || undone.lock().sum -= 100);
         add(&mut transaction, rows, RowId(0), 100);
         thread::yield_now();
-        let state = derived.lock();
-        assert_eq!(state.sum, amount(transaction.read(rows), RowId(0)), "the owner's rows differ");
-        drop(state);
+        let tally = view.lock();
+        assert_eq!(tally.sum, amount(transaction.read(rows), RowId(0)), "the owner's rows differ");
+        drop(tally);
         match commits {
             true => transaction.commit(),
             false => transaction.rollback(),
@@ -588,7 +586,7 @@ fn events_without_a_transaction_are_seen_whole() {
 
 #[test]
 fn canary_settling_without_a_second_look_is_caught() {
-    check_canary(planted::NO_SECOND_LOOK_AT_KEEPERS, events_reach_both_views_or_none);
+    check_canary(planted::NO_SECOND_LOOK_AT_VIEWS, events_reach_both_views_or_none);
 }
 
 /// What a transaction did to a view and took back is gone, what it committed stays, and no event
@@ -620,8 +618,8 @@ fn owners_end_with_what_was_theirs() {
     spawn_all(vec![owner(0, true), owner(1, false), feeder(), reader]);
     let met = 2 - refused.load(Ordering::SeqCst) as i64;
     assert_eq!(views.read(0), [100 + met, met]);
-    assert_eq!(views.derived[0].lock().ended, 2);
-    assert!(views.derived[0].lock().is_open());
+    assert_eq!(views.views[0].lock().ended, 2);
+    assert!(views.views[0].lock().is_open());
     views.bank.check_quiet();
 }
 
@@ -632,10 +630,10 @@ fn an_owners_rollback_takes_back_its_own_changes_only() {
 
 #[test]
 fn canary_an_owner_that_settles_its_rows_alone_is_caught() {
-    check_canary(planted::SETTLED_ALONE_UNSEEN, owners_end_with_what_was_theirs);
+    check_canary(planted::LONE_SETTLEMENT_UNSEEN, owners_end_with_what_was_theirs);
 }
 
 #[test]
 fn canary_events_to_an_owned_view_are_caught() {
-    check_canary(planted::EVENT_TO_OWNED, owners_end_with_what_was_theirs);
+    check_canary(planted::EVENT_TO_OWNED_VIEW, owners_end_with_what_was_theirs);
 }

@@ -12,10 +12,10 @@ use halcyon_store::{
     AppendError, ColumnDef, Conflict, IndexDef, KeyColumn, Partition, Schema, Type, Value, ValueRef,
 };
 use halcyon_txn::{
-    CancelToken, CutError, Isolation, LockError, LockHandle, Manager, Mode, PartitionCell,
-    Transaction, TransactionState, WaitLimits, cut,
+    CancelToken, ChangedRows, CutError, Isolation, LockError, LockHandle, Manager, Mode,
+    PartitionCell, ProjectedRow, Transaction, TransactionState, WaitLimits, cut,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -616,4 +616,84 @@ fn own_snapshot_sees_own_changes_and_stays() {
     add(&mut transaction, handle, RowId(0), 1);
     assert_eq!(int(own.row(RowId(0)).expect("it is there").value(AMOUNT)), BALANCE + 1);
     transaction.commit();
+}
+
+/// Numbers and balances before and after, as [`Transaction::changed_rows_of`] tells them.
+fn told(
+    transaction: &Transaction,
+    changed: &ChangedRows,
+    handle: LockHandle,
+) -> Vec<(Option<[i64; 2]>, Option<[i64; 2]>)> {
+    let values = |row: &ProjectedRow<'_>| [int(row[0]), int(row[1])];
+    let rows = transaction.changed_rows_of(changed, handle).rows(&[0, 1]);
+    rows.map(|row| (row.old.as_ref().map(values), row.new.as_ref().map(values))).collect()
+}
+
+/// What differs between two roots: the model of [`told`].
+fn differing(before: &Partition, now: &Partition) -> Vec<(Option<[i64; 2]>, Option<[i64; 2]>)> {
+    let values = |root: &Partition| -> BTreeMap<RowId, [i64; 2]> {
+        root.rows().map(|row| (row.id(), [int(row.value(0)), int(row.value(1))])).collect()
+    };
+    let (before, now) = (values(before), values(now));
+    let ids: BTreeSet<RowId> = before.keys().chain(now.keys()).copied().collect();
+    let pairs = ids.into_iter().map(|id| (before.get(&id).copied(), now.get(&id).copied()));
+    pairs.filter(|(old, new)| old != new).collect()
+}
+
+fn change_randomly(transaction: &mut Transaction, handle: LockHandle, rng: &mut Rng, next: i64) {
+    let row = RowId(rng.below(40) as u32);
+    match rng.below(3) {
+        0 => drop(transaction.insert(handle, &[ValueRef::Int64(next), ValueRef::Int64(next)])),
+        1 => drop(transaction.delete(handle, row)),
+        _ if transaction.read(handle).row(row).is_none() => {}
+        _ => {
+            let values = [ValueRef::Int64(next), ValueRef::Int64(next + 1)];
+            transaction.update(handle, row, &[1, 0], &values).expect("no index, no conflict");
+        }
+    }
+}
+
+#[test]
+fn changed_rows_are_found_once_each_whatever_happened_to_them() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let bank = Bank::new(2, 30);
+        let mut transaction = bank.begin(0);
+        let handles: Vec<_> =
+            bank.cells.iter().map(|cell| lock(&mut transaction, cell, Mode::Exclusive)).collect();
+        transaction.begin_statement();
+        change_randomly(&mut transaction, handles[0], &mut rng, 7);
+        transaction.end_statement();
+        transaction.begin_statement();
+        let since = transaction.savepoint();
+        let mut changed = transaction.changed_rows_since(&since);
+        let before: Vec<_> = handles.iter().map(|handle| transaction.root(*handle)).collect();
+        // The second round adds the changes of the second partition to those of the first.
+        for round in 0..2 {
+            let changing = handles[round];
+            for number in 0..1 + rng.below(20) as i64 {
+                change_randomly(&mut transaction, changing, &mut rng, 1000 + 2 * number);
+            }
+            if rng.below(4) == 0 {
+                transaction.savepoint();
+                let emptied = transaction.alter(changing, |root| {
+                    root.truncate();
+                    Ok::<_, std::convert::Infallible>(())
+                });
+                emptied.expect("nothing can fail");
+            }
+            transaction.find_changed_rows(&mut changed);
+            for (handle, before) in handles.iter().zip(&before) {
+                let expected = differing(before, transaction.read(*handle));
+                let rows = told(&transaction, &changed, *handle);
+                let rows: Vec<_> = rows.into_iter().filter(|(old, new)| old != new).collect();
+                assert_eq!(rows, expected, "seed {seed}, round {round}");
+                let changes = transaction.changed_rows_of(&changed, *handle);
+                assert!(!changes.is_inserted_only() || rows.iter().all(|row| row.0.is_none()));
+                assert!(!changes.is_deleted_only() || rows.iter().all(|row| row.1.is_none()));
+                assert!(!changes.is_single() || rows.len() <= 1);
+            }
+        }
+        transaction.rollback();
+    }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use halcyon_query::coerce::TimeZone;
 use halcyon_query::error::{Result, SqlError};
 use halcyon_query::utility::{Modes, isolation_name, parse_isolation};
-use halcyon_query::views::Budget;
 use halcyon_txn::{Isolation, Log};
+use halcyon_views::ViewBudget;
 
 use super::Facts;
 use super::kind::{Bounds, KILOBYTE, Kind, MEGABYTE, MILLISECOND, SECOND, SWITCH, switch};
@@ -84,7 +84,7 @@ pub(crate) struct InForce {
 
 /// The parts of a running database that settings of the whole database change at once.
 pub(crate) struct TunedParts<'a> {
-    pub budget: &'a Budget,
+    pub budget: &'a ViewBudget,
     /// None for a database in memory alone.
     pub log: Option<&'a Log>,
 }

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
-use crate::views::Budget;
+use halcyon_views::ViewBudget;
 
 pub use ids::Ids;
 pub use rights::{Grant, Privilege, Role, denied};
@@ -64,7 +64,7 @@ pub struct Catalog {
     /// Hands out object and partition ids.
     pub ids: Arc<Ids>,
     /// Memory of materialized views.
-    pub budget: Arc<Budget>,
+    pub budget: Arc<ViewBudget>,
     /// What ALTER SYSTEM set, as text by name.
     pub settings: BTreeMap<String, String>,
     /// Whether tables get latches around every access to their storage: only to measure them.

@@ -22,7 +22,7 @@ use crate::catalog::{
     Catalog, Check, Column, ForeignKey, Grant, Ids, Index, Partitioning, Relation, Role, Schema,
     Sequence, SequenceOptions, Table, TableKind, View,
 };
-use crate::views::{Guard, Materialized};
+use crate::materialized::{MaterializedView, ViewGuard};
 
 /// Grows when an older version could not read what is written.
 const FORMAT: u32 = 1;
@@ -79,7 +79,7 @@ enum StoredKind {
     Materialized {
         query: String,
         reads: Vec<u32>,
-        guards: Vec<Guard>,
+        guards: Vec<ViewGuard>,
         empty_on_restart: bool,
     },
 }
@@ -107,12 +107,12 @@ impl StoredKind {
             StoredKind::Ordinary => TableKind::Ordinary,
             StoredKind::Stream => TableKind::Stream,
             StoredKind::Materialized { query, reads, guards, empty_on_restart } => {
-                TableKind::Materialized(Arc::new(Materialized {
+                TableKind::Materialized(Arc::new(MaterializedView {
                     query,
                     reads: reads.into_iter().map(TableId).collect(),
                     guards,
                     empty_on_restart,
-                    cell: Arc::default(),
+                    maintained: None,
                 }))
             }
         }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::rights::Grant;
 use crate::error::{Result, SqlError, SqlState};
+use crate::materialized::MaterializedView;
 use crate::types::SqlType;
-use crate::views::Materialized;
 
 /// A table: columns, constraints, and the partitions its rows live in.
 #[derive(Clone)]
@@ -60,7 +60,7 @@ pub enum TableKind {
     /// is there to be locked.
     Stream,
     /// From other tables, by a query.
-    Materialized(Arc<Materialized>),
+    Materialized(Arc<MaterializedView>),
 }
 
 /// How the rows of a table are spread.
@@ -209,7 +209,7 @@ impl std::fmt::Debug for Table {
 
 impl Table {
     /// The definition, if it is a materialized view.
-    pub fn materialized(&self) -> Option<&Arc<Materialized>> {
+    pub fn materialized(&self) -> Option<&Arc<MaterializedView>> {
         match &self.kind {
             TableKind::Materialized(view) => Some(view),
             _ => None,

@@ -32,7 +32,7 @@ use crate::identifier::{fold, parts};
 use crate::point::Scratch;
 use crate::rows::ResultColumn;
 use crate::types::SqlType;
-use crate::views::upkeep::{self, Fed};
+use crate::views::upkeep::{self, FedViews};
 
 pub use format::{Format, Options};
 pub use input::CopyIn;
@@ -73,7 +73,7 @@ struct From {
     /// What the other columns get.
     defaults: Vec<Option<Cell>>,
     /// Views to be brought up to date with the rows.
-    views: Vec<Fed>,
+    views: FedViews,
 }
 
 impl From {
@@ -84,10 +84,10 @@ impl From {
 
     /// Brings views up to date. Errors: what they fail at; the caller takes the rows back.
     fn end(&self, since: &Savepoint, env: &Env<'_>, tx: &mut Transaction) -> Result<()> {
-        upkeep::end(&self.views, since, env, tx)?;
+        self.views.end(since, env, tx)?;
         let table = self.writer.table();
         if table.is_stream() {
-            upkeep::empty_stream(table, since, tx);
+            upkeep::empty_stream(table, tx);
         }
         Ok(())
     }

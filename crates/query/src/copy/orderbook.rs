@@ -28,7 +28,7 @@ use crate::exec::{Env, Locks};
 use crate::syntax::{CopyOrders, Side};
 use crate::types::SqlType;
 use crate::values::ArrayWriter;
-use crate::views::upkeep::{self, Fed};
+use crate::views::upkeep::FedViews;
 
 /// A bound COPY of orders.
 pub(super) struct Orders {
@@ -36,7 +36,7 @@ pub(super) struct Orders {
     at: usize,
     writer: Writer,
     target: Target,
-    views: Vec<Fed>,
+    views: FedViews,
     book: Side,
     brokers: u64,
 }
@@ -284,7 +284,7 @@ impl Orders {
         }
         let since = tx.savepoint();
         let stream = (self.writer.table().id, rows.as_slice());
-        upkeep::end_with(&self.views, &since, Some(stream), env, tx)?;
+        self.views.end_with(&since, Some(stream), env, tx)?;
         Ok(rows.len() as u64)
     }
 
@@ -305,13 +305,13 @@ impl Orders {
             Ok(writer.finish())
         };
         let columns = (0..COLUMNS.len()).map(column).collect::<Result<Vec<_>>>()?;
-        let since = upkeep::begin(&self.views, tx);
+        let since = self.views.begin(tx);
         let mut cx = WriteContext::new(env, tx, locks);
         let partitions = 0..table.cells.len() as u32;
         let handles: Vec<_> = partitions.map(|partition| cx.lock(self.at, partition)).collect();
         let stored = self.writer.append(&mut cx, &handles, columns, &mut Late::new())?;
         if let Some(since) = since {
-            upkeep::end(&self.views, &since, env, tx)?;
+            self.views.end(&since, env, tx)?;
         }
         Ok(stored)
     }

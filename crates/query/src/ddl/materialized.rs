@@ -11,6 +11,7 @@ use halcyon_base::ids::TableId;
 use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::{Mode, PartitionCell};
 use halcyon_view::Executor;
+use halcyon_views::MaintainedView;
 
 use super::{DdlContext, Done, fold, parts, refuse_temporary, table};
 use crate::catalog::{
@@ -19,9 +20,10 @@ use crate::catalog::{
 use crate::coerce::Arena;
 use crate::constraints::compile_check;
 use crate::error::{Result, SqlError, SqlState};
+use crate::materialized::{MaterializedView, ViewGuard};
 use crate::stored_names::qualify;
 use crate::types::SqlType;
-use crate::views::{self, Definition, Guard, Materialized, ViewCell, define, violation};
+use crate::views::{self, Definition, define, violation};
 
 const CREATED: &str = "CREATE MATERIALIZED VIEW";
 
@@ -51,16 +53,15 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Don
     let mut table = table::empty(cx, schema.clone(), name.clone());
     table.columns = columns(&definition, create)?;
     table.refresh_arrow();
-    let (rows, cell) = fill(cx, definition, &reads, &table)?;
-    let count = rows.row_count();
-    let view = Materialized {
+    let (maintained, count) = fill(cx, definition, &reads, &table)?;
+    table.cells = vec![maintained.rows().clone()];
+    let view = MaterializedView {
         query: query.to_string(),
         reads: reads.clone(),
         guards: Vec::new(),
         empty_on_restart,
-        cell,
+        maintained: Some(maintained),
     };
-    table.cells = vec![Arc::new(PartitionCell::derived(cx.catalog.ids.partition(), rows))];
     table.kind = TableKind::Materialized(Arc::new(view));
     let id = table.id;
     cx.catalog.put(&schema, &name, Relation::Table(Arc::new(table)));
@@ -171,13 +172,13 @@ fn column(name: String, ty: SqlType) -> Column {
 }
 
 /// Locks what the view reads, so that nobody changes it before the view is known to all, and fills
-/// an engine and a partition from it.
+/// a view from it. Returns the view with the number of its rows.
 fn fill(
     cx: &mut DdlContext<'_>,
     definition: Definition,
     reads: &[TableId],
     table: &Table,
-) -> Result<(Partition, Arc<ViewCell>)> {
+) -> Result<(Arc<MaintainedView>, u64)> {
     let tables: Vec<Arc<Table>> = reads.iter().map(|id| cx.catalog.table(*id).clone()).collect();
     for table in &tables {
         cx.catalog.require_on_table(cx.user(), table, Privilege::Select)?;
@@ -194,19 +195,25 @@ fn fill(
             roots.push((table.id, cx.tx.read(handle)));
         }
     }
-    let cell = definition.fill(roots, &mut rows, cx.catalog.budget.clone())?;
-    Ok((rows, Arc::new(cell)))
+    let (ids, budget) = (&cx.catalog.ids, cx.catalog.budget.clone());
+    let mut count = 0;
+    let cell = |rows: Partition| {
+        count = rows.row_count();
+        Arc::new(PartitionCell::derived(ids.partition(), rows))
+    };
+    let view = definition.fill(table.id, roots, rows, cell, budget)?;
+    Ok((view, count))
 }
 
 /// Takes a view that is dropped away from what it reads.
-pub(super) fn detach(cx: &mut DdlContext<'_>, id: TableId, view: &Arc<Materialized>) {
+pub(super) fn detach(cx: &mut DdlContext<'_>, id: TableId, view: &Arc<MaterializedView>) {
     for read in &view.reads {
         if cx.catalog.tables.contains_key(read) {
             cx.catalog.change_table(*read, |table| table.feeds.retain(|fed| *fed != id));
         }
     }
-    let cell = view.cell.clone();
-    cx.tx.on_commit(move || cell.close());
+    let maintained = view.maintained().clone();
+    cx.tx.on_commit(move || maintained.close());
 }
 
 /// CREATE STREAM, whose syntax is that of CREATE TABLE.
@@ -257,7 +264,7 @@ pub(super) fn create_assertion(
         ));
     }
     let (view, condition) = guarded(cx, query)?;
-    let guard = Guard { schema, name, condition, owner: cx.user().to_owned() };
+    let guard = ViewGuard { schema, name, condition, owner: cx.user().to_owned() };
     let check = Check { name: guard.name.clone(), expr: guard.condition.clone() };
     let program = compile_check(&cx.binder(), &view, &check)?;
     let handle = cx.lock(&view)?[0];
@@ -273,7 +280,7 @@ pub(super) fn create_assertion(
     Ok(("CREATE ASSERTION", None))
 }
 
-fn change_guards(catalog: &mut Catalog, view: TableId, change: impl FnOnce(&mut Vec<Guard>)) {
+fn change_guards(catalog: &mut Catalog, view: TableId, change: impl FnOnce(&mut Vec<ViewGuard>)) {
     catalog.change_table(view, |table| {
         let TableKind::Materialized(view) = &mut table.kind else {
             unreachable!("assertions speak of views")
@@ -284,7 +291,7 @@ fn change_guards(catalog: &mut Catalog, view: TableId, change: impl FnOnce(&mut 
     });
 }
 
-fn find_assertion(catalog: &Catalog, schema: &str, name: &str) -> Option<(TableId, Guard)> {
+fn find_assertion(catalog: &Catalog, schema: &str, name: &str) -> Option<(TableId, ViewGuard)> {
     catalog.tables.values().find_map(|table| {
         let guards = &table.materialized()?.guards;
         let found = guards.iter().find(|guard| guard.schema == schema && guard.name == name)?;

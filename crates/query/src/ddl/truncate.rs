@@ -10,7 +10,7 @@ use halcyon_txn::Mode;
 use super::{DdlContext, parts, sequence};
 use crate::catalog::{Privilege, TableKind};
 use crate::error::{Result, SqlError, SqlState};
-use crate::views::upkeep::{self, Fed};
+use crate::views::upkeep::FedViews;
 
 /// `TRUNCATE [RESTART IDENTITY] [CASCADE]`.
 pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<()> {
@@ -61,16 +61,17 @@ pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<(
     }
     let tables: Vec<_> = all.iter().map(|id| cx.catalog.table(*id).clone()).collect();
     let now = Arc::new(cx.catalog.clone());
-    let mut views = Vec::new();
+    let mut bound = None;
     cx.binder_now(&now, |binder| {
-        views = upkeep::bind(binder, &tables)?;
+        bound = Some(FedViews::bind(binder, &tables)?);
         Ok(())
     })?;
-    let fed = views.iter().map(Fed::table);
+    let views = bound.expect("the binder was there");
+    let fed = views.tables();
     let mut cells: Vec<_> = tables.iter().chain(fed).flat_map(|t| t.cells.clone()).collect();
     cells.sort_by_key(|cell| cell.id);
     cx.lock_cells(&cells, Mode::Exclusive)?;
-    let since = upkeep::begin(&views, cx.tx);
+    let since = views.begin(cx.tx);
     for id in all {
         let table = cx.catalog.table(id).clone();
         cx.alter_all(&table, |root| {
@@ -82,7 +83,7 @@ pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<(
         }
     }
     match &since {
-        Some(since) => upkeep::end(&views, since, cx.env, cx.tx),
+        Some(since) => views.end(since, cx.env, cx.tx),
         None => Ok(()),
     }
 }

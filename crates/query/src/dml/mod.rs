@@ -49,7 +49,7 @@ use crate::identifier::{fold, parts};
 use crate::point::Scratch;
 use crate::rows::{ResultColumn, RowSink};
 use crate::types::SqlType;
-use crate::views::upkeep::{self, Fed};
+use crate::views::upkeep::{self, FedViews};
 
 pub(crate) use query::QuerySource;
 pub(crate) use source::{Cell, Convert, default as default_cell};
@@ -62,7 +62,7 @@ pub struct WritePlan {
     whole: Vec<(usize, Mode)>,
     kind: Kind,
     /// Views to be brought up to date with what is written.
-    views: Vec<Fed>,
+    views: FedViews,
     /// The target, if it is a stream.
     stream: Option<Arc<Table>>,
 }
@@ -174,14 +174,14 @@ impl<'a> Scope<'a> {
 
     /// The views that follow from the target and from whatever else is locked to be written, which
     /// are locked too.
-    pub fn feed(&mut self, target: &Arc<Table>) -> Result<Vec<Fed>> {
+    pub fn feed(&mut self, target: &Arc<Table>) -> Result<FedViews> {
         let exclusive = self.whole.iter().filter(|(_, mode)| *mode == Mode::Exclusive);
         let mut written: Vec<Arc<Table>> =
             exclusive.map(|(table, _)| self.tables[*table].clone()).collect();
         written.push(target.clone());
-        let views = upkeep::bind(&self.binder, &written)?;
-        for view in &views {
-            let at = self.table(view.table());
+        let views = FedViews::bind(&self.binder, &written)?;
+        for view in views.tables() {
+            let at = self.table(view);
             self.need_whole(at, Mode::Exclusive);
         }
         Ok(views)
@@ -284,7 +284,7 @@ impl WritePlan {
         let mut own = scratch.write.take().unwrap_or_default();
         let since = match self.stream {
             Some(_) => Some(tx.savepoint()),
-            None => upkeep::begin(&self.views, tx),
+            None => self.views.begin(tx),
         };
         let mut cx = WriteContext::new(env, tx, locks);
         let written = match &self.kind {
@@ -296,9 +296,9 @@ impl WritePlan {
         scratch.write = Some(own);
         let written = written?;
         if let Some(since) = since {
-            upkeep::end(&self.views, &since, env, tx)?;
+            self.views.end(&since, env, tx)?;
             if let Some(stream) = &self.stream {
-                upkeep::empty_stream(stream, &since, tx);
+                upkeep::empty_stream(stream, tx);
             }
         }
         Ok(written)

@@ -1,4 +1,4 @@
-//! From the query of a view to a program, its inputs and its columns.
+//! Definitions of views: from a query to a program, its inputs and its columns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,14 +8,13 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use halcyon_base::ids::TableId;
 use halcyon_delta::{Certificate, Facts, Unsupported};
-use halcyon_store::{Partition, RowRef, ValueRef};
+use halcyon_store::Partition;
+use halcyon_txn::PartitionCell;
+use halcyon_view::Executor;
 use halcyon_view::program::Program;
-use halcyon_view::{Engine, Executor, Options};
-use smallvec::SmallVec;
+use halcyon_views::{MaintainedView, ViewBudget, ViewColumn, ViewInput, ViewProgram};
 
-use super::cell::{Budget, ViewCell};
-use super::coding::Output;
-use super::running::{Input, Running};
+use super::error::view_error;
 use crate::bind::{Binder, result_columns};
 use crate::catalog::{Catalog, Index, Relation, Table};
 use crate::error::{Result, SqlError, SqlState};
@@ -33,8 +32,8 @@ pub(crate) struct Definition {
     pub certificate: Certificate,
     /// What runs it.
     pub executor: Executor,
-    inputs: Vec<Input>,
-    outputs: Vec<Output>,
+    inputs: Vec<ViewInput>,
+    outputs: Vec<ViewColumn>,
 }
 
 /// Compiles the query of a view.
@@ -48,8 +47,8 @@ pub(crate) fn define(binder: &Binder<'_>, query: &ast::Query, text: &str) -> Res
 
 fn of_plan(catalog: &Arc<Catalog>, plan: &LogicalPlan) -> Result<Definition> {
     let columns = result_columns(plan);
-    let compiled =
-        halcyon_delta::compile(plan, &Known { catalog }).map_err(|error| unsupported(&error))?;
+    let compiled = halcyon_delta::compile(plan, &CatalogFacts { catalog })
+        .map_err(|error| unsupported(&error))?;
     let named = columns.iter().map(|column| {
         let ty = column.ty.ok_or_else(|| {
             SqlError::unsupported(format!("a view's column of type {}", column.field.data_type()))
@@ -61,7 +60,7 @@ fn of_plan(catalog: &Arc<Catalog>, plan: &LogicalPlan) -> Result<Definition> {
     let row = &program.relations[usize::from(program.output.0)].columns;
     let mut word = 0;
     let outputs = row.iter().zip(&columns).map(|(ty, (_, sql))| {
-        let output = Output { ty: *ty, sql: *sql, word };
+        let output = ViewColumn { ty: *ty, stored: sql.storage(), word };
         word += ty.words();
         output
     });
@@ -70,7 +69,7 @@ fn of_plan(catalog: &Arc<Catalog>, plan: &LogicalPlan) -> Result<Definition> {
     for input in &compiled.inputs {
         let table = table_of(catalog, &input.table)?;
         let relation = &program.relations[usize::from(input.relation.0)];
-        inputs.push(Input {
+        inputs.push(ViewInput {
             table: table.id,
             relation: input.relation,
             columns: relation.source_columns.clone(),
@@ -100,18 +99,18 @@ fn table_of<'c>(catalog: &'c Catalog, name: &TableReference) -> Result<&'c Arc<T
     }
 }
 
-/// What the compiler may rely on.
-struct Known<'a> {
+/// What the catalog knows of tables, for the compiler.
+struct CatalogFacts<'a> {
     catalog: &'a Arc<Catalog>,
 }
 
-impl Known<'_> {
+impl CatalogFacts<'_> {
     fn table(&self, name: &TableReference) -> Option<&Arc<Table>> {
         table_of(self.catalog, name).ok()
     }
 }
 
-impl Facts for Known<'_> {
+impl Facts for CatalogFacts<'_> {
     /// Events are told deletions first, so keys are unique after every single one.
     fn unique_keys(&self, table: &TableReference) -> Vec<Vec<usize>> {
         let Some(table) = self.table(table) else { return Vec::new() };
@@ -160,47 +159,21 @@ impl Definition {
         reads.into_iter().collect()
     }
 
-    /// An engine that has met the rows of `tables`: the roots of each of the tables that the view
-    /// reads; and the view's rows, put into `rows`, an empty partition of its columns.
+    /// The view `id`, which has met the rows of `tables`: all roots of all tables that it reads. Its
+    /// rows are put into `rows`, an empty partition of its columns, which `cell` makes a partition of
+    /// the database.
     ///
-    /// Errors: what an event can fail at: 22003, 22012; 0A000 for a program that is too large.
+    /// Errors: what an event can fail at: 22003, 22012; 0A000 for a program that is too large; 53200.
     pub fn fill<'t>(
         self,
+        id: TableId,
         tables: impl IntoIterator<Item = (TableId, &'t Partition)>,
-        rows: &mut Partition,
-        budget: Arc<Budget>,
-    ) -> Result<ViewCell> {
-        let options = Options { executor: self.executor, ..Options::default() };
-        // A program that makes sense may still be too large for the executor.
-        let engine = Engine::new(self.program, options)
-            .map_err(|error| SqlError::unsupported(format!("a view of this size ({error})")))?;
-        let mut running = Running::new(engine, self.inputs, self.outputs);
-        running.write_first(&mut &mut *rows)?;
-        for (table, root) in tables {
-            running.fill(table, root)?;
-        }
-        running.write(&mut &mut *rows, false, false, |_| Ok(()))?;
-        ViewCell::new(running, budget)
+        rows: Partition,
+        cell: impl FnOnce(Partition) -> Arc<PartitionCell>,
+        budget: Arc<ViewBudget>,
+    ) -> Result<Arc<MaintainedView>> {
+        let Definition { program, executor, inputs, outputs: columns, .. } = self;
+        let program = ViewProgram { program, executor, inputs, columns };
+        program.fill(id, tables, rows, cell, budget).map(Arc::new).map_err(view_error)
     }
-}
-
-impl Running {
-    /// The rows of a partition of one of the inputs, as events.
-    fn fill(&mut self, table: TableId, root: &Partition) -> Result<()> {
-        for at in 0..self.inputs.len() {
-            if self.inputs[at].table != table {
-                continue;
-            }
-            let columns = self.inputs[at].columns.clone();
-            for row in root.rows() {
-                self.event(at, &project(row, &columns), 1)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Some columns of a row.
-fn project<'a>(row: RowRef<'a>, columns: &[u16]) -> SmallVec<[ValueRef<'a>; 8]> {
-    columns.iter().map(|column| row.value(usize::from(*column))).collect()
 }

@@ -26,11 +26,11 @@ pub(crate) fn maintenance(binder: &Binder<'_>, name: &[String]) -> Result<Vec<St
     let view = table.materialized().expect("looked for above");
     let definition = define(binder, &parse_query(&view.query)?, "")?;
     let mut told = lines(&definition.certificate.to_string());
-    told.push(match view.cell.machine_code() {
+    told.push(match view.maintained().machine_code() {
         Ok(bytes) => format!("Machine code: {bytes} bytes"),
         Err(why) => format!("Machine code: none ({why})"),
     });
-    for (name, entries, bytes) in view.cell.maps() {
+    for (name, entries, bytes) in view.maintained().maps() {
         told.push(format!("Map {name}: {entries} entries, {bytes} bytes"));
     }
     Ok(told)

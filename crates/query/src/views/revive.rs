@@ -5,14 +5,15 @@ use std::sync::Arc;
 use halcyon_base::ids::TableId;
 use halcyon_store::Partition;
 use halcyon_txn::PartitionCell;
+use halcyon_views::MaintainedView;
 
 use super::define::define;
-use super::{Materialized, ViewCell};
 use crate::bind::Binder;
 use crate::catalog::{Catalog, SUPERUSER, Table, TableKind};
 use crate::engine::DataFusion;
 use crate::error::Result;
 use crate::exec::SessionVars;
+use crate::materialized::MaterializedView;
 use crate::parse::parse_query;
 
 /// Gives every materialized view its engine and its rows, in the order of their ids, which puts
@@ -25,15 +26,15 @@ pub fn revive(catalog: Catalog, df: &DataFusion) -> Result<Catalog> {
     let mut catalog = Arc::new(catalog);
     for id in views {
         let view = catalog.table(id).clone();
-        let cell = revive_one(&catalog, df, &view).map_err(|error| {
+        let maintained = revive_one(&catalog, df, &view).map_err(|error| {
             let name = view.qualified_name();
             error.context(format!("recovery of materialized view \"{name}\""))
         })?;
         Arc::make_mut(&mut catalog).change_table(id, |table| {
-            let (engine, rows) = cell;
             let own = (**table.materialized().expect("the ids are of views")).clone();
-            table.kind = TableKind::Materialized(Arc::new(Materialized { cell: engine, ..own }));
-            table.cells = vec![rows];
+            table.cells = vec![maintained.rows().clone()];
+            let maintained = Some(maintained);
+            table.kind = TableKind::Materialized(Arc::new(MaterializedView { maintained, ..own }));
         });
     }
     Ok(Arc::unwrap_or_clone(catalog))
@@ -43,7 +44,7 @@ fn revive_one(
     catalog: &Arc<Catalog>,
     df: &DataFusion,
     table: &Arc<Table>,
-) -> Result<(Arc<ViewCell>, Arc<PartitionCell>)> {
+) -> Result<Arc<MaintainedView>> {
     let view = table.materialized().expect("the caller asks for views");
     let session = owner();
     let binder = Binder::new(catalog, &session, df);
@@ -61,8 +62,8 @@ fn revive_one(
         }
     }
     let roots = roots.iter().map(|(id, root)| (*id, root.as_ref().expect("nobody uses it yet")));
-    let cell = definition.fill(roots, &mut rows, catalog.budget.clone())?;
-    Ok((Arc::new(cell), Arc::new(PartitionCell::derived(table.cells[0].id, rows))))
+    let cell = |rows| Arc::new(PartitionCell::derived(table.cells[0].id, rows));
+    definition.fill(table.id, roots, rows, cell, catalog.budget.clone())
 }
 
 /// Whoever created a view was allowed to; what was granted since does not matter.

@@ -1,27 +1,20 @@
-//! Events of streams that come by a handle, without SQL.
+//! Streams as a handle gives events to them, without SQL: bound, and verified as INSERT would.
 //!
-//! An event goes to the engines of the views that read the stream, and to nothing else: their rows
-//! are brought up to date by whoever reads them next ([`bring_up_to_date`]). That is allowed while no
-//! transaction owns any of these views, and where nobody has to see each change as it comes: a
-//! guard, or a view over the view. Else the event is a transaction of its own, like an INSERT.
+//! Where nobody sees every single change, an event goes to the engines alone
+//! ([`halcyon_views::StreamViews`]), and rows are brought up to date by the next reader
+//! ([`bring_up_to_date`]). Else the event is a transaction of its own, like an INSERT.
 //!
 //! Many events at once, of several streams, come packed ([`super::packed`]).
-//!
-//! A delete is the deletion of a whole tuple. Whether it was ever inserted nobody knows, since a
-//! stream keeps nothing: a sum goes below zero then, and a row that is owed is not shown until it
-//! has come (the ring of the calculus).
 
 use std::sync::Arc;
 
-use halcyon_base::clock;
-use halcyon_base::ids::{SessionId, TableId};
+use halcyon_base::ids::SessionId;
 use halcyon_store::ValueRef;
-use halcyon_txn::derived::{Beside, Derived, Look, SettleError, settle_all};
 use halcyon_txn::{Manager, Mode, Transaction, WaitLimits};
-use smallvec::SmallVec;
+use halcyon_views::{SettleError, StreamViews, WantedViews, settle_views};
 
-use super::cell::ViewCell;
-use super::upkeep::{self, Fed};
+use super::error::view_error;
+use super::upkeep::FedViews;
 use crate::bind::Binder;
 use crate::catalog::{Catalog, Check, Privilege, Table};
 use crate::coerce::Arena;
@@ -31,43 +24,19 @@ use crate::exec::Env;
 use crate::scalar::Program;
 use crate::types::SqlType;
 
-/// Of so many events one is timed, and the memory of the views is looked at.
-pub(super) const SAMPLED: u64 = 64;
-
 /// What an event of a stream does, at one catalog version.
 pub struct StreamPlan {
     stream: Arc<Table>,
     /// The catalog's version.
     pub version: u64,
-    pub(super) checks: Vec<(Check, Program)>,
+    checks: Vec<(Check, Program)>,
     /// All views that follow from the stream.
-    fed: Vec<Fed>,
-    /// The views that read it, by ascending id.
-    pub(super) direct: Vec<Direct>,
+    fed: FedViews,
+    /// The views that read it.
+    pub(super) readers: StreamViews,
     /// Whether events may go to the engines alone.
     pub(super) lone: bool,
-    events: u64,
 }
-
-/// A view that reads a stream.
-pub(super) struct Direct {
-    pub view: TableId,
-    pub cell: Arc<ViewCell>,
-    /// Which of its inputs the stream is.
-    pub input: usize,
-    /// The stream's columns that it reads.
-    pub columns: Vec<u16>,
-}
-
-impl Direct {
-    /// The values that it reads.
-    #[inline]
-    pub fn project<'v>(&self, row: &[ValueRef<'v>]) -> Row<'v> {
-        self.columns.iter().map(|at| row[usize::from(*at)]).collect()
-    }
-}
-
-type Row<'v> = SmallVec<[ValueRef<'v>; 8]>;
 
 impl StreamPlan {
     /// Binds a stream. Errors: 42P01, 42809, 42501.
@@ -80,21 +49,11 @@ impl StreamPlan {
         binder.catalog.require_on_table(&binder.session.user, &stream, Privilege::Insert)?;
         let check = |check: &Check| Ok((check.clone(), compile_check(binder, &stream, check)?));
         let checks = stream.checks.iter().map(check).collect::<Result<Vec<_>>>()?;
-        let fed = upkeep::bind(binder, [&stream])?;
-        let mut direct = Vec::new();
-        for view in &fed {
-            for (at, input) in view.cell_of_view().inputs().iter().enumerate() {
-                if input.table == stream.id {
-                    let (view, cell) = (view.table().id, view.cell_of_view().clone());
-                    direct.push(Direct { view, cell, input: at, columns: input.columns.clone() });
-                }
-            }
-        }
-        let seen = |view: &Fed| view.is_guarded() || !view.table().feeds.is_empty();
-        let twice = direct.windows(2).any(|pair| pair[0].view == pair[1].view);
-        let lone = !twice && !fed.iter().any(seen);
+        let fed = FedViews::bind(binder, [&stream])?;
+        let readers = StreamViews::new(stream.id, fed.maintained());
+        let lone = !readers.repeat() && !fed.are_watched();
         let version = binder.catalog.version;
-        Ok(StreamPlan { stream, version, checks, fed, direct, lone, events: 0 })
+        Ok(StreamPlan { stream, version, checks, fed, readers, lone })
     }
 
     /// The stream.
@@ -148,44 +107,13 @@ impl StreamPlan {
         if !self.lone {
             return Ok(false);
         }
-        self.events += 1;
-        let sampled = self.events.is_multiple_of(SAMPLED);
-        let all = self.direct.iter().map(|direct| &**direct.cell.derived());
-        let Some(mut states) = Derived::lock_open(all) else { return Ok(false) };
-        let mut done = Ok(());
-        let mut met = 0;
-        for (direct, state) in self.direct.iter().zip(&mut states) {
-            let projected = direct.project(row);
-            let began = sampled.then(clock::now);
-            let (cell, running) = (&direct.cell, state.running());
-            done = running.event(direct.input, &projected, weight);
-            if done.is_err() {
-                break;
-            }
-            met += 1;
-            cell.derived().set_stale();
-            if let Some(began) = began {
-                running.tally.note(clock::now().since(began).as_nanos() as u64, 1);
-                done = cell.account(running.engine.memory_bytes(), running.engine.entry_count());
-                if done.is_err() {
-                    break;
-                }
-            }
-        }
-        if let Err(error) = done {
-            for (direct, state) in self.direct.iter().zip(&mut states).take(met) {
-                let undone = state.running().event(direct.input, &direct.project(row), -weight);
-                undone.expect("sums that were there before fit");
-            }
-            return Err(error);
-        }
-        Ok(true)
+        self.readers.event(row, weight).map_err(view_error)
     }
 
     /// Locks what events of streams touch, for a transaction that holds nothing of it yet. Errors:
     /// those of locks.
     pub fn lock(plans: &[Self], tx: &mut Transaction, limits: &WaitLimits<'_>) -> Result<()> {
-        let tables = plans.iter().flat_map(|plan| plan.fed.iter().map(Fed::table));
+        let tables = plans.iter().flat_map(|plan| plan.fed.tables());
         let tables = tables.chain(plans.iter().map(|plan| &plan.stream));
         let mut cells: Vec<_> = tables.flat_map(|table| &table.cells).collect();
         cells.sort_by_key(|cell| cell.id);
@@ -207,7 +135,17 @@ impl StreamPlan {
         env: &Env<'_>,
     ) -> Result<()> {
         let since = tx.savepoint();
-        upkeep::end_with(&self.fed, &since, Some((self.stream.id, events)), env, tx)
+        self.fed.end_with(&since, Some((self.stream.id, events)), env, tx)
+    }
+
+    /// Whether events verified and packed for this plan are good for another one.
+    pub(super) fn means_the_same(&self, other: &StreamPlan) -> bool {
+        let rules = |plan: &Self| -> (Vec<_>, Vec<_>) {
+            let columns = plan.stream().columns.iter();
+            let columns: Vec<_> = columns.map(|column| (column.ty, column.not_null)).collect();
+            (columns, plan.checks.iter().map(|(check, _)| check.expr.clone()).collect())
+        };
+        self.readers.are_those_of(&other.readers) && rules(self) == rules(other)
     }
 }
 
@@ -235,7 +173,8 @@ fn fits(value: ValueRef<'_>, ty: SqlType) -> bool {
 
 /// Views whose rows lack events of streams' handles.
 pub fn stale_views(catalog: &Catalog) -> Vec<Arc<Table>> {
-    let stale = |table: &&Arc<Table>| table.materialized().is_some_and(|view| view.cell.is_stale());
+    let stale =
+        |table: &&Arc<Table>| table.materialized().is_some_and(|view| view.maintained().is_stale());
     catalog.tables.values().filter(stale).cloned().collect()
 }
 
@@ -254,9 +193,8 @@ pub fn is_streamed(catalog: &Catalog, table: &Table) -> bool {
 /// Makes a transaction that holds a view's partition exclusively its owner: from now on its rows
 /// hold every event that has been accepted, and no other event comes until the transaction ends.
 pub fn own(table: &Table, tx: &mut Transaction) {
-    let Some(view) = table.materialized() else { return };
-    if let Some(handle) = tx.held_exclusively(&table.cells[0]) {
-        view.cell.own(tx, handle);
+    if let Some(view) = table.materialized() {
+        view.maintained().own(tx);
     }
 }
 
@@ -272,19 +210,17 @@ pub fn bring_up_to_date(
     held: impl Fn(&Table) -> bool,
     limits: &WaitLimits<'_>,
 ) -> Result<()> {
-    let look = |which: Look| {
-        let views = match which {
-            Look::Stale => stale_views(catalog),
-            Look::All => streamed_views(catalog),
+    let find = |wanted: WantedViews| {
+        let views = match wanted {
+            WantedViews::Stale => stale_views(catalog),
+            WantedViews::All => streamed_views(catalog),
         };
-        let beside = |view: &Arc<Table>| Beside {
-            order: u64::from(view.id.0),
-            rows: view.cells[0].clone(),
-            derived: view.materialized().expect("views alone").cell.derived().clone(),
-        };
-        views.iter().filter(|view| !held(view)).map(beside).collect()
+        let others = views.iter().filter(|view| !held(view));
+        let maintained =
+            |view: &Arc<Table>| view.materialized().expect("views alone").maintained().clone();
+        others.map(maintained).collect()
     };
-    settle_all(manager, session, limits, look).map_err(|error| match error {
+    settle_views(manager, session, limits, find).map_err(|error| match error {
         SettleError::Lock(error) => crate::exec::lock_error(error),
         SettleError::Log(error) => SqlError::new(error.sql_state(), error.to_string()),
     })

@@ -1,182 +1,150 @@
-//! Views as part of the statements that change what they read.
+//! Views as part of the statements that change what they read: which views follow, and their guards.
 //!
 //! A write binds the views that its tables feed and locks them exclusively with its own tables. At
-//! its end the rows that it has changed, cascades included, are events of the views; a view's own
-//! rows are events of those that read it, so views are taken in an order in which each stands
-//! after what it reads. A failure is the statement's failure.
+//! its end [`FedViews::end`] carries what it has changed, cascades included, on to them
+//! ([`halcyon_views::ViewMaintenance`]). A failure is the statement's failure.
 
 use std::sync::Arc;
 
-use halcyon_base::ids::TableId;
 use halcyon_store::ValueRef;
-use halcyon_txn::{PartitionCell, Savepoint, Transaction};
+use halcyon_txn::{Savepoint, Transaction};
+use halcyon_views::{MaintainedView, MaintenanceError, Refused, StreamEvents, ViewMaintenance};
 
-use super::cell::ViewCell;
-use super::running::Input;
-use super::{Guard, Materialized};
+use super::error::view_error;
 use crate::bind::Binder;
 use crate::catalog::{Catalog, Check, Table};
 use crate::coerce::Arena;
 use crate::constraints::{compile_check, row_text};
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::Env;
+use crate::materialized::ViewGuard;
 use crate::scalar::Program;
 
-/// Which events of changed rows are told.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pass {
-    Both,
-    Old,
-    New,
+/// The views that a statement may change.
+pub(crate) struct FedViews {
+    /// By ascending id, so that each stands after the views that it reads.
+    tables: Vec<Arc<Table>>,
+    /// By view.
+    guards: Vec<Vec<(ViewGuard, Program)>>,
+    maintained: Vec<Arc<MaintainedView>>,
+    maintenance: ViewMaintenance,
 }
 
-/// A view that a statement may change.
-pub(crate) struct Fed {
-    table: Arc<Table>,
-    view: Arc<Materialized>,
-    inputs: Vec<(Input, Arc<Table>)>,
-    guards: Vec<(Guard, Program)>,
-}
-
-impl Fed {
-    fn bind(binder: &Binder<'_>, table: &Arc<Table>) -> Result<Fed> {
-        let view = table.materialized().expect("only views are fed").clone();
-        let of = |input: &Input| (input.clone(), binder.catalog.table(input.table).clone());
-        let mut guards = Vec::new();
-        for guard in &view.guards {
-            let check = Check { name: guard.name.clone(), expr: guard.condition.clone() };
-            guards.push((guard.clone(), compile_check(binder, table, &check)?));
-        }
-        let inputs = view.cell.inputs().iter().map(of).collect();
-        Ok(Fed { table: table.clone(), view, inputs, guards })
+impl FedViews {
+    /// Binds the views that follow from these tables.
+    pub fn bind<'t>(
+        binder: &Binder<'_>,
+        tables: impl IntoIterator<Item = &'t Arc<Table>>,
+    ) -> Result<FedViews> {
+        let tables = views_of_all(binder.catalog, tables);
+        let guards = tables.iter().map(|view| guards_of(binder, view)).collect::<Result<_>>()?;
+        let maintained: Vec<_> = tables.iter().map(|table| maintained(table).clone()).collect();
+        let cells = |table| binder.catalog.table(table).cells.clone();
+        let maintenance = ViewMaintenance::new(maintained.clone(), cells);
+        Ok(FedViews { tables, guards, maintained, maintenance })
     }
 
-    /// Its engine.
-    pub(super) fn cell_of_view(&self) -> &Arc<ViewCell> {
-        &self.view.cell
+    /// Whether the statement feeds no view.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
     }
 
-    /// Whether its rows are judged as they come.
-    pub(super) fn is_guarded(&self) -> bool {
-        !self.guards.is_empty()
+    /// The views, by ascending id.
+    pub fn tables(&self) -> &[Arc<Table>] {
+        &self.tables
     }
 
-    /// The partition of its rows.
-    pub(super) fn cell(&self) -> &PartitionCell {
-        &self.table.cells[0]
+    /// The views as they run, in the same order.
+    pub fn maintained(&self) -> &[Arc<MaintainedView>] {
+        &self.maintained
     }
 
-    /// The view.
-    pub fn table(&self) -> &Arc<Table> {
-        &self.table
+    /// Whether somebody sees every single change of a view: a guard, or a view over it.
+    pub fn are_watched(&self) -> bool {
+        let guarded = self.guards.iter().any(|guards| !guards.is_empty());
+        guarded || self.tables.iter().any(|view| !view.feeds.is_empty())
     }
 
-    /// Says in whose maintenance an error arose.
-    fn name(&self, error: SqlError) -> SqlError {
-        match error.fields().context {
-            Some(_) => error,
-            None => error.context(format!(
-                "maintenance of materialized view \"{}\"",
-                self.table.qualified_name()
-            )),
-        }
+    /// Where a statement begins for the views; `None` if it feeds none.
+    pub fn begin(&self, tx: &mut Transaction) -> Option<Savepoint> {
+        (!self.is_empty()).then(|| tx.savepoint())
     }
 
-    /// Whether the transaction has changed anything that the view reads.
-    pub(super) fn is_touched(
+    /// Brings the views up to date with what the statement has done since its beginning.
+    ///
+    /// Errors: what events, expressions and guards of views fail at; the caller takes the statement
+    /// back.
+    pub fn end(&self, since: &Savepoint, env: &Env<'_>, tx: &mut Transaction) -> Result<()> {
+        self.end_with(since, None, env, tx)
+    }
+
+    /// Brings the views up to date as [`FedViews::end`] does, and with events of a stream that no
+    /// statement has put anywhere.
+    pub fn end_with(
         &self,
-        tx: &Transaction,
         since: &Savepoint,
-        stream: Option<Events<'_, '_>>,
-    ) -> bool {
-        let reads =
-            |(id, _): Events<'_, '_>| self.inputs.iter().any(|(input, _)| input.table == id);
-        if stream.is_some_and(reads) {
-            return true;
-        }
-        self.inputs.iter().flat_map(|(_, table)| &table.cells).any(|cell| {
-            tx.held_exclusively(cell).is_some_and(|handle| tx.changes_since(handle, since) > 0)
-        })
-    }
-
-    /// Tells what the transaction has done since `since` as events: input, row, weight.
-    pub(super) fn events(
-        &self,
-        tx: &Transaction,
-        since: &Savepoint,
-        stream: Option<Events<'_, '_>>,
-        tell: &mut Tell<'_>,
+        events: Option<StreamEvents<'_, '_>>,
+        env: &Env<'_>,
+        tx: &mut Transaction,
     ) -> Result<()> {
-        let mut told = Ok(());
-        if let Some((id, events)) = stream {
-            for (at, (input, _)) in self.inputs.iter().enumerate().filter(|(_, i)| i.0.table == id)
-            {
-                for (row, weight) in events {
-                    let columns = input.columns.iter();
-                    let row: Vec<_> = columns.map(|column| row[usize::from(*column)]).collect();
-                    tell(at, &row, *weight)?;
-                }
-            }
+        if self.is_empty() {
+            return Ok(());
         }
-        for (at, (input, table)) in self.inputs.iter().enumerate() {
-            for cell in &table.cells {
-                let Some(handle) = tx.held_exclusively(cell) else { continue };
-                // Of several rows the old ones first: a key that moves from one to the other would
-                // be there twice in between, and programs rely on keys.
-                let passes: &[Pass] = match tx.changes_since(handle, since) {
-                    0 => &[],
-                    1 => &[Pass::Both],
-                    _ => &[Pass::Old, Pass::New],
-                };
-                for pass in passes {
-                    tx.row_changes(handle, since, &input.columns, |old, new| {
-                        if told.is_err() || old == new {
-                            return;
-                        }
-                        if *pass != Pass::New {
-                            told = old.map_or(Ok(()), |row| tell(at, row, -1));
-                        }
-                        if *pass != Pass::Old && told.is_ok() {
-                            told = new.map_or(Ok(()), |row| tell(at, row, 1));
-                        }
-                    });
-                }
-            }
-        }
-        told
+        let mut judge = |view: usize, row: &[ValueRef<'_>]| self.judge(view, row, env);
+        let done = self.maintenance.run(tx, since, events, &mut judge);
+        done.map_err(|error| self.sql_error(error))
     }
 
     /// 23514 if a row of the view is one that a guard forbids.
-    fn judge(&self, row: &[ValueRef<'_>], env: &Env<'_>) -> Result<()> {
-        for (guard, program) in &self.guards {
+    fn judge(&self, view: usize, row: &[ValueRef<'_>], env: &Env<'_>) -> Result<()> {
+        for (guard, program) in &self.guards[view] {
             let arena = Arena::new();
             if program.eval(row, env, &arena)? == ValueRef::Bool(true) {
-                return Err(violation(guard, &self.table, row));
+                return Err(violation(guard, &self.tables[view], row));
             }
         }
         Ok(())
     }
+
+    /// The error, with the view in whose maintenance it arose.
+    fn sql_error(&self, error: MaintenanceError<SqlError>) -> SqlError {
+        let name = self.tables[error.view].qualified_name();
+        let error = match error.refused {
+            Refused::View(error) => view_error(error),
+            Refused::Judge(error) => error,
+        };
+        match error.fields().context {
+            Some(_) => error,
+            None => error.context(format!("maintenance of materialized view \"{name}\"")),
+        }
+    }
+}
+
+/// The view that runs of a table that is a view.
+fn maintained(table: &Table) -> &Arc<MaintainedView> {
+    table.materialized().expect("only views are fed").maintained()
+}
+
+/// The guards of a view, to be evaluated.
+fn guards_of(binder: &Binder<'_>, table: &Arc<Table>) -> Result<Vec<(ViewGuard, Program)>> {
+    let view = table.materialized().expect("only views are fed");
+    let compile = |guard: &ViewGuard| {
+        let check = Check { name: guard.name.clone(), expr: guard.condition.clone() };
+        Ok((guard.clone(), compile_check(binder, table, &check)?))
+    };
+    view.guards.iter().map(compile).collect()
 }
 
 /// 23514.
-pub(crate) fn violation(guard: &Guard, view: &Table, row: &[ValueRef<'_>]) -> SqlError {
+pub(crate) fn violation(guard: &ViewGuard, view: &Table, row: &[ValueRef<'_>]) -> SqlError {
     SqlError::new(SqlState::CHECK_VIOLATION, format!("assertion \"{}\" is violated", guard.name))
         .detail(format!("View \"{}\" would contain {}.", view.name, row_text(view, row)))
         .table(&view.schema, &view.name)
         .constraint(&guard.name)
 }
 
-/// Binds the views that follow from these tables, each after those that it reads.
-pub(crate) fn bind<'t>(
-    binder: &Binder<'_>,
-    tables: impl IntoIterator<Item = &'t Arc<Table>>,
-) -> Result<Vec<Fed>> {
-    let views = fed_by_all(binder.catalog, tables);
-    views.iter().map(|view| Fed::bind(binder, view)).collect()
-}
-
-/// The views that follow from these tables, each after those that it reads.
-pub(crate) fn fed_by_all<'t>(
+/// The views that follow from these tables, each after the views that it reads.
+pub(crate) fn views_of_all<'t>(
     catalog: &Catalog,
     tables: impl IntoIterator<Item = &'t Arc<Table>>,
 ) -> Vec<Arc<Table>> {
@@ -191,50 +159,12 @@ pub(crate) fn fed_by_all<'t>(
     views
 }
 
-/// Where a statement begins for the views that it feeds; nothing if it feeds none.
-pub(crate) fn begin(views: &[Fed], tx: &mut Transaction) -> Option<Savepoint> {
-    (!views.is_empty()).then(|| tx.savepoint())
-}
-
-/// Brings the views up to date with what the statement has done since its beginning.
-///
-/// Errors: what events, expressions and guards of views fail at; the caller takes the statement
-/// back.
-pub(crate) fn end(
-    views: &[Fed],
-    since: &Savepoint,
-    env: &Env<'_>,
-    tx: &mut Transaction,
-) -> Result<()> {
-    end_with(views, since, None, env, tx)
-}
-
-/// Takes an event: input, row, weight.
-type Tell<'t> = dyn FnMut(usize, &[ValueRef<'_>], i8) -> Result<()> + 't;
-
-/// Events of a stream: its id, rows and weights.
-pub(crate) type Events<'e, 'v> = (TableId, &'e [(Vec<ValueRef<'v>>, i8)]);
-
-/// As [`end`], with events of a stream that no statement has put anywhere.
-pub(crate) fn end_with(
-    views: &[Fed],
-    since: &Savepoint,
-    stream: Option<Events<'_, '_>>,
-    env: &Env<'_>,
-    tx: &mut Transaction,
-) -> Result<()> {
-    views.iter().try_for_each(|fed| {
-        let cell = &fed.view.cell;
-        let followed = cell.follow(fed, since, stream, tx, &mut |row| fed.judge(row, env));
-        followed.map_err(|error| fed.name(error))
-    })
-}
-
 /// Lets the events pass that a statement has put into a stream, once the views have seen them.
-pub(crate) fn empty_stream(table: &Table, since: &Savepoint, tx: &mut Transaction) {
+pub(crate) fn empty_stream(table: &Table, tx: &mut Transaction) {
     for cell in &table.cells {
         let Some(handle) = tx.held_exclusively(cell) else { continue };
-        if tx.changes_since(handle, since) > 0 && tx.read(handle).row_count() > 0 {
+        // Every statement empties what it has filled, so these rows are its own.
+        if tx.read(handle).row_count() > 0 {
             let emptied = tx.alter(handle, |root| {
                 root.truncate();
                 Ok::<_, std::convert::Infallible>(())

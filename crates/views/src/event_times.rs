@@ -1,19 +1,19 @@
-//! How long events take: a histogram with eight steps per power of two, so that a quantile is right
+//! Times of events: a histogram with eight steps per power of two, so that a quantile is right
 //! to an eighth, and the exact maximum.
 
 /// Buckets: 64 powers of two, eight each.
 const BUCKETS: usize = 64 * 8;
 
 /// Times of events, in nanoseconds.
-pub(super) struct Tally {
+pub(crate) struct EventTimes {
     buckets: Box<[u64; BUCKETS]>,
     count: u64,
     max: u64,
 }
 
-impl Default for Tally {
+impl Default for EventTimes {
     fn default() -> Self {
-        Tally { buckets: Box::new([0; BUCKETS]), count: 0, max: 0 }
+        EventTimes { buckets: Box::new([0; BUCKETS]), count: 0, max: 0 }
     }
 }
 
@@ -36,7 +36,7 @@ fn upper(bucket: usize) -> u64 {
     (8 + step) * width + (width - 1)
 }
 
-impl Tally {
+impl EventTimes {
     /// Notes `events` that took `ns` each.
     pub fn note(&mut self, ns: u64, events: u64) {
         self.buckets[bucket(ns)] += events;
@@ -78,13 +78,13 @@ mod tests {
 
     #[test]
     fn quantiles_are_of_all_events() {
-        let mut tally = Tally::default();
-        assert_eq!((tally.quantile(0.5), tally.max()), (None, None));
-        tally.note(100, 98);
-        tally.note(1_000, 1);
-        tally.note(50_000, 1);
-        assert!((100..=112).contains(&tally.quantile(0.5).unwrap()));
-        assert!((1_000..=1_124).contains(&tally.quantile(0.99).unwrap()));
-        assert_eq!((tally.quantile(1.0), tally.max()), (Some(50_000), Some(50_000)));
+        let mut times = EventTimes::default();
+        assert_eq!((times.quantile(0.5), times.max()), (None, None));
+        times.note(100, 98);
+        times.note(1_000, 1);
+        times.note(50_000, 1);
+        assert!((100..=112).contains(&times.quantile(0.5).unwrap()));
+        assert!((1_000..=1_124).contains(&times.quantile(0.99).unwrap()));
+        assert_eq!((times.quantile(1.0), times.max()), (Some(50_000), Some(50_000)));
     }
 }

@@ -1,9 +1,9 @@
-//! Changes of a view for those who follow it: whole transactions, in the order of their commits.
+//! Changes of a view for its subscribers: whole transactions, in the order of their commits.
 //!
-//! A view keeps the last changes once anybody has subscribed to it; followers read them where they
-//! are, each from a position of its own. So a follower costs the writers nothing, a hundred cost no
-//! more than one, and one that is slower than the view changes for long finds that what it wants
-//! is no longer kept: it is told so, and may begin anew.
+//! A view keeps its last changes once anybody has subscribed; followers read the kept batches, each
+//! from a position of its own. A follower therefore costs the writers nothing, and a hundred cost no
+//! more than one. A follower that stays slower than the view changes is told that the next batch is no
+//! longer kept, and may begin anew.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,15 +12,25 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::running::RowDelta;
+use halcyon_store::Value;
+
+/// A row of a view that came, went or became another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowDelta {
+    /// What it was; `None` if it is new.
+    pub old: Option<Vec<Value>>,
+    /// What it is; `None` if it is gone.
+    pub new: Option<Vec<Value>>,
+}
 
 /// Changed rows that are kept for followers; the last transaction is kept whatever its size.
 pub const ROWS_KEPT_MAX: usize = 1 << 16;
 
 /// What a transaction has changed of a view.
 #[derive(Debug)]
-pub struct Batch {
-    /// Its number: the first since the view exists in this process is 1, and none is left out.
+pub struct FeedBatch {
+    /// Number of the transaction: the first since the view exists in this process is 1, and none is
+    /// left out.
     pub position: u64,
     /// The rows.
     pub rows: Vec<RowDelta>,
@@ -28,15 +38,15 @@ pub struct Batch {
 
 /// The last changes of a view.
 #[derive(Default)]
-pub struct Feed {
+pub struct ViewFeed {
     followed: AtomicBool,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptBatches>,
     grown: Condvar,
 }
 
 #[derive(Default)]
-struct Kept {
-    batches: VecDeque<Arc<Batch>>,
+struct KeptBatches {
+    batches: VecDeque<Arc<FeedBatch>>,
     rows: usize,
     /// Position of the last batch.
     last: u64,
@@ -44,23 +54,23 @@ struct Kept {
     closed: bool,
 }
 
-/// What a follower wants is not kept any more.
+/// The batch that a follower wants is not kept any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lagging {
-    /// The position that it wanted.
+    /// The position of the batch.
     pub wanted: u64,
-    /// The oldest that is kept.
+    /// The oldest position that is kept.
     pub oldest: u64,
 }
 
-impl Feed {
+impl ViewFeed {
     /// Whether anybody has ever followed.
     #[inline]
     pub fn is_followed(&self) -> bool {
         self.followed.load(Ordering::Relaxed)
     }
 
-    /// Begins to keep changes, and says the position of the last one. The caller holds the view's
+    /// Begins to keep changes, and returns the position of the last one. The caller holds the view's
     /// partition locked, so no transaction that changes it is under way.
     pub fn follow(&self) -> u64 {
         self.followed.store(true, Ordering::Relaxed);
@@ -76,7 +86,7 @@ impl Feed {
         kept.last += 1;
         kept.rows += rows.len();
         let position = kept.last;
-        kept.batches.push_back(Arc::new(Batch { position, rows }));
+        kept.batches.push_back(Arc::new(FeedBatch { position, rows }));
         while kept.rows > ROWS_KEPT_MAX && kept.batches.len() > 1 {
             let oldest = kept.batches.pop_front().expect("more than one");
             kept.rows -= oldest.rows.len();
@@ -98,10 +108,10 @@ pub struct Follower {
     position: u64,
 }
 
-/// What a follower finds.
-pub enum Found {
+/// What a follower finds in a feed.
+pub enum FeedNews {
     /// The next transaction.
-    Batch(Arc<Batch>),
+    Batch(Arc<FeedBatch>),
     /// Nothing new in the time given.
     Nothing,
     /// The view does not exist any more.
@@ -121,21 +131,21 @@ impl Follower {
 
     /// The next batch, waiting for it this long.
     ///
-    /// Errors: it is not kept any more, or the position is none that the view has had.
-    pub fn next(&mut self, feed: &Feed, wait: Duration) -> Result<Found, Lagging> {
+    /// Errors: the batch is not kept any more, or the view has never had the follower's position.
+    pub fn next(&mut self, feed: &ViewFeed, wait: Duration) -> Result<FeedNews, Lagging> {
         let mut kept = feed.kept.lock();
         if self.position == kept.last && !kept.closed {
             feed.grown.wait_for(&mut kept, wait);
         }
         if self.position == kept.last {
-            return Ok(if kept.closed { Found::Gone } else { Found::Nothing });
+            return Ok(if kept.closed { FeedNews::Gone } else { FeedNews::Nothing });
         }
         let wanted = self.position + 1;
         let oldest = kept.batches.front().map_or(kept.last + 1, |batch| batch.position);
         let at = wanted.checked_sub(oldest).and_then(|at| kept.batches.get(at as usize));
         let batch = at.ok_or(Lagging { wanted, oldest })?;
         self.position = wanted;
-        Ok(Found::Batch(Arc::clone(batch)))
+        Ok(FeedNews::Batch(Arc::clone(batch)))
     }
 }
 
@@ -148,16 +158,16 @@ mod tests {
         vec![RowDelta { old: None, new: Some(vec![Value::Int64(1)]) }; count]
     }
 
-    fn position(found: Result<Found, Lagging>) -> Option<u64> {
+    fn position(found: Result<FeedNews, Lagging>) -> Option<u64> {
         match found.unwrap() {
-            Found::Batch(batch) => Some(batch.position),
-            Found::Nothing | Found::Gone => None,
+            FeedNews::Batch(batch) => Some(batch.position),
+            FeedNews::Nothing | FeedNews::Gone => None,
         }
     }
 
     #[test]
     fn followers_read_every_transaction_once_from_where_they_are() {
-        let feed = Feed::default();
+        let feed = ViewFeed::default();
         assert_eq!(feed.follow(), 0);
         let (mut one, mut other) = (Follower::behind(0), Follower::behind(1));
         feed.publish(Vec::new());
@@ -169,12 +179,12 @@ mod tests {
         assert_eq!(position(one.next(&feed, wait)), None);
         assert_eq!(position(other.next(&feed, wait)), Some(2));
         feed.close();
-        assert!(matches!(one.next(&feed, wait), Ok(Found::Gone)));
+        assert!(matches!(one.next(&feed, wait), Ok(FeedNews::Gone)));
     }
 
     #[test]
     fn a_slow_follower_is_told_what_is_still_kept() {
-        let feed = Feed::default();
+        let feed = ViewFeed::default();
         let mut slow = Follower::behind(0);
         for _ in 0..3 {
             feed.publish(rows(ROWS_KEPT_MAX / 2));

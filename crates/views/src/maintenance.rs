@@ -1,0 +1,253 @@
+//! Views as part of the statements that change what they read.
+//!
+//! [`ViewMaintenance`] is made when a statement is planned: the views that follow from the tables that
+//! it writes, and the partitions that each of them reads. At the statement's end one pass over the
+//! transaction's undo notes finds the changed rows of all tables ([`halcyon_txn::ChangedRows`]). Then
+//! each view, by ascending id, is told the rows of its inputs as events and writes its own rows; the
+//! notes of these, too, are looked at once, for the views that read them.
+//!
+//! Invariants:
+//! 1. A view has met all its events before its rows are written, and is done before the next view
+//!    begins: an earlier view's failure spares the later ones their events
+//!    (`statements_leave_views_as_recomputation_does` and
+//!    `a_judge_sees_new_rows_by_view_and_its_refusal_takes_nothing_along` in `tests/maintenance.rs`).
+//! 2. Of several changed rows of a table the old ones are told first: a key that moves from one row to
+//!    another would be there twice in between, and programs rely on keys
+//!    (`old_rows_are_told_before_new_ones`).
+//!
+//! Cost: one pass over the notes, and one mutex per view that something has changed for; no allocation
+//! for a few rows but the hooks that take an engine back.
+
+use std::sync::Arc;
+
+use halcyon_base::clock;
+use halcyon_base::ids::TableId;
+use halcyon_base::sync::MutexGuard;
+use halcyon_store::ValueRef;
+use halcyon_txn::view::LockedView;
+use halcyon_txn::{
+    ChangedRow, ChangedRows, LockHandle, PartitionCell, PartitionChanges, Savepoint, Transaction,
+};
+use smallvec::SmallVec;
+
+use crate::error::{Refused, ViewError};
+use crate::rows::NotedRows;
+use crate::state::{RowsWritten, ViewState};
+use crate::view::MaintainedView;
+
+/// Events of a view between two looks at the budget.
+const EVENTS_PER_LOOK: u64 = 1024;
+
+/// Events of a stream that no statement has put anywhere: its id, rows and weights.
+pub type StreamEvents<'e, 'v> = (TableId, &'e [(Vec<ValueRef<'v>>, i8)]);
+
+/// The views that a statement may change, and how changed rows come to them.
+pub struct ViewMaintenance {
+    /// By ascending id, so that each stands after the views that it reads.
+    views: Vec<FedView>,
+}
+
+/// A view that a statement may change.
+struct FedView {
+    view: Arc<MaintainedView>,
+    /// By input: the partitions of the table.
+    sources: Vec<Vec<Arc<PartitionCell>>>,
+    /// Whether another of the views reads this one.
+    is_read: bool,
+}
+
+/// Why a statement's changes could not be carried on to a view. `E`: what the judge says.
+#[derive(Debug)]
+pub struct MaintenanceError<E> {
+    /// Position of the view in the list given to [`ViewMaintenance::new`].
+    pub view: usize,
+    /// Why.
+    pub refused: Refused<E>,
+}
+
+/// What a statement has done, for the views.
+#[derive(Clone, Copy)]
+struct StatementChanges<'s> {
+    rows: &'s ChangedRows,
+    events: Option<StreamEvents<'s, 's>>,
+}
+
+/// A view while a statement's changes come to it. The transaction owns it.
+struct OpenView<'v> {
+    view: &'v MaintainedView,
+    state: MutexGuard<'v, LockedView<ViewState>>,
+    events: u64,
+}
+
+/// Which events of changed rows are told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Both,
+    Old,
+    New,
+}
+
+impl ViewMaintenance {
+    /// How changes come to `views`, which have ascending ids. `cells`: the partitions of a table that a
+    /// view reads.
+    pub fn new(
+        views: Vec<Arc<MaintainedView>>,
+        cells: impl Fn(TableId) -> Vec<Arc<PartitionCell>>,
+    ) -> ViewMaintenance {
+        assert!(views.is_sorted_by_key(|view| view.id()), "each stands after what it reads");
+        let reads = |id| views.iter().any(|view| view.inputs().iter().any(|one| one.table == id));
+        let fed = |view: &Arc<MaintainedView>| FedView {
+            view: Arc::clone(view),
+            sources: view.inputs().iter().map(|input| cells(input.table)).collect(),
+            is_read: reads(view.id()),
+        };
+        ViewMaintenance { views: views.iter().map(fed).collect() }
+    }
+
+    /// Brings the views up to date with what `tx` has changed since `since`, and with `events`. The
+    /// transaction holds the views' rows and what has changed exclusively. `judge` sees every new row
+    /// of a view, by the view's position, before it is written.
+    ///
+    /// Errors: what events, expressions and `judge` fail at, and the budget; the caller goes back to a
+    /// savepoint at or before `since`, which takes the rest back.
+    pub fn run<E>(
+        &self,
+        tx: &mut Transaction,
+        since: &Savepoint,
+        events: Option<StreamEvents<'_, '_>>,
+        judge: &mut dyn FnMut(usize, &[ValueRef<'_>]) -> Result<(), E>,
+    ) -> Result<(), MaintenanceError<E>> {
+        let mut rows = tx.changed_rows_since(since);
+        tx.find_changed_rows(&mut rows);
+        for (at, fed) in self.views.iter().enumerate() {
+            let changes = StatementChanges { rows: &rows, events };
+            if !fed.is_touched(tx, changes) {
+                continue;
+            }
+            let done = fed.follow(tx, changes, &mut |row| judge(at, row));
+            done.map_err(|refused| MaintenanceError { view: at, refused })?;
+            if fed.is_read {
+                tx.find_changed_rows(&mut rows);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FedView {
+    /// Whether anything has changed that the view reads.
+    fn is_touched(&self, tx: &Transaction, changes: StatementChanges<'_>) -> bool {
+        let has_events = changes
+            .events
+            .is_some_and(|(table, _)| self.view.inputs().iter().any(|input| input.table == table));
+        let has_changed = |cell: &Arc<PartitionCell>| {
+            let handle = tx.held_exclusively(cell);
+            handle.is_some_and(|handle| tx.has_changed_rows(changes.rows, handle))
+        };
+        has_events || self.sources.iter().flatten().any(has_changed)
+    }
+
+    /// Gives the view what has changed, and writes its rows.
+    fn follow<E>(
+        &self,
+        tx: &mut Transaction,
+        changes: StatementChanges<'_>,
+        judge: &mut dyn FnMut(&[ValueRef<'_>]) -> Result<(), E>,
+    ) -> Result<(), Refused<E>> {
+        let (mut open, handle) = OpenView::of(&self.view, tx);
+        let began = clock::now();
+        open.tell_stream(changes.events)?;
+        for (input, cells) in self.sources.iter().enumerate() {
+            let handles = cells.iter().filter_map(|cell| tx.held_exclusively(cell));
+            let parts = handles.map(|handle| tx.changed_rows_of(changes.rows, handle));
+            open.tell_table(input, &parts.collect::<SmallVec<[_; 4]>>())?;
+        }
+        let told = self.view.feed().is_followed();
+        let state = &mut *open.state;
+        state.write(&mut NotedRows { tx, handle }, RowsWritten { noted: true, told }, judge)?;
+        let ns = clock::now().0.saturating_sub(began.0);
+        if let Some(each_ns) = ns.checked_div(open.events) {
+            state.times.note(each_ns, open.events);
+        }
+        Ok(self.view.memory().account(&state.engine)?)
+    }
+}
+
+impl<'v> OpenView<'v> {
+    /// Locks a view and makes the transaction its owner; a rollback will take back what comes. Returns
+    /// it with the lock on its rows.
+    fn of(view: &'v Arc<MaintainedView>, tx: &mut Transaction) -> (Self, LockHandle) {
+        let mut state = view.lock();
+        let handle = view.cell().own(&mut state, tx);
+        let (mark, undone) = (state.mark(), Arc::clone(view));
+        tx.on_rollback(move || undone.lock().undo_to(mark));
+        (OpenView { view, state, events: 0 }, handle)
+    }
+
+    /// Gives the engine events of a stream.
+    fn tell_stream(&mut self, events: Option<StreamEvents<'_, '_>>) -> Result<(), ViewError> {
+        let Some((table, rows)) = events else { return Ok(()) };
+        let inputs = self.view.inputs().iter().enumerate();
+        for (at, input) in inputs.filter(|(_, input)| input.table == table) {
+            for (row, weight) in rows {
+                self.tell(at, &input.project(row), *weight)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the engine the changed rows of a table, by partition.
+    fn tell_table(
+        &mut self,
+        input: usize,
+        parts: &[PartitionChanges<'_>],
+    ) -> Result<(), ViewError> {
+        let columns = &self.view.inputs()[input].columns;
+        for pass in passes(parts) {
+            for row in parts.iter().flat_map(|part| part.rows(columns)) {
+                self.tell_row(input, &row, *pass)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the engine a changed row, unless the columns that the view reads are what they were.
+    fn tell_row(
+        &mut self,
+        input: usize,
+        row: &ChangedRow<'_>,
+        pass: Pass,
+    ) -> Result<(), ViewError> {
+        if row.old == row.new {
+            return Ok(());
+        }
+        if let Some(old) = row.old.as_ref().filter(|_| pass != Pass::New) {
+            self.tell(input, old, -1)?;
+        }
+        if let Some(new) = row.new.as_ref().filter(|_| pass != Pass::Old) {
+            self.tell(input, new, 1)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the engine an event, with a look at the budget now and then.
+    fn tell(&mut self, input: usize, row: &[ValueRef<'_>], weight: i8) -> Result<(), ViewError> {
+        self.events += 1;
+        if self.events.is_multiple_of(EVENTS_PER_LOOK) {
+            self.view.memory().look_at(&self.state.engine)?;
+        }
+        self.state.event_noted(input, row, weight)
+    }
+}
+
+/// In which passes the rows of a table are told: old rows before new ones, where there may be both of
+/// different rows.
+fn passes(parts: &[PartitionChanges<'_>]) -> &'static [Pass] {
+    let mut changed = parts.iter().filter(|part| !part.is_empty());
+    let (first, second) = (changed.next(), changed.next());
+    let is_single = first.is_some_and(PartitionChanges::is_single) && second.is_none();
+    let is_plain = is_single
+        || parts.iter().all(PartitionChanges::is_inserted_only)
+        || parts.iter().all(PartitionChanges::is_deleted_only);
+    if is_plain { &[Pass::Both] } else { &[Pass::Old, Pass::New] }
+}

@@ -1,0 +1,49 @@
+//! Writers of a view's rows: by the transaction that owns the view, or straight into the partition.
+
+use halcyon_base::ids::RowId;
+use halcyon_store::{Partition, ValueRef};
+use halcyon_txn::{LockHandle, Transaction};
+
+/// Where a view's rows are written.
+pub(crate) trait RowWriter {
+    fn insert(&mut self, row: &[ValueRef<'_>]) -> RowId;
+    fn update(&mut self, id: RowId, columns: &[u16], values: &[ValueRef<'_>]);
+    fn delete(&mut self, id: RowId);
+}
+
+/// A hidden partition that a transaction has locked: its undo notes take the changes back.
+pub(crate) struct NotedRows<'a> {
+    pub tx: &'a mut Transaction,
+    pub handle: LockHandle,
+}
+
+impl RowWriter for NotedRows<'_> {
+    fn insert(&mut self, row: &[ValueRef<'_>]) -> RowId {
+        self.tx.insert_unchecked(self.handle, row)
+    }
+
+    fn update(&mut self, id: RowId, columns: &[u16], values: &[ValueRef<'_>]) {
+        self.tx.update_unchecked(self.handle, id, columns, values);
+    }
+
+    fn delete(&mut self, id: RowId) {
+        assert!(self.tx.delete(self.handle, id), "a row of the view is there");
+    }
+}
+
+/// A hidden partition that nobody else sees, or whose changes are no transaction's.
+pub(crate) struct PlainRows<'a>(pub &'a mut Partition);
+
+impl RowWriter for PlainRows<'_> {
+    fn insert(&mut self, row: &[ValueRef<'_>]) -> RowId {
+        self.0.insert_unchecked(row)
+    }
+
+    fn update(&mut self, id: RowId, columns: &[u16], values: &[ValueRef<'_>]) {
+        self.0.update_unchecked(id, columns, values);
+    }
+
+    fn delete(&mut self, id: RowId) {
+        assert!(self.0.delete(id), "a row of the view is there");
+    }
+}

@@ -1,0 +1,419 @@
+//! The state of a view: its engine, between the rows that it reads and the rows that it makes.
+//!
+//! Words: a row's *places* are the rows of the hidden partition that show it: one, or several where
+//! a view keeps duplicates.
+//!
+//! Invariant, checked by [`ViewState::check`]: between two statements the places say of every group of
+//! the output where its row lies, and the partition has no other rows; unless the view is stale
+//! ([`halcyon_txn::view`]).
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use halcyon_base::ids::TableId;
+use halcyon_store::{Partition, RowRef, Value, ValueRef};
+use halcyon_txn::view::ViewMaintainer;
+use halcyon_view::Engine;
+use halcyon_view::program::{RelationId, Type};
+use smallvec::SmallVec;
+
+use crate::coding::{ViewColumn, encode};
+use crate::error::{Refused, ViewError};
+use crate::event_times::EventTimes;
+use crate::feed::{RowDelta, ViewFeed};
+use crate::journal::{GroupKey, JournalMark, RowPlaces, ViewJournal};
+use crate::rows::{PlainRows, RowWriter};
+
+/// A table that a view reads.
+#[derive(Clone, Debug)]
+pub struct ViewInput {
+    /// The table.
+    pub table: TableId,
+    /// What the program calls it.
+    pub relation: RelationId,
+    /// The columns that the program needs, by position in the table.
+    pub columns: Vec<u16>,
+    /// Types of their words.
+    pub types: Vec<Type>,
+}
+
+impl ViewInput {
+    /// Words of an event.
+    pub(crate) fn words(&self) -> usize {
+        self.types.iter().map(|ty| ty.words()).sum()
+    }
+
+    /// The values of a table's row that the program needs.
+    #[inline]
+    pub(crate) fn project<'v>(&self, row: &[ValueRef<'v>]) -> SmallVec<[ValueRef<'v>; 8]> {
+        self.columns.iter().map(|column| row[usize::from(*column)]).collect()
+    }
+
+    fn project_stored<'a>(&self, row: RowRef<'a>) -> SmallVec<[ValueRef<'a>; 8]> {
+        self.columns.iter().map(|column| row.value(usize::from(*column))).collect()
+    }
+}
+
+/// One change of the output, as the engine reported it: lengths of key, old and new row in `report`.
+struct ReportedChange {
+    key: usize,
+    old: Option<usize>,
+    new: Option<usize>,
+}
+
+/// The words of one change of the output.
+struct OutputChange<'r> {
+    key: &'r [u64],
+    old: Option<&'r [u64]>,
+    new: Option<&'r [u64]>,
+}
+
+/// What else becomes of rows that are written.
+#[derive(Clone, Copy)]
+pub(crate) struct RowsWritten {
+    /// Places that change go to the journal: the writer may be taken back.
+    pub noted: bool,
+    /// Rows that change go to the journal, for subscribers.
+    pub told: bool,
+}
+
+impl RowsWritten {
+    /// Neither noted nor told.
+    pub(crate) const FOR_GOOD: RowsWritten = RowsWritten { noted: false, told: false };
+}
+
+/// The state of a view. What else may touch it is said in [`halcyon_txn::view`].
+pub(crate) struct ViewState {
+    pub engine: Engine,
+    pub inputs: Arc<[ViewInput]>,
+    columns: Vec<ViewColumn>,
+    /// The last word of a row says how often it is there.
+    repeats: bool,
+    places: HashMap<GroupKey, RowPlaces, FixedState>,
+    journal: ViewJournal,
+    feed: Arc<ViewFeed>,
+    /// Time per event, and how many.
+    pub times: EventTimes,
+    /// Scratch: the words of an event.
+    event: Vec<u64>,
+    reported: Vec<ReportedChange>,
+    report: Vec<u64>,
+}
+
+impl ViewMaintainer for ViewState {
+    fn settle(&mut self, rows: &mut Partition) -> bool {
+        let told = self.feed.is_followed();
+        let written = RowsWritten { noted: false, told };
+        if let Err(error) = self.write(&mut PlainRows(rows), written, never_refused) {
+            // The view's rows stay what they were; a later event may make them computable.
+            tracing::warn!(error = %error.view(), "a view's rows cannot be computed");
+            return false;
+        }
+        let changes = self.journal.forget();
+        if told {
+            self.feed.publish(changes);
+        }
+        true
+    }
+
+    fn ended(&mut self, committed: bool) {
+        let changes = self.journal.forget();
+        if committed && !changes.is_empty() {
+            self.feed.publish(changes);
+        }
+    }
+}
+
+/// The judge of rows that nobody judges.
+fn never_refused(_: &[ValueRef<'_>]) -> Result<(), Infallible> {
+    Ok(())
+}
+
+impl ViewState {
+    pub(crate) fn new(
+        engine: Engine,
+        inputs: Arc<[ViewInput]>,
+        columns: Vec<ViewColumn>,
+        feed: Arc<ViewFeed>,
+    ) -> Self {
+        let repeats = engine.program().output_repeats;
+        ViewState {
+            engine,
+            inputs,
+            columns,
+            repeats,
+            places: HashMap::default(),
+            journal: ViewJournal::default(),
+            feed,
+            times: EventTimes::default(),
+            event: Vec::new(),
+            reported: Vec::new(),
+            report: Vec::new(),
+        }
+    }
+
+    /// Applies the rows of a partition of the table, as events that come.
+    pub(crate) fn fill(&mut self, table: TableId, root: &Partition) -> Result<(), ViewError> {
+        let inputs = Arc::clone(&self.inputs);
+        for (at, input) in inputs.iter().enumerate().filter(|(_, input)| input.table == table) {
+            for row in root.rows() {
+                self.event(at, &input.project_stored(row), 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies one event of an input: the values of its columns, with weight 1 or −1.
+    ///
+    /// Errors: what the engine fails at, values that have no words; nothing has changed then.
+    #[inline]
+    pub(crate) fn event(
+        &mut self,
+        input: usize,
+        row: &[ValueRef<'_>],
+        weight: i8,
+    ) -> Result<(), ViewError> {
+        let ViewInput { relation, types, .. } = &self.inputs[input];
+        self.event.clear();
+        for (ty, value) in types.iter().zip(row) {
+            encode(&mut self.engine, *ty, *value, &mut self.event)?;
+        }
+        Ok(self.engine.apply(*relation, &self.event, weight.into())?)
+    }
+
+    /// Appends the words of an event. Errors: values that have no words; `words` may have some then.
+    pub(crate) fn pack(
+        &mut self,
+        input: usize,
+        row: &[ValueRef<'_>],
+        words: &mut Vec<u64>,
+    ) -> Result<(), ViewError> {
+        for (ty, value) in self.inputs[input].types.iter().zip(row) {
+            encode(&mut self.engine, *ty, *value, words)?;
+        }
+        Ok(())
+    }
+
+    /// Applies one event as [`ViewState::event`] does, and notes it in the journal.
+    pub(crate) fn event_noted(
+        &mut self,
+        input: usize,
+        row: &[ValueRef<'_>],
+        weight: i8,
+    ) -> Result<(), ViewError> {
+        self.event(input, row, weight)?;
+        self.journal.note_event(self.inputs[input].relation, &self.event, weight);
+        Ok(())
+    }
+
+    /// The present end of the journal.
+    pub(crate) fn mark(&self) -> JournalMark {
+        self.journal.mark()
+    }
+
+    /// Takes back what the journal has above a mark.
+    pub(crate) fn undo_to(&mut self, mark: JournalMark) {
+        self.journal.undo_events(mark, &mut self.engine);
+        for (key, places) in self.journal.take_moved(mark) {
+            match places.is_empty() {
+                true => drop(self.places.remove(&key)),
+                false => drop(self.places.insert(key, places)),
+            }
+        }
+        // What differs from the last report differs no more, or its report failed and is void.
+        let drained = self.engine.drain_changes(|_| {});
+        drained.expect("a row that was there before can be computed");
+    }
+
+    /// Writes the first rows of an empty partition: see [`ViewState::write`].
+    pub(crate) fn write_for_good(&mut self, rows: &mut Partition) -> Result<(), ViewError> {
+        let rows = &mut PlainRows(rows);
+        self.write(rows, RowsWritten::FOR_GOOD, never_refused).map_err(Refused::view)
+    }
+
+    /// Brings the rows up to date with the engine. `judge` sees every new row first.
+    ///
+    /// Errors: an expression over aggregates fails, a value does not fit its column, or what
+    /// `judge` says; the caller undoes what was done.
+    pub(crate) fn write<E>(
+        &mut self,
+        rows: &mut impl RowWriter,
+        written: RowsWritten,
+        mut judge: impl FnMut(&[ValueRef<'_>]) -> Result<(), E>,
+    ) -> Result<(), Refused<E>> {
+        self.take_report()?;
+        let reported = std::mem::take(&mut self.reported);
+        let report = std::mem::take(&mut self.report);
+        let mut rest = report.as_slice();
+        let done = reported.iter().try_for_each(|lengths| {
+            let (key, tail) = rest.split_at(lengths.key);
+            let (old, tail) = tail.split_at(lengths.old.unwrap_or(0));
+            let (new, tail) = tail.split_at(lengths.new.unwrap_or(0));
+            rest = tail;
+            let change =
+                OutputChange { key, old: lengths.old.map(|_| old), new: lengths.new.map(|_| new) };
+            self.write_one(&change, rows, written, &mut judge)
+        });
+        (self.reported, self.report) = (reported, report);
+        done
+    }
+
+    /// Copies what the engine reports of its output into `reported` and `report`.
+    fn take_report(&mut self) -> Result<(), ViewError> {
+        self.reported.clear();
+        self.report.clear();
+        let (reported, report) = (&mut self.reported, &mut self.report);
+        let drained = self.engine.drain_changes(|change| {
+            report.extend_from_slice(change.key);
+            report.extend_from_slice(change.old.unwrap_or_default());
+            report.extend_from_slice(change.new.unwrap_or_default());
+            reported.push(ReportedChange {
+                key: change.key.len(),
+                old: change.old.map(<[u64]>::len),
+                new: change.new.map(<[u64]>::len),
+            });
+        });
+        Ok(drained?)
+    }
+
+    /// Writes the row that a view has before the first event: an aggregate without GROUP BY has
+    /// one over nothing, too, and the engine reports only what differs from it.
+    pub(crate) fn write_first(&mut self, rows: &mut Partition) -> Result<(), ViewError> {
+        if !self.key_types().is_empty() {
+            return Ok(());
+        }
+        let mut row = Vec::new();
+        if self.engine.row(&[], &mut row)? {
+            let change = OutputChange { key: &[], old: None, new: Some(&row) };
+            let rows = &mut PlainRows(rows);
+            let written = self.write_one(&change, rows, RowsWritten::FOR_GOOD, &mut never_refused);
+            written.map_err(Refused::view)?;
+        }
+        Ok(())
+    }
+
+    /// Types of the words of a group's key.
+    fn key_types(&self) -> &[Type] {
+        let program = self.engine.program();
+        let derived = program.relations[usize::from(program.output.0)].derived.as_ref();
+        let map = derived.expect("the output is derived").map;
+        &program.maps[usize::from(map.0)].key
+    }
+
+    fn write_one<E>(
+        &mut self,
+        change: &OutputChange<'_>,
+        rows: &mut impl RowWriter,
+        written: RowsWritten,
+        judge: &mut impl FnMut(&[ValueRef<'_>]) -> Result<(), E>,
+    ) -> Result<(), Refused<E>> {
+        let ViewState { engine, columns, places, journal, repeats, .. } = self;
+        let OutputChange { key, old, new } = *change;
+        let (before, after) = (copies(old, *repeats), copies(new, *repeats));
+        let mut values: SmallVec<[ValueRef<'_>; 8]> = SmallVec::new();
+        if let Some(row) = new {
+            for column in columns.iter() {
+                values.push(column.decode(engine, row)?);
+            }
+            judge(&values).map_err(Refused::Judge)?;
+        }
+        if written.told {
+            let owned = |row: &[u64]| -> Result<Vec<Value>, ViewError> {
+                columns.iter().map(|column| Ok(column.decode(engine, row)?.to_owned())).collect()
+            };
+            for copy in 0..before.max(after) {
+                journal.told.push(RowDelta {
+                    old: old.filter(|_| copy < before).map(owned).transpose()?,
+                    new: new.filter(|_| copy < after).map(owned).transpose()?,
+                });
+            }
+        }
+        let known = places.get_mut(key);
+        if written.noted && before != after {
+            let was = known.as_ref().map(|places| RowPlaces::clone(places)).unwrap_or_default();
+            journal.moved.push((GroupKey::from_slice(key), was));
+        }
+        let mut fresh = RowPlaces::new();
+        let lying = known.unwrap_or(&mut fresh);
+        debug_assert_eq!(lying.len(), before, "the partition has what was reported");
+        if let (Some(old), Some(new)) = (old, new) {
+            update_columns(columns, (old, new), &values, &lying[..before.min(after)], rows);
+        }
+        while lying.len() > after {
+            rows.delete(lying.pop().expect("longer than something"));
+        }
+        while lying.len() < after {
+            lying.push(rows.insert(&values));
+        }
+        if !fresh.is_empty() {
+            places.insert(GroupKey::from_slice(key), fresh);
+        } else if after == 0 {
+            places.remove(key);
+        }
+        Ok(())
+    }
+
+    /// The row of a group, by its key. Errors: a key of another width; what the engine fails at.
+    pub(crate) fn row(&mut self, key: &[ValueRef<'_>]) -> Result<Option<Vec<Value>>, ViewError> {
+        let types = self.key_types().to_vec();
+        if types.len() != key.len() {
+            return Err(ViewError::KeyWidth { expected: types.len(), given: key.len() });
+        }
+        let mut words = Vec::new();
+        for (ty, value) in types.iter().zip(key) {
+            encode(&mut self.engine, *ty, *value, &mut words)?;
+        }
+        let mut row = Vec::new();
+        if !self.engine.row(&words, &mut row)? {
+            return Ok(None);
+        }
+        let value = |column: &ViewColumn| Ok(column.decode(&self.engine, &row)?.to_owned());
+        self.columns.iter().map(value).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Panics unless what must hold of maps and places does. O(entries): for tests.
+    pub(crate) fn check(&mut self) {
+        self.engine.check();
+        let mut rows = 0;
+        let repeats = self.repeats;
+        let told = self.engine.for_each_row(|row| rows += copies(Some(row), repeats));
+        told.expect("the rows were computed before");
+        assert_eq!(rows, self.places.values().map(|places| places.len()).sum::<usize>());
+    }
+}
+
+/// Writes the columns in which the words of two rows differ, into every place.
+fn update_columns(
+    columns: &[ViewColumn],
+    (old, new): (&[u64], &[u64]),
+    values: &[ValueRef<'_>],
+    places: &[halcyon_base::ids::RowId],
+    rows: &mut impl RowWriter,
+) {
+    let mut changed: SmallVec<[u16; 8]> = SmallVec::new();
+    let mut changed_values: SmallVec<[ValueRef<'_>; 8]> = SmallVec::new();
+    for ((column, value), at) in columns.iter().zip(values).zip(0..) {
+        if column.words(old) != column.words(new) {
+            changed.push(at);
+            changed_values.push(*value);
+        }
+    }
+    if !changed.is_empty() {
+        places.iter().for_each(|id| rows.update(*id, &changed, &changed_values));
+    }
+}
+
+/// How often a row is there.
+fn copies(row: Option<&[u64]>, repeats: bool) -> usize {
+    match (row, repeats) {
+        (None, _) => 0,
+        (Some(_), false) => 1,
+        (Some(row), true) => {
+            let count = row.last().expect("the last column counts").cast_signed();
+            // A stream may delete what was never inserted: such rows are owed, not there.
+            usize::try_from(count).unwrap_or(0)
+        }
+    }
+}
