@@ -60,7 +60,7 @@ struct Call {
 /// expressions, with whether NULLs are equal.
 type Split = (Vec<Expr>, Vec<Expr>, Vec<(Expr, Expr, bool)>);
 
-/// How the rows to be grouped relate to enclosing queries.
+/// The relation between the rows to be grouped and the enclosing queries.
 struct Correlation {
     /// Outer values that the first keys equal, and whether NULL equals NULL there.
     outer: Vec<(Expr, bool)>,
@@ -609,7 +609,7 @@ struct Layout {
     components: Vec<(Component, Vec<Expr>)>,
 }
 
-/// What a term is a sum of.
+/// The arguments of a term's sum.
 struct TermArgs {
     is_main: bool,
     args: Vec<Expr>,

@@ -1,4 +1,4 @@
-//! From a logical plan to a tree of blocks.
+//! Blocks: the tree of sums of terms that a logical plan becomes.
 //!
 //! A *bag* is what a node of the plan gives, as a sum of [`Term`]s whose keys are its columns. Scans,
 //! filters, projections, joins and unions stay within one block: they multiply and add terms.
@@ -27,7 +27,7 @@ use crate::simplify::replace;
 const TERMS_MAX: usize = 200;
 
 impl Builder<'_> {
-    /// What a plan gives.
+    /// The rows that a node of a plan gives, as sums of terms.
     pub fn bag(&mut self, plan: &LogicalPlan) -> Result<Bag> {
         let seeks = std::mem::replace(&mut self.seeks_thresholds, false);
         let bag = self.node(plan);

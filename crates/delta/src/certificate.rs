@@ -1,4 +1,4 @@
-//! What an event costs: the certificate of a view.
+//! The certificate of a view: the cost of an event.
 //!
 //! It is read off the program: every step has a class, a statement the largest of its steps, an
 //! event the largest of its statements, those of the derived relations included that it may change.

@@ -1,4 +1,4 @@
-//! The program, written out: what nothing uses left out, variables made registers.
+//! The writer of finished programs: unused parts are left out, variables become registers.
 
 use std::collections::{BTreeSet, HashMap};
 

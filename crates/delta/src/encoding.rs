@@ -1,11 +1,11 @@
-//! How SQL values become the words of a trigger program.
+//! Encodings of SQL values as the words of a trigger program.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use halcyon_view::program::Type;
 
 use crate::error::{Result, Unsupported};
 
-/// How a SQL value becomes a value of [`Type`]; NULL is the type's mark.
+/// The encoding of a SQL value as a value of [`Type`]; NULL is the type's mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// 0 and 1.

@@ -1,4 +1,4 @@
-//! What a view may not contain.
+//! The refusal of a query that cannot be maintained.
 
 use core::fmt;
 

@@ -40,7 +40,7 @@ pub use crate::certificate::Certificate;
 pub use crate::encoding::Encoding;
 pub use crate::error::{Result, Unsupported};
 
-/// What the catalog knows about tables. Columns are numbered as in the table's schema.
+/// The catalog's knowledge about tables. Columns are numbered as in the table's schema.
 pub trait Facts {
     /// Sets of NOT NULL columns that no two rows agree on, now and after every single event.
     fn unique_keys(&self, table: &TableReference) -> Vec<Vec<usize>> {
@@ -55,7 +55,7 @@ pub trait Facts {
     }
 }
 
-/// Knows nothing.
+/// A catalog that knows nothing about its tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFacts;
 

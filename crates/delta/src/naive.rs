@@ -1,4 +1,4 @@
-//! The calculus, evaluated as it is written: nested loops over small databases of integers.
+//! The naive evaluator of the calculus: nested loops over small databases of integers.
 //!
 //! The oracle for rules that must not change what a term means: simplification, deltas, factors.
 

@@ -1,4 +1,4 @@
-//! What a compilation collects: relations, maps and statements, still over variables.
+//! The parts of a program under construction: relations, maps and statements, still over variables.
 
 use std::collections::HashMap;
 
@@ -44,7 +44,7 @@ pub struct Relation {
     pub restless: bool,
 }
 
-/// As [`halcyon_view::program::Derived`]; registers are numbered from zero: key columns,
+/// The derivation of a relation's rows, as in [`halcyon_view::program::Derived`]; registers are numbered from zero: key columns,
 /// components, then those of the steps.
 #[derive(Clone, Debug)]
 pub struct Derived {
@@ -60,7 +60,7 @@ pub struct Derived {
     pub row: Vec<Expr>,
 }
 
-/// A map, its definition and how it is looked at.
+/// A map, with its definition and the ways in which it is asked.
 #[derive(Clone, Debug)]
 pub struct Map {
     /// For people.
@@ -120,7 +120,7 @@ pub struct Statement {
     pub comment: String,
 }
 
-/// Everything.
+/// All parts of a program under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     /// Variables of all terms.

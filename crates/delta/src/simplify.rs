@@ -1,4 +1,4 @@
-//! Terms made small before deltas are taken of them.
+//! Simplification of terms, before deltas are taken of them.
 //!
 //! Equalities between variables become one variable, so that joins are shared variables and a delta
 //! binds them; conditions are folded and what can never hold goes; a disjunction of comparisons

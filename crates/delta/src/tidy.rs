@@ -1,8 +1,8 @@
-//! What a finished program does more than it has to, taken away.
+//! Tidying of finished programs: superfluous maps, rows, columns and conditions are taken out.
 //!
-//! The transform makes every map and every derived relation by itself, which is how it can be
-//! understood. Seen together, two maps may turn out to be one, and a derived relation may have rows
-//! that none of its statements wants.
+//! The viewlet transform makes every map and every derived relation by itself, which keeps it simple.
+//! In the whole program two maps may turn out to be one, and a derived relation may have rows that none
+//! of its statements uses.
 
 use halcyon_view::program::{
     CompareOp, Derived, Expr, MapId, Program, Reg, SliceId, Statement, Step, Type,
@@ -10,12 +10,12 @@ use halcyon_view::program::{
 
 use crate::expression::and;
 
-/// Makes the program smaller. What it computes stays the same.
+/// Makes the program smaller, with the same view as its result.
 pub(crate) fn tidy(program: &mut Program) {
     for relation in 0..program.relations.len() {
         let is_output = relation == usize::from(program.output.0);
         if program.relations[relation].derived.is_some() && !is_output {
-            want_rows_that_count(program, relation);
+            narrow_to_used_rows(program, relation);
             drop_unread_columns(program, relation);
         }
     }
@@ -23,16 +23,16 @@ pub(crate) fn tidy(program: &mut Program) {
         unite(program, one, other);
     }
     let presence =
-        |program: &Program| (0..program.maps.len()).find_map(|map| says_who_exists(program, map));
+        |program: &Program| (0..program.maps.len()).find_map(|map| mirrored_relation(program, map));
     while let Some((relation, map)) = presence(program) {
-        ask_groups(program, relation, map);
+        look_up_groups(program, relation, map);
         remove(program, map);
     }
 }
 
-/// The derived relation of whose groups a map only says which have a row, if whoever looks at the map
-/// may look at the groups instead: they are as the map is whenever somebody does.
-fn says_who_exists(program: &Program, map: usize) -> Option<(usize, usize)> {
+/// Returns the derived relation that this map mirrors (an entry per group that has a row), with the
+/// map, if readers of the map can read that relation's groups directly: the two agree at every read.
+fn mirrored_relation(program: &Program, map: usize) -> Option<(usize, usize)> {
     let id = MapId(map as u16);
     let mut changes = program.triggers.iter().enumerate().flat_map(|(relation, trigger)| {
         let of = trigger.statements.iter().filter(move |statement| statement.target == id);
@@ -67,7 +67,8 @@ fn says_who_exists(program: &Program, map: usize) -> Option<(usize, usize)> {
     };
     let all_free = program.relations.iter().filter_map(|one| one.derived.as_ref()).all(is_free);
     let seen_alike = program.triggers.iter().enumerate().all(|(other, trigger)| {
-        // Its own statements see it in between; what derives before sees it as it was.
+        // The relation's own statements read the map between their changes; relations derived
+        // earlier read the map as it was before the event.
         let later = program.relations[other].derived.is_none() || other > relation;
         let mut changed = false;
         trigger.statements.iter().all(|statement| {
@@ -87,8 +88,8 @@ fn says_who_exists(program: &Program, map: usize) -> Option<(usize, usize)> {
     (is_presence && needs_entries && all_free && seen_alike).then_some((relation, map))
 }
 
-/// Lets whoever looks at a map of the rows of a relation look at its groups.
-fn ask_groups(program: &mut Program, relation: usize, map: usize) {
+/// Replaces look-ups in a map that mirrors a derived relation by look-ups of the relation's groups.
+fn look_up_groups(program: &mut Program, relation: usize, map: usize) {
     let derived = program.relations[relation].derived.clone().expect("it is derived");
     let groups = &program.maps[usize::from(derived.map.0)];
     let (columns, types) = (groups.key.len(), groups.payload.clone());
@@ -128,9 +129,9 @@ fn ask_groups(program: &mut Program, relation: usize, map: usize) {
     }
 }
 
-/// Gives a derived relation only those rows that pass the conditions with which all of its statements
-/// begin: whatever else changes about its groups is no event any more.
-fn want_rows_that_count(program: &mut Program, relation: usize) {
+/// Moves the conditions with which all statements of a derived relation begin into the relation: rows
+/// that fail them are not rows any more, and their changes are no events.
+fn narrow_to_used_rows(program: &mut Program, relation: usize) {
     let statements = &mut program.triggers[relation].statements;
     let own = &mut program.relations[relation];
     let Some(derived) = &mut own.derived else { return };
@@ -165,7 +166,7 @@ fn want_rows_that_count(program: &mut Program, relation: usize) {
     }
 }
 
-/// The conditions on the row alone that a statement begins with, one by one, and its other steps.
+/// Splits a statement's steps into the leading conditions on the row alone, and the other steps.
 fn leading(statement: &Statement, columns: usize) -> (Vec<Expr>, Vec<Step>) {
     let mut conditions = Vec::new();
     let mut steps = statement.steps.iter();
@@ -187,7 +188,8 @@ fn leading(statement: &Statement, columns: usize) -> (Vec<Expr>, Vec<Step>) {
     (conditions, Vec::new())
 }
 
-/// Whether a condition compares columns of the row with each other or with constants: it cannot fail.
+/// Whether a condition compares columns of the row with each other or with constants, so that its
+/// evaluation cannot fail.
 fn is_test(condition: &Expr, columns: usize) -> bool {
     let is_operand = |value: &Expr| match value {
         Expr::Reg(reg) => usize::from(reg.0) < columns,
@@ -201,7 +203,8 @@ fn is_test(condition: &Expr, columns: usize) -> bool {
     }
 }
 
-/// An expression where some facts are given: what is done about no rows is not, if there is one.
+/// Simplifies an expression where `facts` hold: a CASE for a count of zero goes if the count is known to
+/// be positive.
 fn given(value: Expr, facts: &[Expr]) -> Expr {
     let Expr::Case { ty, when, otherwise } = value else { return value };
     let is_void = |condition: &Expr| match condition {
@@ -217,8 +220,8 @@ fn given(value: Expr, facts: &[Expr]) -> Expr {
     }
 }
 
-/// Takes columns that no statement reads out of a derived relation: a row that differs in nothing
-/// else is the same row.
+/// Takes columns that no statement reads out of a derived relation. Changes of these columns alone are
+/// no events any more.
 fn drop_unread_columns(program: &mut Program, relation: usize) {
     let trigger = &mut program.triggers[relation];
     if trigger.statements.is_empty() {
@@ -271,8 +274,8 @@ fn rewrite(statement: &mut Statement, f: &mut dyn FnMut(Expr) -> Expr) {
     }
 }
 
-/// Two maps that are changed by the same statements, and where nothing can see that one changes before
-/// the other.
+/// Returns two maps that the same statements change, if no reader can tell that one changes before the
+/// other.
 fn twins(program: &Program) -> Option<(usize, usize)> {
     let looked_up: Vec<MapId> = program
         .relations
@@ -323,7 +326,7 @@ fn are_twins(program: &Program, one: usize, other: usize) -> bool {
         })
 }
 
-/// Lets whoever asks `other` ask `one`, and takes `other` out.
+/// Redirects all readers of map `other` to map `one`, and takes `other` out.
 fn unite(program: &mut Program, one: usize, other: usize) {
     let mut places = Vec::new();
     for slice in program.maps[other].slices.clone() {
@@ -335,7 +338,7 @@ fn unite(program: &mut Program, one: usize, other: usize) {
         }
     }
     let gone = MapId(other as u16);
-    for_each_asked(program, &mut |map, slice| {
+    for_each_reader(program, &mut |map, slice| {
         if *map == gone {
             *map = MapId(one as u16);
             if let Some(slice) = slice {
@@ -346,7 +349,7 @@ fn unite(program: &mut Program, one: usize, other: usize) {
     remove(program, other);
 }
 
-/// Takes a map out that nobody asks, with the statements on it.
+/// Takes out a map without readers, with the statements that change it.
 fn remove(program: &mut Program, map: usize) {
     program.maps.remove(map);
     let gone = MapId(map as u16);
@@ -357,11 +360,11 @@ fn remove(program: &mut Program, map: usize) {
             statement.target = renamed(statement.target);
         }
     }
-    for_each_asked(program, &mut |map, _| *map = renamed(*map));
+    for_each_reader(program, &mut |map, _| *map = renamed(*map));
 }
 
-/// Calls `each` for every map that is asked for something, with the slice by which it is.
-fn for_each_asked(program: &mut Program, each: &mut dyn FnMut(&mut MapId, Option<&mut SliceId>)) {
+/// Calls `each` for every place that reads a map, with the slice by which it reads.
+fn for_each_reader(program: &mut Program, each: &mut dyn FnMut(&mut MapId, Option<&mut SliceId>)) {
     fn ask(step: &mut Step, each: &mut dyn FnMut(&mut MapId, Option<&mut SliceId>)) {
         match step {
             Step::Each { map, slice, .. } => each(map, slice.as_mut()),

@@ -1,4 +1,4 @@
-//! The viewlet transform: which maps are kept so that every delta is a few look-ups.
+//! The viewlet transform: it chooses the maps that are kept so that every delta is a few look-ups.
 //!
 //! For every map and every relation in its definition, the delta is taken ([`crate::derivative`]),
 //! and what is left of it after the event's variables are bound is itself materialised: each

@@ -1,4 +1,4 @@
-//! Whether a program makes sense: every index within its list, every value of the type its place
+//! The check of a program: every index within its list, every value of the type its place
 //! asks for, every register set before it is read, maps fit for what is asked of them.
 //!
 //! What runs programs relies on it, so [`crate::Engine::new`] checks every program.

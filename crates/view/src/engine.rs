@@ -1,4 +1,4 @@
-//! A view being maintained: a program, its state, and the way in and out.
+//! The engine of one view: a program under an executor, with the events in and the rows out.
 
 use alloc::vec::Vec;
 
@@ -10,20 +10,20 @@ use crate::maps::hint::{ENTRIES_AHEAD, PLACES_AHEAD};
 use crate::program::{Expr, Program, RelationId};
 use crate::value::{Call, Environment, Function};
 
-/// What runs the program. All give the same results.
+/// An executor of programs. All executors give the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Executor {
     /// Quick, with bounded latency: machine code where the crate is built with `native` and the
     /// processor is known, otherwise [`Executor::Operations`].
     #[default]
     Compiled,
-    /// The same by small operations, in safe code and without an operating system.
+    /// Small operations, in safe code and without an operating system; latency is bounded too.
     Operations,
     /// The reference, slow and simple.
     Interpreted,
 }
 
-/// How a program is to be run.
+/// Choices for the run of a program.
 #[derive(Default)]
 pub struct Options {
     /// What runs it.
@@ -45,7 +45,7 @@ pub struct Change<'a> {
     pub new: Option<&'a [u64]>,
 }
 
-/// What an engine has done and holds.
+/// An engine in numbers: events met, and maps held.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Events applied without an error.
@@ -54,7 +54,7 @@ pub struct Statistics {
     pub maps: Vec<MapStatistics>,
 }
 
-/// What a map holds.
+/// A map in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapStatistics {
     /// Its name.
@@ -67,22 +67,23 @@ pub struct MapStatistics {
     pub growths: u64,
 }
 
-/// A view being maintained.
+/// The engine of one view: it takes events and tells how the view's rows change.
 pub struct Engine {
     program: Program,
     env: Environment,
-    state: State,
+    state: ExecutorState,
     events: u64,
     memory_bytes_max: u64,
     /// By base relation.
     row_words: Vec<usize>,
 }
 
+/// A program under its executor.
 #[cfg_attr(
     feature = "native",
     expect(clippy::large_enum_variant, reason = "one per view, and every event goes through it")
 )]
-enum State {
+enum ExecutorState {
     Compiled(Machine),
     Interpreted(Interpreter),
 }
@@ -111,9 +112,11 @@ impl Engine {
             }
         });
         let state = match options.executor {
-            Executor::Compiled => State::Compiled(Machine::new(&program, &mut env, true)?),
-            Executor::Operations => State::Compiled(Machine::new(&program, &mut env, false)?),
-            Executor::Interpreted => State::Interpreted(Interpreter::new(&program)),
+            Executor::Compiled => ExecutorState::Compiled(Machine::new(&program, &mut env, true)?),
+            Executor::Operations => {
+                ExecutorState::Compiled(Machine::new(&program, &mut env, false)?)
+            }
+            Executor::Interpreted => ExecutorState::Interpreted(Interpreter::new(&program)),
         };
         let memory_bytes_max = options.memory_bytes_max.unwrap_or(u64::MAX);
         let base = program.relations.iter().take_while(|relation| relation.derived.is_none());
@@ -155,8 +158,8 @@ impl Engine {
             return Err(ApplyError::MemoryBudget { bytes_max: self.memory_bytes_max });
         }
         match &mut self.state {
-            State::Compiled(state) => state.apply(&mut self.env, relation, row, weight)?,
-            State::Interpreted(state) => {
+            ExecutorState::Compiled(state) => state.apply(&mut self.env, relation, row, weight)?,
+            ExecutorState::Interpreted(state) => {
                 state.apply(&self.program, &mut self.env, relation, row, weight)?;
             }
         }
@@ -177,8 +180,8 @@ impl Engine {
         events: impl Iterator<Item = Option<(RelationId, &'r [u64], i64)>> + Clone,
     ) -> Result<(), (usize, ApplyError)> {
         let looks_ahead = match &mut self.state {
-            State::Compiled(state) => state.looks_ahead(),
-            State::Interpreted(_) => false,
+            ExecutorState::Compiled(state) => state.looks_ahead(),
+            ExecutorState::Interpreted(_) => false,
         };
         if !looks_ahead {
             return self.apply_each(events, |_| ());
@@ -209,14 +212,14 @@ impl Engine {
 
     #[inline(always)]
     fn ask_for_places(&self, event: Option<(RelationId, &[u64], i64)>) {
-        if let (State::Compiled(state), Some((relation, row, _))) = (&self.state, event) {
+        if let (ExecutorState::Compiled(state), Some((relation, row, _))) = (&self.state, event) {
             state.ask_for_places(relation, row);
         }
     }
 
     #[inline(always)]
     fn ask_for_entries(&self, event: Option<(RelationId, &[u64], i64)>) {
-        if let (State::Compiled(state), Some((relation, row, _))) = (&self.state, event) {
+        if let (ExecutorState::Compiled(state), Some((relation, row, _))) = (&self.state, event) {
             state.ask_for_entries(relation, row);
         }
     }
@@ -230,16 +233,18 @@ impl Engine {
             each(Change { key, old, new });
         };
         match &mut self.state {
-            State::Compiled(state) => state.drain(&mut self.env, &mut each),
-            State::Interpreted(state) => state.drain(&self.program, &mut self.env, &mut each),
+            ExecutorState::Compiled(state) => state.drain(&mut self.env, &mut each),
+            ExecutorState::Interpreted(state) => {
+                state.drain(&self.program, &mut self.env, &mut each)
+            }
         }
     }
 
     /// Whether [`Engine::drain_changes`] has something to look at; it may turn out to be no change.
     pub fn has_changes(&self) -> bool {
         match &self.state {
-            State::Compiled(state) => state.has_changes(),
-            State::Interpreted(state) => state.has_changes(&self.program),
+            ExecutorState::Compiled(state) => state.has_changes(),
+            ExecutorState::Interpreted(state) => state.has_changes(&self.program),
         }
     }
 
@@ -248,8 +253,8 @@ impl Engine {
     /// Errors: an expression of the view fails.
     pub fn for_each_row(&mut self, mut each: impl FnMut(&[u64])) -> Result<(), ApplyError> {
         match &mut self.state {
-            State::Compiled(state) => state.for_each_row(&mut self.env, &mut each),
-            State::Interpreted(state) => {
+            ExecutorState::Compiled(state) => state.for_each_row(&mut self.env, &mut each),
+            ExecutorState::Interpreted(state) => {
                 state.for_each_row(&self.program, &mut self.env, &mut each)
             }
         }
@@ -261,8 +266,8 @@ impl Engine {
     pub fn row(&mut self, key: &[u64], out: &mut Vec<u64>) -> Result<bool, ApplyError> {
         out.clear();
         match &mut self.state {
-            State::Compiled(state) => state.row(&self.program, &mut self.env, key, out),
-            State::Interpreted(state) => {
+            ExecutorState::Compiled(state) => state.row(&self.program, &mut self.env, key, out),
+            ExecutorState::Interpreted(state) => {
                 let row = state.output_row(&self.program, &mut self.env, key)?;
                 out.extend(row.iter().flatten());
                 Ok(row.is_some())
@@ -274,7 +279,7 @@ impl Engine {
     /// that growing there needs none from the allocator, and no page faults. The interpreter does
     /// nothing.
     pub fn reserve(&mut self, map: usize, entries: usize) {
-        if let State::Compiled(state) = &mut self.state {
+        if let ExecutorState::Compiled(state) = &mut self.state {
             state.reserve(map, entries);
         }
     }
@@ -282,13 +287,13 @@ impl Engine {
     /// Events and maps in numbers.
     pub fn statistics(&self) -> Statistics {
         let map = |(index, declared): (usize, &crate::program::MapDecl)| match &self.state {
-            State::Compiled(state) => MapStatistics {
+            ExecutorState::Compiled(state) => MapStatistics {
                 name: declared.name.clone(),
                 entries: state.len(index),
                 bytes: state.bytes(index),
                 growths: state.growths(index),
             },
-            State::Interpreted(state) => MapStatistics {
+            ExecutorState::Interpreted(state) => MapStatistics {
                 name: declared.name.clone(),
                 entries: state.len(index),
                 bytes: state.bytes(&self.program, index),
@@ -302,8 +307,8 @@ impl Engine {
     /// Machine code of the triggers, in bytes; or why there is none, for people.
     pub fn machine_code(&self) -> Result<usize, &str> {
         match &self.state {
-            State::Compiled(state) => state.machine_code(),
-            State::Interpreted(_) => Err("not asked for"),
+            ExecutorState::Compiled(state) => state.machine_code(),
+            ExecutorState::Interpreted(_) => Err("not asked for"),
         }
     }
 
@@ -311,8 +316,8 @@ impl Engine {
     pub fn entry_count(&self) -> u64 {
         let maps = 0..self.program.maps.len();
         match &self.state {
-            State::Compiled(state) => maps.map(|map| state.len(map)).sum(),
-            State::Interpreted(state) => maps.map(|map| state.len(map)).sum(),
+            ExecutorState::Compiled(state) => maps.map(|map| state.len(map)).sum(),
+            ExecutorState::Interpreted(state) => maps.map(|map| state.len(map)).sum(),
         }
     }
 
@@ -320,8 +325,10 @@ impl Engine {
     pub fn memory_bytes(&self) -> u64 {
         let maps = 0..self.program.maps.len();
         let maps: u64 = match &self.state {
-            State::Compiled(state) => state.memory_bytes(),
-            State::Interpreted(state) => maps.map(|map| state.bytes(&self.program, map)).sum(),
+            ExecutorState::Compiled(state) => state.memory_bytes(),
+            ExecutorState::Interpreted(state) => {
+                maps.map(|map| state.bytes(&self.program, map)).sum()
+            }
         };
         maps + self.env.dictionary.memory_bytes()
     }
@@ -330,16 +337,16 @@ impl Engine {
     /// 128 bits, floating-point ones among them). For tests.
     pub fn entries(&self, map: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
         match &self.state {
-            State::Compiled(state) => state.entries(&self.program, map),
-            State::Interpreted(state) => state.entries(&self.program, map),
+            ExecutorState::Compiled(state) => state.entries(&self.program, map),
+            ExecutorState::Interpreted(state) => state.entries(&self.program, map),
         }
     }
 
     /// Panics unless all invariants of all maps hold. O(entries): for tests.
     pub fn check(&self) {
         match &self.state {
-            State::Compiled(state) => state.check(),
-            State::Interpreted(state) => state.check(&self.program),
+            ExecutorState::Compiled(state) => state.check(),
+            ExecutorState::Interpreted(state) => state.check(&self.program),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong while a program is loaded, and while it runs.
+//! The errors of programs: while one is loaded, and while it runs.
 
 use alloc::string::{String, ToString};
 use core::fmt;

@@ -1,4 +1,4 @@
-//! Expressions, evaluated as they stand: the reference.
+//! The reference evaluator of expressions, which takes them as they stand.
 
 use alloc::vec::Vec;
 use halcyon_value::like;

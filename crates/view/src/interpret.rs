@@ -1,4 +1,4 @@
-//! The reference: runs a program as it stands, over plain sorted maps.
+//! The interpreter: the reference executor, which runs a program as it stands over plain sorted maps.
 //!
 //! Nothing here is clever: every loop over a map looks at all its entries, sums are added up entry
 //! by entry. What is quick ([`crate::machine`]) is compared to it.
@@ -28,7 +28,7 @@ type Result<T = ()> = core::result::Result<T, ApplyError>;
 type Then<'a> =
     dyn FnMut(&mut [Value], &mut Environment) -> core::result::Result<(), EvalError> + 'a;
 
-/// State of a view under the interpreter.
+/// A view under the interpreter: its maps, logs and journal.
 pub struct Interpreter {
     maps: Vec<BTreeMap<Key, Payload>>,
     /// By map and component: what the absolute values of all entries add up to, of sorted maps. It
@@ -40,7 +40,7 @@ pub struct Interpreter {
     journal: Vec<(usize, Key, Payload)>,
 }
 
-/// Groups of a derived relation that were touched.
+/// The groups of a derived relation that events have touched since the last report.
 #[derive(Default)]
 struct Log {
     touched: BTreeSet<Key>,
@@ -324,7 +324,7 @@ impl Interpreter {
         self.maps[map].get(key).cloned().unwrap_or_else(zero)
     }
 
-    /// Sets an entry, having noted how it was for whoever watches it and for the undoing.
+    /// Sets an entry, after its old payload has been noted for its watches and for undo.
     fn change(
         &mut self,
         program: &Program,

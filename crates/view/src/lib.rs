@@ -1,4 +1,4 @@
-//! Run time of incremental views: trigger programs, their maps, and what runs them.
+//! Run time of incremental views: trigger programs, their maps, and their executors.
 //!
 //! `no_std + alloc`, without dependencies but `halcyon_value`, which says what operations on values
 //! mean and has none: the same code runs inside the database and in a cell.

@@ -1,4 +1,4 @@
-//! Trigger programs: what a view does about one inserted or deleted row, as data.
+//! Trigger programs: the maintenance of a view for one inserted or deleted row, as data.
 //!
 //! The compiler (crate `delta`) makes a program, an executor runs it, `Display` prints it, and
 //! [`Program::check`] says whether it makes sense. It is the form that DBToaster calls M3: per event,
@@ -15,7 +15,7 @@
 //! Order of one event of a base relation: its trigger's statements, one after the other; then, for
 //! every derived relation in order, for every group whose row differs from before the event, the
 //! trigger of that relation with the old row and −1, then with the new row and +1. The rows of
-//! [`Program::output`] are the view; nothing is triggered by them, whoever runs the program collects
+//! [`Program::output`] are the view; nothing is triggered by them, and the engine reports
 //! their changes.
 //!
 //! Values: a value is one or two 64-bit words ([`Type`]). NULL is the smallest value of its type
@@ -103,7 +103,7 @@ pub struct SliceId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub u16);
 
-/// A view's maintenance, whole.
+/// The whole program of a view: its relations, maps and triggers.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// Base relations first, then derived ones, each after those that it depends on.
@@ -112,7 +112,7 @@ pub struct Program {
     pub maps: Vec<MapDecl>,
     /// One per relation, at the same index; the output's is empty.
     pub triggers: Vec<Trigger>,
-    /// Functions beyond [`Expr`], which whoever runs the program must provide.
+    /// Functions beyond [`Expr`], which the owner of the engine must provide.
     pub functions: Vec<FunctionDecl>,
     /// The derived relation whose rows are the view.
     pub output: RelationId,
@@ -121,7 +121,7 @@ pub struct Program {
     pub output_repeats: bool,
 }
 
-/// Where events come from.
+/// A relation: the source of a trigger's events.
 #[derive(Clone, Debug)]
 pub struct Relation {
     /// For people. Base relations: the table's or stream's name.
@@ -131,13 +131,13 @@ pub struct Relation {
     pub columns: Vec<Type>,
     /// For base relations: which columns of the table these are.
     pub source_columns: Vec<u16>,
-    /// Which columns are never NULL, as whoever makes the events promises; columns beyond may be.
+    /// Which columns are never NULL, as the source of the events promises; columns beyond may be.
     pub never_null: Vec<bool>,
     /// `None` for base relations.
     pub derived: Option<Derived>,
 }
 
-/// How the rows of a derived relation come of the groups of a map.
+/// The derivation of a relation's rows from the groups of a map.
 #[derive(Clone, Debug)]
 pub struct Derived {
     /// The map whose entries are the groups. Every change of an entry is noticed. Statements on it
@@ -155,7 +155,7 @@ pub struct Derived {
     pub row: Vec<Expr>,
 }
 
-/// A map.
+/// The declaration of a map: key, payload, and the ways in which it is asked.
 #[derive(Clone, Debug)]
 pub struct MapDecl {
     /// For people.
@@ -174,7 +174,7 @@ pub struct MapDecl {
     pub slices: Vec<Vec<u16>>,
 }
 
-/// What an event of one relation does. Registers `0..n` hold the row, register `n` the weight
+/// The statements that an event of one relation runs. Registers `0..n` hold the row, register `n` the weight
 /// ([`Type::Int`]).
 #[derive(Clone, Debug, Default)]
 pub struct Trigger {
@@ -509,7 +509,7 @@ pub enum Expr {
     },
 }
 
-/// A function that whoever runs the program provides: it must give the same result for the same
+/// The declaration of a function that the owner of the engine provides: it must give the same result for the same
 /// arguments at all times.
 #[derive(Clone, Debug)]
 pub struct FunctionDecl {

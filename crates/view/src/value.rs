@@ -8,13 +8,13 @@ use crate::error::EvalError;
 use crate::program::{NULL_FLOAT_BITS, NULL_INT, NULL_WIDE, Type};
 use crate::scalar::{Number, key_float};
 
-/// Is told of a changed row: words of the key, old row, new row.
+/// A listener to changed rows: words of the key, old row, new row.
 pub type Report<'a> = dyn FnMut(&[u64], Option<&[u64]>, Option<&[u64]>) + 'a;
 
 /// A function of [`crate::program::Program::functions`]: argument words in, result words out.
 pub type Call = Box<dyn Fn(&[u64], &mut [u64]) -> Result<(), EvalError> + Send>;
 
-/// A function that whoever runs the program provides.
+/// A function that the owner of the engine provides.
 pub struct Function {
     /// The function.
     pub call: Call,
@@ -22,7 +22,7 @@ pub struct Function {
     pub result: Type,
 }
 
-/// What expressions need besides registers.
+/// The strings and functions that expressions need besides registers.
 #[derive(Default)]
 pub struct Environment {
     /// Numbers of strings.

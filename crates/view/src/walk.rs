@@ -1,4 +1,4 @@
-//! Going through all expressions and steps of a program.
+//! Visitors of all expressions and steps of a program.
 
 use alloc::boxed::Box;
 

@@ -1,4 +1,4 @@
-//! Entries that events will look at, asked for while events before them are at work.
+//! Prefetches: entries that events will look at, asked of memory while earlier events are at work.
 //!
 //! Where an entry lies follows from the row if its key stands there. That is asked for in two steps, as
 //! many events before the event's turn as a step needs: the place in a hash table; then, in a map with
@@ -9,14 +9,14 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::code::{Code, Op, Site};
-use super::world::{Map, World};
+use super::maps::{MapStructure, Maps};
 use crate::maps::any::HashMap;
 use crate::program::{Expr, Program, Relation};
 
 /// Maps of fewer entries stay in the processor's caches. (In tests all but the smallest do not.)
 const LEN_MIN: usize = if cfg!(test) { 16 } else { 1 << 15 };
 
-/// An entry, or the entries of a slice, that a trigger looks at, by words of the row.
+/// A prefetch: an entry, or the entries of a slice, that a trigger looks at, by words of the row.
 #[derive(Debug)]
 pub struct Ahead {
     map: u16,
@@ -88,38 +88,41 @@ fn look(code: &Code, row: &[usize], found: &mut Vec<Ahead>) {
 
 impl Ahead {
     /// Looks whether the map has become large; says so.
-    pub fn measure(&mut self, world: &World) -> bool {
-        self.is_large = match &world.cells[usize::from(self.map)].map {
-            Map::Hash(map) => map.len() >= LEN_MIN,
-            Map::Ordered(..) => false,
+    pub fn measure(&mut self, maps: &Maps) -> bool {
+        self.is_large = match &maps.all[usize::from(self.map)].structure {
+            MapStructure::Hash(map) => map.len() >= LEN_MIN,
+            MapStructure::Ordered(..) => false,
         };
         self.is_large
     }
 
     /// The first step: places in hash tables.
     #[inline(always)]
-    pub fn ask_for_place(&self, row: &[u64], world: &World) {
+    pub fn ask_for_place(&self, row: &[u64], maps: &Maps) {
         if !self.is_large {
             return;
         }
         let key = &row[self.key.clone()];
-        match (&world.cells[usize::from(self.map)].map, self.slice) {
-            (Map::Hash(HashMap::Sliced(map)), None) => map.ask_for_place(key, self.changes),
-            (Map::Hash(HashMap::Sliced(map)), Some(slice)) => {
+        match (&maps.all[usize::from(self.map)].structure, self.slice) {
+            (MapStructure::Hash(HashMap::Sliced(map)), None) => {
+                map.ask_for_place(key, self.changes)
+            }
+            (MapStructure::Hash(HashMap::Sliced(map)), Some(slice)) => {
                 map.ask_for_list(usize::from(slice), key);
             }
-            (Map::Hash(map), _) => map.ask_for_place(key),
-            (Map::Ordered(..), _) => {}
+            (MapStructure::Hash(map), _) => map.ask_for_place(key),
+            (MapStructure::Ordered(..), _) => {}
         }
     }
 
     /// The second step, when that has come: entries.
     #[inline(always)]
-    pub fn ask_for_entry(&self, row: &[u64], world: &World) {
+    pub fn ask_for_entry(&self, row: &[u64], maps: &Maps) {
         if !self.is_large {
             return;
         }
-        let Map::Hash(HashMap::Sliced(map)) = &world.cells[usize::from(self.map)].map else {
+        let MapStructure::Hash(HashMap::Sliced(map)) = &maps.all[usize::from(self.map)].structure
+        else {
             return;
         };
         let key = &row[self.key.clone()];

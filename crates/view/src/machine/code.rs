@@ -1,4 +1,4 @@
-//! What a trigger is compiled to: a list of small operations on registers of one word.
+//! Code: the list of small operations, on registers of one word, that a trigger is compiled to.
 //!
 //! Constants lie in registers, too, set once when the code is loaded, so every operation is of one
 //! shape. What goes to maps ([`Site`]) has its words side by side. Register numbers are cut to the
@@ -20,7 +20,7 @@ pub const POSITION_WORDS: usize = 4;
 /// A register: one word.
 pub type R = u16;
 
-/// Where to go on: a label while compiling, an index into [`Code::ops`] afterwards.
+/// A jump's target: a label while compiling, an index into [`Code::ops`] afterwards.
 pub type Target = u32;
 
 /// Values of the registers.
@@ -70,7 +70,7 @@ impl Registers {
         &self.0[first..first + count]
     }
 
-    /// The same, to be written.
+    /// Words side by side, to be written.
     #[inline(always)]
     pub fn words_mut(&mut self, first: R, count: usize) -> &mut [u64] {
         let first = usize::from(first);
@@ -349,7 +349,7 @@ impl Op {
         }
     }
 
-    /// The same, to be read.
+    /// The target of a jump, to be read.
     #[cfg(feature = "native")]
     pub fn target(mut self) -> Option<Target> {
         self.target_mut().copied()
@@ -396,7 +396,7 @@ impl Range {
     }
 }
 
-/// Where words of an entry go.
+/// The way of an entry's words into registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Out {
     /// First word within key or payload.
@@ -406,7 +406,7 @@ pub struct Out {
     pub kind: OutKind,
 }
 
-/// How they are read.
+/// The form in which an entry's words are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutKind {
     One,
@@ -425,7 +425,7 @@ pub enum Limit {
     Excluded(R),
 }
 
-/// What an operation on a map needs to know.
+/// The operands of an operation on a map.
 #[derive(Clone, Debug)]
 pub struct Site {
     pub map: u16,
@@ -450,7 +450,7 @@ pub struct Site {
     /// [`Op::Add`]: something may fail after this, within the event.
     pub journal: bool,
     /// [`Op::Add`]: the same, but the registers can take it back: this bit of
-    /// [`super::world::World::done`]. Zero: none.
+    /// [`super::maps::Maps::done`]. Zero: none.
     pub undo: u64,
     pub keys: Vec<Out>,
     pub outs: Vec<Out>,
@@ -496,7 +496,7 @@ pub struct Called {
     pub result_words: usize,
 }
 
-/// A trigger, or the way to a row.
+/// The code of a trigger, or of a derived relation's row.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
     pub ops: Vec<Op>,

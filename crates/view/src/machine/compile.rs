@@ -1,4 +1,4 @@
-//! From programs to [`Code`].
+//! The compiler from programs to [`Code`].
 
 use alloc::format;
 use alloc::string::ToString;
@@ -23,7 +23,7 @@ use crate::walk::for_each_within;
 /// Sites, and whatever else an operation has by number: numbers have 16 bits.
 const NUMBERED_MAX: usize = 1 << 16;
 
-/// What an event of a relation does.
+/// The code of a relation's trigger.
 #[derive(Debug)]
 pub struct TriggerCode {
     /// Without which nothing is done.
@@ -76,7 +76,7 @@ pub fn trigger(
     Ok(TriggerCode { guard, by_weight, constants: compiler.constants })
 }
 
-/// The way to a group's row. Key and payload are in the first registers, as declared.
+/// The code that computes a group's row. Key and payload are in the first registers, as declared.
 #[derive(Clone, Debug)]
 pub struct RowCode {
     pub code: Code,
@@ -124,7 +124,7 @@ pub fn row(
     Ok(RowCode { code, constants, exists, row, row_words, keys, payload })
 }
 
-/// What is still to come of a plan.
+/// The rest of a plan that is not compiled yet.
 struct Rest {
     /// By map: statements that change it.
     changes: Vec<u32>,
@@ -154,7 +154,7 @@ struct Compiler<'a> {
     row_words: Option<usize>,
 }
 
-/// Who has which words of the register file. Behind the declared registers, a word belongs to a
+/// The owners of the words of the register file. Behind the declared registers, a word belongs to a
 /// constant for good, or to a statement until that ends.
 struct Words {
     /// First word that nobody has had.

@@ -1,4 +1,4 @@
-//! Conditions on an event's row, asked before anything is done with it.
+//! Guards: conditions on an event's row that are asked before anything else.
 
 use alloc::vec::Vec;
 

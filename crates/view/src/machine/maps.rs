@@ -1,4 +1,5 @@
-//! Maps, who is told of their changes, and what takes an event back.
+//! The maps of a view under compiled triggers, with the watches that are told of their changes and the
+//! journal that takes an event back.
 //!
 //! A *watch* is a derived relation's interest in its map. The first change of an entry since the
 //! watch was last served is noted with the entry as it was; a stamp behind the payload says that it
@@ -31,11 +32,11 @@ const DELTA: u64 = 1 << 63;
 /// Fewer noted entries are looked up as they are. (In tests few are enough.)
 const NOTED_MIN: usize = if cfg!(test) { 4 } else { 1 << 10 };
 
-/// State of all maps.
-pub struct World {
-    /// They never move: machine code has their addresses, and those of what lies in them.
-    pub cells: Box<[Cell]>,
-    /// The same.
+/// All maps of a view, and what their changes leave behind.
+pub struct Maps {
+    /// The maps never move: machine code has their addresses, and the addresses of what lies in them.
+    pub all: Box<[Map]>,
+    /// The watches never move either: machine code has their addresses.
     pub watches: Box<[Watch]>,
     journal: Vec<u64>,
     /// Changes of the event's first trigger that its registers can take back, by bit
@@ -51,9 +52,9 @@ pub struct World {
     pub scratch: Scratch,
 }
 
-/// A map.
-pub struct Cell {
-    pub map: Map,
+/// A map with its sums and its watches.
+pub struct Map {
+    pub structure: MapStructure,
     pub sums: Sums,
     pub key_words: usize,
     /// Of a sorted map: words in front that choose a tree.
@@ -66,9 +67,9 @@ pub struct Cell {
     crossed: bool,
 }
 
-/// Its structure.
+/// The structure that holds the entries of a map.
 #[expect(clippy::large_enum_variant, reason = "one per map, and every event goes through it")]
-pub enum Map {
+pub enum MapStructure {
     /// Without order; stamps lie behind the payloads.
     Hash(HashMap),
     /// Sorted; stamps lie in a table of their own, by key.
@@ -86,7 +87,7 @@ pub struct Watch {
     /// Per noted entry: key, then the old payload, or if `eager` 1 and the old row, or 0.
     pub log: Slab,
     /// Taken out while it runs.
-    pub row: Option<Box<Row>>,
+    pub row: Option<Box<RowMaker>>,
     /// The row depends on other maps, so the old one is computed before anything changes.
     pub eager: bool,
     /// The row is of the key alone: only whether there is one can change.
@@ -95,11 +96,11 @@ pub struct Watch {
 
 /// Whether a group has a row, by its payload: all these parts of it lie within bounds.
 #[derive(Debug)]
-pub struct Crossing(Vec<Within>);
+pub struct Crossing(Vec<ComponentBounds>);
 
-/// Bounds of a component.
+/// Bounds of a component of a payload.
 #[derive(Clone, Copy, Debug)]
-pub struct Within {
+pub struct ComponentBounds {
     /// First word of the component; two words if wide.
     pub word: usize,
     pub wide: bool,
@@ -109,13 +110,13 @@ pub struct Within {
 
 impl Crossing {
     /// Of components that must all lie within their bounds.
-    pub fn new(bounds: Vec<Within>) -> Self {
+    pub fn new(bounds: Vec<ComponentBounds>) -> Self {
         Crossing(bounds)
     }
 
     /// The bounds.
     #[cfg(feature = "native")]
-    pub fn bounds(&self) -> &[Within] {
+    pub fn bounds(&self) -> &[ComponentBounds] {
         &self.0
     }
 
@@ -132,8 +133,8 @@ impl Crossing {
     }
 }
 
-/// The way to a group's row, with its registers.
-pub struct Row {
+/// What computes a group's row: code with its registers.
+pub struct RowMaker {
     pub code: RowCode,
     pub registers: Registers,
 }
@@ -146,44 +147,51 @@ pub struct Scratch {
     pub key: Vec<u64>,
 }
 
-impl Cell {
+impl Map {
     /// `prefix`: columns of a sorted map that every question gives.
     pub fn new(declared: &MapDecl, prefix: usize, watches: Vec<usize>, eager: bool) -> Self {
         let key_words = declared.key.iter().map(|ty| ty.words()).sum();
         let stamps = watches.len();
-        let map = if declared.ordered {
+        let structure = if declared.ordered {
             let touched = Table::new(Wide { key: key_words, value: stamps });
-            Map::Ordered(OrderedMap::new(declared, prefix), (stamps > 0).then_some(touched))
+            MapStructure::Ordered(
+                OrderedMap::new(declared, prefix),
+                (stamps > 0).then_some(touched),
+            )
         } else {
-            Map::Hash(HashMap::new(declared, stamps))
+            MapStructure::Hash(HashMap::new(declared, stamps))
         };
         let prefix_words = declared.key[..prefix].iter().map(|ty| ty.words()).sum();
         let sums = Sums::new(&declared.payload);
-        Cell { map, sums, key_words, prefix_words, watches, eager, crossed: false }
+        Map { structure, sums, key_words, prefix_words, watches, eager, crossed: false }
     }
 
     /// The payload of a key, if there is an entry.
     #[inline(always)]
     pub fn payload(&self, key: &[u64]) -> Option<&[u64]> {
-        match &self.map {
-            Map::Hash(map) => map.get(key).map(|value| &value[..self.sums.words()]),
-            Map::Ordered(map, _) => map.get(key),
+        match &self.structure {
+            MapStructure::Hash(map) => map.get(key).map(|value| &value[..self.sums.words()]),
+            MapStructure::Ordered(map, _) => map.get(key),
         }
     }
 
     /// Stamps of a key, if there is an entry.
     fn stamps(&self, key: &[u64]) -> Option<&[u64]> {
-        match &self.map {
-            Map::Hash(map) => map.get(key).map(|value| &value[self.sums.words()..]),
-            Map::Ordered(_, touched) => touched.as_ref().and_then(|touched| touched.get(key)),
+        match &self.structure {
+            MapStructure::Hash(map) => map.get(key).map(|value| &value[self.sums.words()..]),
+            MapStructure::Ordered(_, touched) => {
+                touched.as_ref().and_then(|touched| touched.get(key))
+            }
         }
     }
 
     /// Memory, in bytes.
     pub fn bytes(&self) -> u64 {
-        match &self.map {
-            Map::Hash(map) => map.bytes(),
-            Map::Ordered(map, touched) => map.bytes() + touched.as_ref().map_or(0, Table::bytes),
+        match &self.structure {
+            MapStructure::Hash(map) => map.bytes(),
+            MapStructure::Ordered(map, touched) => {
+                map.bytes() + touched.as_ref().map_or(0, Table::bytes)
+            }
         }
     }
 }
@@ -193,7 +201,7 @@ impl Watch {
         relation: usize,
         map: usize,
         stamp: usize,
-        row: Row,
+        row: RowMaker,
         eager: bool,
         key_words: usize,
         payload_words: usize,
@@ -258,11 +266,11 @@ impl Watch {
     }
 }
 
-/// Which of a cell's watches that only ask whether there is a row have one now, by their bits.
+/// Which of a map's watches that only ask whether there is a row have one now, by their bits.
 #[inline(always)]
-fn have_rows(of_cell: &[usize], watches: &[Watch], value: &[u64]) -> u64 {
+fn have_rows(of_map: &[usize], watches: &[Watch], value: &[u64]) -> u64 {
     let mut rows = 0;
-    for (bit, watch) in of_cell.iter().enumerate() {
+    for (bit, watch) in of_map.iter().enumerate() {
         let crossing = watches[*watch].crossing.as_ref();
         rows |= u64::from(crossing.is_some_and(|crossing| crossing.has_row(value))) << bit;
     }
@@ -272,14 +280,14 @@ fn have_rows(of_cell: &[usize], watches: &[Watch], value: &[u64]) -> u64 {
 /// Notes an entry, which has been added to, for those watches whose row has come or gone by it.
 /// `before`: what [`have_rows`] said then.
 fn note_crossed(
-    (of_cell, sums): (&[usize], &Sums),
+    (of_map, sums): (&[usize], &Sums),
     watches: &mut [Watch],
     before: u64,
     (key, value, delta): (&[u64], &mut [u64], &[u64]),
 ) {
     let words = sums.words();
-    let crossed = before ^ have_rows(of_cell, watches, value);
-    for (bit, watch) in of_cell.iter().enumerate() {
+    let crossed = before ^ have_rows(of_map, watches, value);
+    for (bit, watch) in of_map.iter().enumerate() {
         let watch = &mut watches[*watch];
         let (payload, stamps) = value.split_at_mut(words);
         if crossed >> bit & 1 == 0 || watch.has_noted(stamps) {
@@ -293,41 +301,41 @@ fn note_crossed(
     }
     // Nobody has to be told of an entry that is gone without a trace.
     let (payload, stamps) = value.split_at_mut(words);
-    if is_zero(payload) && !of_cell.iter().any(|watch| watches[*watch].has_noted(stamps)) {
+    if is_zero(payload) && !of_map.iter().any(|watch| watches[*watch].has_noted(stamps)) {
         stamps.fill(0);
     }
 }
 
-impl World {
+impl Maps {
     /// Adds to an entry, telling the watches. `journal`: the event may still fail.
     ///
     /// Errors: nothing has changed in this map then.
     #[inline(always)]
     pub fn add(
         &mut self,
-        map: usize,
+        index: usize,
         key: &[u64],
         delta: &[u64],
         journal: bool,
     ) -> Result<(), EvalError> {
-        let cell = &mut self.cells[map];
-        let payload_words = cell.sums.words();
-        let (sums, watches) = (&cell.sums, &mut self.watches);
-        match &mut cell.map {
-            Map::Hash(hash) => hash.change(key, |value| {
+        let map = &mut self.all[index];
+        let payload_words = map.sums.words();
+        let (sums, watches) = (&map.sums, &mut self.watches);
+        match &mut map.structure {
+            MapStructure::Hash(hash) => hash.change(key, |value| {
                 if is_zero(delta) {
                     return Ok(());
                 }
-                for watch in &cell.watches {
+                for watch in &map.watches {
                     watches[*watch].note(key, value, payload_words);
                 }
                 if journal {
                     self.journal.extend_from_slice(key);
                     self.journal.extend_from_slice(&value[..payload_words]);
-                    self.journal.push(map as u64);
+                    self.journal.push(index as u64);
                 }
-                let before = match cell.crossed {
-                    true => have_rows(&cell.watches, watches, value),
+                let before = match map.crossed {
+                    true => have_rows(&map.watches, watches, value),
                     false => 0,
                 };
                 let added = sums.add(&mut value[..payload_words], delta);
@@ -335,12 +343,12 @@ impl World {
                     let words = self.journal.len() - key.len() - payload_words - 1;
                     self.journal.truncate(words);
                 }
-                if added.is_ok() && cell.crossed {
-                    note_crossed((&cell.watches, sums), watches, before, (key, value, delta));
+                if added.is_ok() && map.crossed {
+                    note_crossed((&map.watches, sums), watches, before, (key, value, delta));
                 }
                 added
             }),
-            Map::Ordered(tree, touched) => {
+            MapStructure::Ordered(tree, touched) => {
                 if is_zero(delta) {
                     return Ok(());
                 }
@@ -352,7 +360,7 @@ impl World {
                         None => old.resize(payload_words, 0),
                     }
                     let Ok(()) = touched.change(key, |stamps| {
-                        for watch in &cell.watches {
+                        for watch in &map.watches {
                             let watch = &mut watches[*watch];
                             if stamps[watch.stamp] != watch.epoch {
                                 stamps[watch.stamp] = watch.epoch;
@@ -371,7 +379,7 @@ impl World {
                         Some(payload) => self.journal.extend_from_slice(payload),
                         None => self.journal.resize(at + key.len() + payload_words, 0),
                     }
-                    self.journal.push(map as u64);
+                    self.journal.push(index as u64);
                     let added = tree.add(key, delta);
                     if added.is_err() {
                         self.journal.truncate(at);
@@ -382,7 +390,7 @@ impl World {
                 if journal {
                     self.journal.extend_from_slice(key);
                     self.journal.extend_from_slice(delta);
-                    self.journal.push(map as u64 | DELTA);
+                    self.journal.push(index as u64 | DELTA);
                 }
                 Ok(())
             }
@@ -391,16 +399,16 @@ impl World {
 
     /// Makes a single value zero; false if the map has keys.
     #[inline(always)]
-    pub fn clear_single(&mut self, map: usize) -> bool {
-        let cell = &mut self.cells[map];
-        let words = cell.sums.words();
-        let Map::Hash(HashMap::Single(value)) = &mut cell.map else { return false };
+    pub fn clear_single(&mut self, index: usize) -> bool {
+        let map = &mut self.all[index];
+        let words = map.sums.words();
+        let MapStructure::Hash(HashMap::Single(value)) = &mut map.structure else { return false };
         if !is_zero(&value[..words]) {
-            for watch in &cell.watches {
+            for watch in &map.watches {
                 self.watches[*watch].note(&[], value, words);
             }
             self.journal.extend_from_slice(&value[..words]);
-            self.journal.push(map as u64);
+            self.journal.push(index as u64);
             value[..words].fill(0);
         }
         true
@@ -408,26 +416,28 @@ impl World {
 
     /// Whether rows have to be computed before an entry of this map changes.
     #[inline(always)]
-    pub fn is_eager(&self, map: usize) -> bool {
-        self.cells[map].eager
+    pub fn is_eager(&self, index: usize) -> bool {
+        self.all[index].eager
     }
 
     /// Watches that must compute the old row of a key before it changes.
-    pub fn eager_watches(&self, map: usize, key: &[u64]) -> Vec<usize> {
-        let cell = &self.cells[map];
-        let stamps = cell.stamps(key);
+    pub fn eager_watches(&self, index: usize, key: &[u64]) -> Vec<usize> {
+        let map = &self.all[index];
+        let stamps = map.stamps(key);
         let waits = |watch: &usize| {
             let watch = &self.watches[*watch];
             watch.eager && stamps.is_none_or(|stamps| stamps[watch.stamp] != watch.epoch)
         };
-        cell.watches.iter().copied().filter(waits).collect()
+        map.watches.iter().copied().filter(waits).collect()
     }
 
     /// Asks memory for what was noted some numbers behind this one; see [`super::ahead`].
     #[inline(always)]
     pub fn ask_for_noted(&self, watch: usize, number: usize) {
         let Watch { log, map, .. } = &self.watches[watch];
-        let Cell { map: Map::Hash(hash), key_words, .. } = &self.cells[*map] else { return };
+        let Map { structure: MapStructure::Hash(hash), key_words, .. } = &self.all[*map] else {
+            return;
+        };
         if !HELPS || log.live() < NOTED_MIN {
             return;
         }
@@ -444,7 +454,7 @@ impl World {
     pub fn crossed(&self, watch: usize, key: &[u64], before: &[u64]) -> Option<[bool; 2]> {
         let watch = &self.watches[watch];
         let crossing = watch.crossing.as_ref()?;
-        let now = self.cells[watch.map].payload(key);
+        let now = self.all[watch.map].payload(key);
         // What is not there is zero, which gives no row: a watch of groups that have one from the start
         // asks for more than this.
         Some([crossing.has_row(before), now.is_some_and(|now| crossing.has_row(now))])
@@ -452,22 +462,22 @@ impl World {
 
     /// Whether an entry's payload is what it was when a watch noted it.
     pub fn is_as_before(&self, watch: usize, key: &[u64], before: &[u64]) -> bool {
-        let now = self.cells[self.watches[watch].map].payload(key);
+        let now = self.all[self.watches[watch].map].payload(key);
         now.map_or(is_zero(before), |payload| same(payload, before, before.len()))
     }
 
     /// Takes back all changes since the journal was emptied.
     pub fn undo(&mut self) {
-        while let Some(map) = self.journal.pop() {
-            let cell = &mut self.cells[(map & !DELTA) as usize];
-            let payload = self.journal.len() - cell.sums.words();
-            let key = payload - cell.key_words;
+        while let Some(index) = self.journal.pop() {
+            let map = &mut self.all[(index & !DELTA) as usize];
+            let payload = self.journal.len() - map.sums.words();
+            let key = payload - map.key_words;
             let entry = self.journal.split_off(key);
-            if map & DELTA == 0 {
-                cell.set(&entry);
+            if index & DELTA == 0 {
+                map.set(&entry);
             } else {
-                let (key, added) = entry.split_at(cell.key_words);
-                cell.deduct(key, added);
+                let (key, added) = entry.split_at(map.key_words);
+                map.deduct(key, added);
             }
         }
     }
@@ -480,47 +490,47 @@ impl World {
     }
 
     /// Takes back what was added to an entry of a map that does not round.
-    pub fn take_back(&mut self, map: usize, key: &[u64], added: &[u64]) {
-        let cell = &mut self.cells[map];
-        let words = cell.sums.words();
-        match &mut cell.map {
-            Map::Hash(map) => {
-                let Ok(()) = map.change(key, |value| {
-                    cell.sums.deduct(&mut value[..words], added);
+    pub fn take_back(&mut self, index: usize, key: &[u64], added: &[u64]) {
+        let map = &mut self.all[index];
+        let words = map.sums.words();
+        match &mut map.structure {
+            MapStructure::Hash(hash) => {
+                let Ok(()) = hash.change(key, |value| {
+                    map.sums.deduct(&mut value[..words], added);
                     Ok::<(), core::convert::Infallible>(())
                 });
             }
-            Map::Ordered(..) => cell.deduct(key, added),
+            MapStructure::Ordered(..) => map.deduct(key, added),
         }
     }
 
     /// Ends a watch's turn: noted entries that have become zero go, unless another watch waits.
     pub fn serve(&mut self, watch: usize) {
         let served = &self.watches[watch];
-        let (count, map) = (served.log.live(), served.map);
+        let (count, index) = (served.log.live(), served.map);
         self.watches[watch].epoch += 1;
-        let words = self.cells[map].sums.words();
+        let words = self.all[index].sums.words();
         for number in 0..count {
             self.ask_for_noted(watch, number);
-            let cell = &mut self.cells[map];
-            let key = &self.watches[watch].log.piece(number)[..cell.key_words];
+            let map = &mut self.all[index];
+            let key = &self.watches[watch].log.piece(number)[..map.key_words];
             let waits = |stamps: &[u64]| {
-                let mut watches = cell.watches.iter().zip(stamps);
+                let mut watches = map.watches.iter().zip(stamps);
                 watches.any(|(watch, stamp)| self.watches[*watch].epoch == *stamp)
             };
-            match &mut cell.map {
-                Map::Hash(HashMap::Single(_)) => {}
-                Map::Hash(map) => {
+            match &mut map.structure {
+                MapStructure::Hash(HashMap::Single(_)) => {}
+                MapStructure::Hash(hash) => {
                     let is_dead =
                         |value: &[u64]| is_zero(&value[..words]) && !waits(&value[words..]);
-                    if map.get(key).is_some_and(is_dead) {
-                        let Ok(()) = map.change(key, |value| {
+                    if hash.get(key).is_some_and(is_dead) {
+                        let Ok(()) = hash.change(key, |value| {
                             value.fill(0);
                             Ok::<(), core::convert::Infallible>(())
                         });
                     }
                 }
-                Map::Ordered(_, Some(touched)) => {
+                MapStructure::Ordered(_, Some(touched)) => {
                     if touched.get(key).is_some_and(|stamps| !waits(stamps)) {
                         let Ok(()) = touched.change(key, |stamps| {
                             stamps.fill(0);
@@ -528,7 +538,7 @@ impl World {
                         });
                     }
                 }
-                Map::Ordered(_, None) => unreachable!("a watched map notes"),
+                MapStructure::Ordered(_, None) => unreachable!("a watched map notes"),
             }
         }
         self.watches[watch].epoch -= 1;
@@ -537,24 +547,27 @@ impl World {
 
     /// Memory, in bytes.
     pub fn bytes(&self) -> u64 {
-        let cells: u64 = self.cells.iter().map(Cell::bytes).sum();
-        cells + self.watches.iter().map(|watch| watch.log.bytes()).sum::<u64>()
+        let maps: u64 = self.all.iter().map(Map::bytes).sum();
+        maps + self.watches.iter().map(|watch| watch.log.bytes()).sum::<u64>()
     }
 
     /// Lets a watch ask only whether its groups have rows, where its map can tell: one that is not
     /// sorted, and whose sums can be taken back exactly.
     pub fn only_crossings(&mut self, watch: usize, crossing: Crossing) {
-        let cell = &mut self.cells[self.watches[watch].map];
-        if matches!(cell.map, Map::Hash(_)) && !cell.sums.rounds() && cell.watches.len() <= 64 {
-            cell.crossed = true;
+        let map = &mut self.all[self.watches[watch].map];
+        if matches!(map.structure, MapStructure::Hash(_))
+            && !map.sums.rounds()
+            && map.watches.len() <= 64
+        {
+            map.crossed = true;
             self.watches[watch].crossing = Some(crossing);
         }
     }
 
-    /// An empty world.
-    pub fn new(cells: Vec<Cell>, watches: Vec<Watch>) -> Self {
-        World {
-            cells: cells.into_boxed_slice(),
+    /// An empty maps.
+    pub fn new(maps: Vec<Map>, watches: Vec<Watch>) -> Self {
+        Maps {
+            all: maps.into_boxed_slice(),
             watches: watches.into_boxed_slice(),
             journal: Vec::new(),
             done: 0,
@@ -579,11 +592,11 @@ impl World {
     }
 
     /// Entries of a map whose payload is not zero, each with its stamps' map form of the key.
-    pub fn for_each_entry(&self, map: usize, each: &mut dyn FnMut(&[u64], &[u64])) {
-        let cell = &self.cells[map];
-        let words = cell.sums.words();
-        match &cell.map {
-            Map::Hash(hash) => {
+    pub fn for_each_entry(&self, index: usize, each: &mut dyn FnMut(&[u64], &[u64])) {
+        let map = &self.all[index];
+        let words = map.sums.words();
+        match &map.structure {
+            MapStructure::Hash(hash) => {
                 let mut position = 0;
                 while let Some((next, key, value)) = hash.next(position) {
                     position = next;
@@ -592,11 +605,11 @@ impl World {
                     }
                 }
             }
-            Map::Ordered(tree, _) => {
+            MapStructure::Ordered(tree, _) => {
                 let mut position = tree.start(&[], &[0; KEY_WORDS_MAX]);
                 let mut key = [0; KEY_WORDS_MAX];
                 while let Some(payload) = tree.step(&mut position, &mut key) {
-                    each(&key[..cell.key_words], payload);
+                    each(&key[..map.key_words], payload);
                 }
             }
         }
@@ -605,11 +618,11 @@ impl World {
     /// Panics unless all invariants of all maps hold.
     pub fn check(&self) {
         assert!(self.journal.is_empty());
-        for cell in &self.cells {
-            match &cell.map {
-                Map::Hash(map) => map.check(),
-                Map::Ordered(map, touched) => {
-                    map.check();
+        for map in &self.all {
+            match &map.structure {
+                MapStructure::Hash(hash) => hash.check(),
+                MapStructure::Ordered(tree, touched) => {
+                    tree.check();
                     touched.iter().for_each(Table::check);
                 }
             }
@@ -617,37 +630,37 @@ impl World {
         for watch in &self.watches {
             assert!(watch.row.is_some());
             for number in 0..watch.log.live() {
-                let cell = &self.cells[watch.map];
-                let key = &watch.log.piece(number)[..cell.key_words];
-                let stamps = cell.stamps(key).expect("noted entries stay");
+                let map = &self.all[watch.map];
+                let key = &watch.log.piece(number)[..map.key_words];
+                let stamps = map.stamps(key).expect("noted entries stay");
                 assert_eq!(stamps[watch.stamp], watch.epoch);
             }
         }
     }
 }
 
-impl Cell {
+impl Map {
     /// Takes back what was added to a sorted map without rounding.
     fn deduct(&mut self, key: &[u64], added: &[u64]) {
         let mut delta = vec![0; added.len()];
         self.sums.deduct(&mut delta, added);
-        if let Map::Ordered(map, _) = &mut self.map {
+        if let MapStructure::Ordered(map, _) = &mut self.structure {
             map.add(key, &delta).expect("a payload that was there fits");
         }
     }
 
-    /// Sets an entry to what it was; it has been noted already by whoever watches.
+    /// Sets an entry to its old payload; its watches have noted it already.
     fn set(&mut self, entry: &[u64]) {
         let (key, old) = entry.split_at(self.key_words);
         let words = self.sums.words();
-        match &mut self.map {
-            Map::Hash(map) => {
+        match &mut self.structure {
+            MapStructure::Hash(map) => {
                 let Ok(()) = map.change(key, |value| {
                     value[..words].copy_from_slice(old);
                     Ok::<(), core::convert::Infallible>(())
                 });
             }
-            Map::Ordered(map, _) => {
+            MapStructure::Ordered(map, _) => {
                 let mut delta = old.to_vec();
                 if let Some(now) = map.get(key) {
                     self.sums.deduct(&mut delta, now);

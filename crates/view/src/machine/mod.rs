@@ -1,12 +1,13 @@
-//! What runs programs quickly: triggers compiled to small operations, over maps of bounded cost.
+//! The machine: the quick executor, with triggers compiled to small operations over maps of bounded cost.
 //!
 //! Where to start: [`plan`] (a trigger's statements put together), [`code`] (the operations),
-//! [`compile`] (how they come of a plan), [`run`], [`world`] (maps, watches, journal).
+//! [`compile`] (how they come of a plan), [`run`], [`maps`] (maps, watches, journal).
 
 mod ahead;
 mod code;
 mod compile;
 mod guard;
+mod maps;
 #[cfg(feature = "native")]
 #[allow(unsafe_code, reason = "what Cranelift has made is called, and its memory given back")]
 mod native;
@@ -15,7 +16,6 @@ mod native;
 mod native;
 mod plan;
 mod run;
-mod world;
 
 use alloc::string::String;
 use alloc::vec;
@@ -25,8 +25,8 @@ use self::ahead::Ahead;
 use self::code::{Code, Registers};
 use self::compile::TriggerCode;
 use self::guard::Guard;
+use self::maps::{ComponentBounds, Crossing, Map, MapStructure, Maps, RowMaker, Watch};
 use self::native::{Function, Native};
-use self::world::{Cell, Crossing, Map, Row, Watch, Within, World};
 use crate::error::{ApplyError, ProgramError};
 use crate::maps::hint::HELPS;
 use crate::program::{
@@ -37,10 +37,10 @@ use crate::walk::for_each_within;
 
 pub use self::run::ORDERED_KEY_WORDS_MAX;
 
-/// State of a view under compiled triggers.
+/// A view under compiled triggers.
 pub struct Machine {
     triggers: Vec<Trigger>,
-    world: World,
+    maps: Maps,
     /// Watches of derived relations with triggers, in the order of the relations.
     inner: Vec<usize>,
     /// The watch of the output.
@@ -107,7 +107,7 @@ impl Machine {
             let map = usize::from(derived.map.0);
             let code = compile::row(program, env, &relation.name, derived)?;
             let registers = Registers::new(&code.constants);
-            let row = Row { code, registers };
+            let row = RowMaker { code, registers };
             let is_eager = !derived.steps.is_empty();
             let key_words = program.maps[map].key.iter().map(|ty| ty.words()).sum();
             let payload = crate::maps::sums::Sums::new(&program.maps[map].payload).words();
@@ -123,19 +123,19 @@ impl Machine {
             watches.push(watch);
         }
         let prefixes = prefixes(program);
-        let cells = program.maps.iter().zip(prefixes).zip(of_map).zip(eager);
-        let cells = cells.map(|(((declared, prefix), watches), eager)| {
-            Cell::new(declared, prefix, watches, eager)
+        let maps = program.maps.iter().zip(prefixes).zip(of_map).zip(eager);
+        let maps = maps.map(|(((declared, prefix), watches), eager)| {
+            Map::new(declared, prefix, watches, eager)
         });
-        let mut world = World::new(cells.collect(), watches);
+        let mut maps = Maps::new(maps.collect(), watches);
         for watch in &inner {
-            let derived = &program.relations[world.watches[*watch].relation].derived;
+            let derived = &program.relations[maps.watches[*watch].relation].derived;
             if let Some(crossing) = derived.as_ref().and_then(|one| crossing(program, one)) {
-                world.only_crossings(*watch, crossing);
+                maps.only_crossings(*watch, crossing);
             }
         }
         let mut machine =
-            Machine { triggers, world, inner, output, native: Err("not asked for".into()) };
+            Machine { triggers, maps, inner, output, native: Err("not asked for".into()) };
         if native {
             machine.compile_triggers(program, &all_constants);
         }
@@ -157,7 +157,7 @@ impl Machine {
                 parts.push(native::Trigger { code, constants, never_null, weight });
             }
         }
-        let compiled = Native::new(&parts, &self.world);
+        let compiled = Native::new(&parts, &self.maps);
         self.native = compiled.map(|(native, functions)| {
             for (trigger, functions) in self.triggers.iter_mut().zip(functions.chunks_exact(2)) {
                 trigger.native = Some([functions[0], functions[1]]);
@@ -174,7 +174,7 @@ impl Machine {
     /// Whether it pays to ask for what events look at, as large as maps are now.
     pub fn looks_ahead(&mut self) -> bool {
         let all = self.triggers.iter_mut().flat_map(|trigger| &mut trigger.ahead);
-        HELPS && all.fold(false, |any, one| one.measure(&self.world) | any)
+        HELPS && all.fold(false, |any, one| one.measure(&self.maps) | any)
     }
 
     /// Asks for the places of what an event will look at; see [`ahead`].
@@ -182,7 +182,7 @@ impl Machine {
     pub fn ask_for_places(&self, relation: RelationId, row: &[u64]) {
         let Some(trigger) = self.triggers.get(usize::from(relation.0)) else { return };
         if !trigger.ahead.is_empty() && trigger.guard.holds(row) {
-            trigger.ahead.iter().for_each(|one| one.ask_for_place(row, &self.world));
+            trigger.ahead.iter().for_each(|one| one.ask_for_place(row, &self.maps));
         }
     }
 
@@ -191,7 +191,7 @@ impl Machine {
     pub fn ask_for_entries(&self, relation: RelationId, row: &[u64]) {
         let Some(trigger) = self.triggers.get(usize::from(relation.0)) else { return };
         if !trigger.ahead.is_empty() && trigger.guard.holds(row) {
-            trigger.ahead.iter().for_each(|one| one.ask_for_entry(row, &self.world));
+            trigger.ahead.iter().for_each(|one| one.ask_for_entry(row, &self.maps));
         }
     }
 
@@ -209,63 +209,63 @@ impl Machine {
             return Ok(());
         }
         let native = self.native.as_ref().ok();
-        let mut result = trigger.run(native, row, weight, &mut self.world, env);
+        let mut result = trigger.run(native, row, weight, &mut self.maps, env);
         if result.is_ok() && !self.inner.is_empty() {
             result = self.derive(env);
         }
         if result.is_err() {
             self.take_back(relation);
         }
-        self.world.forget();
+        self.maps.forget();
         result
     }
 
     #[cold]
     fn take_back(&mut self, relation: RelationId) {
-        self.world.undo();
+        self.maps.undo();
         let Trigger { by_weight, ran, registers, .. } = &self.triggers[usize::from(relation.0)];
         let code = &by_weight[*ran];
         for (bit, site) in code.undos.iter().enumerate().rev() {
-            if self.world.done >> bit & 1 == 1 {
+            if self.maps.done >> bit & 1 == 1 {
                 let site = &code.sites[usize::from(*site)];
                 let map = usize::from(site.map);
                 let key = registers.words(site.key, site.key_words);
-                let words = self.world.cells[map].sums.words();
-                self.world.take_back(map, key, registers.words(site.value, words));
+                let words = self.maps.all[map].sums.words();
+                self.maps.take_back(map, key, registers.words(site.value, words));
             }
         }
         for watch in &self.inner {
-            self.world.serve(*watch);
+            self.maps.serve(*watch);
         }
     }
 
     /// Events of derived relations.
     fn derive(&mut self, env: &mut Environment) -> Result<(), ApplyError> {
         for watch in &self.inner {
-            if self.world.watches[*watch].log.live() == 0 {
+            if self.maps.watches[*watch].log.live() == 0 {
                 continue;
             }
-            let trigger = &mut self.triggers[self.world.watches[*watch].relation];
+            let trigger = &mut self.triggers[self.maps.watches[*watch].relation];
             let native = self.native.as_ref().ok();
-            let mut fire = |world: &mut World, env: &mut Environment, change: RowChange<'_>| {
+            let mut fire = |maps: &mut Maps, env: &mut Environment, change: RowChange<'_>| {
                 for (row, weight) in [(change.old, -1), (change.new, 1)] {
                     if let Some(row) = row
                         && trigger.guard.holds(row)
                     {
-                        trigger.run(native, row, weight, world, env)?;
+                        trigger.run(native, row, weight, maps, env)?;
                     }
                 }
                 Ok(())
             };
-            for_each_change(*watch, &mut self.world, env, &mut fire)?;
-            self.world.serve(*watch);
+            for_each_change(*watch, &mut self.maps, env, &mut fire)?;
+            self.maps.serve(*watch);
         }
         Ok(())
     }
 
     /// Whether some group of the output was touched since the last [`Machine::drain`].
     pub fn has_changes(&self) -> bool {
-        self.world.watches[self.output].log.live() > 0
+        self.maps.watches[self.output].log.live() > 0
     }
 
     /// See [`crate::Engine::drain_changes`].
@@ -274,12 +274,12 @@ impl Machine {
         env: &mut Environment,
         each: &mut Report<'_>,
     ) -> Result<(), ApplyError> {
-        let mut report = |_: &mut World, _: &mut Environment, change: RowChange<'_>| {
+        let mut report = |_: &mut Maps, _: &mut Environment, change: RowChange<'_>| {
             each(change.key, change.old, change.new);
             Ok(())
         };
-        for_each_change(self.output, &mut self.world, env, &mut report)?;
-        self.world.serve(self.output);
+        for_each_change(self.output, &mut self.maps, env, &mut report)?;
+        self.maps.serve(self.output);
         Ok(())
     }
 
@@ -289,16 +289,16 @@ impl Machine {
         env: &mut Environment,
         each: &mut dyn FnMut(&[u64]),
     ) -> Result<(), ApplyError> {
-        let map = self.world.watches[self.output].map;
-        let key_words = self.world.cells[map].key_words;
+        let map = self.maps.watches[self.output].map;
+        let key_words = self.maps.all[map].key_words;
         let mut keys = Vec::new();
         if key_words > 0 {
-            self.world.for_each_entry(map, &mut |key, _| keys.extend_from_slice(key));
+            self.maps.for_each_entry(map, &mut |key, _| keys.extend_from_slice(key));
         }
         // Without a key there is one group, always.
         for number in 0..keys.len().checked_div(key_words).unwrap_or(1) {
             let key = &keys[number * key_words..][..key_words];
-            run::with_row(self.output, key, None, &mut self.world, env, |_, row| {
+            run::with_row(self.output, key, None, &mut self.maps, env, |_, row| {
                 row.into_iter().for_each(&mut *each);
             })?;
         }
@@ -313,15 +313,15 @@ impl Machine {
         key: &[u64],
         out: &mut Vec<u64>,
     ) -> Result<bool, ApplyError> {
-        let map = self.world.watches[self.output].map;
-        let mut words = core::mem::take(&mut self.world.scratch.key);
+        let map = self.maps.watches[self.output].map;
+        let mut words = core::mem::take(&mut self.maps.scratch.key);
         words.clear();
         map_key(program, map, key, &mut words);
-        let found = run::with_row(self.output, &words, None, &mut self.world, env, |_, row| {
+        let found = run::with_row(self.output, &words, None, &mut self.maps, env, |_, row| {
             out.extend(row.into_iter().flatten());
             row.is_some()
         });
-        self.world.scratch.key = words;
+        self.maps.scratch.key = words;
         found
     }
 
@@ -329,7 +329,7 @@ impl Machine {
     pub fn entries(&self, program: &Program, map: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
         let declared = &program.maps[map];
         let mut entries = Vec::new();
-        self.world.for_each_entry(map, &mut |key, payload| {
+        self.maps.for_each_entry(map, &mut |key, payload| {
             let mut ordered = Vec::new();
             if declared.ordered {
                 ordered.extend_from_slice(key);
@@ -355,37 +355,37 @@ impl Machine {
 
     /// Entries of a map; those that are zero, but kept for a watch, included.
     pub fn len(&self, map: usize) -> u64 {
-        match &self.world.cells[map].map {
-            Map::Hash(map) => map.len() as u64,
-            Map::Ordered(map, _) => map.len() as u64,
+        match &self.maps.all[map].structure {
+            MapStructure::Hash(map) => map.len() as u64,
+            MapStructure::Ordered(map, _) => map.len() as u64,
         }
     }
 
     /// Memory of a map, in bytes.
     pub fn bytes(&self, map: usize) -> u64 {
-        self.world.cells[map].bytes()
+        self.maps.all[map].bytes()
     }
 
     /// How often a map began to grow into a larger table.
     pub fn growths(&self, map: usize) -> u64 {
-        match &self.world.cells[map].map {
-            Map::Hash(map) => map.growths(),
-            Map::Ordered(..) => 0,
+        match &self.maps.all[map].structure {
+            MapStructure::Hash(map) => map.growths(),
+            MapStructure::Ordered(..) => 0,
         }
     }
 
     /// Memory of everything that grows, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.world.bytes()
+        self.maps.bytes()
     }
 
     /// Memory for so many entries of a map, touched now.
     pub fn reserve(&mut self, map: usize, entries: usize) {
-        match &mut self.world.cells[map].map {
-            Map::Hash(map) => map.reserve(entries),
-            Map::Ordered(map, _) => map.reserve(entries),
+        match &mut self.maps.all[map].structure {
+            MapStructure::Hash(map) => map.reserve(entries),
+            MapStructure::Ordered(map, _) => map.reserve(entries),
         }
-        for watch in &mut self.world.watches {
+        for watch in &mut self.maps.watches {
             if watch.map == map {
                 watch.log.reserve(entries);
             }
@@ -394,9 +394,9 @@ impl Machine {
 
     /// Panics unless all invariants of all maps hold.
     pub fn check(&self) {
-        self.world.check();
+        self.maps.check();
         for watch in &self.inner {
-            assert_eq!(self.world.watches[*watch].log.live(), 0);
+            assert_eq!(self.maps.watches[*watch].log.live(), 0);
         }
     }
 }
@@ -408,14 +408,14 @@ impl Trigger {
         native: Option<&Native>,
         row: &[u64],
         weight: i64,
-        world: &mut World,
+        maps: &mut Maps,
         env: &mut Environment,
     ) -> Result<(), ApplyError> {
         let row = &row[..self.row_words];
         if let (Some(native), Some(functions), -1 | 1) = (native, self.native, weight) {
             self.ran = usize::from(weight == -1);
             let (function, code) = (functions[self.ran], &self.by_weight[self.ran]);
-            return native.run(function, row, &mut self.registers, code, world, env);
+            return native.run(function, row, &mut self.registers, code, maps, env);
         }
         for (register, word) in self.registers.words_mut(0, self.row_words).iter_mut().zip(row) {
             *register = *word;
@@ -426,7 +426,7 @@ impl Trigger {
             -1 => 1,
             _ => 2,
         };
-        run::run(&self.by_weight[self.ran], &mut self.registers, world, env)
+        run::run(&self.by_weight[self.ran], &mut self.registers, maps, env)
     }
 }
 
@@ -437,8 +437,8 @@ fn never_null(relation: &Relation) -> Vec<bool> {
     columns.flat_map(|(ty, known)| core::iter::repeat_n(known, ty.words())).collect()
 }
 
-/// By map: how many leading columns of a sorted map choose a tree, because whoever asks for sums gives
-/// them, and whoever enumerates gives them all or none.
+/// By map: how many leading columns of a sorted map choose a tree, because every question for sums gives
+/// them, and every enumeration gives all of them or none.
 fn prefixes(program: &Program) -> Vec<usize> {
     let mut summed = vec![false; program.maps.len()];
     let mut given: Vec<usize> = program.maps.iter().map(|map| map.key.len()).collect();
@@ -506,7 +506,7 @@ fn crossing(program: &Program, derived: &Derived) -> Option<Crossing> {
         };
         let component = usize::from(reg.0).checked_sub(map.key.len())?;
         let word = sums.offset(component);
-        Some(Within { word, wide: *ty == Type::Wide, low, high })
+        Some(ComponentBounds { word, wide: *ty == Type::Wide, low, high })
     });
     let bounds = bounds.collect::<Option<Vec<_>>>()?;
     // A group that has its row from the start may have one that cannot be computed: every change of
@@ -515,60 +515,58 @@ fn crossing(program: &Program, derived: &Derived) -> Option<Crossing> {
     (!from_the_start).then(|| Crossing::new(bounds))
 }
 
-/// A group whose row is another one than before.
+/// A group of a derived relation whose row differs from the one before.
 struct RowChange<'a> {
     key: &'a [u64],
     old: Option<&'a [u64]>,
     new: Option<&'a [u64]>,
 }
 
-/// What is done with one.
+/// A listener to changed rows.
 type Each<'a> =
-    dyn FnMut(&mut World, &mut Environment, RowChange<'_>) -> Result<(), ApplyError> + 'a;
+    dyn FnMut(&mut Maps, &mut Environment, RowChange<'_>) -> Result<(), ApplyError> + 'a;
 
 /// Calls `each` for every noted group whose row has changed.
 fn for_each_change(
     watch: usize,
-    world: &mut World,
+    maps: &mut Maps,
     env: &mut Environment,
     each: &mut Each<'_>,
 ) -> Result<(), ApplyError> {
-    let mut record = core::mem::take(&mut world.scratch.key);
-    let mut old = core::mem::take(&mut world.scratch.row);
+    let mut record = core::mem::take(&mut maps.scratch.key);
+    let mut old = core::mem::take(&mut maps.scratch.row);
     let mut new = Vec::new();
     let mut plain = Vec::new();
-    let count = world.watches[watch].log.live();
-    let cell = &world.cells[world.watches[watch].map];
-    let (key_words, eager) = (cell.key_words, world.watches[watch].eager);
+    let count = maps.watches[watch].log.live();
+    let map = &maps.all[maps.watches[watch].map];
+    let (key_words, eager) = (map.key_words, maps.watches[watch].eager);
     let mut result = Ok(());
     for number in 0..count {
-        world.ask_for_noted(watch, number);
+        maps.ask_for_noted(watch, number);
         record.clear();
-        record.extend_from_slice(world.watches[watch].log.piece(number));
+        record.extend_from_slice(maps.watches[watch].log.piece(number));
         let (key, before) = record.split_at(key_words);
         old.clear();
-        let (existed, exists) = match world.crossed(watch, key, before) {
+        let (existed, exists) = match maps.crossed(watch, key, before) {
             Some([true, true] | [false, false]) => continue,
             Some([existed, exists]) => {
                 let (payload, row) =
                     if exists { (None, &mut new) } else { (Some(before), &mut old) };
-                match run::with_row(watch, key, payload, world, env, |_, made| copy(made, row)) {
+                match run::with_row(watch, key, payload, maps, env, |_, made| copy(made, row)) {
                     Ok(made) => (Ok(made && existed), Ok(made && exists)),
                     Err(error) => (Err(error), Ok(false)),
                 }
             }
-            None if !eager && world.is_as_before(watch, key, before) => continue,
+            None if !eager && maps.is_as_before(watch, key, before) => continue,
             None => {
                 let existed = if eager {
                     old.extend_from_slice(&before[1..]);
                     Ok(before[0] == 1)
                 } else {
-                    run::with_row(watch, key, Some(before), world, env, |_, row| {
-                        copy(row, &mut old)
-                    })
+                    run::with_row(watch, key, Some(before), maps, env, |_, row| copy(row, &mut old))
                 };
                 let exists =
-                    run::with_row(watch, key, None, world, env, |_, row| copy(row, &mut new));
+                    run::with_row(watch, key, None, maps, env, |_, row| copy(row, &mut new));
                 (existed, exists)
             }
         };
@@ -577,7 +575,7 @@ fn for_each_change(
                 if existed == exists && (!exists || old == new) {
                     continue;
                 }
-                let row = world.watches[watch].row.as_ref().expect("put back");
+                let row = maps.watches[watch].row.as_ref().expect("put back");
                 plain.clear();
                 plain.extend_from_slice(row.registers.words(0, key_words));
                 let change = RowChange {
@@ -585,7 +583,7 @@ fn for_each_change(
                     old: existed.then_some(&old[..]),
                     new: exists.then_some(&new[..]),
                 };
-                each(world, env, change)
+                each(maps, env, change)
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
@@ -593,7 +591,7 @@ fn for_each_change(
             break;
         }
     }
-    (world.scratch.key, world.scratch.row) = (record, old);
+    (maps.scratch.key, maps.scratch.row) = (record, old);
     result
 }
 

@@ -1,14 +1,14 @@
-//! In place of [`super::native`] where there is no machine code: nothing can be compiled.
+//! The stand-in for [`super::native`] where there is no machine code: nothing can be compiled.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::code::{Code, R, Registers};
-use super::world::World;
+use super::maps::Maps;
 use crate::error::ApplyError;
 use crate::value::Environment;
 
-/// What machine code would be made of.
+/// A trigger as the source of a function, if there were machine code.
 #[expect(dead_code, reason = "the same as where there is machine code")]
 pub struct Trigger<'a> {
     pub code: &'a Code,
@@ -17,16 +17,16 @@ pub struct Trigger<'a> {
     pub weight: i64,
 }
 
-/// There is none.
+/// A function of machine code: there is none.
 #[derive(Clone, Copy)]
 pub enum Function {}
 
-/// The same.
+/// Machine code of a view: there is none.
 pub enum Native {}
 
 impl Native {
     /// Says why not.
-    pub fn new(_: &[Trigger<'_>], _: &World) -> Result<(Native, Vec<Function>), String> {
+    pub fn new(_: &[Trigger<'_>], _: &Maps) -> Result<(Native, Vec<Function>), String> {
         Err("built without it".into())
     }
 
@@ -37,7 +37,7 @@ impl Native {
         _: &[u64],
         _: &mut Registers,
         _: &Code,
-        _: &mut World,
+        _: &mut Maps,
         _: &mut Environment,
     ) -> Result<(), ApplyError> {
         match *self {}

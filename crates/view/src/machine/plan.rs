@@ -1,4 +1,4 @@
-//! A trigger before it becomes code: its statements put together.
+//! Plans: triggers before they become code, with their statements put together.
 //!
 //! A program says each statement by itself, which is how it can be read and what the interpreter
 //! does. Many statements of a trigger ask the same things first. A *plan* asks once: conditions on
@@ -23,7 +23,7 @@ use crate::program::{
 };
 use crate::walk::for_each_within;
 
-/// What a trigger does.
+/// The plan of a trigger.
 #[derive(Debug)]
 pub struct Plan {
     /// Types of all registers: those of the trigger, and some more.
@@ -51,7 +51,7 @@ pub struct Change {
     pub replace: bool,
 }
 
-/// What one statement adds.
+/// The part of a change that one statement adds.
 #[derive(Clone, Debug)]
 pub struct Addend {
     /// It adds nothing unless this is true.
@@ -137,7 +137,7 @@ fn rewrite(change: &mut Change, name: &mut dyn FnMut(Reg) -> Reg, f: &mut dyn Fn
     }
 }
 
-/// A trigger's statements, with what forbids to exchange them.
+/// A trigger's statements, with the dependencies that fix their order.
 struct All<'a> {
     changes: &'a [Change],
     eager: &'a [(MapId, MapId)],

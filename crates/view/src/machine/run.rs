@@ -1,9 +1,9 @@
-//! Runs [`Code`].
+//! The loop that runs [`Code`], with one function per operation on maps.
 
 use alloc::vec::Vec;
 
 use super::code::{Code, Limit, Op, Out, POSITION_WORDS, Registers, Site};
-use super::world::{Map, Row, World, load, load_zero};
+use super::maps::{MapStructure, Maps, RowMaker, load, load_zero};
 use crate::error::{ApplyError, EvalError};
 use crate::eval::{compare_text, substring_of};
 use crate::maps::ordered::{Key, OrderedPosition};
@@ -25,7 +25,7 @@ pub use crate::maps::ordered::KEY_WORDS_MAX as ORDERED_KEY_WORDS_MAX;
 pub fn run(
     code: &Code,
     registers: &mut Registers,
-    world: &mut World,
+    maps: &mut Maps,
     env: &mut Environment,
 ) -> Result<(), ApplyError> {
     // What goes to maps is called, so that this loop stays in processor registers.
@@ -142,18 +142,18 @@ pub fn run(
             Op::Order { ty: Type::Float, d, a } => {
                 registers.set(d, order_float(registers.get(a)));
             }
-            Op::Get { site } => get(&code.sites[usize::from(site)], registers, world),
-            Op::Start { site } => start(&code.sites[usize::from(site)], registers, world),
+            Op::Get { site } => get(&code.sites[usize::from(site)], registers, maps),
+            Op::Start { site } => start(&code.sites[usize::from(site)], registers, maps),
             Op::Next { site, to } => {
-                if !next(&code.sites[usize::from(site)], registers, world) {
+                if !next(&code.sites[usize::from(site)], registers, maps) {
                     rest = &ops[to as usize..];
                 }
             }
-            Op::RangeSum { site } => range_sum(&code.sites[usize::from(site)], registers, world),
-            Op::Edge { site } => edge(&code.sites[usize::from(site)], registers, world),
-            Op::Search { site } => search(&code.sites[usize::from(site)], registers, world),
-            Op::Add { site } => add(&code.sites[usize::from(site)], registers, world, env)?,
-            Op::Clear { map } => clear(usize::from(map), world, env)?,
+            Op::RangeSum { site } => range_sum(&code.sites[usize::from(site)], registers, maps),
+            Op::Edge { site } => edge(&code.sites[usize::from(site)], registers, maps),
+            Op::Search { site } => search(&code.sites[usize::from(site)], registers, maps),
+            Op::Add { site } => add(&code.sites[usize::from(site)], registers, maps, env)?,
+            Op::Clear { map } => clear(usize::from(map), maps, env)?,
             Op::WidenInt { d, a } => set_wide(registers, d, int_to_wide(registers.int(a))),
             Op::MulIntInt { d, a, b } => {
                 // A product of 64-bit integers fits, and none is NULL.
@@ -194,9 +194,9 @@ pub fn run(
 
 /// The payload under a key.
 #[inline(never)]
-pub fn get(site: &Site, registers: &mut Registers, world: &World) {
+pub fn get(site: &Site, registers: &mut Registers, maps: &Maps) {
     let key = registers.words(site.key, site.key_words);
-    match world.cells[usize::from(site.map)].payload(key) {
+    match maps.all[usize::from(site.map)].payload(key) {
         Some(payload) => load(&site.outs, payload, registers),
         None => load_zero(&site.outs, registers),
     }
@@ -207,17 +207,17 @@ pub fn get(site: &Site, registers: &mut Registers, world: &World) {
 pub fn add(
     site: &Site,
     registers: &Registers,
-    world: &mut World,
+    maps: &mut Maps,
     env: &mut Environment,
 ) -> Result<(), ApplyError> {
     let map = usize::from(site.map);
-    if world.is_eager(map) {
-        note_rows(site, registers, world, env)?;
+    if maps.is_eager(map) {
+        note_rows(site, registers, maps, env)?;
     }
-    let words = world.cells[map].sums.words();
+    let words = maps.all[map].sums.words();
     let key = registers.words(site.key, site.key_words);
-    world.add(map, key, registers.words(site.value, words), site.journal)?;
-    world.done |= site.undo;
+    maps.add(map, key, registers.words(site.value, words), site.journal)?;
+    maps.done |= site.undo;
     Ok(())
 }
 
@@ -450,7 +450,7 @@ fn narrow(bounds: &mut Bounds, given: &[u64], site: &Site, registers: &Registers
     true
 }
 
-/// The same as [`narrow`] for a column of one word that is all there is behind the prefix.
+/// The bounds of [`narrow`] for a column of one word with nothing else behind the prefix.
 #[inline(always)]
 fn one_word(site: &Site, registers: &Registers) -> Option<(u64, Option<u64>)> {
     // NULL is zero: bounds of NULL hold nothing, and without a bound NULL is left out.
@@ -472,22 +472,24 @@ fn one_word(site: &Site, registers: &Registers) -> Option<(u64, Option<u64>)> {
 const SUM_WORDS: usize = 8;
 
 #[inline(never)]
-pub fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
-    let cell = &world.cells[usize::from(site.map)];
-    let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
-    let words = cell.sums.words();
+pub fn range_sum(site: &Site, registers: &mut Registers, maps: &mut Maps) {
+    let map = &maps.all[usize::from(site.map)];
+    let MapStructure::Ordered(tree, _) = &map.structure else {
+        unreachable!("sorted (Program::check)")
+    };
+    let words = map.sums.words();
     let mut few = [0; SUM_WORDS];
     let sum = if words <= SUM_WORDS {
         &mut few[..words]
     } else {
-        let sum = &mut world.scratch.sum;
+        let sum = &mut maps.scratch.sum;
         sum.clear();
         sum.resize(words, 0);
         &mut sum[..]
     };
     let key = registers.words(site.key, site.key_words);
-    let (prefix, given) = key.split_at(cell.prefix_words);
-    if site.column_words == 1 && given.is_empty() && cell.key_words == prefix.len() + 1 {
+    let (prefix, given) = key.split_at(map.prefix_words);
+    if site.column_words == 1 && given.is_empty() && map.key_words == prefix.len() + 1 {
         if let Some((low, high)) = one_word(site, registers) {
             let high = high.as_ref().map(core::slice::from_ref);
             tree.range_sum(prefix, &[low], high, sum);
@@ -502,18 +504,20 @@ pub fn range_sum(site: &Site, registers: &mut Registers, world: &mut World) {
 }
 
 #[inline(never)]
-pub fn edge(site: &Site, registers: &mut Registers, world: &World) {
-    let cell = &world.cells[usize::from(site.map)];
-    let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
+pub fn edge(site: &Site, registers: &mut Registers, maps: &Maps) {
+    let map = &maps.all[usize::from(site.map)];
+    let MapStructure::Ordered(tree, _) = &map.structure else {
+        unreachable!("sorted (Program::check)")
+    };
     let key = registers.words(site.key, site.key_words);
-    let (prefix, given) = key.split_at(cell.prefix_words);
+    let (prefix, given) = key.split_at(map.prefix_words);
     let mut bounds = Bounds::within(given);
     let end = given.len() + site.column_words;
     if site.skip_null {
         bounds.low[end - 1] = 1;
     }
     let high = bounds.high();
-    let words = cell.key_words - prefix.len();
+    let words = map.key_words - prefix.len();
     let low = &bounds.low[..words];
     let found = if site.backwards {
         tree.last_below(prefix, high).filter(|rest| *rest >= low)
@@ -525,11 +529,13 @@ pub fn edge(site: &Site, registers: &mut Registers, world: &World) {
 }
 
 #[inline(never)]
-pub fn search(site: &Site, registers: &mut Registers, world: &World) {
-    let cell = &world.cells[usize::from(site.map)];
-    let Map::Ordered(tree, _) = &cell.map else { unreachable!("sorted (Program::check)") };
+pub fn search(site: &Site, registers: &mut Registers, maps: &Maps) {
+    let map = &maps.all[usize::from(site.map)];
+    let MapStructure::Ordered(tree, _) = &map.structure else {
+        unreachable!("sorted (Program::check)")
+    };
     let key = registers.words(site.key, site.key_words);
-    let (prefix, given) = key.split_at(cell.prefix_words);
+    let (prefix, given) = key.split_at(map.prefix_words);
     let bounds = Bounds::within(given);
     let limit = match site.limit_type {
         _ if is_null(site.limit_type, registers, site.value) => None,
@@ -555,17 +561,17 @@ fn load_column(site: &Site, rest: Option<&[u64]>, prefix: usize, registers: &mut
 
 /// Begins a loop over entries.
 #[inline(never)]
-pub fn start(site: &Site, registers: &mut Registers, world: &World) {
-    let cell = &world.cells[usize::from(site.map)];
+pub fn start(site: &Site, registers: &mut Registers, maps: &Maps) {
+    let map = &maps.all[usize::from(site.map)];
     let given = registers.words(site.key, site.key_words);
-    let position = match (&cell.map, site.slice) {
-        (Map::Hash(map), Some(slice)) => {
-            let [chunk, left] = map.start(usize::from(slice), given).words();
+    let position = match (&map.structure, site.slice) {
+        (MapStructure::Hash(hash), Some(slice)) => {
+            let [chunk, left] = hash.start(usize::from(slice), given).words();
             [chunk, left, 0, 0]
         }
-        (Map::Hash(_), None) => [0; 4],
-        (Map::Ordered(tree, _), _) => {
-            let (prefix, given) = given.split_at(cell.prefix_words.min(given.len()));
+        (MapStructure::Hash(_), None) => [0; 4],
+        (MapStructure::Ordered(tree, _), _) => {
+            let (prefix, given) = given.split_at(map.prefix_words.min(given.len()));
             tree.start(prefix, &Bounds::within(given).low).words()
         }
     };
@@ -574,24 +580,26 @@ pub fn start(site: &Site, registers: &mut Registers, world: &World) {
 
 /// Loads the next entry; false if there is none.
 #[inline(never)]
-pub fn next(site: &Site, registers: &mut Registers, world: &World) -> bool {
-    let cell = &world.cells[usize::from(site.map)];
+pub fn next(site: &Site, registers: &mut Registers, maps: &Maps) -> bool {
+    let map = &maps.all[usize::from(site.map)];
     let at = |word: u16| registers.get(site.position + word);
     let mut ordered_key = [0; ORDERED_KEY_WORDS_MAX];
     let mut words = [at(0), at(1), at(2), at(3)];
     let (key, payload) = loop {
-        let entry = match (&cell.map, site.slice) {
-            (Map::Hash(map), Some(_)) => {
+        let entry = match (&map.structure, site.slice) {
+            (MapStructure::Hash(hash), Some(_)) => {
                 let mut position = SlicePosition::of([words[0], words[1]]);
-                let entry = map.step(&mut position);
+                let entry = hash.step(&mut position);
                 [words[0], words[1]] = position.words();
                 entry
             }
-            (Map::Hash(map), None) => map.next(words[0] as usize).map(|(position, key, value)| {
-                words[0] = position as u64;
-                (key, value)
-            }),
-            (Map::Ordered(tree, _), _) => {
+            (MapStructure::Hash(hash), None) => {
+                hash.next(words[0] as usize).map(|(position, key, value)| {
+                    words[0] = position as u64;
+                    (key, value)
+                })
+            }
+            (MapStructure::Ordered(tree, _), _) => {
                 let mut position = OrderedPosition::of(words);
                 let payload = tree.step(&mut position, &mut ordered_key);
                 words = position.words();
@@ -606,7 +614,7 @@ pub fn next(site: &Site, registers: &mut Registers, world: &World) -> bool {
         };
         let Some((key, payload)) = entry else { return false };
         // Zero: kept for a watch, or a map without a key.
-        if !is_zero(&payload[..cell.sums.words()]) {
+        if !is_zero(&payload[..map.sums.words()]) {
             break (key, payload);
         }
     };
@@ -621,26 +629,26 @@ pub fn next(site: &Site, registers: &mut Registers, world: &World) -> bool {
 fn note_rows(
     site: &Site,
     registers: &Registers,
-    world: &mut World,
+    maps: &mut Maps,
     env: &mut Environment,
 ) -> Result<(), ApplyError> {
     let map = usize::from(site.map);
-    let words = world.cells[map].sums.words();
+    let words = maps.all[map].sums.words();
     if is_zero(registers.words(site.value, words)) {
         return Ok(());
     }
-    note_rows_of(map, registers.words(site.key, site.key_words), world, env)
+    note_rows_of(map, registers.words(site.key, site.key_words), maps, env)
 }
 
 fn note_rows_of(
     map: usize,
     key: &[u64],
-    world: &mut World,
+    maps: &mut Maps,
     env: &mut Environment,
 ) -> Result<(), ApplyError> {
-    for watch in world.eager_watches(map, key) {
-        let row = with_row(watch, key, None, world, env, |world, row| {
-            world.log_row(watch, key, row);
+    for watch in maps.eager_watches(map, key) {
+        let row = with_row(watch, key, None, maps, env, |maps, row| {
+            maps.log_row(watch, key, row);
         });
         row?;
     }
@@ -652,44 +660,44 @@ pub fn with_row<T>(
     watch: usize,
     key: &[u64],
     payload: Option<&[u64]>,
-    world: &mut World,
+    maps: &mut Maps,
     env: &mut Environment,
-    then: impl FnOnce(&mut World, Option<&[u64]>) -> T,
+    then: impl FnOnce(&mut Maps, Option<&[u64]>) -> T,
 ) -> Result<T, ApplyError> {
-    let mut row = world.watches[watch].row.take().expect("rows do not need themselves");
-    let Row { code, registers } = &mut *row;
+    let mut row = maps.watches[watch].row.take().expect("rows do not need themselves");
+    let RowMaker { code, registers } = &mut *row;
     load(&code.keys, key, registers);
-    match payload.or_else(|| world.cells[world.watches[watch].map].payload(key)) {
+    match payload.or_else(|| maps.all[maps.watches[watch].map].payload(key)) {
         Some(payload) => load(&code.payload, payload, registers),
         None => load_zero(&code.payload, registers),
     }
-    let result = run(&code.code, registers, world, env).map(|()| {
+    let result = run(&code.code, registers, maps, env).map(|()| {
         let exists = registers.get(code.exists) == 1;
-        then(world, exists.then(|| registers.words(code.row, code.row_words)))
+        then(maps, exists.then(|| registers.words(code.row, code.row_words)))
     });
-    world.watches[watch].row = Some(row);
+    maps.watches[watch].row = Some(row);
     result
 }
 
 /// Zeroes all entries of a map, each with the journal and the watches.
 #[inline(never)]
-pub fn clear(map: usize, world: &mut World, env: &mut Environment) -> Result<(), ApplyError> {
-    if !world.is_eager(map) && world.clear_single(map) {
+pub fn clear(map: usize, maps: &mut Maps, env: &mut Environment) -> Result<(), ApplyError> {
+    if !maps.is_eager(map) && maps.clear_single(map) {
         return Ok(());
     }
     let mut entries: Vec<(Vec<u64>, Vec<u64>)> = Vec::new();
-    let sums = world.cells[map].sums.clone();
-    world.for_each_entry(map, &mut |key, payload| {
+    let sums = maps.all[map].sums.clone();
+    maps.for_each_entry(map, &mut |key, payload| {
         let mut delta = payload.to_vec();
         delta.fill(0);
         sums.deduct(&mut delta, payload);
         entries.push((key.to_vec(), delta));
     });
     for (key, delta) in entries {
-        if world.is_eager(map) {
-            note_rows_of(map, &key, world, env)?;
+        if maps.is_eager(map) {
+            note_rows_of(map, &key, maps, env)?;
         }
-        world.add(map, &key, &delta, true)?;
+        maps.add(map, &key, &delta, true)?;
     }
     Ok(())
 }

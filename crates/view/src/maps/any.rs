@@ -1,4 +1,4 @@
-//! One map of a program, whichever structure fits it.
+//! Maps of any width: each picks the structure that fits its declaration.
 
 use alloc::boxed::Box;
 use alloc::vec;

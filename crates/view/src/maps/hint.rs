@@ -1,4 +1,4 @@
-//! Asking the memory for what will be looked at, without waiting for it.
+//! Prefetch hints: memory is asked for data that will be looked at, without waiting for it.
 
 /// How many events before its turn an event's places in tables are asked for, and how many before it
 /// the entries to which they lead.

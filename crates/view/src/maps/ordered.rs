@@ -25,7 +25,7 @@ use crate::value::order_int;
 
 /// Words of a key at most.
 pub const KEY_WORDS_MAX: usize = 8;
-/// A key, and what lies behind it.
+/// Memory for a key of any width; the words behind a narrower key mean nothing.
 pub type Key = [u64; KEY_WORDS_MAX];
 
 /// Integers below this lead to their tree by an array, if they are the whole prefix.
@@ -45,11 +45,11 @@ pub struct Ordered<S> {
     roots: Slab,
     /// From prefixes to roots plus one.
     groups: Tables,
-    /// The same by small integers; they are not in `groups`.
+    /// From prefixes that are small integers to roots plus one; these are not in `groups`.
     dense: Box<[u32]>,
 }
 
-/// Where an enumeration stands.
+/// The position of an enumeration of a sorted map.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OrderedPosition {
     within: LeafPosition,
@@ -241,7 +241,7 @@ impl<S: Shape> Ordered<S> {
         self.range_sum_here(prefix, low, high, sum);
     }
 
-    /// The same as part of the caller, who knows more of the range.
+    /// [`Ordered::range_sum`] as part of the caller, who knows more of the range.
     #[inline(always)]
     pub fn range_sum_here(
         &self,

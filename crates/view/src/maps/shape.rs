@@ -1,5 +1,5 @@
-//! How many words keys and values take, and what values consist of: known when compiled for the
-//! usual ones, so that loops over them disappear, known at run time for the rest.
+//! Shapes: the widths of keys and values, and the components of values. The usual shapes are known when
+//! compiled, so that loops over words disappear; the rest are known at run time.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,9 +30,9 @@ pub trait Shape: Copy {
     /// Whether the compiler knows them.
     const KNOWN: bool;
     /// The words of a value, in processor registers where the compiler knows how many.
-    type Row: AsMut<[u64]>;
+    type ValueWords: AsMut<[u64]>;
     /// A value of zero.
-    fn zero(self) -> Self::Row;
+    fn zero(self) -> Self::ValueWords;
     /// Words of a key.
     fn key(self) -> usize;
     /// Words of a value.
@@ -86,7 +86,7 @@ pub trait Shape: Copy {
     }
 }
 
-/// Known when compiled. Bit `w` of `WIDE`: the component that begins at word `w` of the value has two
+/// A shape that is known when compiled. Bit `w` of `WIDE`: the component that begins at word `w` of the value has two
 /// words; all others have one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fixed<const KEY: usize, const VALUE: usize, const WIDE: u32 = 0>;
@@ -124,10 +124,10 @@ impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Fixed<KEY, VALUE, WI
 
 impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY, VALUE, WIDE> {
     const KNOWN: bool = true;
-    type Row = [u64; VALUE];
+    type ValueWords = [u64; VALUE];
 
     #[inline(always)]
-    fn zero(self) -> Self::Row {
+    fn zero(self) -> Self::ValueWords {
         [0; VALUE]
     }
 
@@ -214,7 +214,7 @@ impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY,
     }
 }
 
-/// Known at run time.
+/// A shape that is known at run time.
 #[derive(Clone, Copy, Debug)]
 pub struct Wide {
     /// Words of a key.
@@ -225,10 +225,10 @@ pub struct Wide {
 
 impl Shape for Wide {
     const KNOWN: bool = false;
-    type Row = Vec<u64>;
+    type ValueWords = Vec<u64>;
 
     #[inline(always)]
-    fn zero(self) -> Self::Row {
+    fn zero(self) -> Self::ValueWords {
         vec![0; self.value]
     }
 
@@ -267,10 +267,10 @@ impl Numbers {
 
 impl Shape for Numbers {
     const KNOWN: bool = true;
-    type Row = [u64; 1];
+    type ValueWords = [u64; 1];
 
     #[inline(always)]
-    fn zero(self) -> Self::Row {
+    fn zero(self) -> Self::ValueWords {
         [0]
     }
     #[inline(always)]

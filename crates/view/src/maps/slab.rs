@@ -43,7 +43,7 @@ impl Slab {
         &self.segments[piece >> bits][at..at + width]
     }
 
-    /// The same, to be written.
+    /// The words of a piece whose width the compiler knows, to be written.
     #[inline(always)]
     pub fn piece_of_mut(&mut self, piece: usize, width: usize) -> &mut [u64] {
         let bits = Self::bits(width);
@@ -99,7 +99,7 @@ impl Slab {
         &self.segments[piece >> self.bits][at..at + self.width]
     }
 
-    /// The same, to be written.
+    /// The words of a piece, to be written.
     #[inline(always)]
     pub fn piece_mut(&mut self, piece: usize) -> &mut [u64] {
         let at = (piece & ((1 << self.bits) - 1)) * self.width;

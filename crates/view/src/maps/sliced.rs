@@ -55,7 +55,7 @@ struct Slice {
     lists: Tables,
 }
 
-/// Where an enumeration stands.
+/// The position of an enumeration of a slice.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SlicePosition {
     /// The list's first number plus one, until it has been passed.

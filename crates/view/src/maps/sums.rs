@@ -114,7 +114,7 @@ impl Sums {
         Ok(())
     }
 
-    /// The same where a component drops what is next to zero.
+    /// Adds where a component drops what is next to zero.
     fn add_rounding(&self, row: &mut [u64], delta: &[u64]) -> Result<(), EvalError> {
         let mut at = 0;
         let mut is_zero = true;

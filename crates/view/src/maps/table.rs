@@ -53,7 +53,7 @@ pub struct Table<S> {
     work: Work,
 }
 
-/// What changes have cost, counted: it does not depend on the machine.
+/// The cost of changes in steps, which do not depend on the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
     /// Slots looked at by the last change.
@@ -111,7 +111,7 @@ impl Slots {
         Some(&segment[(slot & ((1 << self.segment_bits) - 1)) * words..])
     }
 
-    /// The same, to be written.
+    /// Words from a slot to the end of its segment, to be written.
     #[inline(always)]
     fn rest_mut(&mut self, slot: usize, words: usize) -> &mut [u64] {
         let segment = &mut self.segments[slot >> self.segment_bits];
@@ -206,7 +206,7 @@ impl<S: Shape> Table<S> {
         self.ask_for_home(hash(&key[..self.shape.key()]));
     }
 
-    /// The same by a hash.
+    /// Asks for the slot where an entry of a key of this hash would best be.
     #[inline(always)]
     pub fn ask_for_home(&self, hash: u64) {
         let slots = if self.is_old(hash) { &self.old } else { &self.current };

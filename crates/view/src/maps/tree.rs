@@ -66,7 +66,7 @@ pub struct Root {
     pub height: usize,
 }
 
-/// Where an enumeration stands: leaf plus one, slot.
+/// The position of an enumeration of a tree: leaf plus one, slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LeafPosition {
     /// The leaf plus one; zero at the end.
@@ -96,7 +96,7 @@ pub fn piece<S: Shape>(nodes: &Slab, number: usize, width: usize) -> &[u64] {
     if S::KNOWN { nodes.piece_of(number, width) } else { nodes.piece(number) }
 }
 
-/// The same, to be written.
+/// A piece of such a width, to be written.
 #[inline(always)]
 pub fn piece_mut<S: Shape>(nodes: &mut Slab, number: usize, width: usize) -> &mut [u64] {
     if S::KNOWN { nodes.piece_of_mut(number, width) } else { nodes.piece_mut(number) }
@@ -637,7 +637,7 @@ impl<S: Shape> Trees<S> {
 
     /// Adds up the payloads of all keys below a key.
     #[inline(always)]
-    pub fn sum_below(&self, root: Root, high: &[u64]) -> S::Row {
+    pub fn sum_below(&self, root: Root, high: &[u64]) -> S::ValueWords {
         let (shape, key_words, words) = (self.shape, self.shape.key(), self.shape.value());
         let mut row = shape.zero();
         let sum = row.as_mut();

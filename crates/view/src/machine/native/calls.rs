@@ -1,4 +1,4 @@
-//! What machine code calls: the same maps and the same scalars, as functions of C's conventions.
+//! The functions that machine code calls, by C's conventions: operations on maps and scalars.
 //!
 //! All of it is safe code. Widths that are known where a map is declared are known in here: there is
 //! an instance of each function for every structure in [`crate::maps::any`].
@@ -6,8 +6,8 @@
 use std::panic::AssertUnwindSafe;
 
 use super::super::code::{Code, REGISTERS, Registers};
+use super::super::maps::Maps;
 use super::super::run;
-use super::super::world::World;
 use crate::error::{ApplyError, EvalError};
 use crate::maps::ordered::Ordered;
 use crate::maps::shape::{Shape, is_zero};
@@ -27,9 +27,9 @@ pub mod status {
     pub const OUT_OF_RANGE: u32 = 2;
     /// [`super::EvalError::DivisionByZero`]
     pub const DIVISION_BY_ZERO: u32 = 3;
-    /// The error lies in [`super::World::error`].
+    /// The error lies in [`super::Maps::error`].
     pub const ELSEWHERE: u32 = 4;
-    /// A panic, which lies in [`super::World::panic`].
+    /// A panic, which lies in [`super::Maps::panic`].
     pub const PANICKED: u32 = 5;
 }
 
@@ -39,31 +39,31 @@ pub type Words = [u64; REGISTERS];
 /// Payloads of at most so many words are summed up where the caller says.
 pub const SUM_WORDS: usize = 8;
 
-/// Does something, and says how it has ended; what has no number of its own is left in the world.
+/// Does something, and says how it has ended; what has no number of its own is left in the maps.
 /// Nothing can unwind through machine code, so a panic goes around it.
-fn status_of(world: &mut World, f: impl FnOnce(&mut World) -> Result<(), ApplyError>) -> u32 {
-    let done = std::panic::catch_unwind(AssertUnwindSafe(|| f(world)));
+fn status_of(maps: &mut Maps, f: impl FnOnce(&mut Maps) -> Result<(), ApplyError>) -> u32 {
+    let done = std::panic::catch_unwind(AssertUnwindSafe(|| f(maps)));
     match done {
         Ok(Ok(())) => status::DONE,
-        Ok(Err(ApplyError::Eval(error))) => eval_status(error, world),
+        Ok(Err(ApplyError::Eval(error))) => eval_status(error, maps),
         Ok(Err(error)) => {
-            world.error = Some(error);
+            maps.error = Some(error);
             status::ELSEWHERE
         }
         Err(panic) => {
-            world.panic = Some(panic);
+            maps.panic = Some(panic);
             status::PANICKED
         }
     }
 }
 
-fn eval_status(error: EvalError, world: &mut World) -> u32 {
+fn eval_status(error: EvalError, maps: &mut Maps) -> u32 {
     match error {
         EvalError::Overflow => status::OVERFLOW,
         EvalError::OutOfRange => status::OUT_OF_RANGE,
         EvalError::DivisionByZero => status::DIVISION_BY_ZERO,
         error => {
-            world.error = Some(error.into());
+            maps.error = Some(error.into());
             status::ELSEWHERE
         }
     }
@@ -73,61 +73,56 @@ fn eval_status(error: EvalError, world: &mut World) -> u32 {
 ///
 /// Panics: if that is what has happened; it goes on from here.
 #[cold]
-pub fn error_of(status: u32, world: &mut World) -> ApplyError {
+pub fn error_of(status: u32, maps: &mut Maps) -> ApplyError {
     match status {
         status::PANICKED => {
-            std::panic::resume_unwind(world.panic.take().expect("left there by what panicked"))
+            std::panic::resume_unwind(maps.panic.take().expect("left there by what panicked"))
         }
         status::OVERFLOW => EvalError::Overflow.into(),
         status::OUT_OF_RANGE => EvalError::OutOfRange.into(),
         status::DIVISION_BY_ZERO => EvalError::DivisionByZero.into(),
-        _ => world.error.take().expect("left there by what failed"),
+        _ => maps.error.take().expect("left there by what failed"),
     }
 }
 
 // Operations as they are, for everything that has no better way.
 
-pub extern "C" fn get(code: &Code, site: usize, registers: &mut Registers, world: &World) {
-    run::get(&code.sites[site], registers, world);
+pub extern "C" fn get(code: &Code, site: usize, registers: &mut Registers, maps: &Maps) {
+    run::get(&code.sites[site], registers, maps);
 }
 
-pub extern "C" fn start(code: &Code, site: usize, registers: &mut Registers, world: &World) {
-    run::start(&code.sites[site], registers, world);
+pub extern "C" fn start(code: &Code, site: usize, registers: &mut Registers, maps: &Maps) {
+    run::start(&code.sites[site], registers, maps);
 }
 
-pub extern "C" fn next(code: &Code, site: usize, registers: &mut Registers, world: &World) -> u32 {
-    u32::from(run::next(&code.sites[site], registers, world))
+pub extern "C" fn next(code: &Code, site: usize, registers: &mut Registers, maps: &Maps) -> u32 {
+    u32::from(run::next(&code.sites[site], registers, maps))
 }
 
-pub extern "C" fn range_sum(
-    code: &Code,
-    site: usize,
-    registers: &mut Registers,
-    world: &mut World,
-) {
-    run::range_sum(&code.sites[site], registers, world);
+pub extern "C" fn range_sum(code: &Code, site: usize, registers: &mut Registers, maps: &mut Maps) {
+    run::range_sum(&code.sites[site], registers, maps);
 }
 
-pub extern "C" fn edge(code: &Code, site: usize, registers: &mut Registers, world: &World) {
-    run::edge(&code.sites[site], registers, world);
+pub extern "C" fn edge(code: &Code, site: usize, registers: &mut Registers, maps: &Maps) {
+    run::edge(&code.sites[site], registers, maps);
 }
 
-pub extern "C" fn search(code: &Code, site: usize, registers: &mut Registers, world: &World) {
-    run::search(&code.sites[site], registers, world);
+pub extern "C" fn search(code: &Code, site: usize, registers: &mut Registers, maps: &Maps) {
+    run::search(&code.sites[site], registers, maps);
 }
 
 pub extern "C" fn add(
     code: &Code,
     site: usize,
     registers: &mut Registers,
-    world: &mut World,
+    maps: &mut Maps,
     env: &mut Environment,
 ) -> u32 {
-    status_of(world, |world| run::add(&code.sites[site], registers, world, env))
+    status_of(maps, |maps| run::add(&code.sites[site], registers, maps, env))
 }
 
-pub extern "C" fn clear(map: usize, world: &mut World, env: &mut Environment) -> u32 {
-    status_of(world, |world| run::clear(map, world, env))
+pub extern "C" fn clear(map: usize, maps: &mut Maps, env: &mut Environment) -> u32 {
+    status_of(maps, |maps| run::clear(map, maps, env))
 }
 
 /// Operation number `op`, one that goes on with the next.
@@ -135,10 +130,10 @@ pub extern "C" fn scalar(
     code: &Code,
     op: usize,
     registers: &mut Registers,
-    world: &mut World,
+    maps: &mut Maps,
     env: &mut Environment,
 ) -> u32 {
-    status_of(world, |_| run::scalar(code.ops[op], code, registers, env).map_err(ApplyError::from))
+    status_of(maps, |_| run::scalar(code.ops[op], code, registers, env).map_err(ApplyError::from))
 }
 
 // Scalars.
@@ -232,7 +227,7 @@ pub extern "C" fn find<S: Shape>(table: &Table<S>, words: &Words, key: usize) ->
 /// Words of the longest key of [`crate::maps::tables::Tables`] with a width of its own.
 const KEY_WORDS: usize = 3;
 
-/// The same in a map with slices.
+/// Address of the value under a key in a map with slices, or null.
 pub extern "C" fn find_sliced<S: Shape>(map: &Sliced<S>, words: &Words, key: usize) -> *const u64 {
     let found = map.get(&words[key..key + map.shape().key()]);
     found.map_or(core::ptr::null(), <[u64]>::as_ptr)
@@ -283,7 +278,7 @@ pub extern "C" fn sum_from<S: Shape>(
     sum(tree, prefix, low, None, sums);
 }
 
-/// The same between two keys: from the first on, to before the second.
+/// Sums between two keys: from the first on, to before the second.
 pub extern "C" fn sum_between<S: Shape>(
     tree: &Ordered<S>,
     prefix: u64,

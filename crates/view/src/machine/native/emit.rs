@@ -1,4 +1,4 @@
-//! From [`Code`] to Cranelift's form: registers become values, operations instructions.
+//! The translation of [`Code`] into Cranelift's form: registers become values, operations instructions.
 //!
 //! Words that something called reads or writes lie in the file of registers as well; all others do
 //! not exist outside of the processor's registers. A value that cannot be NULL is not asked.
@@ -11,13 +11,13 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{
     AbiParam, Block, InstBuilder, MemFlagsData, SigRef, Signature, StackSlot, StackSlotData,
-    StackSlotKind, Type as Kind, Value,
+    StackSlotKind, Type as IrType, Value,
 };
 use cranelift_codegen::isa::TargetFrontendConfig;
 use cranelift_frontend::{FunctionBuilder, Variable};
 
 use super::super::code::{Code, Op, Out, OutKind, R, REGISTERS};
-use super::super::world::World;
+use super::super::maps::Maps;
 use super::calls::{self, SUM_WORDS, status};
 use crate::program::Type;
 
@@ -27,7 +27,7 @@ pub const PARAMETERS: usize = 6;
 /// Memory that is there for as long as a trigger runs.
 pub const TRUSTED: MemFlagsData = MemFlagsData::trusted();
 
-/// What a trigger's function is made of.
+/// A trigger as the source of a function.
 pub struct Trigger<'a> {
     /// What it does.
     pub code: &'a Code,
@@ -44,9 +44,9 @@ pub fn trigger(
     to: FunctionBuilder<'_>,
     config: TargetFrontendConfig,
     trigger: &Trigger<'_>,
-    world: &World,
+    maps: &Maps,
 ) {
-    let mut emitter = Emitter::new(to, config, trigger, world);
+    let mut emitter = Emitter::new(to, config, trigger, maps);
     emitter.begin(trigger);
     emitter.operations();
     emitter.end();
@@ -72,7 +72,7 @@ pub struct Parameters {
     /// Where the registers lie, as operations have them.
     pub registers: Value,
     pub code: Value,
-    pub world: Value,
+    pub maps: Value,
     pub env: Value,
 }
 
@@ -80,7 +80,7 @@ pub struct Emitter<'a, 'f> {
     pub to: FunctionBuilder<'f>,
     config: TargetFrontendConfig,
     pub code: &'a Code,
-    pub world: &'a World,
+    pub maps: &'a Maps,
     constants: HashMap<R, u64>,
     variables: Vec<Option<Variable>>,
     /// By register: what is called may look at it.
@@ -96,7 +96,7 @@ pub struct Emitter<'a, 'f> {
     /// Ends with an error, whose status is its parameter.
     failed: Block,
     /// By number of parameters, and result.
-    signatures: HashMap<(usize, Option<Kind>), SigRef>,
+    signatures: HashMap<(usize, Option<IrType>), SigRef>,
     /// Words that a callee fills.
     scratch: StackSlot,
 }
@@ -106,16 +106,16 @@ impl<'a, 'f> Emitter<'a, 'f> {
         mut to: FunctionBuilder<'f>,
         config: TargetFrontendConfig,
         trigger: &Trigger<'a>,
-        world: &'a World,
+        maps: &'a Maps,
     ) -> Self {
         let entry = to.create_block();
         to.append_block_params_for_function_params(entry);
         to.switch_to_block(entry);
         to.seal_block(entry);
-        let &[row, words, registers, code, world_at, env] = to.block_params(entry) else {
+        let &[row, words, registers, code, maps_at, env] = to.block_params(entry) else {
             unreachable!("{PARAMETERS} parameters")
         };
-        let parameters = Parameters { row, words, registers, code, world: world_at, env };
+        let parameters = Parameters { row, words, registers, code, maps: maps_at, env };
         let done = to.declare_var(I64);
         let failed = to.create_block();
         to.append_block_param(failed, I32);
@@ -126,7 +126,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
             to,
             config,
             code: trigger.code,
-            world,
+            maps,
             constants: trigger.constants.iter().copied().collect(),
             variables: vec![None; REGISTERS],
             in_memory: vec![false; REGISTERS],
@@ -255,9 +255,9 @@ impl<'a, 'f> Emitter<'a, 'f> {
             }
             Op::Next { site, to } => self.next(usize::from(site), to),
             Op::Clear { map } => {
-                let Parameters { world, env, .. } = self.parameters;
+                let Parameters { maps, env, .. } = self.parameters;
                 let map = self.word(usize::from(map));
-                let status = self.call(address!(calls::clear), &[map, world, env], Some(I32));
+                let status = self.call(address!(calls::clear), &[map, maps, env], Some(I32));
                 self.fail_with(status.expect("has a result"));
             }
             _ => {
@@ -271,10 +271,10 @@ impl<'a, 'f> Emitter<'a, 'f> {
 
     /// Lets the operation do it, on registers in memory.
     fn by_operation(&mut self, number: usize, op: &Op) {
-        let Parameters { code, registers, world, env, .. } = self.parameters;
+        let Parameters { code, registers, maps, env, .. } = self.parameters;
         let at = self.word(number);
         let function = address!(calls::scalar);
-        let status = self.call(function, &[code, at, registers, world, env], Some(I32));
+        let status = self.call(function, &[code, at, registers, maps, env], Some(I32));
         self.fail_with(status.expect("has a result"));
         if let Some((first, words)) = self.result(op) {
             for register in first..first + words as R {
@@ -349,8 +349,8 @@ impl<'a, 'f> Emitter<'a, 'f> {
     fn leave(&mut self, status: Value) {
         if !self.code.undos.is_empty() {
             let done = self.to.use_var(self.done);
-            let at = core::mem::offset_of!(World, done) as i32;
-            self.to.ins().store(TRUSTED, done, self.parameters.world, at);
+            let at = core::mem::offset_of!(Maps, done) as i32;
+            self.to.ins().store(TRUSTED, done, self.parameters.maps, at);
         }
         self.to.ins().return_(&[status]);
     }
@@ -409,7 +409,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.to.def_var(variable, value);
     }
 
-    /// The same for all that an operation on a map sets.
+    /// Loads the registers that an operation on a map has set.
     pub fn load_outs(&mut self, site: usize) {
         let code = self.code;
         let site = &code.sites[site];
@@ -452,7 +452,12 @@ impl<'a, 'f> Emitter<'a, 'f> {
     // Calls.
 
     /// Calls a function of so many words.
-    pub fn call(&mut self, function: usize, with: &[Value], gives: Option<Kind>) -> Option<Value> {
+    pub fn call(
+        &mut self,
+        function: usize,
+        with: &[Value],
+        gives: Option<IrType>,
+    ) -> Option<Value> {
         let (to, config) = (&mut self.to, self.config);
         let signature = *self.signatures.entry((with.len(), gives)).or_insert_with(|| {
             let mut signature = Signature::new(config.default_call_conv);
@@ -465,11 +470,11 @@ impl<'a, 'f> Emitter<'a, 'f> {
         gives.map(|_| self.to.inst_results(call)[0])
     }
 
-    /// Calls what has code, site, registers and world as parameters.
+    /// Calls what has code, site, registers and maps as parameters.
     pub fn call_site(&mut self, function: usize, site: usize) {
-        let Parameters { code, registers, world, .. } = self.parameters;
+        let Parameters { code, registers, maps, .. } = self.parameters;
         let site = self.word(site);
-        self.call(function, &[code, site, registers, world], None);
+        self.call(function, &[code, site, registers, maps], None);
     }
 
     /// Where a callee puts words.
@@ -493,7 +498,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
                 let site = &self.code.sites[usize::from(site)];
                 all.push((site.key, site.key_words));
                 if matches!(op, Op::Add { .. }) {
-                    let words = self.world.cells[usize::from(site.map)].sums.words();
+                    let words = self.maps.all[usize::from(site.map)].sums.words();
                     all.push((site.value, words));
                 }
             }

@@ -1,10 +1,10 @@
 //! Operations on maps, as instructions where an entry is there, as calls where it is not.
 //!
-//! The common change of an entry is small: it is there, whoever watches has noted it, the sums fit
+//! The common change of an entry is small: the entry is there, its watches have noted it, the sums fit
 //! and do not become zero. That is emitted here, with all conditions asked before anything is
 //! written. Everything else is the operation itself ([`super::calls::add`]).
 //!
-//! Addresses are of cells, of what lies in them, and of watches: none moves once a machine is built.
+//! Addresses are of maps, of what lies in them, and of watches: none moves once a machine is built.
 
 use alloc::vec::Vec;
 use core::ptr::from_ref;
@@ -14,7 +14,7 @@ use cranelift_codegen::ir::types::{I8, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::super::code::{Limit, OutKind, Site};
-use super::super::world::{Cell, Crossing, Map, Within};
+use super::super::maps::{ComponentBounds, Crossing, Map, MapStructure};
 use super::calls::{self, SUM_WORDS, Words};
 use super::emit::{Emitter, Flag, Parameters, TRUSTED, words_of};
 use crate::maps::any::{HashMap, OrderedMap, trees};
@@ -27,7 +27,7 @@ use crate::program::{BinaryOp, Component, Type};
 use crate::value::halves;
 
 /// Where the value of a key lies.
-enum Place {
+enum EntryPlace {
     /// Always here.
     Fixed(usize),
     /// Where this function finds it in this map.
@@ -43,23 +43,23 @@ pub struct Tree {
     prefix_words: usize,
 }
 
-fn place(map: &HashMap) -> Place {
+fn place(map: &HashMap) -> EntryPlace {
     match map {
-        HashMap::Single(value) => Place::Fixed(value.as_ptr() as usize),
+        HashMap::Single(value) => EntryPlace::Fixed(value.as_ptr() as usize),
         HashMap::Table(any) => tables!(any, table => in_table(table)),
         HashMap::Sliced(map) => in_sliced(map),
     }
 }
 
-fn in_table<S: Shape>(table: &Table<S>) -> Place {
+fn in_table<S: Shape>(table: &Table<S>) -> EntryPlace {
     let function = calls::find::<S> as extern "C" fn(&Table<S>, &Words, usize) -> *const u64;
-    Place::Found { function: function as *const () as usize, map: from_ref(table) as usize }
+    EntryPlace::Found { function: function as *const () as usize, map: from_ref(table) as usize }
 }
 
-fn in_sliced<S: Shape>(map: &Sliced<S>) -> Place {
+fn in_sliced<S: Shape>(map: &Sliced<S>) -> EntryPlace {
     let function =
         calls::find_sliced::<S> as extern "C" fn(&Sliced<S>, &Words, usize) -> *const u64;
-    Place::Found { function: function as *const () as usize, map: from_ref(map) as usize }
+    EntryPlace::Found { function: function as *const () as usize, map: from_ref(map) as usize }
 }
 
 /// Functions of a map with slices.
@@ -96,28 +96,28 @@ fn tree<S: Shape>(tree: &Ordered<S>) -> Tree {
 }
 
 impl<'a> Emitter<'a, '_> {
-    fn site(&self, number: usize) -> (&'a Site, &'a Cell) {
+    fn site(&self, number: usize) -> (&'a Site, &'a Map) {
         let site = &self.code.sites[number];
-        (site, &self.world.cells[usize::from(site.map)])
+        (site, &self.maps.all[usize::from(site.map)])
     }
 
     // Look-ups.
 
     /// The payload under a key.
     pub fn get_entry(&mut self, number: usize) {
-        let (site, cell) = self.site(number);
-        let Map::Hash(map) = &cell.map else {
+        let (site, map) = self.site(number);
+        let MapStructure::Hash(map) = &map.structure else {
             self.call_site(address!(calls::get), number);
             self.load_outs(number);
             return;
         };
         let found = match place(map) {
-            Place::Fixed(address) => {
+            EntryPlace::Fixed(address) => {
                 let value = self.word(address);
                 self.load_payload(site, value);
                 return;
             }
-            Place::Found { function, map } => self.find(function, map, site),
+            EntryPlace::Found { function, map } => self.find(function, map, site),
         };
         let (there, not, after) =
             (self.to.create_block(), self.to.create_block(), self.to.create_block());
@@ -199,14 +199,14 @@ impl<'a> Emitter<'a, '_> {
 
     /// The tree that is asked for a sum between keys of one word behind a prefix of at most one.
     pub fn tree_of_one_word(&self, site: &Site) -> Option<Tree> {
-        let cell = &self.world.cells[usize::from(site.map)];
-        let Map::Ordered(map, _) = &cell.map else { return None };
-        let tree = trees!(map, one => tree(one));
+        let map = &self.maps.all[usize::from(site.map)];
+        let MapStructure::Ordered(ordered, _) = &map.structure else { return None };
+        let tree = trees!(ordered, one => tree(one));
         let fits = tree.prefix_words <= 1
             && site.key_words == tree.prefix_words
             && site.column_words == 1
-            && cell.key_words == site.key_words + 1
-            && cell.sums.words() <= SUM_WORDS;
+            && map.key_words == site.key_words + 1
+            && map.sums.words() <= SUM_WORDS;
         fits.then_some(tree)
     }
 
@@ -301,9 +301,9 @@ impl<'a> Emitter<'a, '_> {
 
     /// The map with slices that a loop goes over by one of them.
     fn sliced(&self, site: &Site) -> Option<(Slices, usize)> {
-        let cell = &self.world.cells[usize::from(site.map)];
-        match (&cell.map, site.slice) {
-            (Map::Hash(HashMap::Sliced(map)), Some(slice)) => {
+        let map = &self.maps.all[usize::from(site.map)];
+        match (&map.structure, site.slice) {
+            (MapStructure::Hash(HashMap::Sliced(map)), Some(slice)) => {
                 Some((slices(map), usize::from(slice)))
             }
             _ => None,
@@ -325,20 +325,20 @@ impl<'a> Emitter<'a, '_> {
 
     /// Its next entry; jumps if there is none.
     pub fn next(&mut self, number: usize, to: u32) {
-        let (site, cell) = self.site(number);
-        let Parameters { code, registers, world, words, .. } = self.parameters;
+        let (site, map) = self.site(number);
+        let Parameters { code, registers, maps, words, .. } = self.parameters;
         let Some((slices, _)) = self.sliced(site) else {
             let at = self.word(number);
             let next = address!(calls::next);
-            let found = self.call(next, &[code, at, registers, world], Some(I32));
+            let found = self.call(next, &[code, at, registers, maps], Some(I32));
             let found = self.to.ins().ireduce(I8, found.expect("has a result"));
             self.unless(found, to);
             self.load_outs(number);
             return;
         };
         let position = self.word(usize::from(site.position));
-        let (map, payload) = (self.word(slices.map), self.word(cell.sums.words()));
-        let found = self.call(slices.next, &[map, words, position, payload], Some(I64));
+        let (sliced, payload) = (self.word(slices.map), self.word(map.sums.words()));
+        let found = self.call(slices.next, &[sliced, words, position, payload], Some(I64));
         let found = found.expect("has a result");
         let there = self.is_not(found, 0);
         self.unless(there, to);
@@ -349,7 +349,7 @@ impl<'a> Emitter<'a, '_> {
                 self.set(out.to + word, value);
             }
         }
-        let behind_key = self.word(8 * cell.key_words);
+        let behind_key = self.word(8 * map.key_words);
         let payload = self.to.ins().iadd(found, behind_key);
         self.load_payload(site, payload);
     }
@@ -358,14 +358,14 @@ impl<'a> Emitter<'a, '_> {
 
     /// Adds to the entry of a map.
     pub fn add_entry(&mut self, number: usize) {
-        let (site, cell) = self.site(number);
+        let (site, map) = self.site(number);
         let after = self.to.create_block();
-        match &cell.map {
-            _ if site.journal || cell.eager => self.add_by_operation(number),
-            Map::Hash(map) => {
+        match &map.structure {
+            _ if site.journal || map.eager => self.add_by_operation(number),
+            MapStructure::Hash(hash) => {
                 let slow = self.to.create_block();
                 self.to.set_cold_block(slow);
-                if self.change(site, cell, &place(map), slow) {
+                if self.change(site, map, &place(hash), slow) {
                     self.to.ins().jump(after, &[]);
                 } else {
                     self.to.ins().jump(slow, &[]);
@@ -373,15 +373,15 @@ impl<'a> Emitter<'a, '_> {
                 self.enter(slow);
                 self.add_by_operation(number);
             }
-            Map::Ordered(map, None) => {
-                let tree = trees!(map, one => tree(one));
+            MapStructure::Ordered(ordered, None) => {
+                let tree = trees!(ordered, one => tree(one));
                 let words = self.parameters.words;
                 let at = [site.key, site.value].map(|first| self.word(usize::from(first)));
                 let map = self.word(tree.map);
                 let status = self.call(tree.add, &[map, words, at[0], at[1]], Some(I32));
                 self.fail_with(status.expect("has a result"));
             }
-            Map::Ordered(_, Some(_)) => self.add_by_operation(number),
+            MapStructure::Ordered(_, Some(_)) => self.add_by_operation(number),
         }
         self.to.ins().jump(after, &[]);
         self.enter(after);
@@ -394,10 +394,10 @@ impl<'a> Emitter<'a, '_> {
     }
 
     fn add_by_operation(&mut self, number: usize) {
-        let Parameters { code, registers, world, env, .. } = self.parameters;
+        let Parameters { code, registers, maps, env, .. } = self.parameters;
         let site = self.word(number);
         let function = address!(calls::add);
-        let status = self.call(function, &[code, site, registers, world, env], Some(I32));
+        let status = self.call(function, &[code, site, registers, maps, env], Some(I32));
         self.fail_with(status.expect("has a result"));
     }
 
@@ -406,11 +406,11 @@ impl<'a> Emitter<'a, '_> {
     fn change(
         &mut self,
         site: &Site,
-        cell: &Cell,
-        place: &Place,
+        map: &Map,
+        place: &EntryPlace,
         slow: cranelift_codegen::ir::Block,
     ) -> bool {
-        let watches = || cell.watches.iter().map(|watch| &self.world.watches[*watch]);
+        let watches = || map.watches.iter().map(|watch| &self.maps.watches[*watch]);
         let crossings: Vec<&Crossing> = watches().filter_map(|watch| watch.crossing()).collect();
         if crossings.iter().any(|crossing| crossing.bounds().iter().any(is_beyond)) {
             return false;
@@ -420,8 +420,8 @@ impl<'a> Emitter<'a, '_> {
             .map(|watch| (watch.stamp(), from_ref(watch.epoch()) as usize))
             .collect();
         let at = match place {
-            Place::Fixed(address) => self.word(*address),
-            Place::Found { function, map } => {
+            EntryPlace::Fixed(address) => self.word(*address),
+            EntryPlace::Found { function, map } => {
                 let found = self.find(*function, *map, site);
                 let there = self.to.create_block();
                 self.to.ins().brif(found, there, &[], slow, &[]);
@@ -429,7 +429,7 @@ impl<'a> Emitter<'a, '_> {
                 found
             }
         };
-        let payload_words = cell.sums.words();
+        let payload_words = map.sums.words();
         let mut differs = None;
         for (stamp, epoch) in noting {
             let offset = 8 * (payload_words + stamp) as i32;
@@ -442,7 +442,7 @@ impl<'a> Emitter<'a, '_> {
         let old: Vec<Value> = (0..payload_words)
             .map(|word| self.to.ins().load(I64, TRUSTED, at, 8 * word as i32))
             .collect();
-        let (new, fails) = self.added(site, cell.sums.components(), &old);
+        let (new, fails) = self.added(site, map.sums.components(), &old);
         let mut otherwise = self.either(differs, Some(fails));
         for crossing in crossings {
             let (before, now) = (self.has_row(crossing, &old), self.has_row(crossing, &new));
@@ -552,6 +552,6 @@ fn words_of_sum(kind: OutKind) -> u16 {
 }
 
 /// Whether a bound of one word lies beyond all integers: nothing meets it.
-fn is_beyond(bounds: &Within) -> bool {
+fn is_beyond(bounds: &ComponentBounds) -> bool {
     !bounds.wide && (bounds.low > i64::MAX.into() || bounds.high < i64::MIN.into())
 }

@@ -39,7 +39,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Module, default_libcall_names};
 
 use super::code::{Code, Registers};
-use super::world::World;
+use super::maps::Maps;
 use crate::error::ApplyError;
 use crate::value::Environment;
 
@@ -52,7 +52,7 @@ const OPERATIONS_MAX: usize = 10_000;
 /// A trigger's machine code: the row's words, registers as words and as they are, code, maps,
 /// environment. Gives a [`calls::status`].
 type Entry =
-    extern "C" fn(*const u64, *mut u64, &mut Registers, &Code, &mut World, &mut Environment) -> u32;
+    extern "C" fn(*const u64, *mut u64, &mut Registers, &Code, &mut Maps, &mut Environment) -> u32;
 
 /// A trigger for one weight, by its number.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ pub struct Native {
     /// Taken when it is dropped.
     module: Option<JITModule>,
     compiled: Vec<Compiled>,
-    /// Where the world's cells and watches lie, of which the code has addresses.
+    /// Where the maps and watches lie, of which the code has addresses.
     lies_at: [usize; 2],
     bytes: usize,
 }
@@ -74,13 +74,13 @@ struct Compiled {
     row_words: usize,
 }
 
-fn lies_at(world: &World) -> [usize; 2] {
-    [world.cells.as_ptr() as usize, world.watches.as_ptr() as usize]
+fn lies_at(maps: &Maps) -> [usize; 2] {
+    [maps.all.as_ptr() as usize, maps.watches.as_ptr() as usize]
 }
 
 impl Native {
-    /// Compiles triggers over the maps of a world. Says why not, where that is not possible.
-    pub fn new(triggers: &[Trigger<'_>], world: &World) -> Result<(Native, Vec<Function>), String> {
+    /// Compiles triggers over the maps of a maps. Says why not, where that is not possible.
+    pub fn new(triggers: &[Trigger<'_>], maps: &Maps) -> Result<(Native, Vec<Function>), String> {
         let operations: usize = triggers.iter().map(|trigger| trigger.code.ops.len()).sum();
         if operations > OPERATIONS_MAX {
             return Err(format!("{operations} operations are more than {OPERATIONS_MAX}"));
@@ -88,23 +88,19 @@ impl Native {
         let isa = isa()?;
         let module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
         // From here on its memory is given back, whatever happens.
-        let (compiled, lies_at) = (Vec::new(), lies_at(world));
+        let (compiled, lies_at) = (Vec::new(), lies_at(maps));
         let mut native = Native { module: Some(module), compiled, lies_at, bytes: 0 };
-        let functions = native.compile(triggers, world)?;
+        let functions = native.compile(triggers, maps)?;
         Ok((native, functions))
     }
 
-    fn compile(
-        &mut self,
-        triggers: &[Trigger<'_>],
-        world: &World,
-    ) -> Result<Vec<Function>, String> {
+    fn compile(&mut self, triggers: &[Trigger<'_>], maps: &Maps) -> Result<Vec<Function>, String> {
         let module = self.module.as_mut().expect("not dropped yet");
         let mut context = module.make_context();
         let mut frontend = FunctionBuilderContext::new();
         let mut ids = Vec::new();
         for trigger in triggers {
-            let id = define(module, &mut context, &mut frontend, trigger, world);
+            let id = define(module, &mut context, &mut frontend, trigger, maps);
             let (id, bytes) = id.map_err(|error| format!("{error}"))?;
             self.bytes += bytes;
             ids.push(id);
@@ -124,7 +120,7 @@ impl Native {
     /// Runs a trigger on a row.
     ///
     /// Errors: as [`super::run::run`]. Panics: if the row is not as long as those that it was compiled
-    /// for, or the world another one.
+    /// for, or the maps another one.
     #[inline(always)]
     pub fn run(
         &self,
@@ -132,15 +128,15 @@ impl Native {
         row: &[u64],
         registers: &mut Registers,
         code: &Code,
-        world: &mut World,
+        maps: &mut Maps,
         env: &mut Environment,
     ) -> Result<(), ApplyError> {
         let Compiled { entry, row_words } = &self.compiled[function.0];
-        assert!(row.len() == *row_words && lies_at(world) == self.lies_at, "what it was made for");
+        assert!(row.len() == *row_words && lies_at(maps) == self.lies_at, "what it was made for");
         let words = registers.file().as_mut_ptr();
-        match entry(row.as_ptr(), words, registers, code, world, env) {
+        match entry(row.as_ptr(), words, registers, code, maps, env) {
             calls::status::DONE => Ok(()),
-            status => Err(calls::error_of(status, world)),
+            status => Err(calls::error_of(status, maps)),
         }
     }
 
@@ -165,7 +161,7 @@ fn define(
     context: &mut Context,
     frontend: &mut FunctionBuilderContext,
     trigger: &Trigger<'_>,
-    world: &World,
+    maps: &Maps,
 ) -> Result<(FuncId, usize), Box<cranelift_module::ModuleError>> {
     let signature = &mut context.func.signature;
     signature.params.extend([AbiParam::new(I64); emit::PARAMETERS]);
@@ -173,7 +169,7 @@ fn define(
     let id = module.declare_anonymous_function(&context.func.signature)?;
     context.func.name = UserFuncName::user(0, id.as_u32());
     let builder = FunctionBuilder::new(&mut context.func, frontend);
-    emit::trigger(builder, module.target_config(), trigger, world);
+    emit::trigger(builder, module.target_config(), trigger, maps);
     module.define_function(id, context)?;
     let bytes = context.compiled_code().map_or(0, |code| code.code_buffer().len());
     module.clear_context(context);
