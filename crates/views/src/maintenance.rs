@@ -6,14 +6,13 @@
 //! each view, by ascending id, is told the rows of its inputs as events and writes its own rows; the
 //! notes of these, too, are looked at once, for the views that read them.
 //!
-//! Invariants:
+//! Invariants, checked by `statements_leave_views_as_recomputation_does`,
+//! `a_judge_sees_new_rows_by_view_and_its_refusal_takes_nothing_along` (1) and
+//! `old_rows_are_told_before_new_ones` (2):
 //! 1. A view has met all its events before its rows are written, and is done before the next view
-//!    begins: an earlier view's failure spares the later ones their events
-//!    (`statements_leave_views_as_recomputation_does` and
-//!    `a_judge_sees_new_rows_by_view_and_its_refusal_takes_nothing_along` in `tests/maintenance.rs`).
+//!    begins: an earlier view's failure spares the later ones their events.
 //! 2. Of several changed rows of a table the old ones are told first: a key that moves from one row to
-//!    another would be there twice in between, and programs rely on keys
-//!    (`old_rows_are_told_before_new_ones`).
+//!    another would be there twice in between, and programs rely on keys.
 //!
 //! Cost: one pass over the notes, and one mutex per view that something has changed for; no allocation
 //! for a few rows but the hooks that take an engine back.

@@ -7,8 +7,8 @@
 //!
 //! [`grammar`] has the table of our statements, [`reader`] the tokens that they are read from.
 //!
-//! **Invariant:** nothing here knows of catalog, types, plans or settings: it needs [`crate::error`]
-//! and the SQL parser. Checked by `cargo xtask check`, once modules are crates.
+//! **Invariant**, checked by `cargo xtask check circles`: nothing here knows of catalog, types, plans or
+//! settings: it needs [`crate::error`] and the SQL parser.
 
 mod balance;
 mod ddl;
