@@ -54,8 +54,10 @@ pub mod system_names;
 pub mod type_names;
 pub mod types;
 mod unnest;
+pub mod upkeep;
 pub mod utility;
 pub mod values;
+pub mod view_errors;
 pub mod views;
 
 pub use error::{Result, SqlError};

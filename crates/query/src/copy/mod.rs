@@ -32,7 +32,7 @@ use crate::identifier::{fold, parts};
 use crate::point::Scratch;
 use crate::rows::ResultColumn;
 use crate::types::SqlType;
-use crate::views::upkeep::{self, FedViews};
+use crate::upkeep::{self, FedViews};
 
 pub use format::{Format, Options};
 pub use input::CopyIn;

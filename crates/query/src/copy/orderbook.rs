@@ -28,7 +28,7 @@ use crate::exec::{Env, Locks};
 use crate::syntax::{CopyOrders, Side};
 use crate::types::SqlType;
 use crate::values::ArrayWriter;
-use crate::views::upkeep::FedViews;
+use crate::upkeep::FedViews;
 
 /// A bound COPY of orders.
 pub(super) struct Orders {

@@ -23,7 +23,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::materialized::{MaterializedView, ViewGuard};
 use crate::stored_names::qualify;
 use crate::types::SqlType;
-use crate::views::{self, Definition, define, violation};
+use crate::upkeep::violation;
+use crate::views::{self, Definition, define};
 
 const CREATED: &str = "CREATE MATERIALIZED VIEW";
 

@@ -10,7 +10,7 @@ use halcyon_txn::Mode;
 use super::{DdlContext, parts, sequence};
 use crate::catalog::{Privilege, TableKind};
 use crate::error::{Result, SqlError, SqlState};
-use crate::views::upkeep::FedViews;
+use crate::upkeep::FedViews;
 
 /// `TRUNCATE [RESTART IDENTITY] [CASCADE]`.
 pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<()> {

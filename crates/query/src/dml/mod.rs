@@ -49,7 +49,7 @@ use crate::identifier::{fold, parts};
 use crate::point::Scratch;
 use crate::rows::{ResultColumn, RowSink};
 use crate::types::SqlType;
-use crate::views::upkeep::{self, FedViews};
+use crate::upkeep::{self, FedViews};
 
 pub(crate) use query::QuerySource;
 pub(crate) use source::{Cell, Convert, default as default_cell};

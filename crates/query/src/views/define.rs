@@ -14,7 +14,7 @@ use halcyon_view::Executor;
 use halcyon_view::program::Program;
 use halcyon_views::{MaintainedView, ViewBudget, ViewColumn, ViewInput, ViewProgram};
 
-use super::error::view_error;
+use crate::view_errors::view_error;
 use crate::bind::{Binder, result_columns};
 use crate::catalog::{Catalog, Index, Relation, Table};
 use crate::error::{Result, SqlError, SqlState};

@@ -2,24 +2,19 @@
 //!
 //! The views that run are `halcyon_views`; the compiler is `halcyon_delta`. Here is:
 //! - [`define()`]: from a query to a program, and to columns;
-//! - [`upkeep`]: the views that follow from the tables of a statement, with their guards;
 //! - [`stream`]: events that come without SQL, verified as INSERT would;
 //! - [`packed`]: many of them at once;
 //! - [`revive()`]: views of a catalog that was read back;
 //! - [`explain`]: programs and certificates as text.
 
 mod define;
-mod error;
 mod explain;
 mod packed;
 mod revive;
 mod stream;
-pub(crate) mod upkeep;
 
 pub(crate) use define::{Definition, define};
-pub use error::view_error;
 pub(crate) use explain::{maintenance, query_of, triggers, view_of};
 pub use packed::PackedPlan;
 pub use revive::revive;
 pub use stream::{StreamPlan, bring_up_to_date, is_streamed, own, stale_views};
-pub(crate) use upkeep::violation;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use halcyon_store::ValueRef;
 use halcyon_views::{PackedEvents, PackedViews, Taken};
 
-use super::error::view_error;
+use crate::view_errors::view_error;
 use super::stream::StreamPlan;
 use crate::bind::Binder;
 use crate::error::{Result, SqlError, SqlState};

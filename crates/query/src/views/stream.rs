@@ -13,8 +13,8 @@ use halcyon_store::ValueRef;
 use halcyon_txn::{Manager, Mode, Transaction, WaitLimits};
 use halcyon_views::{SettleError, StreamViews, WantedViews, settle_views};
 
-use super::error::view_error;
-use super::upkeep::FedViews;
+use crate::view_errors::view_error;
+use crate::upkeep::FedViews;
 use crate::bind::Binder;
 use crate::catalog::{Catalog, Check, Privilege, Table};
 use crate::coerce::Arena;

@@ -10,7 +10,7 @@ use halcyon_store::ValueRef;
 use halcyon_txn::{Savepoint, Transaction};
 use halcyon_views::{MaintainedView, MaintenanceError, Refused, StreamEvents, ViewMaintenance};
 
-use super::error::view_error;
+use crate::view_errors::view_error;
 use crate::bind::Binder;
 use crate::catalog::{Catalog, Check, Table};
 use crate::coerce::Arena;
