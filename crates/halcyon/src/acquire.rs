@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use halcyon_base::ids::{PartitionId, SessionId};
-use halcyon_query::catalog::{Catalog, Table};
-use halcyon_query::error::Result;
-use halcyon_query::exec::{Locks, Need};
+use halcyon_catalog::{Catalog, Table};
+use halcyon_plan::env::{Locks, Need};
+use halcyon_sql::error::Result;
 use halcyon_store::Partition;
 use halcyon_txn::{Lsn, Mode, PartitionCell, Transaction, WaitLimits, cut_noting};
 

@@ -1,9 +1,9 @@
 //! Transaction blocks: BEGIN, COMMIT, ROLLBACK, savepoints, modes, and LOCK TABLE.
 
 use halcyon_base::clock;
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::exec::Need;
-use halcyon_query::utility::Modes;
+use halcyon_plan::env::Need;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::utility::Modes;
 use halcyon_txn::{Isolation, Mode, WaitLimits};
 
 use crate::acquire::lock_needs;

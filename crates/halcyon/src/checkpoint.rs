@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use halcyon_query::catalog::stored;
-use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_catalog::stored;
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_store::Partition;
 use halcyon_txn::{
     CancelToken, CheckpointError, Contents, CutError, Disk, Lsn, MARK_BYTES, Pace, PartitionCell,

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::parse::ast::DataType;
-use halcyon_query::type_names::cast_type;
-use halcyon_query::utility::Utility;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::parse::ast::DataType;
+use halcyon_sql::type_names::cast_type;
+use halcyon_sql::utility::Utility;
 use halcyon_txn::Pace;
 
 use crate::checkpoint;

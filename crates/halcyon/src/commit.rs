@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use halcyon_base::clock::Moment;
-use halcyon_query::error::Result;
-use halcyon_query::utility::Modes;
+use halcyon_sql::error::Result;
+use halcyon_sql::utility::Modes;
 use halcyon_txn::Lsn;
 
 use crate::acquire::Snapshot;

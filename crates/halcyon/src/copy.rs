@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use halcyon_query::catalog::Catalog;
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::exec::{Clock, Env};
+use halcyon_catalog::Catalog;
+use halcyon_plan::env::{Clock, Env};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 
 use crate::copying::{Copying, Home, Incoming, plan_of};
 use crate::following::Following;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use halcyon_query::copy::{CopyIn, CopyOut, CopyPlan, Place as DataPlace};
-use halcyon_query::error::Result;
-use halcyon_query::exec::{Env, Locks};
-use halcyon_query::plan::{Plan, Prepared};
-use halcyon_query::point::Scratch;
+use halcyon_exec::copy::{CopyIn, CopyOut, CopyPlan, Place as DataPlace};
+use halcyon_exec::point::Scratch;
+use halcyon_plan::env::{Env, Locks};
+use halcyon_prepare::plan::{Plan, Prepared};
+use halcyon_sql::error::Result;
 use halcyon_txn::Savepoint;
 
 use crate::execute::{Place, Ran, read_only};

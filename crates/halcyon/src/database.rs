@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use halcyon_query::catalog::{Catalog, SUPERUSER};
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::views::revive;
+use halcyon_catalog::{Catalog, SUPERUSER};
+use halcyon_ddl::views::revive;
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_txn::{LogOptions, Pace};
 
 use crate::checkpoint;

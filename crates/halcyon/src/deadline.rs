@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use halcyon_query::error::{SqlError, SqlState};
+use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_txn::CancelToken;
 use parking_lot::{Condvar, Mutex};
 

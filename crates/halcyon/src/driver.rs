@@ -20,13 +20,13 @@ use std::sync::Arc;
 
 use halcyon_base::clock;
 use halcyon_base::ids::SessionId;
-use halcyon_query::catalog::Catalog;
-use halcyon_query::ddl::{Ddl, DdlContext};
-use halcyon_query::error::{Result, SqlError};
-use halcyon_query::exec::{Clock, Env};
-use halcyon_query::plan::{Plan, Prepared, Reach};
-use halcyon_query::point::Scratch;
-use halcyon_query::rows::RowSet;
+use halcyon_catalog::Catalog;
+use halcyon_ddl::{Ddl, DdlContext};
+use halcyon_exec::point::Scratch;
+use halcyon_plan::env::{Clock, Env};
+use halcyon_prepare::plan::{Plan, Prepared, Reach};
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::rows::RowSet;
 use halcyon_store::Value;
 use halcyon_txn::{Lsn, Transaction, WaitLimits};
 

@@ -21,9 +21,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use halcyon_base::ids::PartitionId;
-use halcyon_query::catalog::stored;
-use halcyon_query::catalog::{Catalog, Table, TableKind};
-use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_catalog::stored;
+use halcyon_catalog::{Catalog, Table, TableKind};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_store::{IndexDef, Partition};
 use halcyon_txn::{
     CatalogChange, Contents, Damage, Disk, Log, LogError, LogOptions, Lsn, Pace, PartitionCell,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use halcyon_query::analytic::BatchStream;
-use halcyon_query::catalog::Table;
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::exec::{Env, Locks, Roots};
-use halcyon_query::plan::{Plan, Prepared};
-use halcyon_query::point::Scratch;
-use halcyon_query::rows::{RowSet, RowSink};
+use halcyon_catalog::Table;
+use halcyon_exec::analytic::BatchStream;
+use halcyon_exec::point::Scratch;
+use halcyon_plan::env::{Env, Locks, Roots};
+use halcyon_prepare::plan::{Plan, Prepared};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::rows::{RowSet, RowSink};
 use halcyon_store::ValueRef;
 use halcyon_txn::Transaction;
 

@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use halcyon_query::analytic::AnalyticalPlan;
-use halcyon_query::error::{Result, SqlError};
-use halcyon_query::exec::{Env, Need};
-use halcyon_query::plan::{Plan, Prepared};
-use halcyon_query::point::Scratch;
-use halcyon_query::rows::RowSet;
+use halcyon_exec::analytic::AnalyticalPlan;
+use halcyon_exec::point::Scratch;
+use halcyon_plan::env::{Env, Need};
+use halcyon_prepare::plan::{Plan, Prepared};
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::rows::RowSet;
 use halcyon_txn::Mode;
 
 use crate::acquire::TableRoots;

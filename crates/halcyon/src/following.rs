@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use halcyon_query::catalog::Table;
-use halcyon_query::coerce::{self, TimeZone};
-use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_catalog::Table;
+use halcyon_sql::coerce::{self, TimeZone};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_store::{Value, ValueRef};
 use halcyon_views::{FeedBatch, FeedNews, Follower, RowDelta};
 

@@ -74,9 +74,9 @@ pub use text::TextFormat;
 pub use transaction::Access;
 
 // Values, types and errors are the same for all layers; they are part of the door on purpose.
-pub use halcyon_query::error::{Result, SqlError, SqlState};
-pub use halcyon_query::rows::{ResultColumn, RowSet};
-pub use halcyon_query::types::SqlType;
+pub use halcyon_sql::error::{Result, SqlError, SqlState};
+pub use halcyon_sql::rows::{ResultColumn, RowSet};
+pub use halcyon_sql::types::SqlType;
 pub use halcyon_store::{Interval, Value, ValueRef};
 pub use halcyon_txn::Isolation;
 pub use halcyon_views::{PackedEvents, RowDelta};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use halcyon_base::clock;
+use halcyon_catalog::Table;
 use halcyon_pgcatalog::{
     Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
 };
-use halcyon_query::catalog::Table;
-use halcyon_query::utility::{Modes, isolation_name, parse_isolation};
+use halcyon_sql::utility::{Modes, isolation_name, parse_isolation};
 use halcyon_store::Partition;
 use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
 

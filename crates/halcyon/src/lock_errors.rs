@@ -1,7 +1,7 @@
 //! What a client is told when a lock or a cut was not to be had.
 
-use halcyon_query::catalog::Table;
-use halcyon_query::error::{SqlError, SqlState};
+use halcyon_catalog::Table;
+use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_txn::{CutError, LockError};
 
 /// A partition of `table` could not be locked.

@@ -1,6 +1,6 @@
 //! How a database is set up when it is made or opened.
 
-use halcyon_query::error::Result;
+use halcyon_sql::error::Result;
 
 use crate::settings::SystemSettings;
 

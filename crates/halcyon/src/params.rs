@@ -1,8 +1,8 @@
 //! Parameters: Rust values on their way to `$1`, `$2`, ….
 
-use halcyon_query::coerce::{self, TimeZone};
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::types::SqlType;
+use halcyon_sql::coerce::{self, TimeZone};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::types::SqlType;
 use halcyon_store::Value;
 
 /// Values for the placeholders of a statement: `params![1, "text", None::<i32>]`.

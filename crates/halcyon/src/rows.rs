@@ -9,10 +9,10 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use halcyon_query::analytic::BatchStream;
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::rows::{ResultColumn, RowSet};
-use halcyon_query::types::SqlType;
+use halcyon_exec::analytic::BatchStream;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::rows::{ResultColumn, RowSet};
+use halcyon_sql::types::SqlType;
 use halcyon_store::{Interval, Value, ValueRef};
 
 use crate::activity::StretchOfResult;

@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::parse::ast::Expr;
-use halcyon_query::plan::{Plan, Reach};
-use halcyon_query::rows::RowSet;
-use halcyon_query::utility::Utility;
+use halcyon_prepare::plan::{Plan, Reach};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::parse::ast::Expr;
+use halcyon_sql::rows::RowSet;
+use halcyon_sql::utility::Utility;
 use halcyon_store::Value;
 use halcyon_txn::Isolation;
 

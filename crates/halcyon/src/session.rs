@@ -10,14 +10,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use halcyon_base::ids::SessionId;
+use halcyon_catalog::Catalog;
+use halcyon_exec::point::Scratch;
 use halcyon_pgcatalog::{Live, SystemCatalogs};
-use halcyon_query::bind::Binder;
-use halcyon_query::catalog::Catalog;
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::exec::SessionVars;
-use halcyon_query::plan::{Plan, Prepared};
-use halcyon_query::point::Scratch;
-use halcyon_query::types::SqlType;
+use halcyon_plan::bind::Binder;
+use halcyon_plan::env::SessionVars;
+use halcyon_prepare::plan::{Plan, Prepared};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::types::SqlType;
 use halcyon_txn::{CancelToken, WaitLimits};
 
 use crate::acquire::{Acquisition, LockSet};

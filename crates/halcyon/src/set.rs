@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use halcyon_base::clock;
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::rows::{ResultColumn, RowSet, RowSink};
-use halcyon_query::types::SqlType;
-use halcyon_query::utility::{Modes, isolation_name};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
+use halcyon_sql::types::SqlType;
+use halcyon_sql::utility::{Modes, isolation_name};
 use halcyon_store::ValueRef::Text;
 
 use crate::outcome::Outcome;

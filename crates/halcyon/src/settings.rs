@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use halcyon_pgcatalog::{self as catalogs, SettingRow};
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::utility::Modes;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::utility::Modes;
 
 use kind::{Kind, switch};
 pub use registry::SERVER_VERSION;
@@ -106,7 +106,7 @@ impl Settings {
     /// Modes of a transaction that says nothing about them.
     fn default_modes(&self) -> Modes {
         let isolation = self.session_value("default_transaction_isolation");
-        let isolation = halcyon_query::utility::parse_isolation(&isolation);
+        let isolation = halcyon_sql::utility::parse_isolation(&isolation);
         Modes { isolation, read_only: Some(self.bool("default_transaction_read_only")) }
     }
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use halcyon_base::ids::PartitionId;
+use halcyon_catalog::Catalog;
 use halcyon_pgcatalog::SystemCatalogs;
-use halcyon_query::cache::StatementCache;
-use halcyon_query::catalog::Catalog;
-use halcyon_query::engine::DataFusion;
+use halcyon_plan::engine::DataFusion;
+use halcyon_prepare::cache::StatementCache;
 use halcyon_store::{Partition, Schema};
 use halcyon_txn::{Manager, PartitionCell};
 use parking_lot::Mutex;

@@ -3,12 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use halcyon_query::error::Result;
-use halcyon_query::parse;
-use halcyon_query::plan::{Plan, Prepared};
-use halcyon_query::rows::ResultColumn;
-use halcyon_query::types::SqlType;
-use halcyon_query::utility::Utility;
+use halcyon_prepare::plan::{Plan, Prepared};
+use halcyon_sql::error::Result;
+use halcyon_sql::parse;
+use halcyon_sql::rows::ResultColumn;
+use halcyon_sql::types::SqlType;
+use halcyon_sql::utility::Utility;
 
 /// A prepared statement: planned once, planned again only when the catalog has changed.
 ///

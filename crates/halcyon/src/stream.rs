@@ -4,10 +4,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use halcyon_query::catalog::Table;
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::exec::{Clock, Env};
-use halcyon_query::views::{PackedPlan, StreamPlan, view_error};
+use halcyon_catalog::Table;
+use halcyon_ddl::views::{PackedPlan, StreamPlan};
+use halcyon_exec::view_errors::view_error;
+use halcyon_plan::env::{Clock, Env};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Isolation, Mode, WaitLimits};
 use halcyon_views::{MaintainedView, PackedEvents, Taken};

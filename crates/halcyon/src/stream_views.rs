@@ -21,10 +21,10 @@
 use std::sync::Arc;
 
 use halcyon_base::ids::SessionId;
-use halcyon_query::catalog::{Catalog, Table};
-use halcyon_query::error::Result;
-use halcyon_query::exec::Need;
-use halcyon_query::views;
+use halcyon_catalog::{Catalog, Table};
+use halcyon_ddl::views;
+use halcyon_plan::env::Need;
+use halcyon_sql::error::Result;
 use halcyon_txn::{Manager, Mode, Transaction, WaitLimits};
 
 use crate::shared::Shared;

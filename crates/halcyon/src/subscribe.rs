@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use halcyon_query::catalog::Table;
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::plan::Plan;
+use halcyon_catalog::Table;
+use halcyon_prepare::plan::Plan;
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_store::RowRef;
 use halcyon_txn::{Isolation, Mode};
 use halcyon_views::RowDelta;

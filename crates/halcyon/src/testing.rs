@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use halcyon_base::ids::{PartitionId, RowId};
-use halcyon_query::catalog::Catalog;
-use halcyon_query::error::Result;
+use halcyon_catalog::Catalog;
+use halcyon_sql::error::Result;
 use halcyon_store::{Partition, RowRef, Value};
 use halcyon_txn::{CancelToken, LogOptions, WaitLimits, cut};
 

@@ -1,7 +1,7 @@
 //! Values as the text that PostgreSQL prints for them.
 
-use halcyon_query::coerce::{self, TimeZone};
-use halcyon_query::types::SqlType;
+use halcyon_sql::coerce::{self, TimeZone};
+use halcyon_sql::types::SqlType;
 use halcyon_store::ValueRef;
 
 use crate::session::Session;

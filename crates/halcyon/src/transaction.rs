@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use halcyon_query::catalog::Catalog;
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::utility::Modes;
+use halcyon_catalog::Catalog;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::utility::Modes;
 use halcyon_txn::{Isolation, Savepoint, Transaction};
 
 use crate::acquire::Snapshot;

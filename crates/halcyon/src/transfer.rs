@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halcyon_base::crc32c;
-use halcyon_query::copy::Place;
-use halcyon_query::error::{Result, SqlError, SqlState};
-use halcyon_query::exec::{Clock, Env, Roots};
-use halcyon_query::export::{self, Export, FINISH, LOAD, RIGHTS, SCHEMA};
-use halcyon_query::plan::{Plan, Prepared, Reach};
-use halcyon_query::rows::RowSet;
-use halcyon_query::utility::{Modes, Utility};
+use halcyon_ddl::export::{self, Export, FINISH, LOAD, RIGHTS, SCHEMA};
+use halcyon_exec::copy::Place;
+use halcyon_plan::env::{Clock, Env, Roots};
+use halcyon_prepare::plan::{Plan, Prepared, Reach};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::rows::RowSet;
+use halcyon_sql::utility::{Modes, Utility};
 use halcyon_txn::Isolation;
 
 use crate::acquire::Snapshot;

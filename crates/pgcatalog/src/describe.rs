@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use halcyon_query::catalog::{
+use halcyon_catalog::{
     Action, Catalog, Check, Column, ForeignKey, Grant, Index, IndexConstraint, Partitioning,
     Privilege, Sequence, Table,
 };
-use halcyon_query::exec::SessionVars;
-use halcyon_query::identifier::quote_ident;
-use halcyon_query::types::SqlType;
+use halcyon_plan::env::SessionVars;
+use halcyon_sql::identifier::quote_ident;
+use halcyon_sql::types::SqlType;
 
 /// `name` as the session would have to write it: with its schema if the search path lacks it.
 pub(crate) fn qualified(session: &SessionVars, schema: &str, name: &str) -> String {

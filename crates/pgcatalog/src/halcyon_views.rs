@@ -14,7 +14,7 @@ use super::Context;
 use super::memory;
 use super::objects::{What, table_of};
 use super::view::{Moment, Name, system_views};
-use halcyon_query::catalog::Table;
+use halcyon_catalog::Table;
 
 system_views! {
     /// One row per open session.

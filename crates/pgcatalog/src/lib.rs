@@ -33,9 +33,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::sql::sqlparser::ast::Statement;
 use halcyon_store::Partition;
 
-use halcyon_query::catalog::{Catalog, Grant, Privilege, Sequence, Table};
-use halcyon_query::exec::SessionVars;
-use halcyon_query::system_names::{SystemNames, SystemSchemas};
+use halcyon_catalog::{Catalog, Grant, Privilege, Sequence, Table};
+use halcyon_plan::env::SessionVars;
+use halcyon_plan::system_names::{SystemNames, SystemSchemas};
 
 pub use functions::{function, functions, is_known as is_function};
 pub use halcyon_views::{

@@ -16,7 +16,7 @@ use super::statics::Fixed;
 use super::table::Def;
 use super::view::View as SystemView;
 use super::{halcyon_views, information_schema, pg_catalog, statics};
-use halcyon_query::catalog::{
+use halcyon_catalog::{
     Catalog, Check, ForeignKey, Grant, Index, Relation, Schema, Sequence, Table, TableKind, View,
 };
 

@@ -71,7 +71,7 @@ const REFUSED: &[&str] = &["current_user", "session_user", "to_char", "to_date"]
 
 /// Rows of `pg_proc`.
 fn can_be_called(batch: &RecordBatch) -> BooleanArray {
-    let names: HashSet<String> = halcyon_query::setup::function_names()
+    let names: HashSet<String> = halcyon_plan::setup::function_names()
         .chain(super::functions::names().map(str::to_owned))
         .collect();
     let of_casts: HashSet<u32> =

@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 #[rustfmt::skip]
 const ORDER: &[&str] = &[
     "base", "value", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
-    "sql", "views", "catalog", "plan", "exec", "ddl", "query", "pgcatalog", "prepare",
+    "sql", "views", "catalog", "plan", "exec", "ddl", "pgcatalog", "prepare",
     "halcyon", "server", "cell", "tpch", "lab", "cli",
 ];
 
@@ -15,8 +15,8 @@ const ORDER: &[&str] = &[
 #[rustfmt::skip]
 const BY_THE_DOOR: &[(&str, &[&str])] = &[
     ("server", &["store", "txn"]),
-    ("lab", &["store", "txn", "catalog", "plan", "exec", "ddl", "query", "pgcatalog", "prepare"]),
-    ("cli", &["store", "txn", "catalog", "plan", "exec", "ddl", "query", "pgcatalog", "prepare", "lab"]),
+    ("lab", &["store", "txn", "catalog", "plan", "exec", "ddl", "pgcatalog", "prepare"]),
+    ("cli", &["store", "txn", "catalog", "plan", "exec", "ddl", "pgcatalog", "prepare", "lab"]),
 ];
 
 /// Looks at every edge between our packages, development dependencies included.
@@ -99,7 +99,7 @@ mod tests {
         let packages = [
             package("halcyon-base", &["serde"]),
             package("halcyon-store", &["halcyon-base"]),
-            package("halcyon-query", &["halcyon-store", "halcyon-base", "halcyon-query"]),
+            package("halcyon-plan", &["halcyon-store", "halcyon-base", "halcyon-plan"]),
         ];
         assert_eq!(check(&packages), [""; 0]);
     }

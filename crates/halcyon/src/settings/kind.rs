@@ -9,7 +9,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 
 /// What values a setting takes, its default, and what a new value does to a `T`.
 pub(crate) enum Kind<T: 'static> {

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use halcyon_query::coerce::TimeZone;
-use halcyon_query::error::{Result, SqlError};
-use halcyon_query::utility::{Modes, isolation_name, parse_isolation};
+use halcyon_sql::coerce::TimeZone;
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::utility::{Modes, isolation_name, parse_isolation};
 use halcyon_txn::{Isolation, Log};
 use halcyon_views::ViewBudget;
 

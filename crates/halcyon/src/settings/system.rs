@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use halcyon_query::error::{Result, SqlError, SqlState};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 
 use super::kind::Kind;
 use super::registry::{Home, REGISTRY, Setting, TunedParts, Tuning};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use halcyon::{Database, SqlState, testing};
 use halcyon_base::ids::{PartitionId, SessionId};
-use halcyon_query::catalog::Catalog;
-use halcyon_query::catalog::stored;
+use halcyon_catalog::Catalog;
+use halcyon_catalog::stored;
 use halcyon_store::{ColumnDef, Partition, Schema, Type};
 use halcyon_txn::{
     CancelToken, CatalogChange, Contents, Disk, Isolation, Log, LogOptions, Lsn, Manager, Mode,

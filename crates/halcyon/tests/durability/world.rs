@@ -47,7 +47,7 @@ pub fn one(session: &mut Session, query: &str) -> String {
 
 /// Everything that must be the same after a restart. Numbers that were only reserved may differ.
 pub fn fingerprint(database: &Database) -> String {
-    let catalog = halcyon_query::catalog::stored::encode(&testing::catalog(database));
+    let catalog = halcyon_catalog::stored::encode(&testing::catalog(database));
     let mut catalog: serde_json::Value = serde_json::from_slice(&catalog).expect("it is JSON");
     for reserved in ["next_oid", "next_partition"] {
         catalog[reserved] = 0.into();

@@ -3,8 +3,8 @@
 use super::*;
 use crate::objects::{self, Object, What};
 use crate::{describe, statics};
-use halcyon_query::catalog::{Index, Table};
-use halcyon_query::identifier::quote_ident;
+use halcyon_catalog::{Index, Table};
+use halcyon_sql::identifier::quote_ident;
 
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[

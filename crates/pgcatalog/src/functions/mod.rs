@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
 };
 
 use super::Context;
-use halcyon_query::error::{SqlError, SqlState};
+use halcyon_sql::error::{SqlError, SqlState};
 
 /// What a function gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub fn function(name: &str, context: &Arc<Context>) -> Option<ScalarUDF> {
 /// Whether there is a function of that name (without schema, in lower case), or one that tells of
 /// the session, which clients call as they call these.
 pub fn is_known(name: &str) -> bool {
-    halcyon_query::execution::is_of_session(name)
+    halcyon_plan::execution::is_of_session(name)
         || definitions().any(|definition| definition.name == name)
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::SCHEMAS;
 use crate::objects::{self, Object};
-use halcyon_query::catalog::Privilege;
+use halcyon_catalog::Privilege;
 
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Fields};
 
 use super::*;
 use crate::describe;
-use halcyon_query::identifier::quote_ident;
+use halcyon_sql::identifier::quote_ident;
 
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[

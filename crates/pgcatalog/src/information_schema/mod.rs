@@ -8,9 +8,9 @@ mod columns;
 #[rustfmt::skip]
 mod empty;
 
-use halcyon_query::catalog::{Column, IndexConstraint, Privilege, Table};
-use halcyon_query::identifier::quote_ident;
-use halcyon_query::types::SqlType;
+use halcyon_catalog::{Column, IndexConstraint, Privilege, Table};
+use halcyon_sql::identifier::quote_ident;
+use halcyon_sql::types::SqlType;
 
 use super::objects::{Object, What};
 use super::pg_catalog::unique_index;
@@ -204,7 +204,7 @@ fn column_row(
         let identity = column.identity.as_ref()?;
         let schema = context.catalog.schemas.get(&table.schema)?;
         let options = match schema.relations.get(&identity.sequence)? {
-            halcyon_query::catalog::Relation::Sequence(sequence) => sequence.options,
+            halcyon_catalog::Relation::Sequence(sequence) => sequence.options,
             _ => return None,
         };
         Some((identity.always, options))

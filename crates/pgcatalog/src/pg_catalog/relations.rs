@@ -6,7 +6,7 @@ use crate::describe;
 use crate::objects::{self, Object, What};
 use crate::table::{Cell, Def, Rows, row, type_oid};
 use crate::{Context, memory, statics};
-use halcyon_query::catalog::{Column, Table};
+use halcyon_catalog::{Column, Table};
 
 use super::columns;
 
@@ -228,7 +228,7 @@ fn operator_class(ty: u32) -> i64 {
 fn index(context: &Context, rows: &mut Rows) {
     for object in context.objects().relations.values() {
         let What::Index(table, index) = &object.what else { continue };
-        let primary = index.constraint == Some(halcyon_query::catalog::IndexConstraint::PrimaryKey);
+        let primary = index.constraint == Some(halcyon_catalog::IndexConstraint::PrimaryKey);
         let width = index.columns.len();
         let types = || index.columns.iter().map(|key| table.columns[key.column as usize].ty.oid());
         let keys: Vec<i64> = index.columns.iter().map(|key| i64::from(key.column) + 1).collect();
@@ -260,8 +260,8 @@ fn constraint(context: &Context, rows: &mut Rows) {
         };
         for index in &table.indexes {
             let kind = match index.constraint {
-                Some(halcyon_query::catalog::IndexConstraint::PrimaryKey) => "p",
-                Some(halcyon_query::catalog::IndexConstraint::Unique) => "u",
+                Some(halcyon_catalog::IndexConstraint::PrimaryKey) => "p",
+                Some(halcyon_catalog::IndexConstraint::Unique) => "u",
                 None => continue,
             };
             let columns = numbers(index.columns.iter().map(|key| key.column));
@@ -311,7 +311,7 @@ impl Reference {
 pub(crate) fn unique_index(table: &Table, columns: &[u16]) -> Option<u32> {
     let mut wanted = columns.to_vec();
     wanted.sort_unstable();
-    let fits = |index: &&halcyon_query::catalog::Index| {
+    let fits = |index: &&halcyon_catalog::Index| {
         let mut keys: Vec<u16> = index.columns.iter().map(|key| key.column).collect();
         keys.sort_unstable();
         index.unique && keys == wanted

@@ -3,7 +3,7 @@
 use crate::objects;
 use crate::table::{Def, Rows, row};
 use crate::{Context, describe};
-use halcyon_query::catalog::Role;
+use halcyon_catalog::Role;
 
 use super::columns;
 

@@ -281,7 +281,7 @@ fn aggregates() -> &'static HashSet<String> {
     static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
     NAMES.get_or_init(|| {
         let all = SessionStateDefaults::default_aggregate_functions();
-        let all = all.into_iter().chain(halcyon_query::functions::aggregate_functions());
+        let all = all.into_iter().chain(halcyon_plan::functions::aggregate_functions());
         let names = |function: Arc<AggregateUDF>| {
             let aliases = function.aliases().to_vec();
             aliases.into_iter().chain([function.name().to_owned()])

@@ -26,8 +26,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use halcyon_txn::CancelToken;
 
 use super::*;
-use halcyon_query::exec::{Clock, Env};
-use halcyon_query::semantics::bind_late;
+use halcyon_plan::env::{Clock, Env};
+use halcyon_plan::semantics::bind_late;
 
 /// DataFusion with nothing but the system catalogs.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ fn datafusion(context: &Arc<Context>) -> SessionContext {
     for function in functions(context) {
         session.register_udf(function);
     }
-    for function in halcyon_query::execution::functions() {
+    for function in halcyon_plan::execution::functions() {
         session.register_udf((*function).clone());
     }
     session

@@ -11,13 +11,13 @@ use halcyon_txn::PartitionCell;
 use crate::{
     Context, Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
 };
-use halcyon_query::catalog::{
+use halcyon_catalog::{
     Action, Catalog, Check, Column, ForeignKey, Grant, Identity, Index, IndexColumn,
     IndexConstraint, Partitioning, Privilege, Relation, Role, Schema, Sequence, SequenceOptions,
     Table, View,
 };
-use halcyon_query::exec::SessionVars;
-use halcyon_query::types::SqlType;
+use halcyon_plan::env::SessionVars;
+use halcyon_sql::types::SqlType;
 
 /// Table `customer`.
 pub(super) const CUSTOMER: TableId = TableId(20001);
@@ -268,7 +268,7 @@ fn sequence(oid: u32, schema: &str, name: &str, start: i64, max: i64) -> Sequenc
         schema: schema.to_owned(),
         name: name.to_owned(),
         options: SequenceOptions { start, increment: 1, min: 1, max, cycle: false },
-        position: halcyon_query::catalog::sequence::Position::new(&Default::default(), start - 1),
+        position: halcyon_catalog::sequence::Position::new(&Default::default(), start - 1),
         owned_by: None,
         owner: "halcyon".to_owned(),
         grants: Vec::new(),

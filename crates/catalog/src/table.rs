@@ -1,0 +1,362 @@
+//! Tables: columns, constraints, indexes, and how rows are spread over partitions.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
+use halcyon_base::ids::{IndexId, TableId};
+use halcyon_store::{ColumnDef, IndexDef, KeyColumn, Schema as StoreSchema, ValueRef};
+use halcyon_txn::PartitionCell;
+use serde::{Deserialize, Serialize};
+
+use super::rights::Grant;
+use crate::materialized::MaterializedView;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::types::SqlType;
+
+/// A table: columns, constraints, and the partitions its rows live in.
+#[derive(Clone)]
+pub struct Table {
+    /// Identity that survives renames; equals the object id.
+    pub id: TableId,
+    /// Schema name.
+    pub schema: String,
+    /// Name.
+    pub name: String,
+    /// Columns in order; dropped columns are removed and partitions rewritten.
+    pub columns: Vec<Column>,
+    /// The columns as DataFusion sees them.
+    pub arrow: SchemaRef,
+    /// How rows are spread over `cells`.
+    pub partitioning: Partitioning,
+    /// The partitions, in partition-number order.
+    pub cells: Vec<Arc<PartitionCell>>,
+    /// Indexes, those of constraints included.
+    pub indexes: Vec<Index>,
+    /// CHECK constraints.
+    pub checks: Vec<Check>,
+    /// FOREIGN KEY constraints of this table.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// Foreign keys that refer to this table: (referring table, constraint name).
+    pub referenced_by: Vec<(TableId, String)>,
+    /// What it is to those who write it.
+    pub kind: TableKind,
+    /// Materialized views that read it, by ascending id.
+    pub feeds: Vec<TableId>,
+    /// Role that owns it.
+    pub owner: String,
+    /// What others may do.
+    pub grants: Vec<Grant>,
+    /// COMMENT ON TABLE.
+    pub comment: Option<String>,
+}
+
+/// Where the rows of a table come from.
+#[derive(Clone, Default)]
+pub enum TableKind {
+    /// From INSERT, and they stay.
+    #[default]
+    Ordinary,
+    /// From INSERT, and they pass: only materialized views see them. Its partition stays empty and
+    /// is there to be locked.
+    Stream,
+    /// From other tables, by a query.
+    Materialized(Arc<MaterializedView>),
+}
+
+/// How the rows of a table are spread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Partitioning {
+    /// One partition.
+    Single,
+    /// By hash of one column, an integer modulo the number of partitions.
+    Column {
+        /// Position of the column.
+        column: u16,
+    },
+}
+
+/// A column.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Column {
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub ty: SqlType,
+    /// Whether NULL is refused.
+    pub not_null: bool,
+    /// DEFAULT expression as SQL text.
+    pub default: Option<String>,
+    /// GENERATED … AS IDENTITY.
+    pub identity: Option<Identity>,
+    /// COMMENT ON COLUMN.
+    pub comment: Option<String>,
+}
+
+/// GENERATED ALWAYS or BY DEFAULT AS IDENTITY, with the sequence that feeds it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Identity {
+    /// ALWAYS refuses explicit values unless OVERRIDING SYSTEM VALUE.
+    pub always: bool,
+    /// Name of the sequence in the table's schema.
+    pub sequence: String,
+}
+
+/// An index, unique or not.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Index {
+    /// Its id in every partition; equals the object id.
+    #[serde(with = "super::ids::index_id")]
+    pub id: IndexId,
+    /// Name.
+    pub name: String,
+    /// Key columns in order.
+    pub columns: Vec<IndexColumn>,
+    /// Whether a key may stand once only.
+    pub unique: bool,
+    /// PRIMARY KEY or UNIQUE if it was made by a constraint.
+    pub constraint: Option<IndexConstraint>,
+    /// COMMENT ON INDEX.
+    pub comment: Option<String>,
+}
+
+/// Which constraint made an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum IndexConstraint {
+    PrimaryKey,
+    Unique,
+}
+
+/// One key column of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexColumn {
+    /// Position in the table.
+    pub column: u16,
+    /// DESC.
+    pub descending: bool,
+    /// NULLS FIRST.
+    pub nulls_first: bool,
+}
+
+/// A CHECK constraint.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Check {
+    /// Name.
+    pub name: String,
+    /// Condition as SQL text.
+    pub expr: String,
+}
+
+/// A FOREIGN KEY constraint.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ForeignKey {
+    /// Name.
+    pub name: String,
+    /// Columns of the referring table.
+    pub columns: Vec<u16>,
+    /// Table referred to.
+    #[serde(with = "super::ids::table_id")]
+    pub target: TableId,
+    /// Columns of the target, which have a unique index.
+    pub target_columns: Vec<u16>,
+    /// ON DELETE.
+    pub on_delete: Action,
+    /// ON UPDATE.
+    pub on_update: Action,
+}
+
+/// What happens to referring rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Action {
+    NoAction,
+    Restrict,
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+impl Action {
+    /// SQL's words for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Action::NoAction => "NO ACTION",
+            Action::Restrict => "RESTRICT",
+            Action::Cascade => "CASCADE",
+            Action::SetNull => "SET NULL",
+            Action::SetDefault => "SET DEFAULT",
+        }
+    }
+}
+
+impl TableKind {
+    /// What PostgreSQL calls such a relation, and we a stream.
+    pub fn name(&self) -> &'static str {
+        match self {
+            TableKind::Ordinary => "table",
+            TableKind::Stream => "stream",
+            TableKind::Materialized(_) => "materialized view",
+        }
+    }
+}
+
+impl std::fmt::Debug for Table {
+    /// The name: all else is long, and found in the catalog.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Table({}.{})", self.schema, self.name)
+    }
+}
+
+impl Table {
+    /// The definition, if it is a materialized view.
+    pub fn materialized(&self) -> Option<&Arc<MaterializedView>> {
+        match &self.kind {
+            TableKind::Materialized(view) => Some(view),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a stream.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.kind, TableKind::Stream)
+    }
+
+    /// Position of the column of this name.
+    pub fn column(&self, name: &str) -> Option<u16> {
+        self.columns.iter().position(|column| column.name == name).map(|at| at as u16)
+    }
+
+    /// Position of the column of this name. Errors: 42703.
+    pub fn require_column(&self, name: &str) -> Result<u16> {
+        self.column(name).ok_or_else(|| {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", self.name);
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+        })
+    }
+
+    /// The index by id.
+    pub fn index(&self, id: IndexId) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.id == id)
+    }
+
+    /// The index of the primary key.
+    pub fn primary_key(&self) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.constraint == Some(IndexConstraint::PrimaryKey))
+    }
+
+    /// Schema and name with a dot between.
+    pub fn qualified_name(&self) -> String {
+        format!("{}.{}", self.schema, self.name)
+    }
+
+    /// Which partition a row belongs to; `value` is that of the column it is partitioned by.
+    ///
+    /// Integers and decimals go by their (unscaled) value modulo the number of partitions, other
+    /// types by a hash of their bytes; NULL goes to the first.
+    #[inline]
+    pub fn partition_of(&self, value: ValueRef<'_>) -> u32 {
+        partition_of(value, self.cells.len() as u32)
+    }
+
+    /// The column whose value says where a row lives; `None` with one partition.
+    #[inline]
+    pub fn partition_column(&self) -> Option<u16> {
+        match self.partitioning {
+            Partitioning::Single => None,
+            Partitioning::Column { column } => Some(column),
+        }
+    }
+
+    /// The columns as a partition keeps them.
+    pub fn store_schema(&self) -> Arc<StoreSchema> {
+        let column =
+            |column: &Column| ColumnDef { ty: column.ty.storage(), nullable: !column.not_null };
+        StoreSchema::new(self.columns.iter().map(column).collect())
+    }
+
+    /// Brings `arrow` in line with `columns`.
+    pub fn refresh_arrow(&mut self) {
+        let fields: Vec<_> = self
+            .columns
+            .iter()
+            .map(|column| column.ty.field(&column.name, !column.not_null))
+            .collect();
+        self.arrow = Arc::new(ArrowSchema::new(fields));
+    }
+}
+
+/// See [`Table::partition_of`].
+#[inline]
+pub fn partition_of(value: ValueRef<'_>, partitions: u32) -> u32 {
+    if partitions <= 1 {
+        return 0;
+    }
+    let modulo = |number: i128| number.rem_euclid(partitions as i128) as u32;
+    match value {
+        ValueRef::Null => 0,
+        ValueRef::Int16(value) => modulo(value as i128),
+        ValueRef::Int32(value) => value.rem_euclid(partitions as i32) as u32,
+        ValueRef::Int64(value) => value.rem_euclid(partitions as i64) as u32,
+        ValueRef::Decimal(value) => modulo(value),
+        ValueRef::Bool(value) => value as u32 % partitions,
+        ValueRef::Date(value) => modulo(value as i128),
+        ValueRef::Time(value) | ValueRef::Timestamp(value) | ValueRef::TimestampTz(value) => {
+            modulo((value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i128 >> 32)
+        }
+        ValueRef::Text(value) => (hash(value.as_bytes()) % partitions as u64) as u32,
+        ValueRef::Bytes(value) => (hash(value) % partitions as u64) as u32,
+        ValueRef::Uuid(value) => (hash(&value) % partitions as u64) as u32,
+        ValueRef::Float32(_) | ValueRef::Float64(_) | ValueRef::Interval(_) => {
+            unreachable!("CREATE TABLE refuses to partition by values without one spelling")
+        }
+    }
+}
+
+/// FNV-1a. The same in every process, because rows stay where it sent them.
+fn hash(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ *byte as u64).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+impl Index {
+    /// The index as a partition keeps it.
+    pub fn def(&self) -> IndexDef {
+        let key = |column: &IndexColumn| KeyColumn {
+            column: column.column,
+            descending: column.descending,
+            nulls_first: column.nulls_first,
+        };
+        IndexDef {
+            id: self.id,
+            columns: self.columns.iter().map(key).collect(),
+            unique: self.unique,
+            nulls_distinct: true,
+        }
+    }
+
+    /// Whether the key is made of exactly these columns, in any order.
+    pub fn covers_exactly(&self, columns: &[u16]) -> bool {
+        self.columns.len() == columns.len()
+            && self.columns.iter().all(|key| columns.contains(&key.column))
+            && columns.iter().all(|column| self.columns.iter().any(|key| key.column == *column))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn integers_are_spread_by_remainder_and_null_goes_first() {
+        assert_eq!(partition_of(ValueRef::Int32(7), 4), 3);
+        assert_eq!(partition_of(ValueRef::Int64(-1), 4), 3);
+        assert_eq!(partition_of(ValueRef::Int16(-1), 4), 3);
+        assert_eq!(partition_of(ValueRef::Null, 4), 0);
+        assert_eq!(partition_of(ValueRef::Text("x"), 1), 0);
+        let spread: BTreeSet<u32> =
+            (0..100).map(|n| partition_of(ValueRef::Text(&format!("key{n}")), 4)).collect();
+        assert_eq!(spread.len(), 4);
+    }
+}

@@ -1,0 +1,973 @@
+//! ALTER TABLE, and moving relations (RENAME, OWNER, SET SCHEMA).
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use datafusion::sql::sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DataType, Expr,
+    GeneratedAs, Ident, RenameTableNameKind, TableConstraint, VisitMut, VisitorMut,
+};
+use halcyon_store::{ColumnDef as StoreColumn, Partition, Value, ValueRef};
+
+use super::constraint::{
+    add_check, add_foreign_key, add_key, key_columns, mirror, verify_check, verify_foreign_key,
+};
+use super::remove::{drop_foreign_key, needed_by};
+use super::sequence::Wish;
+use super::{DdlContext, fold, index, names, parts, role, row_schema, sequence, table, view};
+use halcyon_catalog::{
+    Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind,
+};
+use halcyon_exec::constraints::mentioned_in;
+use halcyon_exec::dml::{Cell, default_cell};
+use halcyon_plan::scalar::Program;
+use halcyon_sql::coerce::{self, Arena, TimeZone};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::last;
+use halcyon_sql::parse::parse_expr;
+use halcyon_sql::syntax::{MoveTo, RelationKind};
+use halcyon_sql::type_names::column_type;
+use halcyon_sql::types::SqlType;
+use halcyon_sql::values::ArrayWriter;
+
+/// ALTER TABLE: its operations one after the other.
+pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
+    let mut name = parts(&alter.name)?;
+    if alter.if_exists && cx.catalog.resolve(&name, cx.search_path()).is_none() {
+        let shown = name.join(".");
+        cx.notice(
+            SqlState::UNDEFINED_TABLE,
+            format!("relation \"{shown}\" does not exist, skipping"),
+        );
+        return Ok(());
+    }
+    for operation in &alter.operations {
+        if let AlterTableOperation::RenameTable { table_name } = operation {
+            let (RenameTableNameKind::To(to) | RenameTableNameKind::As(to)) = table_name;
+            let to = last(to)?;
+            rename_relation(cx, &name, &to)?;
+            *name.last_mut().expect("a name has parts") = to;
+            continue;
+        }
+        if let AlterTableOperation::OwnerTo { new_owner } = operation {
+            let owner = role::owner_name(cx, new_owner)?;
+            own_relation(cx, &name, &owner)?;
+            continue;
+        }
+        let table = cx.owned_table(&name)?;
+        if !matches!(table.kind, TableKind::Ordinary) {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("ALTER TABLE cannot change {} \"{}\"", table.kind.name(), table.name),
+            )
+            .hint("Drop it and create it again; only its name, owner and schema can change."));
+        }
+        apply(cx, table, operation)?;
+    }
+    Ok(())
+}
+
+fn apply(
+    cx: &mut DdlContext<'_>,
+    table: Arc<Table>,
+    operation: &AlterTableOperation,
+) -> Result<()> {
+    use AlterTableOperation as Op;
+    match operation {
+        Op::AddColumn { if_not_exists, column_def, .. } => {
+            add_column(cx, &table, column_def, *if_not_exists)
+        }
+        Op::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+            for name in column_names {
+                let table = cx.catalog.table(table.id).clone();
+                let cascade = is_cascade(drop_behavior);
+                drop_column(cx, &table, &fold(name), *if_exists, cascade)?;
+            }
+            Ok(())
+        }
+        Op::RenameColumn { old_column_name, new_column_name } => {
+            rename_column(cx, &table, &fold(old_column_name), &fold(new_column_name))
+        }
+        Op::AlterColumn { column_name, op } => alter_column(cx, &table, &fold(column_name), op),
+        Op::AddConstraint { constraint, not_valid } => {
+            if *not_valid {
+                return Err(SqlError::unsupported("NOT VALID"));
+            }
+            add_constraint(cx, &table, constraint)
+        }
+        Op::DropConstraint { if_exists, name, drop_behavior } => {
+            drop_constraint(cx, &table, &fold(name), *if_exists, is_cascade(drop_behavior))
+        }
+        Op::RenameConstraint { old_name, new_name } => {
+            rename_constraint(cx, &table, &fold(old_name), &fold(new_name))
+        }
+        Op::ValidateConstraint { .. } => Ok(()),
+        other => Err(SqlError::unsupported(format!("ALTER TABLE … {other}"))),
+    }
+}
+
+fn is_cascade(behavior: &Option<datafusion::sql::sqlparser::ast::DropBehavior>) -> bool {
+    matches!(behavior, Some(datafusion::sql::sqlparser::ast::DropBehavior::Cascade))
+}
+
+// ------------------------------------------------------------------ columns
+
+fn add_column(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    definition: &ColumnDef,
+    if_not_exists: bool,
+) -> Result<()> {
+    let name = fold(&definition.name);
+    if table.column(&name).is_some() {
+        let message = format!("column \"{name}\" of relation \"{}\" already exists", table.name);
+        if if_not_exists {
+            cx.notice(SqlState::DUPLICATE_COLUMN, format!("{message}, skipping"));
+            return Ok(());
+        }
+        return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+    }
+    let mut draft = (**table).clone();
+    let mut sequences: Vec<Arc<Sequence>> = Vec::new();
+    let column = table::define_column(cx, &mut draft, definition, &mut sequences)?;
+    let (ty, not_null) = (column.ty, column.not_null);
+    let at = draft.columns.len() as u16;
+    draft.columns.push(column);
+    draft.refresh_arrow();
+    let draft = Arc::new(draft);
+    for sequence in sequences {
+        let name = sequence.name.clone();
+        cx.catalog.put(&table.schema, &name, Relation::Sequence(sequence));
+    }
+    fill_column(cx, &draft, at, ty, not_null)?;
+    cx.catalog.put(&table.schema, &table.name, Relation::Table(draft.clone()));
+    add_column_constraints(cx, &draft, definition)?;
+    view::refuse_if_broken(cx, &table.schema, &table.name, "add column")
+}
+
+/// Adds the column to every partition, filled with its default.
+fn fill_column(
+    cx: &mut DdlContext<'_>,
+    draft: &Arc<Table>,
+    at: u16,
+    ty: SqlType,
+    not_null: bool,
+) -> Result<()> {
+    // The sequence of the column is in the new catalog only.
+    let now = Arc::new(cx.catalog.clone());
+    let mut cell = None;
+    cx.binder_now(&now, |binder| {
+        cell = Some(default_cell(binder, draft, at)?);
+        Ok(())
+    })?;
+    let cell = cell.expect("the binder was asked");
+    let env = cx.env;
+    let zone = TimeZone::parse(&env.session.time_zone).unwrap_or_default();
+    let once = match &cell {
+        Cell::Const(value) => Some(value.clone()),
+        _ => None,
+    };
+    let storage = StoreColumn { ty: ty.storage(), nullable: true };
+    cx.alter_all(draft, |root| {
+        if not_null && once == Some(Value::Null) && root.row_count() > 0 {
+            return Err(contains_null(draft, at));
+        }
+        match &once {
+            Some(value) => root.add_column(storage, value.as_ref()),
+            None => {
+                root.add_column(storage, ValueRef::Null);
+                let rows: Vec<_> = root.rows().map(|row| row.id()).collect();
+                let mut arena = Arena::new();
+                for row in rows {
+                    {
+                        let none = |_| unreachable!("a default has no source row");
+                        let value = cell.value(env, &mut Some(zone), none, &[], ty, &arena)?;
+                        root.update_unchecked(row, &[at], &[value]);
+                    }
+                    arena.reset();
+                }
+            }
+        }
+        if not_null {
+            if root.rows().any(|row| row.value(at as usize).is_null()) {
+                return Err(contains_null(draft, at));
+            }
+            root.set_nullable(at as usize, false);
+        }
+        Ok(())
+    })
+}
+
+fn contains_null(table: &Table, column: u16) -> SqlError {
+    let name = &table.columns[column as usize].name;
+    SqlError::new(
+        SqlState::NOT_NULL_VIOLATION,
+        format!("column \"{name}\" of relation \"{}\" contains null values", table.name),
+    )
+    .table(&table.schema, &table.name)
+    .column(name)
+}
+
+/// PRIMARY KEY, UNIQUE, CHECK and REFERENCES beside a column that was added.
+fn add_column_constraints(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    definition: &ColumnDef,
+) -> Result<()> {
+    let column = table.require_column(&fold(&definition.name))?;
+    for option in &definition.options {
+        let table = cx.catalog.table(table.id).clone();
+        let given = option.name.as_ref();
+        match &option.option {
+            ColumnOption::PrimaryKey(_) => {
+                add_unique(cx, &table, IndexConstraint::PrimaryKey, given, &[column])?;
+            }
+            ColumnOption::Unique(_) => {
+                add_unique(cx, &table, IndexConstraint::Unique, given, &[column])?;
+            }
+            ColumnOption::Check(check) => {
+                let mut check = check.clone();
+                check.name = check.name.or_else(|| given.cloned());
+                add_constraint(cx, &table, &TableConstraint::Check(check))?;
+            }
+            ColumnOption::ForeignKey(key) => {
+                let key = table::of_column(key, definition, given);
+                add_constraint(cx, &table, &TableConstraint::ForeignKey(key))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn drop_column(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    name: &str,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
+    let at = match table.require_column(name) {
+        Ok(at) => at,
+        Err(missing) if if_exists => {
+            cx.notice(missing.state(), format!("{}, skipping", missing.message()));
+            return Ok(());
+        }
+        Err(missing) => return Err(missing),
+    };
+    if table.columns.len() == 1 {
+        return Err(SqlError::unsupported("a table without columns"));
+    }
+    if table.partition_column() == Some(at) {
+        return Err(SqlError::new(
+            SqlState::INVALID_TABLE_DEFINITION,
+            format!(
+                "cannot drop column \"{name}\" because it is part of the partition key of relation \
+                 \"{}\"",
+                table.name
+            ),
+        ));
+    }
+    drop_dependents(cx, table, at, cascade)?;
+    let table = cx.catalog.table(table.id).clone();
+    cx.alter_all(&table, |root| {
+        root.drop_column(at as usize);
+        Ok(())
+    })?;
+    for sequence in sequence::of_table(cx, &table, Some(at)) {
+        cx.catalog.remove(&table.schema, &sequence);
+    }
+    cx.catalog.change_table(table.id, |table| {
+        table.columns.remove(at as usize);
+        table
+            .indexes
+            .iter_mut()
+            .flat_map(|i| &mut i.columns)
+            .for_each(|c| shift(&mut c.column, at));
+        table.foreign_keys.iter_mut().flat_map(|k| &mut k.columns).for_each(|c| shift(c, at));
+        if let Partitioning::Column { column } = &mut table.partitioning {
+            shift(column, at);
+        }
+        table.refresh_arrow();
+    });
+    shift_elsewhere(cx, &table, at);
+    view::refuse_if_broken(cx, &table.schema, &table.name, &format!("drop column {name}"))
+}
+
+fn shift(column: &mut u16, dropped: u16) {
+    *column -= (*column > dropped) as u16;
+}
+
+/// Indexes, CHECKs and foreign keys that name a column go with it.
+fn drop_dependents(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    at: u16,
+    cascade: bool,
+) -> Result<()> {
+    let name = table.columns[at as usize].name.clone();
+    let over = |index: &&Index| index.columns.iter().any(|key| key.column == at);
+    for index in table.indexes.iter().filter(over) {
+        if let Some((other, key)) = needed_by(cx.catalog, table, index) {
+            if !cascade {
+                return Err(SqlError::new(
+                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                    format!(
+                        "cannot drop column {name} of table {} because other objects depend on it",
+                        table.name
+                    ),
+                )
+                .detail(format!("constraint {key} on table {other} depends on it"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            drop_references_to(cx, table, index);
+        }
+        let now = cx.catalog.table(table.id).clone();
+        index::detach(cx, &now, index)?;
+    }
+    let keys = table.foreign_keys.iter().filter(|key| key.columns.contains(&at));
+    for key in keys {
+        drop_foreign_key(cx.catalog, table.id, &key.name);
+    }
+    cx.catalog.change_table(table.id, |table| {
+        table.checks.retain(|check| !mentioned_in(&check.expr).contains(&name));
+    });
+    Ok(())
+}
+
+/// Drops the foreign keys that refer to the columns of a unique index.
+fn drop_references_to(cx: &mut DdlContext<'_>, table: &Table, index: &Index) {
+    for (referrer, name) in &table.referenced_by {
+        let other = cx.catalog.table(*referrer);
+        let concerned = other
+            .foreign_keys
+            .iter()
+            .any(|key| key.name == *name && index.covers_exactly(&key.target_columns));
+        if concerned {
+            drop_foreign_key(cx.catalog, *referrer, name);
+        }
+    }
+}
+
+/// Positions that other objects keep of this table's columns.
+fn shift_elsewhere(cx: &mut DdlContext<'_>, table: &Table, at: u16) {
+    for (referrer, name) in &table.referenced_by {
+        if !cx.catalog.tables.contains_key(referrer) {
+            continue;
+        }
+        cx.catalog.change_table(*referrer, |other| {
+            let keys = other.foreign_keys.iter_mut();
+            for key in keys.filter(|key| key.name == *name && key.target == table.id) {
+                key.target_columns.iter_mut().for_each(|column| shift(column, at));
+            }
+        });
+    }
+    for name in sequence::of_table(cx, table, None) {
+        if let Some(Relation::Sequence(mut sequence)) = cx.catalog.remove(&table.schema, &name) {
+            if let Some((_, column)) = &mut Arc::make_mut(&mut sequence).owned_by {
+                shift(column, at);
+            }
+            cx.catalog.put(&table.schema, &name, Relation::Sequence(sequence));
+        }
+    }
+}
+
+fn rename_column(cx: &mut DdlContext<'_>, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
+    let at = table.require_column(from)?;
+    if table.column(to).is_some() || to == "_rowid" {
+        return Err(SqlError::new(
+            SqlState::DUPLICATE_COLUMN,
+            format!("column \"{to}\" of relation \"{}\" already exists", table.name),
+        ));
+    }
+    cx.catalog.change_table(table.id, |table| {
+        table.columns[at as usize].name = to.to_owned();
+        for check in &mut table.checks {
+            check.expr = renamed(&check.expr, from, to);
+        }
+        table.refresh_arrow();
+    });
+    view::refuse_if_broken(cx, &table.schema, &table.name, &format!("rename column {from}"))
+}
+
+/// An expression's text with a column under another name.
+fn renamed(text: &str, from: &str, to: &str) -> String {
+    struct Rename<'a>(&'a str, &'a str);
+    impl VisitorMut for Rename<'_> {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            let name = match expr {
+                Expr::Identifier(name) => name,
+                Expr::CompoundIdentifier(names) => match names.last_mut() {
+                    Some(name) => name,
+                    None => return ControlFlow::Continue(()),
+                },
+                _ => return ControlFlow::Continue(()),
+            };
+            if fold(name) == self.0 {
+                *name = Ident::with_quote('"', self.1);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut expr = parse_expr(text).expect("a stored expression was parsed before");
+    let _ = VisitMut::visit(&mut expr, &mut Rename(from, to));
+    expr.to_string()
+}
+
+fn alter_column(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    name: &str,
+    operation: &AlterColumnOperation,
+) -> Result<()> {
+    let at = table.require_column(name)?;
+    let column = &table.columns[at as usize];
+    match operation {
+        AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault
+            if column.identity.is_some() =>
+        {
+            Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("column \"{name}\" of relation \"{}\" is an identity column", table.name),
+            ))
+        }
+        AlterColumnOperation::SetDefault { value } => {
+            let default = table::default(cx, value, column)?;
+            cx.catalog.change_table(table.id, |table| table.columns[at as usize].default = default);
+            Ok(())
+        }
+        AlterColumnOperation::DropDefault => {
+            cx.catalog.change_table(table.id, |table| table.columns[at as usize].default = None);
+            Ok(())
+        }
+        AlterColumnOperation::SetNotNull => set_not_null(cx, table, at),
+        AlterColumnOperation::DropNotNull => drop_not_null(cx, table, at),
+        AlterColumnOperation::SetDataType { data_type, using, .. } => {
+            set_type(cx, table, at, data_type, using.as_ref())
+        }
+        AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
+            let wish = Wish::from_ast(None, sequence_options.as_deref().unwrap_or(&[]))?;
+            if !column.not_null || column.identity.is_some() || column.default.is_some() {
+                return Err(SqlError::new(
+                    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!(
+                        "column \"{name}\" must be NOT NULL, without default and without identity \
+                         before an identity can be added"
+                    ),
+                ));
+            }
+            let mut made = Vec::new();
+            let owner = (table.id, at);
+            let sequence =
+                table::new_sequence(cx, table, name, &wish, column.ty, owner, &mut made)?;
+            for sequence in made {
+                let name = sequence.name.clone();
+                cx.catalog.put(&table.schema, &name, Relation::Sequence(sequence));
+            }
+            let always = matches!(generated_as, Some(GeneratedAs::Always));
+            cx.catalog.change_table(table.id, |table| {
+                table.columns[at as usize].identity = Some(Identity { always, sequence });
+            });
+            Ok(())
+        }
+    }
+}
+
+fn set_not_null(cx: &mut DdlContext<'_>, table: &Arc<Table>, at: u16) -> Result<()> {
+    if table.columns[at as usize].not_null {
+        return Ok(());
+    }
+    cx.alter_all(table, |root| {
+        if root.rows().any(|row| row.value(at as usize).is_null()) {
+            return Err(contains_null(table, at));
+        }
+        root.set_nullable(at as usize, false);
+        Ok(())
+    })?;
+    cx.catalog.change_table(table.id, |table| {
+        table.columns[at as usize].not_null = true;
+        table.refresh_arrow();
+    });
+    Ok(())
+}
+
+fn drop_not_null(cx: &mut DdlContext<'_>, table: &Arc<Table>, at: u16) -> Result<()> {
+    let column = &table.columns[at as usize];
+    let name = &column.name;
+    if !column.not_null {
+        return Ok(());
+    }
+    if table.primary_key().is_some_and(|key| key.columns.iter().any(|key| key.column == at)) {
+        return Err(SqlError::new(
+            SqlState::INVALID_TABLE_DEFINITION,
+            format!("column \"{name}\" is in a primary key"),
+        ));
+    }
+    if column.identity.is_some() {
+        return Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            format!("column \"{name}\" of relation \"{}\" is an identity column", table.name),
+        ));
+    }
+    cx.alter_all(table, |root| {
+        root.set_nullable(at as usize, true);
+        Ok(())
+    })?;
+    cx.catalog.change_table(table.id, |table| {
+        table.columns[at as usize].not_null = false;
+        table.refresh_arrow();
+    });
+    Ok(())
+}
+
+/// ALTER COLUMN … TYPE: builds every partition anew, the other columns as the vectors they are.
+fn set_type(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    at: u16,
+    ty: &DataType,
+    using: Option<&Expr>,
+) -> Result<()> {
+    let to = column_type(ty)?;
+    let column = table.columns[at as usize].clone();
+    let refuse = |message: String| Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    if table.partition_column() == Some(at) {
+        return refuse(format!("cannot alter column \"{}\" of the partition key", column.name));
+    }
+    let keys = table.foreign_keys.iter().any(|key| key.columns.contains(&at));
+    let referenced = table.referenced_by.iter().any(|(referrer, name)| {
+        let keys = &cx.catalog.table(*referrer).foreign_keys;
+        keys.iter().any(|key| key.name == *name && key.target_columns.contains(&at))
+    });
+    if (keys || referenced) && column.ty.storage() != to.storage() {
+        return refuse(format!(
+            "cannot alter type of column \"{}\" used by a foreign key",
+            column.name
+        ));
+    }
+    let using = match using {
+        None if coerce::assignable(column.ty, to) => None,
+        None => {
+            return Err(SqlError::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!("column \"{}\" cannot be cast automatically to type {to}", column.name),
+            )
+            .hint(format!("You might need to specify \"USING {}::{to}\".", column.name)));
+        }
+        Some(expr) => {
+            let schema = row_schema(table)?;
+            let bound = cx.binder().expr(expr, &schema)?;
+            use datafusion::logical_expr::ExprSchemable;
+            let field =
+                bound.to_field(&schema).map_err(|e| halcyon_sql::diagnose::sql_error(e, ""))?.1;
+            let from = halcyon_sql::values::sql_type_of(&field).unwrap_or(to);
+            Some((Program::compile(&bound, &schema)?, from))
+        }
+    };
+    let mut draft = (**table).clone();
+    draft.columns[at as usize].ty = to;
+    draft.refresh_arrow();
+    if let Some(text) = &column.default {
+        super::constraint::check_default(&cx.binder(), &parse_expr(text)?, &column.name, to)?;
+    }
+    let (env, schema) = (cx.env, draft.store_schema());
+    let zone = TimeZone::parse(&env.session.time_zone).unwrap_or_default();
+    let all: Vec<usize> = (0..table.columns.len()).collect();
+    cx.alter_all(table, |root| {
+        let mut fresh = Partition::new(schema.clone()).latched(root.is_latched());
+        for segment in root.segments() {
+            let mut columns: Vec<ArrayRef> = segment.batch(&all).columns;
+            let mut writer = ArrayWriter::new(to, columns[0].len());
+            let mut arena = Arena::new();
+            for row in segment.rows() {
+                let values: Vec<ValueRef<'_>> = row.values().collect();
+                let value = match &using {
+                    None => coerce::assign(values[at as usize], column.ty, to, &zone, &arena)?,
+                    Some((program, from)) => {
+                        let value = program.eval(&values, env, &arena)?;
+                        coerce::assign(value, *from, to, &zone, &arena)?
+                    }
+                };
+                if value.is_null() && column.not_null {
+                    return Err(contains_null(table, at));
+                }
+                writer.push(value)?;
+            }
+            arena.reset();
+            columns[at as usize] = writer.finish();
+            fresh.append(&columns).expect("columns of a segment fit a partition");
+        }
+        for index in &table.indexes {
+            let before = fresh.clone();
+            fresh.add_index(index.def()).map_err(|conflict| {
+                super::constraint::not_unique(&draft, index, &before, conflict)
+            })?;
+        }
+        *root = fresh;
+        Ok(())
+    })?;
+    let draft = Arc::new(draft);
+    cx.catalog.put(&table.schema, &table.name, Relation::Table(draft.clone()));
+    for check in &draft.checks {
+        verify_check(cx, &draft, check)?;
+    }
+    view::refuse_if_broken(cx, &table.schema, &table.name, "alter type of a column")
+}
+
+// ------------------------------------------------------------------ constraints
+
+fn add_unique(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    kind: IndexConstraint,
+    name: Option<&Ident>,
+    columns: &[u16],
+) -> Result<()> {
+    if kind == IndexConstraint::PrimaryKey {
+        for column in columns {
+            let now = cx.catalog.table(table.id).clone();
+            set_not_null(cx, &now, *column)?;
+        }
+    }
+    let mut draft = (**cx.catalog.table(table.id)).clone();
+    let index = add_key(cx.catalog, &mut draft, kind, name, columns)?;
+    let draft = Arc::new(draft);
+    index::build(cx, &draft, &index)?;
+    index::attach(cx, &draft, index);
+    Ok(())
+}
+
+fn add_constraint(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    constraint: &TableConstraint,
+) -> Result<()> {
+    let mut draft = (**table).clone();
+    match constraint {
+        TableConstraint::PrimaryKey(key) => {
+            let columns = key_columns(table, &key.columns)?;
+            let name = key.name.as_ref().or(key.index_name.as_ref());
+            add_unique(cx, table, IndexConstraint::PrimaryKey, name, &columns)
+        }
+        TableConstraint::Unique(key) => {
+            let columns = key_columns(table, &key.columns)?;
+            let name = key.name.as_ref().or(key.index_name.as_ref());
+            add_unique(cx, table, IndexConstraint::Unique, name, &columns)
+        }
+        TableConstraint::Check(check) => {
+            let check = add_check(&cx.binder(), &mut draft, check, None)?;
+            let draft = Arc::new(draft);
+            verify_check(cx, &draft, &check)?;
+            cx.catalog.change_table(table.id, |table| table.checks.push(check));
+            Ok(())
+        }
+        TableConstraint::ForeignKey(key) => {
+            let key = add_foreign_key(cx, &mut draft, key)?;
+            verify_foreign_key(cx, &Arc::new(draft), &key)?;
+            cx.catalog.change_table(table.id, |table| table.foreign_keys.push(key.clone()));
+            mirror(cx.catalog, table.id, &key);
+            Ok(())
+        }
+        TableConstraint::PrimaryKeyUsingIndex(_) | TableConstraint::UniqueUsingIndex(_) => {
+            Err(SqlError::unsupported("a constraint USING INDEX"))
+        }
+        other => Err(SqlError::unsupported(format!("the constraint {other}"))),
+    }
+}
+
+fn drop_constraint(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    name: &str,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
+    if table.checks.iter().any(|check| check.name == name) {
+        cx.catalog.change_table(table.id, |table| table.checks.retain(|check| check.name != name));
+        return Ok(());
+    }
+    if table.foreign_keys.iter().any(|key| key.name == name) {
+        drop_foreign_key(cx.catalog, table.id, name);
+        return Ok(());
+    }
+    let own = table.indexes.iter().find(|i| i.name == name && i.constraint.is_some());
+    if let Some(index) = own {
+        if let Some((other, key)) = needed_by(cx.catalog, table, index) {
+            if !cascade {
+                return Err(SqlError::new(
+                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                    format!(
+                        "cannot drop constraint {name} on table {} because other objects depend \
+                         on it",
+                        table.name
+                    ),
+                )
+                .detail(format!("constraint {key} on table {other} depends on index {name}"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            drop_references_to(cx, table, index);
+        }
+        let now = cx.catalog.table(table.id).clone();
+        return index::detach(cx, &now, index);
+    }
+    let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
+    if if_exists {
+        cx.notice(SqlState::UNDEFINED_OBJECT, format!("{message}, skipping"));
+        return Ok(());
+    }
+    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+}
+
+fn rename_constraint(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    from: &str,
+    to: &str,
+) -> Result<()> {
+    if let Some(index) = table.indexes.iter().find(|i| i.name == from && i.constraint.is_some()) {
+        return index::rename(cx, table.id, index.id, to);
+    }
+    let taken = table.checks.iter().any(|check| check.name == to)
+        || table.foreign_keys.iter().any(|key| key.name == to);
+    if taken {
+        return Err(SqlError::new(
+            SqlState::DUPLICATE_OBJECT,
+            format!("constraint \"{to}\" for relation \"{}\" already exists", table.name),
+        ));
+    }
+    let key = table.foreign_keys.iter().find(|key| key.name == from).cloned();
+    let check = table.checks.iter().any(|check| check.name == from);
+    if key.is_none() && !check {
+        return Err(SqlError::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("constraint \"{from}\" for table \"{}\" does not exist", table.name),
+        ));
+    }
+    cx.catalog.change_table(table.id, |table| {
+        table.checks.iter_mut().filter(|c| c.name == from).for_each(|c| c.name = to.to_owned());
+        table
+            .foreign_keys
+            .iter_mut()
+            .filter(|k| k.name == from)
+            .for_each(|k| k.name = to.to_owned());
+    });
+    if let Some(key) = key {
+        cx.catalog.change_table(key.target, |target| {
+            for (referrer, name) in &mut target.referenced_by {
+                if *referrer == table.id && name == from {
+                    *name = to.to_owned();
+                }
+            }
+        });
+    }
+    Ok(())
+}
+
+// ------------------------------------------------------------------ moving
+
+/// RENAME TO, OWNER TO, SET SCHEMA of a relation of this kind; TABLE takes every kind, as
+/// PostgreSQL's does. Errors: 42P01, 42501, 42809, and those of the change.
+pub(super) fn relocate(
+    cx: &mut DdlContext<'_>,
+    kind: RelationKind,
+    name: &[String],
+    to: &MoveTo,
+) -> Result<()> {
+    let found = cx.owned(name)?;
+    if kind != RelationKind::Table && found.relation.kind() != kind.name() {
+        return Err(halcyon_catalog::wrong_kind(found.name, kind.name()));
+    }
+    match to {
+        MoveTo::Owner(owner) => own_relation(cx, name, &fold(owner)),
+        MoveTo::Name(new) => rename_relation(cx, name, &fold(new)),
+        MoveTo::Schema(new) => {
+            let (schema, name, relation) = owned(cx, name)?;
+            set_schema(cx, &schema, &name, relation, &fold(new))
+        }
+    }
+}
+
+/// Schema, name and description of the relation of this name, if its owner is asking.
+fn owned(cx: &DdlContext<'_>, name: &[String]) -> Result<(String, String, Relation)> {
+    let found = cx.owned(name)?;
+    Ok((found.schema.name.clone(), found.name.to_owned(), found.relation.clone()))
+}
+
+fn own_relation(cx: &mut DdlContext<'_>, name: &[String], owner: &str) -> Result<()> {
+    let (schema, name, relation) = owned(cx, name)?;
+    role::check_new_owner(cx, owner)?;
+    set_owner(cx, &schema, &name, relation, owner)
+}
+
+fn rename_relation(cx: &mut DdlContext<'_>, name: &[String], to: &str) -> Result<()> {
+    let (schema, name, relation) = owned(cx, name)?;
+    rename(cx, &schema, &name, relation, to)
+}
+
+fn set_owner(
+    cx: &mut DdlContext<'_>,
+    schema: &str,
+    name: &str,
+    relation: Relation,
+    owner: &str,
+) -> Result<()> {
+    match relation {
+        Relation::Table(table) => {
+            cx.catalog.change_table(table.id, |table| table.owner = owner.to_owned());
+            for sequence in sequence::of_table(cx, &table, None) {
+                let relation = cx.catalog.schemas[schema].relations[&sequence].clone();
+                set_owner(cx, schema, &sequence, relation, owner)?;
+            }
+        }
+        Relation::View(mut view) => {
+            Arc::make_mut(&mut view).owner = owner.to_owned();
+            cx.catalog.put(schema, name, Relation::View(view));
+        }
+        Relation::Sequence(mut sequence) => {
+            Arc::make_mut(&mut sequence).owner = owner.to_owned();
+            cx.catalog.put(schema, name, Relation::Sequence(sequence));
+        }
+        Relation::Index { .. } => {
+            return Err(halcyon_catalog::wrong_kind(name, "table")
+                .hint("Change the ownership of the index's table instead."));
+        }
+    }
+    Ok(())
+}
+
+fn rename(
+    cx: &mut DdlContext<'_>,
+    schema: &str,
+    name: &str,
+    relation: Relation,
+    to: &str,
+) -> Result<()> {
+    if let Relation::Index { table, index } = relation {
+        return index::rename(cx, table, index, to);
+    }
+    cx.catalog.refuse_taken(schema, to)?;
+    let users = view::users_of(cx.catalog, schema, name);
+    view::refuse_if_used(&users, relation.kind(), name)?;
+    move_relation(cx, schema, name, relation, schema, to)
+}
+
+fn set_schema(
+    cx: &mut DdlContext<'_>,
+    schema: &str,
+    name: &str,
+    relation: Relation,
+    to: &str,
+) -> Result<()> {
+    if schema == to {
+        return Ok(());
+    }
+    let (to, _) = cx.place(&[to.to_owned(), name.to_owned()])?;
+    let users = view::users_of(cx.catalog, schema, name);
+    view::refuse_if_used(&users, relation.kind(), name)?;
+    cx.catalog.refuse_taken(&to, name)?;
+    if let Relation::Table(table) = &relation {
+        let sequences = sequence::of_table(cx, table, None);
+        let own = table.indexes.iter().map(|index| index.name.clone()).chain(sequences);
+        for owned in own.collect::<Vec<_>>() {
+            cx.catalog.refuse_taken(&to, &owned)?;
+            let relation = cx.catalog.schemas[schema].relations[&owned].clone();
+            move_relation(cx, schema, &owned, relation, &to, &owned)?;
+        }
+    }
+    let relation = cx.catalog.schemas[schema].relations[name].clone();
+    move_relation(cx, schema, name, relation, &to, name)
+}
+
+fn move_relation(
+    cx: &mut DdlContext<'_>,
+    schema: &str,
+    name: &str,
+    relation: Relation,
+    to_schema: &str,
+    to_name: &str,
+) -> Result<()> {
+    cx.catalog.remove(schema, name);
+    let moved = match relation {
+        Relation::Table(mut table) => {
+            let own = Arc::make_mut(&mut table);
+            // Constraints may name the table before a column.
+            for check in &mut own.checks {
+                check.expr = unqualified(&check.expr, name, to_name);
+            }
+            (own.schema, own.name) = (to_schema.to_owned(), to_name.to_owned());
+            Relation::Table(table)
+        }
+        Relation::View(mut view) => {
+            let own = Arc::make_mut(&mut view);
+            (own.schema, own.name) = (to_schema.to_owned(), to_name.to_owned());
+            Relation::View(view)
+        }
+        Relation::Sequence(mut sequence) => {
+            let own = Arc::make_mut(&mut sequence);
+            (own.schema, own.name) = (to_schema.to_owned(), to_name.to_owned());
+            let owner = own.owned_by;
+            follow_sequence(cx, (schema, name), (to_schema, to_name), owner);
+            Relation::Sequence(sequence)
+        }
+        index @ Relation::Index { .. } => index,
+    };
+    cx.catalog.put(to_schema, to_name, moved);
+    Ok(())
+}
+
+/// An expression's text with another table name before its columns.
+fn unqualified(text: &str, from: &str, to: &str) -> String {
+    struct Rename<'a>(&'a str, &'a str);
+    impl VisitorMut for Rename<'_> {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::CompoundIdentifier(names) = expr
+                && names.len() == 2
+                && fold(&names[0]) == self.0
+            {
+                names[0] = Ident::with_quote('"', self.1);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut expr = parse_expr(text).expect("a stored expression was parsed before");
+    let _ = VisitMut::visit(&mut expr, &mut Rename(from, to));
+    expr.to_string()
+}
+
+/// Defaults and identities follow the sequence that they ask.
+fn follow_sequence(
+    cx: &mut DdlContext<'_>,
+    from: (&str, &str),
+    to: (&str, &str),
+    owner: Option<(halcyon_base::ids::TableId, u16)>,
+) {
+    let quoted = |(schema, name): (&str, &str)| {
+        format!("'{}.{}'", names::quoted(schema), names::quoted(name))
+    };
+    let tables: Vec<_> = cx.catalog.tables.keys().copied().collect();
+    for id in tables {
+        let asks = |text: &String| text.contains(&quoted(from));
+        if cx.catalog.table(id).columns.iter().any(|c| c.default.as_ref().is_some_and(asks)) {
+            cx.catalog.change_table(id, |table| {
+                for column in &mut table.columns {
+                    column.default =
+                        column.default.take().map(|text| text.replace(&quoted(from), &quoted(to)));
+                }
+            });
+        }
+    }
+    if let Some((table, column)) = owner
+        && cx.catalog.tables.contains_key(&table)
+    {
+        cx.catalog.change_table(table, |table| {
+            if let Some(identity) = &mut table.columns[column as usize].identity
+                && identity.sequence == from.1
+            {
+                identity.sequence = to.1.to_owned();
+            }
+        });
+    }
+}

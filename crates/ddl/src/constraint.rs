@@ -1,0 +1,518 @@
+//! Constraints of a table: how they are declared, named and verified against rows that exist.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::common::DFSchema;
+use datafusion::sql::sqlparser::ast::{
+    self, CheckConstraint, Expr, ForeignKeyConstraint, Ident, IndexColumn as AstKey,
+    ReferentialAction, TableConstraint,
+};
+use halcyon_base::ids::{IndexId, TableId};
+use halcyon_store::{Conflict, Partition, ValueRef};
+
+use super::{DdlContext, fold, parts, row_schema};
+use halcyon_catalog::{
+    Action, Catalog, Check, Column, ForeignKey, Index, IndexColumn, IndexConstraint, Privilege,
+    Table,
+};
+use halcyon_exec::constraints::{self, mentioned};
+use halcyon_plan::bind::Binder;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::types::SqlType;
+use halcyon_sql::values::sql_type_of;
+
+/// Most columns of an index.
+pub(super) const KEY_COLUMNS_MAX: usize = 32;
+
+/// A name given by the user, or `stem` with the suffix made free.
+pub(super) fn constraint_name(table: &Table, given: Option<&Ident>, stem: &str) -> Result<String> {
+    let taken = |name: &str| {
+        table.indexes.iter().any(|index| index.name == name)
+            || table.checks.iter().any(|check| check.name == name)
+            || table.foreign_keys.iter().any(|key| key.name == name)
+    };
+    let Some(given) = given else {
+        let numbered = (0..).map(|number| match number {
+            0 => stem.to_owned(),
+            number => format!("{stem}{number}"),
+        });
+        return Ok(numbered.into_iter().find(|name| !taken(name)).expect("numbers do not end"));
+    };
+    let name = fold(given);
+    match taken(&name) {
+        true => Err(SqlError::new(
+            SqlState::DUPLICATE_OBJECT,
+            format!("constraint \"{name}\" for relation \"{}\" already exists", table.name),
+        )),
+        false => Ok(name),
+    }
+}
+
+/// Adds a PRIMARY KEY or UNIQUE constraint to the table's description; partitions are not touched.
+pub(super) fn add_key(
+    catalog: &Catalog,
+    table: &mut Table,
+    kind: IndexConstraint,
+    name: Option<&Ident>,
+    columns: &[u16],
+) -> Result<Index> {
+    if kind == IndexConstraint::PrimaryKey && table.primary_key().is_some() {
+        return Err(SqlError::new(
+            SqlState::INVALID_TABLE_DEFINITION,
+            format!("multiple primary keys for table \"{}\" are not allowed", table.name),
+        ));
+    }
+    let stem = match kind {
+        IndexConstraint::PrimaryKey => format!("{}_pkey", table.name),
+        IndexConstraint::Unique => format!("{}_{}_key", table.name, column_names(table, columns)),
+    };
+    let mut name_of_index = constraint_name(table, name, &stem)?;
+    match name {
+        Some(_) => catalog.refuse_taken(&table.schema, &name_of_index)?,
+        None => {
+            let own: Vec<String> = table.indexes.iter().map(|index| index.name.clone()).collect();
+            name_of_index = catalog.free_name(&table.schema, &name_of_index, &own);
+        }
+    }
+    refuse_unpartitioned_key(table, columns, kind)?;
+    if kind == IndexConstraint::PrimaryKey {
+        columns.iter().for_each(|column| table.columns[*column as usize].not_null = true);
+        table.refresh_arrow();
+    }
+    let key = |column: &u16| IndexColumn { column: *column, descending: false, nulls_first: false };
+    let index = Index {
+        id: IndexId(catalog.ids.oid()),
+        name: name_of_index,
+        columns: columns.iter().map(key).collect(),
+        unique: true,
+        constraint: Some(kind),
+        comment: None,
+    };
+    table.indexes.push(index.clone());
+    Ok(index)
+}
+
+/// A unique key of a partitioned table must contain the column that says where a row lives; only
+/// then is it enough to look in one partition.
+fn refuse_unpartitioned_key(table: &Table, columns: &[u16], kind: IndexConstraint) -> Result<()> {
+    let word = match kind {
+        IndexConstraint::PrimaryKey => "PRIMARY KEY",
+        IndexConstraint::Unique => "UNIQUE",
+    };
+    refuse_key_without_partition_column(table, columns, word)
+}
+
+/// See [`refuse_unpartitioned_key`].
+pub(super) fn refuse_key_without_partition_column(
+    table: &Table,
+    columns: &[u16],
+    word: &str,
+) -> Result<()> {
+    let Some(partition_column) = table.partition_column() else { return Ok(()) };
+    if columns.contains(&partition_column) {
+        return Ok(());
+    }
+    let name = &table.columns[partition_column as usize].name;
+    Err(SqlError::new(
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "unique constraint on partitioned table must include all partitioning columns",
+    )
+    .detail(format!(
+        "{word} constraint on table \"{}\" lacks column \"{name}\" which is part of the partition \
+         key.",
+        table.name
+    ))
+    .hint(format!("Add \"{name}\" to the key, or do not partition the table by it.")))
+}
+
+fn column_names(table: &Table, columns: &[u16]) -> String {
+    let names: Vec<&str> =
+        columns.iter().map(|column| table.columns[*column as usize].name.as_str()).collect();
+    names.join("_")
+}
+
+/// Positions of the columns of a key. Errors: 42703, 42701, 54011.
+pub(super) fn key_columns(table: &Table, keys: &[AstKey]) -> Result<Vec<u16>> {
+    let mut columns = Vec::new();
+    for key in keys {
+        let Expr::Identifier(name) = &key.column.expr else {
+            return Err(SqlError::unsupported("an expression in a constraint's key"));
+        };
+        columns.push(key_column(table, &fold(name))?);
+    }
+    refuse_repeats(table, &columns)?;
+    Ok(columns)
+}
+
+/// Position of a column named in a key. Errors: 42703.
+pub(super) fn key_column(table: &Table, name: &str) -> Result<u16> {
+    table.column(name).ok_or_else(|| {
+        SqlError::new(
+            SqlState::UNDEFINED_COLUMN,
+            format!("column \"{name}\" named in key does not exist"),
+        )
+    })
+}
+
+fn refuse_repeats(table: &Table, columns: &[u16]) -> Result<()> {
+    let mut seen = HashSet::new();
+    if let Some(twice) = columns.iter().find(|column| !seen.insert(**column)) {
+        let name = &table.columns[*twice as usize].name;
+        return Err(SqlError::new(
+            SqlState::DUPLICATE_COLUMN,
+            format!("column \"{name}\" appears twice in constraint"),
+        ));
+    }
+    if columns.len() > KEY_COLUMNS_MAX {
+        return Err(SqlError::new(
+            SqlState::TOO_MANY_COLUMNS,
+            format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index"),
+        ));
+    }
+    Ok(())
+}
+
+/// Adds a CHECK constraint to the table's description.
+pub(super) fn add_check(
+    binder: &Binder<'_>,
+    table: &mut Table,
+    check: &CheckConstraint,
+    of_column: Option<&str>,
+) -> Result<Check> {
+    if check.enforced == Some(false) {
+        return Err(SqlError::unsupported("CHECK … NOT ENFORCED"));
+    }
+    let expr = check.expr.to_string();
+    check_condition(binder, &check.expr, &row_schema(table)?)?;
+    let stem = match of_column.map(str::to_owned).or_else(|| only_column(&check.expr)) {
+        Some(column) => format!("{}_{column}_check", table.name),
+        None => format!("{}_check", table.name),
+    };
+    let name = constraint_name(table, check.name.as_ref(), &stem)?;
+    let check = Check { name, expr };
+    table.checks.push(check.clone());
+    Ok(check)
+}
+
+/// The column's name, if the expression mentions just one.
+fn only_column(expr: &Expr) -> Option<String> {
+    let mut names: Vec<String> = mentioned(expr).into_iter().collect();
+    if names.len() == 1 { names.pop() } else { None }
+}
+
+/// 42804 unless the expression binds to BOOLEAN.
+fn check_condition(binder: &Binder<'_>, expr: &Expr, schema: &DFSchema) -> Result<()> {
+    use datafusion::logical_expr::ExprSchemable;
+    let bound = binder.expr(expr, schema)?;
+    let ty = bound.get_type(schema).map_err(|error| halcyon_sql::diagnose::sql_error(error, ""))?;
+    match ty {
+        arrow::datatypes::DataType::Boolean | arrow::datatypes::DataType::Null => Ok(()),
+        _ => Err(SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!("argument of CHECK must be type boolean, not type {}", shown_type(&ty)),
+        )),
+    }
+}
+
+fn shown_type(ty: &arrow::datatypes::DataType) -> String {
+    sql_type_of(&arrow::datatypes::Field::new("", ty.clone(), true))
+        .map_or_else(|| ty.to_string(), |ty| ty.to_string())
+}
+
+/// Validates a DEFAULT: binds without columns, and to a type the column takes.
+pub(super) fn check_default(
+    binder: &Binder<'_>,
+    expr: &Expr,
+    column: &str,
+    ty: SqlType,
+) -> Result<()> {
+    use datafusion::logical_expr::ExprSchemable;
+    if !mentioned(expr).is_empty() {
+        return Err(SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "cannot use column reference in DEFAULT expression",
+        ));
+    }
+    let schema = DFSchema::empty();
+    let bound = binder.expr(expr, &schema)?;
+    if let datafusion::logical_expr::Expr::Literal(value, _) = &bound {
+        // A literal must already be a value of the column.
+        return constraints::literal_value(value, ty, column).map(|_| ());
+    }
+    let given =
+        bound.get_type(&schema).map_err(|error| halcyon_sql::diagnose::sql_error(error, ""))?;
+    let given = sql_type_of(&arrow::datatypes::Field::new("", given, true));
+    match given {
+        Some(given) if halcyon_sql::coerce::assignable(given, ty) => Ok(()),
+        given => Err(SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!(
+                "column \"{column}\" is of type {ty} but default expression is of type {}",
+                given.map_or_else(|| "unknown".to_owned(), |given| given.to_string())
+            ),
+        )
+        .hint("You will need to rewrite or cast the expression.")),
+    }
+}
+
+/// Adds a FOREIGN KEY to the table's description; the caller mirrors it in the target.
+pub(super) fn add_foreign_key(
+    cx: &DdlContext<'_>,
+    table: &mut Table,
+    key: &ForeignKeyConstraint,
+) -> Result<ForeignKey> {
+    if key.characteristics.as_ref().is_some_and(|c| c.deferrable == Some(true)) {
+        return Err(SqlError::unsupported("a DEFERRABLE constraint"));
+    }
+    if matches!(
+        key.match_kind,
+        Some(ast::ConstraintReferenceMatchKind::Full | ast::ConstraintReferenceMatchKind::Partial)
+    ) {
+        return Err(SqlError::unsupported("MATCH FULL"));
+    }
+    let columns = key.columns.iter().map(|name| {
+        table.column(&fold(name)).ok_or_else(|| {
+            SqlError::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!(
+                    "column \"{}\" referenced in foreign key constraint does not exist",
+                    fold(name)
+                ),
+            )
+        })
+    });
+    let columns = columns.collect::<Result<Vec<u16>>>()?;
+    refuse_repeats(table, &columns)?;
+    let target_name = parts(&key.foreign_table)?;
+    let refers_to_itself = target_name.last() == Some(&table.name)
+        && (target_name.len() == 1 || target_name[target_name.len() - 2] == table.schema)
+        && cx.catalog.resolve(&target_name, cx.search_path()).is_none();
+    let found = match refers_to_itself {
+        true => None,
+        false => Some(cx.catalog.find_table(&target_name, cx.search_path())?),
+    };
+    // A table that refers to itself is looked at as it is being made.
+    let found = found.filter(|found| found.id != table.id);
+    if let Some(target) = &found {
+        cx.catalog.require_on_table(cx.user(), target, Privilege::References)?;
+    }
+    let target: &Table = found.as_deref().unwrap_or(table);
+    let target_columns = target_columns(target, &key.referred_columns)?;
+    let stem = format!("{}_{}_fkey", table.name, column_names(table, &columns));
+    let name = constraint_name(table, key.name.as_ref(), &stem)?;
+    if columns.len() != target_columns.len() {
+        return Err(SqlError::new(
+            SqlState::INVALID_FOREIGN_KEY,
+            "number of referencing and referenced columns for foreign key disagree",
+        ));
+    }
+    for (column, target_column) in columns.iter().zip(&target_columns) {
+        refuse_incompatible(
+            &name,
+            &table.columns[*column as usize],
+            &target.columns[*target_column as usize],
+        )?;
+    }
+    if !target.indexes.iter().any(|index| index.unique && index.covers_exactly(&target_columns)) {
+        return Err(SqlError::new(
+            SqlState::INVALID_FOREIGN_KEY,
+            format!(
+                "there is no unique constraint matching given keys for referenced table \"{}\"",
+                target.name
+            ),
+        ));
+    }
+    let key = ForeignKey {
+        name,
+        columns,
+        target: target.id,
+        target_columns,
+        on_delete: action(key.on_delete.as_ref()),
+        on_update: action(key.on_update.as_ref()),
+    };
+    table.foreign_keys.push(key.clone());
+    Ok(key)
+}
+
+fn target_columns(target: &Table, named: &[Ident]) -> Result<Vec<u16>> {
+    if !named.is_empty() {
+        return named
+            .iter()
+            .map(|name| {
+                target.column(&fold(name)).ok_or_else(|| {
+                    SqlError::new(
+                        SqlState::UNDEFINED_COLUMN,
+                        format!(
+                            "column \"{}\" referenced in foreign key constraint does not exist",
+                            fold(name)
+                        ),
+                    )
+                })
+            })
+            .collect();
+    }
+    let primary = target.primary_key().ok_or_else(|| {
+        SqlError::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("there is no primary key for referenced table \"{}\"", target.name),
+        )
+    })?;
+    Ok(primary.columns.iter().map(|key| key.column).collect())
+}
+
+/// Integers of any width match each other; else the storage must be the same.
+fn refuse_incompatible(name: &str, own: &Column, target: &Column) -> Result<()> {
+    let integer = |ty| matches!(ty, SqlType::SmallInt | SqlType::Integer | SqlType::BigInt);
+    if own.ty.storage() == target.ty.storage() || (integer(own.ty) && integer(target.ty)) {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        SqlState::DATATYPE_MISMATCH,
+        format!("foreign key constraint \"{name}\" cannot be implemented"),
+    )
+    .detail(format!(
+        "Key columns \"{}\" and \"{}\" are of incompatible types: {} and {}.",
+        own.name, target.name, own.ty, target.ty
+    )))
+}
+
+fn action(action: Option<&ReferentialAction>) -> Action {
+    match action {
+        None | Some(ReferentialAction::NoAction) => Action::NoAction,
+        Some(ReferentialAction::Restrict) => Action::Restrict,
+        Some(ReferentialAction::Cascade) => Action::Cascade,
+        Some(ReferentialAction::SetNull) => Action::SetNull,
+        Some(ReferentialAction::SetDefault) => Action::SetDefault,
+    }
+}
+
+/// Notes in the target that `table` refers to it.
+pub(super) fn mirror(catalog: &mut Catalog, table: TableId, key: &ForeignKey) {
+    catalog.change_table(key.target, |target| {
+        target.referenced_by.push((table, key.name.clone()));
+    });
+}
+
+/// Takes the note of [`mirror`] away.
+pub(super) fn unmirror(catalog: &mut Catalog, table: TableId, key: &ForeignKey) {
+    if catalog.tables.contains_key(&key.target) {
+        catalog.change_table(key.target, |target| {
+            target.referenced_by.retain(|note| *note != (table, key.name.clone()));
+        });
+    }
+}
+
+/// Adds a table constraint to a table that is being created; foreign keys are left to the caller,
+/// who has all keys by then.
+pub(super) fn add_to_new(
+    cx: &DdlContext<'_>,
+    table: &mut Table,
+    constraint: &TableConstraint,
+) -> Result<()> {
+    match constraint {
+        TableConstraint::PrimaryKey(key) => {
+            let columns = key_columns(table, &key.columns)?;
+            let name = key.name.as_ref().or(key.index_name.as_ref());
+            add_key(cx.catalog, table, IndexConstraint::PrimaryKey, name, &columns)?;
+        }
+        TableConstraint::Unique(key) => {
+            refuse_nulls_not_distinct(&key.nulls_distinct)?;
+            let columns = key_columns(table, &key.columns)?;
+            let name = key.name.as_ref().or(key.index_name.as_ref());
+            add_key(cx.catalog, table, IndexConstraint::Unique, name, &columns)?;
+        }
+        TableConstraint::Check(check) => {
+            add_check(&cx.binder(), table, check, None)?;
+        }
+        TableConstraint::ForeignKey(_) => {}
+        other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
+    }
+    Ok(())
+}
+
+fn refuse_nulls_not_distinct(option: &ast::NullsDistinctOption) -> Result<()> {
+    match option {
+        ast::NullsDistinctOption::NotDistinct => {
+            Err(SqlError::unsupported("UNIQUE NULLS NOT DISTINCT"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// 23505 for an index that could not be built.
+pub(super) fn not_unique(
+    table: &Table,
+    index: &Index,
+    root: &Partition,
+    conflict: Conflict,
+) -> SqlError {
+    let detail = root.row(conflict.row).map(|row| {
+        let values: Vec<ValueRef<'_>> =
+            index.columns.iter().map(|key| row.value(key.column as usize)).collect();
+        constraints::key_text(table, index, &values)
+    });
+    SqlError::new(
+        SqlState::UNIQUE_VIOLATION,
+        format!("could not create unique index \"{}\"", index.name),
+    )
+    .detail(format!("Key {} is duplicated.", detail.unwrap_or_default()))
+    .table(&table.schema, &table.name)
+    .constraint(&index.name)
+}
+
+/// 23514 if a row of the table breaks the CHECK.
+pub(super) fn verify_check(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    check: &Check,
+) -> Result<()> {
+    let program = constraints::compile_check(&cx.binder(), table, check)?;
+    let handles = cx.lock(table)?;
+    let arena = halcyon_sql::coerce::Arena::new();
+    for handle in handles {
+        for row in cx.tx.read(handle).rows() {
+            let values: Vec<ValueRef<'_>> = row.values().collect();
+            if !constraints::holds(&program, &values, cx.env, &arena)? {
+                return Err(SqlError::new(
+                    SqlState::CHECK_VIOLATION,
+                    format!(
+                        "check constraint \"{}\" of relation \"{}\" is violated by some row",
+                        check.name, table.name
+                    ),
+                )
+                .table(&table.schema, &table.name)
+                .constraint(&check.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 23503 if a row of the table refers to nothing.
+pub(super) fn verify_foreign_key(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    key: &ForeignKey,
+) -> Result<()> {
+    let target = cx.catalog.table(key.target).clone();
+    let own = cx.lock(table)?;
+    let theirs = cx.lock_cells(&target.cells, halcyon_txn::Mode::Shared)?;
+    let lookup = constraints::KeyLookup::new(table, key, &target);
+    let mut buffer = halcyon_store::KeyBuf::new();
+    for handle in own {
+        for row in cx.tx.read(handle).rows() {
+            let values: Vec<ValueRef<'_>> =
+                key.columns.iter().map(|column| row.value(*column as usize)).collect();
+            if values.iter().any(ValueRef::is_null) {
+                continue;
+            }
+            let found = lookup
+                .find(&values, &mut buffer, |partition| cx.tx.read(theirs[partition as usize]));
+            if found.is_none() {
+                return Err(constraints::missing_reference(table, key, &target, &values));
+            }
+        }
+    }
+    Ok(())
+}

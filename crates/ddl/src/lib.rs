@@ -1,0 +1,411 @@
+//! CREATE, ALTER, DROP, TRUNCATE, COMMENT, GRANT, REVOKE.
+//!
+//! A DDL statement is carried out from its syntax tree against the transaction's private copy of
+//! the catalog. Nothing of it is bound beforehand: it runs once, and names mean what they mean when
+//! it runs.
+//!
+//! Invariants, checked by `catalog_changes_are_seen_when_they_commit_and_undone_when_not` (1 and 3)
+//! and by [`Catalog::check`], which every test that ends with `Database::check` runs (2):
+//! 1. A partition that others may see is locked exclusively before it is changed, and changed
+//!    through [`Transaction::alter`], so that undoing is putting the old root back.
+//! 2. After a statement [`Catalog::check`] holds; after a failed one the caller drops the copy.
+//! 3. Partitions that a statement creates are reachable through its catalog copy alone until commit.
+//!
+//! Cost: catalog changes O(objects of the schema); changes of columns O(rows), by whole vectors
+//! where the store can.
+
+#![forbid(unsafe_code)]
+
+mod alter;
+mod constraint;
+pub mod export;
+mod index;
+mod materialized;
+mod names;
+mod own;
+mod remove;
+mod role;
+mod sequence;
+mod table;
+mod truncate;
+mod view;
+pub mod views;
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{self, Statement};
+use halcyon_store::Partition;
+use halcyon_txn::{LockHandle, Mode, PartitionCell, Transaction, WaitLimits};
+
+use halcyon_catalog::{Catalog, Found, Relation, Table};
+use halcyon_exec::constraints::row_schema;
+use halcyon_plan::bind::Binder;
+use halcyon_plan::engine::DataFusion;
+use halcyon_plan::env::{Env, lock_error};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::{fold, last, parts};
+use halcyon_sql::syntax::DdlStatement;
+
+pub use role::scram_verifier;
+
+/// What a DDL statement came to: its tag, and the rows it made if it counts them.
+pub type Done = (&'static str, Option<u64>);
+
+/// A DDL statement, ready to run.
+#[derive(Clone, Debug)]
+pub enum Ddl {
+    /// What the SQL parser has a tree for.
+    Sql(Box<Statement>),
+    /// What it has none for.
+    Own(Box<DdlStatement>),
+}
+
+/// What a DDL statement may touch.
+pub struct DdlContext<'a> {
+    /// The session, the clock, and the catalog as it was before the statement.
+    pub env: &'a Env<'a>,
+    /// The transaction it is part of.
+    pub tx: &'a mut Transaction,
+    /// The transaction's private copy of the catalog.
+    pub catalog: &'a mut Catalog,
+    /// How long to wait for locks.
+    pub limits: WaitLimits<'a>,
+    /// Functions and planners.
+    pub datafusion: &'a DataFusion,
+    /// Takes notices for the client.
+    pub notices: &'a mut Vec<SqlError>,
+}
+
+/// Binds a DDL statement of the SQL parser, and gives its command tag; `None` if it is of another
+/// kind.
+pub fn bind(statement: &Statement) -> Option<(Ddl, &'static str)> {
+    let tag = match statement {
+        Statement::CreateTable(table) if table.query.is_some() => "SELECT",
+        Statement::CreateTable(_) => "CREATE TABLE",
+        Statement::CreateIndex(_) => "CREATE INDEX",
+        Statement::CreateView(view) if view.materialized => "CREATE MATERIALIZED VIEW",
+        Statement::CreateView(_) => "CREATE VIEW",
+        Statement::CreateSequence { .. } => "CREATE SEQUENCE",
+        Statement::CreateSchema { .. } => "CREATE SCHEMA",
+        Statement::AlterTable(_) => "ALTER TABLE",
+        Statement::AlterSchema(_) => "ALTER SCHEMA",
+        Statement::Drop { object_type, .. } => remove::tag(object_type)?,
+        Statement::Truncate(_) => "TRUNCATE TABLE",
+        Statement::Comment { .. } => "COMMENT",
+        Statement::Grant(grant) if grant.objects.is_none() => "GRANT ROLE",
+        Statement::Grant(_) => "GRANT",
+        Statement::Revoke(revoke) if revoke.objects.is_none() => "REVOKE ROLE",
+        Statement::Revoke(_) => "REVOKE",
+        _ => return None,
+    };
+    Some((Ddl::Sql(Box::new(statement.clone())), tag))
+}
+
+impl Ddl {
+    /// Carries the statement out.
+    ///
+    /// Errors: those of the statement; catalog copy and partitions are then to be taken back by
+    /// the caller (drop the copy, go back to the savepoint).
+    pub fn run(&self, cx: &mut DdlContext<'_>) -> Result<Done> {
+        let statement = match self {
+            Ddl::Sql(statement) => statement,
+            Ddl::Own(statement) => return own::run(statement, cx),
+        };
+        let plain = |tag| (tag, None);
+        match &**statement {
+            Statement::CreateTable(create) => table::create(cx, create),
+            Statement::CreateIndex(create) => {
+                index::create(cx, create).map(|()| plain("CREATE INDEX"))
+            }
+            Statement::CreateView(create) if create.materialized => {
+                materialized::create(cx, create)
+            }
+            Statement::CreateView(create) => {
+                view::create(cx, create).map(|()| plain("CREATE VIEW"))
+            }
+            Statement::CreateSequence {
+                temporary,
+                if_not_exists,
+                name,
+                data_type,
+                sequence_options,
+                owned_by,
+            } => {
+                refuse_temporary(*temporary)?;
+                let wish = sequence::Wish::from_ast(data_type.as_ref(), sequence_options)?;
+                sequence::create(cx, name, *if_not_exists, &wish, owned_by.as_ref())?;
+                Ok(plain("CREATE SEQUENCE"))
+            }
+            Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+                create_schema(cx, schema_name, *if_not_exists).map(|()| plain("CREATE SCHEMA"))
+            }
+            Statement::AlterTable(alter) => alter::alter(cx, alter).map(|()| plain("ALTER TABLE")),
+            Statement::AlterSchema(alter) => {
+                alter_schema(cx, alter).map(|()| plain("ALTER SCHEMA"))
+            }
+            Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+                let tag = remove::tag(object_type).expect("bind took it");
+                remove::drop(cx, object_type, *if_exists, names, *cascade).map(|()| plain(tag))
+            }
+            Statement::Truncate(truncate) => {
+                truncate::truncate(cx, truncate).map(|()| plain("TRUNCATE TABLE"))
+            }
+            Statement::Comment { object_type, object_name, comment, if_exists } => {
+                comment_on(cx, *object_type, object_name, comment.clone(), *if_exists)?;
+                Ok(plain("COMMENT"))
+            }
+            Statement::Grant(grant) => role::grant(cx, grant).map(plain),
+            Statement::Revoke(revoke) => role::revoke(cx, revoke).map(plain),
+            other => Err(SqlError::unsupported(first_words(other))),
+        }
+    }
+}
+
+/// What a statement that nobody offers begins with, for the error message.
+fn first_words(statement: &Statement) -> String {
+    statement.to_string().split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+}
+
+impl DdlContext<'_> {
+    /// A binder that sees the catalog as it is now, changes of this statement included.
+    fn binder_now(
+        &self,
+        now: &Arc<Catalog>,
+        run: impl FnOnce(&Binder<'_>) -> Result<()>,
+    ) -> Result<()> {
+        run(&Binder::new(now, self.env.session, self.datafusion))
+    }
+
+    /// A binder that sees the catalog as it was before the statement.
+    fn binder(&self) -> Binder<'_> {
+        Binder::new(self.env.catalog, self.env.session, self.datafusion)
+    }
+
+    fn user(&self) -> &str {
+        &self.env.session.user
+    }
+
+    fn search_path(&self) -> &[String] {
+        &self.env.session.search_path
+    }
+
+    /// Tells the client something that is no error.
+    fn notice(&mut self, state: SqlState, message: impl Into<String>) {
+        self.notices.push(SqlError::new(state, message));
+    }
+
+    /// Resolves a name and sees that its owner is asking. Errors: 42P01, 42501.
+    fn owned(&self, name: &[String]) -> Result<Found<'_>> {
+        let found = self.catalog.require(name, self.search_path())?;
+        let (owner, kind) = match found.relation {
+            Relation::Table(table) => (&table.owner, table.kind.name()),
+            Relation::View(view) => (&view.owner, "view"),
+            Relation::Sequence(sequence) => (&sequence.owner, "sequence"),
+            Relation::Index { table, .. } => (&self.catalog.table(*table).owner, "index"),
+        };
+        self.catalog.require_owner(self.user(), owner, kind, found.name)?;
+        Ok(found)
+    }
+
+    /// The table of this name, if its owner is asking. Errors: 42P01, 42809, 42501.
+    fn owned_table(&self, name: &[String]) -> Result<Arc<Table>> {
+        match self.owned(name)?.relation {
+            Relation::Table(table) => Ok(table.clone()),
+            _ => Err(halcyon_catalog::wrong_kind(&name[name.len() - 1], "table")),
+        }
+    }
+
+    /// Where a new object goes, if the user may create there. Errors: 3F000, 42501.
+    fn place(&self, name: &[String]) -> Result<(String, String)> {
+        let (schema, name) = self.catalog.creation_place(name, self.search_path())?;
+        if name.len() > NAME_BYTES_MAX {
+            return Err(SqlError::new(
+                SqlState::NAME_TOO_LONG,
+                format!("a name has more than {NAME_BYTES_MAX} bytes"),
+            ));
+        }
+        let place = self.catalog.schema(&schema)?;
+        self.catalog.require_schema(self.user(), place, halcyon_catalog::Privilege::Create)?;
+        Ok((schema, name))
+    }
+
+    /// Locks every partition of a table exclusively, in order of id.
+    fn lock(&mut self, table: &Table) -> Result<Vec<LockHandle>> {
+        let handles = self.lock_cells(&table.cells, Mode::Exclusive)?;
+        crate::views::own(table, self.tx);
+        Ok(handles)
+    }
+
+    fn lock_cells(&mut self, cells: &[Arc<PartitionCell>], mode: Mode) -> Result<Vec<LockHandle>> {
+        let lock = |cell| self.tx.lock(cell, mode, &self.limits).map_err(lock_error);
+        cells.iter().map(lock).collect()
+    }
+
+    /// Changes every partition of a table; the old roots come back if the statement is undone.
+    fn alter_all(
+        &mut self,
+        table: &Table,
+        mut change: impl FnMut(&mut Partition) -> Result<()>,
+    ) -> Result<()> {
+        for handle in self.lock(table)? {
+            self.tx.alter(handle, &mut change)?;
+        }
+        Ok(())
+    }
+}
+
+/// Longest name of an object.
+pub const NAME_BYTES_MAX: usize = 255;
+
+fn refuse_temporary(temporary: bool) -> Result<()> {
+    match temporary {
+        true => Err(SqlError::unsupported("a temporary relation")
+            .hint("Create an ordinary one, in a schema of your own if names may clash.")),
+        false => Ok(()),
+    }
+}
+
+fn create_schema(
+    cx: &mut DdlContext<'_>,
+    name: &ast::SchemaName,
+    if_not_exists: bool,
+) -> Result<()> {
+    let (name, owner) = match name {
+        ast::SchemaName::Simple(name) => (last(name)?, None),
+        ast::SchemaName::UnnamedAuthorization(owner) => (fold(owner), Some(fold(owner))),
+        ast::SchemaName::NamedAuthorization(name, owner) => (last(name)?, Some(fold(owner))),
+    };
+    role::require_plain_creator(cx, "schema")?;
+    if let Some(owner) = &owner {
+        role::require_role(cx.catalog, owner)?;
+    }
+    if name.starts_with("pg_") {
+        return Err(SqlError::new(
+            SqlState::RESERVED_NAME,
+            format!("unacceptable schema name \"{name}\""),
+        )
+        .detail("The prefix \"pg_\" is reserved for system schemas."));
+    }
+    if cx.catalog.schemas.contains_key(&name) {
+        let message = format!("schema \"{name}\" already exists");
+        return match if_not_exists {
+            true => {
+                cx.notice(SqlState::DUPLICATE_SCHEMA, format!("{message}, skipping"));
+                Ok(())
+            }
+            false => Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, message)),
+        };
+    }
+    let schema = halcyon_catalog::Schema {
+        oid: cx.catalog.ids.oid(),
+        name: name.clone(),
+        owner: owner.unwrap_or_else(|| cx.user().to_owned()),
+        relations: Default::default(),
+        grants: Vec::new(),
+        comment: None,
+    };
+    cx.catalog.schemas.insert(name, Arc::new(schema));
+    Ok(())
+}
+
+fn alter_schema(cx: &mut DdlContext<'_>, alter: &ast::AlterSchema) -> Result<()> {
+    let name = last(&alter.name)?;
+    let Some(schema) = cx.catalog.schemas.get(&name).cloned() else {
+        return match alter.if_exists {
+            true => Ok(()),
+            false => Err(halcyon_catalog::undefined_schema(&name)),
+        };
+    };
+    cx.catalog.require_owner(cx.user(), &schema.owner, "schema", &name)?;
+    for operation in &alter.operations {
+        match operation {
+            ast::AlterSchemaOperation::OwnerTo { owner } => {
+                let owner = role::owner_name(cx, owner)?;
+                cx.catalog.schema_mut(&name).owner = owner;
+            }
+            ast::AlterSchemaOperation::Rename { name: new } => {
+                names::rename_schema(cx, &name, &last(new)?)?;
+            }
+            other => return Err(SqlError::unsupported(format!("ALTER SCHEMA … {other}"))),
+        }
+    }
+    Ok(())
+}
+
+fn comment_on(
+    cx: &mut DdlContext<'_>,
+    kind: ast::CommentObject,
+    object: &ast::ObjectName,
+    comment: Option<String>,
+    if_exists: bool,
+) -> Result<()> {
+    use ast::CommentObject as Kind;
+    let name = parts(object)?;
+    let comment = comment.filter(|text| !text.is_empty());
+    if if_exists && cx.catalog.resolve(&name, cx.search_path()).is_none() {
+        return Ok(());
+    }
+    match kind {
+        Kind::Schema => {
+            let name = last(object)?;
+            let owner = cx.catalog.schema(&name)?.owner.clone();
+            cx.catalog.require_owner(cx.user(), &owner, "schema", &name)?;
+            cx.catalog.schema_mut(&name).comment = comment;
+        }
+        Kind::Column => {
+            let [relation @ .., column] = name.as_slice() else {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column is missing"));
+            };
+            let table = cx.owned_table(relation)?;
+            let at = table.require_column(column)?;
+            cx.catalog.change_table(table.id, |table| {
+                table.columns[at as usize].comment = comment;
+            });
+        }
+        Kind::Role | Kind::User | Kind::Database | Kind::Extension => {}
+        _ => {
+            let found = cx.owned(&name)?;
+            let (schema, name) = (found.schema.name.clone(), found.name.to_owned());
+            let wanted = kind.to_string().to_lowercase();
+            if found.relation.kind() != wanted {
+                return Err(halcyon_catalog::wrong_kind(&name, &wanted));
+            }
+            comment_relation(
+                cx.catalog,
+                &schema,
+                &name,
+                found_relation(cx.catalog, &schema, &name),
+                comment,
+            );
+        }
+    }
+    Ok(())
+}
+
+fn found_relation(catalog: &Catalog, schema: &str, name: &str) -> Relation {
+    catalog.schemas[schema].relations[name].clone()
+}
+
+fn comment_relation(
+    catalog: &mut Catalog,
+    schema: &str,
+    name: &str,
+    relation: Relation,
+    comment: Option<String>,
+) {
+    match relation {
+        Relation::Table(table) => catalog.change_table(table.id, |table| table.comment = comment),
+        Relation::View(mut view) => {
+            Arc::make_mut(&mut view).comment = comment;
+            catalog.put(schema, name, Relation::View(view));
+        }
+        Relation::Sequence(mut sequence) => {
+            Arc::make_mut(&mut sequence).comment = comment;
+            catalog.put(schema, name, Relation::Sequence(sequence));
+        }
+        Relation::Index { table, index } => catalog.change_table(table, |table| {
+            let found = table.indexes.iter_mut().find(|own| own.id == index);
+            found.expect("a named index is its table's").comment = comment;
+        }),
+    }
+}

@@ -1,0 +1,387 @@
+//! Materialized views, the streams that feed them, and the assertions that guard them.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{
+    self, CreateTable, CreateTableOptions, CreateView, Expr, Query, SetExpr, SqlOption, VisitMut,
+    VisitorMut,
+};
+use halcyon_base::ids::TableId;
+use halcyon_store::{Partition, ValueRef};
+use halcyon_txn::{Mode, PartitionCell};
+use halcyon_view::Executor;
+use halcyon_views::MaintainedView;
+
+use super::{DdlContext, Done, fold, parts, refuse_temporary, table};
+use crate::views::{self, Definition, define};
+use halcyon_catalog::materialized::{MaterializedView, ViewGuard};
+use halcyon_catalog::{
+    Catalog, Check, Column, Privilege, Relation, Table, TableKind, undefined_schema,
+};
+use halcyon_exec::constraints::compile_check;
+use halcyon_exec::upkeep::violation;
+use halcyon_plan::stored_names::qualify;
+use halcyon_sql::coerce::Arena;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::types::SqlType;
+
+const CREATED: &str = "CREATE MATERIALIZED VIEW";
+
+/// CREATE MATERIALIZED VIEW.
+pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Done> {
+    refuse_temporary(create.temporary)?;
+    if create.or_replace {
+        return Err(SqlError::unsupported("CREATE OR REPLACE MATERIALIZED VIEW")
+            .hint("Drop the view and create it again."));
+    }
+    let (schema, name) = cx.place(&parts(&create.name)?)?;
+    if let Err(taken) = cx.catalog.refuse_taken(&schema, &name) {
+        if !create.if_not_exists {
+            return Err(taken);
+        }
+        cx.notice(taken.state(), format!("{}, skipping", taken.message()));
+        return Ok((CREATED, None));
+    }
+    let mut query = (*create.query).clone();
+    qualify(cx.catalog, cx.search_path(), &mut query);
+    let wishes = Wishes::of(&create.options)?;
+    let mut definition = define(&cx.binder(), &query, "")?;
+    definition.executor = wishes.executor;
+    let empty_on_restart = wishes.empty_on_restart;
+    let reads = definition.reads();
+    check_streams(cx, &reads, empty_on_restart, &name)?;
+    let mut table = table::empty(cx, schema.clone(), name.clone());
+    table.columns = columns(&definition, create)?;
+    table.refresh_arrow();
+    let (maintained, count) = fill(cx, definition, &reads, &table)?;
+    table.cells = vec![maintained.rows().clone()];
+    let view = MaterializedView {
+        query: query.to_string(),
+        reads: reads.clone(),
+        guards: Vec::new(),
+        empty_on_restart,
+        maintained: Some(maintained),
+    };
+    table.kind = TableKind::Materialized(Arc::new(view));
+    let id = table.id;
+    cx.catalog.put(&schema, &name, Relation::Table(Arc::new(table)));
+    for read in reads {
+        cx.catalog.change_table(read, |table| table.feeds.push(id));
+    }
+    Ok(("SELECT", Some(count)))
+}
+
+/// `WITH (on_restart = 'empty', executor = 'interpreted')`.
+#[derive(Default)]
+struct Wishes {
+    empty_on_restart: bool,
+    /// The slow twin is for comparisons; after a restart every view is compiled.
+    executor: Executor,
+}
+
+impl Wishes {
+    fn of(options: &CreateTableOptions) -> Result<Wishes> {
+        let mut wishes = Wishes::default();
+        let (CreateTableOptions::With(given) | CreateTableOptions::Options(given)) = options else {
+            return Ok(wishes);
+        };
+        for option in given {
+            let SqlOption::KeyValue { key, value } = option else {
+                return Err(bad(format!("unrecognized parameter \"{option}\"")));
+            };
+            let (key, value) = (fold(key), value.to_string());
+            wishes.wish(&key, value.trim_matches('\''))?;
+        }
+        Ok(wishes)
+    }
+
+    fn wish(&mut self, key: &str, value: &str) -> Result<()> {
+        let invalid = |hint: &str| {
+            bad(format!("invalid value for parameter \"{key}\": \"{value}\"")).hint(hint.to_owned())
+        };
+        match (key, value) {
+            ("on_restart", "empty") => self.empty_on_restart = true,
+            ("on_restart", _) => return Err(invalid("The only one is 'empty'.")),
+            ("executor", "compiled") => self.executor = Executor::Compiled,
+            ("executor", "operations") => self.executor = Executor::Operations,
+            ("executor", "interpreted") => self.executor = Executor::Interpreted,
+            ("executor", _) => {
+                return Err(invalid("There are 'compiled', 'operations' and 'interpreted'."));
+            }
+            ("refresh", _) => {
+                return Err(bad("parameter \"refresh\" cannot be set".to_owned()).hint(
+                    "A materialized view is always up to date; CREATE VIEW is computed when read.",
+                ));
+            }
+            (other, _) => return Err(bad(format!("unrecognized parameter \"{other}\""))),
+        }
+        Ok(())
+    }
+}
+
+/// 22023.
+fn bad(message: String) -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+/// 0A000 for a view over a stream in a database on disk, unless it may begin anew at each start.
+fn check_streams(
+    cx: &DdlContext<'_>,
+    reads: &[TableId],
+    empty_on_restart: bool,
+    name: &str,
+) -> Result<()> {
+    let follows = |id: &TableId| {
+        let table = cx.catalog.table(*id);
+        table.is_stream() || table.materialized().is_some_and(|view| view.empty_on_restart)
+    };
+    if !cx.catalog.ids.is_logged() || empty_on_restart || !reads.iter().any(follows) {
+        return Ok(());
+    }
+    Err(SqlError::unsupported("a materialized view over a stream that outlives the process")
+        .detail(format!(
+            "A stream keeps no events, so nobody could fill \"{name}\" when the database is opened."
+        ))
+        .hint("Write WITH (on_restart = 'empty') for a view that begins anew at each start."))
+}
+
+fn columns(definition: &Definition, create: &CreateView) -> Result<Vec<Column>> {
+    let found = &definition.columns;
+    if create.columns.len() > found.len() {
+        return Err(SqlError::new(
+            SqlState::INVALID_TABLE_DEFINITION,
+            "CREATE MATERIALIZED VIEW specifies more column names than columns",
+        ));
+    }
+    let mut columns: Vec<Column> = Vec::new();
+    for (at, (name, ty)) in found.iter().enumerate() {
+        let name = create.columns.get(at).map_or_else(|| name.clone(), |given| fold(&given.name));
+        if columns.iter().any(|column| column.name == name) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+        columns.push(column(name, *ty));
+    }
+    Ok(columns)
+}
+
+fn column(name: String, ty: SqlType) -> Column {
+    Column { name, ty, not_null: false, default: None, identity: None, comment: None }
+}
+
+/// Locks what the view reads, so that nobody changes it before the view is known to all, and fills
+/// a view from it. Returns the view with the number of its rows.
+fn fill(
+    cx: &mut DdlContext<'_>,
+    definition: Definition,
+    reads: &[TableId],
+    table: &Table,
+) -> Result<(Arc<MaintainedView>, u64)> {
+    let tables: Vec<Arc<Table>> = reads.iter().map(|id| cx.catalog.table(*id).clone()).collect();
+    for table in &tables {
+        cx.catalog.require_on_table(cx.user(), table, Privilege::Select)?;
+    }
+    let mut cells: Vec<_> = tables.iter().flat_map(|table| table.cells.clone()).collect();
+    cells.sort_by_key(|cell| cell.id);
+    cx.lock_cells(&cells, Mode::Exclusive)?;
+    tables.iter().for_each(|table| views::own(table, cx.tx));
+    let rows = Partition::new(table.store_schema()).latched(cx.catalog.latches);
+    let mut roots = Vec::new();
+    for table in &tables {
+        for cell in &table.cells {
+            let handle = cx.tx.held_exclusively(cell).expect("locked above");
+            roots.push((table.id, cx.tx.read(handle)));
+        }
+    }
+    let (ids, budget) = (&cx.catalog.ids, cx.catalog.budget.clone());
+    let mut count = 0;
+    let cell = |rows: Partition| {
+        count = rows.row_count();
+        Arc::new(PartitionCell::derived(ids.partition(), rows))
+    };
+    let view = definition.fill(table.id, roots, rows, cell, budget)?;
+    Ok((view, count))
+}
+
+/// Takes a view that is dropped away from what it reads.
+pub(super) fn detach(cx: &mut DdlContext<'_>, id: TableId, view: &Arc<MaterializedView>) {
+    for read in &view.reads {
+        if cx.catalog.tables.contains_key(read) {
+            cx.catalog.change_table(*read, |table| table.feeds.retain(|fed| *fed != id));
+        }
+    }
+    let maintained = view.maintained().clone();
+    cx.tx.on_commit(move || maintained.close());
+}
+
+/// CREATE STREAM, whose syntax is that of CREATE TABLE.
+pub(super) fn create_stream(cx: &mut DdlContext<'_>, create: &CreateTable) -> Result<Done> {
+    const DONE: Done = ("CREATE STREAM", None);
+    if create.query.is_some() || create.like.is_some() {
+        return Err(SqlError::unsupported("CREATE STREAM … AS and LIKE").hint("Name the columns."));
+    }
+    if !matches!(create.table_options, CreateTableOptions::None) {
+        return Err(SqlError::unsupported("options of a stream"));
+    }
+    let place = cx.place(&parts(&create.name)?)?;
+    let present = cx.catalog.schemas[&place.0].relations.contains_key(&place.1);
+    table::create(cx, create)?;
+    if present {
+        return Ok(DONE);
+    }
+    let Relation::Table(made) = cx.catalog.schemas[&place.0].relations[&place.1].clone() else {
+        unreachable!("a table was created")
+    };
+    let generated = made.columns.iter().any(|column| column.identity.is_some());
+    if !made.indexes.is_empty() || !made.foreign_keys.is_empty() || generated {
+        return Err(SqlError::unsupported("a key, reference or identity of a stream")
+            .hint("A stream keeps no rows to compare with: NOT NULL and CHECK are what it can."));
+    }
+    cx.catalog.change_table(made.id, |table| {
+        table.kind = TableKind::Stream;
+        let cells = table.cells.iter();
+        let derived = |cell: &Arc<PartitionCell>| {
+            Arc::new(PartitionCell::derived(cell.id, Partition::new(table.store_schema())))
+        };
+        table.cells = cells.map(derived).collect();
+    });
+    Ok(DONE)
+}
+
+/// CREATE ASSERTION name CHECK (NOT EXISTS (query)).
+pub(super) fn create_assertion(
+    cx: &mut DdlContext<'_>,
+    name: &[String],
+    query: &Query,
+) -> Result<Done> {
+    let (schema, name) = cx.place(name)?;
+    if find_assertion(cx.catalog, &schema, &name).is_some() {
+        return Err(SqlError::new(
+            SqlState::DUPLICATE_OBJECT,
+            format!("assertion \"{name}\" already exists"),
+        ));
+    }
+    let (view, condition) = guarded(cx, query)?;
+    let guard = ViewGuard { schema, name, condition, owner: cx.user().to_owned() };
+    let check = Check { name: guard.name.clone(), expr: guard.condition.clone() };
+    let program = compile_check(&cx.binder(), &view, &check)?;
+    let handle = cx.lock(&view)?[0];
+    views::own(&view, cx.tx);
+    let arena = Arena::new();
+    for row in cx.tx.read(handle).rows() {
+        let values: Vec<ValueRef<'_>> = row.values().collect();
+        if program.eval(&values, cx.env, &arena)? == ValueRef::Bool(true) {
+            return Err(violation(&guard, &view, &values));
+        }
+    }
+    change_guards(cx.catalog, view.id, |guards| guards.push(guard));
+    Ok(("CREATE ASSERTION", None))
+}
+
+fn change_guards(catalog: &mut Catalog, view: TableId, change: impl FnOnce(&mut Vec<ViewGuard>)) {
+    catalog.change_table(view, |table| {
+        let TableKind::Materialized(view) = &mut table.kind else {
+            unreachable!("assertions speak of views")
+        };
+        let mut own = (**view).clone();
+        change(&mut own.guards);
+        *view = Arc::new(own);
+    });
+}
+
+fn find_assertion(catalog: &Catalog, schema: &str, name: &str) -> Option<(TableId, ViewGuard)> {
+    catalog.tables.values().find_map(|table| {
+        let guards = &table.materialized()?.guards;
+        let found = guards.iter().find(|guard| guard.schema == schema && guard.name == name)?;
+        Some((table.id, found.clone()))
+    })
+}
+
+/// DROP ASSERTION.
+pub(super) fn drop_assertion(
+    cx: &mut DdlContext<'_>,
+    name: &[String],
+    if_exists: bool,
+) -> Result<Done> {
+    const DONE: Done = ("DROP ASSERTION", None);
+    let (last, schemas) = match name {
+        [.., schema, last] => (last, vec![schema.clone()]),
+        [last] => (last, cx.search_path().to_vec()),
+        [] => return Err(SqlError::new(SqlState::INVALID_NAME, "a name is missing")),
+    };
+    if let ([.., schema, _], false) = (name, if_exists)
+        && !cx.catalog.schemas.contains_key(schema)
+    {
+        return Err(undefined_schema(schema));
+    }
+    let found = schemas.iter().find_map(|schema| find_assertion(cx.catalog, schema, last));
+    let Some((view, guard)) = found else {
+        let message = format!("assertion \"{last}\" does not exist");
+        if if_exists {
+            cx.notice(SqlState::UNDEFINED_OBJECT, format!("{message}, skipping"));
+            return Ok(DONE);
+        }
+        return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+    };
+    cx.catalog.require_owner(cx.user(), &guard.owner, "assertion", &guard.name)?;
+    change_guards(cx.catalog, view, |guards| guards.retain(|other| *other != guard));
+    Ok(DONE)
+}
+
+/// The view that a query of an assertion is about, and the condition that none of its rows may
+/// satisfy.
+fn guarded(cx: &DdlContext<'_>, query: &Query) -> Result<(Arc<Table>, String)> {
+    let refused = || {
+        SqlError::unsupported("an assertion about anything but the rows of one materialized view")
+            .hint("Create a materialized view of what must not be, and write NOT EXISTS over it.")
+    };
+    let SetExpr::Select(select) = &*query.body else { return Err(refused()) };
+    let plain = query.with.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && select.having.is_none()
+        && matches!(&select.group_by, ast::GroupByExpr::Expressions(by, _) if by.is_empty());
+    let [from] = select.from.as_slice() else { return Err(refused()) };
+    let ast::TableFactor::Table { name, alias, args: None, .. } = &from.relation else {
+        return Err(refused());
+    };
+    let aggregates = select.projection.iter().any(|item| item.to_string().contains('('));
+    if !plain || !from.joins.is_empty() || aggregates {
+        return Err(refused());
+    }
+    let name = parts(name)?;
+    let found = cx.owned(&name)?;
+    let view = match found.relation {
+        Relation::Table(table) if table.materialized().is_some() => table.clone(),
+        _ => {
+            return Err(halcyon_catalog::wrong_kind(found.name, "materialized view").hint(
+                "Tables have CHECK constraints; an assertion is about what is derived from them.",
+            ));
+        }
+    };
+    let alias = alias.as_ref().map_or_else(|| view.name.clone(), |alias| fold(&alias.name));
+    let condition = select.selection.clone().map(|condition| unqualified(condition, &alias));
+    Ok((view, condition.map_or_else(|| "true".to_owned(), |condition| condition.to_string())))
+}
+
+/// The condition with bare names of columns.
+fn unqualified(mut condition: Expr, alias: &str) -> Expr {
+    struct Bare<'a>(&'a str);
+    impl VisitorMut for Bare<'_> {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::CompoundIdentifier(name) = expr
+                && let [.., table, column] = name.as_slice()
+                && fold(table) == self.0
+            {
+                *expr = Expr::Identifier(column.clone());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = VisitMut::visit(&mut condition, &mut Bare(alias));
+    condition
+}

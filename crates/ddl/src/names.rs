@@ -1,0 +1,64 @@
+//! Names in messages, and other names for schemas.
+
+use std::sync::Arc;
+
+use super::DdlContext;
+use halcyon_catalog::{Relation, SCHEMAS};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+
+/// A name as it is written in SQL, quoted where it must be.
+pub(super) fn quoted(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    match plain {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+/// Gives a schema another name, and its relations with it.
+pub(super) fn rename_schema(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Result<()> {
+    if SCHEMAS.contains(&from) {
+        return Err(SqlError::new(
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            format!("schema \"{from}\" belongs to the system"),
+        ));
+    }
+    if cx.catalog.schemas.contains_key(to) {
+        return Err(SqlError::new(
+            SqlState::DUPLICATE_SCHEMA,
+            format!("schema \"{to}\" already exists"),
+        ));
+    }
+    let views = super::view::users_of_schema(cx.catalog, from);
+    super::view::refuse_if_used(&views, "schema", from)?;
+    let mut schema = cx.catalog.schemas.remove(from).expect("the caller has found it");
+    let own = Arc::make_mut(&mut schema);
+    own.name = to.to_owned();
+    for relation in own.relations.values_mut() {
+        match relation {
+            Relation::Table(table) => {
+                let own = Arc::make_mut(table);
+                own.schema = to.to_owned();
+                cx.catalog.tables.insert(own.id, table.clone());
+            }
+            Relation::View(view) => Arc::make_mut(view).schema = to.to_owned(),
+            Relation::Sequence(sequence) => Arc::make_mut(sequence).schema = to.to_owned(),
+            Relation::Index { .. } => {}
+        }
+    }
+    cx.catalog.schemas.insert(to.to_owned(), schema);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_where_they_must() {
+        assert_eq!(quoted("abc_1"), "abc_1");
+        assert_eq!(quoted("a\"B"), "\"a\"\"B\"");
+        assert_eq!(quoted("1a"), "\"1a\"");
+    }
+}

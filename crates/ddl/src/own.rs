@@ -1,0 +1,45 @@
+//! Carries out the definitions that the SQL parser has no tree for ([`DdlStatement`]).
+
+use super::sequence::Wish;
+use super::{DdlContext, Done, alter, materialized, role, sequence};
+use halcyon_sql::error::Result;
+use halcyon_sql::identifier::{fold, parts};
+use halcyon_sql::syntax::DdlStatement;
+
+/// Carries a definition out. Errors: those of the statement, as of [`super::Ddl::run`].
+pub(super) fn run(statement: &DdlStatement, cx: &mut DdlContext<'_>) -> Result<Done> {
+    match statement {
+        DdlStatement::CreateStream(create) => return materialized::create_stream(cx, create),
+        DdlStatement::CreateAssertion { name, query } => {
+            return materialized::create_assertion(cx, &parts(name)?, query);
+        }
+        DdlStatement::DropAssertion { name, if_exists } => {
+            return materialized::drop_assertion(cx, &parts(name)?, *if_exists);
+        }
+        DdlStatement::CreateRole(create) => role::create(cx, create)?,
+        DdlStatement::AlterRole { name, operation } => role::alter(cx, &fold(name), operation)?,
+        DdlStatement::Membership { roles, members, grant } => {
+            let names = |idents: &[_]| idents.iter().map(fold).collect::<Vec<_>>();
+            role::membership(cx, &names(roles), &names(members), *grant)?;
+        }
+        DdlStatement::AlterSequence { name, if_exists, options } => {
+            let name = parts(name)?;
+            if !is_missing(cx, &name, *if_exists) {
+                let owned_by = options.owned_by.as_ref().map(parts).transpose()?;
+                sequence::alter(cx, &name, &Wish::of(options)?, owned_by.as_deref())?;
+            }
+        }
+        DdlStatement::Move { kind, name, if_exists, to } => {
+            let name = parts(name)?;
+            if !is_missing(cx, &name, *if_exists) {
+                alter::relocate(cx, *kind, &name, to)?;
+            }
+        }
+    }
+    Ok((statement.tag(), None))
+}
+
+/// Whether the relation is not there, and need not be.
+fn is_missing(cx: &DdlContext<'_>, name: &[String], if_exists: bool) -> bool {
+    if_exists && cx.catalog.resolve(name, cx.search_path()).is_none()
+}

@@ -1,0 +1,493 @@
+//! CREATE TABLE, in all its forms.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{
+    self, ColumnOption, CreateTable, CreateTableLikeDefaults, CreateTableLikeKind,
+    CreateTableOptions, Expr, GeneratedAs, SqlOption, TableConstraint,
+};
+use halcyon_base::ids::{PartitionId, TableId};
+use halcyon_store::Partition;
+use halcyon_txn::PartitionCell;
+
+use super::constraint::{add_check, add_foreign_key, add_key, add_to_new, check_default, mirror};
+use super::sequence::{self, Wish};
+use super::{DdlContext, Done, fold, names, parts, refuse_temporary};
+use halcyon_catalog::{
+    Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
+    TableKind,
+};
+use halcyon_exec::dml::bulk;
+use halcyon_plan::bind::Binder;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::last;
+use halcyon_sql::type_names::{column_type, serial};
+use halcyon_sql::types::SqlType;
+
+/// Most columns of a table.
+const COLUMNS_MAX: usize = 1600;
+
+/// Most partitions of a table.
+const PARTITIONS_MAX: u64 = 1024;
+
+/// `CREATE TABLE [AS]`.
+pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateTable) -> Result<Done> {
+    refuse_temporary(create.temporary)?;
+    refuse_clauses(create)?;
+    let (schema, name) = cx.place(&parts(&create.name)?)?;
+    if let Err(taken) = cx.catalog.refuse_taken(&schema, &name) {
+        if !create.if_not_exists {
+            return Err(taken);
+        }
+        cx.notice(taken.state(), format!("{}, skipping", taken.message()));
+        return Ok(("CREATE TABLE", None));
+    }
+    let mut table = empty(cx, schema, name);
+    if let Some(query) = &create.query {
+        return create_as(cx, create, table, query);
+    }
+    let mut sequences = Vec::new();
+    if let Some(like) = &create.like {
+        copy_definition(cx, &mut table, like, &mut sequences)?;
+    }
+    for column in &create.columns {
+        let column = define_column(cx, &mut table, column, &mut sequences)?;
+        push_column(&mut table, column)?;
+    }
+    table.refresh_arrow();
+    partition(&mut table, &create.table_options)?;
+    for column in &create.columns {
+        column_constraints(cx, &mut table, column)?;
+    }
+    for constraint in &create.constraints {
+        add_to_new(cx, &mut table, constraint)?;
+    }
+    let id = table.id;
+    let keys = foreign_keys(cx, &mut table, create)?;
+    finish(cx, table, sequences);
+    keys.iter().for_each(|key| mirror(cx.catalog, id, key));
+    Ok(("CREATE TABLE", None))
+}
+
+fn refuse_clauses(create: &CreateTable) -> Result<()> {
+    let clause = if create.or_replace {
+        "CREATE OR REPLACE TABLE"
+    } else if create.external {
+        "CREATE EXTERNAL TABLE"
+    } else if create.partition_by.is_some() {
+        return Err(SqlError::unsupported("PARTITION BY")
+            .hint("Write WITH (partition_by = 'column', partitions = n)."));
+    } else if create.inherits.as_ref().is_some_and(|parents| !parents.is_empty()) {
+        "INHERITS"
+    } else if create.clone.is_some() {
+        "CLONE"
+    } else {
+        return Ok(());
+    };
+    Err(SqlError::unsupported(clause))
+}
+
+pub(super) fn empty(cx: &DdlContext<'_>, schema: String, name: String) -> Table {
+    Table {
+        id: TableId(cx.catalog.ids.oid()),
+        schema,
+        name,
+        columns: Vec::new(),
+        arrow: Arc::new(arrow::datatypes::Schema::empty()),
+        partitioning: Partitioning::Single,
+        cells: Vec::new(),
+        indexes: Vec::new(),
+        checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        referenced_by: Vec::new(),
+        kind: TableKind::Ordinary,
+        feeds: Vec::new(),
+        owner: cx.user().to_owned(),
+        grants: Vec::new(),
+        comment: None,
+    }
+}
+
+fn push_column(table: &mut Table, column: Column) -> Result<()> {
+    if table.column(&column.name).is_some() {
+        return Err(SqlError::new(
+            SqlState::DUPLICATE_COLUMN,
+            format!("column \"{}\" specified more than once", column.name),
+        ));
+    }
+    if column.name == "_rowid" {
+        return Err(SqlError::new(
+            SqlState::RESERVED_NAME,
+            "column name \"_rowid\" conflicts with a system column name",
+        ));
+    }
+    if table.columns.len() == COLUMNS_MAX {
+        return Err(SqlError::new(
+            SqlState::TOO_MANY_COLUMNS,
+            format!("tables can have at most {COLUMNS_MAX} columns"),
+        ));
+    }
+    table.columns.push(column);
+    Ok(())
+}
+
+/// A column as declared, but for its keys and CHECKs. Sequences that it needs are added to
+/// `sequences`, under names that are free.
+pub(super) fn define_column(
+    cx: &DdlContext<'_>,
+    table: &mut Table,
+    definition: &ast::ColumnDef,
+    sequences: &mut Vec<Arc<Sequence>>,
+) -> Result<Column> {
+    let name = fold(&definition.name);
+    if name.len() > super::NAME_BYTES_MAX {
+        return Err(SqlError::new(SqlState::NAME_TOO_LONG, "a column's name is too long"));
+    }
+    let serial = serial(&definition.data_type);
+    let ty = match serial {
+        Some(ty) => ty,
+        None => column_type(&definition.data_type)?,
+    };
+    let mut column =
+        Column { name, ty, not_null: false, default: None, identity: None, comment: None };
+    let at = (table.id, table.columns.len() as u16);
+    if serial.is_some() {
+        let name = new_sequence(cx, table, &column.name, &Wish::default(), ty, at, sequences)?;
+        let qualified = format!("{}.{}", names::quoted(&table.schema), names::quoted(&name));
+        column.default = Some(format!("nextval('{}')", qualified.replace('\'', "''")));
+        column.not_null = true;
+    }
+    for option in &definition.options {
+        match &option.option {
+            ColumnOption::Null if column.not_null && serial.is_none() => {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    format!(
+                        "conflicting NULL/NOT NULL declarations for column \"{}\"",
+                        column.name
+                    ),
+                ));
+            }
+            ColumnOption::Null => {}
+            ColumnOption::NotNull => column.not_null = true,
+            ColumnOption::Default(_) if column.default.is_some() => {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    format!("multiple default values specified for column \"{}\"", column.name),
+                ));
+            }
+            ColumnOption::Default(expr) => column.default = default(cx, expr, &column)?,
+            ColumnOption::Generated { generated_as, sequence_options, generation_expr, .. } => {
+                if generation_expr.is_some() {
+                    return Err(SqlError::unsupported("a generated column"));
+                }
+                let wish = Wish::from_ast(None, sequence_options.as_deref().unwrap_or(&[]))?;
+                let sequence = new_sequence(cx, table, &column.name, &wish, ty, at, sequences)?;
+                let always = matches!(generated_as, GeneratedAs::Always);
+                column.identity = Some(Identity { always, sequence });
+                column.not_null = true;
+            }
+            ColumnOption::PrimaryKey(_)
+            | ColumnOption::Unique(_)
+            | ColumnOption::ForeignKey(_)
+            | ColumnOption::Check(_) => {}
+            ColumnOption::Comment(comment) => column.comment = Some(comment.clone()),
+            ColumnOption::Collation(collation) => refuse_collation(collation)?,
+            other => return Err(SqlError::unsupported(format!("the column option {other}"))),
+        }
+    }
+    if column.identity.is_some() && column.default.is_some() {
+        return Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            format!("both default and identity specified for column \"{}\"", column.name),
+        ));
+    }
+    Ok(column)
+}
+
+fn refuse_collation(collation: &ast::ObjectName) -> Result<()> {
+    match last(collation)?.as_str() {
+        "C" | "POSIX" | "default" | "ucs_basic" => Ok(()),
+        other => Err(SqlError::unsupported(format!("collation \"{other}\""))
+            .hint("Text is ordered by its bytes: collation \"C\".")),
+    }
+}
+
+/// A DEFAULT as it is stored; DEFAULT NULL is none.
+pub(super) fn default(cx: &DdlContext<'_>, expr: &Expr, column: &Column) -> Result<Option<String>> {
+    if let Expr::Value(value) = expr
+        && value.value == ast::Value::Null
+    {
+        return Ok(None);
+    }
+    check_default(&cx.binder(), expr, &column.name, column.ty)?;
+    Ok(Some(expr.to_string()))
+}
+
+/// Makes the sequence of a SERIAL or identity column and returns its name.
+pub(super) fn new_sequence(
+    cx: &DdlContext<'_>,
+    table: &Table,
+    column: &str,
+    wish: &Wish,
+    ty: SqlType,
+    owner: (TableId, u16),
+    sequences: &mut Vec<Arc<Sequence>>,
+) -> Result<String> {
+    if !matches!(ty, SqlType::SmallInt | SqlType::Integer | SqlType::BigInt) {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "identity column type must be smallint, integer, or bigint",
+        ));
+    }
+    let mut taken: Vec<String> = sequences.iter().map(|other| other.name.clone()).collect();
+    taken.push(table.name.clone());
+    let stem = format!("{}_{column}_seq", table.name);
+    let name = cx.catalog.free_name(&table.schema, &stem, &taken);
+    let options = Wish { ty: Some(ty), ..wish.clone() }.resolve(None)?;
+    sequences.push(sequence::new(cx, &table.schema, &name, options, Some(owner)));
+    Ok(name)
+}
+
+/// PRIMARY KEY, UNIQUE and CHECK beside a column.
+pub(super) fn column_constraints(
+    cx: &DdlContext<'_>,
+    table: &mut Table,
+    definition: &ast::ColumnDef,
+) -> Result<()> {
+    let name = fold(&definition.name);
+    let column = table.require_column(&name)?;
+    for option in &definition.options {
+        let given = option.name.as_ref();
+        match &option.option {
+            ColumnOption::PrimaryKey(_) => {
+                let kind = IndexConstraint::PrimaryKey;
+                add_key(cx.catalog, table, kind, given, &[column])?;
+            }
+            ColumnOption::Unique(_) => {
+                add_key(cx.catalog, table, IndexConstraint::Unique, given, &[column])?;
+            }
+            ColumnOption::Check(check) => {
+                let mut check = check.clone();
+                check.name = check.name.or_else(|| given.cloned());
+                add_check(&cx.binder(), table, &check, Some(&name))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Foreign keys beside columns and of the table, once all keys are there.
+fn foreign_keys(
+    cx: &DdlContext<'_>,
+    table: &mut Table,
+    create: &CreateTable,
+) -> Result<Vec<halcyon_catalog::ForeignKey>> {
+    let mut keys = Vec::new();
+    for definition in &create.columns {
+        for option in &definition.options {
+            if let ColumnOption::ForeignKey(key) = &option.option {
+                let key = of_column(key, definition, option.name.as_ref());
+                keys.push(add_foreign_key(cx, table, &key)?);
+            }
+        }
+    }
+    for constraint in &create.constraints {
+        if let TableConstraint::ForeignKey(key) = constraint {
+            keys.push(add_foreign_key(cx, table, key)?);
+        }
+    }
+    Ok(keys)
+}
+
+/// REFERENCES beside a column as the table constraint it stands for.
+pub(super) fn of_column(
+    key: &ast::ForeignKeyConstraint,
+    definition: &ast::ColumnDef,
+    name: Option<&ast::Ident>,
+) -> ast::ForeignKeyConstraint {
+    let mut key = key.clone();
+    key.columns = vec![definition.name.clone()];
+    key.name = key.name.or_else(|| name.cloned());
+    key
+}
+
+/// Reads WITH (partition_by = 'column', partitions = n).
+fn partition(table: &mut Table, options: &CreateTableOptions) -> Result<()> {
+    let options = match options {
+        CreateTableOptions::None => &[],
+        CreateTableOptions::With(options)
+        | CreateTableOptions::Options(options)
+        | CreateTableOptions::Plain(options)
+        | CreateTableOptions::TableProperties(options) => options.as_slice(),
+    };
+    let bad = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let (mut by, mut count) = (None, None);
+    for option in options {
+        let SqlOption::KeyValue { key, value } = option else {
+            return Err(SqlError::unsupported(format!("the table option {option}")));
+        };
+        let text = value.to_string();
+        let text = text.trim_matches('\'');
+        match fold(key).as_str() {
+            "partition_by" => by = Some(text.to_owned()),
+            "partitions" => {
+                let number = text.parse::<u64>().ok().filter(|n| (1..=PARTITIONS_MAX).contains(n));
+                count = Some(number.ok_or_else(|| {
+                    bad(format!("partitions must be between 1 and {PARTITIONS_MAX}"))
+                })?);
+            }
+            "fillfactor" | "autovacuum_enabled" => {}
+            other => return Err(bad(format!("unrecognized parameter \"{other}\""))),
+        }
+    }
+    let count = match (by, count) {
+        (None, None | Some(1)) => 1,
+        (None, Some(_)) => {
+            return Err(
+                bad("partitions need a column".to_owned()).hint("Add partition_by = 'column'.")
+            );
+        }
+        (Some(name), count) => {
+            let column = table.require_column(&name)?;
+            refuse_partition_type(&table.columns[column as usize])?;
+            let count = count.unwrap_or_else(default_partitions);
+            if count > 1 {
+                table.partitioning = Partitioning::Column { column };
+            }
+            count
+        }
+    };
+    // The cells are made when indexes and nullability are known; until then their number counts.
+    let unbuilt = Arc::new(PartitionCell::unbuilt(PartitionId(0)));
+    table.cells = vec![unbuilt; count as usize];
+    Ok(())
+}
+
+/// One partition per core, unless the statement says how many.
+fn default_partitions() -> u64 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64).min(64)
+}
+
+fn refuse_partition_type(column: &Column) -> Result<()> {
+    match column.ty {
+        SqlType::Real | SqlType::Double | SqlType::Interval => Err(SqlError::new(
+            SqlState::INVALID_TABLE_DEFINITION,
+            format!("cannot partition by column \"{}\" of type {}", column.name, column.ty),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the partitions and puts table, indexes and sequences into the catalog.
+fn finish(cx: &mut DdlContext<'_>, mut table: Table, sequences: Vec<Arc<Sequence>>) -> Arc<Table> {
+    table.refresh_arrow();
+    let schema = table.store_schema();
+    let count = table.cells.len().max(1);
+    table.cells = (0..count)
+        .map(|_| {
+            let mut root = Partition::new(schema.clone()).latched(cx.catalog.latches);
+            for index in &table.indexes {
+                root.add_index(index.def()).expect("an empty partition has no duplicates");
+            }
+            Arc::new(PartitionCell::new(cx.catalog.ids.partition(), root))
+        })
+        .collect();
+    let table = Arc::new(table);
+    cx.catalog.put(&table.schema, &table.name, Relation::Table(table.clone()));
+    for index in &table.indexes {
+        let relation = Relation::Index { table: table.id, index: index.id };
+        cx.catalog.put(&table.schema, &index.name, relation);
+    }
+    for sequence in sequences {
+        let name = sequence.name.clone();
+        cx.catalog.put(&table.schema, &name, Relation::Sequence(sequence));
+    }
+    table
+}
+
+/// LIKE: columns with NOT NULL; defaults, identities, CHECKs and keys if INCLUDING says so.
+fn copy_definition(
+    cx: &DdlContext<'_>,
+    table: &mut Table,
+    like: &CreateTableLikeKind,
+    sequences: &mut Vec<Arc<Sequence>>,
+) -> Result<()> {
+    let (CreateTableLikeKind::Parenthesized(like) | CreateTableLikeKind::Plain(like)) = like;
+    let source = cx.catalog.find_table(&parts(&like.name)?, cx.search_path())?;
+    cx.catalog.require_on_table(cx.user(), &source, Privilege::Select)?;
+    let defaults = matches!(like.defaults, Some(CreateTableLikeDefaults::Including));
+    for (at, column) in source.columns.iter().enumerate() {
+        let mut copy = column.clone();
+        copy.comment = None;
+        if !defaults {
+            copy.default = None;
+            copy.identity = None;
+        } else if let Some(identity) = &column.identity {
+            let original = cx.catalog.sequence(&source.schema, &identity.sequence);
+            let options = original.expect("an identity has its sequence").options;
+            let wish = Wish {
+                increment: Some(options.increment),
+                start: Some(options.start),
+                min: Some(Some(options.min)),
+                max: Some(Some(options.max)),
+                cycle: Some(options.cycle),
+                ..Wish::default()
+            };
+            let owner = (table.id, at as u16);
+            let name = new_sequence(cx, table, &column.name, &wish, column.ty, owner, sequences)?;
+            copy.identity = Some(Identity { always: identity.always, sequence: name });
+        }
+        push_column(table, copy)?;
+    }
+    Ok(())
+}
+
+/// CREATE TABLE … AS: the table has the query's columns; rows come in batches.
+fn create_as(
+    cx: &mut DdlContext<'_>,
+    create: &CreateTable,
+    mut table: Table,
+    query: &ast::Query,
+) -> Result<Done> {
+    let source = bulk::Source::bind(&cx.binder(), query)?;
+    let mut names: Vec<String> =
+        source.columns().iter().map(|column| column.name.clone()).collect();
+    if create.columns.len() > names.len() {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
+    }
+    for (name, given) in names.iter_mut().zip(&create.columns) {
+        *name = fold(&given.name);
+    }
+    let mut seen = HashSet::new();
+    for (name, column) in names.iter().zip(source.columns()) {
+        if !seen.insert(name.as_str()) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+        let ty = column.ty.ok_or_else(|| {
+            SqlError::unsupported(format!("a column of type {}", column.field.data_type()))
+        })?;
+        let column = Column {
+            name: name.clone(),
+            ty,
+            not_null: false,
+            default: None,
+            identity: None,
+            comment: None,
+        };
+        push_column(&mut table, column)?;
+    }
+    table.refresh_arrow();
+    partition(&mut table, &create.table_options)?;
+    let table = finish(cx, table, Vec::new());
+    let handles = cx.lock(&table)?;
+    let (env, df) = (cx.env, cx.datafusion);
+    let binder = Binder::new(env.catalog, env.session, df);
+    let rows = source.run_into(&binder, env, cx.tx, &cx.limits, &table, &handles)?;
+    Ok(("SELECT", Some(rows)))
+}

@@ -1,0 +1,179 @@
+//! Definitions of views: from a query to a program, its inputs and its columns.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion::common::TableReference;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
+use halcyon_base::ids::TableId;
+use halcyon_delta::{Certificate, Facts, Unsupported};
+use halcyon_store::Partition;
+use halcyon_txn::PartitionCell;
+use halcyon_view::Executor;
+use halcyon_view::program::Program;
+use halcyon_views::{MaintainedView, ViewBudget, ViewColumn, ViewInput, ViewProgram};
+
+use halcyon_catalog::{Catalog, Index, Relation, Table};
+use halcyon_exec::view_errors::view_error;
+use halcyon_plan::bind::{Binder, result_columns};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
+use halcyon_sql::parse::parse_expr;
+use halcyon_sql::types::SqlType;
+
+/// A compiled view.
+pub(crate) struct Definition {
+    /// Names and types of its columns.
+    pub columns: Vec<(String, SqlType)>,
+    /// The trigger program.
+    pub program: Program,
+    /// What an event costs, and why.
+    pub certificate: Certificate,
+    /// What runs it.
+    pub executor: Executor,
+    inputs: Vec<ViewInput>,
+    outputs: Vec<ViewColumn>,
+}
+
+/// Compiles the query of a view.
+///
+/// Errors: those of binding; 0A000 naming the construct for what is outside the class of queries
+/// that can be maintained.
+pub(crate) fn define(binder: &Binder<'_>, query: &ast::Query, text: &str) -> Result<Definition> {
+    let plan = binder.view_query(query, text)?;
+    of_plan(binder.catalog, &plan)
+}
+
+fn of_plan(catalog: &Arc<Catalog>, plan: &LogicalPlan) -> Result<Definition> {
+    let columns = result_columns(plan);
+    let compiled = halcyon_delta::compile(plan, &CatalogFacts { catalog })
+        .map_err(|error| unsupported(&error))?;
+    let named = columns.iter().map(|column| {
+        let ty = column.ty.ok_or_else(|| {
+            SqlError::unsupported(format!("a view's column of type {}", column.field.data_type()))
+        })?;
+        Ok((column.name.clone(), ty))
+    });
+    let columns = named.collect::<Result<Vec<_>>>()?;
+    let program = compiled.program;
+    let row = &program.relations[usize::from(program.output.0)].columns;
+    let mut word = 0;
+    let outputs = row.iter().zip(&columns).map(|(ty, (_, sql))| {
+        let output = ViewColumn { ty: *ty, stored: sql.storage(), word };
+        word += ty.words();
+        output
+    });
+    let outputs = outputs.collect();
+    let mut inputs = Vec::new();
+    for input in &compiled.inputs {
+        let table = table_of(catalog, &input.table)?;
+        let relation = &program.relations[usize::from(input.relation.0)];
+        inputs.push(ViewInput {
+            table: table.id,
+            relation: input.relation,
+            columns: relation.source_columns.clone(),
+            types: relation.columns.clone(),
+        });
+    }
+    let (certificate, executor) = (compiled.certificate, Executor::default());
+    Ok(Definition { columns, program, certificate, executor, inputs, outputs })
+}
+
+/// 0A000, with the construct named.
+fn unsupported(error: &Unsupported) -> SqlError {
+    let told = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, error.to_string());
+    match &error.hint {
+        Some(hint) => told.hint(hint.clone()),
+        None => told.hint("An ordinary view has no such limit; it is computed when it is read."),
+    }
+}
+
+/// A table of ours by the name that the plan has for it. Errors: 0A000 for any other source.
+fn table_of<'c>(catalog: &'c Catalog, name: &TableReference) -> Result<&'c Arc<Table>> {
+    let schema = name.schema().and_then(|schema| catalog.schemas.get(schema));
+    match schema.and_then(|schema| schema.relations.get(name.table())) {
+        Some(Relation::Table(table)) => Ok(table),
+        _ => Err(SqlError::unsupported(format!("\"{name}\" in a materialized view"))
+            .hint("Materialized views read tables, streams and materialized views.")),
+    }
+}
+
+/// What the catalog knows of tables, for the compiler.
+struct CatalogFacts<'a> {
+    catalog: &'a Arc<Catalog>,
+}
+
+impl CatalogFacts<'_> {
+    fn table(&self, name: &TableReference) -> Option<&Arc<Table>> {
+        table_of(self.catalog, name).ok()
+    }
+}
+
+impl Facts for CatalogFacts<'_> {
+    /// Events are told deletions first, so keys are unique after every single one.
+    fn unique_keys(&self, table: &TableReference) -> Vec<Vec<usize>> {
+        let Some(table) = self.table(table) else { return Vec::new() };
+        let present = |index: &&Index| {
+            index.columns.iter().all(|key| table.columns[key.column as usize].not_null)
+        };
+        let columns = |index: &Index| index.columns.iter().map(|key| key.column.into()).collect();
+        table.indexes.iter().filter(|index| index.unique).filter(present).map(columns).collect()
+    }
+
+    fn never_negative(&self, table: &TableReference, column: usize) -> bool {
+        let Some(table) = self.table(table) else { return false };
+        let name = &table.columns[column].name;
+        table.checks.iter().any(|check| {
+            parse_expr(&check.expr).is_ok_and(|condition| keeps_positive(&condition, name))
+        })
+    }
+}
+
+/// Whether a condition that is not false says that the column is at least zero: `c >= 0`, `c > 1.5`,
+/// `0 <= c`, and conjunctions of such.
+fn keeps_positive(condition: &ast::Expr, column: &str) -> bool {
+    use ast::BinaryOperator as Op;
+    let is_column =
+        |expr: &ast::Expr| matches!(expr, ast::Expr::Identifier(name) if fold(name) == column);
+    let is_number = |expr: &ast::Expr| matches!(expr, ast::Expr::Value(value) if matches!(&value.value, ast::Value::Number(..)));
+    match condition {
+        ast::Expr::Nested(inner) => keeps_positive(inner, column),
+        ast::Expr::BinaryOp { left, op: Op::And, right } => {
+            keeps_positive(left, column) || keeps_positive(right, column)
+        }
+        ast::Expr::BinaryOp { left, op: Op::GtEq | Op::Gt, right } => {
+            is_column(left) && is_number(right)
+        }
+        ast::Expr::BinaryOp { left, op: Op::LtEq | Op::Lt, right } => {
+            is_number(left) && is_column(right)
+        }
+        _ => false,
+    }
+}
+
+impl Definition {
+    /// Tables that the view reads, by ascending id.
+    pub fn reads(&self) -> Vec<TableId> {
+        let reads: BTreeSet<TableId> = self.inputs.iter().map(|input| input.table).collect();
+        reads.into_iter().collect()
+    }
+
+    /// The view `id`, which has met the rows of `tables`: all roots of all tables that it reads. Its
+    /// rows are put into `rows`, an empty partition of its columns, which `cell` makes a partition of
+    /// the database.
+    ///
+    /// Errors: what an event can fail at: 22003, 22012; 0A000 for a program that is too large; 53200.
+    pub fn fill<'t>(
+        self,
+        id: TableId,
+        tables: impl IntoIterator<Item = (TableId, &'t Partition)>,
+        rows: Partition,
+        cell: impl FnOnce(Partition) -> Arc<PartitionCell>,
+        budget: Arc<ViewBudget>,
+    ) -> Result<Arc<MaintainedView>> {
+        let Definition { program, executor, inputs, outputs: columns, .. } = self;
+        let program = ViewProgram { program, executor, inputs, columns };
+        program.fill(id, tables, rows, cell, budget).map(Arc::new).map_err(view_error)
+    }
+}

@@ -1,0 +1,20 @@
+//! Materialized views in SQL: what needs names, types and conditions to be bound.
+//!
+//! The views that run are `halcyon_views`; the compiler is `halcyon_delta`. Here is:
+//! - [`define()`]: from a query to a program, and to columns;
+//! - [`stream`]: events that come without SQL, verified as INSERT would;
+//! - [`packed`]: many of them at once;
+//! - [`revive()`]: views of a catalog that was read back;
+//! - [`explain`]: programs and certificates as text.
+
+mod define;
+mod explain;
+mod packed;
+mod revive;
+mod stream;
+
+pub(crate) use define::{Definition, define};
+pub use explain::{maintenance, query_of, triggers, view_of};
+pub use packed::PackedPlan;
+pub use revive::revive;
+pub use stream::{StreamPlan, bring_up_to_date, is_streamed, own, stale_views};

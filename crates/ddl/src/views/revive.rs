@@ -1,0 +1,83 @@
+//! Views of a catalog that was read back: compiled again, and filled from what they read.
+
+use std::sync::Arc;
+
+use halcyon_base::ids::TableId;
+use halcyon_store::Partition;
+use halcyon_txn::PartitionCell;
+use halcyon_views::MaintainedView;
+
+use super::define::define;
+use halcyon_catalog::materialized::MaterializedView;
+use halcyon_catalog::{Catalog, SUPERUSER, Table, TableKind};
+use halcyon_plan::bind::Binder;
+use halcyon_plan::engine::DataFusion;
+use halcyon_plan::env::SessionVars;
+use halcyon_sql::error::Result;
+use halcyon_sql::parse::parse_query;
+
+/// Gives every materialized view its engine and its rows, in the order of their ids, which puts
+/// each after those that it reads. Nobody uses the catalog yet.
+///
+/// Errors: a view that cannot be compiled or filled any more; the message names it.
+pub fn revive(catalog: Catalog, df: &DataFusion) -> Result<Catalog> {
+    let views: Vec<TableId> =
+        catalog.tables.values().filter(|t| t.materialized().is_some()).map(|t| t.id).collect();
+    let mut catalog = Arc::new(catalog);
+    for id in views {
+        let view = catalog.table(id).clone();
+        let maintained = revive_one(&catalog, df, &view).map_err(|error| {
+            let name = view.qualified_name();
+            error.context(format!("recovery of materialized view \"{name}\""))
+        })?;
+        Arc::make_mut(&mut catalog).change_table(id, |table| {
+            let own = (**table.materialized().expect("the ids are of views")).clone();
+            table.cells = vec![maintained.rows().clone()];
+            let maintained = Some(maintained);
+            table.kind = TableKind::Materialized(Arc::new(MaterializedView { maintained, ..own }));
+        });
+    }
+    Ok(Arc::unwrap_or_clone(catalog))
+}
+
+fn revive_one(
+    catalog: &Arc<Catalog>,
+    df: &DataFusion,
+    table: &Arc<Table>,
+) -> Result<Arc<MaintainedView>> {
+    let view = table.materialized().expect("the caller asks for views");
+    let session = owner();
+    let binder = Binder::new(catalog, &session, df);
+    let query = parse_query(&view.query)?;
+    let definition = define(&binder, &query, "")?;
+    let mut rows = Partition::new(table.store_schema());
+    for index in &table.indexes {
+        rows.add_index(index.def()).expect("an empty partition has no duplicates");
+    }
+    let mut roots = Vec::new();
+    if !view.empty_on_restart {
+        for id in definition.reads() {
+            let cells = &catalog.table(id).cells;
+            roots.extend(cells.iter().map(|cell| (id, cell.root_if_free())));
+        }
+    }
+    let roots = roots.iter().map(|(id, root)| (*id, root.as_ref().expect("nobody uses it yet")));
+    let cell = |rows| Arc::new(PartitionCell::derived(table.cells[0].id, rows));
+    definition.fill(table.id, roots, rows, cell, catalog.budget.clone())
+}
+
+/// Whoever created a view was allowed to; what was granted since does not matter.
+fn owner() -> SessionVars {
+    SessionVars {
+        user: SUPERUSER.to_owned(),
+        session_user: SUPERUSER.to_owned(),
+        database: String::new(),
+        search_path: vec!["public".to_owned()],
+        time_zone: "UTC".to_owned(),
+        threads: 1,
+        memory_bytes: usize::MAX,
+        session_id: 0,
+        copy_folder: None,
+        sequence_values: Arc::default(),
+    }
+}

@@ -1,0 +1,335 @@
+//! PostgreSQL's binary COPY format, and the binary form of every type.
+//!
+//! Source: PostgreSQL's documentation of COPY, "Binary Format", and the types' send and receive
+//! functions. Times count from 2000-01-01 there, from 1970-01-01 here.
+
+use halcyon_store::{Interval, Value, ValueRef};
+use halcyon_value::ValueError;
+use halcyon_value::calendar::{
+    DAY_US, POSTGRES_EPOCH_DAYS as EPOCH_DAYS, POSTGRES_EPOCH_US as EPOCH_US,
+};
+use halcyon_value::decimal;
+
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::types::SqlType;
+
+const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
+
+/// The first tuple of some bytes.
+pub(super) enum Tuple<'a> {
+    /// There are not enough bytes yet.
+    Incomplete,
+    /// The end marker.
+    End,
+    /// Its fields, and the bytes behind it.
+    Fields(Vec<Option<&'a [u8]>>, &'a [u8]),
+}
+
+fn malformed(message: &str) -> SqlError {
+    SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message)
+}
+
+/// What follows the header; `None` if it is not complete. Errors: 22P04.
+pub(super) fn header(bytes: &[u8]) -> Result<Option<&[u8]>> {
+    let compared = bytes.len().min(SIGNATURE.len());
+    if bytes[..compared] != SIGNATURE[..compared] {
+        return Err(malformed("COPY file signature not recognized"));
+    }
+    let Some((fixed, rest)) = bytes.split_at_checked(SIGNATURE.len() + 8) else { return Ok(None) };
+    let flags = i32::from_be_bytes(fixed[11..15].try_into().expect("four bytes"));
+    if flags & !0xffff != 0 {
+        return Err(malformed("unrecognized critical flags in COPY file header"));
+    }
+    let extension = i32::from_be_bytes(fixed[15..].try_into().expect("four bytes"));
+    let extension = usize::try_from(extension)
+        .map_err(|_| malformed("invalid COPY file header (wrong length)"))?;
+    Ok(rest.get(extension..))
+}
+
+/// The first tuple. Errors: 22P04.
+pub(super) fn tuple(bytes: &[u8]) -> Result<Tuple<'_>> {
+    let Some((count, mut rest)) = bytes.split_first_chunk::<2>() else {
+        return Ok(Tuple::Incomplete);
+    };
+    let count = i16::from_be_bytes(*count);
+    if count == -1 {
+        return Ok(Tuple::End);
+    }
+    let mut fields = Vec::new();
+    for _ in 0..count {
+        let Some((length, after)) = rest.split_first_chunk::<4>() else {
+            return Ok(Tuple::Incomplete);
+        };
+        rest = after;
+        let length = i32::from_be_bytes(*length);
+        if length == -1 {
+            fields.push(None);
+            continue;
+        }
+        let length = usize::try_from(length).map_err(|_| malformed("invalid field size"))?;
+        let Some((field, after)) = rest.split_at_checked(length) else {
+            return Ok(Tuple::Incomplete);
+        };
+        fields.push(Some(field));
+        rest = after;
+    }
+    Ok(Tuple::Fields(fields, rest))
+}
+
+pub(super) fn write_header(out: &mut Vec<u8>) {
+    out.extend(SIGNATURE);
+    out.extend([0; 8]);
+}
+
+pub(super) fn write_end(out: &mut Vec<u8>) {
+    out.extend((-1i16).to_be_bytes());
+}
+
+/// Reads a value. Errors: 22P03, 22003, 22021, 22008.
+pub(super) fn decode(bytes: &[u8], ty: SqlType) -> Result<Value> {
+    let bad = || {
+        SqlError::new(
+            SqlState::INVALID_BINARY_REPRESENTATION,
+            format!("incorrect binary data format for type {ty}"),
+        )
+    };
+    fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+        bytes.try_into().ok()
+    }
+    let wide = || fixed(bytes).map(i64::from_be_bytes).ok_or_else(bad);
+    let far = || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{ty} out of range"));
+    let moment = || wide()?.checked_add(EPOCH_US).ok_or_else(far);
+    Ok(match ty {
+        SqlType::Boolean => Value::Bool(fixed::<1>(bytes).ok_or_else(bad)?[0] != 0),
+        SqlType::SmallInt => Value::Int16(i16::from_be_bytes(fixed(bytes).ok_or_else(bad)?)),
+        SqlType::Integer => Value::Int32(i32::from_be_bytes(fixed(bytes).ok_or_else(bad)?)),
+        SqlType::BigInt => Value::Int64(wide()?),
+        SqlType::Real => Value::Float32(f32::from_be_bytes(fixed(bytes).ok_or_else(bad)?)),
+        SqlType::Double => Value::Float64(f64::from_be_bytes(fixed(bytes).ok_or_else(bad)?)),
+        SqlType::Decimal { precision, scale } => {
+            Value::Decimal(decode_numeric(bytes, precision, scale)?.ok_or_else(bad)?)
+        }
+        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text => {
+            let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+            let text = text.ok_or_else(|| {
+                SqlError::new(
+                    SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+                    "invalid byte sequence for encoding \"UTF8\"",
+                )
+            })?;
+            Value::Text(halcyon_sql::coerce::fit_text(text, ty)?.to_owned())
+        }
+        SqlType::Bytea => Value::Bytes(bytes.to_vec()),
+        SqlType::Date => {
+            let days = i32::from_be_bytes(fixed(bytes).ok_or_else(bad)?);
+            Value::Date(days.checked_add(EPOCH_DAYS).ok_or_else(far)?)
+        }
+        SqlType::Time => match wide()? {
+            us @ 0..=DAY_US => Value::Time(us),
+            _ => return Err(far()),
+        },
+        SqlType::Timestamp => Value::Timestamp(moment()?),
+        SqlType::TimestampTz => Value::TimestampTz(moment()?),
+        SqlType::Interval => {
+            let bytes: [u8; 16] = fixed(bytes).ok_or_else(bad)?;
+            let us = i64::from_be_bytes(bytes[..8].try_into().expect("eight bytes"));
+            Value::Interval(Interval {
+                nanos: us.checked_mul(1000).ok_or_else(far)?,
+                days: i32::from_be_bytes(bytes[8..12].try_into().expect("four bytes")),
+                months: i32::from_be_bytes(bytes[12..].try_into().expect("four bytes")),
+            })
+        }
+        SqlType::Uuid => Value::Uuid(fixed(bytes).ok_or_else(bad)?),
+    })
+}
+
+/// Digits of base 10,000 to an integer with `scale` places; inner `None`: malformed.
+fn decode_numeric(bytes: &[u8], precision: u8, scale: i8) -> Result<Option<i128>> {
+    let word = |at: usize| {
+        bytes.get(2 * at..2 * at + 2).map(|b| i16::from_be_bytes(b.try_into().expect("two bytes")))
+    };
+    let (Some(count), Some(weight), Some(sign), Some(_)) = (word(0), word(1), word(2), word(3))
+    else {
+        return Ok(None);
+    };
+    let too_far = || SqlError::from(ValueError::DecimalField { precision, scale });
+    let negative = match sign as u16 {
+        0 => false,
+        0x4000 => true,
+        0xc000 | 0xd000 | 0xf000 => return Err(too_far()),
+        _ => return Ok(None),
+    };
+    if count < 0 || bytes.len() != 8 + 2 * count as usize {
+        return Ok(None);
+    }
+    // Digit i has weight 10000^(weight - i); the last one says how many places there are.
+    let (mut value, mut places) = (0i128, 0i32);
+    for at in 0..count as usize {
+        let Some(digit @ 0..=9999) = word(4 + at) else { return Ok(None) };
+        let power = 4 * (weight as i32 - at as i32);
+        // Far behind the point nothing is left but rounding, which four more places decide.
+        if -power > scale as i32 + 8 {
+            break;
+        }
+        value = value
+            .checked_mul(10_000)
+            .and_then(|value| value.checked_add(digit as i128))
+            .ok_or_else(too_far)?;
+        places = -power;
+    }
+    let value = match places {
+        _ if value == 0 => 0,
+        places if places < 0 => 10i128
+            .checked_pow(places.unsigned_abs())
+            .and_then(|factor| value.checked_mul(factor))
+            .and_then(|value| decimal::rescale(value, 0, scale))
+            .ok_or_else(too_far)?,
+        places => decimal::rescale(value, places.min(127) as i8, scale).ok_or_else(too_far)?,
+    };
+    let value = decimal::check(if negative { -value } else { value }, precision, scale)?;
+    Ok(Some(value))
+}
+
+/// Writes a value with its length.
+pub(super) fn encode(value: ValueRef<'_>, ty: SqlType, out: &mut Vec<u8>) {
+    let mut put = |bytes: &[u8]| {
+        out.extend((bytes.len() as i32).to_be_bytes());
+        out.extend(bytes);
+    };
+    match value {
+        ValueRef::Null => out.extend((-1i32).to_be_bytes()),
+        ValueRef::Bool(value) => put(&[value as u8]),
+        ValueRef::Int16(value) => put(&value.to_be_bytes()),
+        ValueRef::Int32(value) => put(&value.to_be_bytes()),
+        ValueRef::Int64(value) => put(&value.to_be_bytes()),
+        ValueRef::Float32(value) => put(&value.to_be_bytes()),
+        ValueRef::Float64(value) => put(&value.to_be_bytes()),
+        ValueRef::Decimal(value) => {
+            let SqlType::Decimal { scale, .. } = ty else { panic!("a decimal sent as {ty}") };
+            put(&encode_numeric(value, scale));
+        }
+        ValueRef::Text(_) => {
+            let mut text = String::new();
+            halcyon_sql::coerce::write(value, ty, &halcyon_sql::coerce::TimeZone::UTC, &mut text);
+            put(text.as_bytes());
+        }
+        ValueRef::Bytes(value) => put(value),
+        ValueRef::Date(value) => put(&(value.wrapping_sub(EPOCH_DAYS)).to_be_bytes()),
+        ValueRef::Time(value) => put(&value.to_be_bytes()),
+        ValueRef::Timestamp(value) | ValueRef::TimestampTz(value) => {
+            put(&(value.wrapping_sub(EPOCH_US)).to_be_bytes());
+        }
+        ValueRef::Interval(Interval { months, days, nanos }) => {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&(nanos / 1000).to_be_bytes());
+            bytes[8..12].copy_from_slice(&days.to_be_bytes());
+            bytes[12..].copy_from_slice(&months.to_be_bytes());
+            put(&bytes);
+        }
+        ValueRef::Uuid(value) => put(&value),
+    }
+}
+
+fn encode_numeric(value: i128, scale: i8) -> Vec<u8> {
+    let scale = scale.max(0) as u32;
+    // Places are filled up to whole digits of base 10,000.
+    let padding = (4 - scale % 4) % 4;
+    let mut magnitude = value.unsigned_abs();
+    let mut digits: Vec<i16> = Vec::new();
+    let mut fraction_digits = (scale + padding) / 4;
+    if padding > 0 {
+        let unit = 10u128.pow(4 - padding);
+        digits.push((magnitude % unit * 10u128.pow(padding)) as i16);
+        magnitude /= unit;
+    }
+    while magnitude > 0 || (digits.len() as u32) < fraction_digits {
+        digits.push((magnitude % 10_000) as i16);
+        magnitude /= 10_000;
+    }
+    digits.reverse();
+    let mut weight = digits.len() as i32 - fraction_digits as i32 - 1;
+    let leading = digits.iter().take_while(|digit| **digit == 0).count();
+    digits.drain(..leading);
+    weight -= leading as i32;
+    while digits.last() == Some(&0) {
+        digits.pop();
+        fraction_digits = fraction_digits.saturating_sub(1);
+    }
+    if digits.is_empty() {
+        weight = 0;
+    }
+    let sign: u16 = if value < 0 { 0x4000 } else { 0 };
+    let mut bytes = Vec::with_capacity(8 + 2 * digits.len());
+    bytes.extend((digits.len() as i16).to_be_bytes());
+    bytes.extend((weight as i16).to_be_bytes());
+    bytes.extend(sign.to_be_bytes());
+    bytes.extend((scale as i16).to_be_bytes());
+    digits.iter().for_each(|digit| bytes.extend(digit.to_be_bytes()));
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn through(value: Value, ty: SqlType) -> Result<Value> {
+        let mut bytes = Vec::new();
+        encode(value.as_ref(), ty, &mut bytes);
+        decode(&bytes[4..], ty)
+    }
+
+    #[test]
+    fn every_type_goes_through_its_binary_form() {
+        let decimal = |precision, scale| SqlType::Decimal { precision, scale };
+        for (value, ty) in [
+            (Value::Bool(true), SqlType::Boolean),
+            (Value::Int16(-5), SqlType::SmallInt),
+            (Value::Int32(i32::MIN), SqlType::Integer),
+            (Value::Int64(i64::MAX), SqlType::BigInt),
+            (Value::Float32(1.5), SqlType::Real),
+            (Value::Float64(-0.1), SqlType::Double),
+            (Value::Text("naïve".into()), SqlType::Text),
+            (Value::Bytes(vec![0, 255]), SqlType::Bytea),
+            (Value::Date(-1), SqlType::Date),
+            (Value::Time(86_399_999_999), SqlType::Time),
+            (Value::Timestamp(1), SqlType::Timestamp),
+            (Value::TimestampTz(-1), SqlType::TimestampTz),
+            (Value::Interval(Interval { months: 1, days: -2, nanos: 3000 }), SqlType::Interval),
+            (Value::Uuid([7; 16]), SqlType::Uuid),
+            (Value::Decimal(0), decimal(10, 2)),
+            (Value::Decimal(12345), decimal(10, 2)),
+            (Value::Decimal(-1), decimal(10, 5)),
+            (Value::Decimal(10_000_000), decimal(10, 0)),
+            (Value::Decimal(100_000_000_000), decimal(20, 4)),
+            (Value::Decimal(10i128.pow(37)), decimal(38, 10)),
+            (Value::Decimal(10i128.pow(38) - 1), decimal(38, 0)),
+        ] {
+            assert_eq!(through(value.clone(), ty).ok(), Some(value), "{ty}");
+        }
+    }
+
+    #[test]
+    fn malformed_binary_is_refused() {
+        let state = |bytes: &[u8], ty| decode(bytes, ty).unwrap_err().state();
+        assert_eq!(state(&[1], SqlType::Integer), SqlState::INVALID_BINARY_REPRESENTATION);
+        assert_eq!(state(&[0xff], SqlType::Text), SqlState::CHARACTER_NOT_IN_REPERTOIRE);
+        assert_eq!(
+            state(&i64::MAX.to_be_bytes(), SqlType::Timestamp),
+            SqlState::DATETIME_FIELD_OVERFLOW
+        );
+        let numeric = SqlType::Decimal { precision: 5, scale: 2 };
+        assert_eq!(state(&[0; 7], numeric), SqlState::INVALID_BINARY_REPRESENTATION);
+        let nan = [0, 0, 0, 0, 0xc0, 0, 0, 0];
+        assert_eq!(state(&nan, numeric), SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
+        assert!(header(b"PGCOPX").is_err());
+        assert!(header(b"PGCOPY").is_ok_and(|rest| rest.is_none()));
+        assert!(matches!(tuple(&[0]), Ok(Tuple::Incomplete)));
+        assert!(tuple(&[0, 1, 0xff, 0xff, 0xff, 0xfe]).is_err());
+    }
+
+    /// 123.45 as PostgreSQL 17 sends it.
+    #[test]
+    fn numerics_have_postgresqls_bytes() {
+        assert_eq!(encode_numeric(12345, 2), [0, 2, 0, 0, 0, 0, 0, 2, 0, 123, 0x11, 0x94]);
+    }
+}

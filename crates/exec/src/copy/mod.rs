@@ -1,0 +1,411 @@
+//! COPY FROM and TO: text, CSV, binary and Parquet.
+//!
+//! Rows come in as bytes in pieces of any size ([`CopyIn::push`]) and go out in chunks
+//! ([`CopyOut`]); in between they are vectors. A COPY is one statement: whatever it stored is
+//! undone by its caller when a later line is refused.
+//!
+//! Cost: a batch of rows costs one append per partition; nothing is kept of rows that are stored.
+
+mod binary;
+mod format;
+mod input;
+mod orderbook;
+mod output;
+mod parquet;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{
+    CopyLegacyOption, CopyOption, CopySource, CopyTarget, SelectItem,
+};
+use halcyon_store::Partition;
+use halcyon_txn::{Mode, Savepoint, Transaction};
+
+use crate::dml::bulk::Writer;
+use crate::dml::{Cell, QuerySource, Scope, Target, default_cell};
+use crate::point::Scratch;
+use crate::upkeep::{self, FedViews};
+use halcyon_catalog::{Privilege, Table};
+use halcyon_plan::bind::{Binder, result_columns};
+use halcyon_plan::env::{Env, Locks, Need, Roots};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::{fold, parts};
+use halcyon_sql::rows::ResultColumn;
+use halcyon_sql::types::SqlType;
+
+pub use format::{Format, Options};
+pub use input::CopyIn;
+use orderbook::Orders;
+pub use orderbook::bind as bind_orders;
+pub use output::CopyOut;
+
+/// Where the bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// With the client: STDIN or STDOUT.
+    Client,
+    /// In a file that the engine can reach.
+    File(String),
+}
+
+/// A bound COPY.
+pub struct CopyPlan {
+    tables: Vec<Arc<Table>>,
+    options: Options,
+    place: Place,
+    kind: Kind,
+}
+
+enum Kind {
+    From(Box<From>),
+    To { source: QuerySource, columns: Vec<ResultColumn> },
+    Orders(Box<Orders>),
+}
+
+/// COPY FROM: what becomes of a line.
+struct From {
+    writer: Writer,
+    whole: Vec<(usize, Mode)>,
+    at: usize,
+    /// Positions of the columns that the data has.
+    columns: Vec<u16>,
+    /// What the other columns get.
+    defaults: Vec<Option<Cell>>,
+    /// Views to be brought up to date with the rows.
+    views: FedViews,
+}
+
+impl From {
+    /// Whether something is to be done with the rows at the end.
+    fn is_followed(&self) -> bool {
+        !self.views.is_empty() || self.writer.table().is_stream()
+    }
+
+    /// Brings views up to date. Errors: what they fail at; the caller takes the rows back.
+    fn end(&self, since: &Savepoint, env: &Env<'_>, tx: &mut Transaction) -> Result<()> {
+        self.views.end(since, env, tx)?;
+        let table = self.writer.table();
+        if table.is_stream() {
+            upkeep::empty_stream(table, tx);
+        }
+        Ok(())
+    }
+}
+
+/// A plan and the columns of its data.
+pub struct BoundCopy {
+    /// The plan.
+    pub plan: CopyPlan,
+    /// Columns of the data, for the protocol's description.
+    pub columns: Arc<[ResultColumn]>,
+}
+
+/// Told now and then how far a COPY is: rows, bytes.
+pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
+
+/// A COPY as it is written.
+pub struct ParsedCopy<'a> {
+    /// The table or query.
+    pub source: &'a CopySource,
+    /// TO, else FROM.
+    pub to: bool,
+    /// The other end.
+    pub target: &'a CopyTarget,
+    /// Options between brackets.
+    pub options: &'a [CopyOption],
+    /// Options of PostgreSQL before 9.0.
+    pub legacy_options: &'a [CopyLegacyOption],
+}
+
+/// Binds COPY. `text` is the statement's, for positions in errors.
+pub fn bind(
+    binder: &Binder<'_>,
+    parsed: &ParsedCopy<'_>,
+    text: &str,
+    param_types: &[Option<SqlType>],
+) -> Result<BoundCopy> {
+    let ParsedCopy { source, to, target, options, legacy_options } = *parsed;
+    let options = Options::from_ast(options, legacy_options, to)?;
+    let place = match target {
+        CopyTarget::Stdin | CopyTarget::Stdout => Place::Client,
+        CopyTarget::File { filename } => Place::File(permitted_file(binder, filename)?),
+        CopyTarget::Program { .. } => return Err(SqlError::unsupported("COPY … PROGRAM")),
+    };
+    if options.format == Format::Parquet && place == Place::Client {
+        return Err(SqlError::unsupported("Parquet from stdin or to stdout").hint("Name a file."));
+    }
+    match to {
+        false => {
+            let scope = Scope::new(binder, text, param_types.to_vec());
+            bind_from(binder, scope, source, options, place)
+        }
+        true => bind_to(binder, source, options, place),
+    }
+}
+
+/// The path, if the user may reach files. Errors: 42501.
+fn permitted_file(binder: &Binder<'_>, path: &str) -> Result<String> {
+    match binder.catalog.is_superuser(&binder.session.user) {
+        true => Ok(path.to_owned()),
+        false => Err(SqlError::new(
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            "permission denied to COPY to or from a file",
+        )
+        .hint("Anyone can COPY to stdout or from stdin.")),
+    }
+}
+
+fn bind_from(
+    binder: &Binder<'_>,
+    mut scope: Scope<'_>,
+    source: &CopySource,
+    options: Options,
+    place: Place,
+) -> Result<BoundCopy> {
+    let CopySource::Table { table_name, columns: names } = source else {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"));
+    };
+    let table = crate::dml::find_target(binder, table_name, "copy to")?;
+    binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Insert)?;
+    let mut columns = Vec::new();
+    for name in names {
+        let column = table.require_column(&fold(name))?;
+        if columns.contains(&column) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{}\" specified more than once", fold(name)),
+            ));
+        }
+        columns.push(column);
+    }
+    if names.is_empty() {
+        columns = (0..table.columns.len() as u16).collect();
+    }
+    let mut defaults = Vec::new();
+    for column in 0..table.columns.len() as u16 {
+        defaults.push(match columns.contains(&column) {
+            true => None,
+            false => Some(default_cell(binder, &table, column)?),
+        });
+    }
+    let target = Target::bind(&mut scope, &table, None)?;
+    let at = target.at;
+    scope.need_whole(at, Mode::Exclusive);
+    let views = scope.feed(&table)?;
+    let shown = columns.iter().map(|column| result_column(&table, *column)).collect();
+    let (tables, whole) = scope.into_locks();
+    let from = From { writer: Writer::for_table(target), whole, at, columns, defaults, views };
+    let plan = CopyPlan { tables, options, place, kind: Kind::From(Box::new(from)) };
+    Ok(BoundCopy { plan, columns: shown })
+}
+
+fn result_column(table: &Table, column: u16) -> ResultColumn {
+    let definition = &table.columns[column as usize];
+    ResultColumn {
+        name: definition.name.clone(),
+        field: table.arrow.fields()[column as usize].clone(),
+        ty: Some(definition.ty),
+        origin: Some((table.id.0, column + 1)),
+    }
+}
+
+fn bind_to(
+    binder: &Binder<'_>,
+    source: &CopySource,
+    options: Options,
+    place: Place,
+) -> Result<BoundCopy> {
+    let query = match source {
+        CopySource::Query(query) => (**query).clone(),
+        CopySource::Table { table_name, columns } => {
+            parts(table_name)?;
+            let mut query =
+                halcyon_sql::parse::parse_query(&format!("SELECT * FROM {table_name}"))?;
+            if let datafusion::sql::sqlparser::ast::SetExpr::Select(select) = query.body.as_mut()
+                && !columns.is_empty()
+            {
+                let item = |name: &datafusion::sql::sqlparser::ast::Ident| {
+                    SelectItem::UnnamedExpr(datafusion::sql::sqlparser::ast::Expr::Identifier(
+                        name.clone(),
+                    ))
+                };
+                select.projection = columns.iter().map(item).collect();
+            }
+            query
+        }
+    };
+    let plan = binder.query(&query, None)?;
+    let columns = result_columns(&plan);
+    let source = QuerySource::new(plan, binder);
+    let plan = CopyPlan {
+        tables: source.tables().to_vec(),
+        options,
+        place,
+        kind: Kind::To { source, columns: columns.to_vec() },
+    };
+    Ok(BoundCopy { plan, columns })
+}
+
+impl CopyPlan {
+    /// The tables it reads or writes, in the order its needs refer to.
+    pub fn tables(&self) -> &[Arc<Table>] {
+        &self.tables
+    }
+
+    /// What it locks.
+    pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
+        match &self.kind {
+            Kind::To { source, .. } => source.needs(env, needs),
+            Kind::Orders(orders) => {
+                needs.extend(orders.whole.iter().map(|(table, mode)| Need {
+                    table: *table,
+                    partition: None,
+                    mode: *mode,
+                }));
+                Ok(())
+            }
+            Kind::From(from) => {
+                needs.extend(from.whole.iter().map(|(table, mode)| Need {
+                    table: *table,
+                    partition: None,
+                    mode: *mode,
+                }));
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether it is COPY TO.
+    pub fn reads_only(&self) -> bool {
+        matches!(self.kind, Kind::To { .. })
+    }
+
+    /// Where the bytes are.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Whether the data is binary.
+    pub fn is_binary(&self) -> bool {
+        self.options.format == Format::Binary
+    }
+
+    /// Columns of the data.
+    pub fn column_count(&self) -> usize {
+        match &self.kind {
+            Kind::From(from) => from.columns.len(),
+            Kind::To { columns, .. } => columns.len(),
+            Kind::Orders(_) => orderbook::FIELDS.len(),
+        }
+    }
+
+    /// Begins COPY FROM STDIN. Panics: if it is COPY TO.
+    pub fn begin_input(&self) -> CopyIn {
+        CopyIn::new(self)
+    }
+
+    /// Runs COPY FROM a file. Returns the rows stored. Panics: if it is COPY TO.
+    pub fn run_from_file(
+        &self,
+        env: &Env<'_>,
+        tx: &mut Transaction,
+        locks: &Locks,
+        progress: &mut Progress<'_>,
+    ) -> Result<u64> {
+        let Place::File(path) = &self.place else { panic!("this COPY does not read a file") };
+        let within = env.session.copy_folder.as_ref().map(|folder| within(folder, path));
+        let path = &within.map_or_else(|| path.clone(), |path| path.display().to_string());
+        if let (Kind::From(from), Format::Parquet) = (&self.kind, self.options.format) {
+            return parquet::read(from, path, env, tx, locks, progress);
+        }
+        let mut file = std::fs::File::open(path).map_err(|error| file_error(path, &error))?;
+        let mut input = self.begin_input();
+        let mut buffer = vec![0; 1 << 18];
+        let mut bytes = 0;
+        loop {
+            let read = std::io::Read::read(&mut file, &mut buffer)
+                .map_err(|error| file_error(path, &error))?;
+            if read == 0 {
+                break;
+            }
+            input.push(self, &buffer[..read], env, tx, locks)?;
+            bytes += read as u64;
+            if env.cancel.is_cancelled() {
+                return Err(SqlError::new(
+                    SqlState::QUERY_CANCELED,
+                    "canceling statement due to user request",
+                ));
+            }
+            progress(input.rows(), bytes);
+        }
+        input.finish(self, env, tx, locks)
+    }
+
+    /// Begins COPY TO over roots by table of the plan. Panics: if it is COPY FROM.
+    pub fn begin_output(
+        &self,
+        env: &Env<'_>,
+        roots: Roots<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<CopyOut> {
+        let Kind::To { source, columns } = &self.kind else { panic!("COPY FROM gives no data") };
+        CopyOut::new(source, columns, &self.options, env, roots, scratch)
+    }
+
+    /// Runs COPY TO a file. Returns the rows written. Panics: if it is COPY FROM.
+    pub fn run_to_file(
+        &self,
+        env: &Env<'_>,
+        roots: Roots<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<u64> {
+        let Place::File(path) = &self.place else { panic!("this COPY does not write a file") };
+        let output = self.begin_output(env, roots, scratch)?;
+        if self.options.format == Format::Parquet {
+            return parquet::write(output, path);
+        }
+        let fail = |error: std::io::Error| file_error(path, &error);
+        let mut file = std::fs::File::create(path).map_err(fail)?;
+        let mut output = output;
+        while let Some(chunk) = output.next_chunk()? {
+            std::io::Write::write_all(&mut file, &chunk).map_err(fail)?;
+        }
+        Ok(output.rows())
+    }
+}
+
+/// Owned roots of what a COPY TO reads.
+fn roots_of(source: &QuerySource, roots: Roots<'_>) -> Vec<Vec<triomphe::Arc<Partition>>> {
+    match roots {
+        Roots::Snapshot(roots) => roots.to_vec(),
+        Roots::Locked(tx, locks) => {
+            let root = |table: usize, partition: u32| {
+                tx.root(locks.get(table, partition).expect("the plan declared this need"))
+            };
+            let tables = source.tables().iter().enumerate();
+            tables
+                .map(|(at, table)| (0..table.cells.len() as u32).map(|p| root(at, p)).collect())
+                .collect()
+        }
+    }
+}
+
+/// A file of an exported folder: DuckDB writes where it lay when it was exported.
+fn within(folder: &Path, path: &str) -> PathBuf {
+    let named = folder.join(path);
+    match Path::new(path).file_name() {
+        Some(name) if !named.exists() => folder.join(name),
+        _ => named,
+    }
+}
+
+/// 58P01, 42501 or 58030.
+fn file_error(path: &str, error: &std::io::Error) -> SqlError {
+    let state = match error.kind() {
+        std::io::ErrorKind::NotFound => SqlState::UNDEFINED_FILE,
+        std::io::ErrorKind::PermissionDenied => SqlState::INSUFFICIENT_PRIVILEGE,
+        _ => SqlState::IO_ERROR,
+    };
+    SqlError::new(state, format!("could not open file \"{path}\": {error}"))
+}

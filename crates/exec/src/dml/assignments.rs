@@ -1,0 +1,48 @@
+//! The assignments of SET, in UPDATE and in ON CONFLICT DO UPDATE.
+
+use datafusion::sql::sqlparser::ast::{self, AssignmentTarget, Expr, ObjectName};
+
+use halcyon_catalog::Table;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::parts;
+
+/// Assignments of SET, column by column; `(a, b) = (1, 2)` is taken apart.
+pub(super) fn assignments(
+    table: &Table,
+    assignments: &[ast::Assignment],
+) -> Result<Vec<(u16, Expr)>> {
+    let mut found = Vec::new();
+    let column = |name: &ObjectName| -> Result<u16> {
+        table.require_column(&parts(name)?.pop().unwrap_or_default())
+    };
+    for assignment in assignments {
+        match &assignment.target {
+            AssignmentTarget::ColumnName(name) => {
+                found.push((column(name)?, assignment.value.clone()));
+            }
+            AssignmentTarget::Tuple(names) => {
+                let values = match &assignment.value {
+                    Expr::Tuple(values) => values.clone(),
+                    Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("row") => {
+                        return Err(SqlError::unsupported("ROW in SET").hint("Leave ROW away."));
+                    }
+                    Expr::Nested(value) if names.len() == 1 => vec![(**value).clone()],
+                    _ => {
+                        return Err(SqlError::unsupported("SET of several columns by a subquery")
+                            .hint("Set each column by a subquery of its own."));
+                    }
+                };
+                if values.len() != names.len() {
+                    return Err(SqlError::new(
+                        SqlState::SYNTAX_ERROR,
+                        "number of columns does not match number of values",
+                    ));
+                }
+                for (name, value) in names.iter().zip(values) {
+                    found.push((column(name)?, value));
+                }
+            }
+        }
+    }
+    Ok(found)
+}

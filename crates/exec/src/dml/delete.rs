@@ -1,0 +1,134 @@
+//! DELETE, with USING.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{self, FromTable};
+use halcyon_store::ValueRef;
+
+use super::effects::{Changed, Effects};
+use super::query::{self, QuerySource};
+use super::returning::{self, Returning};
+use super::target::Target;
+use super::{Scope, WriteContext, owned, split_row_id};
+use crate::point::Scratch;
+use crate::scratch::WriteScratch;
+use halcyon_catalog::Privilege;
+use halcyon_plan::env::{Env, Need};
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::rows::{ResultColumn, RowSink};
+
+type Row<'v> = smallvec::SmallVec<[ValueRef<'v>; 16]>;
+
+/// A bound DELETE.
+pub(super) struct Delete {
+    effects: Effects,
+    source: QuerySource,
+    width: usize,
+    returning: Option<Returning>,
+    /// Columns of the source's rows that RETURNING sees behind the table's own.
+    extra: std::ops::Range<usize>,
+    /// One row of the table may come several times.
+    joined: bool,
+}
+
+/// Binds DELETE.
+pub(super) fn bind(
+    scope: &mut Scope<'_>,
+    delete: &ast::Delete,
+) -> Result<(Delete, Arc<[ResultColumn]>)> {
+    let binder = scope.binder;
+    if delete.limit.is_some() || !delete.order_by.is_empty() || !delete.tables.is_empty() {
+        return Err(SqlError::unsupported("DELETE with LIMIT, ORDER BY or several tables"));
+    }
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+    let [target] = from.as_slice() else {
+        return Err(SqlError::unsupported("DELETE from several tables"));
+    };
+    let (table, alias) = super::target_factor(&binder, target, "delete from")?;
+    binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Delete)?;
+    let using = delete.using.as_deref().unwrap_or(&[]);
+    let mut items = vec![super::row_id_item(&alias)];
+    if delete.returning.is_some() {
+        items.extend(super::all_of(using)?);
+    }
+    let mut query = super::select(items);
+    super::set_from(&mut query, target, using, delete.selection.as_ref());
+    let (source, found, plan) = query::bind(scope, &query, Some(table.id))?;
+    let extra = 1..found.len();
+    let others = super::extra_fields(&plan, extra.clone());
+    let schema = returning::row_schema(&table, &alias, &others)?;
+    let (returning, result) = returning::bind(scope, &table, delete.returning.as_deref(), &schema)?;
+    // Deleting breaks no NOT NULL, CHECK or reference of the row itself.
+    let target = Target::bind(scope, &table, Some(&[]))?;
+    let effects = Effects::bind(scope, target, true, &[])?;
+    let joined = !using.is_empty();
+    Ok((Delete { effects, source, width: found.len(), returning, extra, joined }, result))
+}
+
+impl Delete {
+    /// Position of the table that the statement names.
+    pub fn target(&self) -> usize {
+        self.effects.target().at
+    }
+
+    /// What the source reads, exclusively where it is the target.
+    pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
+        super::write_needs(&self.source, self.effects.target().at, false, env, needs)
+    }
+
+    /// Runs it.
+    pub fn run(
+        &self,
+        cx: &mut WriteContext<'_>,
+        scratch: &mut Scratch,
+        own: &mut WriteScratch,
+        mut returning: Option<&mut dyn RowSink>,
+    ) -> Result<u64> {
+        own.rows.reset(self.width);
+        self.source.collect(cx.env, cx.tx, cx.locks, scratch, &mut own.rows)?;
+        let WriteScratch { rows, key, arena } = own;
+        let target = self.effects.target();
+        let mut seen = (self.joined && rows.len() > 1).then(HashSet::new);
+        let mut changed = Vec::new();
+        let mut written = 0;
+        for at in 0..rows.len() {
+            let ValueRef::Int64(id) = rows.value(at, 0) else { panic!("a row id is an integer") };
+            if seen.as_mut().is_some_and(|seen| !seen.insert(id)) {
+                continue;
+            }
+            let (partition, row) = split_row_id(id);
+            let handle = cx.lock(target.at, partition);
+            if self.returning.is_some() || self.effects.has_incoming() {
+                let present = cx.tx.read(handle).row(row).expect("the source saw the row");
+                let mut values: Row<'_> = present.values().collect();
+                if self.effects.has_incoming() {
+                    changed.push(Changed { node: 0, before: owned(&values), after: None });
+                }
+                if let (Some(items), Some(sink)) = (&self.returning, &mut returning) {
+                    values.extend(self.extra.clone().map(|column| rows.value(at, column)));
+                    items.emit(&values, cx.env, arena, *sink)?;
+                }
+            }
+            cx.tx.delete(handle, row);
+            written += 1;
+            if at % 256 == 255 {
+                arena.reset();
+                if cx.env.cancel.is_cancelled() {
+                    return Err(super::cancelled());
+                }
+            }
+        }
+        if !changed.is_empty() {
+            self.effects.settle(cx, changed, Vec::new(), key, arena)?;
+        }
+        Ok(written)
+    }
+
+    /// For EXPLAIN.
+    pub fn explain(&self) -> Vec<String> {
+        let mut lines = vec![format!("Delete on {}", self.effects.target().table.name)];
+        lines.extend(self.source.explain());
+        lines
+    }
+}

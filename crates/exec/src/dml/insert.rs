@@ -1,0 +1,714 @@
+//! INSERT, with ON CONFLICT.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::common::TableReference;
+use datafusion::sql::sqlparser::ast::{
+    self, ConflictTarget, Expr, ObjectName, OnConflictAction, OnInsert, SelectItem, SetExpr,
+    TableObject,
+};
+use halcyon_base::ids::{IndexId, RowId};
+use halcyon_store::{Conflict, KeyBuf, ValueRef};
+use halcyon_txn::Mode;
+
+use super::assignments::assignments;
+use super::bulk;
+use super::effects::{Changed, Effects};
+use super::query::{self, QuerySource};
+use super::returning::{self, Returning};
+use super::source::{self, Cell};
+use super::target::{LateRow, Target};
+use super::{Scope, WriteContext, owned};
+use crate::point::Scratch;
+use crate::scratch::WriteScratch;
+use halcyon_catalog::{Privilege, Table};
+use halcyon_plan::env::{Env, Need};
+use halcyon_plan::scalar::Program;
+use halcyon_sql::coerce::Arena;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::{fold, parts};
+use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
+
+/// Rows of VALUES up to which single partitions are locked by their values.
+const NARROW_ROWS_MAX: usize = 64;
+
+type Row<'v> = smallvec::SmallVec<[ValueRef<'v>; 16]>;
+
+/// One row's columns; None: from the source's row.
+type Cells = Vec<Option<Cell>>;
+
+/// A bound INSERT.
+pub(super) struct Insert {
+    effects: Effects,
+    source: Option<QuerySource>,
+    /// Cells of each row of VALUES; one row of cells for a query.
+    rows: Vec<Cells>,
+    /// What columns that no row names get.
+    defaults: Cells,
+    from_query: bool,
+    /// The query's batches go in as they are: (column of the table, column of the query).
+    bulk: Option<bulk::Writer>,
+    on_conflict: Option<OnConflict>,
+    returning: Option<Returning>,
+}
+
+/// ON CONFLICT.
+struct OnConflict {
+    /// Unique indexes it speaks of; empty means all.
+    arbiters: Vec<IndexId>,
+    update: Option<DoUpdate>,
+}
+
+/// DO UPDATE.
+struct DoUpdate {
+    columns: Vec<u16>,
+    cells: Vec<Cell>,
+    condition: Option<Program>,
+}
+
+/// Binds INSERT.
+pub(super) fn bind(
+    scope: &mut Scope<'_>,
+    insert: &ast::Insert,
+) -> Result<(Insert, Arc<[ResultColumn]>)> {
+    let binder = scope.binder;
+    let table = target_table(scope, insert)?;
+    binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Insert)?;
+    let columns = target_columns(&table, &insert.columns)?;
+    let mut from_query = false;
+    let (mut source, mut rows) = (None, Vec::new());
+    match insert.source.as_deref() {
+        None => rows.push(no_cells(&table)),
+        Some(query) => match plain_values(query) {
+            Some(values) => {
+                (source, rows) =
+                    bind_values(scope, &table, &columns, values, !insert.columns.is_empty())?;
+            }
+            None => {
+                let (bound, cells) = bind_query(scope, &table, &columns, query, insert)?;
+                (source, rows) = (Some(bound), vec![cells]);
+                from_query = true;
+            }
+        },
+    }
+    let mut defaults = Vec::new();
+    for column in 0..table.columns.len() as u16 {
+        let missing = rows.iter().any(|row| row[column as usize].is_none());
+        defaults.push(match missing {
+            true => Some(source::default(&binder, &table, column)?),
+            false => None,
+        });
+    }
+    let target = Target::bind(scope, &table, None)?;
+    let alias = match &insert.table_alias {
+        Some(alias) => fold(&alias.alias),
+        None => table.name.clone(),
+    };
+    let on_conflict = match &insert.on {
+        None => None,
+        Some(OnInsert::OnConflict(on)) => Some(bind_conflict(scope, &table, &alias, on)?),
+        Some(other) => return Err(SqlError::unsupported(other.to_string().trim())),
+    };
+    let updated = match &on_conflict {
+        Some(OnConflict { update: Some(update), .. }) => update.columns.clone(),
+        _ => Vec::new(),
+    };
+    let schema = returning::row_schema(&table, &alias, &[])?;
+    let (returning, result) = returning::bind(scope, &table, insert.returning.as_deref(), &schema)?;
+    let plain = on_conflict.is_none() && returning.is_none();
+    let bulk = match &source {
+        Some(QuerySource::Analytical(_)) if from_query && plain && !target.has_references() => {
+            bulk::Writer::for_cells(&binder, &table, &rows[0])?
+        }
+        _ => None,
+    };
+    let effects = Effects::bind(scope, target, false, &updated)?;
+    let insert =
+        Insert { effects, source, rows, defaults, from_query, bulk, on_conflict, returning };
+    Ok((insert, result))
+}
+
+fn target_table(scope: &Scope<'_>, insert: &ast::Insert) -> Result<Arc<Table>> {
+    let TableObject::TableName(name) = &insert.table else {
+        return Err(SqlError::unsupported("INSERT into anything but a table"));
+    };
+    if insert.replace_into || insert.or.is_some() || insert.overwrite || insert.ignore {
+        return Err(
+            SqlError::unsupported("INSERT OR …, REPLACE and OVERWRITE").hint("Use ON CONFLICT.")
+        );
+    }
+    super::find_target(&scope.binder, name, "insert into")
+}
+
+fn no_cells(table: &Table) -> Cells {
+    (0..table.columns.len()).map(|_| None).collect()
+}
+
+/// Positions of the columns that the statement names; all if it names none.
+pub(crate) fn target_columns(table: &Table, names: &[ObjectName]) -> Result<Vec<u16>> {
+    if names.is_empty() {
+        return Ok((0..table.columns.len() as u16).collect());
+    }
+    let mut columns = Vec::new();
+    for name in names {
+        let name = parts(name)?.pop().unwrap_or_default();
+        let column = table.require_column(&name)?;
+        if columns.contains(&column) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+        columns.push(column);
+    }
+    Ok(columns)
+}
+
+/// The rows of a query that is nothing but VALUES.
+fn plain_values(query: &ast::Query) -> Option<&[ast::Parens<Vec<Expr>>]> {
+    let bare = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none();
+    match &*query.body {
+        SetExpr::Values(values) if bare => Some(&values.rows),
+        _ => None,
+    }
+}
+
+fn bind_values(
+    scope: &mut Scope<'_>,
+    table: &Table,
+    columns: &[u16],
+    values: &[ast::Parens<Vec<Expr>>],
+    named: bool,
+) -> Result<(Option<QuerySource>, Vec<Cells>)> {
+    let mut computed: Vec<Expr> = Vec::new();
+    let mut places: Vec<(usize, u16)> = Vec::new();
+    let mut rows = Vec::with_capacity(values.len());
+    for (number, row) in values.iter().enumerate() {
+        let row = &row.content;
+        refuse_arity(row.len(), columns.len(), named)?;
+        let mut cells = no_cells(table);
+        for (expr, column) in row.iter().zip(columns) {
+            refuse_generated(table, *column, expr)?;
+            match source::simple(scope, expr, table, *column)? {
+                Some(_) if source::is_default(expr) => {}
+                Some(cell) => cells[*column as usize] = Some(cell),
+                None => {
+                    computed.push(expr.clone());
+                    places.push((number, *column));
+                }
+            }
+        }
+        rows.push(cells);
+    }
+    if computed.is_empty() {
+        return Ok((None, rows));
+    }
+    let query = super::select(computed.into_iter().map(SelectItem::UnnamedExpr).collect());
+    let (source, found, plan) = query::bind(scope, &query, None)?;
+    for (at, (row, column)) in places.into_iter().enumerate() {
+        let definition = &table.columns[column as usize];
+        let null = plan.schema().field(at).data_type().is_null();
+        let cell = source::from_column(at, found[at].ty, null, definition.ty, &definition.name)?;
+        rows[row][column as usize] = Some(cell);
+    }
+    Ok((Some(source), rows))
+}
+
+fn refuse_arity(given: usize, wanted: usize, named: bool) -> Result<()> {
+    let wrong = |what: &str| Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
+    match given.cmp(&wanted) {
+        std::cmp::Ordering::Greater => wrong("INSERT has more expressions than target columns"),
+        std::cmp::Ordering::Less if named => {
+            wrong("INSERT has more target columns than expressions")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// 428C9: a value for a column that only its sequence may fill.
+pub(super) fn refuse_generated(table: &Table, column: u16, expr: &Expr) -> Result<()> {
+    if source::is_default(expr) {
+        return Ok(());
+    }
+    refuse_generated_column(table, column)
+}
+
+fn refuse_generated_column(table: &Table, column: u16) -> Result<()> {
+    let definition = &table.columns[column as usize];
+    if !definition.identity.as_ref().is_some_and(|identity| identity.always) {
+        return Ok(());
+    }
+    let name = &definition.name;
+    Err(SqlError::new(
+        SqlState::GENERATED_ALWAYS,
+        format!("cannot insert a non-DEFAULT value into column \"{name}\""),
+    )
+    .detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS."))
+    .hint("Leave the column out, or define it GENERATED BY DEFAULT."))
+}
+
+fn bind_query(
+    scope: &mut Scope<'_>,
+    table: &Table,
+    columns: &[u16],
+    query: &ast::Query,
+    insert: &ast::Insert,
+) -> Result<(QuerySource, Cells)> {
+    let query = with_literals(scope, table, columns, query)?;
+    let (source, found, plan) = query::bind(scope, &query, None)?;
+    refuse_arity(found.len(), columns.len(), !insert.columns.is_empty())?;
+    let mut cells = no_cells(table);
+    for (at, column) in columns.iter().take(found.len()).enumerate() {
+        refuse_generated_column(table, *column)?;
+        let definition = &table.columns[*column as usize];
+        let null = plan.schema().field(at).data_type().is_null();
+        let cell = source::from_column(at, found[at].ty, null, definition.ty, &definition.name)?;
+        cells[*column as usize] = Some(cell);
+    }
+    Ok((source, cells))
+}
+
+/// Quoted literals of the outermost select list take their column's type, as in PostgreSQL.
+fn with_literals(
+    scope: &mut Scope<'_>,
+    table: &Table,
+    columns: &[u16],
+    query: &ast::Query,
+) -> Result<ast::Query> {
+    let mut query = query.clone();
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        let plain = select.projection.iter().all(|item| {
+            matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+        });
+        if plain {
+            for (item, column) in select.projection.iter_mut().zip(columns) {
+                let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item
+                else {
+                    continue;
+                };
+                let ty = table.columns[*column as usize].ty;
+                if let Some(name) = super::placeholder(expr).map(str::to_owned) {
+                    scope.param(&name, ty)?;
+                } else if is_quoted(expr) {
+                    *expr = super::cast_to(expr.clone(), ty)?;
+                }
+            }
+        }
+    }
+    Ok(query)
+}
+
+fn is_quoted(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)))
+}
+
+fn bind_conflict(
+    scope: &mut Scope<'_>,
+    table: &Arc<Table>,
+    alias: &str,
+    on: &ast::OnConflict,
+) -> Result<OnConflict> {
+    let arbiters = match &on.conflict_target {
+        None => Vec::new(),
+        Some(ConflictTarget::Columns(names)) => {
+            let mut columns = Vec::new();
+            for name in names {
+                columns.push(table.require_column(&fold(name))?);
+            }
+            let fits = table.indexes.iter().filter(|i| i.unique && i.covers_exactly(&columns));
+            let found: Vec<IndexId> = fits.map(|index| index.id).collect();
+            if found.is_empty() {
+                return Err(SqlError::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    "there is no unique or exclusion constraint matching the ON CONFLICT \
+                     specification",
+                ));
+            }
+            found
+        }
+        Some(ConflictTarget::OnConstraint(name)) => {
+            let name = parts(name)?.pop().unwrap_or_default();
+            let found = table.indexes.iter().find(|i| i.name == name && i.constraint.is_some());
+            let index = found.ok_or_else(|| {
+                SqlError::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!("constraint \"{name}\" for table \"{}\" does not exist", table.name),
+                )
+            })?;
+            vec![index.id]
+        }
+    };
+    let update = match &on.action {
+        OnConflictAction::DoNothing => None,
+        OnConflictAction::DoUpdate(update) => {
+            if arbiters.is_empty() {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    "ON CONFLICT DO UPDATE requires inference specification or constraint name",
+                )
+                .hint("For example, ON CONFLICT (column_name)."));
+            }
+            Some(bind_do_update(scope, table, alias, update)?)
+        }
+    };
+    Ok(OnConflict { arbiters, update })
+}
+
+fn bind_do_update(
+    scope: &mut Scope<'_>,
+    table: &Arc<Table>,
+    alias: &str,
+    update: &ast::DoUpdate,
+) -> Result<DoUpdate> {
+    let binder = scope.binder;
+    binder.catalog.require_on_table(&binder.session.user, table, Privilege::Update)?;
+    let excluded: Vec<_> = table
+        .arrow
+        .fields()
+        .iter()
+        .map(|field| (TableReference::bare("excluded"), field.clone()))
+        .collect();
+    let schema = returning::row_schema(table, alias, &excluded)?;
+    // A bare name means the table's column, although both have it.
+    let own = |expr: &Expr| super::qualify(expr, table, alias);
+    let (mut columns, mut cells) = (Vec::new(), Vec::new());
+    for (column, expr) in assignments(table, &update.assignments)? {
+        refuse_generated(table, column, &expr)?;
+        if columns.contains(&column) {
+            return Err(super::assigned_twice(table, column));
+        }
+        let definition = &table.columns[column as usize];
+        let cell = match source::simple(scope, &expr, table, column)? {
+            Some(cell) => cell,
+            None => {
+                let bound = binder.expr(&own(&expr), &schema)?;
+                scope.learn_from(&bound);
+                source::program(&bound, &schema, definition.ty, &definition.name)?
+            }
+        };
+        columns.push(column);
+        cells.push(cell);
+    }
+    let condition = match &update.selection {
+        None => None,
+        Some(expr) => {
+            let bound = binder.expr(&own(expr), &schema)?;
+            scope.learn_from(&bound);
+            Some(Program::compile(&bound, &schema)?)
+        }
+    };
+    Ok(DoUpdate { columns, cells, condition })
+}
+
+/// What a statement gathers while it writes rows.
+struct Progress<'s> {
+    written: u64,
+    changed: Vec<Changed>,
+    late: Vec<LateRow>,
+    /// Rows that DO UPDATE must not meet again.
+    touched: Option<HashSet<(u32, RowId)>>,
+    returning: Option<&'s mut dyn RowSink>,
+}
+
+impl Insert {
+    /// Position of the table that the statement names.
+    pub fn target(&self) -> usize {
+        self.effects.target().at
+    }
+
+    /// Partitions of the target, and what the source reads.
+    pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
+        if let Some(source) = &self.source {
+            source.needs(env, needs)?;
+        }
+        let target = self.effects.target();
+        let whole = Need { table: target.at, partition: None, mode: Mode::Exclusive };
+        let Some(column) = target.table.partition_column() else {
+            needs.push(Need { partition: Some(0), ..whole });
+            return Ok(());
+        };
+        let arena = Arena::new();
+        let ty = target.table.columns[column as usize].ty;
+        let moves = match &self.on_conflict {
+            Some(OnConflict { update: Some(update), .. }) => update.columns.contains(&column),
+            _ => false,
+        };
+        if self.from_query || moves || self.rows.len() > NARROW_ROWS_MAX {
+            needs.push(whole);
+            return Ok(());
+        }
+        for row in &self.rows {
+            let cell = self.cell(row, column as usize);
+            let value = cell.is_known_before().then(|| cell.before(env, ty, &arena)).flatten();
+            match value {
+                Some(value) => {
+                    let partition = Some(target.table.partition_of(value));
+                    needs.push(Need { partition, ..whole });
+                }
+                None => {
+                    needs.push(whole);
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn cell<'c>(&'c self, row: &'c [Option<Cell>], column: usize) -> &'c Cell {
+        row[column]
+            .as_ref()
+            .or(self.defaults[column].as_ref())
+            .expect("a column without a cell has a default")
+    }
+
+    /// Runs it.
+    pub fn run(
+        &self,
+        cx: &mut WriteContext<'_>,
+        scratch: &mut Scratch,
+        own: &mut WriteScratch,
+        returning: Option<&mut dyn RowSink>,
+    ) -> Result<u64> {
+        if let (Some(writer), Some(source)) = (&self.bulk, &self.source) {
+            return self.run_bulk(cx, writer, source);
+        }
+        own.rows.reset(0);
+        if let Some(source) = &self.source {
+            own.rows.reset(source_width(source));
+            source.collect(cx.env, cx.tx, cx.locks, scratch, &mut own.rows)?;
+        }
+        let count = if self.from_query { own.rows.len() } else { self.rows.len() };
+        let may_update = matches!(&self.on_conflict, Some(OnConflict { update: Some(_), .. }));
+        let mut progress = Progress {
+            written: 0,
+            changed: Vec::new(),
+            late: Vec::new(),
+            touched: (may_update && count > 1).then(HashSet::new),
+            returning,
+        };
+        let WriteScratch { rows, key, arena } = own;
+        for number in 0..count {
+            let (cells, at) = match self.from_query {
+                true => (&self.rows[0], number),
+                false => (&self.rows[number], 0),
+            };
+            self.run_row(cx, cells, rows, at, key, arena, &mut progress)?;
+            if number % 256 == 255 {
+                arena.reset();
+                if cx.env.cancel.is_cancelled() {
+                    return Err(super::cancelled());
+                }
+            }
+        }
+        if !progress.changed.is_empty() || !progress.late.is_empty() {
+            self.effects.settle(cx, progress.changed, progress.late, key, arena)?;
+        }
+        Ok(progress.written)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    fn run_row(
+        &self,
+        cx: &mut WriteContext<'_>,
+        cells: &[Option<Cell>],
+        source: &RowSet,
+        at: usize,
+        key: &mut KeyBuf,
+        arena: &Arena,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        let target = self.effects.target();
+        let env = cx.env;
+        let mut row = Row::new();
+        for (column, definition) in target.table.columns.iter().enumerate() {
+            let value = self.cell(cells, column).value(
+                env,
+                cx.zone_cell(),
+                |column| source.value(at, column),
+                &[],
+                definition.ty,
+                arena,
+            )?;
+            row.push(value);
+        }
+        target.verify(&row, env, arena)?;
+        let (partition, inserted) = target.insert(cx, &row);
+        match inserted {
+            Ok(place) => {
+                if target.has_references() && target.verify_references(cx, &row, key, false)? {
+                    progress.late.push(LateRow { node: 0, partition, row: place });
+                }
+                if let Some(touched) = &mut progress.touched {
+                    touched.insert((partition, place));
+                }
+                progress.written += 1;
+                self.emit(env, &row, arena, progress)
+            }
+            Err(conflict) => self.on_conflict(cx, &row, partition, conflict, key, arena, progress),
+        }
+    }
+
+    fn emit(
+        &self,
+        env: &Env<'_>,
+        row: &[ValueRef<'_>],
+        arena: &Arena,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        match (&self.returning, &mut progress.returning) {
+            (Some(returning), Some(sink)) => returning.emit(row, env, arena, *sink),
+            _ => Ok(()),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn on_conflict(
+        &self,
+        cx: &mut WriteContext<'_>,
+        row: &[ValueRef<'_>],
+        partition: u32,
+        conflict: Conflict,
+        key: &mut KeyBuf,
+        arena: &Arena,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        let target = self.effects.target();
+        let Some(on) = &self.on_conflict else { return Err(target.conflict(conflict, row)) };
+        let met = match on.arbiters.is_empty() || on.arbiters.contains(&conflict.index) {
+            true => conflict.row,
+            false => arbiter_row(cx, target, &on.arbiters, partition, row, key)
+                .ok_or_else(|| target.conflict(conflict, row))?,
+        };
+        let Some(update) = &on.update else { return Ok(()) };
+        if progress.touched.as_ref().is_some_and(|touched| touched.contains(&(partition, met))) {
+            return Err(SqlError::new(
+                SqlState::CARDINALITY_VIOLATION,
+                "ON CONFLICT DO UPDATE command cannot affect row a second time",
+            )
+            .hint(
+                "Ensure that no rows proposed for insertion within the same command have \
+                 duplicate constrained values.",
+            ));
+        }
+        self.do_update(cx, update, row, partition, met, key, arena, progress)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn do_update(
+        &self,
+        cx: &mut WriteContext<'_>,
+        update: &DoUpdate,
+        excluded: &[ValueRef<'_>],
+        partition: u32,
+        met: RowId,
+        key: &mut KeyBuf,
+        arena: &Arena,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        let target = self.effects.target();
+        let handle = cx.lock(target.at, partition);
+        let present = cx.tx.read(handle).row(met).expect("a conflict names a row that is there");
+        let before: Vec<_> = present.values().map(|value| value.to_owned()).collect();
+        let both: Row<'_> =
+            before.iter().map(|value| value.as_ref()).chain(excluded.iter().copied()).collect();
+        let env = cx.env;
+        if let Some(condition) = &update.condition
+            && !condition.passes(&both, env, arena)?
+        {
+            return Ok(());
+        }
+        let mut row: Row<'_> = both[..before.len()].iter().copied().collect();
+        for (cell, column) in update.cells.iter().zip(&update.columns) {
+            let ty = target.table.columns[*column as usize].ty;
+            let none = |_| unreachable!("DO UPDATE has no source row");
+            row[*column as usize] = cell.value(env, cx.zone_cell(), none, &both, ty, arena)?;
+        }
+        target.verify(&row, env, arena)?;
+        let place = super::update::store(cx, target, (partition, met), &update.columns, &row)?;
+        if target.has_references() && target.verify_references(cx, &row, key, false)? {
+            progress.late.push(LateRow { node: 0, partition: place.0, row: place.1 });
+        }
+        if self.effects.has_incoming() {
+            let after = Some(owned(&row));
+            progress.changed.push(Changed { node: 0, before: before.clone(), after });
+        }
+        if let Some(touched) = &mut progress.touched {
+            touched.insert(place);
+        }
+        progress.written += 1;
+        self.emit(env, &row, arena, progress)
+    }
+
+    /// The query's batches go into the partitions as they are.
+    fn run_bulk(
+        &self,
+        cx: &mut WriteContext<'_>,
+        writer: &bulk::Writer,
+        source: &QuerySource,
+    ) -> Result<u64> {
+        let target = self.effects.target();
+        let handles: Vec<_> = (0..target.table.cells.len() as u32)
+            .map(|partition| cx.lock(target.at, partition))
+            .collect();
+        let (mut written, mut late) = (0, bulk::Late::new());
+        let zone = cx.zone();
+        for batch in source.stream(cx.env, cx.tx, cx.locks)? {
+            let batch = writer.arrange(&batch?, cx.env, zone)?;
+            written += writer.append(cx, &handles, batch, &mut late)?;
+        }
+        Ok(written)
+    }
+
+    /// For EXPLAIN.
+    pub fn explain(&self) -> Vec<String> {
+        let table = &self.effects.target().table;
+        let how = match (&self.bulk, self.from_query) {
+            (Some(_), _) => "batches of a query".to_owned(),
+            (None, true) => "rows of a query".to_owned(),
+            (None, false) => format!("{} rows of values", self.rows.len()),
+        };
+        let mut lines = vec![format!("Insert on {} ({how})", table.name)];
+        if let Some(on) = &self.on_conflict {
+            let action = if on.update.is_some() { "update" } else { "nothing" };
+            lines.push(format!("  on conflict: {action}"));
+        }
+        if let Some(source) = &self.source {
+            lines.extend(source.explain());
+        }
+        lines
+    }
+}
+
+/// The number of columns of a source's rows.
+fn source_width(source: &QuerySource) -> usize {
+    match source {
+        QuerySource::Point(plan) => plan.width(),
+        QuerySource::Analytical(plan) => plan.schema().fields().len(),
+    }
+}
+
+/// The row that stands in the way of `row` in one of the arbiters.
+fn arbiter_row(
+    cx: &WriteContext<'_>,
+    target: &Target,
+    arbiters: &[IndexId],
+    partition: u32,
+    row: &[ValueRef<'_>],
+    key: &mut KeyBuf,
+) -> Option<RowId> {
+    let root = cx.tx.read(cx.lock(target.at, partition));
+    arbiters.iter().find_map(|id| {
+        let index = root.index(*id).expect("every partition has the index");
+        let columns = target.table.index(*id).expect("an arbiter is an index of the table");
+        let values: Row<'_> =
+            columns.columns.iter().map(|column| row[column.column as usize]).collect();
+        index.encode(&values, key);
+        if key.has_null() { None } else { index.get(key) }
+    })
+}

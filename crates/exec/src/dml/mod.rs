@@ -1,0 +1,544 @@
+//! INSERT, UPDATE, DELETE.
+//!
+//! A write is a *source* (constants, parameters, or a query that yields row ids and new values) and
+//! a *target* that converts, checks and stores. The source is read to its end before the target
+//! changes, so that a statement never meets its own rows (the Halloween problem); INSERT of a
+//! single row has nothing to read and goes straight in.
+//!
+//! Words: the *target* is the table written; a *cell* is one value of a row to be written; an
+//! *effect* is what a foreign key makes of a change in another table.
+//!
+//! Invariants, checked by `random_writes_do_what_the_model_does` (1, 2 and 4) and
+//! `random_statements_leave_views_as_recomputation_does` (3):
+//! 1. Every row stored has passed conversion, NOT NULL, CHECK, unique keys and references; unique
+//!    keys and references hold when the statement ends, not before.
+//! 2. Everything a statement may touch is in [`WritePlan::needs`], cascades included.
+//! 3. Materialized views that follow from what it writes are right when it ends.
+//! 4. A failed statement leaves repair to its caller, who goes back to the savepoint before it.
+//!
+//! Cost: INSERT and UPDATE of one row by key allocate nothing once the scratch is warm, beyond what
+//! storing takes.
+
+mod assignments;
+pub mod bulk;
+mod delete;
+mod effects;
+mod insert;
+mod query;
+mod returning;
+mod source;
+mod target;
+mod update;
+
+use std::sync::Arc;
+
+use datafusion::common::TableReference;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, Value as AstValue, Visit, VisitMut, Visitor, VisitorMut,
+};
+use halcyon_store::Value;
+use halcyon_txn::{Mode, Transaction};
+
+use crate::point::Scratch;
+use crate::upkeep::{self, FedViews};
+use halcyon_catalog::{Relation, Table, TableKind};
+use halcyon_plan::bind::Binder;
+use halcyon_plan::env::{Env, Locks, Need};
+use halcyon_sql::coerce::TimeZone;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::{fold, parts};
+use halcyon_sql::rows::{ResultColumn, RowSink};
+use halcyon_sql::types::SqlType;
+
+pub(crate) use query::QuerySource;
+pub use source::{Cell, Convert, default as default_cell};
+pub(crate) use target::Target;
+
+/// A bound INSERT, UPDATE or DELETE.
+pub struct WritePlan {
+    tables: Vec<Arc<Table>>,
+    /// Tables locked as a whole: cascades, references, and what the query cannot narrow.
+    whole: Vec<(usize, Mode)>,
+    kind: Kind,
+    /// Views to be brought up to date with what is written.
+    views: FedViews,
+    /// The target, if it is a stream.
+    stream: Option<Arc<Table>>,
+}
+
+enum Kind {
+    Insert(Box<insert::Insert>),
+    Update(update::Update),
+    Delete(delete::Delete),
+}
+
+/// What the binder learns of a write.
+pub struct BoundWrite {
+    /// The plan.
+    pub plan: WritePlan,
+    /// Types of `$1`, `$2`, ….
+    pub params: Vec<SqlType>,
+    /// Columns of RETURNING.
+    pub columns: Arc<[ResultColumn]>,
+    /// First words of the tag.
+    pub tag: &'static str,
+}
+
+/// A write as it is written.
+#[derive(Clone, Copy)]
+pub enum Write<'a> {
+    /// INSERT.
+    Insert(&'a ast::Insert),
+    /// UPDATE.
+    Update(&'a ast::Update),
+    /// DELETE.
+    Delete(&'a ast::Delete),
+}
+
+impl Write<'_> {
+    /// The highest `$n` in it.
+    fn highest_parameter(self) -> usize {
+        match self {
+            Write::Insert(insert) => highest_parameter(insert),
+            Write::Update(update) => highest_parameter(update),
+            Write::Delete(delete) => highest_parameter(delete),
+        }
+    }
+}
+
+/// Binds INSERT, UPDATE or DELETE. `text` is the statement's, for positions in errors.
+pub fn bind(
+    binder: &Binder<'_>,
+    write: Write<'_>,
+    text: &str,
+    param_types: &[Option<SqlType>],
+) -> Result<BoundWrite> {
+    let mut given = param_types.to_vec();
+    given.resize(given.len().max(write.highest_parameter()), None);
+    let mut scope = Scope::new(binder, text, given);
+    let (kind, columns, tag) = match write {
+        Write::Insert(insert) => {
+            let (insert, columns) = insert::bind(&mut scope, insert)?;
+            (Kind::Insert(Box::new(insert)), columns, "INSERT")
+        }
+        Write::Update(update) => {
+            let (update, columns) = update::bind(&mut scope, update)?;
+            (Kind::Update(update), columns, "UPDATE")
+        }
+        Write::Delete(delete) => {
+            let (delete, columns) = delete::bind(&mut scope, delete)?;
+            (Kind::Delete(delete), columns, "DELETE")
+        }
+    };
+    let params = scope.params.iter().map(|ty| ty.unwrap_or(SqlType::Text)).collect();
+    let target = scope.tables[kind.target()].clone();
+    let views = scope.feed(&target)?;
+    let stream = target.is_stream().then_some(target);
+    let plan = WritePlan { tables: scope.tables, whole: scope.whole, kind, views, stream };
+    Ok(BoundWrite { plan, params, columns, tag })
+}
+
+/// What binding a write gathers: tables, locks, parameter types.
+pub(crate) struct Scope<'a> {
+    binder: Binder<'a>,
+    text: &'a str,
+    tables: Vec<Arc<Table>>,
+    whole: Vec<(usize, Mode)>,
+    params: Vec<Option<SqlType>>,
+}
+
+impl<'a> Scope<'a> {
+    pub fn new(binder: &Binder<'a>, text: &'a str, params: Vec<Option<SqlType>>) -> Self {
+        Scope { binder: *binder, text, tables: Vec::new(), whole: Vec::new(), params }
+    }
+
+    /// Position of the table in the plan's list, added if need be.
+    fn table(&mut self, table: &Arc<Table>) -> usize {
+        match self.tables.iter().position(|known| known.id == table.id) {
+            Some(at) => at,
+            None => {
+                self.tables.push(table.clone());
+                self.tables.len() - 1
+            }
+        }
+    }
+
+    /// Asks for a lock on every partition of a table; the stronger wish wins.
+    pub fn need_whole(&mut self, table: usize, mode: Mode) {
+        match self.whole.iter_mut().find(|(known, _)| *known == table) {
+            Some((_, known)) => *known = (*known).max(mode),
+            None => self.whole.push((table, mode)),
+        }
+    }
+
+    /// The views that follow from the target and from whatever else is locked to be written, which
+    /// are locked too.
+    pub fn feed(&mut self, target: &Arc<Table>) -> Result<FedViews> {
+        let exclusive = self.whole.iter().filter(|(_, mode)| *mode == Mode::Exclusive);
+        let mut written: Vec<Arc<Table>> =
+            exclusive.map(|(table, _)| self.tables[*table].clone()).collect();
+        written.push(target.clone());
+        let views = FedViews::bind(&self.binder, &written)?;
+        for view in views.tables() {
+            let at = self.table(view);
+            self.need_whole(at, Mode::Exclusive);
+        }
+        Ok(views)
+    }
+
+    /// The tables in the order of needs, and those that are locked as a whole.
+    pub fn into_locks(self) -> (Vec<Arc<Table>>, Vec<(usize, Mode)>) {
+        (self.tables, self.whole)
+    }
+
+    /// Position of a parameter `$n` whose place has the given type.
+    fn param(&mut self, name: &str, ty: SqlType) -> Result<(usize, SqlType)> {
+        let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
+        let at = number.filter(|n| *n > 0).ok_or_else(|| {
+            SqlError::new(SqlState::UNDEFINED_PARAMETER, format!("there is no parameter {name}"))
+        })? - 1;
+        let known = &mut self.params[at];
+        Ok((at, *known.get_or_insert(ty)))
+    }
+
+    /// Takes over what binding a query has found out about parameters.
+    fn learn(&mut self, found: &[SqlType]) {
+        for (known, found) in self.params.iter_mut().zip(found) {
+            known.get_or_insert(*found);
+        }
+    }
+}
+
+/// The highest `$n` in a tree.
+fn highest_parameter(tree: &impl Visit) -> usize {
+    struct Highest(usize);
+    impl Visitor for Highest {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> std::ops::ControlFlow<()> {
+            if let Some(name) = placeholder(expr) {
+                let number = name.strip_prefix('$').and_then(|n| n.parse().ok());
+                self.0 = self.0.max(number.unwrap_or(0));
+            }
+            std::ops::ControlFlow::Continue(())
+        }
+    }
+    let mut highest = Highest(0);
+    let _ = tree.visit(&mut highest);
+    highest.0
+}
+
+/// The name of a parameter, if the expression is nothing else.
+fn placeholder(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            AstValue::Placeholder(name) => Some(name),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl Kind {
+    /// Position of the table that the statement names.
+    fn target(&self) -> usize {
+        match self {
+            Kind::Insert(insert) => insert.target(),
+            Kind::Update(update) => update.target(),
+            Kind::Delete(delete) => delete.target(),
+        }
+    }
+}
+
+impl WritePlan {
+    /// The tables it locks, in the order its needs refer to.
+    pub fn tables(&self) -> &[Arc<Table>] {
+        &self.tables
+    }
+
+    /// What it has to lock with these parameters.
+    pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
+        match &self.kind {
+            Kind::Insert(insert) => insert.needs(env, needs)?,
+            Kind::Update(update) => update.needs(env, needs)?,
+            Kind::Delete(delete) => delete.needs(env, needs)?,
+        }
+        needs.extend(self.whole.iter().map(|(table, mode)| Need {
+            table: *table,
+            partition: None,
+            mode: *mode,
+        }));
+        Ok(())
+    }
+
+    /// Runs it under its locks; rows of RETURNING go to `returning`. Returns the rows written.
+    pub fn run(
+        &self,
+        env: &Env<'_>,
+        tx: &mut Transaction,
+        locks: &Locks,
+        scratch: &mut Scratch,
+        returning: Option<&mut dyn RowSink>,
+    ) -> Result<u64> {
+        // Boxed, so that taking it out and putting it back moves a word, not the buffers' heads.
+        let mut own = scratch.write.take().unwrap_or_default();
+        let since = match self.stream {
+            Some(_) => Some(tx.savepoint()),
+            None => self.views.begin(tx),
+        };
+        let mut cx = WriteContext::new(env, tx, locks);
+        let written = match &self.kind {
+            Kind::Insert(insert) => insert.run(&mut cx, scratch, &mut own, returning),
+            Kind::Update(update) => update.run(&mut cx, scratch, &mut own, returning),
+            Kind::Delete(delete) => delete.run(&mut cx, scratch, &mut own, returning),
+        };
+        own.arena.reset();
+        scratch.write = Some(own);
+        let written = written?;
+        if let Some(since) = since {
+            self.views.end(&since, env, tx)?;
+            if let Some(stream) = &self.stream {
+                upkeep::empty_stream(stream, tx);
+            }
+        }
+        Ok(written)
+    }
+
+    /// The plan as text, for EXPLAIN, one line per step.
+    pub fn explain(&self) -> Vec<String> {
+        let mut lines = match &self.kind {
+            Kind::Insert(insert) => insert.explain(),
+            Kind::Update(update) => update.explain(),
+            Kind::Delete(delete) => delete.explain(),
+        };
+        for (table, mode) in &self.whole {
+            let word = if *mode == Mode::Exclusive { "exclusive" } else { "shared" };
+            lines.push(format!("  also locks {} ({word})", self.tables[*table].name));
+        }
+        lines
+    }
+}
+
+/// What a running write sees.
+pub(crate) struct WriteContext<'a> {
+    pub env: &'a Env<'a>,
+    pub tx: &'a mut Transaction,
+    pub locks: &'a Locks,
+    /// The session's time zone, read when first needed.
+    pub zone: Option<TimeZone>,
+}
+
+impl<'a> WriteContext<'a> {
+    /// What a write under `locks` sees.
+    pub fn new(env: &'a Env<'a>, tx: &'a mut Transaction, locks: &'a Locks) -> Self {
+        WriteContext { env, tx, locks, zone: None }
+    }
+
+    /// The session's time zone.
+    fn zone(&mut self) -> TimeZone {
+        let name = &self.env.session.time_zone;
+        *self.zone.get_or_insert_with(|| TimeZone::parse(name).unwrap_or_default())
+    }
+
+    /// The lock on a partition. Panics if the plan did not declare it.
+    pub fn lock(&self, table: usize, partition: u32) -> halcyon_txn::LockHandle {
+        self.locks.get(table, partition).expect("the plan declared this need")
+    }
+}
+
+/// Splits a row id of the query executors: partition number, row.
+fn split_row_id(id: i64) -> (u32, halcyon_base::ids::RowId) {
+    ((id >> 32) as u32, halcyon_base::ids::RowId(id as u32))
+}
+
+/// Rows of the source as values of their own, for places that outlive the row set.
+fn owned(values: &[halcyon_store::ValueRef<'_>]) -> Vec<Value> {
+    values.iter().map(|value| value.to_owned()).collect()
+}
+
+/// 57014.
+fn cancelled() -> SqlError {
+    SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
+}
+
+/// 42601.
+fn assigned_twice(table: &Table, column: u16) -> SqlError {
+    let name = &table.columns[column as usize].name;
+    SqlError::new(SqlState::SYNTAX_ERROR, format!("multiple assignments to same column \"{name}\""))
+}
+
+/// The table that a statement writes. Errors: 42P01, 42809 with what was wanted.
+pub(crate) fn find_target(
+    binder: &Binder<'_>,
+    name: &ast::ObjectName,
+    doing: &str,
+) -> Result<Arc<Table>> {
+    let name = parts(name)?;
+    let reference = match name.as_slice() {
+        [table] => TableReference::bare(table.as_str()),
+        [.., schema, table] => TableReference::partial(schema.as_str(), table.as_str()),
+        [] => return Err(SqlError::new(SqlState::INVALID_NAME, "a name is missing")),
+    };
+    match binder.relation(&reference)? {
+        (Relation::Table(table), _) => writable(table, doing),
+        (other, _) => Err(SqlError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("cannot {doing} {} \"{}\"", other.kind(), reference.table()),
+        )),
+    }
+}
+
+/// The table, if a statement may do this to it. Errors: 42809.
+fn writable(table: &Arc<Table>, doing: &str) -> Result<Arc<Table>> {
+    match &table.kind {
+        TableKind::Ordinary => Ok(table.clone()),
+        TableKind::Stream if matches!(doing, "insert into" | "copy to") => Ok(table.clone()),
+        TableKind::Stream => Err(SqlError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("cannot {doing} stream \"{}\"", table.name),
+        )
+        .detail("A stream keeps no rows that could be found.")
+        .hint("Programs delete a tuple of a stream by its handle, which names the whole tuple.")),
+        TableKind::Materialized(_) => Err(SqlError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("cannot change materialized view \"{}\"", table.name),
+        )
+        .detail("Its rows follow from what it reads.")
+        .hint("Change the tables or streams that it reads.")),
+    }
+}
+
+/// The target of UPDATE or DELETE with the name it goes by in the statement.
+fn target_factor(
+    binder: &Binder<'_>,
+    target: &ast::TableWithJoins,
+    doing: &str,
+) -> Result<(Arc<Table>, String)> {
+    let ast::TableFactor::Table { name, alias, .. } = &target.relation else {
+        return Err(SqlError::unsupported("writing anything but a table"));
+    };
+    if !target.joins.is_empty() {
+        return Err(SqlError::unsupported("a join as the target of a write")
+            .hint("Use UPDATE … FROM or DELETE … USING."));
+    }
+    let table = find_target(binder, name, doing)?;
+    let alias = match alias {
+        Some(alias) => fold(&alias.name),
+        None => table.name.clone(),
+    };
+    Ok((table, alias))
+}
+
+fn ident(name: &str) -> ast::Ident {
+    ast::Ident::with_quote('"', name)
+}
+
+/// `alias._rowid`.
+fn row_id_item(alias: &str) -> ast::SelectItem {
+    ast::SelectItem::UnnamedExpr(Expr::CompoundIdentifier(vec![ident(alias), ident("_rowid")]))
+}
+
+/// `alias.*` for every table that a FROM names.
+fn all_of(from: &[ast::TableWithJoins]) -> Result<Vec<ast::SelectItem>> {
+    let mut items = Vec::new();
+    let factors = from.iter().flat_map(|item| {
+        std::iter::once(&item.relation).chain(item.joins.iter().map(|j| &j.relation))
+    });
+    for factor in factors {
+        let name = match factor {
+            ast::TableFactor::Table { alias: Some(alias), .. }
+            | ast::TableFactor::Derived { alias: Some(alias), .. } => alias.name.clone(),
+            ast::TableFactor::Table { name, .. } => ident(&parts(name)?.pop().unwrap_or_default()),
+            _ => return Err(SqlError::unsupported("RETURNING beside this kind of FROM")),
+        };
+        let name = ast::ObjectName::from(vec![name]);
+        items.push(ast::SelectItem::QualifiedWildcard(
+            ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+            ast::WildcardAdditionalOptions::default(),
+        ));
+    }
+    Ok(items)
+}
+
+/// `SELECT items`, to be completed.
+fn select(items: Vec<ast::SelectItem>) -> ast::Query {
+    let mut query = halcyon_sql::parse::parse_query("SELECT 1").expect("this is SQL");
+    if let ast::SetExpr::Select(select) = query.body.as_mut() {
+        select.projection = items;
+    }
+    query
+}
+
+/// Completes [`select`] by FROM and WHERE.
+fn set_from(
+    query: &mut ast::Query,
+    target: &ast::TableWithJoins,
+    others: &[ast::TableWithJoins],
+    condition: Option<&Expr>,
+) {
+    if let ast::SetExpr::Select(select) = query.body.as_mut() {
+        select.from = std::iter::once(target).chain(others).cloned().collect();
+        select.selection = condition.cloned();
+    }
+}
+
+/// Name and field of some columns of a plan, for expressions over its rows.
+fn extra_fields(
+    plan: &LogicalPlan,
+    columns: std::ops::Range<usize>,
+) -> Vec<(TableReference, arrow::datatypes::FieldRef)> {
+    let field = |at| {
+        let (qualifier, field) = plan.schema().qualified_field(at);
+        let qualifier = qualifier.cloned().unwrap_or_else(|| TableReference::bare("?"));
+        (qualifier, field.clone())
+    };
+    columns.map(field).collect()
+}
+
+/// `CAST(expr AS ty)`.
+fn cast_to(expr: Expr, ty: SqlType) -> Result<Expr> {
+    let mut cast = halcyon_sql::parse::parse_expr(&format!("CAST(NULL AS {ty})"))?;
+    if let Expr::Cast { expr: inner, .. } = &mut cast {
+        **inner = expr;
+    }
+    Ok(cast)
+}
+
+/// Bare names of the table's columns with the table's alias before them.
+fn qualify(expr: &Expr, table: &Table, alias: &str) -> Expr {
+    struct Qualify<'a>(&'a Table, &'a str);
+    impl VisitorMut for Qualify<'_> {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> std::ops::ControlFlow<()> {
+            if let Expr::Identifier(name) = expr
+                && self.0.column(&fold(name)).is_some()
+            {
+                *expr = Expr::CompoundIdentifier(vec![ident(self.1), name.clone()]);
+            }
+            std::ops::ControlFlow::Continue(())
+        }
+    }
+    let mut expr = expr.clone();
+    let _ = VisitMut::visit(&mut expr, &mut Qualify(table, alias));
+    expr
+}
+
+/// Needs of an UPDATE or DELETE: what the source reads, exclusively in the target, where it
+/// becomes all partitions if rows may move.
+fn write_needs(
+    source: &QuerySource,
+    target: usize,
+    moves: bool,
+    env: &Env<'_>,
+    needs: &mut Vec<Need>,
+) -> Result<()> {
+    let first = needs.len();
+    source.needs(env, needs)?;
+    for need in needs[first..].iter_mut().filter(|need| need.table == target) {
+        need.mode = Mode::Exclusive;
+    }
+    if moves {
+        needs.push(Need { table: target, partition: None, mode: Mode::Exclusive });
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! The query behind a write: point or analytical, over locked partitions.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
+use halcyon_base::ids::TableId;
+use halcyon_store::ValueRef;
+use halcyon_txn::{Mode, Transaction};
+
+use super::Scope;
+use crate::analytic::{AnalyticalPlan, BatchStream};
+use crate::point::{PointPlan, Scratch};
+use halcyon_catalog::Table;
+use halcyon_plan::bind::{Binder, result_columns};
+use halcyon_plan::env::{Env, Locks, Need, Roots};
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
+use halcyon_sql::values::value_at;
+
+/// A query whose rows a write collects first.
+pub(crate) enum QuerySource {
+    /// Row at a time.
+    Point(Box<PointPlan>),
+    /// Vectorised.
+    Analytical(Box<AnalyticalPlan>),
+}
+
+impl QuerySource {
+    /// Chooses the executor of a bound query.
+    pub fn new(plan: LogicalPlan, binder: &Binder<'_>) -> Self {
+        match PointPlan::compile(&plan) {
+            Some(point) => QuerySource::Point(Box::new(point)),
+            None => QuerySource::Analytical(Box::new(AnalyticalPlan::new(plan, binder.df))),
+        }
+    }
+
+    /// Tables it reads, in the order its needs refer to.
+    pub fn tables(&self) -> &[Arc<Table>] {
+        match self {
+            QuerySource::Point(plan) => plan.tables(),
+            QuerySource::Analytical(plan) => plan.tables(),
+        }
+    }
+
+    /// What it reads, in shared mode.
+    pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
+        match self {
+            QuerySource::Point(plan) => plan.needs(env, needs),
+            QuerySource::Analytical(plan) => {
+                needs.extend((0..plan.tables().len()).map(|table| Need {
+                    table,
+                    partition: None,
+                    mode: Mode::Shared,
+                }));
+                Ok(())
+            }
+        }
+    }
+
+    /// Collects all rows. Its tables must be the first of those that `locks` knows.
+    pub fn collect(
+        &self,
+        env: &Env<'_>,
+        tx: &Transaction,
+        locks: &Locks,
+        scratch: &mut Scratch,
+        rows: &mut RowSet,
+    ) -> Result<()> {
+        match self {
+            QuerySource::Point(plan) => plan.run(env, Roots::Locked(tx, locks), rows, scratch),
+            QuerySource::Analytical(_) => {
+                let mut values: Vec<ValueRef<'_>> = Vec::new();
+                for batch in self.stream(env, tx, locks)? {
+                    let batch = batch?;
+                    for row in 0..batch.num_rows() {
+                        let mut values = recycle(std::mem::take(&mut values));
+                        for column in batch.columns() {
+                            values.push(value_at(column.as_ref(), row).ok_or_else(|| {
+                                SqlError::unsupported(format!(
+                                    "a value of type {}",
+                                    column.data_type()
+                                ))
+                            })?);
+                        }
+                        rows.row(&values)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The rows in batches. Panics: if the plan is a point plan.
+    pub fn stream(&self, env: &Env<'_>, tx: &Transaction, locks: &Locks) -> Result<BatchStream> {
+        let QuerySource::Analytical(plan) = self else { panic!("a point plan has no batches") };
+        let root = |table: usize, partition: u32| {
+            tx.root(locks.get(table, partition).expect("the plan declared this need"))
+        };
+        let roots = plan.tables().iter().enumerate().map(|(at, table)| {
+            (0..table.cells.len() as u32).map(|partition| root(at, partition)).collect()
+        });
+        plan.start(env, roots.collect())
+    }
+
+    /// For EXPLAIN.
+    pub fn explain(&self) -> Vec<String> {
+        match self {
+            QuerySource::Point(plan) => {
+                plan.explain().lines().map(|line| format!("  {line}")).collect()
+            }
+            QuerySource::Analytical(plan) => {
+                let text = plan.logical().display_indent().to_string();
+                text.lines().map(|line| format!("  {line}")).collect()
+            }
+        }
+    }
+}
+
+/// The same vector, empty, for values that live otherwise. Keeps its memory.
+fn recycle<'b>(mut values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'b>> {
+    values.clear();
+    values.into_iter().map(|_| -> ValueRef<'b> { unreachable!("it is empty") }).collect()
+}
+
+/// Binds the query behind a write; its tables become the first of the plan's.
+pub(super) fn bind(
+    scope: &mut Scope<'_>,
+    query: &ast::Query,
+    with_row_ids: Option<TableId>,
+) -> Result<(QuerySource, Arc<[ResultColumn]>, LogicalPlan)> {
+    let bound = scope.binder.query_with(query, with_row_ids, &scope.params, scope.text)?;
+    scope.learn(&bound.params);
+    let columns = result_columns(&bound.plan);
+    let source = QuerySource::new(bound.plan.clone(), &scope.binder);
+    assert!(scope.tables.is_empty(), "the query's tables come first");
+    scope.tables = source.tables().to_vec();
+    Ok((source, columns, bound.plan))
+}

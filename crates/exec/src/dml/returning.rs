@@ -1,0 +1,165 @@
+//! RETURNING: expressions over the rows written.
+
+use std::sync::Arc;
+
+use datafusion::common::{DFSchema, TableReference};
+use datafusion::logical_expr::ExprSchemable;
+use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SelectItemQualifiedWildcardKind};
+use halcyon_store::ValueRef;
+
+use super::Scope;
+use halcyon_catalog::{Privilege, Table};
+use halcyon_plan::env::Env;
+use halcyon_plan::scalar::Program;
+use halcyon_sql::coerce::Arena;
+use halcyon_sql::diagnose::sql_error;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::{fold, parts};
+use halcyon_sql::rows::{ResultColumn, RowSink};
+use halcyon_sql::values::sql_type_of;
+
+/// What RETURNING computes of each row.
+pub(crate) struct Returning {
+    items: Vec<Item>,
+}
+
+enum Item {
+    Slot(usize),
+    Program(Box<Program>),
+}
+
+impl Returning {
+    /// Gives one row out.
+    pub fn emit(
+        &self,
+        row: &[ValueRef<'_>],
+        env: &Env<'_>,
+        arena: &Arena,
+        sink: &mut dyn RowSink,
+    ) -> Result<()> {
+        let mut out = smallvec::SmallVec::<[ValueRef<'_>; 16]>::new();
+        for item in &self.items {
+            out.push(match item {
+                Item::Slot(slot) => row[*slot],
+                Item::Program(program) => program.eval(row, env, arena)?,
+            });
+        }
+        sink.row(&out).map(|_| ())
+    }
+}
+
+/// The schema of what RETURNING and ON CONFLICT see: the table under its alias, then others.
+pub(super) fn row_schema(
+    table: &Table,
+    alias: &str,
+    others: &[(TableReference, arrow::datatypes::FieldRef)],
+) -> Result<DFSchema> {
+    let own =
+        table.arrow.fields().iter().map(|field| (Some(TableReference::bare(alias)), field.clone()));
+    let others = others.iter().map(|(name, field)| (Some(name.clone()), field.clone()));
+    DFSchema::new_with_metadata(own.chain(others).collect(), Default::default())
+        .map_err(|error| sql_error(error, ""))
+}
+
+/// Binds RETURNING over rows of `schema`, whose first columns are the table's.
+pub(super) fn bind(
+    scope: &mut Scope<'_>,
+    table: &Arc<Table>,
+    items: Option<&[SelectItem]>,
+    schema: &DFSchema,
+) -> Result<(Option<Returning>, Arc<[ResultColumn]>)> {
+    let Some(items) = items else { return Ok((None, Arc::new([]))) };
+    let binder = scope.binder;
+    binder.catalog.require_on_table(&binder.session.user, table, Privilege::Select)?;
+    let mut returning = Returning { items: Vec::new() };
+    let mut columns = Vec::new();
+    let origin = |slot: usize| (slot < table.columns.len()).then(|| (table.id.0, slot as u16 + 1));
+    let all = |returning: &mut Returning, columns: &mut Vec<ResultColumn>, of: Option<&str>| {
+        let before = columns.len();
+        for (slot, (qualifier, field)) in schema.iter().enumerate() {
+            if of.is_none_or(|of| qualifier.is_some_and(|q| q.table() == of)) {
+                returning.items.push(Item::Slot(slot));
+                columns.push(ResultColumn {
+                    name: halcyon_sql::dialect::shown_name(field.name()).to_owned(),
+                    field: field.clone(),
+                    ty: sql_type_of(field),
+                    origin: origin(slot),
+                });
+            }
+        }
+        columns.len() > before
+    };
+    for item in items {
+        let (expr, alias) = match item {
+            SelectItem::Wildcard(_) => {
+                all(&mut returning, &mut columns, None);
+                continue;
+            }
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                let name = parts(name)?.pop().unwrap_or_default();
+                if !all(&mut returning, &mut columns, Some(&name)) {
+                    return Err(SqlError::new(
+                        SqlState::UNDEFINED_TABLE,
+                        format!("missing FROM-clause entry for table \"{name}\""),
+                    ));
+                }
+                continue;
+            }
+            SelectItem::UnnamedExpr(expr) => (expr, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(fold(alias))),
+            other => return Err(SqlError::unsupported(format!("{other} in RETURNING"))),
+        };
+        let bound = binder.expr(expr, schema)?;
+        scope.learn_from(&bound);
+        let (_, field) = bound.to_field(schema).map_err(|error| sql_error(error, ""))?;
+        let program = Program::compile(&bound, schema)?;
+        let slot = program.as_slot();
+        columns.push(ResultColumn {
+            name: alias.unwrap_or_else(|| shown(expr)),
+            ty: sql_type_of(&field),
+            field,
+            origin: slot.and_then(origin),
+        });
+        returning.items.push(match slot {
+            Some(slot) => Item::Slot(slot),
+            None => Item::Program(Box::new(program)),
+        });
+    }
+    Ok((Some(returning), columns.into()))
+}
+
+/// The name that PostgreSQL gives to an expression without one.
+fn shown(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(name) => fold(name),
+        Expr::CompoundIdentifier(names) => names.last().map(fold).unwrap_or_default(),
+        Expr::Function(call) => {
+            parts(&call.name).ok().and_then(|mut name| name.pop()).unwrap_or_default()
+        }
+        Expr::Case { .. } => "case".to_owned(),
+        Expr::Cast { expr, data_type, .. } => match shown(expr) {
+            name if name == "?column?" => data_type.to_string().to_lowercase(),
+            name => name,
+        },
+        Expr::Nested(inner) => shown(inner),
+        _ => "?column?".to_owned(),
+    }
+}
+
+impl Scope<'_> {
+    /// Takes over the types that an expression's parameters were given.
+    pub(super) fn learn_from(&mut self, expr: &datafusion::logical_expr::Expr) {
+        use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+        let _ = expr.apply(|node| {
+            if let datafusion::logical_expr::Expr::Placeholder(placeholder) = node
+                && let Some(number) =
+                    placeholder.id.strip_prefix('$').and_then(|n| n.parse::<usize>().ok())
+                && let Some(ty) = placeholder.field.as_ref().and_then(|field| sql_type_of(field))
+                && let Some(known) = self.params.get_mut(number.wrapping_sub(1))
+            {
+                known.get_or_insert(ty);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
+}

@@ -1,0 +1,213 @@
+//! A table that a statement writes: what its rows must satisfy, and how they are stored.
+
+use std::sync::Arc;
+
+use halcyon_base::ids::RowId;
+use halcyon_store::{Conflict, KeyBuf, ValueRef};
+use halcyon_txn::Mode;
+
+use super::{Scope, WriteContext};
+use crate::constraints::{
+    KeyLookup, check_violation, columns_of_check, compile_check, holds, missing_reference,
+    null_violation, unique_violation,
+};
+use halcyon_catalog::{Check, ForeignKey, Table};
+use halcyon_plan::bind::Binder;
+use halcyon_plan::env::Env;
+use halcyon_plan::scalar::Program;
+use halcyon_sql::coerce::Arena;
+use halcyon_sql::error::Result;
+
+/// A table that is written.
+pub(crate) struct Target {
+    /// Its position in the plan's list.
+    pub at: usize,
+    /// The table.
+    pub table: Arc<Table>,
+    not_null: Vec<u16>,
+    checks: Vec<(Check, Program)>,
+    references: Vec<Reference>,
+}
+
+/// A foreign key of a table that is written.
+struct Reference {
+    key: ForeignKey,
+    /// Position of the table referred to.
+    at: usize,
+    target: Arc<Table>,
+    lookup: KeyLookup,
+    /// It refers to a table that the statement writes too: only the end of the statement tells.
+    late: bool,
+}
+
+/// A row that was written while a reference of it can only be judged at the end.
+pub(crate) struct LateRow {
+    pub node: usize,
+    pub partition: u32,
+    pub row: RowId,
+}
+
+impl Target {
+    /// Describes a table whose `columns` are written (`None`: all of them), with checks and
+    /// references that these columns take part in.
+    pub fn bind(
+        scope: &mut Scope<'_>,
+        table: &Arc<Table>,
+        columns: Option<&[u16]>,
+    ) -> Result<Target> {
+        let at = scope.table(table);
+        let touched = |column: &u16| columns.is_none_or(|columns| columns.contains(column));
+        let mut target = Target::without_references(&scope.binder, table, columns)?;
+        target.at = at;
+        for key in table.foreign_keys.iter().filter(|key| key.columns.iter().any(touched)) {
+            let other = scope.binder.catalog.table(key.target).clone();
+            let at = scope.table(&other);
+            scope.need_whole(at, Mode::Shared);
+            target.references.push(Reference {
+                lookup: KeyLookup::new(table, key, &other),
+                key: key.clone(),
+                at,
+                late: other.id == table.id,
+                target: other,
+            });
+        }
+        Ok(target)
+    }
+
+    /// As [`Target::bind`], for writers that look after references themselves.
+    pub fn without_references(
+        binder: &Binder<'_>,
+        table: &Arc<Table>,
+        columns: Option<&[u16]>,
+    ) -> Result<Target> {
+        let touched = |column: &u16| columns.is_none_or(|columns| columns.contains(column));
+        let not_null = |column: &u16| table.columns[*column as usize].not_null && touched(column);
+        let mut checks = Vec::new();
+        for check in &table.checks {
+            let mentioned = columns_of_check(table, check);
+            if columns.is_none() || mentioned.iter().any(&touched) {
+                checks.push((check.clone(), compile_check(binder, table, check)?));
+            }
+        }
+        Ok(Target {
+            at: 0,
+            table: table.clone(),
+            not_null: (0..table.columns.len() as u16).filter(not_null).collect(),
+            checks,
+            references: Vec::new(),
+        })
+    }
+
+    /// Whether checks look at whole rows.
+    pub fn has_checks(&self) -> bool {
+        !self.checks.is_empty()
+    }
+
+    /// Whether rows refer to others.
+    pub fn has_references(&self) -> bool {
+        !self.references.is_empty()
+    }
+
+    /// Says that references to this table are judged at the end as well.
+    pub fn defer_references_to(&mut self, written: &[usize]) {
+        for reference in &mut self.references {
+            reference.late |= written.contains(&reference.at);
+        }
+    }
+
+    /// Columns that may not be NULL.
+    pub fn not_null(&self) -> &[u16] {
+        &self.not_null
+    }
+
+    /// NOT NULL and CHECK. Errors: 23502, 23514.
+    #[inline]
+    pub fn verify(&self, row: &[ValueRef<'_>], env: &Env<'_>, arena: &Arena) -> Result<()> {
+        for column in &self.not_null {
+            if row[*column as usize].is_null() {
+                return Err(null_violation(&self.table, *column, row));
+            }
+        }
+        for (check, program) in &self.checks {
+            if !holds(program, row, env, arena)? {
+                return Err(check_violation(&self.table, check, row));
+            }
+        }
+        Ok(())
+    }
+
+    /// References of a row. True if some have to be judged again at the end. Errors: 23503.
+    pub fn verify_references(
+        &self,
+        cx: &WriteContext<'_>,
+        row: &[ValueRef<'_>],
+        key: &mut KeyBuf,
+        at_end: bool,
+    ) -> Result<bool> {
+        let mut late = false;
+        for reference in &self.references {
+            if reference.late != at_end {
+                late |= reference.late;
+                continue;
+            }
+            let mut values = smallvec::SmallVec::<[ValueRef<'_>; 4]>::new();
+            values.extend(reference.key.columns.iter().map(|column| row[*column as usize]));
+            if values.iter().any(ValueRef::is_null) {
+                continue;
+            }
+            let found = reference
+                .lookup
+                .find(&values, key, |partition| cx.tx.read(cx.lock(reference.at, partition)));
+            if found.is_none() {
+                return Err(missing_reference(
+                    &self.table,
+                    &reference.key,
+                    &reference.target,
+                    &values,
+                ));
+            }
+        }
+        Ok(late)
+    }
+
+    /// Which partition a row belongs to.
+    #[inline]
+    pub fn partition_of(&self, row: &[ValueRef<'_>]) -> u32 {
+        match self.table.partition_column() {
+            None => 0,
+            Some(column) => self.table.partition_of(row[column as usize]),
+        }
+    }
+
+    /// Stores a new row that has been verified.
+    #[inline]
+    pub fn insert(
+        &self,
+        cx: &mut WriteContext<'_>,
+        row: &[ValueRef<'_>],
+    ) -> (u32, Result<RowId, Conflict>) {
+        let partition = self.partition_of(row);
+        let handle = cx.lock(self.at, partition);
+        (partition, cx.tx.insert(handle, row))
+    }
+
+    /// 23505 for a row that met another.
+    pub fn conflict(
+        &self,
+        conflict: Conflict,
+        row: &[ValueRef<'_>],
+    ) -> halcyon_sql::error::SqlError {
+        unique_violation(&self.table, conflict.index, row)
+    }
+
+    /// Whether a change of these columns can break a unique key.
+    pub fn touches_unique(&self, columns: &[u16]) -> bool {
+        let touched = |key: &halcyon_catalog::IndexColumn| columns.contains(&key.column);
+        self.table.indexes.iter().any(|index| index.unique && index.columns.iter().any(touched))
+    }
+
+    /// Whether a change of these columns can move a row to another partition.
+    pub fn touches_partitioning(&self, columns: &[u16]) -> bool {
+        self.table.partition_column().is_some_and(|column| columns.contains(&column))
+    }
+}

@@ -1,0 +1,20 @@
+//! Running plans: row at a time, vectorised, writes, COPY.
+//!
+//! - [`point`]: queries whose every access is a bounded index lookup, row at a time over locked
+//!   partitions;
+//! - [`analytic`]: all others, by DataFusion's operators over the vectors of a snapshot;
+//! - [`dml`]: INSERT, UPDATE, DELETE, with [`constraints`] and the [`upkeep`] of materialized views;
+//! - [`copy`]: COPY.
+//!
+//! **Invariant**, checked by `cargo xtask check layers`: nothing here knows sockets, sessions or DDL;
+//! partitions are reached through `txn` alone.
+#![forbid(unsafe_code)]
+
+pub mod analytic;
+pub mod constraints;
+pub mod copy;
+pub mod dml;
+pub mod point;
+mod scratch;
+pub mod upkeep;
+pub mod view_errors;

@@ -1,0 +1,804 @@
+//! Row-at-a-time plans against the analytical executor: the same rows, whatever the access path.
+//!
+//! Strategy: a world of small tables with indexes of every kind (unique or not, descending, with
+//! NULLs, over one and four partitions); fixed cases that name the access path, and seeded random
+//! queries. A failing random query is printed with its seed and text.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use halcyon_base::ids::{IndexId, PartitionId, TableId};
+use halcyon_base::rng::Rng;
+use halcyon_catalog::{Catalog, Column, Index, IndexColumn, Partitioning, Relation, Table};
+use halcyon_exec::analytic::AnalyticalPlan;
+use halcyon_exec::point::{PointPlan, Scratch};
+use halcyon_plan::bind::{Binder, BoundQuery};
+use halcyon_plan::engine::DataFusion;
+use halcyon_plan::env::{Clock, Env, Roots, SessionVars};
+use halcyon_sql::error::Result;
+use halcyon_sql::parse;
+use halcyon_sql::rows::{RowSet, RowSink};
+use halcyon_sql::types::SqlType;
+use halcyon_sql::values::value_at;
+use halcyon_store::{IndexDef, KeyColumn, Partition, Value, ValueRef};
+use halcyon_txn::{CancelToken, PartitionCell};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller keeps `alloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps `dealloc`'s contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Tables whose roots are kept by hand.
+struct World {
+    catalog: Arc<Catalog>,
+    session: SessionVars,
+    df: DataFusion,
+    roots: HashMap<TableId, Vec<triomphe::Arc<Partition>>>,
+    next_index: u32,
+}
+
+/// A column: name, type, NOT NULL.
+type Def<'a> = (&'a str, SqlType, bool);
+
+impl World {
+    fn new() -> Self {
+        let mut session = SessionVars {
+            user: "halcyon".into(),
+            session_user: "halcyon".into(),
+            database: "halcyon".into(),
+            search_path: vec!["public".into()],
+            time_zone: "UTC".into(),
+            threads: 2,
+            memory_bytes: 1 << 30,
+            session_id: 7,
+            sequence_values: Arc::default(),
+            copy_folder: None,
+        };
+        let catalog = Arc::new(Catalog::initial());
+        session.user = catalog.roles.keys().next().expect("a superuser").clone();
+        World {
+            catalog,
+            session,
+            df: DataFusion::default(),
+            roots: HashMap::new(),
+            next_index: 1 << 20,
+        }
+    }
+
+    /// Adds a table. An index is written as `u:a,b-` : unique, over a and b, b descending; `n:` is
+    /// not unique. Partitioned by the first column if `partitions` is above one.
+    fn table(
+        &mut self,
+        name: &str,
+        columns: &[Def<'_>],
+        indexes: &[&str],
+        partitions: u32,
+        rows: &[Vec<Value>],
+    ) {
+        let id = TableId(self.catalog.ids.oid());
+        let columns: Vec<Column> = columns
+            .iter()
+            .map(|(name, ty, not_null)| Column {
+                name: (*name).into(),
+                ty: *ty,
+                not_null: *not_null,
+                default: None,
+                identity: None,
+                comment: None,
+            })
+            .collect();
+        let fields: Vec<_> = columns.iter().map(|c| c.ty.field(&c.name, !c.not_null)).collect();
+        let indexes: Vec<Index> = indexes.iter().map(|text| self.index(text, &columns)).collect();
+        let mut table = Table {
+            id,
+            schema: "public".into(),
+            name: name.into(),
+            arrow: Arc::new(arrow::datatypes::Schema::new(fields)),
+            columns,
+            partitioning: match partitions {
+                1 => Partitioning::Single,
+                _ => Partitioning::Column { column: 0 },
+            },
+            cells: Vec::new(),
+            indexes,
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            referenced_by: Vec::new(),
+            kind: Default::default(),
+            feeds: Vec::new(),
+            owner: "halcyon".into(),
+            grants: Vec::new(),
+            comment: None,
+        };
+        let mut roots: Vec<Partition> =
+            (0..partitions).map(|_| Partition::new(table.store_schema())).collect();
+        for root in &mut roots {
+            for index in &table.indexes {
+                let columns = index.columns.iter().map(|key| KeyColumn {
+                    column: key.column,
+                    descending: key.descending,
+                    nulls_first: key.nulls_first,
+                });
+                let (id, columns) = (index.id, columns.collect());
+                let def = IndexDef { id, columns, unique: index.unique, nulls_distinct: true };
+                root.add_index(def).expect("no rows yet");
+            }
+        }
+        for row in rows {
+            let values: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
+            let partition = halcyon_catalog::partition_of(values[0], partitions);
+            // Random rows may repeat a unique key; they are left out.
+            let _ = roots[partition as usize].insert(&values);
+        }
+        for (at, root) in roots.iter().enumerate() {
+            let partition = PartitionId(id.0 * 100 + at as u32);
+            table.cells.push(Arc::new(PartitionCell::new(partition, root.clone())));
+        }
+        self.roots.insert(id, roots.into_iter().map(triomphe::Arc::new).collect());
+        let mut catalog = (*self.catalog).clone();
+        catalog.put("public", name, Relation::Table(Arc::new(table)));
+        self.catalog = Arc::new(catalog);
+    }
+
+    fn index(&mut self, text: &str, columns: &[Column]) -> Index {
+        self.next_index += 1;
+        let (kind, list) = text.split_once(':').expect("kind and columns");
+        let keys = list.split(',').map(|name| {
+            let descending = name.ends_with('-');
+            let name = name.trim_end_matches('-');
+            let column = columns.iter().position(|column| column.name == name).expect(name);
+            IndexColumn { column: column as u16, descending, nulls_first: descending }
+        });
+        Index {
+            id: IndexId(self.next_index),
+            name: format!("by_{}", list.replace([',', '-'], "_")),
+            columns: keys.collect(),
+            unique: kind == "u",
+            constraint: None,
+            comment: None,
+        }
+    }
+
+    fn binder(&self) -> Binder<'_> {
+        Binder::new(&self.catalog, &self.session, &self.df)
+    }
+
+    fn bind(&self, text: &str) -> Result<BoundQuery> {
+        let parsed = parse::parse(text)?.remove(0);
+        let Some(query) = parsed.statement.into_query() else { panic!("{text} is no query") };
+        self.binder().query_with(&query, None, &[], text)
+    }
+
+    fn env<'a>(&'a self, params: &'a [Value], cancel: &'a CancelToken) -> Env<'a> {
+        let clock = Clock::since(1_700_000_000_000_000);
+        Env { catalog: &self.catalog, params, session: &self.session, clock, cancel }
+    }
+
+    fn snapshot(&self, tables: &[Arc<Table>]) -> Vec<Vec<triomphe::Arc<Partition>>> {
+        tables.iter().map(|table| self.roots[&table.id].clone()).collect()
+    }
+
+    fn point(&self, plan: &PointPlan, params: &[Value]) -> Result<Vec<String>> {
+        let cancel = CancelToken::new();
+        let (env, roots) = (self.env(params, &cancel), self.snapshot(plan.tables()));
+        let mut needs = vec![];
+        plan.needs(&env, &mut needs)?;
+        let mut rows = RowSet::new(plan.width());
+        plan.run(&env, Roots::Snapshot(&roots), &mut rows, &mut Scratch::default())?;
+        Ok((0..rows.len())
+            .map(|row| {
+                let values = (0..rows.width()).map(|column| show(rows.value(row, column)));
+                values.collect::<Vec<_>>().join("|")
+            })
+            .collect())
+    }
+
+    fn analytical(&self, bound: &BoundQuery, params: &[Value]) -> Result<Vec<String>> {
+        let cancel = CancelToken::new();
+        let plan = AnalyticalPlan::new(bound.plan.clone(), &self.df);
+        let roots = self.snapshot(plan.tables());
+        let mut rows = vec![];
+        for batch in plan.start(&self.env(params, &cancel), roots)? {
+            let batch = batch?;
+            for row in 0..batch.num_rows() {
+                let values = batch
+                    .columns()
+                    .iter()
+                    .map(|column| show(value_at(column.as_ref(), row).expect("a type of ours")));
+                rows.push(values.collect::<Vec<_>>().join("|"));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Runs a query in both executors and compares. Returns the plan's text.
+    fn same(&self, text: &str, params: &[Value]) -> Option<String> {
+        let bound = self.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let plan = PointPlan::compile(&bound.plan)?;
+        let (point, slow) = (self.point(&plan, params), self.analytical(&bound, params));
+        let explained = plan.explain();
+        match (point, slow) {
+            (Ok(mut point), Ok(mut slow)) => {
+                if !text.contains("ORDER BY") {
+                    point.sort();
+                    slow.sort();
+                }
+                assert_eq!(point, slow, "{text}\n{params:?}\n{explained}");
+            }
+            (Err(point), Err(slow)) => {
+                assert_eq!(point.state(), slow.state(), "{text}: {point} / {slow}");
+            }
+            (point, slow) => panic!("{text}\n{explained}\npoint: {point:?}\nslow: {slow:?}"),
+        }
+        Some(explained)
+    }
+
+    /// The query is a point plan whose text contains `expected`, and gives the right rows.
+    fn check(&self, text: &str, params: &[Value], expected: &str) {
+        let Some(explained) = self.same(text, params) else {
+            let bound = self.bind(text).expect("bound before");
+            panic!("no point plan for {text}:\n{}", bound.plan.display_indent());
+        };
+        assert!(explained.contains(expected), "{text} is not by {expected}:\n{explained}");
+    }
+
+    fn is_point(&self, text: &str) -> bool {
+        let bound = self.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        PointPlan::compile(&bound.plan).is_some()
+    }
+}
+
+fn show(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => "NULL".into(),
+        // Sums of floats may be added in another order.
+        ValueRef::Float64(value) => format!("{value:.6}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn int(value: i32) -> Value {
+    Value::Int32(value)
+}
+
+/// Items with every kind of index, in one table and in one of four partitions.
+fn items() -> World {
+    use SqlType::{BigInt, Date, Double, Integer, Text};
+    let money = SqlType::Decimal { precision: 9, scale: 2 };
+    let columns: [Def<'_>; 7] = [
+        ("id", Integer, true),
+        ("grp", Integer, false),
+        ("big", BigInt, false),
+        ("name", Text, false),
+        ("price", money, false),
+        ("day", Date, false),
+        ("score", Double, false),
+    ];
+    let mut rng = Rng::new(42);
+    let mut below = |bound: u64| rng.next_u64() % bound;
+    let rows: Vec<Vec<Value>> = (0..400)
+        .map(|id| {
+            let mut maybe = |value: Value| if below(8) == 0 { Value::Null } else { value };
+            let (a, b) = (id * 7 % 13, id * 11 % 29);
+            vec![
+                int(id),
+                maybe(int(a)),
+                maybe(Value::Int64(b as i64 * 1_000_000_000)),
+                maybe(Value::Text(format!("item {}", id % 37))),
+                maybe(Value::Decimal(b as i128 * 25)),
+                maybe(Value::Date(18_000 + a)),
+                maybe(Value::Float64(b as f64 / 4.0)),
+            ]
+        })
+        .collect();
+    let mut world = World::new();
+    let indexes = ["u:id", "n:grp,day-", "n:name,id", "n:big", "n:price-,id"];
+    world.table("item", &columns, &indexes, 1, &rows);
+    world.table("spread", &columns, &indexes, 4, &rows);
+    world
+}
+
+#[test]
+fn keys_prefixes_ranges_and_lists_give_the_rows_of_a_scan() {
+    let world = items();
+    for table in ["item", "spread"] {
+        let check = |text: &str, params: &[Value], expected: &str| {
+            world.check(&text.replace("item", table), params, &expected.replace("item", table));
+        };
+        check(
+            "SELECT id, name, price FROM item WHERE id = $1",
+            &[int(7)],
+            "Lookup in item by by_id",
+        );
+        check("SELECT id, name, price FROM item WHERE id = $1", &[Value::Null], "Lookup");
+        check("SELECT * FROM item WHERE id = 399", &[], "Lookup");
+        check("SELECT id FROM item WHERE id IN (3, 5, 5, 900, $1)", &[int(3)], "id IN");
+        check("SELECT id FROM item WHERE id = 3 OR id = 5", &[], "id IN");
+        check("SELECT id FROM item WHERE grp = $1", &[int(4)], "grp = $1");
+        check("SELECT id FROM item WHERE grp = 4 AND day > DATE '2019-04-18'", &[], "day >");
+        check("SELECT id FROM item WHERE grp = 4 AND day <= DATE '2019-04-18'", &[], "day <=");
+        check("SELECT id FROM item WHERE id BETWEEN 10 AND 20", &[], "id >= 10");
+        check("SELECT id FROM item WHERE id > $1 AND id < $2", &[int(5), int(9)], "id >");
+        check("SELECT id FROM item WHERE big = $1", &[Value::Int64(3_000_000_000)], "big = $1");
+        check("SELECT id FROM item WHERE name = 'item 7' AND id > 100", &[], "by_name_id");
+        check("SELECT id, grp FROM item WHERE grp = 4 AND score > 3", &[], "filter");
+        check("SELECT upper(name) || '!' FROM item WHERE id = 9", &[], "Lookup");
+        check("SELECT id FROM item WHERE id = 9 AND name LIKE 'item%'", &[], "Lookup");
+    }
+}
+
+#[test]
+fn values_that_the_key_cannot_have_match_nothing() {
+    let world = items();
+    let big = [Value::Int64(1 << 40)];
+    world.check("SELECT id FROM item WHERE id = $1::bigint", &big, "Lookup");
+    world.check("SELECT id FROM item WHERE id = 5.5", &[], "");
+    world.check("SELECT id FROM item WHERE id = 5.0", &[], "");
+    world.check("SELECT id FROM item WHERE id > 5.5 AND id < 8.5", &[], "");
+    world.check("SELECT id FROM item WHERE price = 1.255", &[], "");
+    world.check("SELECT id FROM item WHERE price = 1.25", &[], "");
+}
+
+#[test]
+fn orders_limits_and_extremes_come_from_the_index() {
+    let world = items();
+    for table in ["item", "spread"] {
+        let check = |text: &str, expected: &str| {
+            world.check(&text.replace("item", table), &[], &expected.replace("item", table));
+        };
+        check("SELECT min(id) FROM item", "first row decides");
+        check("SELECT max(id) FROM item", "backwards");
+        check("SELECT max(day) FROM item WHERE grp = 3", "first row decides");
+        check("SELECT id FROM item ORDER BY id LIMIT 5", "Limit");
+        check("SELECT id FROM item ORDER BY id DESC LIMIT 5", "backwards");
+        check("SELECT id, price FROM item WHERE grp = 2 ORDER BY price, id", "Sort");
+        check(
+            "SELECT name, id FROM item WHERE name = 'item 3' ORDER BY id DESC LIMIT 2",
+            "backwards",
+        );
+        check("SELECT big FROM item WHERE big > 5000000000 ORDER BY big LIMIT 7", "by_big");
+    }
+    assert!(!world.is_point("SELECT id FROM item"));
+    assert!(!world.is_point("SELECT id FROM item WHERE id > 5"));
+    assert!(!world.is_point("SELECT id FROM item WHERE score = 1"));
+    assert!(!world.is_point("SELECT id FROM item WHERE score = 1 ORDER BY id LIMIT 1"));
+}
+
+#[test]
+fn joins_aggregates_and_subqueries_agree_with_the_analytical_executor() {
+    let world = items();
+    let check = |text: &str, expected: &str| world.check(text, &[], expected);
+    check("SELECT a.id, b.id FROM item a JOIN spread b ON b.id = a.grp WHERE a.id = 6", "Nested");
+    check(
+        "SELECT a.id, b.name FROM item a LEFT JOIN spread b ON b.id = a.grp WHERE a.grp = 3 OR a.grp = 5",
+        "left",
+    );
+    check(
+        "SELECT a.id FROM item a WHERE a.grp = 3 AND EXISTS (SELECT 1 FROM spread b WHERE b.id = a.id AND b.score > 2)",
+        "first match",
+    );
+    check(
+        "SELECT a.id FROM item a WHERE a.grp = 3 AND NOT EXISTS (SELECT 1 FROM spread b WHERE b.id = a.id AND b.score > 2)",
+        "no match",
+    );
+    check(
+        "SELECT count(*), count(price), sum(price), avg(price), min(name), sum(grp), sum(big) FROM item WHERE grp = 3",
+        "Aggregate",
+    );
+    check("SELECT count(*), sum(price), max(day) FROM item WHERE grp = 99", "Aggregate");
+    check("SELECT name, count(*), sum(score) FROM item WHERE grp IN (1, 2) GROUP BY name", "by #");
+    check("SELECT count(DISTINCT name) FROM item WHERE grp = 5", "");
+    check("SELECT DISTINCT name FROM item WHERE grp = 5", "");
+    check(
+        "SELECT name, count(*) FROM item WHERE grp = 5 GROUP BY name HAVING count(*) > 1",
+        "Filter",
+    );
+    check("SELECT id FROM item WHERE id = (SELECT max(id) FROM spread)", "");
+    check("SELECT id FROM item WHERE id = 1 UNION ALL SELECT id FROM spread WHERE id = 2", "Union");
+    check("SELECT 1 + 1, 'x'", "Row");
+    check("SELECT * FROM (VALUES (1, 'a'), (2, NULL)) AS v(x, y)", "Rows");
+    check(
+        "SELECT id, CASE WHEN grp > 5 THEN 'high' ELSE 'low' END FROM item WHERE id = 5",
+        "Lookup",
+    );
+    check(
+        "SELECT a.id FROM item a, spread b WHERE a.id = b.id AND b.grp = 2 AND a.price > 1 ORDER BY a.id DESC LIMIT 3",
+        "Nested",
+    );
+}
+
+#[test]
+fn locks_are_asked_for_one_partition_if_its_column_is_fixed() {
+    let world = items();
+    let needs = |text: &str, params: &[Value]| {
+        let bound = world.bind(text).expect(text);
+        let plan = PointPlan::compile(&bound.plan).expect(text);
+        let cancel = CancelToken::new();
+        let mut needs = vec![];
+        plan.needs(&world.env(params, &cancel), &mut needs).expect("no error");
+        needs.iter().map(|need| need.partition).collect::<Vec<_>>()
+    };
+    assert_eq!(needs("SELECT name FROM spread WHERE id = $1", &[int(6)]), [Some(2)]);
+    assert_eq!(needs("SELECT name FROM spread WHERE id = $1", &[Value::Null]), []);
+    assert_eq!(needs("SELECT name FROM spread WHERE id = 7 AND grp = 1", &[]), [Some(3)]);
+    assert_eq!(needs("SELECT name FROM spread WHERE grp = 1", &[]), [None]);
+    assert_eq!(needs("SELECT name FROM item WHERE id = 1", &[]), [Some(0)]);
+}
+
+/// Counts rows and looks at nothing.
+struct Count(usize);
+
+impl RowSink for Count {
+    fn row(&mut self, _: &[ValueRef<'_>]) -> Result<bool> {
+        self.0 += 1;
+        Ok(true)
+    }
+}
+
+#[test]
+fn executions_allocate_nothing_once_warm() {
+    let world = items();
+    let mut failed = vec![];
+    for text in [
+        "SELECT id, name, price FROM item WHERE id = $1",
+        "SELECT id, name FROM spread WHERE id = $1 AND name LIKE 'item%'",
+        "SELECT id, name FROM item WHERE grp = $1 ORDER BY name, id",
+        "SELECT count(*), sum(price) FROM item WHERE grp = $1",
+        "SELECT name, count(*) FROM item WHERE grp = $1 GROUP BY name",
+        "SELECT a.id, upper(b.name) FROM item a JOIN spread b ON b.id = a.id WHERE a.grp = $1",
+    ] {
+        let bound = world.bind(text).expect(text);
+        let plan = PointPlan::compile(&bound.plan).expect(text);
+        let (cancel, roots) = (CancelToken::new(), world.snapshot(plan.tables()));
+        let params = [int(7)];
+        let env = world.env(&params, &cancel);
+        let (mut scratch, mut sink) = (Scratch::default(), Count(0));
+        let mut needs = Vec::with_capacity(8);
+        let mut run = || {
+            let before = ALLOCATIONS.get();
+            needs.clear();
+            plan.needs(&env, &mut needs).expect("no error");
+            plan.run(&env, Roots::Snapshot(&roots), &mut sink, &mut scratch).expect("no error");
+            ALLOCATIONS.get() - before
+        };
+        run();
+        run();
+        failed.extend((run() > 0).then_some(text));
+        assert!(sink.0 > 0);
+    }
+    assert!(failed.is_empty(), "these allocate: {failed:#?}");
+}
+
+#[test]
+fn random_queries_agree_with_the_analytical_executor() {
+    let world = items();
+    let seed = std::env::var("HALCYON_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let mut rng = Rng::new(seed);
+    let mut points = 0;
+    for round in 0..150 {
+        let text = random_query(&mut |bound| (rng.next_u64() % bound as u64) as usize);
+        eprintln!("HALCYON_SEED={seed} round {round}: {text}");
+        points += world.same(&text, &[]).is_some() as usize;
+    }
+    assert!(points > 60, "only {points} queries were point plans");
+}
+
+/// The tables of TPC-C that its statements read, with their keys; few columns, no rows.
+fn tpcc(partitions: u32) -> World {
+    use SqlType::{Char, Integer, SmallInt, Timestamp, Varchar};
+    let money = SqlType::Decimal { precision: 12, scale: 2 };
+    let (id, name) = (Integer, Varchar(Some(24)));
+    let mut world = World::new();
+    let mut table = |table: &str, columns: &[(&str, SqlType)], indexes: &[&str], partitions| {
+        let columns: Vec<Def<'_>> = columns.iter().map(|(name, ty)| (*name, *ty, true)).collect();
+        world.table(table, &columns, indexes, partitions, &[]);
+    };
+    table(
+        "warehouse",
+        &[("w_id", id), ("w_name", name), ("w_tax", money), ("w_ytd", money)],
+        &["u:w_id"],
+        partitions,
+    );
+    table(
+        "district",
+        &[
+            ("d_w_id", id),
+            ("d_id", id),
+            ("d_name", name),
+            ("d_tax", money),
+            ("d_ytd", money),
+            ("d_next_o_id", id),
+        ],
+        &["u:d_w_id,d_id"],
+        partitions,
+    );
+    table(
+        "customer",
+        &[
+            ("c_w_id", id),
+            ("c_d_id", id),
+            ("c_id", id),
+            ("c_first", name),
+            ("c_middle", Char(Some(2))),
+            ("c_last", name),
+            ("c_credit", Char(Some(2))),
+            ("c_discount", money),
+            ("c_balance", money),
+            ("c_data", SqlType::Text),
+        ],
+        &["u:c_w_id,c_d_id,c_id", "n:c_w_id,c_d_id,c_last,c_first"],
+        partitions,
+    );
+    table(
+        "orders",
+        &[
+            ("o_w_id", id),
+            ("o_d_id", id),
+            ("o_id", id),
+            ("o_c_id", id),
+            ("o_entry_d", Timestamp),
+            ("o_carrier_id", id),
+            ("o_ol_cnt", SmallInt),
+        ],
+        &["u:o_w_id,o_d_id,o_id", "u:o_w_id,o_d_id,o_c_id,o_id"],
+        partitions,
+    );
+    table(
+        "new_order",
+        &[("no_w_id", id), ("no_d_id", id), ("no_o_id", id)],
+        &["u:no_w_id,no_d_id,no_o_id"],
+        partitions,
+    );
+    table(
+        "order_line",
+        &[
+            ("ol_w_id", id),
+            ("ol_d_id", id),
+            ("ol_o_id", id),
+            ("ol_number", SmallInt),
+            ("ol_i_id", id),
+            ("ol_supply_w_id", id),
+            ("ol_quantity", SmallInt),
+            ("ol_amount", money),
+            ("ol_delivery_d", Timestamp),
+        ],
+        &["u:ol_w_id,ol_d_id,ol_o_id,ol_number"],
+        partitions,
+    );
+    table(
+        "stock",
+        &[
+            ("s_w_id", id),
+            ("s_i_id", id),
+            ("s_quantity", SmallInt),
+            ("s_ytd", id),
+            ("s_dist_01", name),
+            ("s_data", name),
+        ],
+        &["u:s_w_id,s_i_id"],
+        partitions,
+    );
+    table(
+        "item",
+        &[("i_id", id), ("i_name", name), ("i_price", money), ("i_data", name)],
+        &["u:i_id"],
+        1,
+    );
+    world
+}
+
+/// What TPC-C asks, clause 2, in the words that clients use.
+const TPCC: &[(&str, &str)] = &[
+    // New-Order
+    (
+        "SELECT c_discount, c_last, c_credit FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3",
+        "Lookup",
+    ),
+    ("SELECT w_tax FROM warehouse WHERE w_id = $1", "Lookup"),
+    ("SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = $1 AND d_id = $2", "Lookup"),
+    (
+        "SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = $1 AND d_id = $2 FOR UPDATE",
+        "Lookup",
+    ),
+    ("SELECT i_price, i_name, i_data FROM item WHERE i_id = $1", "Lookup"),
+    ("SELECT s_quantity, s_data, s_dist_01 FROM stock WHERE s_i_id = $1 AND s_w_id = $2", "Lookup"),
+    (
+        "SELECT c_discount, w_tax FROM customer, warehouse WHERE w_id = $1 AND c_w_id = w_id AND c_d_id = $2 AND c_id = $3",
+        "Nested loop",
+    ),
+    // Payment
+    ("SELECT count(c_id) FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3", "Range"),
+    (
+        "SELECT c_id, c_first, c_balance FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first",
+        "Range",
+    ),
+    ("SELECT c_data FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3", "Lookup"),
+    // Order-Status
+    (
+        "SELECT o_id, o_carrier_id, o_entry_d FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3 ORDER BY o_id DESC LIMIT 1",
+        "backwards",
+    ),
+    (
+        "SELECT max(o_id) FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3",
+        "first row decides",
+    ),
+    (
+        "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d FROM order_line WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id = $3",
+        "Range",
+    ),
+    // Delivery
+    (
+        "SELECT no_o_id FROM new_order WHERE no_w_id = $1 AND no_d_id = $2 ORDER BY no_o_id LIMIT 1",
+        "Limit",
+    ),
+    ("SELECT min(no_o_id) FROM new_order WHERE no_w_id = $1 AND no_d_id = $2", "first row decides"),
+    ("SELECT o_c_id FROM orders WHERE o_id = $1 AND o_d_id = $2 AND o_w_id = $3", "Lookup"),
+    (
+        "SELECT sum(ol_amount) FROM order_line WHERE ol_o_id = $1 AND ol_d_id = $2 AND ol_w_id = $3",
+        "Aggregate",
+    ),
+    // Stock-Level
+    (
+        "SELECT count(DISTINCT s_i_id) FROM order_line, stock WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id < $3 AND ol_o_id >= $3 - 20 AND s_w_id = $1 AND s_i_id = ol_i_id AND s_quantity < $4",
+        "Nested loop",
+    ),
+    (
+        "SELECT count(DISTINCT s_i_id) FROM order_line JOIN stock ON s_i_id = ol_i_id AND s_w_id = ol_w_id WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id BETWEEN $3 - 20 AND $3 - 1 AND s_quantity < $4",
+        "Nested loop",
+    ),
+];
+
+#[test]
+fn every_query_of_tpcc_is_a_point_plan_that_locks_one_partition() {
+    for partitions in [1, 4] {
+        let world = tpcc(partitions);
+        for (text, expected) in TPCC {
+            let bound = world.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let Some(plan) = PointPlan::compile(&bound.plan) else {
+                panic!("no point plan for {text}:\n{}", bound.plan.display_indent());
+            };
+            let explained = plan.explain();
+            assert!(explained.contains(expected), "{text} is not by {expected}:\n{explained}");
+            let params: Vec<Value> = bound
+                .params
+                .iter()
+                .map(|ty| match ty {
+                    SqlType::Integer => Value::Int32(1),
+                    SqlType::SmallInt => Value::Int16(1),
+                    SqlType::BigInt => Value::Int64(1),
+                    _ => Value::Text("x".into()),
+                })
+                .collect();
+            world.point(&plan, &params).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let (cancel, mut needs) = (CancelToken::new(), vec![]);
+            plan.needs(&world.env(&params, &cancel), &mut needs).expect(text);
+            assert!(needs.iter().all(|need| need.partition.is_some()), "{text}:\n{explained}");
+        }
+    }
+}
+
+/// How long a lookup takes; run with `--ignored --nocapture` on a release build.
+#[test]
+#[ignore = "a measurement"]
+fn lookup_time() {
+    let mut world = World::new();
+    let columns: [Def<'_>; 4] = [
+        ("id", SqlType::Integer, true),
+        ("a", SqlType::Integer, false),
+        ("b", SqlType::BigInt, false),
+        ("name", SqlType::Text, false),
+    ];
+    const ROWS: i32 = 1_000_000;
+    let rows: Vec<Vec<Value>> = (0..ROWS)
+        .map(|id| {
+            vec![int(id), int(id / 2), Value::Int64(id as i64), Value::Text(format!("n{id}"))]
+        })
+        .collect();
+    world.table("t", &columns, &["u:id"], 1, &rows);
+    let bound = world.bind("SELECT a, b, name FROM t WHERE id = $1").expect("bound");
+    let plan = PointPlan::compile(&bound.plan).expect("a point plan");
+    let general = world.bind("SELECT a, b, name FROM t WHERE id = $1 AND a >= 0").expect("bound");
+    let general = PointPlan::compile(&general.plan).expect("a point plan");
+    let (cancel, roots) = (CancelToken::new(), world.snapshot(plan.tables()));
+    let root = &roots[0][0];
+    let index = root.indexes().next().expect("one index");
+    let (mut scratch, mut rows, mut key) = (Scratch::default(), RowSet::new(3), Default::default());
+    let mut rng = Rng::new(3);
+    let ids: Vec<i32> = (0..1 << 20).map(|_| rng.range(0..ROWS as i64) as i32).collect();
+    for round in 0..3 {
+        let time = |name: &str, each: &mut dyn FnMut(i32)| {
+            let start = std::time::Instant::now();
+            ids.iter().for_each(|id| each(*id));
+            println!(
+                "{round} {name}: {:.1} ns",
+                start.elapsed().as_nanos() as f64 / ids.len() as f64
+            );
+        };
+        time("descent and three values", &mut |id| {
+            index.encode(&[ValueRef::Int32(id)], &mut key);
+            let row = root.row(index.get(&key).expect("there")).expect("there");
+            std::hint::black_box([row.value(1), row.value(2), row.value(3)]);
+        });
+        for (name, plan) in [("unique lookup", &plan), ("with a condition", &general)] {
+            time(name, &mut |id| {
+                let params = [int(id)];
+                let env = world.env(&params, &cancel);
+                rows.reset(3);
+                plan.run(&env, Roots::Snapshot(&roots), &mut rows, &mut scratch).expect("runs");
+                std::hint::black_box(rows.len());
+            });
+        }
+    }
+}
+
+fn random_query(below: &mut dyn FnMut(usize) -> usize) -> String {
+    let table = ["item", "spread"][below(2)];
+    let condition = |below: &mut dyn FnMut(usize) -> usize, alias: &str| {
+        let op = ["=", "<", "<=", ">", ">=", "<>"][below(6)];
+        match below(9) {
+            0 => format!("{alias}.id = {}", below(420)),
+            1 => format!("{alias}.grp = {}", below(14)),
+            2 => format!("{alias}.grp {op} {}", below(14)),
+            3 => format!("{alias}.name = 'item {}'", below(40)),
+            4 => format!("{alias}.day {op} DATE '2019-04-{:02}'", 10 + below(16)),
+            5 => format!("{alias}.price {op} {}.{:02}", below(8), below(100)),
+            6 => format!("{alias}.grp IN ({}, {}, {})", below(14), below(14), below(14)),
+            7 => format!("{alias}.price IS {}NULL", ["", "NOT "][below(2)]),
+            _ => format!("{alias}.id BETWEEN {} AND {}", below(200), 200 + below(200)),
+        }
+    };
+    let mut conditions: Vec<String> = vec![];
+    for _ in 0..1 + below(3) {
+        let next = condition(below, "a");
+        conditions.push(if below(6) == 0 {
+            format!("({next} OR {})", condition(below, "a"))
+        } else {
+            next
+        });
+    }
+    let mut from = format!("{table} a");
+    if below(4) == 0 {
+        let key = ["a.grp", "a.id"][below(2)];
+        let kind = ["JOIN", "LEFT JOIN"][below(2)];
+        from = format!("{from} {kind} item b ON b.id = {key}");
+    }
+    let filter = conditions.join(" AND ");
+    match below(5) {
+        0 => format!(
+            "SELECT count(*), sum(a.price), min(a.day), max(a.name) FROM {from} WHERE {filter}"
+        ),
+        1 => {
+            format!("SELECT a.grp, count(*), sum(a.big) FROM {from} WHERE {filter} GROUP BY a.grp")
+        }
+        2 => {
+            let key = ["a.price", "a.name DESC", "a.day", "a.grp DESC, a.day"][below(4)];
+            format!(
+                "SELECT a.id, a.price FROM {from} WHERE {filter} ORDER BY {key}, a.id LIMIT {}",
+                1 + below(9)
+            )
+        }
+        3 => format!("SELECT DISTINCT a.name, a.grp FROM {from} WHERE {filter}"),
+        _ => format!("SELECT a.id, a.name, a.price * 2, a.grp + 1 FROM {from} WHERE {filter}"),
+    }
+}

@@ -1,0 +1,483 @@
+//! Queries and expressions bound to the catalog: names and types resolved, PostgreSQL's meaning put in.
+//!
+//! The way of a query: [`halcyon_sql::dialect`] rewrites its tree → DataFusion's planner with our
+//! catalog → [`crate::semantics`] → DataFusion's coercion and optimizer. All of it is synchronous
+//! and reads one immutable [`Catalog`].
+//!
+//! Parameters: given types hold; others follow from their place, and are text if nothing says
+//! more.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::TableFunctionArgs;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DFSchema, Result as DfResult, TableReference};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
+    WindowUDF,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::sql::planner::{PlannerContext, SqlToRel};
+use datafusion::sql::sqlparser::ast;
+use halcyon_base::ids::TableId;
+
+use crate::engine::DataFusion;
+use crate::env::SessionVars;
+use crate::provider::{HalcyonTable, ViewSource};
+use crate::semantics;
+use crate::system_names::{SystemNames, SystemSchemas};
+use halcyon_catalog::{Catalog, Privilege, Relation, Table, View};
+use halcyon_sql::diagnose::{external, nearest, sql_error};
+use halcyon_sql::dialect;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::parse::{parse_query, with_stack};
+use halcyon_sql::rows::ResultColumn;
+use halcyon_sql::types::SqlType;
+use halcyon_sql::values::sql_type_of;
+
+/// Views that may stand on views.
+const VIEW_DEPTH_MAX: usize = 32;
+
+/// Binds statements for one session at one catalog version.
+#[derive(Clone, Copy)]
+pub struct Binder<'a> {
+    /// What exists.
+    pub catalog: &'a Arc<Catalog>,
+    /// Who asks, and where names are looked up.
+    pub session: &'a SessionVars,
+    /// Functions, rules, workers.
+    pub df: &'a DataFusion,
+    /// Tables and functions of the system schemas.
+    pub system: &'a dyn SystemSchemas,
+    /// Whether bounded lookups run row at a time; else everything is vectorised.
+    pub point_plans: bool,
+}
+
+/// A query that was bound: its plan and its parameters.
+pub struct BoundQuery {
+    /// Analysed and optimised.
+    pub plan: LogicalPlan,
+    /// Types of `$1`, `$2`, …
+    pub params: Vec<SqlType>,
+    /// Whether other sessions may run it: it shows nothing of this one.
+    pub shareable: bool,
+}
+
+impl<'a> Binder<'a> {
+    /// A binder for expressions and stored queries, which see the system schemas without a running
+    /// engine.
+    pub fn new(
+        catalog: &'a Arc<Catalog>,
+        session: &'a SessionVars,
+        df: &'a DataFusion,
+    ) -> Binder<'a> {
+        Binder { catalog, session, df, system: df.system(), point_plans: true }
+    }
+}
+
+impl Binder<'_> {
+    /// Binds a query; `expose_row_ids` adds the column `_rowid` to one table.
+    pub fn query(
+        &self,
+        query: &ast::Query,
+        expose_row_ids: Option<TableId>,
+    ) -> Result<LogicalPlan> {
+        Ok(self.query_with(query, expose_row_ids, &[], "")?.plan)
+    }
+
+    /// As [`Binder::query`], with parameter types that are known, and the statement's text for
+    /// positions in errors.
+    pub fn query_with(
+        &self,
+        query: &ast::Query,
+        expose_row_ids: Option<TableId>,
+        param_types: &[Option<SqlType>],
+        text: &str,
+    ) -> Result<BoundQuery> {
+        self.df.count_planning();
+        let mut query = query.clone();
+        let placeholders = semantics::placeholder_count(&query);
+        with_stack(|| {
+            dialect::rewrite_query(&mut query)?;
+            let context = self.context(expose_row_ids);
+            let mut given: Vec<Option<SqlType>> = param_types.to_vec();
+            given.resize(given.len().max(placeholders), None);
+            let bound = context.plan(query, &given).and_then(|plan| {
+                let zone = &self.session.time_zone;
+                let (plan, params) = semantics::analyze(plan, &given, self.df, zone)?;
+                let plan = semantics::optimize(plan, self.df)?;
+                Ok(BoundQuery { plan, params, shareable: context.system.get().is_none() })
+            });
+            bound.map_err(|error| sql_error(error, text))
+        })
+    }
+
+    /// Binds the query of a materialized view: PostgreSQL's meaning, nothing optimised, subqueries
+    /// still expressions. Streams may be read.
+    pub fn view_query(&self, query: &ast::Query, text: &str) -> Result<LogicalPlan> {
+        self.df.count_planning();
+        let mut query = query.clone();
+        if semantics::placeholder_count(&query) > 0 {
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_PARAMETER,
+                "a materialized view has no parameters",
+            ));
+        }
+        with_stack(|| {
+            dialect::rewrite_query(&mut query)?;
+            let context = Context { reads_streams: true, ..self.context(None) };
+            let bound = context.plan(query, &[]);
+            let bound = bound.and_then(|plan| semantics::meaning(plan, &[], self.df));
+            bound.map(|(plan, _)| plan).map_err(|error| sql_error(error, text))
+        })
+    }
+
+    /// Binds a scalar expression over the columns of `schema`: analysed, coerced, simplified, but
+    /// parameters and functions of the execution stay.
+    pub fn expr(&self, expr: &ast::Expr, schema: &DFSchema) -> Result<Expr> {
+        let mut expr = expr.clone();
+        with_stack(|| {
+            dialect::rewrite_expr(&mut expr)?;
+            let context = self.context(None);
+            let planner = SqlToRel::new(&context);
+            let zone = &self.session.time_zone;
+            planner
+                .sql_to_expr(expr, schema, &mut PlannerContext::new())
+                .and_then(|expr| semantics::analyze_expr(expr, schema, self.df, zone))
+                .map_err(|error| sql_error(error, ""))
+        })
+    }
+
+    /// Columns of a plan's result as clients see them.
+    pub fn columns(&self, plan: &LogicalPlan) -> Arc<[ResultColumn]> {
+        result_columns(plan)
+    }
+
+    /// The table, view, sequence or index that `name` stands for, and the schema it was found in.
+    ///
+    /// Errors: 42P01 with a hint, 3F000, 0A000 for names of other databases.
+    pub fn relation(&self, name: &TableReference) -> Result<(&Relation, &str)> {
+        self.find_relation(name)?.ok_or_else(|| self.no_relation(name))
+    }
+
+    fn find_relation(&self, name: &TableReference) -> Result<Option<(&Relation, &str)>> {
+        if let TableReference::Full { catalog, .. } = name
+            && catalog.as_ref() != self.session.database
+        {
+            return Err(SqlError::unsupported(format!(
+                "a reference to another database (\"{name}\")"
+            )));
+        }
+        let schemas: Vec<&str> = match name.schema() {
+            Some(schema) => vec![schema],
+            None => self.search_path().collect(),
+        };
+        let found = schemas.into_iter().find_map(|schema| {
+            let schema = self.catalog.schemas.get(schema)?;
+            Some((schema.relations.get(name.table())?, schema.name.as_str()))
+        });
+        Ok(found)
+    }
+
+    /// Schemas in which unqualified names are looked up; `"$user"` is replaced.
+    pub fn search_path(&self) -> impl Iterator<Item = &str> {
+        let user = self.session.user.as_str();
+        self.session
+            .search_path
+            .iter()
+            .map(move |schema| if schema == "$user" { user } else { schema.as_str() })
+    }
+
+    fn no_relation(&self, name: &TableReference) -> SqlError {
+        if let Some(schema) = name.schema()
+            && !self.catalog.schemas.contains_key(schema)
+        {
+            return SqlError::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("relation \"{schema}.{}\" does not exist", name.table()),
+            )
+            .detail(format!("There is no schema \"{schema}\"."));
+        }
+        let shown = match name.schema() {
+            Some(schema) => format!("{schema}.{}", name.table()),
+            None => name.table().to_owned(),
+        };
+        let error = SqlError::new(
+            SqlState::UNDEFINED_TABLE,
+            format!("relation \"{shown}\" does not exist"),
+        );
+        let names = self
+            .search_path()
+            .filter_map(|schema| self.catalog.schemas.get(schema))
+            .flat_map(|schema| schema.relations.keys())
+            .map(String::as_str);
+        match nearest(name.table(), names) {
+            Some(near) => error.hint(format!("Perhaps you meant \"{near}\".")),
+            None => error,
+        }
+    }
+
+    fn context(&self, expose_row_ids: Option<TableId>) -> Context<'_> {
+        Context {
+            binder: self,
+            expose_row_ids,
+            reads_streams: false,
+            type_planner: Arc::new(semantics::Types),
+            view_depth: Cell::new(0),
+            acting: RefCell::new(self.session.user.clone()),
+            views: RefCell::new(HashMap::new()),
+            system: OnceCell::new(),
+        }
+    }
+}
+
+/// Columns of a plan's result as clients see them.
+pub fn result_columns(plan: &LogicalPlan) -> Arc<[ResultColumn]> {
+    let schema = plan.schema();
+    schema
+        .iter()
+        .map(|(_, field)| {
+            let name = dialect::shown_name(field.name()).to_owned();
+            ResultColumn { name, field: Arc::clone(field), ty: sql_type_of(field), origin: None }
+        })
+        .collect()
+}
+
+/// What DataFusion's planner may ask about the world.
+struct Context<'a> {
+    binder: &'a Binder<'a>,
+    expose_row_ids: Option<TableId>,
+    /// The query is that of a materialized view.
+    reads_streams: bool,
+    type_planner: Arc<semantics::Types>,
+    view_depth: Cell<usize>,
+    /// Whose rights count: the user's, or a view's owner's inside the view.
+    acting: RefCell<String>,
+    views: RefCell<HashMap<u32, Arc<ViewSource>>>,
+    /// Made when a system table or function is first asked for.
+    system: OnceCell<Arc<dyn SystemNames>>,
+}
+
+impl Context<'_> {
+    fn plan(&self, query: ast::Query, given: &[Option<SqlType>]) -> DfResult<LogicalPlan> {
+        let types = given.iter().map(|ty| ty.map(|ty| Arc::new(ty.field("", true)))).collect();
+        let mut context = PlannerContext::new().with_prepare_param_data_types(types);
+        let statement = ast::Statement::Query(Box::new(query));
+        SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)
+    }
+
+    fn view(&self, view: &View) -> Result<Arc<dyn TableSource>> {
+        if let Some(known) = self.views.borrow().get(&view.oid) {
+            return Ok(Arc::clone(known) as _);
+        }
+        let depth = self.view_depth.get();
+        if depth >= VIEW_DEPTH_MAX {
+            return Err(SqlError::new(
+                SqlState::STATEMENT_TOO_COMPLEX,
+                format!("views stand on more than {VIEW_DEPTH_MAX} others"),
+            ));
+        }
+        self.view_depth.set(depth + 1);
+        // A view reads with the rights of its owner.
+        let asking = self.acting.replace(view.owner.clone());
+        let planned = self.view_plan(view);
+        *self.acting.borrow_mut() = asking;
+        self.view_depth.set(depth);
+        let source = Arc::new(ViewSource::new(planned?));
+        self.views.borrow_mut().insert(view.oid, Arc::clone(&source));
+        Ok(source)
+    }
+
+    /// The view's query with the names and types that its columns were created with.
+    fn view_plan(&self, view: &View) -> Result<LogicalPlan> {
+        let mut query = parse_query(&view.query)?;
+        dialect::rewrite_query(&mut query)?;
+        let plan = self.plan(query, &[]).map_err(|error| sql_error(error, ""))?;
+        let columns = plan.schema().columns();
+        let named = columns.into_iter().zip(&view.columns);
+        let exprs: Vec<Expr> =
+            named.map(|(column, (name, _))| Expr::Column(column).alias(name)).collect();
+        LogicalPlanBuilder::from(plan)
+            .project(exprs)
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(|error| sql_error(error, ""))
+    }
+
+    fn source(&self, name: &TableReference) -> Result<Arc<dyn TableSource>> {
+        let binder = self.binder;
+        match binder.find_relation(name)? {
+            Some((Relation::Table(table), _)) => {
+                // Who may write a table but not read it is checked by what writes.
+                if self.expose_row_ids != Some(table.id) {
+                    let acting = self.acting.borrow();
+                    binder.catalog.require_on_table(&acting, table, Privilege::Select)?;
+                }
+                if table.is_stream() && !self.reads_streams {
+                    return Err(stream_is_read(table));
+                }
+                let with_row_ids = self.expose_row_ids == Some(table.id);
+                let table = HalcyonTable::new(Arc::clone(table), with_row_ids);
+                Ok(provider_as_source(Arc::new(table)))
+            }
+            Some((Relation::View(view), _)) => {
+                let catalog = binder.catalog;
+                let acting = self.acting.borrow().clone();
+                if !catalog.permits(&acting, &view.owner, &view.grants, Privilege::Select) {
+                    return Err(SqlError::new(
+                        SqlState::INSUFFICIENT_PRIVILEGE,
+                        format!("permission denied for view {}", view.name),
+                    ));
+                }
+                self.view(view)
+            }
+            Some((Relation::Sequence(sequence), _)) => {
+                Ok(provider_as_source(crate::functions::sequence_table(sequence)?))
+            }
+            Some((Relation::Index { .. }, _)) => Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("\"{}\" is an index", name.table()),
+            )),
+            None => self.system_table(name).ok_or_else(|| binder.no_relation(name)),
+        }
+    }
+
+    fn system_table(&self, name: &TableReference) -> Option<Arc<dyn TableSource>> {
+        let schema = name.schema().unwrap_or("pg_catalog");
+        self.system().table(schema, name.table()).map(provider_as_source)
+    }
+
+    fn system_function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        let state = self.binder.df.state();
+        if state.aggregate_functions().contains_key(name)
+            || state.window_functions().contains_key(name)
+        {
+            return None;
+        }
+        if !self.binder.system.has_function(name) {
+            return None;
+        }
+        self.system().function(name).map(Arc::new)
+    }
+
+    fn system(&self) -> &dyn SystemNames {
+        let Binder { catalog, session, system, .. } = self.binder;
+        self.system.get_or_init(|| system.names(catalog, session)).as_ref()
+    }
+
+    fn table_function(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {
+        let state = self.binder.df.state();
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+        let Some(function) = state.table_functions().get(name) else {
+            return Err(external(no_function(name)));
+        };
+        let simplify = SimplifyContext::builder()
+            .with_config_options(Arc::clone(self.binder.df.options()))
+            .build();
+        let simplifier = ExprSimplifier::new(simplify);
+        let none = DFSchema::empty();
+        let fold = |arg| simplifier.coerce(arg, &none).and_then(|arg| simplifier.simplify(arg));
+        let args = args.into_iter().map(fold).collect::<DfResult<Vec<_>>>()?;
+        let provider =
+            function.create_table_provider_with_args(TableFunctionArgs::new(&args, state))?;
+        Ok(provider_as_source(provider))
+    }
+}
+
+/// 42809: the events of a stream are gone.
+fn stream_is_read(stream: &Table) -> SqlError {
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot read stream \"{}\"", stream.name))
+        .detail("A stream keeps no rows: they pass to the materialized views that read it.")
+        .hint("Create a materialized view over the stream, and read that.")
+}
+
+/// 42883 for a function of which not even the name is known.
+fn no_function(name: &str) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"))
+        .hint("No function has this name and these argument types; a cast may help.")
+}
+
+/// A function's name as it is registered: `pg_catalog` may stand before it.
+fn own_name(name: &str) -> &str {
+    name.strip_prefix("pg_catalog.").unwrap_or(name)
+}
+
+impl ContextProvider for Context<'_> {
+    fn get_table_source(&self, name: TableReference) -> DfResult<Arc<dyn TableSource>> {
+        self.source(&name).map_err(external)
+    }
+
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        args: Vec<Expr>,
+    ) -> DfResult<Arc<dyn TableSource>> {
+        self.table_function(name, args)
+    }
+
+    fn create_cte_work_table(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+    ) -> DfResult<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.binder.df.state().expr_planners()
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::clone(&self.type_planner) as _)
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        let name = own_name(name);
+        let known = self.binder.df.state().scalar_functions().get(name).cloned();
+        // DataFusion's `version()` tells DataFusion's.
+        let known = known.filter(|_| name != "version");
+        known.or_else(|| self.system_function(name))
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.binder.df.state().higher_order_functions().get(own_name(name)).cloned()
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.binder.df.state().aggregate_functions().get(own_name(name)).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.binder.df.state().window_functions().get(own_name(name)).cloned()
+    }
+
+    fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.binder.df.options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.binder.df.state().scalar_functions().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.binder.df.state().higher_order_functions().keys().cloned().collect()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.binder.df.state().aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.binder.df.state().window_functions().keys().cloned().collect()
+    }
+}

@@ -1,0 +1,95 @@
+//! What planning and running share of DataFusion: its state, its options, its worker threads.
+//! [`mod@crate::setup`] puts functions and rules in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::execution::SessionState;
+use tokio::runtime::Runtime;
+
+use crate::system_names::SystemSchemas;
+
+/// Stack of a worker: expressions may be as deep as [`halcyon_sql::parse`] lets through.
+const WORKER_STACK: usize = 32 << 20;
+
+/// What all statements share of DataFusion: functions, rules, worker threads. Clones are the same.
+#[derive(Clone)]
+pub struct DataFusion(Arc<Shared>);
+
+struct Shared {
+    /// The system schemas without a running engine.
+    system: Box<dyn SystemSchemas>,
+    runtime: Option<Runtime>,
+    state: SessionState,
+    /// A state without functions, cheap to copy: physical planning looks none up.
+    bare: SessionState,
+    plannings: AtomicU64,
+}
+
+impl DataFusion {
+    /// Starts the workers, one per core. `bare` is a state without functions.
+    pub(crate) fn start(
+        state: SessionState,
+        bare: SessionState,
+        system: Box<dyn SystemSchemas>,
+    ) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("halcyon-query")
+            .thread_stack_size(WORKER_STACK)
+            .enable_time()
+            .build()
+            .expect("the system gives threads");
+        DataFusion(Arc::new(Shared {
+            system,
+            runtime: Some(runtime),
+            state,
+            bare,
+            plannings: AtomicU64::new(0),
+        }))
+    }
+
+    /// Functions, planners and rules.
+    pub fn state(&self) -> &SessionState {
+        &self.0.state
+    }
+
+    /// Options that all planning goes by.
+    pub fn options(&self) -> &Arc<ConfigOptions> {
+        self.0.state.config_options()
+    }
+
+    /// A state without functions, cheap to copy: physical planning looks none up.
+    pub fn bare(&self) -> &SessionState {
+        &self.0.bare
+    }
+
+    /// The system schemas without a running engine.
+    pub fn system(&self) -> &dyn SystemSchemas {
+        self.0.system.as_ref()
+    }
+
+    /// How many times a plan was made, logical or physical. For tests and statistics.
+    pub fn plannings(&self) -> u64 {
+        self.0.plannings.load(Ordering::Relaxed)
+    }
+
+    /// Counts one planning.
+    pub fn count_planning(&self) {
+        self.0.plannings.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The threads that operators run on.
+    pub fn runtime(&self) -> &Runtime {
+        self.0.runtime.as_ref().expect("taken only by drop")
+    }
+}
+
+impl Drop for Shared {
+    /// Does not wait: the last owner may be a thread that must not block.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What a running statement sees: parameters, clock, session, and the partitions it may read.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use halcyon_store::{Partition, Value};
+use halcyon_txn::{CancelToken, LockError, LockHandle, Mode, Transaction};
+
+pub use halcyon_catalog::session_vars::SessionVars;
+use halcyon_catalog::{Catalog, Table};
+use halcyon_sql::error::SqlError;
+
+/// Everything but partitions that an expression may depend on.
+pub struct Env<'a> {
+    /// The catalog the plan was made for.
+    pub catalog: &'a Arc<Catalog>,
+    /// Parameter values, already of the types the plan declares.
+    pub params: &'a [Value],
+    /// Settings and identity of the session.
+    pub session: &'a SessionVars,
+    /// Time as SQL sees it.
+    pub clock: Clock,
+    /// Polled by everything that runs for long.
+    pub cancel: &'a CancelToken,
+}
+
+/// Time as SQL sees it: microseconds since 1970-01-01 UTC, read when first asked for.
+///
+/// Reading the clock costs a fifth of a point query, and few statements ask.
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
+    transaction_us: Cell<i64>,
+    statement_us: Cell<i64>,
+}
+
+impl Clock {
+    /// A clock for a transaction that began at `transaction_us`.
+    pub fn since(transaction_us: i64) -> Self {
+        Clock { transaction_us: Cell::new(transaction_us), statement_us: Cell::new(0) }
+    }
+
+    /// `statement_timestamp()`: the same throughout a statement.
+    pub fn statement_us(&self) -> i64 {
+        if self.statement_us.get() == 0 {
+            self.statement_us.set(halcyon_base::clock::wall_us());
+        }
+        self.statement_us.get()
+    }
+
+    /// `now()`, `current_timestamp`, `current_date`: the same throughout a transaction.
+    pub fn transaction_us(&self) -> i64 {
+        if self.transaction_us.get() == 0 {
+            self.transaction_us.set(self.statement_us());
+        }
+        self.transaction_us.get()
+    }
+}
+
+/// What part of a table a statement touches, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Position in the plan's list of tables.
+    pub table: usize,
+    /// One partition, when the partition key is fixed by equality; else all.
+    pub partition: Option<u32>,
+    /// Shared or exclusive.
+    pub mode: Mode,
+}
+
+/// The locks a statement holds, by table of the plan and partition number.
+#[derive(Default)]
+pub struct Locks {
+    /// The only one, of a statement that needs no more: most do, and find it without a table.
+    only: Option<(usize, u32, LockHandle)>,
+    first: Vec<u32>,
+    handles: Vec<Option<LockHandle>>,
+}
+
+impl Locks {
+    /// Empties it and makes room for the partitions of `tables`.
+    pub fn reset(&mut self, tables: &[Arc<Table>]) {
+        self.only = None;
+        self.first.clear();
+        self.handles.clear();
+        for table in tables {
+            self.first.push(self.handles.len() as u32);
+            self.handles.resize(self.handles.len() + table.cells.len(), None);
+        }
+    }
+
+    /// Empties it and notes the lock on a partition, which will be the only one.
+    #[inline]
+    pub fn set_only(&mut self, table: usize, partition: u32, handle: LockHandle) {
+        self.only = Some((table, partition, handle));
+    }
+
+    /// Notes the lock on a partition.
+    pub fn set(&mut self, table: usize, partition: u32, handle: LockHandle) {
+        let at = self.first[table] + partition;
+        self.handles[at as usize] = Some(handle);
+    }
+
+    /// The lock on a partition, if the statement holds it.
+    #[inline]
+    pub fn get(&self, table: usize, partition: u32) -> Option<LockHandle> {
+        if let Some((only, number, handle)) = self.only {
+            return (only == table && number == partition).then_some(handle);
+        }
+        self.handles[(self.first[table] + partition) as usize]
+    }
+}
+
+/// Where a statement reads: partitions under its locks, or roots of a snapshot.
+#[derive(Clone, Copy)]
+pub enum Roots<'a> {
+    /// Under locks of the transaction.
+    Locked(&'a Transaction, &'a Locks),
+    /// Roots by table of the plan and partition number, taken at one cut.
+    Snapshot(&'a [Vec<triomphe::Arc<Partition>>]),
+}
+
+impl<'a> Roots<'a> {
+    /// The partition. Panics if the plan did not declare its need: the planner is broken then.
+    #[inline]
+    pub fn partition(&self, table: usize, partition: u32) -> &'a Partition {
+        match self {
+            Roots::Locked(tx, locks) => {
+                tx.read(locks.get(table, partition).expect("the plan declared this need"))
+            }
+            Roots::Snapshot(roots) => &roots[table][partition as usize],
+        }
+    }
+}
+
+/// A lock that did not come, as the client is told.
+pub fn lock_error(error: LockError) -> SqlError {
+    match &error {
+        LockError::Deadlock(deadlock) => {
+            SqlError::new(error.sql_state(), error.to_string()).detail(deadlock.to_string())
+        }
+        _ => SqlError::new(error.sql_state(), error.to_string()),
+    }
+}

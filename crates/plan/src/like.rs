@@ -1,0 +1,216 @@
+//! `LIKE '%special%requests%'` as searches for substrings, one after the other; and ILIKE.
+//!
+//! Arrow makes a regular expression of every pattern but `abc`, `abc%`, `%abc` and `%abc%`, and
+//! compiles it again for each batch. Where `%` is the only wildcard, a few searches by SIMD do
+//! (`halcyon_value::like`, with [`Substring`]). ILIKE comes here too: a regular expression without
+//! case takes more letters for the same ones than PostgreSQL's lower case does (`ſ` for `s`).
+//!
+//! Cost: O(bytes) per string. Figures: docs/experiments/tpch.md, query 13.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, Like, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use halcyon_value::like;
+use memchr::memmem::Finder;
+
+/// A pattern whose parts are found by SIMD.
+pub(crate) type Pattern = like::Pattern<Substring>;
+
+/// The search for a substring by SIMD.
+#[derive(Debug)]
+pub(crate) struct Substring(Finder<'static>);
+
+impl like::Search for Substring {
+    fn new(part: &str) -> Self {
+        Substring(Finder::new(part).into_owned())
+    }
+
+    #[inline]
+    fn find(&self, text: &str) -> Option<usize> {
+        self.0.find(text.as_bytes())
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.0.needle().len()
+    }
+}
+
+/// Replaces the conditions that are better searched for.
+pub fn with_searches(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        let schema = merge_schema(&node.inputs());
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| {
+                let Expr::Like(like) = &expr else { return Ok(Transformed::no(expr)) };
+                let Some(pattern) = searched(like) else { return Ok(Transformed::no(expr)) };
+                if like.expr.get_type(&schema)? != DataType::Utf8View {
+                    return Ok(Transformed::no(expr));
+                }
+                let search = Search::new(pattern, like.case_insensitive);
+                let function = Arc::new(ScalarUDF::from(search));
+                let args = vec![like.expr.as_ref().clone()];
+                let found = Expr::ScalarFunction(ScalarFunction::new_udf(function, args));
+                let negated = like.negated;
+                Ok(Transformed::yes(if negated { Expr::Not(Box::new(found)) } else { found }))
+            })?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })
+    })
+    .data()
+}
+
+/// The pattern, if Arrow would make a regular expression of it and searches do, or without case.
+fn searched(like: &Like) -> Option<&str> {
+    let Expr::Literal(ScalarValue::Utf8View(pattern) | ScalarValue::Utf8(pattern), _) =
+        like.pattern.as_ref()
+    else {
+        return None;
+    };
+    let pattern = pattern.as_deref()?;
+    let parts = pattern.split('%').filter(|part| !part.is_empty()).count();
+    let searches = parts >= 2 && !pattern.contains(['_', '\\']);
+    (like.escape_char.is_none() && (searches || like.case_insensitive)).then_some(pattern)
+}
+
+/// `… LIKE pattern` or `… ILIKE pattern`.
+#[derive(Debug)]
+struct Search {
+    text: String,
+    ignore_case: bool,
+    pattern: Pattern,
+    signature: Signature,
+}
+
+impl PartialEq for Search {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.text, self.ignore_case) == (&other.text, other.ignore_case)
+    }
+}
+
+impl Eq for Search {}
+
+impl Hash for Search {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.text, self.ignore_case).hash(state);
+    }
+}
+
+impl Search {
+    fn new(pattern: &str, ignore_case: bool) -> Self {
+        Search {
+            text: pattern.to_owned(),
+            ignore_case,
+            pattern: Pattern::new(pattern, Some('\\'), ignore_case),
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+
+    #[inline]
+    fn matches(&self, text: &str) -> bool {
+        self.pattern.matches(text)
+    }
+}
+
+impl ScalarUDFImpl for Search {
+    fn name(&self) -> &str {
+        "like"
+    }
+
+    /// Different patterns over the same string must have different names.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let word = if self.ignore_case { "ILIKE" } else { "LIKE" };
+        Ok(format!("{} {word} {}", args[0].schema_name(), self.text))
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        self.schema_name(args)
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.as_slice() {
+            [ColumnarValue::Scalar(ScalarValue::Utf8View(text))] => {
+                let found = text.as_deref().map(|text| self.matches(text));
+                Ok(ColumnarValue::Scalar(ScalarValue::Boolean(found)))
+            }
+            [ColumnarValue::Array(texts)] if texts.data_type() == &DataType::Utf8View => {
+                let texts = texts.as_string_view();
+                let found = |row| texts.is_valid(row) && self.matches(texts.value(row));
+                let found = BooleanBuffer::collect_bool(texts.len(), found);
+                let found = BooleanArray::new(found, texts.nulls().cloned());
+                Ok(ColumnarValue::Array(Arc::new(found) as ArrayRef))
+            }
+            _ => internal_err!("a search is planned for strings in views"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::StringViewArray;
+    use arrow::compute::kernels::comparison::like;
+
+    #[test]
+    fn searches_agree_with_arrow() {
+        let texts = [
+            "",
+            "a",
+            "ab",
+            "aba",
+            "abba",
+            "special requests",
+            "the specialrequests.",
+            "requests special",
+            "aab",
+            "baab",
+            "ab ab",
+            "xabyabz",
+            "abab",
+            "überall",
+            "ü b ü",
+        ];
+        let patterns = [
+            "%a%b%",
+            "a%b",
+            "a%b%",
+            "%a%b",
+            "%ab%ab%",
+            "ab%ab",
+            "a%a",
+            "%special%requests%",
+            "ü%ü",
+        ];
+        let array = StringViewArray::from_iter_values(texts);
+        for pattern in patterns {
+            let search = Search::new(pattern, false);
+            let scalar = StringViewArray::new_scalar(pattern);
+            let expected = like(&array, &scalar).unwrap();
+            for (row, text) in texts.into_iter().enumerate() {
+                assert_eq!(search.matches(text), expected.value(row), "{text:?} LIKE {pattern:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Tables as DataFusion sees them: a source for planning, a scan over roots for execution.
+//!
+//! A scan knows its table, not its rows. The roots it reads come with the task context
+//! ([`Snapshot`]), so that one physical plan runs over any number of snapshots. Segments are
+//! Arrow batches without copying; a scan partition takes every n-th run of segments.
+//!
+//! Statistics ([`crate::estimates`]) are of the snapshot the plan was made for. They are declared
+//! inexact, because a plan may outlive them: DataFusion would answer `count(*)` from an exact count.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Constraint, Constraints, Result, Statistics, internal_err};
+use datafusion::datasource::DefaultTableSource;
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::{Expr, LogicalPlan, TableSource, TableType};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    ReplaceChildrenOptions, SendableRecordBatchStream,
+};
+use halcyon_base::ids::TableId;
+use halcyon_store::Partition;
+
+use crate::estimates;
+use halcyon_catalog::{IndexConstraint, Table};
+
+/// Name of the hidden column: partition number in the upper 32 bits, row id in the lower.
+pub const ROW_ID: &str = "_rowid";
+
+/// Segments handed to one scan partition in a row.
+const RUN_SEGMENTS: usize = 4;
+
+/// The roots that a statement reads, by table.
+pub struct Snapshot {
+    tables: Vec<(TableId, Vec<triomphe::Arc<Partition>>)>,
+}
+
+impl Snapshot {
+    /// Roots of `tables`, in the same order.
+    pub fn new(tables: &[Arc<Table>], roots: Vec<Vec<triomphe::Arc<Partition>>>) -> Self {
+        assert_eq!(tables.len(), roots.len(), "one set of roots per table");
+        Snapshot { tables: tables.iter().map(|table| table.id).zip(roots).collect() }
+    }
+
+    /// Roots of a table, by partition number.
+    pub fn roots(&self, table: TableId) -> Option<&[triomphe::Arc<Partition>]> {
+        self.tables.iter().find(|(id, _)| *id == table).map(|(_, roots)| roots.as_slice())
+    }
+
+    /// Rows of each table, in the order of the plan's tables.
+    pub fn row_counts(&self) -> impl Iterator<Item = u64> + '_ {
+        self.tables.iter().map(|(_, roots)| roots.iter().map(|root| root.row_count()).sum())
+    }
+}
+
+/// A table as DataFusion's planner sees it.
+pub struct HalcyonTable {
+    table: Arc<Table>,
+    schema: SchemaRef,
+    constraints: Constraints,
+}
+
+impl HalcyonTable {
+    /// The table; `with_row_ids` adds the column [`ROW_ID`] at the end.
+    pub fn new(table: Arc<Table>, with_row_ids: bool) -> Self {
+        let schema = if with_row_ids {
+            let mut fields: Vec<FieldRef> = table.arrow.fields().iter().cloned().collect();
+            fields.push(Arc::new(Field::new(ROW_ID, DataType::Int64, false)));
+            Arc::new(Schema::new(fields))
+        } else {
+            Arc::clone(&table.arrow)
+        };
+        let keys = table
+            .indexes
+            .iter()
+            .filter(|index| index.constraint == Some(IndexConstraint::PrimaryKey))
+            .map(|index| {
+                Constraint::PrimaryKey(index.columns.iter().map(|c| c.column as usize).collect())
+            });
+        let constraints = Constraints::new_unverified(keys.collect());
+        HalcyonTable { table, schema, constraints }
+    }
+
+    /// The catalog's table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+}
+
+impl fmt::Debug for HalcyonTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HalcyonTable({}.{})", self.table.schema, self.table.name)
+    }
+}
+
+#[async_trait]
+impl TableProvider for HalcyonTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let all = || (0..self.schema.fields().len()).collect();
+        let projection = projection.cloned().unwrap_or_else(all);
+        let schema = Arc::new(self.schema.project(&projection)?);
+        let snapshot = state.config().get_extension::<Snapshot>();
+        let roots = snapshot.as_deref().and_then(|snapshot| snapshot.roots(self.table.id));
+        let statistics = estimates::statistics(
+            &self.table,
+            roots.unwrap_or_default(),
+            &projection,
+            schema.fields(),
+        );
+        let segments: usize =
+            roots.unwrap_or_default().iter().map(|root| root.segment_count()).sum();
+        let threads = state.config().target_partitions();
+        let partitions = segments.div_ceil(RUN_SEGMENTS).clamp(1, threads.max(1));
+        Ok(Arc::new(ScanExec::new(
+            Arc::clone(&self.table),
+            projection,
+            schema,
+            Arc::new(statistics),
+            partitions,
+        )))
+    }
+}
+
+/// Reads the roots of one table.
+#[derive(Clone)]
+pub struct ScanExec {
+    table: Arc<Table>,
+    /// Columns of the table; its column count stands for [`ROW_ID`].
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    statistics: Arc<Statistics>,
+    properties: Arc<PlanProperties>,
+}
+
+impl ScanExec {
+    fn new(
+        table: Arc<Table>,
+        projection: Vec<usize>,
+        schema: SchemaRef,
+        statistics: Arc<Statistics>,
+        partitions: usize,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        ScanExec { table, projection, schema, statistics, properties: Arc::new(properties) }
+    }
+}
+
+impl fmt::Debug for ScanExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
+    }
+}
+
+impl DisplayAs for ScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns: Vec<&str> =
+            self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "ScanExec: table={}, columns=[{}]", self.table.name, columns.join(", "))
+    }
+}
+
+impl ExecutionPlan for ScanExec {
+    fn name(&self) -> &'static str {
+        "ScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let Some(snapshot) = context.session_config().get_extension::<Snapshot>() else {
+            return internal_err!("no snapshot came with the task");
+        };
+        if snapshot.roots(self.table.id).is_none() {
+            return internal_err!("the snapshot lacks table {}", self.table.name);
+        }
+        let batches = Batches {
+            snapshot,
+            table: self.table.id,
+            columns: self.table.columns.len(),
+            projection: self.projection.clone(),
+            schema: Arc::clone(&self.schema),
+            scan: partition,
+            scans: self.properties.partitioning.partition_count(),
+            partition: 0,
+            segment: 0,
+            turn: 0,
+        };
+        let stream = futures::stream::iter(batches);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream)))
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        match args.partition() {
+            None => Ok(Arc::clone(&self.statistics)),
+            Some(_) => {
+                let share = self.properties.partitioning.partition_count().max(1);
+                let mut part = self.statistics.as_ref().clone();
+                part.num_rows = part.num_rows.map(|rows| rows / share);
+                part.total_byte_size = part.total_byte_size.map(|bytes| bytes / share);
+                Ok(Arc::new(part))
+            }
+        }
+    }
+}
+
+/// The batches of one scan partition: every `scans`-th run of segments.
+struct Batches {
+    snapshot: Arc<Snapshot>,
+    table: TableId,
+    columns: usize,
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    scan: usize,
+    scans: usize,
+    partition: usize,
+    segment: usize,
+    /// Segments passed, over all partitions; tells whose run it is.
+    turn: usize,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let snapshot = Arc::clone(&self.snapshot);
+        let roots = snapshot.roots(self.table)?;
+        loop {
+            let root = roots.get(self.partition)?;
+            if self.segment >= root.segment_count() {
+                self.partition += 1;
+                self.segment = 0;
+                continue;
+            }
+            let (segment, turn) = (self.segment, self.turn);
+            self.segment += 1;
+            self.turn += 1;
+            if (turn / RUN_SEGMENTS) % self.scans != self.scan {
+                continue;
+            }
+            if let Some(batch) = self.batch(root, segment) {
+                return Some(batch);
+            }
+        }
+    }
+}
+
+impl Batches {
+    /// One segment; `None` if it holds no row.
+    fn batch(&self, root: &Partition, segment: usize) -> Option<Result<RecordBatch>> {
+        let segment = root.segment(segment)?;
+        let rows = RecordBatchOptions::new().with_row_count(Some(segment.row_count()));
+        let columns = match self.projection.iter().position(|column| *column == self.columns) {
+            None => segment.batch(&self.projection).columns,
+            Some(at) => {
+                let mut stored = self.projection.clone();
+                stored.remove(at);
+                let mut columns = segment.batch(&stored).columns;
+                let partition = (self.partition as i64) << 32;
+                let ids = segment.row_ids();
+                let ids = ids.values().iter().map(|row| partition | i64::from(*row));
+                columns.insert(at, Arc::new(Int64Array::from_iter_values(ids)));
+                columns
+            }
+        };
+        let schema = Arc::clone(&self.schema);
+        Some(RecordBatch::try_new_with_options(schema, columns, &rows).map_err(Into::into))
+    }
+}
+
+/// A view: a plan that stands where its name stood.
+pub struct ViewSource {
+    schema: SchemaRef,
+    plan: LogicalPlan,
+}
+
+impl ViewSource {
+    /// A view whose columns are those of `plan`.
+    pub fn new(plan: LogicalPlan) -> Self {
+        ViewSource { schema: Arc::clone(plan.schema().inner()), plan }
+    }
+}
+
+impl TableSource for ViewSource {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
+        Some(Cow::Borrowed(&self.plan))
+    }
+}
+
+/// Tables that a plan scans, subqueries included, each once.
+pub fn tables_of(plan: &LogicalPlan) -> Vec<Arc<Table>> {
+    let mut tables: Vec<Arc<Table>> = Vec::new();
+    let _ = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(table) = table_of(&scan.source)
+            && !tables.iter().any(|known| known.id == table.id)
+        {
+            tables.push(Arc::clone(table));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    tables
+}
+
+/// The catalog's table behind a planner's source, if it is one of ours.
+pub fn table_of(source: &Arc<dyn TableSource>) -> Option<&Arc<Table>> {
+    let source = source.downcast_ref::<DefaultTableSource>()?;
+    let provider: &dyn std::any::Any = source.table_provider.as_ref();
+    provider.downcast_ref::<HalcyonTable>().map(HalcyonTable::table)
+}

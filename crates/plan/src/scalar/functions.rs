@@ -1,0 +1,193 @@
+//! Functions with a typed form, by the names that DataFusion and we give them.
+//!
+//! A function stands here if hot statements use it; any other is foreign and no less right.
+
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::ScalarFunction;
+use halcyon_store::{Type, Value};
+use halcyon_value::calendar::Field as Part;
+
+use super::ir::{Compare, Ir, fit_type};
+use super::lower::{Columns, convert, try_lower, type_of};
+use crate::execution::{Reading, reading};
+use halcyon_sql::error::Result;
+
+/// A function with a typed form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Function {
+    /// `||`: NULL if a side is.
+    Concat,
+    /// `concat`: NULLs left out.
+    ConcatSkip,
+    Lower,
+    Upper,
+    /// In characters.
+    Length,
+    OctetLength,
+    Substr,
+    Left,
+    Right,
+    Trim,
+    TrimStart,
+    TrimEnd,
+    Replace,
+    Position,
+    StartsWith,
+    Abs,
+    Floor,
+    Ceil,
+    Greatest,
+    Least,
+    Coalesce,
+    NullIf,
+    /// A function of the clock.
+    Clock(Reading),
+    /// `date_part`, EXTRACT.
+    Extract(Part),
+    /// `date_trunc`.
+    Truncate(Part),
+}
+
+impl Function {
+    /// The name shown by EXPLAIN.
+    pub fn name(self) -> &'static str {
+        match self {
+            Function::Concat => "textcat",
+            Function::ConcatSkip => "concat",
+            Function::Lower => "lower",
+            Function::Upper => "upper",
+            Function::Length => "length",
+            Function::OctetLength => "octet_length",
+            Function::Substr => "substr",
+            Function::Left => "left",
+            Function::Right => "right",
+            Function::Trim => "btrim",
+            Function::TrimStart => "ltrim",
+            Function::TrimEnd => "rtrim",
+            Function::Replace => "replace",
+            Function::Position => "strpos",
+            Function::StartsWith => "starts_with",
+            Function::Abs => "abs",
+            Function::Floor => "floor",
+            Function::Ceil => "ceil",
+            Function::Greatest => "greatest",
+            Function::Least => "least",
+            Function::Coalesce => "coalesce",
+            Function::NullIf => "nullif",
+            Function::Clock(reading) => reading.name(),
+            Function::Extract(_) => "date_part",
+            Function::Truncate(_) => "date_trunc",
+        }
+    }
+}
+
+/// The typed form of a call, if there is one for these types.
+pub(super) fn lower(
+    call: &ScalarFunction,
+    whole: &Expr,
+    columns: &Columns<'_>,
+) -> Result<Option<Ir>> {
+    let Some(ty) = type_of(whole, columns) else { return Ok(None) };
+    let mut args = vec![];
+    for arg in &call.args {
+        match try_lower(arg, columns)? {
+            Some(arg) => args.push(arg),
+            None => return Ok(None),
+        }
+    }
+    Ok(typed(call.func.name(), args, ty))
+}
+
+fn typed(name: &str, mut args: Vec<Ir>, ty: Type) -> Option<Ir> {
+    use Type::{Date, Float32, Float64, Int32, Int64, Text, Timestamp, TimestampTz};
+    let types: Vec<Type> = args.iter().map(|arg| arg.ty()).collect::<Option<_>>()?;
+    let is_integer = |ty| matches!(ty, Type::Int16 | Int32 | Int64);
+    let function = match (name, &types[..]) {
+        ("concat", list) if list.iter().all(|ty| *ty == Text) => Function::ConcatSkip,
+        ("lower", [Text]) => Function::Lower,
+        ("upper", [Text]) => Function::Upper,
+        ("character_length" | "char_length" | "length", [Text]) => Function::Length,
+        ("octet_length", [Text]) => Function::OctetLength,
+        ("substr" | "substring", [Text, start]) if is_integer(*start) => Function::Substr,
+        ("substr" | "substring", [Text, start, count])
+            if is_integer(*start) && is_integer(*count) =>
+        {
+            Function::Substr
+        }
+        ("left", [Text, count]) if is_integer(*count) => Function::Left,
+        ("right", [Text, count]) if is_integer(*count) => Function::Right,
+        ("btrim" | "trim", [Text] | [Text, Text]) => Function::Trim,
+        ("ltrim", [Text] | [Text, Text]) => Function::TrimStart,
+        ("rtrim", [Text] | [Text, Text]) => Function::TrimEnd,
+        ("replace", [Text, Text, Text]) => Function::Replace,
+        ("strpos" | "position", [Text, Text]) => Function::Position,
+        ("starts_with", [Text, Text]) => Function::StartsWith,
+        ("abs", [of]) if super::arith::is_number(*of) && *of == ty => Function::Abs,
+        ("floor", [Float32 | Float64]) if types[0] == ty => Function::Floor,
+        ("ceil", [Float32 | Float64]) if types[0] == ty => Function::Ceil,
+        ("greatest", list) if all_are(list, ty) => Function::Greatest,
+        ("least", list) if all_are(list, ty) => Function::Least,
+        ("coalesce" | "nvl", list) if all_are(list, ty) => return Some(coalesce(args, ty)),
+        ("nullif", [a, b]) if fit_type(*a, *b) && *a == ty => return Some(null_if(args, ty)),
+        (name, []) if ty == TimestampTz => Function::Clock(reading(name)?),
+        ("date_part", [Text, Date | Timestamp]) if matches!(ty, Int32 | Float64) => {
+            Function::Extract(part(&args.remove(0), ty)?)
+        }
+        ("date_trunc", [Text, Timestamp]) if ty == Timestamp => {
+            let part = part(&args.remove(0), ty)?;
+            part.truncates().then_some(Function::Truncate(part))?
+        }
+        _ => return None,
+    };
+    let text_to = |wanted| ty == wanted;
+    let result_fits = match function {
+        Function::Length | Function::OctetLength | Function::Position => is_integer(ty),
+        Function::StartsWith => text_to(Type::Bool),
+        Function::ConcatSkip
+        | Function::Lower
+        | Function::Upper
+        | Function::Substr
+        | Function::Left
+        | Function::Right
+        | Function::Trim
+        | Function::TrimStart
+        | Function::TrimEnd
+        | Function::Replace => text_to(Text),
+        _ => true,
+    };
+    result_fits.then_some(Ir::Call { function, args, ty })
+}
+
+fn all_are(types: &[Type], ty: Type) -> bool {
+    !types.is_empty() && types.iter().all(|other| *other == ty)
+}
+
+/// The field named by a literal, if it is typed here with this result.
+fn part(name: &Ir, ty: Type) -> Option<Part> {
+    let Ir::Const(Value::Text(name), _) = name else { return None };
+    let part = Part::from_name(name).filter(|part| {
+        use Part::{Day, DayOfWeek, DayOfYear, Epoch, Hour, Minute, Month, Quarter, Second, Year};
+        let typed = [Year, Quarter, Month, Day, Hour, Minute, Second, DayOfWeek, DayOfYear, Epoch];
+        typed.contains(part)
+    })?;
+    (ty != Type::Float64 || part == Part::Epoch).then_some(part)
+}
+
+/// COALESCE: the first that is not NULL.
+fn coalesce(mut args: Vec<Ir>, ty: Type) -> Ir {
+    let last = args.pop().expect("all_are refuses an empty list");
+    if args.is_empty() {
+        return convert(last, ty);
+    }
+    args.push(last);
+    Ir::Call { function: Function::Coalesce, args, ty }
+}
+
+/// NULLIF(a, b): NULL if both are equal.
+fn null_if(mut args: Vec<Ir>, ty: Type) -> Ir {
+    let (b, a) = (args.pop().expect("two"), args.pop().expect("two"));
+    let equal = Ir::Compare { op: Compare::Eq, left: a.clone().into(), right: b.into() };
+    let null = Ir::Const(Value::Null, Some(ty));
+    Ir::Case { branches: vec![(equal, null)], otherwise: a.into(), ty }
+}

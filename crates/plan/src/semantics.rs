@@ -1,0 +1,942 @@
+//! What PostgreSQL means where DataFusion means something else.
+//!
+//! Between planner and optimizer a plan passes through, in this order:
+//! 1. [`literals`]: integer constants are INTEGER if they fit, then BIGINT, then NUMERIC.
+//! 2. [`outer_references`]: columns of outer queries get the types they have by now.
+//! 3. [`operators`]: constants in quotes take the type of what they meet; division of decimals,
+//!    arithmetic of dates, concatenation; types of parameters.
+//! 4. DataFusion's type coercion.
+//! 5. [`casts`]: conversions that Arrow does in another way become functions of ours.
+//! 6. [`with_checked_arithmetic`]: `+ - * /` and unary minus become functions that refuse overflow
+//!    and division by zero, so that the optimizer never folds a constant the wrong way.
+//! 7. [`crate::unnest`]: subqueries become joins where DataFusion's optimizer would not.
+//!
+//! After the optimizer, [`with_plain_arithmetic`] puts the operators back: executors of rows read
+//! plain expressions and check by themselves; the analytical executor puts the checks in again.
+//!
+//! Deviations, on purpose: EXTRACT of whole fields gives an integer, not a numeric; NUMERIC
+//! without precision keeps 38 digits; a recursive query has the types of its first part.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef, IntervalUnit, TimeUnit};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{
+    Alias, Between, Case, Cast, Exists, InList, InSubquery, Like, Placeholder, ScalarFunction,
+    SetComparison, WindowFunction,
+};
+use datafusion::logical_expr::expr_rewriter::{NamePreserver, coerce_plan_expr_for_schema};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, TypePlanner};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, InvariantLevel, LogicalPlan, LogicalPlanBuilder, Operator,
+    RecursiveQuery, ScalarUDF, Subquery, WindowFunctionDefinition,
+};
+use datafusion::optimizer::Analyzer;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::sql::sqlparser::ast;
+
+use crate::arithmetic::{self, NumericDivision};
+use crate::engine::DataFusion;
+use crate::env::Env;
+use crate::execution;
+use crate::functions::{self, PgCast};
+use crate::unnest::unnest;
+use halcyon_sql::coerce;
+use halcyon_sql::coerce::zone::TimeZone;
+use halcyon_sql::diagnose::external;
+use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
+use halcyon_sql::types::{SqlType, TYPE_KEY};
+use halcyon_sql::values::{sql_type_of, sql_type_of_arrow, to_scalar};
+
+/// Tells DataFusion's planner our types.
+#[derive(Debug)]
+pub struct Types;
+
+impl TypePlanner for Types {
+    fn plan_type_field(&self, ty: &ast::DataType) -> Result<Option<FieldRef>> {
+        if matches!(ty, ast::DataType::Array(_)) {
+            return Ok(None);
+        }
+        let ty = cast_type(ty).map_err(external)?;
+        Ok(Some(Arc::new(ty.field("", true))))
+    }
+}
+
+/// Operators that DataFusion's planner would refuse, or mistake, before our passes see them.
+#[derive(Debug)]
+pub struct Operators;
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        use ast::BinaryOperator as Op;
+        if !matches!(expr.op, Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo) {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let types = (expr.left.get_type(schema), expr.right.get_type(schema));
+        let (Ok(lt), Ok(rt)) = types else { return Ok(PlannerResult::Original(expr)) };
+        let scales = matches!(expr.op, Op::Multiply | Op::Divide);
+        match (&lt, &rt) {
+            (DataType::Interval(_), by) if scales && by.is_numeric() => {
+                let by = to(expr.right, DataType::Float64);
+                let divide = matches!(expr.op, Op::Divide);
+                Ok(PlannerResult::Planned(functions::scale_interval(expr.left, by, divide)))
+            }
+            (by, DataType::Interval(_)) if matches!(expr.op, Op::Multiply) && by.is_numeric() => {
+                let by = to(expr.left, DataType::Float64);
+                Ok(PlannerResult::Planned(functions::scale_interval(expr.right, by, false)))
+            }
+            _ => {
+                let words = |expr: &Expr, ty: &DataType| {
+                    (is_text(ty) && quoted(expr).is_none()) || *ty == DataType::Boolean
+                };
+                if words(&expr.left, &lt) || words(&expr.right, &rt) {
+                    return Err(external(no_operator(&lt, &expr.op.to_string(), &rt)));
+                }
+                Ok(PlannerResult::Original(expr))
+            }
+        }
+    }
+}
+
+/// The highest `$n` in a query.
+pub fn placeholder_count(query: &ast::Query) -> usize {
+    struct Highest(usize);
+    impl ast::Visitor for Highest {
+        type Break = ();
+        fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> std::ops::ControlFlow<()> {
+            if let ast::Value::Placeholder(name) = &value.value
+                && let Some(number) = name.strip_prefix('$').and_then(|n| n.parse().ok())
+            {
+                self.0 = self.0.max(number);
+            }
+            std::ops::ControlFlow::Continue(())
+        }
+    }
+    let mut highest = Highest(0);
+    let _ = ast::Visit::visit(query, &mut highest);
+    highest.0
+}
+
+/// Passes 1 to 4, also the types of the parameters: types and operators mean what PostgreSQL
+/// means, and subqueries are still expressions. Views are compiled from this.
+pub fn meaning(
+    plan: LogicalPlan,
+    given: &[Option<SqlType>],
+    df: &DataFusion,
+) -> Result<(LogicalPlan, Vec<SqlType>)> {
+    let plan = literals(plan)?;
+    let plan = outer_references(plan)?;
+    let mut types = Parameters::new(given);
+    let plan = operators(plan, &mut types)?;
+    let plan = types.settle(plan)?;
+    // The analyzer's own check comes last, when the subqueries it would refuse are gone.
+    let coerced =
+        Analyzer::new().rules.iter().try_fold(plan, |plan, rule| rule.analyze(plan, df.options()));
+    Ok((coerced?, types.into_types()))
+}
+
+/// Passes 1 to 7; also the types of the parameters.
+pub fn analyze(
+    plan: LogicalPlan,
+    given: &[Option<SqlType>],
+    df: &DataFusion,
+    zone: &str,
+) -> Result<(LogicalPlan, Vec<SqlType>)> {
+    let (plan, types) = meaning(plan, given, df)?;
+    let plan = with_checked_arithmetic(casts(plan, zone)?)?;
+    let plan = unnest(plan)?;
+    plan.check_invariants(InvariantLevel::Executable)?;
+    Ok((plan, types))
+}
+
+/// DataFusion's optimizer, after which arithmetic is plain again.
+pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
+    // The state stands for the configuration because it knows functions; it has no clock, so
+    // nothing of the execution is folded.
+    let plan = df.state().optimizer().optimize(plan, df.state(), |_, _| {})?;
+    with_plain_arithmetic(plan)
+}
+
+/// The passes for one scalar expression over `schema`.
+pub fn analyze_expr(expr: Expr, schema: &DFSchema, df: &DataFusion, zone: &str) -> Result<Expr> {
+    let expr = expr.transform_up(|e| Ok(narrow(e))).data()?;
+    let mut types = Parameters::new(&[]);
+    let expr = expr.transform_up(|e| operator(e, schema, &mut types)).data()?;
+    let expr = expr.transform_up(|e| types.settle_expr(e)).data()?;
+    let expr = expr.rewrite(&mut TypeCoercionRewriter::new(schema)).data()?;
+    let expr = expr.transform_up(|e| cast(e, schema, zone)).data()?;
+    let expr = expr.transform_up(|e| arithmetic::check(e, schema)).data()?;
+    let context = SimplifyContext::builder()
+        .with_schema(Arc::new(schema.clone()))
+        .with_config_options(Arc::clone(df.options()))
+        .build();
+    let expr = ExprSimplifier::new(context).simplify(expr)?;
+    expr.transform_up(|e| Ok(arithmetic::uncheck(e))).data()
+}
+
+/// Applies `rewrite` to every expression of every node, innermost first, and recomputes schemas.
+fn rewrite_expressions(
+    plan: LogicalPlan,
+    mut rewrite: impl FnMut(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let schema = input_schema(&node)?;
+        let names = NamePreserver::new(&node);
+        let rewritten = node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| rewrite(expr, &schema))?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })?;
+        if rewritten.transformed { rewritten.map_data(renew) } else { Ok(rewritten) }
+    })
+    .data()
+}
+
+/// Columns that the expressions of a node may name.
+fn input_schema(node: &LogicalPlan) -> Result<DFSchema> {
+    let mut schema = merge_schema(&node.inputs());
+    if let LogicalPlan::TableScan(scan) = node {
+        let source =
+            DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+        schema.merge(&source);
+    }
+    Ok(schema)
+}
+
+/// A node whose inputs or expressions changed their types.
+fn renew(node: LogicalPlan) -> Result<LogicalPlan> {
+    match node {
+        LogicalPlan::Values(values) => LogicalPlanBuilder::values(values.values)?.build(),
+        node => node.recompute_schema(),
+    }
+}
+
+/// Pass 1. LIMIT and the arguments of window functions stay BIGINT: nobody sees their type.
+fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        if matches!(node, LogicalPlan::Limit(_)) {
+            return Ok(Transformed::no(node));
+        }
+        if let LogicalPlan::RecursiveQuery(query) = node {
+            return Ok(Transformed::yes(recursion_with_its_types(query)?));
+        }
+        let names = NamePreserver::new(&node);
+        let rewritten = node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let narrowed = expr.transform_up(|expr| {
+                Ok(match expr {
+                    Expr::WindowFunction(function)
+                        if matches!(function.fun, WindowFunctionDefinition::WindowUDF(_)) =>
+                    {
+                        Transformed::no(widen_arguments(function))
+                    }
+                    expr => narrow(expr),
+                })
+            })?;
+            Ok(narrowed.update_data(|expr| name.restore(expr)))
+        })?;
+        // Inputs may have changed even if the node's own expressions did not.
+        rewritten.map_data(renew).map(|node| Transformed::yes(node.data))
+    })
+    .data()
+}
+
+/// Casts both parts of a recursive query to the types that its work table was planned with.
+fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
+    let mut planned = None;
+    query.recursive_term.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && scan.table_name.table() == query.name
+        {
+            planned = Some(scan.source.schema());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if let Some(planned) = planned {
+        let schema = DFSchema::try_from(planned.as_ref().clone())?;
+        for term in [&mut query.static_term, &mut query.recursive_term] {
+            let plan = coerce_plan_expr_for_schema(term.as_ref().clone(), &schema)?;
+            *term = Arc::new(plan);
+        }
+    }
+    LogicalPlan::RecursiveQuery(query).recompute_schema()
+}
+
+fn widen_arguments(mut function: Box<WindowFunction>) -> Expr {
+    for argument in function.params.args.iter_mut() {
+        if let Expr::Literal(ScalarValue::Int32(Some(value)), metadata) = argument {
+            *argument = Expr::Literal(ScalarValue::Int64(Some(i64::from(*value))), metadata.take());
+        }
+    }
+    Expr::WindowFunction(function)
+}
+
+fn narrow(expr: Expr) -> Transformed<Expr> {
+    match expr {
+        Expr::Literal(ScalarValue::Int64(Some(value)), metadata)
+            if i32::try_from(value).is_ok() =>
+        {
+            Transformed::yes(Expr::Literal(ScalarValue::Int32(Some(value as i32)), metadata))
+        }
+        Expr::Literal(ScalarValue::UInt64(Some(value)), metadata) => Transformed::yes(
+            Expr::Literal(ScalarValue::Decimal128(Some(i128::from(value)), 20, 0), metadata),
+        ),
+        Expr::Literal(ScalarValue::Decimal128(Some(value), precision, scale), metadata)
+            if scale < 0 =>
+        {
+            let digits = (precision as i8 - scale).clamp(1, 38) as u8;
+            let whole = halcyon_value::decimal::to_whole(value, scale).unwrap_or(i128::MAX);
+            Transformed::yes(Expr::Literal(
+                ScalarValue::Decimal128(Some(whole), digits, 0),
+                metadata,
+            ))
+        }
+        Expr::Literal(ScalarValue::Utf8(text), metadata) => {
+            Transformed::yes(Expr::Literal(ScalarValue::Utf8View(text), metadata))
+        }
+        other => Transformed::no(other),
+    }
+}
+
+/// Pass 2.
+fn outer_references(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        if !has_subquery(&node) {
+            return Ok(Transformed::no(node));
+        }
+        let schema = input_schema(&node)?;
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| renew_subquery(expr, &schema))?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })?
+        .map_data(renew)
+    })
+    .data()
+}
+
+fn has_subquery(node: &LogicalPlan) -> bool {
+    let mut found = false;
+    let _ = node.apply_subqueries(|_| {
+        found = true;
+        Ok(TreeNodeRecursion::Stop)
+    });
+    found
+}
+
+fn renew_subquery(expr: Expr, outer: &DFSchema) -> Result<Transformed<Expr>> {
+    let renewed = |subquery: Subquery| -> Result<Subquery> {
+        let plan = Arc::unwrap_or_clone(subquery.subquery);
+        let plan = rewrite_all(plan, &|expr| match expr {
+            Expr::OuterReferenceColumn(field, column) => {
+                let field = match outer.qualified_field_from_column(&column) {
+                    Ok((_, now)) => Arc::clone(now),
+                    Err(_) => field,
+                };
+                Transformed::yes(Expr::OuterReferenceColumn(field, column))
+            }
+            other => Transformed::no(other),
+        })?;
+        Ok(Subquery { subquery: Arc::new(plan), ..subquery })
+    };
+    Ok(match expr {
+        Expr::ScalarSubquery(subquery) => {
+            Transformed::yes(Expr::ScalarSubquery(renewed(subquery)?))
+        }
+        Expr::Exists(Exists { subquery, negated }) => {
+            Transformed::yes(Expr::Exists(Exists { subquery: renewed(subquery)?, negated }))
+        }
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            Transformed::yes(Expr::InSubquery(InSubquery {
+                expr,
+                subquery: renewed(subquery)?,
+                negated,
+            }))
+        }
+        Expr::SetComparison(comparison) => {
+            let subquery = renewed(comparison.subquery)?;
+            Transformed::yes(Expr::SetComparison(SetComparison { subquery, ..comparison }))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// As [`rewrite_expressions`] for a rewrite that needs no types.
+fn rewrite_all(
+    plan: LogicalPlan,
+    rewrite: &dyn Fn(Expr) -> Transformed<Expr>,
+) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| Ok(rewrite(expr)))?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })?
+        .map_data(renew)
+        .map(|node| Transformed::yes(node.data))
+    })
+    .data()
+}
+
+/// Pass 3.
+fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let schema = input_schema(&node)?;
+        let names = NamePreserver::new(&node);
+        let is_limit = matches!(node, LogicalPlan::Limit(_));
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| match expr {
+                Expr::Placeholder(placeholder) if is_limit => {
+                    Ok(Transformed::yes(types.typed(placeholder, &DataType::Int64)))
+                }
+                expr => operator(expr, &schema, types),
+            })?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })?
+        .map_data(renew)
+        .map(|node| Transformed::yes(node.data))
+    })
+    .data()
+}
+
+/// What is known of the parameters' types.
+struct Parameters {
+    known: HashMap<String, FieldRef>,
+    count: usize,
+}
+
+impl Parameters {
+    fn new(given: &[Option<SqlType>]) -> Self {
+        let known = given.iter().enumerate().filter_map(|(at, ty)| {
+            ty.map(|ty| (format!("${}", at + 1), Arc::new(ty.field("", true))))
+        });
+        Parameters { known: known.collect(), count: given.len() }
+    }
+
+    /// The parameter as it is known, or as something of type `ty` from now on.
+    fn typed(&mut self, placeholder: Placeholder, ty: &DataType) -> Expr {
+        let ty = sql_type_of_arrow(ty).unwrap_or(SqlType::Text);
+        self.typed_as(placeholder, &Arc::new(ty.field("", true)))
+    }
+
+    /// As [`Parameters::typed`], for the type that a field tells.
+    fn typed_as(&mut self, placeholder: Placeholder, otherwise: &FieldRef) -> Expr {
+        let Placeholder { id, field } = placeholder;
+        let known = self.known.get(&id).cloned();
+        let own = known.or_else(|| field.filter(|field| !field.data_type().is_null()));
+        let field = own.unwrap_or_else(|| Arc::clone(otherwise));
+        self.known.entry(id.clone()).or_insert_with(|| Arc::clone(&field));
+        Expr::Placeholder(Placeholder { id, field: Some(field) })
+    }
+
+    /// Gives every parameter of the plan its type; text if none was found.
+    fn settle(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        if self.count == 0 {
+            return Ok(plan);
+        }
+        plan.transform_up_with_subqueries(|node| {
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let new = expr.transform_up(|expr| self.settle_expr(expr))?;
+                Ok(new.update_data(|expr| name.restore(expr)))
+            })?
+            .map_data(renew)
+            .map(|node| Transformed::yes(node.data))
+        })
+        .data()
+    }
+
+    fn settle_expr(&mut self, expr: Expr) -> Result<Transformed<Expr>> {
+        Ok(match expr {
+            Expr::Placeholder(placeholder) => {
+                Transformed::yes(self.typed(placeholder, &DataType::Utf8View))
+            }
+            other => Transformed::no(other),
+        })
+    }
+
+    fn into_types(self) -> Vec<SqlType> {
+        (1..=self.count)
+            .map(|number| {
+                let field = self.known.get(&format!("${number}"));
+                field.and_then(|field| sql_type_of(field)).unwrap_or(SqlType::Text)
+            })
+            .collect()
+    }
+}
+
+/// A constant in quotes, whose type is decided by what it meets.
+fn quoted(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8View(Some(text)) | ScalarValue::Utf8(Some(text)), _) => {
+            Some(text)
+        }
+        Expr::Alias(Alias { expr, .. }) => quoted(expr),
+        _ => None,
+    }
+}
+
+fn untyped(expr: &Expr) -> bool {
+    matches!(expr, Expr::Placeholder(Placeholder { field, .. })
+        if field.as_ref().is_none_or(|field| field.data_type().is_null()))
+}
+
+fn is_text(ty: &DataType) -> bool {
+    matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Brings a quoted constant or an untyped parameter to the type of its partner.
+fn adapt(expr: Expr, ty: &DataType, types: &mut Parameters) -> Result<Expr> {
+    if let Expr::Placeholder(placeholder) = expr {
+        return Ok(types.typed(placeholder, ty));
+    }
+    let Some(text) = quoted(&expr) else { return Ok(expr) };
+    if is_text(ty) || ty.is_null() {
+        return Ok(expr);
+    }
+    match sql_type_of_arrow(ty) {
+        // A constant of the column's own type keeps the column bare, so that indexes serve.
+        Some(ty @ SqlType::Decimal { scale, .. }) if places(text) <= scale => {
+            constant(text, ty, &TimeZone::UTC).or_else(|_| number(text))
+        }
+        Some(SqlType::Decimal { .. }) => number(text),
+        Some(ty) => constant(text, ty, &TimeZone::UTC),
+        None => Ok(expr),
+    }
+}
+
+/// Digits after the point; many, if there is an exponent.
+fn places(text: &str) -> i8 {
+    if text.contains(['e', 'E']) {
+        return i8::MAX;
+    }
+    text.trim().split_once('.').map_or(0, |(_, places)| {
+        places.bytes().take_while(u8::is_ascii_digit).count().min(100) as i8
+    })
+}
+
+/// A constant of type `ty` from its text.
+fn constant(text: &str, ty: SqlType, zone: &TimeZone) -> Result<Expr> {
+    let value = coerce::parse_owned(text, ty, zone).map_err(external)?;
+    Ok(Expr::Literal(to_scalar(value.as_ref(), ty), None))
+}
+
+/// A NUMERIC constant with the digits it is written with.
+fn number(text: &str) -> Result<Expr> {
+    let scale = match places(text) {
+        i8::MAX => 10,
+        places => places.min(37),
+    };
+    constant(text, SqlType::Decimal { precision: 38, scale }, &TimeZone::UTC)
+}
+
+fn no_operator(left: &DataType, op: &str, right: &DataType) -> SqlError {
+    let shown = |ty: &DataType| match sql_type_of_arrow(ty) {
+        Some(SqlType::Decimal { .. }) => "numeric".to_owned(),
+        Some(ty) => ty.to_string(),
+        None => ty.to_string().to_lowercase(),
+    };
+    SqlError::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("operator does not exist: {} {op} {}", shown(left), shown(right)),
+    )
+    .hint("No operator of this name takes these types. You might need explicit casts.")
+}
+
+/// One expression whose parts are done.
+fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Transformed<Expr>> {
+    Ok(Transformed::yes(match expr {
+        Expr::BinaryExpr(binary) => binary_operator(binary, schema, types)?,
+        Expr::InList(InList { expr, list, negated }) => {
+            let ty = meeting_type(std::iter::once(expr.as_ref()).chain(&list), schema);
+            let expr = adapt(*expr, &ty, types)?;
+            let list = list.into_iter().map(|e| adapt(e, &ty, types)).collect::<Result<_>>()?;
+            Expr::InList(InList { expr: Box::new(expr), list, negated })
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let ty = meeting_type([expr.as_ref(), &low, &high].into_iter(), schema);
+            let mut fit = |expr: Box<Expr>| adapt(*expr, &ty, types).map(Box::new);
+            let (expr, low, high) = (fit(expr)?, fit(low)?, fit(high)?);
+            Expr::Between(Between { expr, negated, low, high })
+        }
+        Expr::Like(like) => {
+            let text = |expr: Box<Expr>, types: &mut Parameters| {
+                adapt(*expr, &DataType::Utf8View, types).map(Box::new)
+            };
+            let (expr, pattern) = (text(like.expr, types)?, text(like.pattern, types)?);
+            Expr::Like(Like { expr, pattern, ..like })
+        }
+        Expr::Case(case) => branches(case, schema, types)?,
+        Expr::ScalarFunction(function) => call(function, schema, types)?,
+        Expr::Cast(Cast { expr, field }) => match *expr {
+            Expr::Placeholder(placeholder) => {
+                let own = types.known.contains_key(&placeholder.id);
+                let typed = types.typed_as(placeholder, &field);
+                if own { Expr::Cast(Cast { expr: Box::new(typed), field }) } else { typed }
+            }
+            expr => Expr::Cast(Cast { expr: Box::new(expr), field }),
+        },
+        Expr::IsNull(expr) if untyped(&expr) => {
+            Expr::IsNull(Box::new(adapt(*expr, &DataType::Utf8View, types)?))
+        }
+        Expr::IsNotNull(expr) if untyped(&expr) => {
+            Expr::IsNotNull(Box::new(adapt(*expr, &DataType::Utf8View, types)?))
+        }
+        other => return Ok(Transformed::no(other)),
+    }))
+}
+
+/// The type that quoted constants and parameters among `exprs` take: that of the first other.
+fn meeting_type<'a>(exprs: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> DataType {
+    exprs
+        .filter(|expr| quoted(expr).is_none() && !untyped(expr))
+        .filter_map(|expr| expr.get_type(schema).ok())
+        .find(|ty| !ty.is_null())
+        .unwrap_or(DataType::Utf8View)
+}
+
+fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
+    let results = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
+    let ty = meeting_type(results.chain(case.else_expr.as_deref()), schema);
+    let operand = case.expr.as_deref().into_iter();
+    let tested =
+        meeting_type(operand.chain(case.when_then_expr.iter().map(|(w, _)| w.as_ref())), schema);
+    let has_operand = case.expr.is_some();
+    let expr = match case.expr {
+        Some(expr) => Some(Box::new(adapt(*expr, &tested, types)?)),
+        None => None,
+    };
+    let mut when_then_expr = Vec::with_capacity(case.when_then_expr.len());
+    for (when, then) in case.when_then_expr {
+        let when = if has_operand { Box::new(adapt(*when, &tested, types)?) } else { when };
+        when_then_expr.push((when, Box::new(adapt(*then, &ty, types)?)));
+    }
+    let else_expr = match case.else_expr {
+        Some(expr) => Some(Box::new(adapt(*expr, &ty, types)?)),
+        None => None,
+    };
+    Ok(Expr::Case(Case { expr, when_then_expr, else_expr }))
+}
+
+fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
+    let ScalarFunction { func, args } = function;
+    let name = func.name();
+    let args = match name {
+        "coalesce" | "nullif" | "greatest" | "least" | "nvl" => {
+            let ty = meeting_type(args.iter(), schema);
+            args.into_iter().map(|arg| adapt(arg, &ty, types)).collect::<Result<Vec<_>>>()?
+        }
+        "power" | "pow" => args
+            .into_iter()
+            .map(|arg| {
+                let arg = adapt(arg, &DataType::Float64, types)?;
+                arg.cast_to(&DataType::Float64, schema)
+            })
+            .collect::<Result<Vec<_>>>()?,
+        // Text in any type: what is not text yet is written as PostgreSQL writes it.
+        "concat" | "concat_ws" => {
+            args.into_iter().map(|arg| as_text(arg, schema)).collect::<Result<Vec<_>>>()?
+        }
+        _ => args,
+    };
+    functions::adjust(func, args, schema)
+}
+
+fn as_text(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    match expr.get_type(schema)? {
+        ty if is_text(&ty) || ty.is_null() => Ok(expr),
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => Ok(expr),
+        _ => Ok(Expr::Cast(Cast::new(Box::new(expr), DataType::Utf8View))),
+    }
+}
+
+fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
+    use Operator::*;
+    let BinaryExpr { left, op, right } = binary;
+    let (mut left, mut right) = (*left, *right);
+    if matches!(op, And | Or) {
+        left = adapt(left, &DataType::Boolean, types)?;
+        right = adapt(right, &DataType::Boolean, types)?;
+        return Ok(whole(left, op, right));
+    }
+    if op == StringConcat {
+        return concatenation(left, right, schema, types);
+    }
+    let ty = meeting_type([&left, &right].into_iter(), schema);
+    let partner = match (op, &ty) {
+        (Plus, DataType::Date32 | DataType::Timestamp(..)) => {
+            DataType::Interval(IntervalUnit::MonthDayNano)
+        }
+        (Multiply | Divide, DataType::Interval(_)) => DataType::Float64,
+        _ => ty,
+    };
+    left = adapt(left, &partner, types)?;
+    right = adapt(right, &partner, types)?;
+    let (mut lt, mut rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
+        (left, right) = same_moments(left, &mut lt, right, &mut rt);
+    }
+    match op {
+        Plus | Minus | Multiply | Divide | Modulo => calculation(left, lt, op, right, rt),
+        Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom => {
+            if comparable(&lt, &rt) {
+                Ok(whole(left, op, right))
+            } else {
+                Err(external(no_operator(&lt, &op.to_string(), &rt)))
+            }
+        }
+        _ => Ok(whole(left, op, right)),
+    }
+}
+
+/// Dates meet timestamps as timestamps, and these meet TIMESTAMPTZ as such, in microseconds.
+fn same_moments(left: Expr, lt: &mut DataType, right: Expr, rt: &mut DataType) -> (Expr, Expr) {
+    use DataType::{Date32, Timestamp};
+    match (&*lt, &*rt) {
+        (Date32, Timestamp(..)) | (Timestamp(_, None), Timestamp(_, Some(_))) => {
+            lt.clone_from(rt);
+            (to(left, rt.clone()), right)
+        }
+        (Timestamp(..), Date32) | (Timestamp(_, Some(_)), Timestamp(_, None)) => {
+            rt.clone_from(lt);
+            (left, to(right, lt.clone()))
+        }
+        _ => (left, right),
+    }
+}
+
+fn whole(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
+fn comparable(left: &DataType, right: &DataType) -> bool {
+    let class = |ty: &DataType| match ty {
+        DataType::Null => 0,
+        DataType::Boolean => 1,
+        ty if ty.is_numeric() => 2,
+        ty if is_text(ty) => 3,
+        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => 4,
+        DataType::Time32(_) | DataType::Time64(_) => 5,
+        DataType::Interval(_) | DataType::Duration(_) => 6,
+        DataType::FixedSizeBinary(_) => 7,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => 8,
+        _ => 0,
+    };
+    let (left, right) = (class(left), class(right));
+    left == 0 || right == 0 || left == right
+}
+
+/// `||` of texts; one side may be anything, which is written as text.
+fn concatenation(
+    left: Expr,
+    right: Expr,
+    schema: &DFSchema,
+    types: &mut Parameters,
+) -> Result<Expr> {
+    let left = adapt(left, &DataType::Utf8View, types)?;
+    let right = adapt(right, &DataType::Utf8View, types)?;
+    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    let takes = |ty: &DataType| is_text(ty) || ty.is_null() || ty.is_nested() || ty.is_binary();
+    if !takes(&lt) && !takes(&rt) {
+        return Err(external(no_operator(&lt, "||", &rt)));
+    }
+    if lt.is_nested() || rt.is_nested() || (lt.is_binary() && rt.is_binary()) {
+        return Ok(whole(left, Operator::StringConcat, right));
+    }
+    Ok(whole(as_text(left, schema)?, Operator::StringConcat, as_text(right, schema)?))
+}
+
+fn interval() -> DataType {
+    DataType::Interval(IntervalUnit::MonthDayNano)
+}
+
+fn timestamp() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, None)
+}
+
+fn to(expr: Expr, ty: DataType) -> Expr {
+    Expr::Cast(Cast::new(Box::new(expr), ty))
+}
+
+/// `+ - * / %` by PostgreSQL's rules for what is neither integer nor float on both sides.
+fn calculation(left: Expr, lt: DataType, op: Operator, right: Expr, rt: DataType) -> Result<Expr> {
+    use DataType::{Date32, Interval, Time64, Timestamp};
+    use Operator::{Divide, Minus, Multiply, Plus};
+    let sum = |left, right| whole(left, op, right);
+    Ok(match (&lt, op, &rt) {
+        (Date32, Plus | Minus, ty) if ty.is_integer() => {
+            to(sum(to(left, DataType::Int32), to(right, DataType::Int32)), Date32)
+        }
+        (ty, Plus, Date32) if ty.is_integer() => {
+            to(sum(to(left, DataType::Int32), to(right, DataType::Int32)), Date32)
+        }
+        (Date32, Minus, Date32) => sum(to(left, DataType::Int32), to(right, DataType::Int32)),
+        (Date32, Plus | Minus, Interval(_)) => sum(to(left, timestamp()), right),
+        (Interval(_), Plus, Date32) => sum(to(right, timestamp()), left),
+        (Interval(_), Plus, Timestamp(..) | Time64(_)) => sum(right, left),
+        (Date32, Plus, Time64(_)) => sum(to(left, timestamp()), to(right, interval())),
+        (Time64(_), Plus, Date32) => sum(to(right, timestamp()), to(left, interval())),
+        (Timestamp(..) | Date32, Minus, Timestamp(..) | Date32) => {
+            functions::timestamp_difference(to_moment(left, &lt), to_moment(right, &rt))
+        }
+        (Time64(_), Minus, Time64(_)) => functions::time_difference(left, right),
+        (Interval(_), Multiply | Divide, ty) if ty.is_numeric() => {
+            functions::scale_interval(left, to(right, DataType::Float64), op == Divide)
+        }
+        (ty, Multiply, Interval(_)) if ty.is_numeric() => {
+            functions::scale_interval(right, to(left, DataType::Float64), false)
+        }
+        (left_ty, Divide, right_ty) if is_exact(left_ty) && is_exact(right_ty) => {
+            if left_ty.is_integer() && right_ty.is_integer() {
+                return Ok(sum(left, right));
+            }
+            NumericDivision::call(left, &lt, right, &rt)
+        }
+        (left_ty, _, right_ty)
+            if is_text(left_ty)
+                || is_text(right_ty)
+                || *left_ty == DataType::Boolean
+                || *right_ty == DataType::Boolean =>
+        {
+            return Err(external(no_operator(&lt, &op.to_string(), &rt)));
+        }
+        _ => sum(left, right),
+    })
+}
+
+fn to_moment(expr: Expr, ty: &DataType) -> Expr {
+    match ty {
+        DataType::Date32 => to(expr, timestamp()),
+        _ => expr,
+    }
+}
+
+fn is_exact(ty: &DataType) -> bool {
+    ty.is_integer() || matches!(ty, DataType::Decimal128(..))
+}
+
+/// Pass 5.
+fn casts(plan: LogicalPlan, zone: &str) -> Result<LogicalPlan> {
+    rewrite_expressions(plan, |expr, schema| cast(expr, schema, zone))
+}
+
+/// A conversion that Arrow does differently becomes ours.
+fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> {
+    let Expr::Cast(Cast { expr: inner, field }) = expr else { return Ok(Transformed::no(expr)) };
+    let from_field = inner.to_field(schema)?.1;
+    let (Some(from), Some(to)) = (sql_type_of(&from_field), sql_type_of(&field)) else {
+        return Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })));
+    };
+    if let Some(text) = quoted(&inner) {
+        let exact = to == UNCONSTRAINED;
+        let zone = TimeZone::parse(zone).map_err(external)?;
+        let folded = if exact { number(text)? } else { explicit(text, to, &zone)? };
+        return Ok(Transformed::yes(folded));
+    }
+    // NUMERIC without precision takes any decimal as it is, and integers without places.
+    if to == UNCONSTRAINED {
+        if let SqlType::Decimal { .. } = from {
+            return Ok(Transformed::yes(*inner));
+        }
+        if let Some(digits) = arithmetic::digits_of(from_field.data_type()) {
+            let exact = Cast::new(inner, DataType::Decimal128(digits, 0));
+            return Ok(Transformed::yes(Expr::Cast(exact)));
+        }
+    }
+    // A cast that the planner put in between days and dates is not one that SQL has.
+    let is_ours = !field.metadata().contains_key(TYPE_KEY);
+    if from_field.data_type().is_null()
+        || !PgCast::differs(from, to)
+        || *field.data_type() != to.arrow()
+        || (is_ours && !coerce::castable(from, to))
+    {
+        return Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })));
+    }
+    if !coerce::castable(from, to) {
+        return Err(external(SqlError::new(
+            SqlState::CANNOT_COERCE,
+            format!("cannot cast type {from} to {to}"),
+        )));
+    }
+    let cast = ScalarUDF::new_from_impl(PgCast::new(from, to, zone));
+    Ok(Transformed::yes(cast.call(vec![*inner])))
+}
+
+fn explicit(text: &str, to: SqlType, zone: &TimeZone) -> Result<Expr> {
+    let value = halcyon_store::ValueRef::Text(text);
+    let arena = coerce::Arena::new();
+    let value = coerce::cast(value, SqlType::Text, to, zone, &arena).map_err(external)?;
+    Ok(Expr::Literal(to_scalar(value, to), None))
+}
+
+/// Pass 6.
+pub fn with_checked_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewrite_expressions(plan, arithmetic::check)
+}
+
+/// Undoes pass 6.
+pub fn with_plain_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| Ok(arithmetic::uncheck(expr)))?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })
+    })
+    .data()
+}
+
+/// Puts in what belongs to one execution: parameters, the clock, the session, sequences.
+pub fn bind_late(plan: LogicalPlan, env: &Env<'_>) -> halcyon_sql::error::Result<LogicalPlan> {
+    let bound = plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.transform_up(|expr| bind_late_expr(expr, env))?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })
+    });
+    bound.data().map_err(|error| halcyon_sql::diagnose::sql_error(error, ""))
+}
+
+/// As [`bind_late`], for one node of an expression.
+pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::Placeholder(placeholder) => {
+            let ty = placeholder.field.as_deref().and_then(sql_type_of).unwrap_or(SqlType::Text);
+            match parameter(env, &placeholder.id, ty) {
+                Some(value) => Ok(Transformed::yes(Expr::Literal(value, None))),
+                None => Err(external(SqlError::new(
+                    SqlState::UNDEFINED_PARAMETER,
+                    format!("there is no parameter {}", placeholder.id),
+                ))),
+            }
+        }
+        Expr::ScalarFunction(call) if execution::belongs_to_execution(call.name()) => {
+            execution::bind_call(call, env).map(Transformed::yes).map_err(external)
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Values of parameters by their place in the statement.
+fn parameter(env: &Env<'_>, id: &str, ty: SqlType) -> Option<ScalarValue> {
+    let index: usize = id.strip_prefix('$')?.parse().ok()?;
+    let value = env.params.get(index.checked_sub(1)?)?;
+    Some(to_scalar(value.as_ref(), ty))
+}

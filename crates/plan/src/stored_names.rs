@@ -1,0 +1,84 @@
+//! Names of relations in stored queries: written with their schemas, so that they mean the same
+//! whatever the search path of who reads them.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Ident, ObjectName, Query, Visit, VisitMut, Visitor, VisitorMut,
+};
+
+use halcyon_catalog::Catalog;
+use halcyon_sql::identifier::{fold, parts, quote_ident};
+use halcyon_sql::parse::parse_query;
+
+/// Writes the schema before the name of every relation that the catalog knows.
+pub fn qualify(catalog: &Catalog, search_path: &[String], query: &mut Query) {
+    struct Qualify<'a> {
+        catalog: &'a Catalog,
+        search_path: &'a [String],
+        ctes: HashSet<String>,
+    }
+    impl VisitorMut for Qualify<'_> {
+        type Break = ();
+        fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+            if let Ok([only]) = parts(name).as_deref()
+                && !self.ctes.contains(only)
+                && let Some(found) =
+                    self.catalog.resolve(std::slice::from_ref(only), self.search_path)
+            {
+                *name = ObjectName::from(vec![ident(&found.schema.name), ident(only)]);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut visitor = Qualify { catalog, search_path, ctes: cte_names(query) };
+    let _ = VisitMut::visit(query, &mut visitor);
+}
+
+/// An identifier, between quotes only where it needs them: psql shows them.
+fn ident(name: &str) -> Ident {
+    match quote_ident(name) == name {
+        true => Ident::new(name),
+        false => Ident::with_quote('"', name),
+    }
+}
+
+/// Names of all common table expressions in a query.
+fn cte_names(query: &Query) -> HashSet<String> {
+    struct Names(HashSet<String>);
+    impl Visitor for Names {
+        type Break = ();
+        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+            if let Some(with) = &query.with {
+                self.0.extend(with.cte_tables.iter().map(|cte| fold(&cte.alias.name)));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut names = Names(HashSet::new());
+    let _ = query.visit(&mut names);
+    names.0
+}
+
+/// Relations that a stored query names with their schema.
+pub fn relations_of(query: &Query) -> Vec<(String, String)> {
+    struct Relations(Vec<(String, String)>);
+    impl Visitor for Relations {
+        type Break = ();
+        fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
+            if let Ok([.., schema, name]) = parts(name).as_deref() {
+                self.0.push((schema.clone(), name.clone()));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut relations = Relations(Vec::new());
+    let _ = query.visit(&mut relations);
+    relations.0
+}
+
+/// Relations that a view of this text uses directly.
+pub fn used_by(query: &str) -> Vec<(String, String)> {
+    parse_query(query).map(|query| relations_of(&query)).unwrap_or_default()
+}

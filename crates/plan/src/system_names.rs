@@ -1,0 +1,64 @@
+//! What the binder asks of the system schemas (`pg_catalog`, `information_schema`, `halcyon`), whose
+//! tables and functions are written above the binder.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::sql::sqlparser::ast::Statement;
+
+use crate::env::SessionVars;
+use halcyon_catalog::Catalog;
+
+/// The system schemas of an engine.
+pub trait SystemSchemas: Send + Sync {
+    /// Puts a statement that names system tables into a form that the planner takes.
+    fn rewrite(
+        &self,
+        statement: Statement,
+        catalog: &Arc<Catalog>,
+        session: &SessionVars,
+    ) -> Statement;
+
+    /// Whether a function of this name, in lower case and without its schema, exists.
+    fn has_function(&self, name: &str) -> bool;
+
+    /// Tables and functions as one session sees them at one version of the catalog.
+    fn names(&self, catalog: &Arc<Catalog>, session: &SessionVars) -> Arc<dyn SystemNames>;
+}
+
+/// Tables and functions of the system schemas, for one session and one version of the catalog.
+pub trait SystemNames {
+    /// The table `name` of a system schema.
+    fn table(&self, schema: &str, name: &str) -> Option<Arc<dyn TableProvider>>;
+
+    /// The function `name`.
+    fn function(&self, name: &str) -> Option<ScalarUDF>;
+}
+
+/// System schemas without a table or a function.
+pub struct NoSystemSchemas;
+
+impl SystemSchemas for NoSystemSchemas {
+    fn rewrite(&self, statement: Statement, _: &Arc<Catalog>, _: &SessionVars) -> Statement {
+        statement
+    }
+
+    fn has_function(&self, _: &str) -> bool {
+        false
+    }
+
+    fn names(&self, _: &Arc<Catalog>, _: &SessionVars) -> Arc<dyn SystemNames> {
+        Arc::new(NoSystemSchemas)
+    }
+}
+
+impl SystemNames for NoSystemSchemas {
+    fn table(&self, _: &str, _: &str) -> Option<Arc<dyn TableProvider>> {
+        None
+    }
+
+    fn function(&self, _: &str) -> Option<ScalarUDF> {
+        None
+    }
+}

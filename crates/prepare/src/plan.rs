@@ -1,0 +1,165 @@
+//! A bound statement, as the cache keeps it.
+
+use std::sync::Arc;
+
+use halcyon_txn::Mode;
+
+use halcyon_catalog::Table;
+use halcyon_ddl::Ddl;
+use halcyon_exec::analytic::AnalyticalPlan;
+use halcyon_exec::copy::CopyPlan;
+use halcyon_exec::dml::WritePlan;
+use halcyon_exec::point::PointPlan;
+use halcyon_plan::env::{Env, Need};
+use halcyon_sql::error::Result;
+use halcyon_sql::rows::ResultColumn;
+use halcyon_sql::types::SqlType;
+use halcyon_sql::utility::Utility;
+
+/// A statement that is ready to run any number of times at one catalog version.
+pub struct Prepared {
+    /// The text it was made from.
+    pub text: Arc<str>,
+    /// Catalog version it holds for.
+    pub catalog_version: u64,
+    /// What runs.
+    pub plan: Plan,
+    /// Types of `$1`, `$2`, ….
+    pub params: Vec<SqlType>,
+    /// Columns of the result; empty if there is none.
+    pub columns: Arc<[ResultColumn]>,
+    /// First word(s) of the command tag: `SELECT`, `INSERT`, `CREATE TABLE`, ….
+    pub tag: &'static str,
+    /// Whether other sessions may run it: it shows nothing of the session that bound it.
+    pub shareable: bool,
+    /// SELECT … FOR UPDATE: what it reads is locked exclusively.
+    pub locks_rows: bool,
+}
+
+/// What a statement has to acquire before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing: the statement concerns the session alone.
+    Session,
+    /// The right to change the catalog, which one transaction at a time has.
+    Catalog,
+    /// Locks on the partitions that [`Prepared::needs`] names.
+    Locks,
+    /// A cut through its tables, or locks if it stands in a transaction that writes.
+    Snapshot,
+}
+
+impl Prepared {
+    /// The statement whose tables are to be acquired: the explained one of EXPLAIN, else this one.
+    #[inline]
+    pub fn subject(&self) -> &Prepared {
+        match &self.plan {
+            Plan::Explain { of, .. } => of,
+            _ => self,
+        }
+    }
+
+    /// What the statement has to acquire before it runs.
+    #[inline]
+    pub fn reach(&self) -> Reach {
+        match &self.plan {
+            Plan::Analytical(_) if !self.locks_rows => Reach::Snapshot,
+            Plan::Point(_) | Plan::Analytical(_) | Plan::Write(_) | Plan::Copy(_) => Reach::Locks,
+            // Its lines name the locks.
+            Plan::Explain { .. } => Reach::Locks,
+            Plan::Ddl(_) => Reach::Catalog,
+            Plan::Utility(_) | Plan::Lines(_) | Plan::Subscribe { .. } | Plan::Empty => {
+                Reach::Session
+            }
+        }
+    }
+
+    /// Appends the locks that the statement takes unless it reads a cut.
+    ///
+    /// Errors: those of the expressions that say which partition of a table is meant.
+    #[inline]
+    pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
+        let subject = self.subject();
+        match &subject.plan {
+            Plan::Point(plan) => plan.needs(env, needs)?,
+            Plan::Analytical(plan) => plan.needs(env, needs)?,
+            Plan::Write(plan) => plan.needs(env, needs)?,
+            Plan::Copy(plan) => plan.needs(env, needs)?,
+            _ => {}
+        }
+        if subject.locks_rows {
+            needs.iter_mut().for_each(|need| need.mode = Mode::Exclusive);
+        }
+        Ok(())
+    }
+}
+
+/// What runs.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one plan per statement: a box would cost every point query a load"
+)]
+pub enum Plan {
+    /// Row at a time over bounded index lookups.
+    Point(PointPlan),
+    /// Vectorised over a snapshot.
+    Analytical(AnalyticalPlan),
+    /// INSERT, UPDATE, DELETE.
+    Write(WritePlan),
+    /// CREATE, ALTER, DROP, TRUNCATE, COMMENT, GRANT, REVOKE.
+    Ddl(Ddl),
+    /// COPY.
+    Copy(CopyPlan),
+    /// EXPLAIN of another plan.
+    Explain {
+        /// Whether it runs the plan and shows what it did.
+        analyze: bool,
+        /// The plan explained.
+        of: Box<Prepared>,
+    },
+    /// Transaction control, SET, SHOW, PREPARE: the session's own business.
+    Utility(Utility),
+    /// Text that was made when it was bound.
+    Lines(Vec<String>),
+    /// SUBSCRIBE.
+    Subscribe {
+        /// The materialized view.
+        view: Arc<Table>,
+        /// Behind which change it goes on; without, it begins with the view's rows.
+        from: Option<u64>,
+    },
+    /// An empty text.
+    Empty,
+}
+
+impl Plan {
+    /// Whether it changes nothing, so that a snapshot serves it unless rows are to be locked.
+    pub fn reads_only(&self) -> bool {
+        matches!(self, Plan::Point(_) | Plan::Analytical(_))
+    }
+
+    /// Which executor runs it, for the system views.
+    pub fn executor(&self) -> &'static str {
+        match self {
+            Plan::Point(_) => "point",
+            Plan::Analytical(_) => "analytical",
+            Plan::Write(_) => "write",
+            Plan::Ddl(_) => "ddl",
+            Plan::Copy(_) => "copy",
+            Plan::Explain { of, .. } => of.plan.executor(),
+            Plan::Subscribe { .. } => "subscription",
+            Plan::Utility(_) | Plan::Lines(_) | Plan::Empty => "session",
+        }
+    }
+
+    /// The tables whose partitions it locks or reads, in the order its needs refer to.
+    pub fn tables(&self) -> &[Arc<Table>] {
+        match self {
+            Plan::Point(plan) => plan.tables(),
+            Plan::Analytical(plan) => plan.tables(),
+            Plan::Write(plan) => plan.tables(),
+            Plan::Copy(plan) => plan.tables(),
+            _ => &[],
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Statements bound to what runs them.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast;
+
+use crate::plan::{Plan, Prepared};
+use halcyon_catalog::Privilege;
+use halcyon_ddl::views;
+use halcyon_ddl::{self as ddl, Ddl};
+use halcyon_exec::analytic::AnalyticalPlan;
+use halcyon_exec::copy::{self, ParsedCopy};
+use halcyon_exec::dml::{self, Write};
+use halcyon_exec::point::PointPlan;
+use halcyon_plan::bind::{Binder, result_columns};
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::identifier::parts;
+use halcyon_sql::parse::Parsed;
+use halcyon_sql::rows::ResultColumn;
+use halcyon_sql::syntax::{Explained, Statement, ViewStatement};
+use halcyon_sql::types::SqlType;
+use halcyon_sql::utility;
+
+/// Binds a statement to what runs it.
+///
+/// Errors: everything a text can be wrong in; positions refer to the statement's own text.
+pub fn prepare(
+    binder: &Binder<'_>,
+    parsed: Parsed<'_>,
+    param_types: &[Option<SqlType>],
+) -> Result<Prepared> {
+    StatementBinder(binder).bind(parsed, param_types)
+}
+
+struct StatementBinder<'a>(&'a Binder<'a>);
+
+impl StatementBinder<'_> {
+    fn bind(&self, parsed: Parsed<'_>, param_types: &[Option<SqlType>]) -> Result<Prepared> {
+        let text = parsed.text;
+        match &parsed.statement {
+            Statement::Sql(statement) => self.sql(statement, text, param_types),
+            Statement::Session(own) => {
+                let (utility, tag) = utility::bind_own(own)?;
+                Ok(self.prepared(text, Plan::Utility(utility), tag))
+            }
+            Statement::Ddl(own) => {
+                Ok(self.prepared(text, Plan::Ddl(Ddl::Own(own.clone())), own.tag()))
+            }
+            Statement::View(own) => self.about_view(own, text),
+            Statement::CopyOrders(orders) => {
+                let plan = copy::bind_orders(self.0, orders, text)?;
+                Ok(self.prepared(text, Plan::Copy(plan), "COPY"))
+            }
+        }
+    }
+
+    /// Binds what the SQL parser has a tree for.
+    fn sql(
+        &self,
+        statement: &ast::Statement,
+        text: &str,
+        param_types: &[Option<SqlType>],
+    ) -> Result<Prepared> {
+        use ast::Statement as Sql;
+        match statement {
+            Sql::Query(query) if !writes(query) => self.select(query, text, param_types),
+            Sql::Insert(insert) => self.write(Write::Insert(insert), text, param_types),
+            Sql::Update(update) => self.write(Write::Update(update), text, param_types),
+            Sql::Delete(delete) => self.write(Write::Delete(delete), text, param_types),
+            Sql::Explain { analyze, statement, .. } => {
+                let of = self.sql(statement, text, param_types)?;
+                let params = of.params.clone();
+                let plan = Plan::Explain { analyze: *analyze, of: Box::new(of) };
+                let columns = vec![text_column("QUERY PLAN")].into();
+                Ok(Prepared { params, columns, ..self.prepared(text, plan, "EXPLAIN") })
+            }
+            Sql::Copy { source, to, target, options, legacy_options, .. } => {
+                let parsed = ParsedCopy { source, to: *to, target, options, legacy_options };
+                let copy = copy::bind(self.0, &parsed, text, param_types)?;
+                let prepared = self.prepared(text, Plan::Copy(copy.plan), "COPY");
+                Ok(Prepared { columns: copy.columns, ..prepared })
+            }
+            other => self.session_or_ddl(other, text),
+        }
+    }
+
+    fn session_or_ddl(&self, statement: &ast::Statement, text: &str) -> Result<Prepared> {
+        if let Some((utility, tag)) = utility::bind(statement)? {
+            return Ok(self.prepared(text, Plan::Utility(utility), tag));
+        }
+        match ddl::bind(statement) {
+            Some((ddl, tag)) => Ok(self.prepared(text, Plan::Ddl(ddl), tag)),
+            None => Err(SqlError::unsupported(first_words(text))),
+        }
+    }
+
+    fn write(
+        &self,
+        write: Write<'_>,
+        text: &str,
+        param_types: &[Option<SqlType>],
+    ) -> Result<Prepared> {
+        let write = dml::bind(self.0, write, text, param_types)?;
+        let prepared = self.prepared(text, Plan::Write(write.plan), write.tag);
+        Ok(Prepared { params: write.params, columns: write.columns, ..prepared })
+    }
+
+    fn about_view(&self, statement: &ViewStatement, text: &str) -> Result<Prepared> {
+        Ok(match statement {
+            ViewStatement::Triggers(Explained::View(name)) => {
+                let query = views::query_of(self.0, &parts(name)?)?;
+                self.lines(text, views::triggers(self.0, &query, "")?)
+            }
+            ViewStatement::Triggers(Explained::Statement(statement)) => {
+                let ast::Statement::Query(query) = &**statement else {
+                    let refused = "EXPLAIN (TRIGGERS) of anything but a query";
+                    return Err(SqlError::unsupported(refused));
+                };
+                self.lines(text, views::triggers(self.0, query, text)?)
+            }
+            ViewStatement::Maintenance(name) => {
+                self.lines(text, views::maintenance(self.0, &parts(name)?)?)
+            }
+            ViewStatement::Subscribe { view, from } => {
+                let view = views::view_of(self.0, &parts(view)?)?;
+                self.0.catalog.require_on_table(&self.0.session.user, &view, Privilege::Select)?;
+                self.prepared(text, Plan::Subscribe { view, from: *from }, "SUBSCRIBE")
+            }
+        })
+    }
+
+    /// Lines of text that hold for this execution.
+    fn lines(&self, text: &str, lines: Vec<String>) -> Prepared {
+        let columns = vec![text_column("QUERY PLAN")].into();
+        let prepared = self.prepared(text, Plan::Lines(lines), "EXPLAIN");
+        Prepared { columns, shareable: false, ..prepared }
+    }
+
+    fn select(
+        &self,
+        query: &ast::Query,
+        text: &str,
+        types: &[Option<SqlType>],
+    ) -> Result<Prepared> {
+        let Binder { catalog, session, df, system, point_plans } = self.0;
+        let statement = ast::Statement::Query(Box::new(query.clone()));
+        let rewritten = system.rewrite(statement, catalog, session);
+        let ast::Statement::Query(query) = rewritten else {
+            return Err(SqlError::unsupported("this form of query"));
+        };
+        let bound = self.0.query_with(&query, None, types, text)?;
+        let columns = result_columns(&bound.plan);
+        let locks_rows = !query.locks.is_empty();
+        let point = if *point_plans { PointPlan::compile(&bound.plan) } else { None };
+        let plan = match point {
+            Some(plan) => Plan::Point(plan),
+            None => Plan::Analytical(AnalyticalPlan::new(bound.plan, df).locking_rows(locks_rows)),
+        };
+        let shareable = bound.shareable;
+        let prepared = self.prepared(text, plan, "SELECT");
+        Ok(Prepared { params: bound.params, columns, shareable, locks_rows, ..prepared })
+    }
+
+    fn prepared(&self, text: &str, plan: Plan, tag: &'static str) -> Prepared {
+        Prepared {
+            text: text.into(),
+            catalog_version: self.0.catalog.version,
+            plan,
+            params: Vec::new(),
+            columns: Arc::from([]),
+            tag,
+            shareable: true,
+            locks_rows: false,
+        }
+    }
+}
+
+/// Whether a query holds INSERT, UPDATE or DELETE.
+fn writes(query: &ast::Query) -> bool {
+    matches!(
+        *query.body,
+        ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_)
+    )
+}
+
+fn text_column(name: &str) -> ResultColumn {
+    let field = Arc::new(SqlType::Text.field(name, false));
+    ResultColumn { name: name.to_owned(), field, ty: Some(SqlType::Text), origin: None }
+}
+
+/// What kind of statement a text is, for the error that says we have no such thing.
+fn first_words(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().take(2).collect();
+    words.join(" ").to_uppercase()
+}

@@ -1,0 +1,25 @@
+//! SQL as text and as values: syntax, types, rows, text of values, errors.
+//!
+//! A text becomes tokens, and these a [`syntax::Statement`] ([`parse`]): sqlparser's tree for what
+//! sqlparser can say, a tree of our own for the rest. [`dialect`] rewrites sqlparser's trees into what
+//! DataFusion's planner takes, [`diagnose`] makes SQL errors of the planner's.
+//!
+//! **Invariant**, checked by `cargo xtask check layers`: nothing here knows what exists (tables, roles)
+//! or how anything runs.
+#![forbid(unsafe_code)]
+
+pub mod coerce;
+pub mod diagnose;
+pub mod dialect;
+pub mod error;
+pub mod identifier;
+mod late_conditions;
+pub mod parse;
+pub mod rows;
+pub mod syntax;
+pub mod type_names;
+pub mod types;
+pub mod utility;
+pub mod values;
+
+pub use error::{Result, SqlError, SqlState};

@@ -1,0 +1,142 @@
+//! Results: columns, rows one at a time, batches.
+
+use arrow::datatypes::FieldRef;
+use halcyon_store::ValueRef;
+
+use crate::error::Result;
+use crate::types::SqlType;
+
+/// A column of a result.
+#[derive(Clone, Debug)]
+pub struct ResultColumn {
+    /// Name shown.
+    pub name: String,
+    /// Arrow field of the column.
+    pub field: FieldRef,
+    /// SQL type; `None` for types only Arrow has (lists, structs), which are shown as text.
+    pub ty: Option<SqlType>,
+    /// Table and column (counted from 1) it comes from unchanged, for the wire's description.
+    pub origin: Option<(u32, u16)>,
+}
+
+/// Receives the rows of a row-at-a-time plan.
+pub trait RowSink {
+    /// Takes one row; the values live for this call only. `Ok(false)` ends the statement early.
+    fn row(&mut self, values: &[ValueRef<'_>]) -> Result<bool>;
+}
+
+/// Rows of a small result, kept in two allocations: cells, and the bytes of strings.
+#[derive(Clone, Debug, Default)]
+pub struct RowSet {
+    width: usize,
+    rows: usize,
+    cells: Vec<Cell>,
+    bytes: Vec<u8>,
+}
+
+/// A value, strings as a place in the row set's bytes.
+#[derive(Clone, Copy, Debug)]
+enum Cell {
+    Fixed(ValueRef<'static>),
+    Text { start: u32, len: u32 },
+    Bytes { start: u32, len: u32 },
+}
+
+impl RowSet {
+    /// An empty set of rows with `width` columns.
+    pub fn new(width: usize) -> Self {
+        RowSet { width, ..RowSet::default() }
+    }
+
+    /// Empties it, keeping its memory, for rows with `width` columns.
+    pub fn reset(&mut self, width: usize) {
+        self.width = width;
+        self.rows = 0;
+        self.cells.clear();
+        self.bytes.clear();
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Number of columns.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// A value. Panics if out of range.
+    pub fn value(&self, row: usize, column: usize) -> ValueRef<'_> {
+        assert!(row < self.rows && column < self.width, "row {row}, column {column}");
+        match self.cells[row * self.width + column] {
+            Cell::Fixed(value) => value,
+            Cell::Text { start, len } => {
+                let bytes = &self.bytes[start as usize..(start + len) as usize];
+                ValueRef::Text(std::str::from_utf8(bytes).expect("stored from a str"))
+            }
+            Cell::Bytes { start, len } => {
+                ValueRef::Bytes(&self.bytes[start as usize..(start + len) as usize])
+            }
+        }
+    }
+
+    /// Adds a row of as many values as there are columns.
+    pub fn push_row<'a>(&mut self, values: impl Iterator<Item = ValueRef<'a>>) {
+        values.for_each(|value| self.push(value));
+        self.rows += 1;
+        debug_assert_eq!(self.cells.len(), self.rows * self.width);
+    }
+
+    fn push(&mut self, value: ValueRef<'_>) {
+        let start = self.bytes.len() as u32;
+        let cell = match value {
+            ValueRef::Text(text) => {
+                self.bytes.extend_from_slice(text.as_bytes());
+                Cell::Text { start, len: text.len() as u32 }
+            }
+            ValueRef::Bytes(bytes) => {
+                self.bytes.extend_from_slice(bytes);
+                Cell::Bytes { start, len: bytes.len() as u32 }
+            }
+            other => Cell::Fixed(fixed(other).expect("neither text nor bytes")),
+        };
+        self.cells.push(cell);
+    }
+}
+
+impl RowSink for RowSet {
+    fn row(&mut self, values: &[ValueRef<'_>]) -> Result<bool> {
+        debug_assert_eq!(values.len(), self.width);
+        values.iter().for_each(|value| self.push(*value));
+        self.rows += 1;
+        Ok(true)
+    }
+}
+
+/// The value without its lifetime, if it lends nothing.
+#[inline]
+pub fn fixed(value: ValueRef<'_>) -> Option<ValueRef<'static>> {
+    Some(match value {
+        ValueRef::Null => ValueRef::Null,
+        ValueRef::Bool(value) => ValueRef::Bool(value),
+        ValueRef::Int16(value) => ValueRef::Int16(value),
+        ValueRef::Int32(value) => ValueRef::Int32(value),
+        ValueRef::Int64(value) => ValueRef::Int64(value),
+        ValueRef::Float32(value) => ValueRef::Float32(value),
+        ValueRef::Float64(value) => ValueRef::Float64(value),
+        ValueRef::Decimal(value) => ValueRef::Decimal(value),
+        ValueRef::Date(value) => ValueRef::Date(value),
+        ValueRef::Time(value) => ValueRef::Time(value),
+        ValueRef::Timestamp(value) => ValueRef::Timestamp(value),
+        ValueRef::TimestampTz(value) => ValueRef::TimestampTz(value),
+        ValueRef::Interval(value) => ValueRef::Interval(value),
+        ValueRef::Uuid(value) => ValueRef::Uuid(value),
+        ValueRef::Text(_) | ValueRef::Bytes(_) => return None,
+    })
+}

@@ -1,0 +1,315 @@
+//! Types by the names that SQL text gives them.
+//!
+//! A column takes fewer names than a cast: what it is declared as is stored and shown, while a cast
+//! may name types that PostgreSQL's tools use and that we only know by their representation
+//! (`regclass`, `name`, `json`).
+
+use datafusion::sql::sqlparser::ast::{
+    CharacterLength, DataType, ExactNumberInfo, ObjectName, ObjectNamePart, TimezoneInfo,
+};
+
+use halcyon_value::decimal::DIGITS_MAX as DECIMAL_DIGITS_MAX;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::{fold, last};
+use crate::types::SqlType;
+
+/// NUMERIC that names no digits. PostgreSQL keeps any number of them; a fixed layout has to choose.
+pub const UNCONSTRAINED: SqlType =
+    SqlType::Decimal { precision: DECIMAL_DIGITS_MAX as u8, scale: 10 };
+
+/// The type that a type name stands for in the definition of a column or sequence. Errors: 42704,
+/// 0A000, 22023.
+pub fn column_type(ty: &DataType) -> Result<SqlType> {
+    Ok(match ty {
+        DataType::Boolean | DataType::Bool => SqlType::Boolean,
+        DataType::SmallInt(_) | DataType::Int2(_) => SqlType::SmallInt,
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => SqlType::Integer,
+        DataType::BigInt(_) | DataType::Int8(_) => SqlType::BigInt,
+        DataType::TinyInt(_) => SqlType::SmallInt,
+        DataType::Real | DataType::Float4 => SqlType::Real,
+        DataType::DoublePrecision | DataType::Float8 | DataType::Double(_) => SqlType::Double,
+        DataType::Float(ExactNumberInfo::Precision(1..=24)) => SqlType::Real,
+        DataType::Float(_) => SqlType::Double,
+        DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => decimal(info)?,
+        DataType::Char(length) | DataType::Character(length) => {
+            SqlType::Char(Some(char_length(length)?.unwrap_or(1)))
+        }
+        DataType::Varchar(length)
+        | DataType::CharVarying(length)
+        | DataType::CharacterVarying(length)
+        | DataType::Nvarchar(length) => SqlType::Varchar(char_length(length)?),
+        DataType::Text | DataType::String(None) => SqlType::Text,
+        DataType::Bytea => SqlType::Bytea,
+        DataType::Date => SqlType::Date,
+        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => SqlType::Time,
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone)
+        | DataType::Datetime(_) => SqlType::Timestamp,
+        DataType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+            SqlType::TimestampTz
+        }
+        DataType::Interval { .. } => SqlType::Interval,
+        DataType::Uuid => SqlType::Uuid,
+        DataType::Custom(name, modifiers) => custom(&last(name)?, modifiers, ty)?,
+        DataType::Array(_)
+        | DataType::JSON
+        | DataType::JSONB
+        | DataType::Time(..)
+        | DataType::Enum(..)
+        | DataType::Bit(_)
+        | DataType::BitVarying(_)
+        | DataType::TsVector
+        | DataType::TsQuery
+        | DataType::Regclass => return Err(SqlError::unsupported(format!("type {ty}"))),
+        other => return Err(undefined(other)),
+    })
+}
+
+fn undefined(ty: &DataType) -> SqlError {
+    let name = ty.to_string().to_lowercase();
+    SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
+}
+
+/// Names that the parser has no word for.
+fn custom(name: &str, modifiers: &[String], ty: &DataType) -> Result<SqlType> {
+    let length = || match modifiers {
+        [] => Ok(None),
+        [length] => length.parse().map(Some).map_err(|_| undefined(ty)),
+        _ => Err(undefined(ty)),
+    };
+    Ok(match name {
+        "bool" => SqlType::Boolean,
+        "int2" => SqlType::SmallInt,
+        "int4" => SqlType::Integer,
+        "int8" => SqlType::BigInt,
+        "float4" => SqlType::Real,
+        "float8" => SqlType::Double,
+        "numeric" => decimal(&ExactNumberInfo::None)?,
+        "bpchar" => SqlType::Char(length()?),
+        "varchar" => SqlType::Varchar(length()?),
+        "text" | "name" | "char" | "citext" => SqlType::Text,
+        "bytea" => SqlType::Bytea,
+        "date" => SqlType::Date,
+        "time" => SqlType::Time,
+        "timestamp" => SqlType::Timestamp,
+        "timestamptz" => SqlType::TimestampTz,
+        "interval" => SqlType::Interval,
+        "uuid" => SqlType::Uuid,
+        "json" | "jsonb" | "xml" | "money" | "inet" | "cidr" | "macaddr" | "timetz" | "point" => {
+            return Err(SqlError::unsupported(format!("type {name}")));
+        }
+        _ => return Err(undefined(ty)),
+    })
+}
+
+fn decimal(info: &ExactNumberInfo) -> Result<SqlType> {
+    let (precision, scale) = match *info {
+        ExactNumberInfo::None => return Ok(UNCONSTRAINED),
+        ExactNumberInfo::Precision(precision) => (precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
+    };
+    if !(1..=DECIMAL_DIGITS_MAX as u64).contains(&precision) {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("NUMERIC precision {precision} must be between 1 and {DECIMAL_DIGITS_MAX}"),
+        ));
+    }
+    if !(0..=precision as i64).contains(&scale) {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("NUMERIC scale {scale} must be between 0 and precision {precision}"),
+        ));
+    }
+    Ok(SqlType::Decimal { precision: precision as u8, scale: scale as i8 })
+}
+
+fn char_length(length: &Option<CharacterLength>) -> Result<Option<u32>> {
+    const LENGTH_MAX: u64 = 10_485_760;
+    match length {
+        None | Some(CharacterLength::Max) => Ok(None),
+        Some(CharacterLength::IntegerLength { length, .. }) => match length {
+            1..=LENGTH_MAX => Ok(Some(*length as u32)),
+            _ => Err(SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("length for type character must be between 1 and {LENGTH_MAX}"),
+            )),
+        },
+    }
+}
+
+/// Whether the type is SERIAL or one of its kin, and the integer behind it.
+pub fn serial(ty: &DataType) -> Option<SqlType> {
+    let DataType::Custom(name, _) = ty else { return None };
+    Some(match last(name).ok()?.as_str() {
+        "serial" | "serial4" => SqlType::Integer,
+        "bigserial" | "serial8" => SqlType::BigInt,
+        "smallserial" | "serial2" => SqlType::SmallInt,
+        _ => return None,
+    })
+}
+
+/// The type that a type name stands for in a cast, as PostgreSQL reads it.
+///
+/// Errors: 42704 for unknown names, 0A000 for arrays and the like, 22023 for bad lengths.
+pub fn cast_type(ty: &DataType) -> Result<SqlType> {
+    let length = |length: &Option<CharacterLength>| match length {
+        Some(CharacterLength::IntegerLength { length, .. }) => Some(*length as u32),
+        _ => None,
+    };
+    Ok(match ty {
+        DataType::Boolean | DataType::Bool => SqlType::Boolean,
+        DataType::SmallInt(_) | DataType::Int2(_) => SqlType::SmallInt,
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) | DataType::MediumInt(_) => {
+            SqlType::Integer
+        }
+        DataType::BigInt(_) | DataType::Int8(_) => SqlType::BigInt,
+        DataType::Real | DataType::Float4 => SqlType::Real,
+        DataType::Float(ExactNumberInfo::Precision(bits)) if *bits <= 24 => SqlType::Real,
+        DataType::Double(_) | DataType::DoublePrecision | DataType::Float8 | DataType::Float(_) => {
+            SqlType::Double
+        }
+        DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => decimal(info)?,
+        DataType::Character(n) | DataType::Char(n) => SqlType::Char(Some(length(n).unwrap_or(1))),
+        DataType::CharacterVarying(n)
+        | DataType::CharVarying(n)
+        | DataType::Varchar(n)
+        | DataType::Nvarchar(n) => SqlType::Varchar(length(n)),
+        DataType::Text | DataType::String(_) => SqlType::Text,
+        DataType::Bytea | DataType::Blob(_) | DataType::Binary(_) | DataType::Varbinary(_) => {
+            SqlType::Bytea
+        }
+        DataType::Date => SqlType::Date,
+        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => SqlType::Time,
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone)
+        | DataType::TimestampNtz(_) => SqlType::Timestamp,
+        DataType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+            SqlType::TimestampTz
+        }
+        DataType::Interval { .. } => SqlType::Interval,
+        DataType::Uuid => SqlType::Uuid,
+        DataType::Custom(name, arguments) => return custom_cast_type(name, arguments),
+        other => {
+            return Err(SqlError::unsupported(format!(
+                "type {}",
+                other.to_string().to_lowercase()
+            )));
+        }
+    })
+}
+
+/// Types whose names the parser does not know: PostgreSQL's internal ones.
+fn custom_cast_type(name: &ObjectName, arguments: &[String]) -> Result<SqlType> {
+    let last = name.0.last().and_then(ObjectNamePart::as_ident);
+    let word = last.map(fold).unwrap_or_default();
+    let length = arguments.first().and_then(|length| length.parse().ok());
+    Ok(match word.as_str() {
+        "bpchar" => SqlType::Char(length),
+        "name" | "cstring" | "json" | "jsonb" => SqlType::Text,
+        "serial" | "serial4" => SqlType::Integer,
+        "bigserial" | "serial8" => SqlType::BigInt,
+        "smallserial" | "serial2" => SqlType::SmallInt,
+        "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" | "regrole" | "xid" | "cid" => {
+            SqlType::Integer
+        }
+        "int2" => SqlType::SmallInt,
+        "int4" => SqlType::Integer,
+        "int8" => SqlType::BigInt,
+        "float4" => SqlType::Real,
+        "float8" => SqlType::Double,
+        "bool" => SqlType::Boolean,
+        "timestamptz" => SqlType::TimestampTz,
+        // The parser knows these, but not between double quotes.
+        "timestamp" => SqlType::Timestamp,
+        "date" => SqlType::Date,
+        "time" => SqlType::Time,
+        "interval" => SqlType::Interval,
+        "numeric" => UNCONSTRAINED,
+        "varchar" => SqlType::Varchar(length),
+        "char" | "text" => SqlType::Text,
+        "bytea" => SqlType::Bytea,
+        "uuid" => SqlType::Uuid,
+        _ => {
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("type \"{name}\" does not exist"),
+            ));
+        }
+    })
+}
+
+/// A type's name in `pg_type`.
+pub fn pg_type_name(ty: SqlType) -> &'static str {
+    match ty {
+        SqlType::Boolean => "bool",
+        SqlType::SmallInt => "int2",
+        SqlType::Integer => "int4",
+        SqlType::BigInt => "int8",
+        SqlType::Real => "float4",
+        SqlType::Double => "float8",
+        SqlType::Decimal { .. } => "numeric",
+        SqlType::Char(_) => "bpchar",
+        SqlType::Varchar(_) => "varchar",
+        SqlType::Text => "text",
+        SqlType::Bytea => "bytea",
+        SqlType::Date => "date",
+        SqlType::Time => "time",
+        SqlType::Timestamp => "timestamp",
+        SqlType::TimestampTz => "timestamptz",
+        SqlType::Interval => "interval",
+        SqlType::Uuid => "uuid",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    fn named(text: &str) -> Result<String, SqlState> {
+        let ty = Parser::new(&PostgreSqlDialect {})
+            .try_with_sql(text)
+            .and_then(|mut parser| parser.parse_data_type())
+            .expect("a type name");
+        column_type(&ty).map(|ty| ty.to_string()).map_err(|error| error.state())
+    }
+
+    #[test]
+    fn every_spelling_of_a_type_is_known() {
+        for (text, expected) in [
+            ("int", "integer"),
+            ("INT4", "integer"),
+            ("bigint", "bigint"),
+            ("int8", "bigint"),
+            ("int2", "smallint"),
+            ("bool", "boolean"),
+            ("float", "double precision"),
+            ("float(10)", "real"),
+            ("float8", "double precision"),
+            ("double precision", "double precision"),
+            ("decimal(10,2)", "numeric(10,2)"),
+            ("numeric(5)", "numeric(5,0)"),
+            ("numeric", "numeric(38,10)"),
+            ("char", "character(1)"),
+            ("character(3)", "character(3)"),
+            ("varchar(7)", "character varying(7)"),
+            ("character varying", "character varying"),
+            ("text", "text"),
+            ("bytea", "bytea"),
+            ("timestamp", "timestamp without time zone"),
+            ("timestamp(3) with time zone", "timestamp with time zone"),
+            ("timestamptz", "timestamp with time zone"),
+            ("time", "time without time zone"),
+            ("interval", "interval"),
+            ("uuid", "uuid"),
+        ] {
+            assert_eq!(named(text), Ok(expected.to_owned()), "{text}");
+        }
+        assert_eq!(named("nothing"), Err(SqlState::UNDEFINED_OBJECT));
+        assert_eq!(named("jsonb"), Err(SqlState::FEATURE_NOT_SUPPORTED));
+        assert_eq!(named("int[]"), Err(SqlState::FEATURE_NOT_SUPPORTED));
+        assert_eq!(named("numeric(39,2)"), Err(SqlState::INVALID_PARAMETER_VALUE));
+        assert_eq!(named("numeric(3,4)"), Err(SqlState::INVALID_PARAMETER_VALUE));
+        assert_eq!(named("varchar(0)"), Err(SqlState::INVALID_PARAMETER_VALUE));
+    }
+}
