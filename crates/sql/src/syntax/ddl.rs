@@ -18,7 +18,7 @@ use crate::error::{Result, SqlError};
 #[derive(Clone, Debug, PartialEq)]
 pub enum DdlStatement {
     /// CREATE STREAM, whose syntax behind these words is that of CREATE TABLE.
-    CreateStream(CreateTable),
+    CreateStream(Box<CreateTable>),
     /// CREATE ASSERTION name CHECK (NOT EXISTS (query)).
     CreateAssertion {
         /// Its name.
@@ -40,7 +40,7 @@ pub enum DdlStatement {
         /// Its name.
         name: Ident,
         /// What is to change.
-        operation: AlterRoleOperation,
+        operation: Box<AlterRoleOperation>,
     },
     /// GRANT or REVOKE of role membership.
     Membership {
@@ -191,7 +191,7 @@ pub(super) fn create_stream(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     let create = reader.sql_with_joins(|parser| {
         parser.parse_create_table(false, false, None, false).map(balanced)
     })?;
-    Ok(DdlStatement::CreateStream(create))
+    Ok(DdlStatement::CreateStream(Box::new(create)))
 }
 
 /// Behind CREATE ASSERTION.
@@ -270,7 +270,7 @@ pub(super) fn alter_role(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     if other {
         return match reader.sql(Parser::parse_alter_role)? {
             ast::Statement::AlterRole { name, operation } => {
-                Ok(DdlStatement::AlterRole { name, operation })
+                Ok(DdlStatement::AlterRole { name, operation: Box::new(operation) })
             }
             _ => Err(reader.unexpected("a change of a role")),
         };
@@ -282,7 +282,7 @@ pub(super) fn alter_role(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     while !reader.is_at_end() {
         role_option(reader, &mut options)?;
     }
-    let operation = AlterRoleOperation::WithOptions { options };
+    let operation = Box::new(AlterRoleOperation::WithOptions { options });
     Ok(DdlStatement::AlterRole { name, operation })
 }
 
