@@ -15,7 +15,6 @@ use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue, internal_err};
-use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -57,14 +56,22 @@ pub fn with_searches(plan: LogicalPlan) -> Result<LogicalPlan> {
             let name = names.save(&expr);
             let new = expr.transform_up(|expr| {
                 let Expr::Like(like) = &expr else { return Ok(Transformed::no(expr)) };
-                let Some(pattern) = searched(like) else { return Ok(Transformed::no(expr)) };
-                if like.expr.get_type(&schema)? != DataType::Utf8View {
+                if !searched(like) {
                     return Ok(Transformed::no(expr));
                 }
-                let search = Search::new(pattern, like.case_insensitive);
-                let function = Arc::new(ScalarUDF::from(search));
-                let args = vec![like.expr.as_ref().clone()];
-                let found = Expr::ScalarFunction(ScalarFunction::new_udf(function, args));
+                let sides = [like.expr.get_type(&schema)?, like.pattern.get_type(&schema)?];
+                let (text, pattern) = (like.expr.as_ref().clone(), literal(like));
+                let found = match (&sides, pattern) {
+                    ([DataType::Utf8View, _], Some(pattern)) => {
+                        let search = Search::new(pattern, like.case_insensitive);
+                        ScalarUDF::from(search).call(vec![text])
+                    }
+                    ([DataType::Utf8View, DataType::Utf8View], None) => {
+                        let pattern = like.pattern.as_ref().clone();
+                        ScalarUDF::from(IgnoringCase::default()).call(vec![text, pattern])
+                    }
+                    _ => return Ok(Transformed::no(expr)),
+                };
                 let negated = like.negated;
                 Ok(Transformed::yes(if negated { Expr::Not(Box::new(found)) } else { found }))
             })?;
@@ -74,17 +81,59 @@ pub fn with_searches(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// The pattern, if Arrow would make a regular expression of it and searches do, or without case.
-fn searched(like: &Like) -> Option<&str> {
+/// The pattern, if it is a constant and not NULL.
+fn literal(like: &Like) -> Option<&str> {
     let Expr::Literal(ScalarValue::Utf8View(pattern) | ScalarValue::Utf8(pattern), _) =
         like.pattern.as_ref()
     else {
         return None;
     };
-    let pattern = pattern.as_deref()?;
-    let parts = pattern.split('%').filter(|part| !part.is_empty()).count();
-    let searches = parts >= 2 && !pattern.contains(['_', '\\']);
-    (like.escape_char.is_none() && (searches || like.case_insensitive)).then_some(pattern)
+    pattern.as_deref()
+}
+
+/// Whether Arrow would make a regular expression of the pattern and searches do, or without case.
+fn searched(like: &Like) -> bool {
+    let searches = literal(like).is_some_and(|pattern| {
+        let parts = pattern.split('%').filter(|part| !part.is_empty()).count();
+        parts >= 2 && !pattern.contains(['_', '\\'])
+    });
+    like.escape_char.is_none() && (searches || like.case_insensitive)
+}
+
+/// `… ILIKE pattern` where the pattern is no constant.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct IgnoringCase {
+    signature: Signature,
+}
+
+impl Default for IgnoringCase {
+    fn default() -> Self {
+        IgnoringCase { signature: Signature::any(2, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for IgnoringCase {
+    fn name(&self) -> &str {
+        "ilike"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let (texts, patterns) = (arrays[0].as_string_view(), arrays[1].as_string_view());
+        let found = texts.iter().zip(patterns).map(|(text, pattern)| {
+            let (text, pattern) = text.zip(pattern)?;
+            Some(like::matches(text, pattern, Some('\\'), true))
+        });
+        Ok(ColumnarValue::Array(Arc::new(found.collect::<BooleanArray>())))
+    }
 }
 
 /// `… LIKE pattern` or `… ILIKE pattern`.

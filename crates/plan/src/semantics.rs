@@ -689,6 +689,7 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
     let (mut lt, mut rt) = (left.get_type(schema)?, right.get_type(schema)?);
     if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
         (left, right) = same_moments(left, &mut lt, right, &mut rt);
+        (left, right) = as_floats(left, &mut lt, right, &mut rt);
     }
     match op {
         Plus | Minus | Multiply | Divide | Modulo => calculation(left, lt, op, right, rt),
@@ -714,6 +715,23 @@ fn same_moments(left: Expr, lt: &mut DataType, right: Expr, rt: &mut DataType) -
         (Timestamp(..), Date32) | (Timestamp(_, Some(_)), Timestamp(_, None)) => {
             rt.clone_from(lt);
             (left, to(right, lt.clone()))
+        }
+        _ => (left, right),
+    }
+}
+
+/// A decimal meets a float as DOUBLE PRECISION: no float becomes a decimal, which has neither NaN nor
+/// room for the larger ones.
+fn as_floats(left: Expr, lt: &mut DataType, right: Expr, rt: &mut DataType) -> (Expr, Expr) {
+    use DataType::{Decimal128, Float32, Float64};
+    match (&*lt, &*rt) {
+        (Float32 | Float64, Decimal128(..)) => {
+            *rt = Float64;
+            (left, to(right, Float64))
+        }
+        (Decimal128(..), Float32 | Float64) => {
+            *lt = Float64;
+            (to(left, Float64), right)
         }
         _ => (left, right),
     }

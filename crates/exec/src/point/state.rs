@@ -196,10 +196,7 @@ fn mix(hash: u64, value: ValueRef<'_>) -> u64 {
         });
         fold(word)
     };
-    let float = |value: f64| {
-        let plain = if value.is_nan() { f64::NAN } else { value + 0.0 };
-        fold(plain.to_bits())
-    };
+    let float = |value: f64| fold(halcyon_value::float::key(value).to_bits());
     match value {
         ValueRef::Null => fold(FACTOR),
         ValueRef::Bool(value) => fold(value as u64),
