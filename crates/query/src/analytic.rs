@@ -44,7 +44,7 @@ use crate::diagnose::sql_error;
 use crate::engine::DataFusion;
 use crate::error::{Result, SqlError, SqlState};
 use crate::exec::{Env, Need, SessionVars};
-use crate::functions;
+use crate::execution;
 use crate::like;
 use crate::parse::with_stack;
 use crate::provider::{Snapshot, table_of, tables_of};
@@ -394,7 +394,7 @@ fn is_bound_late(plan: &LogicalPlan) -> bool {
             expr.apply(|expr| {
                 late |= match expr {
                     Expr::Placeholder(_) => true,
-                    Expr::ScalarFunction(call) => functions::belongs_to_execution(call.name()),
+                    Expr::ScalarFunction(call) => execution::belongs_to_execution(call.name()),
                     _ => false,
                 };
                 Ok(TreeNodeRecursion::Continue)

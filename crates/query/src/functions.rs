@@ -1,8 +1,6 @@
-//! Functions of PostgreSQL that DataFusion lacks or means differently.
-//!
-//! Functions of the *execution* (`now()`, `nextval`, `current_user`, …) are known by name while a
-//! plan is made and refuse to be evaluated then; [`bind_call`] puts in the value, or a function
-//! that carries the session, when a statement runs.
+//! Functions of PostgreSQL that DataFusion lacks or means differently: all together, and those that
+//! operators and casts become. By topic: [`crate::execution`] (clock, session, sequences),
+//! [`crate::pg_functions`] (strings, numbers, dates), [`crate::aggregates`].
 
 use std::sync::Arc;
 
@@ -12,28 +10,22 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     AggregateUDF, Cast, ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use halcyon_store::ValueRef;
-use halcyon_value::calendar::{US_NS, day_of, difference, time_of};
+use halcyon_value::calendar::{US_NS, difference};
 use halcyon_value::{Interval, interval};
 
 use crate::coerce;
 use crate::coerce::zone::TimeZone;
 use crate::diagnose::external;
-use crate::error::{SqlError, SqlState};
-use crate::exec::Env;
+use crate::error::SqlError;
 use crate::types::SqlType;
-use crate::values::{ArrayWriter, to_scalar, value_at};
+use crate::values::{ArrayWriter, value_at};
 
 /// Our scalar functions, to be registered over DataFusion's.
 pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
-    let mut functions: Vec<Arc<ScalarUDF>> = OF_EXECUTION
-        .iter()
-        .map(|(name, ty, volatile)| {
-            Arc::new(ScalarUDF::new_from_impl(Unbound::new(name, *ty, *volatile)))
-        })
-        .collect();
+    let mut functions = crate::execution::functions();
     functions.extend(crate::pg_functions::all());
     functions
 }
@@ -69,297 +61,7 @@ pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Resul
 }
 
 // ---------------------------------------------------------------------------------------------
-// Functions of the execution
-
-/// Name, type, and whether each call gives another value.
-const OF_EXECUTION: &[(&str, SqlType, bool)] = &[
-    ("now", SqlType::TimestampTz, false),
-    ("current_timestamp", SqlType::TimestampTz, false),
-    ("transaction_timestamp", SqlType::TimestampTz, false),
-    ("statement_timestamp", SqlType::TimestampTz, false),
-    ("clock_timestamp", SqlType::TimestampTz, false),
-    ("localtimestamp", SqlType::Timestamp, false),
-    ("current_date", SqlType::Date, false),
-    ("today", SqlType::Date, false),
-    ("current_time", SqlType::Time, false),
-    ("localtime", SqlType::Time, false),
-    ("current_user", SqlType::Text, false),
-    ("user", SqlType::Text, false),
-    ("current_role", SqlType::Text, false),
-    ("session_user", SqlType::Text, false),
-    ("current_database", SqlType::Text, false),
-    ("current_catalog", SqlType::Text, false),
-    ("current_schema", SqlType::Text, false),
-    ("pg_backend_pid", SqlType::Integer, false),
-    ("nextval", SqlType::BigInt, true),
-    ("currval", SqlType::BigInt, true),
-    ("setval", SqlType::BigInt, true),
-    ("lastval", SqlType::BigInt, true),
-];
-
-/// Whether a function's value belongs to one execution and must not be kept in a plan.
-pub fn belongs_to_execution(name: &str) -> bool {
-    OF_EXECUTION.iter().any(|(own, ..)| *own == name)
-}
-
-/// A function of the execution before there is one.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Unbound {
-    name: &'static str,
-    ty: SqlType,
-    signature: Signature,
-}
-
-/// None, one or many, of any type.
-fn any_arguments(volatility: Volatility) -> Signature {
-    Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], volatility)
-}
-
-impl Unbound {
-    fn new(name: &'static str, ty: SqlType, volatile: bool) -> Self {
-        // Stable functions may be pushed down; that they fail while planning keeps the optimizer
-        // from folding them.
-        let volatility = if volatile { Volatility::Volatile } else { Volatility::Stable };
-        Unbound { name, ty, signature: any_arguments(volatility) }
-    }
-}
-
-impl ScalarUDFImpl for Unbound {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.ty.arrow())
-    }
-
-    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Err(external(SqlError::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("{}() cannot be used where nothing is executed", self.name),
-        )))
-    }
-}
-
-/// The call with what belongs to the execution put in.
-pub fn bind_call(call: ScalarFunction, env: &Env<'_>) -> crate::error::Result<Expr> {
-    let zone = TimeZone::parse(&env.session.time_zone)?;
-    let local = |us: i64| zone.to_local(us).unwrap_or(us);
-    let text = |text: &str| ScalarValue::Utf8View(Some(text.to_owned()));
-    let tz = |us| to_scalar(ValueRef::TimestampTz(us), SqlType::TimestampTz);
-    let value = match call.name() {
-        "now" | "current_timestamp" | "transaction_timestamp" => tz(env.clock.transaction_us()),
-        "statement_timestamp" => tz(env.clock.statement_us()),
-        "clock_timestamp" => tz(halcyon_base::clock::wall_us()),
-        "localtimestamp" => {
-            to_scalar(ValueRef::Timestamp(local(env.clock.transaction_us())), SqlType::Timestamp)
-        }
-        "current_date" | "today" => to_scalar(
-            ValueRef::Date(day_of(local(env.clock.transaction_us())) as i32),
-            SqlType::Date,
-        ),
-        "current_time" | "localtime" => {
-            to_scalar(ValueRef::Time(time_of(local(env.clock.transaction_us()))), SqlType::Time)
-        }
-        "current_user" | "user" | "current_role" => text(&env.session.user),
-        "session_user" => text(&env.session.session_user),
-        "current_database" | "current_catalog" => text(&env.session.database),
-        "current_schema" => {
-            let exists = |schema: &&String| env.catalog.schemas.contains_key(*schema);
-            ScalarValue::Utf8View(env.session.search_path.iter().find(exists).cloned())
-        }
-        "pg_backend_pid" => ScalarValue::Int32(Some(env.session.session_id as i32)),
-        _ => return crate::functions::sequence_call(call, env),
-    };
-    Ok(Expr::Literal(value, None))
-}
-
-// ---------------------------------------------------------------------------------------------
 // Sequences
-
-/// A sequence function with its session.
-struct BoundSequence {
-    name: &'static str,
-    catalog: Arc<crate::catalog::Catalog>,
-    search_path: Vec<String>,
-    values: Arc<parking_lot::Mutex<Vec<(u32, i64)>>>,
-    signature: Signature,
-}
-
-impl std::fmt::Debug for BoundSequence {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-impl PartialEq for BoundSequence {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && Arc::ptr_eq(&self.values, &other.values)
-    }
-}
-
-impl Eq for BoundSequence {}
-
-impl std::hash::Hash for BoundSequence {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-        Arc::as_ptr(&self.values).hash(state);
-    }
-}
-
-fn sequence_call(call: ScalarFunction, env: &Env<'_>) -> crate::error::Result<Expr> {
-    let known = OF_EXECUTION.iter().find(|(name, ..)| *name == call.name());
-    let (name, ..) = known.expect("asked for functions of the execution only");
-    let function = BoundSequence {
-        name,
-        catalog: Arc::clone(env.catalog),
-        search_path: env.session.search_path.clone(),
-        values: Arc::clone(&env.session.sequence_values),
-        signature: any_arguments(Volatility::Volatile),
-    };
-    Ok(ScalarUDF::new_from_impl(function).call(call.args))
-}
-
-impl ScalarUDFImpl for BoundSequence {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Int64)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = args.number_rows;
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let values = (0..rows).map(|row| {
-            let cells: Vec<ValueRef<'_>> = arrays
-                .iter()
-                .map(|array| value_at(array.as_ref(), row).unwrap_or(ValueRef::Null))
-                .collect();
-            self.value(&cells).map_err(external)
-        });
-        let array: Int64Array = values.collect::<Result<_>>()?;
-        Ok(ColumnarValue::Array(Arc::new(array)))
-    }
-}
-
-impl BoundSequence {
-    fn value(&self, cells: &[ValueRef<'_>]) -> crate::error::Result<Option<i64>> {
-        let wrong = || {
-            SqlError::new(
-                SqlState::UNDEFINED_FUNCTION,
-                format!("function {} does not take these arguments", self.name),
-            )
-        };
-        match (self.name, cells) {
-            ("lastval", []) => {
-                let last = self.values.lock().last().map(|(_, value)| *value);
-                last.map(Some).ok_or_else(|| {
-                    SqlError::new(
-                        SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                        "lastval is not yet defined in this session",
-                    )
-                })
-            }
-            (_, [ValueRef::Null, ..]) => Ok(None),
-            ("nextval", [ValueRef::Text(name)]) => {
-                let sequence = self.find(name)?;
-                let value = crate::catalog::sequence::next(&sequence)?;
-                self.note(sequence.oid, value);
-                Ok(Some(value))
-            }
-            ("currval", [ValueRef::Text(name)]) => {
-                let sequence = self.find(name)?;
-                let values = self.values.lock();
-                let found = values.iter().find(|(oid, _)| *oid == sequence.oid);
-                found.map(|(_, value)| Some(*value)).ok_or_else(|| {
-                    SqlError::new(
-                        SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                        format!(
-                            "currval of sequence \"{}\" is not yet defined in this session",
-                            sequence.name
-                        ),
-                    )
-                })
-            }
-            ("setval", [ValueRef::Text(name), value, rest @ ..]) => {
-                let value = match value {
-                    ValueRef::Int64(value) => *value,
-                    ValueRef::Int32(value) => i64::from(*value),
-                    ValueRef::Null => return Ok(None),
-                    _ => return Err(wrong()),
-                };
-                let called = match rest {
-                    [] => true,
-                    [ValueRef::Bool(called)] => *called,
-                    _ => return Err(wrong()),
-                };
-                let sequence = self.find(name)?;
-                crate::catalog::sequence::set(&sequence, value, called)?;
-                if called {
-                    self.note(sequence.oid, value);
-                }
-                Ok(Some(value))
-            }
-            _ => Err(wrong()),
-        }
-    }
-
-    fn note(&self, oid: u32, value: i64) {
-        let mut values = self.values.lock();
-        values.retain(|(known, _)| *known != oid);
-        values.push((oid, value));
-    }
-
-    fn find(&self, text: &str) -> crate::error::Result<Arc<crate::catalog::Sequence>> {
-        let (schema, name) = split_name(text);
-        let schemas: Vec<&str> = match &schema {
-            Some(schema) => vec![schema.as_str()],
-            None => self.search_path.iter().map(String::as_str).collect(),
-        };
-        let found = schemas
-            .into_iter()
-            .find_map(|schema| self.catalog.schemas.get(schema)?.relations.get(name.as_str()));
-        match found {
-            Some(crate::catalog::Relation::Sequence(sequence)) => Ok(Arc::clone(sequence)),
-            Some(_) => Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("\"{name}\" is not a sequence"),
-            )),
-            None => Err(SqlError::new(
-                SqlState::UNDEFINED_TABLE,
-                format!("relation \"{text}\" does not exist"),
-            )),
-        }
-    }
-}
-
-/// `schema.name` in a string, with quotes where a name has them.
-fn split_name(text: &str) -> (Option<String>, String) {
-    let mut parts = vec![String::new()];
-    let mut inside = false;
-    for c in text.chars() {
-        match c {
-            '"' => inside = !inside,
-            '.' if !inside => parts.push(String::new()),
-            c => {
-                let part = parts.last_mut().expect("never empty");
-                if inside { part.push(c) } else { part.extend(c.to_lowercase()) }
-            }
-        }
-    }
-    let name = parts.pop().expect("never empty");
-    (parts.pop(), name)
-}
 
 /// A sequence read as a table: `last_value`, `log_cnt`, `is_called`.
 pub fn sequence_table(

@@ -27,6 +27,7 @@ pub mod engine;
 pub mod error;
 mod estimates;
 pub mod exec;
+pub mod execution;
 pub mod export;
 pub mod functions;
 mod growing;

@@ -48,9 +48,14 @@ enum Gives {
 
 type Eval = fn(&[ValueRef<'_>], &mut ArrayWriter) -> Result<()>;
 
+/// A function: adding a row here is all that it takes for point plans and analytics; a view takes
+/// calls whose arguments are constants.
 #[derive(Debug)]
-struct Definition {
-    name: &'static str,
+pub struct Definition {
+    /// Its name.
+    pub name: &'static str,
+    /// What it gives: one sentence, for the guide.
+    pub purpose: &'static str,
     takes: &'static [Takes],
     /// Arguments that may be left out.
     optional: usize,
@@ -60,9 +65,11 @@ struct Definition {
 
 const FRACTION: SqlType = SqlType::Decimal { precision: 24, scale: 6 };
 
-const DEFINITIONS: &[Definition] = &[
+/// All of them.
+pub const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "like_escape",
+        purpose: "The pattern of LIKE with backslash in place of another escape character.",
         takes: &[Takes::Text, Takes::Text],
         optional: 0,
         gives: Gives::Fixed(SqlType::Text),
@@ -70,6 +77,7 @@ const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "similar_to_escape",
+        purpose: "The regular expression for a pattern of SIMILAR TO.",
         takes: &[Takes::Text, Takes::Text],
         optional: 1,
         gives: Gives::Fixed(SqlType::Text),
@@ -77,6 +85,7 @@ const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "extract_fraction",
+        purpose: "A field of a moment that has decimals: second, millisecond, microsecond, epoch, julian.",
         takes: &[Takes::Text, Takes::Moment],
         optional: 0,
         gives: Gives::Fixed(FRACTION),
@@ -84,6 +93,7 @@ const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "extract_whole",
+        purpose: "A field of a moment that is whole: dow, doy, decade, century and the like.",
         takes: &[Takes::Text, Takes::Moment],
         optional: 0,
         gives: Gives::Fixed(SqlType::Integer),
@@ -91,6 +101,7 @@ const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "timezone",
+        purpose: "A moment in a time zone, as AT TIME ZONE.",
         takes: &[Takes::Text, Takes::Moment],
         optional: 0,
         gives: Gives::OtherZone,
@@ -98,6 +109,7 @@ const DEFINITIONS: &[Definition] = &[
     },
     Definition {
         name: "bitwise_not",
+        purpose: "The bits of an integer inverted, as `~`.",
         takes: &[Takes::BigInt],
         optional: 0,
         gives: Gives::Fixed(SqlType::BigInt),
@@ -139,6 +151,7 @@ impl PgFunction {
             SqlState::UNDEFINED_FUNCTION,
             format!("function {}({}) does not exist", self.definition.name, args.join(", ")),
         )
+        .detail(format!("{} gives: {}", self.definition.name, self.definition.purpose))
     }
 }
 

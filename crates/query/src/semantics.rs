@@ -47,6 +47,7 @@ use crate::diagnose::external;
 use crate::engine::DataFusion;
 use crate::error::{SqlError, SqlState};
 use crate::exec::Env;
+use crate::execution;
 use crate::functions::{self, PgCast};
 use crate::types::{SqlType, TYPE_KEY};
 use crate::unnest::unnest;
@@ -1055,8 +1056,8 @@ pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
                 ))),
             }
         }
-        Expr::ScalarFunction(call) if functions::belongs_to_execution(call.name()) => {
-            functions::bind_call(call, env).map(Transformed::yes).map_err(external)
+        Expr::ScalarFunction(call) if execution::belongs_to_execution(call.name()) => {
+            execution::bind_call(call, env).map(Transformed::yes).map_err(external)
         }
         other => Ok(Transformed::no(other)),
     }

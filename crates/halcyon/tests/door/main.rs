@@ -2,6 +2,7 @@
 
 mod concurrency;
 mod figures;
+mod functions;
 mod statements;
 mod transactions;
 

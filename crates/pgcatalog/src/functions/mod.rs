@@ -114,13 +114,15 @@ pub fn function(name: &str, context: &Arc<Context>) -> Option<ScalarUDF> {
     Some(Function::of(definition, context))
 }
 
-/// Whether there is a function of that name (without schema, in lower case).
+/// Whether there is a function of that name (without schema, in lower case), or one that tells of
+/// the session, which clients call as they call these.
 pub fn is_known(name: &str) -> bool {
-    definitions().any(|definition| definition.name == name)
+    halcyon_query::execution::is_of_session(name)
+        || definitions().any(|definition| definition.name == name)
 }
 
 /// Their names.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     definitions().map(|definition| definition.name)
 }
 

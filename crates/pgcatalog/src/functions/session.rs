@@ -7,20 +7,8 @@ use crate::objects::{self, What};
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[
     define("version", (0, 0), Gives::Text, BOUND, |c, _| Ok(text(c.live.version()))),
-    define("current_database", (0, 0), Gives::Text, BOUND, database),
-    define("current_catalog", (0, 0), Gives::Text, BOUND, database),
-    define("current_user", (0, 0), Gives::Text, BOUND, user),
-    define("current_role", (0, 0), Gives::Text, BOUND, user),
-    define("user", (0, 0), Gives::Text, BOUND, user),
-    define("session_user", (0, 0), Gives::Text, BOUND, |c, _| {
-        Ok(text(c.session.session_user.clone()))
-    }),
-    define("current_schema", (0, 0), Gives::Text, BOUND, |c, _| {
-        Ok(text_or_null(c.search_path().next().map(str::to_owned)))
-    }),
     define("current_schemas", (1, 1), Gives::Texts, BOUND, current_schemas),
     define("current_setting", (1, 2), Gives::Text, LIVE, current_setting),
-    define("pg_backend_pid", (0, 0), Gives::Int4, BOUND, |c, _| Ok(oid(c.session.session_id))),
     define("pg_postmaster_start_time", (0, 0), Gives::Time, BOUND, |c, _| {
         Ok(ScalarValue::TimestampMicrosecond(Some(c.live.started_us()), Some("+00:00".into())))
     }),
@@ -66,14 +54,6 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(args[0].oid().map_or(ScalarValue::Null, oid))
     }),
 ];
-
-fn database(context: &Context, _: &[Arg<'_>]) -> Outcome {
-    Ok(text(context.session.database.clone()))
-}
-
-fn user(context: &Context, _: &[Arg<'_>]) -> Outcome {
-    Ok(text(context.session.user.clone()))
-}
 
 fn current_schemas(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let implicit = args[0].bool().unwrap_or(false).then_some("pg_catalog");

@@ -5,6 +5,7 @@
 //! Object ids stand as `{schema.name}`. Where Halcyon answers otherwise, the record says so and
 //! why, and both answers stand there.
 
+mod function_guide;
 mod shop;
 
 use std::collections::BTreeSet;
@@ -16,13 +17,17 @@ use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
-use datafusion::common::Result as DfResult;
+use datafusion::common::{DataFusionError, Result as DfResult};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use halcyon_txn::CancelToken;
+
 use super::*;
+use halcyon_query::exec::{Clock, Env};
+use halcyon_query::semantics::bind_late;
 
 /// DataFusion with nothing but the system catalogs.
 #[derive(Debug)]
@@ -74,6 +79,9 @@ fn datafusion(context: &Arc<Context>) -> SessionContext {
     for function in functions(context) {
         session.register_udf(function);
     }
+    for function in halcyon_query::execution::functions() {
+        session.register_udf((*function).clone());
+    }
     session
 }
 
@@ -87,6 +95,15 @@ fn run(context: &Arc<Context>, sql: &str) -> Result<Vec<Vec<String>>, String> {
         let statement = DfStatement::Statement(Box::new(statement));
         let state = session.state();
         let plan = state.statement_to_plan(statement).await?;
+        let env = Env {
+            catalog: &context.catalog,
+            params: &[],
+            session: &context.session,
+            clock: Clock::default(),
+            cancel: &CancelToken::new(),
+        };
+        let plan =
+            bind_late(plan, &env).map_err(|error| DataFusionError::External(error.into()))?;
         session.execute_logical_plan(plan).await?.collect().await
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -437,9 +437,7 @@ fn int_call(function: Function, args: &[Ir], ty: Type, pool: &mut Pool) -> Fun<I
                 None => Ok(None),
             })
         }
-        Function::Now => fun::<Int>(|frame| Ok(Some(frame.env.clock.transaction_us()))),
-        Function::StatementTime => fun::<Int>(|frame| Ok(Some(frame.env.clock.statement_us()))),
-        Function::ClockTime => fun::<Int>(|_| Ok(Some(halcyon_base::clock::wall_us()))),
+        Function::Clock(reading) => fun::<Int>(move |frame| Ok(Some(reading.us(&frame.env.clock)))),
         Function::Extract(part) => {
             let micros = micros(&args[0], pool);
             fun::<Int>(move |frame| Ok(micros(frame)?.map(|micros| part.extract(micros))))

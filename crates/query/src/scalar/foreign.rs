@@ -110,7 +110,7 @@ impl Foreign {
                 let literal = |scalar: Result<ScalarValue>| Ok(Expr::Literal(scalar?, None));
                 let args = scalars.map(literal).collect::<Result<Vec<_>>>()?;
                 let call = ScalarFunction { func: Arc::clone(func), args };
-                let scalar = match crate::functions::bind_call(call, frame.env)? {
+                let scalar = match crate::execution::bind_call(call, frame.env)? {
                     Expr::Literal(scalar, _) => scalar,
                     bound => evaluate_alone(&bound)?,
                 };

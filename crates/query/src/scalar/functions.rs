@@ -10,6 +10,7 @@ use halcyon_value::calendar::Field as Part;
 use super::ir::{Compare, Ir, fit_type};
 use super::lower::{Columns, convert, try_lower, type_of};
 use crate::error::Result;
+use crate::execution::{Reading, reading};
 
 /// A function with a typed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +41,8 @@ pub enum Function {
     Least,
     Coalesce,
     NullIf,
-    Now,
-    StatementTime,
-    ClockTime,
+    /// A function of the clock.
+    Clock(Reading),
     /// `date_part`, EXTRACT.
     Extract(Part),
     /// `date_trunc`.
@@ -75,19 +75,11 @@ impl Function {
             Function::Least => "least",
             Function::Coalesce => "coalesce",
             Function::NullIf => "nullif",
-            Function::Now => "now",
-            Function::StatementTime => "statement_timestamp",
-            Function::ClockTime => "clock_timestamp",
+            Function::Clock(reading) => reading.name(),
             Function::Extract(_) => "date_part",
             Function::Truncate(_) => "date_trunc",
         }
     }
-}
-
-/// Whether a function reads the clock and nothing else; these have typed forms.
-pub(super) fn is_clock(name: &str) -> bool {
-    let names = ["now", "current_timestamp", "transaction_timestamp", "statement_timestamp"];
-    names.contains(&name) || name == "clock_timestamp"
 }
 
 /// The typed form of a call, if there is one for these types.
@@ -138,11 +130,7 @@ fn typed(name: &str, mut args: Vec<Ir>, ty: Type) -> Option<Ir> {
         ("least", list) if all_are(list, ty) => Function::Least,
         ("coalesce" | "nvl", list) if all_are(list, ty) => return Some(coalesce(args, ty)),
         ("nullif", [a, b]) if fit_type(*a, *b) && *a == ty => return Some(null_if(args, ty)),
-        ("now" | "current_timestamp" | "transaction_timestamp", []) if ty == TimestampTz => {
-            Function::Now
-        }
-        ("statement_timestamp", []) if ty == TimestampTz => Function::StatementTime,
-        ("clock_timestamp", []) if ty == TimestampTz => Function::ClockTime,
+        (name, []) if ty == TimestampTz => Function::Clock(reading(name)?),
         ("date_part", [Text, Date | Timestamp]) if matches!(ty, Int32 | Float64) => {
             Function::Extract(part(&args.remove(0), ty)?)
         }

@@ -14,7 +14,7 @@ use super::foreign::Foreign;
 use super::functions;
 use super::ir::{Arith, Compare, Ir, fit_type, storage_type};
 use crate::error::{Result, SqlError};
-use crate::functions::belongs_to_execution as is_late;
+use crate::execution::{belongs_to_execution as is_late, reading};
 
 /// What stands for an uncorrelated scalar subquery.
 pub type LowerSubquery<'a> = dyn Fn(&Subquery) -> Result<Ir> + 'a;
@@ -82,7 +82,7 @@ fn typed(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
             let ty = storage_type(ty).ok_or_else(|| not_ours(ty))?;
             return Ok(Some(Ir::Slot(slot, ty)));
         }
-        Expr::ScalarFunction(call) if is_late(call.name()) && !functions::is_clock(call.name()) => {
+        Expr::ScalarFunction(call) if is_late(call.name()) && reading(call.name()).is_none() => {
             return Ok(Some(Ir::Foreign(Foreign::late(call, expr, columns)?.into())));
         }
         Expr::Placeholder(placeholder) => return parameter(&placeholder.id, &placeholder.field),
@@ -133,7 +133,7 @@ fn typed(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
         Expr::Like(like) => like_expr(like, columns)?,
         Expr::ScalarFunction(call) => match functions::lower(call, expr, columns)? {
             // DataFusion is given such functions as constants of the execution, before it plans.
-            None if crate::functions::belongs_to_execution(call.name()) => {
+            None if is_late(call.name()) => {
                 return Err(not_ours(call.name()));
             }
             lowered => lowered,

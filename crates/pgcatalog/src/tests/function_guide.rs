@@ -1,0 +1,74 @@
+//! The registries of functions together: no name twice, and the guide's page.
+
+use std::collections::BTreeSet;
+
+use halcyon_query::engine::DataFusion;
+use halcyon_query::{execution, pg_functions};
+
+use crate::functions;
+
+const HEAD: &str = "# Functions
+
+Made from the registries of functions by a test, which fails where they differ;
+`HALCYON_BLESS=1 cargo test -p halcyon-pgcatalog the_guide_lists` writes this page. What is not here is
+DataFusion's function of that name, with PostgreSQL's meaning where the two differ ([SQL](sql.md)).
+
+";
+
+fn execution_functions() -> String {
+    let row = |function: &execution::Function| {
+        let names: Vec<String> = function.names.iter().map(|name| format!("`{name}`")).collect();
+        let of = match function.answer {
+            execution::Answer::Clock(_) => "the clock",
+            execution::Answer::Session(_) => "the session",
+            execution::Answer::Sequence(_) => "sequences",
+        };
+        let gives = function.gives.to_string().to_uppercase();
+        format!("| {} | {gives} | {of} | {} |\n", names.join(", "), function.purpose)
+    };
+    execution::FUNCTIONS.iter().map(row).collect()
+}
+
+fn page() -> String {
+    let pure = pg_functions::DEFINITIONS.iter();
+    let pure: String = pure.map(|row| format!("| `{}` | {} |\n", row.name, row.purpose)).collect();
+    let tools: BTreeSet<&str> = functions::names().collect();
+    let tools: Vec<String> = tools.into_iter().map(|name| format!("`{name}`")).collect();
+    format!(
+        "{HEAD}## Of the execution\nKnown when a statement runs. Views refuse them: their value changes \
+         while no row does.\n\n| function | gives | reads | |\n|---|---|---|---|\n{}\n\
+         ## Of their arguments\nThat DataFusion lacks; operators and casts become some of them.\n\n\
+         | function | gives |\n|---|---|\n{pure}\n\
+         ## Of the system catalogs\nAs PostgreSQL's tools call them: {}.\n",
+        execution_functions(),
+        tools.join(", ")
+    )
+}
+
+#[test]
+fn the_guide_lists_the_functions_of_ours() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/functions.md");
+    if std::env::var_os("HALCYON_BLESS").is_some() {
+        std::fs::write(path, page()).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(path).expect("the page is there");
+    assert!(written == page(), "docs/guide/functions.md is old: see its head for how to write it");
+}
+
+/// A name in two registries means that one of the two is never called. DataFusion's functions stand
+/// below ours, so a function of the system catalogs that DataFusion has too would be shadowed.
+#[test]
+fn no_function_is_defined_twice() {
+    let execution = execution::FUNCTIONS.iter().flat_map(|row| row.names.iter().copied());
+    let pure = pg_functions::DEFINITIONS.iter().map(|row| row.name);
+    let mut seen = BTreeSet::new();
+    for name in execution.chain(pure).chain(functions::names()) {
+        assert!(seen.insert(name), "{name} is defined twice");
+    }
+    let df = DataFusion::new();
+    let shadowed: Vec<&str> = functions::names()
+        .filter(|name| df.state().scalar_functions().contains_key(*name))
+        .collect();
+    // `version()` tells DataFusion's version there; binding passes it over.
+    assert_eq!(shadowed, ["version"]);
+}
