@@ -30,7 +30,7 @@ pub(crate) struct Scope {
     pub offset: usize,
 }
 
-/// What a plan gives.
+/// The rows that a node of a plan gives, as sums of terms.
 pub(crate) enum Bag {
     /// Rows: the keys are the columns.
     Rows(Vec<Term>),
@@ -38,7 +38,7 @@ pub(crate) enum Bag {
     Group(Group),
 }
 
-/// Builds blocks.
+/// The builder of blocks.
 pub(crate) struct Builder<'f> {
     pub parts: Parts,
     pub facts: &'f dyn Facts,

@@ -450,7 +450,7 @@ impl Transaction {
     ///
     /// Panics: if the transaction has changed the partition, or it is one that is logged.
     pub fn settle<R>(&mut self, handle: LockHandle, change: impl FnOnce(&mut Partition) -> R) -> R {
-        self.serve_cuts();
+        // No cut is served here: it would show this partition settled beside others that are not yet.
         let body = self.body_mut();
         assert!(
             !body.undo.has_changed(handle.0),

@@ -68,7 +68,7 @@ fn sums() -> Program {
                     replace: false,
                 }],
             },
-            Trigger { registers: vec![Int; 3], statements: vec![] },
+            Trigger { registers: vec![Int; 4], statements: vec![] },
         ],
         functions: vec![],
         output: RelationId(1),

@@ -3,7 +3,7 @@
 use super::shape::{Fixed, Wide};
 use super::table::Table;
 
-/// A hash table of whichever widths.
+/// A hash table of any widths.
 #[derive(Debug)]
 pub enum Tables {
     /// Key and value of usual widths, known when compiled.
