@@ -37,8 +37,13 @@ const STEPS: &[Step] = &[
     },
     Step { name: "sizes", about: "no crate over 15,000 lines", run: rules::sizes::check },
     Step {
+        name: "claims",
+        about: "crates do without what ARCHITECTURE.md says they do",
+        run: rules::claims::check,
+    },
+    Step {
         name: "links",
-        about: "relative links in *.md lead somewhere",
+        about: "links, paths and names in documents lead somewhere",
         run: rules::links::check,
     },
     Step {

@@ -1,13 +1,13 @@
 //! Time, from one place, so that a simulator can replace it.
 //!
-//! Under `cfg(shuttle)` time is a count of the questions asked: a model never depends on how fast
-//! it runs.
+//! Under `cfg(shuttle)` time is the number of calls of [`now`]: a model never depends on its own
+//! speed.
 
 use std::fmt;
 use std::ops::Sub;
 use std::time::Duration;
 
-/// A moment of the monotonic clock, in nanoseconds since the process first asked.
+/// A moment of the monotonic clock, in nanoseconds since the process first called [`now`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub u64);
 
@@ -46,7 +46,7 @@ pub fn now() -> Moment {
     Moment(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The monotonic clock: one nanosecond per question.
+/// The monotonic clock: one nanosecond per call.
 #[cfg(shuttle)]
 pub fn now() -> Moment {
     use std::sync::atomic::{AtomicU64, Ordering};

@@ -40,7 +40,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     append(0, bytes)
 }
 
-/// The checksum of what `sum` is the checksum of, followed by `bytes`.
+/// The checksum of all bytes that `sum` stands for, followed by `bytes`.
 pub fn append(sum: u32, bytes: &[u8]) -> u32 {
     let mut sum = !sum;
     let mut chunks = bytes.chunks_exact(8);

@@ -1,5 +1,5 @@
-//! What every other crate may use and nobody has to think about: identifiers, SQL state codes,
-//! the door to locks, atomics and threads, random numbers, clocks and checksums.
+//! The base of all other crates: identifiers, SQL state codes, the door to locks, atomics and
+//! threads, random numbers, clocks and checksums.
 //!
 //! This crate knows nothing of Halcyon's other crates, and holds no policy.
 

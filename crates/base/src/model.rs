@@ -20,7 +20,7 @@ const STACK_BYTES: usize = 1 << 20;
 /// How many events a rare order consists of (the depth of probabilistic concurrency testing).
 const RARE_DEPTH: usize = 3;
 
-/// How a model is run.
+/// The settings by which a model is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {
     schedule_count: usize,
@@ -53,7 +53,7 @@ impl Check {
         self.run_shared(&Arc::new(model));
     }
 
-    /// The model must fail with `bug` planted.
+    /// Runs `model` with `bug` planted, which must fail.
     pub fn canary(self, bug: Bug, model: impl Fn() + Send + Sync + 'static) {
         let model = Arc::new(model);
         planted::plant(Some(bug));

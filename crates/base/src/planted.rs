@@ -4,7 +4,7 @@
 //! for the model checker (`--cfg shuttle`) can plant one, with `plant` on the thread that runs the
 //! model. In every other build [`is`] is `false` and costs nothing.
 
-/// A bug: what goes wrong, in a sentence.
+/// A planted bug, named by a sentence that says what goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bug(pub &'static str);
 

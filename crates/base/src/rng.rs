@@ -1,7 +1,7 @@
 //! Small seeded random numbers for tests, fuzzers, workloads and jitter. Not for secrets.
 //!
-//! The same seed gives the same numbers on every machine and in every later version: failing
-//! seeds are kept in `tests/found` and must stay failing seeds.
+//! The same seed gives the same numbers on every machine and in every later version: a seed that
+//! failed is a test for ever.
 //! Source: Blackman and Vigna, xoshiro256**, seeded by splitmix64 (public domain).
 
 use std::ops::Range;

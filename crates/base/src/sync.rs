@@ -1,4 +1,5 @@
-//! The one door to locks, atomics and threads, so that a model checker can stand behind it.
+//! Locks, atomics and threads for crates that a model checker looks at: shuttle can stand behind
+//! them.
 //!
 //! Normally this is `parking_lot` and `std`. Built with `--cfg shuttle` it is the `shuttle` model
 //! checker with the same interface (that of `parking_lot`: no poisoning, guards by reference in
@@ -25,7 +26,7 @@ mod imp {
     use std::sync::{PoisonError, TryLockError};
     use std::time::Duration;
 
-    /// What a spinning thread does between two looks.
+    /// The pause of a spinning thread between two looks.
     pub mod hint {
         /// Lets the model run another thread.
         pub fn spin_loop() {
@@ -43,7 +44,7 @@ mod imp {
             Mutex(shuttle::sync::Mutex::new(value))
         }
 
-        /// The value; nobody else can hold it.
+        /// The value; no other thread can hold the lock, which is consumed.
         pub fn into_inner(self) -> T {
             self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
         }
@@ -55,7 +56,7 @@ mod imp {
             MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
         }
 
-        /// The value, unless somebody holds it.
+        /// The value, unless another thread holds the lock.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             match self.0.try_lock() {
                 Ok(guard) => Some(MutexGuard(Some(guard))),
@@ -70,7 +71,7 @@ mod imp {
         }
     }
 
-    /// Access to what a [`Mutex`] guards. Empty only while a [`Condvar`] waits with it.
+    /// A guard: access to the value in a [`Mutex`]. Empty only while a [`Condvar`] waits with it.
     pub struct MutexGuard<'a, T: ?Sized>(Option<shuttle::sync::MutexGuard<'a, T>>);
 
     const HELD: &str = "a guard is empty only inside Condvar::wait";
@@ -105,12 +106,12 @@ mod imp {
         }
     }
 
-    /// A place to wait for a change of what a [`Mutex`] guards.
+    /// A condition variable: a place to wait for a change of the value in a [`Mutex`].
     #[derive(Debug, Default)]
     pub struct Condvar(shuttle::sync::Condvar);
 
     impl Condvar {
-        /// A condition that nobody waits for.
+        /// A condition without waiters.
         pub const fn new() -> Self {
             Condvar(shuttle::sync::Condvar::new())
         }
@@ -152,7 +153,7 @@ mod imp {
             RwLock(shuttle::sync::RwLock::new(value))
         }
 
-        /// The value; nobody else can hold it.
+        /// The value; no other thread can hold the lock, which is consumed.
         pub fn into_inner(self) -> T {
             self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
         }
@@ -164,7 +165,7 @@ mod imp {
             self.0.read().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// Waits until nobody holds the value.
+        /// Waits until no other thread holds the value.
         pub fn write(&self) -> RwLockWriteGuard<'_, T> {
             self.0.write().unwrap_or_else(PoisonError::into_inner)
         }

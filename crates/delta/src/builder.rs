@@ -61,7 +61,8 @@ pub(crate) struct Builder<'f> {
 pub(crate) struct Group {
     /// The derived relation.
     pub relation: RelationIndex,
-    /// Its atom, conditions that relate it to enclosing queries, and the columns of the bag.
+    /// Term of a row: its atom, conditions that relate it to enclosing queries, and the columns of
+    /// the bag.
     pub row: Term,
     /// Conditions on the row.
     pub having: Vec<Expr>,
@@ -86,7 +87,7 @@ pub(crate) struct OneSided {
     pub var: Var,
     /// The subquery, for where the condition turns out to be no threshold.
     pub subquery: Subquery,
-    /// Its rows, without the condition on the order.
+    /// Rows of the subquery, without the condition on the order.
     pub row: Term,
     /// What is summed.
     pub value: Expr,

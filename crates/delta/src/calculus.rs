@@ -27,7 +27,7 @@ pub type RelationIndex = usize;
 pub struct Variable {
     /// For people.
     pub name: String,
-    /// Its type.
+    /// Type of the variable.
     pub ty: Type,
     /// Whether it may be NULL.
     pub nullable: bool,
@@ -171,7 +171,7 @@ impl Variables {
 pub struct Atom {
     /// Which relation.
     pub relation: RelationIndex,
-    /// Its columns.
+    /// Columns of the relation, as variables.
     pub vars: Vec<Var>,
 }
 

@@ -78,9 +78,9 @@ pub struct Compiled {
 /// A column of the view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputColumn {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Its type in the plan.
+    /// Type of the column in the plan.
     pub data_type: DataType,
     /// How its words are read.
     pub encoding: Encoding,
@@ -91,7 +91,7 @@ pub struct OutputColumn {
 /// A base relation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
-    /// Its number in the program.
+    /// Number of the relation in the program.
     pub relation: RelationId,
     /// The table, as the plan names it.
     pub table: TableReference,

@@ -268,7 +268,7 @@ struct Unindexed {
     root: Partition,
     defs: Vec<IndexDef>,
     table: String,
-    /// Its rows are not kept: those of views and streams.
+    /// The partition's rows are not kept: they belong to a view or a stream.
     derived: bool,
 }
 
@@ -320,7 +320,7 @@ fn lock_folder(folder: &Path) -> Result<fs::File> {
     let file = file.map_err(|error| io_error(&shown, &error))?;
     let mut locked = file.try_lock();
     let began = Instant::now();
-    // Whoever is just closing it needs a moment.
+    // A process that is just closing the folder needs a moment.
     while matches!(locked, Err(fs::TryLockError::WouldBlock)) && began.elapsed() < CLOSING {
         thread::sleep(CLOSING / 50);
         locked = file.try_lock();

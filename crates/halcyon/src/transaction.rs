@@ -14,9 +14,9 @@ use crate::settings::Settings;
 /// Whether a transaction may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It may.
+    /// The transaction may read and write.
     ReadWrite,
-    /// It reads a snapshot and takes no lock.
+    /// The transaction reads a snapshot and takes no lock.
     ReadOnly,
 }
 

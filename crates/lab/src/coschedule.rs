@@ -260,23 +260,23 @@ impl Half {
 
 /// Where a program runs, with how many threads.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum RunsOn<'a> {
     Threads(usize),
     Island(&'a Half),
 }
 
-impl Place<'_> {
+impl RunsOn<'_> {
     fn workers(self) -> usize {
         match self {
-            Place::Threads(threads) => threads,
-            Place::Island(half) => half.workers,
+            RunsOn::Threads(threads) => threads,
+            RunsOn::Island(half) => half.workers,
         }
     }
 
     fn run(self, work: Work<'_>) -> u64 {
         match self {
-            Place::Threads(threads) => work.on_threads(threads),
-            Place::Island(half) => work.on_island(half),
+            RunsOn::Threads(threads) => work.on_threads(threads),
+            RunsOn::Island(half) => work.on_island(half),
         }
     }
 }
@@ -299,7 +299,7 @@ impl Ground {
     }
 
     /// Runs every program from every source in `place`, and compares.
-    fn verify(&self, place: Place<'_>) -> Result<()> {
+    fn verify(&self, place: RunsOn<'_>) -> Result<()> {
         for name in 0..NAMES.len() {
             let program = Program::new(name, self, place.workers());
             for turn in 0..SOURCES {
@@ -329,7 +329,7 @@ impl Took {
 /// go on until the last one has reached the limit, and only runs that began before count.
 fn together(
     ground: &Ground,
-    programs: &[(usize, Place<'_>)],
+    programs: &[(usize, RunsOn<'_>)],
     limit: Duration,
 ) -> Result<Vec<Took>> {
     let (barrier, running) = (Barrier::new(programs.len()), AtomicUsize::new(programs.len()));
@@ -452,8 +452,8 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     let halves = Half::both()?;
     let cores = 2 * halves[0].workers;
     reporter.progress("coschedule: verifying every program in every placement");
-    ground.verify(Place::Threads(cores))?;
-    halves.iter().try_for_each(|half| ground.verify(Place::Island(half)))?;
+    ground.verify(RunsOn::Threads(cores))?;
+    halves.iter().try_for_each(|half| ground.verify(RunsOn::Island(half)))?;
     let mut times = Times::default();
     for round in 0..options.rounds {
         reporter.progress(format_args!("coschedule: round {} of {}", round + 1, options.rounds));
@@ -471,8 +471,8 @@ impl Times {
         let half = halves[0].workers;
         for (number, placement) in PLACEMENTS.into_iter().enumerate() {
             let alone = |name| match placement {
-                Placement::Os => together(ground, &[(name, Place::Threads(half))], limit),
-                Placement::Groups => together(ground, &[(name, Place::Island(&halves[0]))], limit),
+                Placement::Os => together(ground, &[(name, RunsOn::Threads(half))], limit),
+                Placement::Groups => together(ground, &[(name, RunsOn::Island(&halves[0]))], limit),
             };
             let mut alone_took = Vec::new();
             for name in 0..NAMES.len() {
@@ -490,8 +490,8 @@ impl Times {
             }
             for (first, second) in [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)] {
                 let places = match placement {
-                    Placement::Os => [Place::Threads(2 * half); 2],
-                    Placement::Groups => [Place::Island(&halves[0]), Place::Island(&halves[1])],
+                    Placement::Os => [RunsOn::Threads(2 * half); 2],
+                    Placement::Groups => [RunsOn::Island(&halves[0]), RunsOn::Island(&halves[1])],
                 };
                 let pair = [(first, places[0]), (second, places[1])];
                 let both = together(ground, &pair, limit)?;

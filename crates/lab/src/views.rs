@@ -108,7 +108,7 @@ enum Contender {
 }
 
 impl Contender {
-    /// Those that are asked for. dbsp is among all only where it is built.
+    /// The arms that are asked for. dbsp is among all only where it is built.
     fn all(options: &Options) -> Vec<Self> {
         let wanted = |engine: Engine| match engine {
             Engine::Dbsp if options.engine.is_empty() => dbsp::is_built(),

@@ -1,4 +1,4 @@
-//! What the kernel counted about a thread: time on a processor, time waiting for one.
+//! Counters that the kernel keeps of a thread: time on a processor, time waiting for one.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -52,8 +52,8 @@ pub fn process_cpu_ns() -> Option<u64> {
     cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Processor time that the calling thread has used, ns. What it measures is little disturbed by
-/// others who want the same core.
+/// Processor time that the calling thread has used, ns. This time is little disturbed by other
+/// threads that want the same core.
 pub fn thread_cpu_ns() -> Option<u64> {
     cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -93,12 +93,12 @@ pub fn resident_bytes() -> Option<u64> {
     Some(pages * u64::try_from(page_bytes).ok()?)
 }
 
-/// What the kernel counted about the calling thread.
+/// Counts that the kernel keeps of the calling thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCounts {
-    /// Times it gave its processor away.
+    /// Number of times the thread gave its processor away.
     pub voluntary_switches: u64,
-    /// Times its processor was taken away.
+    /// Number of times the thread's processor was taken away.
     pub involuntary_switches: u64,
     /// Page faults without I/O.
     pub minor_faults: u64,
@@ -109,7 +109,7 @@ pub struct ThreadCounts {
 }
 
 impl ThreadCounts {
-    /// Of the calling thread, until now.
+    /// The counts of the calling thread until now.
     pub fn now() -> io::Result<ThreadCounts> {
         // SAFETY: all fields are integers, for which zero is a value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

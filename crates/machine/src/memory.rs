@@ -1,13 +1,15 @@
-//! Memory regions: huge pages, pre-faulted, locked, bound to a NUMA node; and what of it was granted.
+//! Memory regions: huge pages, pre-faulted, locked, bound to a NUMA node; and which of these were
+//! granted.
 //!
-//! What cannot be had is left out and told ([`Granted`]), never an error: only a lack of memory is.
+//! A property that cannot be had is left out and told ([`Granted`]); only a lack of memory is an
+//! error.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::slice;
 
-/// What is wanted of a [`Region`].
+/// The properties that a [`Region`] is to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Huge pages: reserved ones, else transparent ones.
@@ -31,7 +33,7 @@ pub enum Pages {
     Huge,
 }
 
-/// What was granted, and why not what was not.
+/// The properties that were granted, and the reasons for those that were not.
 #[derive(Debug)]
 pub struct Granted {
     /// Which pages.
@@ -42,7 +44,7 @@ pub struct Granted {
     pub bound: Result<bool, io::Error>,
 }
 
-/// Zeroed memory of its own, given back when dropped.
+/// A region of zeroed memory, given back when dropped.
 #[derive(Debug)]
 pub struct Region {
     start: NonNull<u8>,
@@ -89,7 +91,7 @@ impl Region {
         Ok(region)
     }
 
-    /// What of it was granted.
+    /// The properties that were granted.
     pub fn granted(&self) -> &Granted {
         &self.granted
     }
@@ -105,7 +107,7 @@ pub fn lock_process() -> io::Result<()> {
     if unsafe { libc::mlockall(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes [`lock_process`] back.
+/// Ends the effect of [`lock_process`].
 pub fn unlock_process() -> io::Result<()> {
     // SAFETY: takes no pointers.
     if unsafe { libc::munlockall() } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,4 +1,4 @@
-//! What there is and what is missing, with reasons, and what Halcyon does about it.
+//! The report of the machine's features: present or missing, why, and what Halcyon does about it.
 //!
 //! Everything is looked up under a root, so that a recorded tree can stand for a machine; the few
 //! things that only an attempt can tell (real-time policy, locked memory, performance events) are
@@ -12,24 +12,24 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Whether a feature can be used.
+/// The availability of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
-    /// It is there and may be used.
+pub enum Availability {
+    /// The feature is there and may be used.
     Present,
     /// The machine or its kernel does not have it.
     Absent,
-    /// It is there, and this process may not use it.
+    /// The feature is there, and this process may not use it.
     NotPermitted,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for Availability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            State::Present => "present",
-            State::Absent => "absent",
-            State::NotPermitted => "not permitted",
+            Availability::Present => "present",
+            Availability::Absent => "absent",
+            Availability::NotPermitted => "not permitted",
         })
     }
 }
@@ -37,13 +37,13 @@ impl fmt::Display for State {
 /// A feature, why it is as it is, and what follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Feature {
-    /// What it is called.
+    /// The feature's name.
     pub name: &'static str,
     /// Whether it can be used.
-    pub state: State,
-    /// How that was found out.
+    pub state: Availability,
+    /// How the availability was found out.
     pub why: String,
-    /// What Halcyon does about it, as things are.
+    /// What Halcyon does in this case.
     pub action: &'static str,
 }
 
@@ -54,7 +54,7 @@ pub struct Report {
     pub topology: Topology,
     /// Ticks of the time-stamp counter in a microsecond.
     pub ticks_per_us: f64,
-    /// Cost of reading it, ticks.
+    /// Cost of reading the counter, ticks.
     pub tick_read: u64,
     /// How far two calibrations were apart, parts per million.
     pub tick_spread_ppm: f64,
@@ -86,7 +86,7 @@ fn text(root: &Path, path: &str) -> Option<String> {
     Some(fs::read_to_string(root.join(path)).ok()?.trim().to_owned())
 }
 
-/// What files tell.
+/// The features that files tell of.
 pub fn recorded(root: &Path) -> Vec<Feature> {
     vec![
         tsc(root),
@@ -105,13 +105,13 @@ pub fn recorded(root: &Path) -> Vec<Feature> {
     ]
 }
 
-fn found(there: bool) -> State {
-    if there { State::Present } else { State::Absent }
+fn found(there: bool) -> Availability {
+    if there { Availability::Present } else { Availability::Absent }
 }
 
-/// What follows if a feature can be used, and if it cannot.
-fn so(state: State, present: &'static str, otherwise: &'static str) -> &'static str {
-    if state == State::Present { present } else { otherwise }
+/// The consequence for Halcyon: `present` if the feature can be used, else `otherwise`.
+fn so(state: Availability, present: &'static str, otherwise: &'static str) -> &'static str {
+    if state == Availability::Present { present } else { otherwise }
 }
 
 fn tsc(root: &Path) -> Feature {
@@ -194,10 +194,11 @@ fn writable(path: &Path) -> bool {
 fn cpuset_v1(root: &Path) -> Feature {
     let place = mounted_v1(root, "cpuset");
     let (state, why) = match &place {
-        None => (State::Absent, "no cpuset hierarchy of version 1 is mounted".to_owned()),
+        None => (Availability::Absent, "no cpuset hierarchy of version 1 is mounted".to_owned()),
         Some(place) => {
             let tasks = root.join(place.trim_start_matches('/')).join("tasks");
-            let state = if writable(&tasks) { State::Present } else { State::NotPermitted };
+            let state =
+                if writable(&tasks) { Availability::Present } else { Availability::NotPermitted };
             (state, format!("mounted at {place}"))
         }
     };
@@ -217,17 +218,19 @@ fn cpuset_v2(root: &Path) -> Feature {
         (words.next()? == "cgroup2").then(|| place.to_owned())
     });
     let (state, why) = match place {
-        None => (State::Absent, "no control-group hierarchy of version 2 is mounted".to_owned()),
+        None => {
+            (Availability::Absent, "no control-group hierarchy of version 2 is mounted".to_owned())
+        }
         Some(place) => {
             let folder = root.join(place.trim_start_matches('/'));
             let controllers = fs::read_to_string(folder.join("cgroup.controllers"));
             let has = controllers.is_ok_and(|text| text.split_whitespace().any(|c| c == "cpuset"));
             match has {
-                false => (State::Absent, format!("{place} has no cpuset controller")),
+                false => (Availability::Absent, format!("{place} has no cpuset controller")),
                 true if writable(&folder.join("cgroup.subtree_control")) => {
-                    (State::Present, format!("{place} has the cpuset controller"))
+                    (Availability::Present, format!("{place} has the cpuset controller"))
                 }
-                true => (State::NotPermitted, format!("{place} cannot be written")),
+                true => (Availability::NotPermitted, format!("{place} cannot be written")),
             }
         }
     };
@@ -267,16 +270,19 @@ fn quota(root: &Path) -> Feature {
 fn resctrl(root: &Path) -> Feature {
     let (state, why) = if root.join("sys/fs/resctrl/schemata").exists() {
         match writable(&root.join("sys/fs/resctrl/schemata")) {
-            true => (State::Present, "/sys/fs/resctrl is mounted".to_owned()),
-            false => (State::NotPermitted, "/sys/fs/resctrl cannot be written".to_owned()),
+            true => (Availability::Present, "/sys/fs/resctrl is mounted".to_owned()),
+            false => (Availability::NotPermitted, "/sys/fs/resctrl cannot be written".to_owned()),
         }
     } else {
         let kernel = text(root, "proc/filesystems").unwrap_or_default();
         match kernel.split_whitespace().any(|word| word == "resctrl") {
-            true => {
-                (State::NotPermitted, "the kernel has resctrl, and it is not mounted".to_owned())
+            true => (
+                Availability::NotPermitted,
+                "the kernel has resctrl, and it is not mounted".to_owned(),
+            ),
+            false => {
+                (Availability::Absent, "the kernel or the processor has no resctrl".to_owned())
             }
-            false => (State::Absent, "the kernel or the processor has no resctrl".to_owned()),
         }
     };
     let action = so(
@@ -303,14 +309,14 @@ fn sched_ext(root: &Path) -> Feature {
 fn kvm(root: &Path) -> Feature {
     let device = root.join("dev/kvm");
     let (state, why) = if !device.exists() {
-        (State::Absent, "/dev/kvm is missing".to_owned())
+        (Availability::Absent, "/dev/kvm is missing".to_owned())
     } else {
         match fs::OpenOptions::new().read(true).write(true).open(&device) {
-            Ok(_) => (State::Present, "/dev/kvm can be opened".to_owned()),
+            Ok(_) => (Availability::Present, "/dev/kvm can be opened".to_owned()),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                (State::NotPermitted, format!("/dev/kvm: {error}"))
+                (Availability::NotPermitted, format!("/dev/kvm: {error}"))
             }
-            Err(error) => (State::Absent, format!("/dev/kvm: {error}")),
+            Err(error) => (Availability::Absent, format!("/dev/kvm: {error}")),
         }
     };
     let action = "not used";
@@ -340,9 +346,9 @@ fn huge_transparent(root: &Path) -> Feature {
     let path = "sys/kernel/mm/transparent_hugepage/enabled";
     let setting = text(root, path);
     let state = match &setting {
-        None => State::Absent,
-        Some(setting) if setting.contains("[never]") => State::NotPermitted,
-        Some(_) => State::Present,
+        None => Availability::Absent,
+        Some(setting) if setting.contains("[never]") => Availability::NotPermitted,
+        Some(_) => Availability::Present,
     };
     Feature {
         name: "transparent huge pages",
@@ -390,7 +396,7 @@ fn hypervisor(root: &Path) -> Feature {
     }
 }
 
-/// What only an attempt tells.
+/// The features that only an attempt tells of.
 fn tried() -> Vec<Feature> {
     let attempts = || vec![real_time(), locked(), perf(), run_delay()];
     std::thread::spawn(attempts).join().unwrap_or_default()
@@ -399,7 +405,7 @@ fn tried() -> Vec<Feature> {
 fn real_time() -> Feature {
     let result = schedule::set(schedule::Policy::Fifo(1));
     let _ = schedule::set(schedule::Policy::Fair);
-    let state = if result.is_ok() { State::Present } else { State::NotPermitted };
+    let state = if result.is_ok() { Availability::Present } else { Availability::NotPermitted };
     Feature {
         name: "real-time policy",
         state,
@@ -425,7 +431,7 @@ fn locked() -> Feature {
         },
         Err(error) => Some(error.to_string()),
     };
-    let state = if why.is_none() { State::Present } else { State::NotPermitted };
+    let state = if why.is_none() { Availability::Present } else { Availability::NotPermitted };
     Feature {
         name: "locked memory",
         state,
@@ -440,10 +446,10 @@ fn locked() -> Feature {
 
 fn perf() -> Feature {
     let (state, why) = match counters::PerfEvent::cycles() {
-        Ok(_) => (State::Present, "cycles of a thread can be counted".to_owned()),
+        Ok(_) => (Availability::Present, "cycles of a thread can be counted".to_owned()),
         Err(error) => {
             let refused = [libc::EACCES, libc::EPERM].map(Some).contains(&error.raw_os_error());
-            let state = if refused { State::NotPermitted } else { State::Absent };
+            let state = if refused { Availability::NotPermitted } else { Availability::Absent };
             (state, format!("perf_event_open: {error}"))
         }
     };

@@ -2,14 +2,14 @@
 
 use std::io;
 
-/// How the kernel shares a core among threads.
+/// A scheduling policy: how the kernel shares a core among threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The ordinary, fair one.
     Fair,
     /// Ordinary, and never before others (`SCHED_BATCH`).
     Batch,
-    /// Only where nobody else wants to run (`SCHED_IDLE`).
+    /// Only while no other thread wants to run (`SCHED_IDLE`).
     Idle,
     /// Real time, first come first served, with this priority (1 to 99): it is preempted by higher
     /// ones alone. The kernel keeps 5 % of each second for others

@@ -1,4 +1,4 @@
-//! Which processors there are, and what they share.
+//! The topology of the machine: its processors, and the cores, caches and memory that they share.
 //!
 //! Words: a *processor* is a hardware thread (Linux: CPU); a *core* is the processors that share
 //! execution units (SMT siblings); an *island* is the processors that share a last-level cache, or a
@@ -28,7 +28,7 @@ pub struct Processor {
     pub island: u32,
     /// NUMA node.
     pub node: u32,
-    /// Its place among the threads of its core; 0 is the first.
+    /// Position among the threads of the core; 0 is the first.
     pub thread: u32,
     /// Kept out of the kernel's load balancing at boot (`isolcpus=`).
     pub isolated: bool,
@@ -36,12 +36,12 @@ pub struct Processor {
     pub allowed: bool,
 }
 
-/// A level of cache and who shares it.
+/// A cache, and the processors that share it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cache {
     /// 2 or 3, seldom 4.
     pub level: u32,
-    /// Its size, bytes.
+    /// Size, bytes.
     pub bytes: u64,
     /// The processors that share it.
     pub cpus: Vec<u32>,
@@ -52,9 +52,9 @@ pub struct Cache {
 pub struct Node {
     /// The kernel's number.
     pub number: u32,
-    /// Its memory, bytes; 0 if it has none or the kernel does not say.
+    /// Memory of the node, bytes; 0 if it has none or the kernel does not say.
     pub memory_bytes: u64,
-    /// Its online processors.
+    /// Online processors of the node.
     pub cpus: Vec<u32>,
     /// Distances to all nodes, 10 being local; empty if the kernel does not say.
     pub distances: Vec<u32>,

@@ -3,7 +3,7 @@
 //! `recorded/guest-2.txt` was read off a guest with two processors, the other recorded ones off guests
 //! under QEMU (`tests/guests/run --record` reads them again). The rest are written out from a shape by the kernel's documentation of these files: sockets, cores, threads, caches, nodes.
 
-use halcyon_machine::{State, Topology, recorded};
+use halcyon_machine::{Availability, Topology, recorded};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -195,10 +195,10 @@ fn recorded_guests_with_an_offline_and_with_isolated_processors() {
     let topology = tree.topology(&[0, 1, 2, 3]);
     let isolated = topology.processors.iter().filter(|processor| processor.isolated);
     assert_eq!(isolated.map(|processor| processor.cpu).collect::<Vec<_>>(), [2, 3]);
-    assert_eq!(state(&tree.0, "isolated cores"), State::Present);
+    assert_eq!(state(&tree.0, "isolated cores"), Availability::Present);
 }
 
-fn state(root: &Path, name: &str) -> State {
+fn state(root: &Path, name: &str) -> Availability {
     let features = recorded(root);
     features.into_iter().find(|feature| feature.name == name).expect("it is looked for").state
 }
@@ -207,7 +207,7 @@ fn state(root: &Path, name: &str) -> State {
 fn empty_root_has_nothing_and_is_reported_without_panic() {
     let tree = Tree::new("empty");
     let features = recorded(&tree.0);
-    assert!(features.iter().all(|feature| feature.state == State::Absent), "{features:?}");
+    assert!(features.iter().all(|feature| feature.state == Availability::Absent), "{features:?}");
     assert!(Topology::read(&tree.0, &[0]).is_err());
 }
 
@@ -223,12 +223,12 @@ fn features_follow_what_the_kernel_shows() {
     tree.write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
     tree.write("sys/kernel/sched_ext/state", "disabled\n");
     let root = tree.0.as_path();
-    assert_eq!(state(root, "isolated cores"), State::Present);
-    assert_eq!(state(root, "cpuset, version 2"), State::Present);
-    assert_eq!(state(root, "cpuset, version 1"), State::Absent);
-    assert_eq!(state(root, "quota of processor time"), State::Present);
-    assert_eq!(state(root, "cache partitions (resctrl)"), State::NotPermitted);
-    assert_eq!(state(root, "transparent huge pages"), State::NotPermitted);
-    assert_eq!(state(root, "extensible scheduler (sched_ext)"), State::Present);
-    assert_eq!(state(root, "virtual machines (KVM)"), State::Absent);
+    assert_eq!(state(root, "isolated cores"), Availability::Present);
+    assert_eq!(state(root, "cpuset, version 2"), Availability::Present);
+    assert_eq!(state(root, "cpuset, version 1"), Availability::Absent);
+    assert_eq!(state(root, "quota of processor time"), Availability::Present);
+    assert_eq!(state(root, "cache partitions (resctrl)"), Availability::NotPermitted);
+    assert_eq!(state(root, "transparent huge pages"), Availability::NotPermitted);
+    assert_eq!(state(root, "extensible scheduler (sched_ext)"), Availability::Present);
+    assert_eq!(state(root, "virtual machines (KVM)"), Availability::Absent);
 }

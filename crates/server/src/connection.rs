@@ -29,7 +29,7 @@ use crate::farewell::{fatal, violation};
 use crate::rows::{FLUSH_BYTES, Paused, RowStream};
 use crate::shared::Shared;
 use crate::socket::Stream;
-use crate::startup::{Client, Place};
+use crate::startup::{Client, SessionPlace};
 use crate::wire::backend::{Output, Severity};
 use crate::wire::frontend::{Message, ProtocolError};
 use crate::wire::input::{Input, InputError};
@@ -61,7 +61,7 @@ pub(crate) struct Connection<S> {
     implicit: bool,
     /// How values become text, in the session's time zone.
     text_format: TextFormat,
-    _place: Place,
+    _place: SessionPlace,
 }
 
 /// Why a connection ends.

@@ -32,17 +32,17 @@ pub(crate) struct Client<S> {
     pub stream: Stream<S>,
     pub input: Input,
     pub session: Session,
-    pub place: Place,
+    pub place: SessionPlace,
 }
 
 /// A client's place among the connections; dropping it makes room and forgets its cancel key.
-pub(crate) struct Place {
+pub(crate) struct SessionPlace {
     shared: Arc<Shared>,
     session: u32,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Place {
+impl Drop for SessionPlace {
     fn drop(&mut self) {
         self.shared.keys.remove(self.session);
     }
@@ -136,7 +136,7 @@ async fn greet<S>(
     stream: &mut Stream<S>,
     input: &mut Input,
     peer: IpAddr,
-) -> Result<(Session, Place), Refusal>
+) -> Result<(Session, SessionPlace), Refusal>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -163,7 +163,7 @@ where
         output.parameter_status(&name, &value);
     }
     let secret = shared.keys.add(session.id(), startup.minor >= 2, session.canceller());
-    let place = Place { shared: shared.clone(), session: session.id(), _permit: permit };
+    let place = SessionPlace { shared: shared.clone(), session: session.id(), _permit: permit };
     let key = match <[u8; 4]>::try_from(&secret[..]) {
         Ok(short) => SecretKey::I32(i32::from_be_bytes(short)),
         Err(_) => SecretKey::Bytes(secret.into()),

@@ -14,7 +14,7 @@ use ring::digest;
 pub struct TlsFiles {
     /// Certificate chain, the server's own first.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The certificate's private key.
     pub key: PathBuf,
 }
 

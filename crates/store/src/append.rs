@@ -20,7 +20,7 @@ use halcyon_base::RowId;
 use std::fmt;
 use std::ops::Range;
 
-/// Why rows were not appended. Nothing has changed then.
+/// Reasons for which rows were not appended. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum AppendError {
@@ -137,7 +137,7 @@ impl Partition {
         if rows as u64 > self.directory.load_room() { Err(AppendError::Full) } else { Ok(rows) }
     }
 
-    /// Whether the arrays are of the columns' types; returns the number of rows.
+    /// Checks that the arrays are of the columns' types; returns the number of rows.
     fn check_columns(&self, columns: &[ArrayRef]) -> Result<usize, AppendError> {
         let expected = self.schema.columns.len();
         if columns.len() != expected {

@@ -43,17 +43,17 @@ impl<'a> SegmentRef<'a> {
         SegmentRef { schema, segment, segment_idx }
     }
 
-    /// Its number in the partition.
+    /// The segment's number in the partition.
     pub fn segment_idx(&self) -> usize {
         self.segment_idx
     }
 
-    /// How many rows it holds.
+    /// Number of rows in the segment.
     pub fn row_count(&self) -> usize {
         self.segment.live_count()
     }
 
-    /// Its rows, by ascending id.
+    /// The segment's rows, by ascending id.
     pub fn rows(&self) -> impl Iterator<Item = RowRef<'a>> + use<'a> {
         let (schema, segment, segment_idx) = (self.schema, self.segment, self.segment_idx);
         set_bits(segment.live())

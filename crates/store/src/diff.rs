@@ -1,8 +1,8 @@
-//! What distinguishes two values of one partition, row by row: what a redo log writes down where
-//! rows were not noted one by one.
+//! The difference of two values of one partition, row by row. The redo log gets it for changes that
+//! were not noted row by row.
 //!
-//! Copy-on-write makes this cheap: a segment that both hold is the same memory, and so is a
-//! vector that nobody has written. Cost: O(segments) plus O(values) of the vectors that differ.
+//! Copy-on-write makes this cheap: a segment that both values hold is the same memory, and so is a
+//! vector that has not been written. Cost: O(segments) plus O(values) of the vectors that differ.
 
 use crate::partition::Partition;
 use crate::row::RowRef;
@@ -14,20 +14,20 @@ use halcyon_base::RowId;
 /// One row that differs.
 #[derive(Clone, Copy)]
 pub enum RowChange<'a> {
-    /// It is new.
+    /// A row that is new.
     Inserted(RowRef<'a>),
-    /// It has other values in these columns.
+    /// A row with other values in these columns.
     Updated(RowRef<'a>, &'a [u16]),
-    /// It is gone.
+    /// A row that is gone.
     Deleted(RowId),
 }
 
 impl Partition {
-    /// Tells what makes `self` out of `before`, by ascending row id; each row once. False, and
-    /// nothing told, if the two have different columns.
+    /// Calls `tell` with the changes that make `self` out of `before`, by ascending row id; each
+    /// row once. False, and nothing told, if the two have different columns.
     ///
-    /// Values are compared by their bits: a NaN is what it was, and -0.0 is not 0.0. Indexes are
-    /// not looked at.
+    /// Values are compared by their bits: a NaN equals itself, and -0.0 is not 0.0. Indexes are not
+    /// looked at.
     pub fn changes_since(&self, before: &Partition, mut tell: impl FnMut(RowChange<'_>)) -> bool {
         if self.schema != before.schema {
             return false;

@@ -1,4 +1,4 @@
-//! How the fuzzers of this crate run: cases from seeds, for a set time.
+//! The loop of this crate's fuzzers: cases from seeds, for a set time.
 //!
 //! `HALCYON_FUZZ_SECONDS` sets the time (2 without it), `HALCYON_FUZZ_SEED` repeats one case.
 

@@ -23,7 +23,7 @@ const _: () = assert!(cfg!(target_endian = "little"));
 
 /// The longest string that a view holds itself.
 pub(crate) const INLINE_BYTES_MAX: usize = 12;
-/// What a new block holds at least, and at most unless one string needs more.
+/// Least and greatest size of a new block, unless one string needs more.
 const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 512..=256 << 10;
 /// Below this much waste a heap is never compacted.
 const WASTE_BYTES_MIN: u64 = 4096;
@@ -129,7 +129,7 @@ impl Heap {
         }
     }
 
-    /// Says that no row holds this view any more.
+    /// Notes that no row holds this view any more.
     #[inline]
     pub(crate) fn release(&mut self, view: u128) {
         if view_len(view) > INLINE_BYTES_MAX {
@@ -143,7 +143,7 @@ impl Heap {
         self.block_bytes > 2 * self.live_bytes + WASTE_BYTES_MIN
     }
 
-    /// An empty heap with one block for what is alive here, to compact into.
+    /// An empty heap with one block for the live strings of this one, to compact into.
     pub(crate) fn for_compaction(&self) -> Heap {
         let mut heap = Heap::default();
         if self.live_bytes > 0 {

@@ -15,10 +15,10 @@ use halcyon_base::{IndexId, RowId};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What an index is over.
+/// The definition of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexDef {
-    /// Its id in the catalog.
+    /// The index's id in the catalog.
     pub id: IndexId,
     /// The key, most significant column first.
     pub columns: Vec<KeyColumn>,
@@ -37,7 +37,7 @@ pub struct Conflict {
     pub row: RowId,
 }
 
-/// The tree of whichever kind of key the definition asks for.
+/// A tree with the kind of key that the definition asks for.
 #[derive(Clone)]
 enum AnyTree {
     Narrow(Tree<u64>),
@@ -48,7 +48,7 @@ enum AnyTree {
 /// An index with its tree. Clone shares the tree.
 #[derive(Clone)]
 pub(crate) struct Index {
-    /// That of `def`, at hand for finding the index.
+    /// The id of `def`, at hand for finding the index.
     id: IndexId,
     def: Arc<IndexDef>,
     /// Bit per table column: in the key. Columns from 127 on share the last bit.
@@ -171,7 +171,7 @@ impl Index {
 
     /// Removes an entry.
     ///
-    /// Panics: if it is not there.
+    /// Panics: if there is no such entry.
     #[inline]
     pub(crate) fn remove(&mut self, key: &KeyBuf, row: RowId) {
         let _held = self.latch.write();

@@ -50,7 +50,7 @@ mod tests {
         assert!(root.delete(row));
         root.check();
         assert!(root.clone().latches().all(|latch| latch.is_on()));
-        // A reader of a clone waits for whoever holds the latch of the original.
+        // A reader of a clone waits for the thread that holds the latch of the original.
         let clone = root.clone();
         let held = root.latches().map(|latch| latch.write().unwrap()).collect::<Vec<_>>();
         std::thread::scope(|scope| {

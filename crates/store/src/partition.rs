@@ -1,10 +1,10 @@
 //! A partition as a value: rows in segments, and the indexes over them.
 //!
-//! Reading needs `&Partition`, writing `&mut Partition`; who may have which is decided above (by
-//! `txn`'s locks). There is no lock and no atomic here but reference counts.
-//! A clone is a snapshot: it shares everything, costs a few reference counts, and stays as it is
-//! whatever the original does, because whoever holds the only reference to a vector or node
-//! changes it in place and everybody else copies it first.
+//! Reading needs `&Partition`, writing `&mut Partition`; `txn`'s locks decide which thread may have
+//! which. There is no lock and no atomic here but reference counts. A clone is a snapshot: it
+//! shares everything, costs a few reference counts, and stays as it is when the original changes,
+//! because a writer changes a vector or node in place only if it holds the only reference, and
+//! copies it first otherwise.
 //! Invariants, checked by [`Partition::check`]: those of the segments and trees; every index has
 //! exactly one entry per row, under the key that the row has now; no unique index holds two rows
 //! of one key (except between an `_unchecked` change and the caller's [`Partition::check_unique`]).
@@ -44,7 +44,7 @@ pub struct Partition {
     pub(crate) directory: triomphe::Arc<Directory>,
     pub(crate) indexes: Vec<Index>,
     scratch: Scratch,
-    /// Around the segments; on only where latches are measured.
+    /// The latch around the segments; on only where latches are measured.
     latch: Latch,
 }
 
@@ -62,8 +62,8 @@ impl Partition {
         Partition { schema, directory, indexes: vec![], scratch, latch }
     }
 
-    /// The same partition, if `on` with a reader-writer latch around every access to its segments
-    /// and to every index that is added from now on: for measuring what such latches cost.
+    /// The partition, if `on` with a reader-writer latch around every access to its segments and to
+    /// every index that is added from now on: for measuring what such latches cost.
     ///
     /// Panics: if `on` and this crate was compiled without its feature `latches`.
     pub fn latched(self, on: bool) -> Self {
@@ -287,7 +287,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Deletes a row; false if there is none.
+    /// Deletes a row; false if there is no such row.
     pub fn delete(&mut self, row: RowId) -> bool {
         if self.row(row).is_none() {
             return false;
@@ -311,7 +311,7 @@ impl Partition {
         }
     }
 
-    /// The same columns and indexes without rows. O(indexes).
+    /// A partition with these columns and indexes and no rows. O(indexes).
     pub fn without_rows(&self) -> Partition {
         let mut empty = self.clone();
         empty.truncate();

@@ -1,4 +1,4 @@
-//! A row where it lies.
+//! A reference to a row of a partition.
 
 use crate::segment::Segment;
 use crate::value::{Schema, ValueRef};
@@ -18,13 +18,13 @@ impl<'a> RowRef<'a> {
         RowRef { schema, segment, id }
     }
 
-    /// Where the row is.
+    /// The row's id.
     #[inline]
     pub fn id(&self) -> RowId {
         self.id
     }
 
-    /// One of its values.
+    /// One of the row's values.
     ///
     /// Panics: if there is no such column.
     #[inline]
@@ -38,7 +38,7 @@ impl<'a> RowRef<'a> {
         self.schema.columns.len()
     }
 
-    /// All its values, in the order of the columns.
+    /// All values of the row, in the order of the columns.
     pub fn values(&self) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
         let row = *self;
         (0..row.column_count()).map(move |column| row.value(column))

@@ -169,8 +169,8 @@ impl Segment {
         unsafe { text::stored_str(bytes) }
     }
 
-    /// Writes `value` over whatever is in `column` of `slot`. The heap has been told that a string
-    /// which is there goes.
+    /// Writes `value` over whatever is in `column` of `slot`. The caller has released the string
+    /// that was there.
     #[inline]
     fn write(&mut self, def: ColumnDef, column_idx: usize, slot: usize, value: ValueRef<'_>) {
         let column = &mut self.columns[column_idx];
@@ -262,7 +262,7 @@ impl Segment {
             }
             self.write(def, column_idx, slot, value);
         }
-        // Harmless where no string has changed: nothing is wasted then.
+        // No effect where no string has changed: nothing is wasted then.
         self.compact_if_wasteful(schema);
     }
 

@@ -27,7 +27,7 @@ pub(crate) unsafe fn stored_str(bytes: &[u8]) -> &str {
     unsafe { std::str::from_utf8_unchecked(bytes) }
 }
 
-/// What [`stored_str`] does, checking.
+/// [`stored_str`] with a check: its safe twin.
 pub(crate) fn checked_str(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("stored text came in as text")
 }
@@ -50,7 +50,7 @@ pub(crate) unsafe fn string_array(
     unsafe { StringViewArray::new_unchecked(views, blocks, nulls) }
 }
 
-/// What [`string_array`] does, checking.
+/// [`string_array`] with a check: its safe twin.
 pub(crate) fn checked_array(
     views: ScalarBuffer<u128>,
     blocks: Arc<[Buffer]>,

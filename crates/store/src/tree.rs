@@ -48,13 +48,13 @@ pub(crate) trait Key: Clone {
     type Probe<'p>: Copy;
     /// A key that no probe is greater than.
     fn filler() -> Self;
-    /// This key, to search for.
+    /// The key as a probe for searches.
     fn probe(&self) -> Self::Probe<'_>;
     /// How this key compares with a probe.
     fn compare(&self, probe: Self::Probe<'_>) -> Ordering;
     /// How many of the first `len` entries, which ascend, have a key below the probe.
     fn count_below<const N: usize>(
-        entries: &[Entry<Self>; N],
+        entries: &[TreeEntry<Self>; N],
         len: usize,
         probe: Self::Probe<'_>,
     ) -> usize;
@@ -66,14 +66,14 @@ pub(crate) trait Key: Clone {
 
 /// A key and its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry<K> {
+pub(crate) struct TreeEntry<K> {
     key: K,
     row: u32,
 }
 
-impl<K: Key> Entry<K> {
+impl<K: Key> TreeEntry<K> {
     fn filler() -> Self {
-        Entry { key: K::filler(), row: u32::MAX }
+        TreeEntry { key: K::filler(), row: u32::MAX }
     }
 
     /// True if this is the entry of exactly that key and row.
@@ -90,7 +90,7 @@ impl<K: Key> Entry<K> {
 /// alone, which took 13 instructions a comparison where 2 or 4 do.
 #[inline]
 fn count_by_quarters<K, const N: usize>(
-    entries: &[Entry<K>; N],
+    entries: &[TreeEntry<K>; N],
     below: impl Fn(&K) -> bool,
 ) -> usize {
     const { assert!(N.is_multiple_of(16)) };
@@ -121,7 +121,11 @@ impl Key for u64 {
     }
 
     #[inline]
-    fn count_below<const N: usize>(entries: &[Entry<u64>; N], _len: usize, probe: u64) -> usize {
+    fn count_below<const N: usize>(
+        entries: &[TreeEntry<u64>; N],
+        _len: usize,
+        probe: u64,
+    ) -> usize {
         count_by_quarters(entries, |&key| key < probe)
     }
 }
@@ -164,7 +168,7 @@ impl Key for WideKey {
 
     #[inline]
     fn count_below<const N: usize>(
-        entries: &[Entry<WideKey>; N],
+        entries: &[TreeEntry<WideKey>; N],
         _len: usize,
         probe: WideKey,
     ) -> usize {
@@ -279,7 +283,7 @@ impl Key for BytesKey {
 
     #[inline]
     fn count_below<const N: usize>(
-        entries: &[Entry<BytesKey>; N],
+        entries: &[TreeEntry<BytesKey>; N],
         len: usize,
         probe: BytesProbe<'_>,
     ) -> usize {
@@ -294,7 +298,7 @@ impl Key for BytesKey {
 /// Position of the first entry that is not below (probe, row).
 #[inline]
 fn lower<K: Key, const N: usize>(
-    entries: &[Entry<K>; N],
+    entries: &[TreeEntry<K>; N],
     len: usize,
     probe: K::Probe<'_>,
     row: u32,
@@ -321,14 +325,14 @@ fn remove_at<T>(items: &mut [T], len: usize, at: usize, filler: T) {
 #[derive(Clone)]
 struct Leaf<K> {
     len: usize,
-    entries: [Entry<K>; LEAF],
+    entries: [TreeEntry<K>; LEAF],
 }
 
 #[derive(Clone)]
 struct Inner<K> {
     /// Children; separators are one less.
     len: usize,
-    separators: [Entry<K>; FANOUT],
+    separators: [TreeEntry<K>; FANOUT],
     children: Children<K>,
 }
 
@@ -356,22 +360,23 @@ fn child_mut<N: Clone>(slots: &mut Slots<N>, at: usize) -> &mut N {
     Arc::make_mut(slots[at].as_mut().expect(CHILD))
 }
 
-/// What a node does for its parent.
+/// The operations of a node that its parent needs.
 trait Node<K: Key>: Clone {
     /// Entries or children.
     fn len(&self) -> usize;
     /// Adds an entry. If the node splits, returns the new right neighbour and the separator.
     /// `rightmost`: nothing lies to the right of this node, so keys may be arriving in order.
-    fn insert(&mut self, entry: Entry<K>, rightmost: bool) -> Option<(Entry<K>, Arc<Self>)>;
+    fn insert(&mut self, entry: TreeEntry<K>, rightmost: bool)
+    -> Option<(TreeEntry<K>, Arc<Self>)>;
     /// Removes an entry; false if it is not there.
     fn remove(&mut self, probe: K::Probe<'_>, row: u32) -> bool;
-    /// Appends all that the right neighbour has; `separator` stood between the two.
-    fn absorb(&mut self, separator: Entry<K>, right: &Self);
+    /// Appends all entries of the right neighbour; `separator` stood between the two nodes.
+    fn absorb(&mut self, separator: TreeEntry<K>, right: &Self);
 }
 
 impl<K: Key> Leaf<K> {
     fn empty() -> Self {
-        Leaf { len: 0, entries: std::array::from_fn(|_| Entry::filler()) }
+        Leaf { len: 0, entries: std::array::from_fn(|_| TreeEntry::filler()) }
     }
 
     #[inline]
@@ -379,7 +384,7 @@ impl<K: Key> Leaf<K> {
         lower(&self.entries, self.len, probe, row)
     }
 
-    fn insert_at(&mut self, at: usize, entry: Entry<K>) {
+    fn insert_at(&mut self, at: usize, entry: TreeEntry<K>) {
         insert_at(&mut self.entries, self.len, at, entry);
         self.len += 1;
     }
@@ -387,7 +392,7 @@ impl<K: Key> Leaf<K> {
     fn split_off(&mut self, keep: usize) -> Self {
         let mut right = Leaf::empty();
         for (to, from) in (keep..self.len).enumerate() {
-            right.entries[to] = std::mem::replace(&mut self.entries[from], Entry::filler());
+            right.entries[to] = std::mem::replace(&mut self.entries[from], TreeEntry::filler());
         }
         right.len = self.len - keep;
         self.len = keep;
@@ -401,7 +406,11 @@ impl<K: Key> Node<K> for Leaf<K> {
     }
 
     #[inline]
-    fn insert(&mut self, entry: Entry<K>, rightmost: bool) -> Option<(Entry<K>, Arc<Self>)> {
+    fn insert(
+        &mut self,
+        entry: TreeEntry<K>,
+        rightmost: bool,
+    ) -> Option<(TreeEntry<K>, Arc<Self>)> {
         let at = self.lower(entry.key.probe(), entry.row);
         if self.len < LEAF {
             self.insert_at(at, entry);
@@ -425,12 +434,12 @@ impl<K: Key> Node<K> for Leaf<K> {
         if at == self.len || !self.entries[at].is(probe, row) {
             return false;
         }
-        remove_at(&mut self.entries, self.len, at, Entry::filler());
+        remove_at(&mut self.entries, self.len, at, TreeEntry::filler());
         self.len -= 1;
         true
     }
 
-    fn absorb(&mut self, _separator: Entry<K>, right: &Self) {
+    fn absorb(&mut self, _separator: TreeEntry<K>, right: &Self) {
         for entry in &right.entries[..right.len] {
             self.entries[self.len] = entry.clone();
             self.len += 1;
@@ -438,16 +447,16 @@ impl<K: Key> Node<K> for Leaf<K> {
     }
 }
 
-/// What stands between two entries. Row 0 where the keys differ: a search for the right key then
+/// The separator between two entries. Row 0 where the keys differ: a search for the right key then
 /// finds the right leaf at once.
-fn separator<K: Key>(left: &Entry<K>, right: &Entry<K>) -> Entry<K> {
+fn separator<K: Key>(left: &TreeEntry<K>, right: &TreeEntry<K>) -> TreeEntry<K> {
     let same_key = left.key.compare(right.key.probe()) == Ordering::Equal;
-    Entry { key: right.key.clone(), row: if same_key { right.row } else { 0 } }
+    TreeEntry { key: right.key.clone(), row: if same_key { right.row } else { 0 } }
 }
 
 impl<K: Key> Inner<K> {
     fn empty(children: Children<K>) -> Self {
-        Inner { len: 0, separators: std::array::from_fn(|_| Entry::filler()), children }
+        Inner { len: 0, separators: std::array::from_fn(|_| TreeEntry::filler()), children }
     }
 
     /// Which child holds (probe, row), if any does.
@@ -458,7 +467,7 @@ impl<K: Key> Inner<K> {
         at + (at < separators && self.separators[at].is(probe, row)) as usize
     }
 
-    /// The same kind of children, none.
+    /// An empty list of this node's kind of children.
     fn no_children(&self) -> Children<K> {
         match self.children {
             Children::Leaves(_) => Children::Leaves(no_slots()),
@@ -466,14 +475,14 @@ impl<K: Key> Inner<K> {
         }
     }
 
-    fn split_off(&mut self, keep: usize) -> (Entry<K>, Self) {
+    fn split_off(&mut self, keep: usize) -> (TreeEntry<K>, Self) {
         let mut right = Inner::empty(self.no_children());
         match (&mut self.children, &mut right.children) {
             (Children::Leaves(from), Children::Leaves(to)) => move_slots(from, keep, to),
             (Children::Inners(from), Children::Inners(to)) => move_slots(from, keep, to),
             _ => unreachable!("made with the same kind of children"),
         }
-        let mut take = |at: usize| std::mem::replace(&mut self.separators[at], Entry::filler());
+        let mut take = |at: usize| std::mem::replace(&mut self.separators[at], TreeEntry::filler());
         let separator = take(keep - 1);
         for (to, from) in (keep..self.len - 1).enumerate() {
             right.separators[to] = take(from);
@@ -484,7 +493,7 @@ impl<K: Key> Inner<K> {
     }
 
     /// Adds a child behind the one at `left`.
-    fn insert_child(&mut self, left: usize, separator: Entry<K>, right: Right<K>) {
+    fn insert_child(&mut self, left: usize, separator: TreeEntry<K>, right: Right<K>) {
         insert_at(&mut self.separators, self.len - 1, left, separator);
         match (&mut self.children, right) {
             (Children::Leaves(slots), Right::Leaf(leaf)) => {
@@ -531,14 +540,14 @@ impl<K: Key> Inner<K> {
             Children::Inners(slots) => remove_at(slots, self.len, at, None),
         }
         if self.len > 1 {
-            remove_at(&mut self.separators, self.len - 1, separator_at, Entry::filler());
+            remove_at(&mut self.separators, self.len - 1, separator_at, TreeEntry::filler());
         }
         self.len -= 1;
     }
 }
 
 /// A node and one of its children.
-type Place<'a, K> = (&'a Inner<K>, usize);
+type ChildPlace<'a, K> = (&'a Inner<K>, usize);
 
 /// A new right neighbour of a child.
 enum Right<K> {
@@ -552,7 +561,7 @@ fn move_slots<N>(from: &mut Slots<N>, keep: usize, to: &mut Slots<N>) {
     }
 }
 
-fn merge_into_left<K: Key, N: Node<K>>(slots: &mut Slots<N>, left: usize, separator: Entry<K>) {
+fn merge_into_left<K: Key, N: Node<K>>(slots: &mut Slots<N>, left: usize, separator: TreeEntry<K>) {
     let right = slots[left + 1].take().expect(CHILD);
     child_mut(slots, left).absorb(separator, &right);
 }
@@ -562,7 +571,11 @@ impl<K: Key> Node<K> for Inner<K> {
         self.len
     }
 
-    fn insert(&mut self, entry: Entry<K>, rightmost: bool) -> Option<(Entry<K>, Arc<Self>)> {
+    fn insert(
+        &mut self,
+        entry: TreeEntry<K>,
+        rightmost: bool,
+    ) -> Option<(TreeEntry<K>, Arc<Self>)> {
         let at = self.child_idx(entry.key.probe(), entry.row);
         let rightmost = rightmost && at == self.len - 1;
         let (below, right) = match &mut self.children {
@@ -607,7 +620,7 @@ impl<K: Key> Node<K> for Inner<K> {
         removed
     }
 
-    fn absorb(&mut self, separator: Entry<K>, right: &Self) {
+    fn absorb(&mut self, separator: TreeEntry<K>, right: &Self) {
         self.separators[self.len - 1] = separator;
         for (at, between) in right.separators[..right.len - 1].iter().enumerate() {
             self.separators[self.len + at] = between.clone();
@@ -658,8 +671,8 @@ impl<K: Key> Tree<K> {
         let at = leaf.lower(probe, 0);
         let entry = match at < leaf.len {
             true => &leaf.entries[at],
-            // Behind all entries of the leaf. The next one has the key only if what stands between
-            // the two does: where a key's first entries have gone.
+            // Behind all entries of the leaf. The next leaf has the key only if the separator
+            // between the two does, which happens where a key's first entries have gone.
             false => {
                 let (inner, at) = aside?;
                 if inner.separators[at].key.compare(probe) != Ordering::Equal {
@@ -674,7 +687,7 @@ impl<K: Key> Tree<K> {
     /// The leaf that holds a key's first entry, if any does, and the place of the separator behind
     /// it: the lowest node on the way that goes on to the right.
     #[inline]
-    fn leaf_and_aside(&self, probe: K::Probe<'_>) -> Option<(&Leaf<K>, Option<Place<'_, K>>)> {
+    fn leaf_and_aside(&self, probe: K::Probe<'_>) -> Option<(&Leaf<K>, Option<ChildPlace<'_, K>>)> {
         let mut inner = match &self.root {
             Root::Empty => return None,
             Root::Leaf(leaf) => return Some((leaf, None)),
@@ -704,7 +717,7 @@ impl<K: Key> Tree<K> {
     /// Adds an entry that is not there yet.
     #[inline]
     pub(crate) fn insert(&mut self, key: K, row: RowId) {
-        let entry = Entry { key, row: row.0 };
+        let entry = TreeEntry { key, row: row.0 };
         self.len += 1;
         match &mut self.root {
             Root::Empty => {
@@ -728,7 +741,7 @@ impl<K: Key> Tree<K> {
     }
 
     /// Puts a root above two nodes.
-    fn grow(&mut self, separator: Entry<K>, children: Children<K>) {
+    fn grow(&mut self, separator: TreeEntry<K>, children: Children<K>) {
         let mut root = Inner::empty(children);
         root.separators[0] = separator;
         root.len = 2;
@@ -747,7 +760,7 @@ impl<K: Key> Tree<K> {
         removed
     }
 
-    /// Takes away roots that have nothing to choose from.
+    /// Removes roots that have a single child.
     fn shrink(&mut self) {
         loop {
             self.root = match &self.root {
@@ -889,16 +902,19 @@ impl<K: Key> Tree<K> {
     /// A tree of entries that come in order.
     pub(crate) fn from_sorted(entries: impl Iterator<Item = (K, RowId)>) -> Self {
         let mut len = 0;
-        let mut leaves: Vec<(Entry<K>, Arc<Leaf<K>>)> = vec![];
+        let mut leaves: Vec<(TreeEntry<K>, Arc<Leaf<K>>)> = vec![];
         let mut leaf = Leaf::empty();
-        let mut last: Option<Entry<K>> = None;
+        let mut last: Option<TreeEntry<K>> = None;
         let mut first_separator = None;
         for (key, row) in entries {
-            let entry = Entry { key, row: row.0 };
+            let entry = TreeEntry { key, row: row.0 };
             len += 1;
             if leaf.len == built(LEAF) {
                 let full = std::mem::replace(&mut leaf, Leaf::empty());
-                leaves.push((first_separator.take().unwrap_or_else(Entry::filler), Arc::new(full)));
+                leaves.push((
+                    first_separator.take().unwrap_or_else(TreeEntry::filler),
+                    Arc::new(full),
+                ));
             }
             if leaf.len == 0 {
                 first_separator = last.as_ref().map(|last| separator(last, &entry));
@@ -907,7 +923,7 @@ impl<K: Key> Tree<K> {
             leaf.insert_at(leaf.len, entry);
         }
         if leaf.len > 0 {
-            leaves.push((first_separator.unwrap_or_else(Entry::filler), Arc::new(leaf)));
+            leaves.push((first_separator.unwrap_or_else(TreeEntry::filler), Arc::new(leaf)));
         }
         Tree { root: root_above(leaves), len }
     }
@@ -978,7 +994,7 @@ fn edge_leaf<K>(inner: &Inner<K>, at: usize, choose: impl Fn(&Inner<K>) -> usize
 }
 
 /// Builds inner nodes level by level; each node comes with the separator to its left.
-fn root_above<K: Key>(leaves: Vec<(Entry<K>, Arc<Leaf<K>>)>) -> Root<K> {
+fn root_above<K: Key>(leaves: Vec<(TreeEntry<K>, Arc<Leaf<K>>)>) -> Root<K> {
     if leaves.len() <= 1 {
         return leaves.into_iter().next().map_or(Root::Empty, |(_, leaf)| Root::Leaf(leaf));
     }
@@ -990,14 +1006,14 @@ fn root_above<K: Key>(leaves: Vec<(Entry<K>, Arc<Leaf<K>>)>) -> Root<K> {
 }
 
 fn level_above<K: Key, N>(
-    nodes: Vec<(Entry<K>, Arc<N>)>,
+    nodes: Vec<(TreeEntry<K>, Arc<N>)>,
     children: impl Fn(Slots<N>) -> Children<K>,
-) -> Vec<(Entry<K>, Arc<Inner<K>>)> {
+) -> Vec<(TreeEntry<K>, Arc<Inner<K>>)> {
     let mut level = Vec::with_capacity(nodes.len().div_ceil(built(FANOUT)));
     let mut nodes = nodes.into_iter().peekable();
     while nodes.peek().is_some() {
         let mut slots: Slots<N> = no_slots();
-        let mut separators: Vec<Entry<K>> = vec![];
+        let mut separators: Vec<TreeEntry<K>> = vec![];
         for ((separator, node), slot) in nodes.by_ref().take(built(FANOUT)).zip(&mut slots) {
             separators.push(separator);
             *slot = Some(node);
@@ -1005,7 +1021,7 @@ fn level_above<K: Key, N>(
         let mut inner = Inner::empty(children(slots));
         inner.len = separators.len();
         let mut separators = separators.into_iter();
-        let left = separators.next().unwrap_or_else(Entry::filler);
+        let left = separators.next().unwrap_or_else(TreeEntry::filler);
         for (at, separator) in separators.enumerate() {
             inner.separators[at] = separator;
         }
@@ -1028,16 +1044,16 @@ fn inner_bytes<K: Key>(inner: &Inner<K>) -> u64 {
     size_of::<Inner<K>>() as u64 + below
 }
 
-fn below<K: Key>(left: &Entry<K>, right: &Entry<K>) -> bool {
+fn below<K: Key>(left: &TreeEntry<K>, right: &TreeEntry<K>) -> bool {
     left.key.compare(right.key.probe()).then(left.row.cmp(&right.row)) == Ordering::Less
 }
 
 /// Checks that entries ascend, lie in `from..to` and are followed by fillers.
 fn check_entries<K: Key>(
-    entries: &[Entry<K>],
+    entries: &[TreeEntry<K>],
     len: usize,
-    from: Option<&Entry<K>>,
-    to: Option<&Entry<K>>,
+    from: Option<&TreeEntry<K>>,
+    to: Option<&TreeEntry<K>>,
 ) {
     let (used, unused) = entries.split_at(len);
     assert!(used.windows(2).all(|pair| below(&pair[0], &pair[1])), "entries ascend");
@@ -1051,7 +1067,11 @@ fn check_entries<K: Key>(
     assert!(unused.iter().all(|entry| entry.is(filler.probe(), u32::MAX)), "fillers follow");
 }
 
-fn check_leaf<K: Key>(leaf: &Leaf<K>, from: Option<&Entry<K>>, to: Option<&Entry<K>>) -> u64 {
+fn check_leaf<K: Key>(
+    leaf: &Leaf<K>,
+    from: Option<&TreeEntry<K>>,
+    to: Option<&TreeEntry<K>>,
+) -> u64 {
     assert!(leaf.len > 0, "no leaf is empty");
     check_entries(&leaf.entries, leaf.len, from, to);
     leaf.len as u64
@@ -1060,8 +1080,8 @@ fn check_leaf<K: Key>(leaf: &Leaf<K>, from: Option<&Entry<K>>, to: Option<&Entry
 /// Returns entries and height.
 fn check_inner<K: Key>(
     inner: &Inner<K>,
-    from: Option<&Entry<K>>,
-    to: Option<&Entry<K>>,
+    from: Option<&TreeEntry<K>>,
+    to: Option<&TreeEntry<K>>,
 ) -> (u64, usize) {
     assert!(inner.len > 0, "no inner node is empty");
     check_entries(&inner.separators, inner.len - 1, from, to);

@@ -12,7 +12,7 @@ use halcyon_base::rng::Rng;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-/// A key as the model knows it: a number, from which each kind of key is made in the same order.
+/// A key of the model: a number, from which each kind of key is made in the same order.
 trait FromNumber: Key + Ord + Debug {
     fn from_number(number: u32) -> Self;
 }

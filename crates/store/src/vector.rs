@@ -1,22 +1,22 @@
-//! Vectors of words with copy-on-write: what a segment keeps per column.
+//! Vectors of words with copy-on-write, one per column of a segment.
 //!
 //! A vector does not know its SQL type, only how wide its words are; [`crate::segment`] gives them
 //! meaning. Floats are kept by their bits, decimals, intervals, UUIDs and string views as 16-byte
 //! words.
 //! Invariants, checked by `partition_behaves_as_a_map_of_rows_and_snapshots_stay` and
 //! `snapshot_shares_everything_and_an_update_copies_one_vector`:
-//! 1. A vector's memory never changes while somebody else holds it: every write goes through
+//! 1. A vector's memory never changes while another holder exists: every write goes through
 //!    [`make_mut`].
-//! 2. Words that no row uses are whatever they were; nobody reads them.
+//! 2. Words that no row uses keep old contents and are never read.
 //!
-//! Cost: a write is one load (am I the only owner?) beside the store, or a copy of the vector.
+//! Cost: a write is one load (is this the only owner?) beside the store, or a copy of the vector.
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 use bytemuck::Pod;
 use bytes::Bytes;
 use triomphe::Arc;
 
-/// The vector for writing: in place if nobody else holds it, else a copy of its own.
+/// The vector for writing: itself if there is no other holder, else a copy.
 #[inline]
 pub(crate) fn make_mut<T: Copy>(vector: &mut Arc<[T]>) -> &mut [T] {
     if !vector.is_unique() {

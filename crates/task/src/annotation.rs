@@ -1,4 +1,5 @@
-//! What a task says about itself, so that the runtime can place, order and synchronise it.
+//! Annotations: a task's own account of its resource, urgency and place, by which the runtime
+//! places, orders and synchronises the task.
 //!
 //! Source: P4 §4.2 ("MxTasks can be coupled with precise metadata"); the choice of a
 //! synchronisation from isolation and access pattern follows MxTasks' published runtime.
@@ -35,16 +36,16 @@ pub enum Priority {
     /// Ordinary work.
     #[default]
     Normal = 2,
-    /// What may wait: maintenance, batch.
+    /// Work that may wait: maintenance, batch.
     Low = 3,
 }
 
-/// What a task does with its resource.
+/// The kind of access of a task to its resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Only looks at it.
+    /// The task only reads the resource.
     Read,
-    /// May change it.
+    /// The task may change the resource.
     Write,
 }
 
@@ -52,11 +53,12 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Synchronisation {
-    /// Never changes: every task goes anywhere.
+    /// The resource never changes: every task goes anywhere.
     ReadOnly = 0,
-    /// All tasks on the home worker, one after the other.
+    /// All tasks run on the home worker, one after the other.
     Scheduling = 1,
-    /// Tasks that write on the home worker; readers anywhere, checked by version and retried.
+    /// Tasks that write run on the home worker; readers run anywhere, are checked by version and
+    /// retried.
     SchedulingWriters = 2,
     /// Tasks go anywhere; writers take the version's latch, readers are checked and retried.
     Optimistic = 3,
@@ -90,11 +92,11 @@ impl Synchronisation {
     }
 }
 
-/// Data that tasks name in their annotation: which worker is its home, and how accesses to it are
-/// kept apart. A plain value of four bytes; as many as wanted may share a home.
+/// A resource: data that tasks name in their annotation, by its home worker and the way in which
+/// accesses are kept apart. A plain value of four bytes; any number of resources may share a home.
 ///
-/// Made by [`crate::Runtime::resource`]. It orders tasks; the data itself is guarded by
-/// [`crate::Owned`], or by [`crate::Version`] inside it.
+/// Made by [`crate::Runtime::resource`]. A resource orders tasks; the data itself is guarded by
+/// [`crate::Owned`], or by a [`crate::Version`] inside the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
     pub(crate) home: WorkerId,
@@ -107,12 +109,12 @@ impl Resource {
         Resource { home, synchronisation }
     }
 
-    /// The worker whose tasks may write it.
+    /// The worker whose tasks may write the resource.
     pub fn home(self) -> WorkerId {
         self.home
     }
 
-    /// How accesses to it are kept apart.
+    /// The way in which accesses to the resource are kept apart.
     pub fn synchronisation(self) -> Synchronisation {
         self.synchronisation
     }
@@ -128,10 +130,10 @@ impl Resource {
     }
 }
 
-/// Where a task without a home may run.
+/// The place of a task without a home: where it may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
-    /// On the worker that spawned it, or on one of its island that has nothing to do.
+pub enum TaskPlace {
+    /// On the worker that spawned the task, or on an idle worker of its island.
     #[default]
     Any,
     /// On this worker, nowhere else.
@@ -152,20 +154,20 @@ pub enum Plane {
     Compute = 1,
 }
 
-/// How a task uses the shared cache; kept for who places classes on cores.
+/// A task's use of the shared cache, for a scheduler that places classes on cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CacheUse {
-    /// It depends.
+    /// The use depends on the data.
     #[default]
     Adaptive = 0,
-    /// Lives from the cache: hash tables, trees.
+    /// The task lives from the cache: hash tables, trees.
     Sensitive = 1,
-    /// Fills the cache with what nobody wants again: scans.
+    /// The task fills the cache with data that is not read again: scans.
     Polluting = 2,
 }
 
-/// What a task says about itself. Sixteen bytes; built by chaining.
+/// The annotation of a task. Sixteen bytes; built by chaining.
 ///
 /// ```
 /// use halcyon_task::{Access, Annotation, Priority, Resource, Synchronisation, WorkerId};
@@ -178,10 +180,10 @@ pub enum CacheUse {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Annotation {
-    /// What to fetch ahead.
+    /// Cache lines to fetch before the task runs.
     ahead: Ahead,
-    /// Everything else, packed, so that a task is made and dispatched from registers. Never 0:
-    /// what a step returns (`Step`) then fits into two registers as well.
+    /// All other properties, packed, so that a task is made and dispatched from registers. Never 0:
+    /// a step's result (`Step`) then fits into two registers as well.
     word: NonZeroU64,
 }
 
@@ -263,8 +265,9 @@ impl Annotation {
 
     /// The task uses `resource`. Where that sends it home, [`Annotation::place`] has no say.
     ///
-    /// Such a task is taken to carry references into structures whose memory is reclaimed: what
-    /// was retired while it waited stays until it has ended ([`crate::Context::retire`]).
+    /// Such a task is taken to carry references into structures whose memory is reclaimed: memory
+    /// that was retired while the task waited stays until the task has ended
+    /// ([`crate::Context::retire`]).
     #[inline]
     pub const fn on(self, resource: Resource, access: Access) -> Self {
         let carries = self.with(CARRIES, CARRIES);
@@ -289,25 +292,25 @@ impl Annotation {
 
     /// Where the task may run, unless its resource decides.
     #[inline]
-    pub const fn place(self, place: Place) -> Self {
+    pub const fn place(self, place: TaskPlace) -> Self {
         if self.is(TargetKind::Home) {
             return self;
         }
         match place {
-            Place::Any => self.at(TargetKind::Any, 0),
-            Place::Worker(worker) => self.at(TargetKind::Worker, worker.0),
-            Place::Island(island) => self.at(TargetKind::Island, island.0),
-            Place::Plane(plane) => self.at(TargetKind::Plane, plane as u16),
+            TaskPlace::Any => self.at(TargetKind::Any, 0),
+            TaskPlace::Worker(worker) => self.at(TargetKind::Worker, worker.0),
+            TaskPlace::Island(island) => self.at(TargetKind::Island, island.0),
+            TaskPlace::Plane(plane) => self.at(TargetKind::Plane, plane as u16),
         }
     }
 
-    /// The band it waits in.
+    /// The band that the task waits in.
     #[inline]
     pub const fn priority(self, band: Priority) -> Self {
         self.with(BAND_BITS, BAND_GIVEN | (band as u64) << BAND)
     }
 
-    /// The class that pays for it.
+    /// The class that pays for the task.
     ///
     /// Panics: if there is no such class.
     #[inline]
@@ -316,7 +319,7 @@ impl Annotation {
         self.with(CLASS_BITS, CLASS_GIVEN | (class.0 as u64) << CLASS)
     }
 
-    /// How it uses the cache.
+    /// The task's use of the cache.
     #[inline]
     pub const fn cache(self, cache: CacheUse) -> Self {
         self.with(3 << CACHE, (cache as u64) << CACHE)
@@ -340,12 +343,12 @@ impl Annotation {
         self.with(CARRIES, if carries { CARRIES } else { 0 })
     }
 
-    /// The worker that its resource sends it to, if it does.
+    /// The worker to which the task's resource sends it, if it does.
     pub fn home(&self) -> Option<WorkerId> {
         self.is(TargetKind::Home).then_some(WorkerId(self.target()))
     }
 
-    /// How it uses the cache.
+    /// The task's use of the cache.
     pub fn cache_use(&self) -> CacheUse {
         match self.word() >> CACHE & 3 {
             1 => CacheUse::Sensitive,
@@ -354,7 +357,8 @@ impl Annotation {
         }
     }
 
-    /// The same with what is not given from the task that spawns. Bits of what is not given are 0.
+    /// The annotation, completed from that of the spawning task. Bits of properties that are not
+    /// given are 0.
     #[inline(always)]
     pub(crate) const fn or(self, spawner: &Annotation) -> Self {
         const INHERITED: [u64; 4] = [BAND_BITS | CLASS_BITS, CLASS_BITS, BAND_BITS, 0];
@@ -368,7 +372,7 @@ impl Annotation {
         (self.word() ^ other.word()) & CARRIES == 0
     }
 
-    /// What holds outside of tasks: normal priority and class 0.
+    /// The annotation of the outside, where no task runs: normal priority and class 0.
     pub(crate) const OUTSIDE: Annotation =
         Annotation::new().priority(Priority::Normal).class(ClassId(0));
 
@@ -409,13 +413,13 @@ impl Annotation {
         self.word() & CARRIES != 0
     }
 
-    /// What to fetch ahead.
+    /// Cache lines to fetch before the task runs.
     #[inline(always)]
     pub(crate) const fn ahead(&self) -> Ahead {
         self.ahead
     }
 
-    /// Whether another worker of the island may take it over.
+    /// Whether another worker of the island may take the task over.
     #[inline]
     pub(crate) fn may_move(&self) -> bool {
         self.is(TargetKind::Any) || self.is(TargetKind::Island)
@@ -454,7 +458,8 @@ mod tests {
     #[test]
     fn resource_overrides_place_and_the_next_one_overrides_it() {
         let write = Resource::new(WorkerId(1), Synchronisation::SchedulingWriters);
-        let at_home = Annotation::new().on(write, Access::Write).place(Place::Worker(WorkerId(9)));
+        let at_home =
+            Annotation::new().on(write, Access::Write).place(TaskPlace::Worker(WorkerId(9)));
         assert_eq!(at_home.home(), Some(WorkerId(1)));
         assert_eq!(at_home.on(write, Access::Read).home(), None);
     }

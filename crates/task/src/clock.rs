@@ -5,7 +5,7 @@ use halcyon_base::sync::atomic::{AtomicU64, Ordering};
 use halcyon_machine::clock as tsc;
 use std::time::Duration;
 
-/// Where workers read time.
+/// The source of time for workers.
 #[derive(Clone)]
 pub(crate) enum Clock {
     /// The processor's counter and its ticks per microsecond.

@@ -7,27 +7,27 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// How a worker uses its core.
+/// The kind of a worker: how it uses its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerKind {
-    /// It shares the core with everything else: it sleeps when it has nothing to do.
+    /// The worker shares its core with other threads: it sleeps when it has nothing to do.
     Shared,
-    /// It owns the core: it never sleeps.
+    /// The worker owns its core: it never sleeps.
     Dedicated,
 }
 
 /// One worker of a [`Config`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerConfig {
-    /// How it uses its core.
+    /// The worker's kind.
     pub kind: WorkerKind,
-    /// The processors it may run on; empty: all that the process may use.
+    /// The processors that the worker may run on; empty: all that the process may use.
     pub cpus: Vec<u32>,
-    /// The island it belongs to.
+    /// The island that the worker belongs to.
     pub island: IslandId,
 }
 
-/// What a runtime is made of.
+/// The configuration of a runtime.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
@@ -37,7 +37,7 @@ pub struct Config {
     pub credits: [u32; CLASSES],
     /// Weights of the classes within a band; at least 1.
     pub weights: [u32; CLASSES],
-    /// The lowest band that waits gets a tick for each so many that others take. 33: 2.9 %.
+    /// Ticks that other bands take for each tick of the lowest band that waits. 33: 2.9 %.
     pub floor: u32,
     /// How many tasks ahead their annotated lines are fetched.
     pub prefetch_distance: usize,
@@ -50,7 +50,7 @@ pub struct Config {
     /// Leave synchronisation by scheduling on a worker that waits for its core for over this share
     /// of the time, in per mille; 0: never.
     pub run_delay_per_mille: u32,
-    /// How often that is measured.
+    /// Interval of the measurements of that share.
     pub run_delay_period: Duration,
     /// Dedicated workers run under `SCHED_FIFO` with this priority (1 to 99).
     pub fifo_priority: Option<u8>,
@@ -59,7 +59,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Workers and islands as given, everything else as usual.
+    /// Workers and islands as given, all else by default.
     pub fn new(workers: Vec<WorkerConfig>) -> Config {
         Config {
             workers,
@@ -151,7 +151,7 @@ impl fmt::Display for Withheld {
     }
 }
 
-/// Why a runtime was not started.
+/// Reasons for which a runtime was not started.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {

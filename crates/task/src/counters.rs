@@ -1,10 +1,10 @@
-//! What workers did, for reports and for tests.
+//! Counts of the work of workers, for reports and for tests.
 
 use halcyon_base::sync::Mutex;
 use halcyon_base::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 
-/// Counts of one worker, written by it alone, between tasks.
+/// Counts of one worker, written by that worker alone, between tasks.
 #[repr(align(128))]
 #[derive(Default)]
 pub(crate) struct Published {
@@ -28,7 +28,7 @@ pub(crate) fn bump(count: &AtomicU64, by: u64) {
     count.store(count.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }
 
-/// What one worker did since it began.
+/// The counts of one worker since it began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerCounters {
@@ -40,7 +40,7 @@ pub struct WorkerCounters {
     pub turns: u64,
     /// Tasks pushed to other workers.
     pub pushed: u64,
-    /// Tasks given to a worker of the island that had nothing to do.
+    /// Tasks given to an idle worker of the island.
     pub given: u64,
     /// Times it went to sleep.
     pub parks: u64,
@@ -52,7 +52,7 @@ pub struct WorkerCounters {
     pub busy_ns: u64,
     /// Time ready to run while something else had its core, ns (zero where the kernel keeps none).
     pub run_delay_ns: u64,
-    /// Retired things that were freed.
+    /// Retired values that were freed.
     pub freed: u64,
     /// Times it left synchronisation by scheduling, or came back to it.
     pub switches: u64,
@@ -71,7 +71,7 @@ pub struct LongTask {
     pub longest_ns: u64,
 }
 
-/// What a runtime did.
+/// The counts of a runtime.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Counters {
@@ -92,7 +92,7 @@ impl Counters {
     }
 }
 
-/// What is too rare for counters of each worker.
+/// Events that are too rare for counters of each worker.
 #[derive(Default)]
 pub(crate) struct Incidents {
     long: Mutex<BTreeMap<&'static str, (u64, u64)>>,

@@ -13,7 +13,7 @@ use std::fmt;
 pub struct Busy<T> {
     /// The class without credit.
     pub class: ClassId,
-    /// What was to be spawned.
+    /// The task that was to be spawned.
     pub task: T,
 }
 
@@ -81,7 +81,7 @@ impl Credits {
         let mut gate = self.gate.lock();
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let taken = loop {
-            // Pairs with `give`: it adds first and looks for waiters then.
+            // Pairs with `give`, which adds first and looks for waiters then.
             if self.try_take(1) == 1 {
                 break true;
             }
@@ -101,7 +101,7 @@ impl Credits {
         }
     }
 
-    /// Makes everyone who waits look again.
+    /// Makes every waiting thread look again.
     #[cold]
     pub(crate) fn wake(&self) {
         let _gate = self.gate.lock();
@@ -139,7 +139,7 @@ impl CreditPurse {
         self.held[usize::from(class.0)] += 1;
     }
 
-    /// Gives back what is held beyond a handful, or everything.
+    /// Gives back the credits beyond a handful, or all.
     pub(crate) fn settle(&mut self, all: &[Credits], everything: bool) {
         for (held, credits) in self.held.iter_mut().zip(all) {
             let wanted = everything || credits.waiting.load(Ordering::Relaxed) > 0;

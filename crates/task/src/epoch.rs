@@ -1,4 +1,4 @@
-//! When memory that tasks may still see can be given back.
+//! Reclamation by epochs: when memory that tasks may still see can be freed.
 //!
 //! Words: the *epoch* is a count that all workers see; a worker *announces* it between tasks, when
 //! it holds no reference; a worker that parks is *offline*. A task that *carries references*
@@ -19,8 +19,8 @@
 //!
 //! Why that is enough: a reference obtained in epoch `e` is held by a running task, whose worker
 //! has announced at most `e`, or carried by a task with a tag of at most `e` (2). By (1) neither is
-//! left at `e + 2`. A task that begins at `e + 1` cannot find what was unlinked before somebody read
-//! `e` as the epoch: the fences in `announce` and `stamp` order the two.
+//! left at `e + 2`. A task that begins at `e + 1` cannot find memory that was unlinked before a
+//! worker read `e` as the epoch: the fences in `announce` and `stamp` order the two.
 //!
 //! Tasks are counted per worker by two counts that only grow. Ended are summed first and begun
 //! afterwards, so equal sums prove that there was a moment without any (Mattern 1987).
@@ -39,7 +39,7 @@ const OFFLINE: u64 = u64::MAX;
 /// Guards that outside threads can hold at once.
 const GUARDS: usize = 64;
 
-/// What one worker tells the others.
+/// The announcement of one worker to the others.
 #[repr(align(128))]
 struct Announcement {
     epoch: AtomicU64,
@@ -54,10 +54,10 @@ impl Announcement {
     }
 }
 
-/// The epoch and who is where.
+/// The epoch, and every worker's announcement.
 pub(crate) struct Epochs {
     global: AtomicU64,
-    /// One per worker, and the last one for tasks that come from outside.
+    /// Announcements, one per worker, and a last one for tasks that come from outside.
     announcements: Box<[Announcement]>,
     guards: Box<[AtomicU64]>,
     /// Garbage of workers that sleep or have ended.
@@ -152,7 +152,7 @@ impl Epochs {
                 .is_ok()
     }
 
-    /// Whether somebody's garbage is left to others.
+    /// Whether a worker has left garbage to the others.
     #[inline]
     pub(crate) fn has_orphans(&self) -> bool {
         self.orphan_count.load(Ordering::Relaxed) > 0
@@ -185,14 +185,14 @@ impl Epochs {
     }
 }
 
-/// Something to be dropped once nobody can see it.
+/// A value to be dropped once no task can see it.
 pub(crate) type Garbage = Box<dyn Retired>;
 
 /// Anything that can be dropped on another thread.
 pub(crate) trait Retired: Send {}
 impl<T: Send> Retired for T {}
 
-/// What was retired and in which epoch, oldest first.
+/// Retired values with the epoch of their retirement, oldest first.
 type Limbo = VecDeque<(u64, Garbage)>;
 
 /// A worker's part in reclamation.
@@ -234,19 +234,20 @@ impl Local {
         self.announced = now;
     }
 
-    /// Holds nothing until the next announcement. Only between tasks.
+    /// Announces that this worker holds no reference until its next announcement. Only between
+    /// tasks.
     pub(crate) fn go_offline(&mut self, epochs: &Epochs) {
         self.announced = OFFLINE;
         epochs.announcements[self.worker].epoch.store(OFFLINE, Ordering::SeqCst);
     }
 
-    /// Tag for a task that is spawned by one that carries nothing.
+    /// Tag for a task whose spawner carries no references.
     #[inline]
     pub(crate) fn tag(&self) -> u8 {
         tag_of(self.announced)
     }
 
-    /// Counts a task that carries references. Before anybody else can see the task.
+    /// Counts a task that carries references. Called before any other worker can see the task.
     #[inline]
     pub(crate) fn begin(&mut self, tag: u8, epochs: &Epochs) {
         let begun = &mut self.begun[usize::from(tag)];
@@ -255,7 +256,7 @@ impl Local {
         place.store(*begun, Ordering::Release);
     }
 
-    /// Counts its end.
+    /// Counts the end of a task that carried references.
     #[inline]
     pub(crate) fn end(&mut self, tag: u8, epochs: &Epochs) {
         let ended = &mut self.ended[usize::from(tag)];
@@ -273,14 +274,16 @@ impl Local {
         self.limbo.len()
     }
 
-    /// Frees what nobody can see, after an attempt to go on to the next epoch. Returns how many.
+    /// Frees the values that no task can see, after an attempt to go on to the next epoch. Returns
+    /// their number.
     pub(crate) fn collect(&mut self, epochs: &Epochs) -> u64 {
         epochs.try_advance();
         let orphans = if epochs.has_orphans() { epochs.free_orphans() } else { 0 };
         orphans + free(&mut self.limbo, epochs.now())
     }
 
-    /// Leaves what cannot be freed yet to others: a worker that sleeps or has ended frees nothing.
+    /// Leaves values that cannot be freed yet to other workers: a worker that sleeps or has ended
+    /// frees nothing.
     pub(crate) fn leave(&mut self, epochs: &Epochs) {
         let mut orphans = epochs.orphans.lock();
         orphans.append(&mut self.limbo);
@@ -289,7 +292,7 @@ impl Local {
     }
 }
 
-/// Drops what was retired two epochs ago or earlier.
+/// Drops the values that were retired two epochs ago or earlier.
 fn free(limbo: &mut Limbo, now: u64) -> u64 {
     let mut freed = 0;
     while limbo.front().is_some_and(|(stamp, _)| stamp + 2 <= now) {

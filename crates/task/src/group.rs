@@ -11,7 +11,7 @@
 //! A task that a task of the group spawns belongs to the group. The group lives in a table of the
 //! runtime (`group_table`), and tasks name it by number.
 
-use crate::annotation::{Annotation, IslandId, Place, WorkerId};
+use crate::annotation::{Annotation, IslandId, TaskPlace, WorkerId};
 use crate::group_table::{ABORTED, EnqueueError, GroupError, GroupId, GroupState, RUNNING};
 use crate::morsel::{Morsels, Puller};
 use crate::worker::shared::Shared;
@@ -26,7 +26,7 @@ use std::pin::Pin;
 use std::task::{Context as Polled, Poll};
 use std::time::Duration;
 
-/// The right to name a group; the number is given back with the last one.
+/// A lease: the right to name a group. The number is given back with the last lease.
 struct Lease {
     shared: Arc<Shared>,
     id: GroupId,
@@ -53,18 +53,18 @@ impl Drop for Lease {
 /// Where a group's tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locality {
-    /// All on one island, the least busy one (P3's rule).
+    /// All tasks on one island, the least busy one (P3's rule).
     OneIsland,
-    /// All on this island.
+    /// All tasks on this island.
     Island(IslandId),
     /// Anywhere.
     Spread,
-    /// On `workers` workers of this island that nobody else uses until the group ends. Tasks of
-    /// others whose resource is at home there wait as long.
+    /// On `workers` workers of this island that no other group uses until this one ends. Other
+    /// tasks whose resource is at home there wait as long.
     Dedicated {
         /// The island.
         island: IslandId,
-        /// How many of its workers.
+        /// Number of the island's workers.
         workers: usize,
     },
 }
@@ -86,7 +86,8 @@ impl Group {
         Group { lease, composed: Vec::new(), pulls: Vec::new() }
     }
 
-    /// Adds a task. It holds no credit: a group's memory is what was composed.
+    /// Adds a task. The task holds no credit: a group's memory is bounded by the tasks that were
+    /// composed.
     ///
     /// Panics: if the runtime has no such worker, island or plane as the annotation asks for.
     pub fn task<F>(&mut self, annotation: Annotation, function: F)
@@ -104,11 +105,11 @@ impl Group {
     }
 
     /// Adds work that is pulled: every worker that the group gets asks `source` for morsels until
-    /// there are no more. Nothing is queued but one task per worker.
+    /// there are no more. Only one task per worker is queued.
     pub fn pull<M: Morsels>(&mut self, annotation: Annotation, source: Arc<M>) {
         let id = self.lease.id;
         self.pulls.push(Box::new(move |worker, shared| {
-            let annotation = annotation.place(Place::Worker(worker));
+            let annotation = annotation.place(TaskPlace::Worker(worker));
             let puller = Puller::new(Arc::clone(&source), annotation);
             shared.make_outside(annotation, id, false, puller)
         }));
@@ -186,7 +187,7 @@ impl fmt::Debug for Group {
 }
 
 impl Context {
-    /// A new group, to be enqueued from here or given to somebody. Nobody waits for it on a worker.
+    /// A new group, to be enqueued from here or handed on. No worker waits for a group.
     ///
     /// Panics: as [`crate::Runtime::group`].
     pub fn group(&self) -> Group {

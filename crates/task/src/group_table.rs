@@ -20,7 +20,7 @@ use std::task::Waker;
 pub(crate) struct GroupId(pub(crate) u32);
 
 impl GroupId {
-    /// No group. It has a row all the same, which never changes: not stopped, on any island.
+    /// The number that means no group. Its row never changes: not stopped, on any island.
     pub(crate) const NONE: GroupId = GroupId(0);
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct GroupState {
     pub(crate) live: AtomicI64,
     /// `RUNNING`, `ABORTED` or `FAILED`.
     pub(crate) state: AtomicU32,
-    /// Island its tasks stay on, plus 1; 0: any.
+    /// Island that the group's tasks stay on, plus 1; 0: any.
     pub(crate) island: AtomicU32,
     pub(crate) inner: Mutex<Inner>,
     pub(crate) done: Condvar,
@@ -60,13 +60,13 @@ pub(crate) struct Inner {
 }
 
 impl GroupState {
-    /// Whether its tasks are to be dropped instead of run.
+    /// Whether the group's tasks are to be dropped instead of run.
     #[inline]
     pub(crate) fn stopped(&self) -> bool {
         self.state.load(Ordering::Relaxed) != RUNNING
     }
 
-    /// The island its tasks stay on.
+    /// The island that the group's tasks stay on.
     #[inline]
     pub(crate) fn island(&self) -> Option<IslandId> {
         self.island.load(Ordering::Relaxed).checked_sub(1).map(|island| IslandId(island as u16))
@@ -147,7 +147,7 @@ impl GroupTable {
     }
 }
 
-/// Why a group was not enqueued.
+/// Reasons for which a group was not enqueued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EnqueueError {
@@ -174,11 +174,11 @@ impl fmt::Display for EnqueueError {
 
 impl Error for EnqueueError {}
 
-/// Why a group did not come to a good end.
+/// Reasons for which a group failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// Somebody aborted it.
+    /// The group was aborted.
     Aborted,
     /// A task panicked with this message; the others were dropped.
     Panicked(String),

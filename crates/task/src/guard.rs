@@ -4,7 +4,8 @@ use crate::worker::shared::Shared;
 use halcyon_base::sync::Arc;
 use std::fmt;
 
-/// Keeps what a thread outside the workers reads from being freed. See [`crate::Runtime::pin`].
+/// A guard that keeps memory which a thread outside the workers reads from being freed. See
+/// [`crate::Runtime::pin`].
 pub struct Guard {
     shared: Arc<Shared>,
     place: usize,

@@ -48,8 +48,8 @@ mod runtime;
 mod worker;
 
 pub use annotation::{
-    Access, Annotation, BANDS, CLASSES, CacheUse, ClassId, Frequency, IslandId, Place, Plane,
-    Priority, Resource, Synchronisation, WorkerId,
+    Access, Annotation, BANDS, CLASSES, CacheUse, ClassId, Frequency, IslandId, Plane, Priority,
+    Resource, Synchronisation, TaskPlace, WorkerId,
 };
 pub use config::{Config, StartError, Withheld, WorkerConfig, WorkerKind};
 pub use counters::{Counters, LongTask, WorkerCounters};

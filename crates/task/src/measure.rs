@@ -1,11 +1,11 @@
-//! What tasks cost, measured on the runtime itself, for the lab.
+//! Measurements of the cost of tasks, on the runtime itself, for the lab.
 //!
-//! Each function runs its own runtime and returns nanoseconds or counts; whoever calls repeats and
+//! Each function runs its own runtime and returns nanoseconds or counts; the caller repeats and
 //! picks. All work is checked: a lost task makes the function panic or wait, never look fast.
 
 use crate::{
-    Annotation, ClassId, Config, Context, IslandId, Locality, Place, Priority, Runtime, Shutdown,
-    Step, Task, WorkerConfig, WorkerId, WorkerKind,
+    Annotation, ClassId, Config, Context, IslandId, Locality, Priority, Runtime, Shutdown, Step,
+    Task, TaskPlace, WorkerConfig, WorkerId, WorkerKind,
 };
 use halcyon_machine::clock;
 use halcyon_machine::counters::ThreadClock;
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Processor time of the calling thread, ns: what others take of the core does not count.
+/// Processor time of the calling thread, ns: time that other threads take of the core does not
+/// count.
 pub fn thread_cpu_ns() -> u64 {
     halcyon_machine::counters::thread_cpu_ns().unwrap_or(0)
 }
@@ -42,8 +43,8 @@ impl Task for Generator {
     }
 }
 
-/// Nanoseconds of processor time to spawn and run an empty task on the same worker, with everything
-/// that a task gets: bands and classes, prefetch window, panic guard, time accounting, a group's count.
+/// Nanoseconds of processor time to spawn and run an empty task on the same worker, with all that a
+/// task gets: bands and classes, prefetch window, panic guard, time accounting, a group's count.
 /// `burst` tasks wait at a time.
 pub fn spawn_run_ns(tasks: u64, burst: u64) -> f64 {
     let runtime = Runtime::new(Config::shared(1)).expect("a thread can be started");
@@ -113,7 +114,7 @@ fn volley(cx: &mut Context, left: u64, stamps: Stamps) {
     }
     if left > 0 {
         let other = WorkerId(1 - cx.worker().0);
-        cx.spawn(Annotation::new().place(Place::Worker(other)), move |cx: &mut Context| {
+        cx.spawn(Annotation::new().place(TaskPlace::Worker(other)), move |cx: &mut Context| {
             volley(cx, left - 1, stamps);
         });
     }
@@ -131,7 +132,7 @@ fn per_push(stamps: &[u64]) -> Vec<f64> {
 pub fn push_run_ns(pushes: u64) -> Vec<f64> {
     let runtime = two_workers(WorkerKind::Dedicated);
     let mut group = runtime.group();
-    let first = Annotation::new().place(Place::Worker(WorkerId(0)));
+    let first = Annotation::new().place(TaskPlace::Worker(WorkerId(0)));
     let (stamps, pushes) = (Stamps::default(), pushes.next_multiple_of(VOLLEY));
     let theirs = Arc::clone(&stamps);
     group.task(first, move |cx: &mut Context| volley(cx, pushes, theirs));
@@ -142,7 +143,7 @@ pub fn push_run_ns(pushes: u64) -> Vec<f64> {
     per_push(&stamps)
 }
 
-/// What [`push_run_ns`] is compared with: two threads that hand pointers to lines to and fro
+/// The baseline of [`push_run_ns`]: two threads that hand pointers to cache lines to and fro
 /// through two rings, and nothing else. The line moves too, as a task's does.
 pub fn bare_ring_push_ns(pushes: u64) -> Vec<f64> {
     const SLOTS: usize = 64;
@@ -255,7 +256,7 @@ pub fn idle_cpu_percent(time: Duration) -> f64 {
     percent
 }
 
-/// What came of asking for very many tasks.
+/// The result of asking for very many tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Flood {
     /// Tasks that ran.
@@ -309,14 +310,14 @@ pub struct Latency {
     pub p99_us: f64,
     /// The longest, µs.
     pub max_us: f64,
-    /// Median of the processor time that the worker used from ready to run, µs: what the runtime
-    /// made the task wait, without what others took of the core.
+    /// Median of the processor time that the worker used from ready to run, µs: the wait caused by
+    /// the runtime, without time that other threads took of the core.
     pub p50_cpu_us: f64,
     /// 99th percentile of that, µs.
     pub p99_cpu_us: f64,
     /// The longest of that, µs.
     pub max_cpu_us: f64,
-    /// How many there were.
+    /// Number of latencies.
     pub count: usize,
 }
 
@@ -354,7 +355,7 @@ pub fn critical_latency(
     std::thread::sleep(Duration::from_millis(10));
     let cpus: Vec<ThreadClock> = (0..workers as u16)
         .map(|worker| {
-            let at = Annotation::new().place(Place::Worker(WorkerId(worker)));
+            let at = Annotation::new().place(TaskPlace::Worker(WorkerId(worker)));
             let own = runtime.submit(at, |_: &mut Context| ThreadClock::of_this_thread());
             own.expect("a credit").wait().expect("it runs")
         })

@@ -1,8 +1,9 @@
-//! Work that is pulled: nothing is queued, so it grows no memory and stops at once.
+//! Morsels: work that is pulled. Nothing is queued, so memory does not grow, and the work stops at
+//! once.
 //!
 //! Source: morsels are HyPer's (Leis 2014); sizing them by time is Umbra's (Wagner 2021).
 
-use crate::annotation::{Annotation, Place, WorkerId};
+use crate::annotation::{Annotation, TaskPlace, WorkerId};
 use crate::worker::Context;
 use crate::worker::task::{Step, Task};
 use halcyon_base::sync::Arc;
@@ -33,6 +34,6 @@ impl<M: Morsels> Task for Puller<M> {
         if cx.should_stop() || !self.source.run(worker, cx) {
             return Step::Done;
         }
-        Step::Again(self.annotation.place(Place::Worker(worker)))
+        Step::Again(self.annotation.place(TaskPlace::Worker(worker)))
     }
 }

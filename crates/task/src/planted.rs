@@ -2,7 +2,7 @@
 
 use halcyon_base::planted::Bug;
 
-/// A push swaps the tail and never links what it pushed.
+/// A push swaps the tail and never links the pushed task.
 pub const LOST_LINK: Bug = Bug("a push swaps the tail and never links what it pushed");
 /// A task is linked into a chain while its slot is still the dummy of an inbox.
 pub const LINKED_DUMMY: Bug =

@@ -9,12 +9,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context as Polled, Poll, Waker};
 
-/// Why a task has no result.
+/// Reasons for which a task has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// It was dropped before it gave one: it panicked, its group was aborted, or the runtime shut
-    /// down. Workers count panics by message ([`crate::Counters`]).
+    /// The task was dropped before it gave a result: it panicked, its group was aborted, or the
+    /// runtime shut down. Workers count panics by message ([`crate::Counters`]).
     Dropped,
     /// A simulated runtime has nothing left to run.
     Stuck,
@@ -37,22 +37,22 @@ enum Value<T> {
     Dropped,
 }
 
-struct Place<T> {
+struct ReplyCell<T> {
     value: Mutex<Value<T>>,
     given: Condvar,
 }
 
 /// The result of a task that is under way: wait for it on a thread, or await it.
 pub struct Reply<T> {
-    place: Arc<Place<T>>,
+    place: Arc<ReplyCell<T>>,
     shared: Arc<Shared>,
 }
 
-/// The task's side. Dropped unused, it tells so.
-pub(crate) struct ReplyTo<T>(Option<Arc<Place<T>>>);
+/// The task's side of a reply. Dropped without a result, it says so to the waiter.
+pub(crate) struct ReplyTo<T>(Option<Arc<ReplyCell<T>>>);
 
 pub(crate) fn reply<T>(shared: &Arc<Shared>) -> (ReplyTo<T>, Reply<T>) {
-    let place = Place { value: Mutex::new(Value::Awaited(None)), given: Condvar::new() };
+    let place = ReplyCell { value: Mutex::new(Value::Awaited(None)), given: Condvar::new() };
     let place = Arc::new(place);
     (ReplyTo(Some(Arc::clone(&place))), Reply { place, shared: Arc::clone(shared) })
 }

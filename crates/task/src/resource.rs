@@ -3,11 +3,11 @@
 //! While a home worker's core is its own, writers are kept apart by running there one after the
 //! other: a version is changed by plain stores. Once the worker finds that it is being preempted,
 //! it lets tasks of its resources run anywhere, and the same version is taken as a latch instead
-//! (`Mode`, in `shared`). Whoever writes asks for the mode; readers never need to know.
+//! (`HomeMode`, in `shared`). Writers ask for the mode; readers never need to know.
 
 use crate::annotation::{Resource, Synchronisation, WorkerId};
 use crate::worker::Context;
-use crate::worker::shared::Mode;
+use crate::worker::shared::HomeMode;
 use halcyon_base::sync::atomic::{AtomicU64, Ordering, fence};
 use halcyon_base::sync::{hint, thread};
 use std::cell::UnsafeCell;
@@ -15,14 +15,14 @@ use std::error::Error;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Counts the changes of what it guards: odd while a change is under way.
+/// A version: the number of changes of the guarded data, odd while a change is under way.
 ///
-/// Put it beside fields that are atomics (read and written `Relaxed`): readers may then look at
-/// any time, and learn afterwards whether what they saw belongs together.
+/// Put a version beside fields that are atomics (read and written `Relaxed`): readers may then look
+/// at any time, and learn afterwards whether the values they saw belong together.
 #[derive(Default)]
 pub struct Version(AtomicU64);
 
-/// A reader met a change: what it saw may not belong together. Worth retrying.
+/// A reader met a change: the values it saw may not belong together. Worth retrying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed;
 
@@ -34,16 +34,16 @@ impl fmt::Display for Changed {
 
 impl Error for Changed {}
 
-/// Looks before a spinning thread gives its core away.
+/// Number of looks before a spinning thread yields its core.
 const SPINS: u32 = 64;
 
 impl Version {
-    /// A version of something that nobody changes now.
+    /// A version of data that is not being changed.
     pub const fn new() -> Version {
         Version(AtomicU64::new(0))
     }
 
-    /// Calls `look` and returns what it saw, unless a writer came between. `look` gets no context,
+    /// Calls `look` and returns its result, unless a writer came between. `look` gets no context,
     /// so an attempt that fails has done nothing.
     #[inline]
     pub fn try_read<R>(&self, look: impl FnOnce() -> R) -> Result<R, Changed> {
@@ -73,14 +73,14 @@ impl Version {
     }
 
     /// Whether nothing changed since [`Version::begin`] returned `before`. Pairs with the writer's
-    /// release fence: whoever saw one of its stores sees its odd version here.
+    /// release fence: a reader that saw one of the writer's stores sees its odd version here.
     #[inline]
     pub fn validate(&self, before: u64) -> Result<(), Changed> {
         fence(Ordering::Acquire);
         if self.0.load(Ordering::Relaxed) == before { Ok(()) } else { Err(Changed) }
     }
 
-    /// Begins a change of what `resource` stands for; readers retry until the guard is dropped.
+    /// Begins a change of the data of `resource`; readers retry until the guard is dropped.
     ///
     /// Panics: where the resource is synchronised by scheduling and this is not its home.
     #[inline]
@@ -129,7 +129,7 @@ impl fmt::Debug for Version {
     }
 }
 
-/// Spins a little, then lets others run.
+/// Spins a little, then lets other threads run.
 fn relax(attempts: &mut u32) {
     *attempts += 1;
     if *attempts < SPINS { hint::spin_loop() } else { thread::yield_now() }
@@ -149,12 +149,12 @@ fn by_scheduling(resource: Resource, cx: &Context) -> bool {
     false
 }
 
-/// Panics: where a writer relies on scheduling and is not at home; where nobody may write.
+/// Panics: where a writer relies on scheduling and is not at home; where no task may write.
 #[inline]
 fn check_writer(resource: Resource, cx: &Context) {
     match resource.synchronisation {
         Synchronisation::Scheduling | Synchronisation::SchedulingWriters => {
-            let scheduled = cx.mode_of(resource.home) == Mode::Scheduled;
+            let scheduled = cx.mode_of(resource.home) == HomeMode::Scheduled;
             assert!(!scheduled, "a writer is not at home");
         }
         Synchronisation::Optimistic | Synchronisation::Latched => {}
@@ -162,7 +162,7 @@ fn check_writer(resource: Resource, cx: &Context) {
     }
 }
 
-/// A change under way; it ends with the guard.
+/// The guard of a change under way, which ends with the guard.
 #[must_use]
 pub struct WriteGuard<'a> {
     version: &'a Version,
@@ -187,7 +187,8 @@ pub type Latch = Version;
 
 /// A value that the tasks of its home worker change without a latch (P4 §4.2).
 ///
-/// The value of one resource of one runtime; any type will do, as nobody reads it meanwhile.
+/// The value of one resource of one runtime. Any type will do, since no other task reads the value
+/// meanwhile.
 pub struct Owned<T> {
     resource: Resource,
     runtime: u64,
@@ -205,7 +206,7 @@ impl<T: Send> Owned<T> {
         Owned { resource, runtime, latch: Latch::new(), value: UnsafeCell::new(value) }
     }
 
-    /// What tasks that use it say in their annotation.
+    /// The resource that tasks name in their annotation to use this value.
     pub fn resource(&self) -> Resource {
         self.resource
     }
@@ -216,7 +217,7 @@ impl<T: Send> Owned<T> {
     }
 
     /// The value. The context is lent for as long, so a task holds one such value at a time and
-    /// spawns what it needs afterwards.
+    /// spawns further tasks afterwards.
     ///
     /// Panics: on a context of another runtime, and away from home while the home's core is its own.
     #[inline]
@@ -226,7 +227,7 @@ impl<T: Send> Owned<T> {
         // SAFETY: exclusive. By scheduling: the caller is the home worker of this runtime, which is
         // one thread with one `Context`, lent to the guard for `'a`, so no second guard without
         // latch exists; and none with latch does, because a mode becomes `Scheduled` only after
-        // every worker has passed a point between tasks since it was not (`Mode`). Otherwise:
+        // every worker has passed a point between tasks since it was not (`HomeMode`). Otherwise:
         // the latch excludes other holders of it, and the home worker takes it too until the
         // mode is `Scheduled`.
         let value = unsafe { &mut *self.value.get() };

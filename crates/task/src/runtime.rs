@@ -10,7 +10,7 @@ use crate::group_table::GroupId;
 use crate::guard::Guard;
 use crate::reply::{Reply, reply};
 use crate::resource::Owned;
-use crate::worker::shared::{DRAINING, Mode, STOPPING, Shared};
+use crate::worker::shared::{DRAINING, HomeMode, STOPPING, Shared};
 use crate::worker::simulation::Simulation;
 use crate::worker::task::{Once, Task};
 use crate::worker::{self, Context, outside_workers};
@@ -22,25 +22,25 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// What becomes of tasks that wait when a runtime ends.
+/// The end of a runtime: what happens to the tasks that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// They run, and so does what they spawn.
+    /// Waiting tasks run, and so do the tasks that they spawn.
     Drain,
-    /// They are dropped.
+    /// Waiting tasks are dropped.
     Abort,
 }
 
-/// Workers, and the doors to them for threads outside. Dropping it aborts what waits and joins the
-/// workers.
+/// A runtime: workers, and calls for threads outside. Dropping a runtime drops the waiting tasks
+/// and joins the workers.
 pub struct Runtime {
     shared: Arc<Shared>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
     withheld: Vec<Withheld>,
 }
 
-/// Places the calling thread as its worker's configuration says. What is refused without harm comes
-/// back.
+/// Places the calling thread as its worker's configuration says. Returns a refusal that does no
+/// harm.
 fn place(config: &Config, number: usize) -> io::Result<Option<Withheld>> {
     let worker = &config.workers[number];
     if !worker.cpus.is_empty() {
@@ -93,13 +93,13 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// What the operating system refused of what the configuration asked for.
+    /// Parts of the configuration that the operating system refused.
     pub fn withheld(&self) -> &[Withheld] {
         &self.withheld
     }
 
     /// The deterministic twin: the same workers on the calling thread, in an order that `seed`
-    /// decides, in virtual time. It runs while somebody waits for a group or a reply, or by
+    /// decides, in virtual time. It runs while a thread waits for a group or a reply, or by
     /// [`Runtime::run_until_idle`].
     pub fn simulated(config: Config, seed: u64) -> Result<Runtime, StartError> {
         config.check()?;
@@ -232,13 +232,13 @@ impl Runtime {
         Group::new(&self.shared)
     }
 
-    /// Keeps what this thread reads behind optimistic readers from being freed, while the guard
-    /// lives. Hold it briefly: nothing is freed meanwhile.
+    /// Keeps memory that this thread reads optimistically from being freed, while the guard lives.
+    /// Hold the guard briefly: nothing is freed meanwhile.
     pub fn pin(&self) -> Guard {
         Guard::new(&self.shared)
     }
 
-    /// What the workers have done so far.
+    /// The workers' counts so far.
     pub fn counters(&self) -> Counters {
         let shared = &self.shared;
         let workers = shared.workers.iter().map(|worker| {
@@ -257,7 +257,7 @@ impl Runtime {
                 run_delay_ns: load(&counters.run_delay_ns),
                 freed: load(&counters.freed),
                 switches: load(&counters.switches),
-                latched: worker.mode() != Mode::Scheduled,
+                latched: worker.mode() != HomeMode::Scheduled,
             }
         });
         Counters {

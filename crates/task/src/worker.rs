@@ -1,11 +1,11 @@
-//! A worker: what it holds alone, and what its tasks can ask of it.
+//! A worker: the state that it holds alone, and the calls that its tasks can make.
 //!
 //! A task is handed a [`Context`], and a context holds tasks: `task` (the trait), `slot` (tasks in
 //! memory), `queues`, `shared` (what workers see of each other) and `simulation` mean nothing without
 //! the worker, and are its parts.
 //!
-//! How it takes turns is in `turn`, how it rests in `idle`, how it learns whether its core is its
-//! own in `delay`.
+//! Its turns are in `turn`, its rest in `idle`, the measurement whether the core is its own in
+//! `delay`.
 //! Cost: spawn and run of an empty task: see docs/tasks.md.
 
 mod delay;
@@ -17,7 +17,7 @@ pub(crate) mod slot;
 pub(crate) mod task;
 mod turn;
 
-use crate::annotation::{Annotation, BANDS, IslandId, Place, Priority, TargetKind, WorkerId};
+use crate::annotation::{Annotation, BANDS, IslandId, Priority, TargetKind, TaskPlace, WorkerId};
 use crate::clock::Clock;
 use crate::config::WorkerKind;
 use crate::counters::{Published, bump};
@@ -30,7 +30,7 @@ use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
 use halcyon_machine::counters::SchedStat;
 use queues::{CHUNK, Queues};
-use shared::{BUSY, Mode, STOPPING, Shared, WorkerShared};
+use shared::{BUSY, HomeMode, STOPPING, Shared, WorkerShared};
 use slot::{Chain, HOLDS_CREDIT, Header, Pool, Receiver, TaskRef};
 use std::cell::Cell;
 use std::fmt;
@@ -73,7 +73,7 @@ pub struct Context {
     receivers: [Receiver; BANDS],
     queues: Queues,
     outgoing: Outgoing,
-    /// Of the running task.
+    /// Header of the running task.
     current: Header,
     /// Changes of a group's live count that are not in the table yet.
     delta: (GroupId, i64),
@@ -83,21 +83,21 @@ pub struct Context {
     epoch: epoch::Local,
     /// The dedicated group that owns this worker, as of the last turn.
     owner: GroupId,
-    /// A group that may stay on this island, as was found in this turn: its island is given when it
-    /// is enqueued, and its number can mean another group only in the next turn, as tasks of that
-    /// one have to arrive here first.
+    /// A group that may stay on this island, as was found in this turn. A group's island is fixed
+    /// when it is enqueued, and its number can mean another group only in the next turn, since
+    /// tasks of that group have to arrive here first.
     stays: GroupId,
     /// Tasks that wait until the owner has ended.
     aside: Vec<TaskRef>,
-    kinds: [slot::Kind; CHUNK],
+    kinds: [slot::TaskType; CHUNK],
     limits: Limits,
     schedstat: Option<SchedStat>,
     delay: RunDelay,
-    /// Whether what is at home here is synchronised by scheduling: what `Mode` tells others, for
-    /// tasks here, as nothing but this worker changes it.
+    /// Whether resources at home here are synchronised by scheduling: the same as `HomeMode`, which
+    /// other workers read. Only this worker changes either.
     pub(crate) scheduled: bool,
     marked_idle: bool,
-    /// The runtime stops: what waits is dropped.
+    /// The runtime stops: waiting tasks are dropped.
     dropping: bool,
     turns: u64,
 }
@@ -155,7 +155,7 @@ impl Context {
             owner: GroupId::NONE,
             stays: GroupId::NONE,
             aside: Vec::new(),
-            kinds: [slot::Kind::default(); CHUNK],
+            kinds: [slot::TaskType::default(); CHUNK],
             limits,
             schedstat: None,
             delay: RunDelay::default(),
@@ -167,13 +167,13 @@ impl Context {
         }
     }
 
-    /// This worker.
+    /// The id of this worker.
     #[inline]
     pub fn worker(&self) -> WorkerId {
         self.id
     }
 
-    /// The island it belongs to.
+    /// The island that the worker belongs to.
     #[inline]
     pub fn island(&self) -> IslandId {
         self.island
@@ -184,8 +184,8 @@ impl Context {
         self.shared.workers.len()
     }
 
-    /// Spawns a task. It belongs to the running task's group, and is of its priority and class
-    /// unless it says otherwise. Never waits: roots of requests are what is limited
+    /// Spawns a task. The new task belongs to the running task's group, and has its priority and
+    /// class unless `annotation` gives others. Never waits: only roots of requests are limited
     /// ([`Context::try_spawn_root`]).
     ///
     /// Panics: if the runtime has no such worker, island or plane as the annotation asks for.
@@ -206,8 +206,9 @@ impl Context {
         self.admit(task, header);
     }
 
-    /// Spawns the first task of a request: it takes a credit of its class and gives it back when
-    /// it ends. What it refers to is its own: it does not hold back what the spawning task does.
+    /// Spawns the first task of a request: the task takes a credit of its class and gives it back
+    /// when it ends. It carries none of the spawning task's references and holds back no memory on
+    /// their account.
     ///
     /// Errors: the class has no credit left; the task comes back. Let others run, then try again.
     /// Panics: as [`Context::spawn`].
@@ -231,7 +232,7 @@ impl Context {
         Ok(())
     }
 
-    /// A task's header: what is not said is the running task's.
+    /// A task's header; properties that `annotation` does not give are the running task's.
     #[inline]
     fn header(&self, annotation: Annotation, flags: u8) -> Header {
         let annotation = self.resolve(annotation);
@@ -281,7 +282,7 @@ impl Context {
         }
     }
 
-    /// Queues a task here or sends it to where its annotation wants it.
+    /// Queues a task here or sends it to the worker that its annotation names.
     #[inline(always)]
     fn dispatch(&mut self, task: TaskRef, annotation: &Annotation, group: GroupId) {
         let here = if annotation.is(TargetKind::Any) {
@@ -316,13 +317,15 @@ impl Context {
         let header = *task.header();
         let annotation = &header.annotation;
         let target = match annotation.target_kind() {
-            TargetKind::Home if self.mode_of(WorkerId(annotation.target())) == Mode::Latched => {
+            TargetKind::Home
+                if self.mode_of(WorkerId(annotation.target())) == HomeMode::Latched =>
+            {
                 self.id
             }
             TargetKind::Any if !self.group_may_stay(header.group()) => {
                 let state = self.shared.groups.state(header.group());
                 let island = state.island().unwrap_or(self.island);
-                self.shared.target(&annotation.place(Place::Island(island)), Some(self.id))
+                self.shared.target(&annotation.place(TaskPlace::Island(island)), Some(self.id))
             }
             TargetKind::Any if self.owner != header.group() && self.owner != GroupId::NONE => {
                 self.shared.target(annotation, None)
@@ -355,8 +358,8 @@ impl Context {
         }
     }
 
-    /// Pushes what is on its way to `target`. Counts go first: nobody may see a task that is not
-    /// counted.
+    /// Pushes the tasks on their way to `target`. Counts go first: no worker may see a task that is
+    /// not counted.
     fn flush_to(&mut self, target: WorkerId) {
         if self.delta.1 > 0 && !planted::is(planted::LATE_COUNT) {
             self.settle_group();
@@ -395,7 +398,7 @@ impl Context {
         self.queues.goes_before(band) || self.arrived(0..band)
     }
 
-    /// What the running task said about itself.
+    /// The annotation of the running task.
     pub fn annotation(&self) -> Annotation {
         self.current.annotation
     }
@@ -417,7 +420,7 @@ impl Context {
     }
 
     #[inline]
-    pub(crate) fn mode_of(&self, home: WorkerId) -> Mode {
+    pub(crate) fn mode_of(&self, home: WorkerId) -> HomeMode {
         self.shared.worker(home).mode()
     }
 
@@ -437,7 +440,7 @@ impl Context {
     /// Whether a turn would do anything: a worker that has left synchronisation by scheduling is
     /// not done before it came back.
     pub(crate) fn wants_turn(&self) -> bool {
-        self.has_work() || self.me().mode() != Mode::Scheduled
+        self.has_work() || self.me().mode() != HomeMode::Scheduled
     }
 
     /// Whether others have pushed tasks of these bands.
@@ -447,7 +450,7 @@ impl Context {
         bands.into_iter().any(|band| self.receivers[band].has_task(&inboxes[band]))
     }
 
-    /// Whether nobody has begun to push a task that did not arrive yet.
+    /// Whether every push that has begun has arrived.
     fn quiet(&self) -> bool {
         let inboxes = self.me().inboxes.0.iter();
         inboxes.zip(&self.receivers).all(|(inbox, receiver)| receiver.is_quiet(inbox))

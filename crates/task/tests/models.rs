@@ -15,8 +15,8 @@ use halcyon_base::planted::Bug;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use halcyon_base::sync::{Arc, thread};
 use halcyon_task::{
-    Access, Annotation, Config, Context, GroupError, Locality, Owned, Place, Priority, Resource,
-    Runtime, Shutdown, Step, Synchronisation, Task, WorkerId, planted,
+    Access, Annotation, Config, Context, GroupError, Locality, Owned, Priority, Resource, Runtime,
+    Shutdown, Step, Synchronisation, Task, TaskPlace, WorkerId, planted,
 };
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn runtime(workers: usize) -> Runtime {
 }
 
 fn at(worker: u16) -> Annotation {
-    Annotation::new().place(Place::Worker(WorkerId(worker)))
+    Annotation::new().place(TaskPlace::Worker(WorkerId(worker)))
 }
 
 /// Two threads push to one worker, which parks between; every task runs, and the end is reached.
@@ -197,7 +197,7 @@ fn carried_reference_stays_valid() {
         fn run(&mut self, cx: &mut Context) -> Step {
             assert!(!self.1.load(Ordering::SeqCst), "what it refers to was dropped");
             self.0 -= 1;
-            let next = self.2.place(Place::Worker(WorkerId(1 - cx.worker().0)));
+            let next = self.2.place(TaskPlace::Worker(WorkerId(1 - cx.worker().0)));
             if self.0 == 0 { Step::Done } else { Step::Again(next) }
         }
     }
@@ -208,7 +208,7 @@ fn carried_reference_stays_valid() {
     let (seen, watched) = (Arc::clone(&dropped), Watched(Arc::clone(&dropped)));
     // Reads the reference, sends it on, and only then unlinks and retires what it refers to.
     group.task(at(0), move |cx: &mut Context| {
-        cx.spawn_task(carries.place(Place::Worker(WorkerId(1))), Carrier(4, seen, carries));
+        cx.spawn_task(carries.place(TaskPlace::Worker(WorkerId(1))), Carrier(4, seen, carries));
         cx.retire(Box::new(watched));
     });
     group.enqueue(Locality::Spread).expect("it runs").wait().expect("nothing was dropped early");

@@ -3,8 +3,8 @@
 #![cfg(not(shuttle))]
 
 use halcyon_task::{
-    Access, Annotation, Config, Context, GroupError, Locality, Place, Priority, Runtime, Shutdown,
-    Step, Synchronisation, Task, TaskError, WorkerId,
+    Access, Annotation, Config, Context, GroupError, Locality, Priority, Runtime, Shutdown, Step,
+    Synchronisation, Task, TaskError, TaskPlace, WorkerId,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,9 +25,12 @@ fn trace(seed: u64) -> Vec<(u16, u32)> {
             let next = WorkerId((number % 3) as u16);
             for child in [2 * number, 2 * number + 1] {
                 let order = Arc::clone(&order);
-                cx.spawn(Annotation::new().place(Place::Worker(next)), move |cx: &mut Context| {
-                    wander(cx, child, order);
-                });
+                cx.spawn(
+                    Annotation::new().place(TaskPlace::Worker(next)),
+                    move |cx: &mut Context| {
+                        wander(cx, child, order);
+                    },
+                );
             }
         }
     }
@@ -101,7 +104,7 @@ fn preempted_worker_leaves_synchronisation_by_scheduling_and_comes_back() {
             let mut group = runtime.group();
             for _ in 0..8 {
                 let adds = Adds { cell: Arc::clone(&cell), left: count };
-                let elsewhere = Annotation::new().place(Place::Worker(WorkerId(1)));
+                let elsewhere = Annotation::new().place(TaskPlace::Worker(WorkerId(1)));
                 group.task(elsewhere, move |cx: &mut Context| {
                     cx.spawn_task(Annotation::new().on(resource, Access::Write), adds);
                 });

@@ -4,8 +4,8 @@
 
 use halcyon_task::{
     Access, Annotation, ClassId, Config, Context, EnqueueError, GroupError, IslandId, Locality,
-    Morsels, Place, Plane, Priority, Runtime, Shutdown, StartError, Step, Synchronisation, Task,
-    TaskError, Version, Withheld, WorkerId,
+    Morsels, Plane, Priority, Runtime, Shutdown, StartError, Step, Synchronisation, Task,
+    TaskError, TaskPlace, Version, Withheld, WorkerId,
 };
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -201,9 +201,9 @@ fn panic_fails_its_group_and_nothing_else() {
 fn place_that_is_not_there_is_refused_before_the_task_counts() {
     let runtime = runtime(1);
     let places = [
-        (Place::Worker(WorkerId(9)), "no worker 9"),
-        (Place::Island(IslandId(9)), "no island 9"),
-        (Place::Plane(Plane::Compute), "no worker belongs to the plane"),
+        (TaskPlace::Worker(WorkerId(9)), "no worker 9"),
+        (TaskPlace::Island(IslandId(9)), "no island 9"),
+        (TaskPlace::Plane(Plane::Compute), "no worker belongs to the plane"),
     ];
     for (place, message) in places {
         let nowhere = Annotation::new().place(place);
@@ -268,7 +268,7 @@ impl Task for Countdown {
         }
         self.0 -= 1;
         let next = WorkerId((cx.worker().0 + 1) % cx.worker_count() as u16);
-        Step::Again(Annotation::new().place(Place::Worker(next)))
+        Step::Again(Annotation::new().place(TaskPlace::Worker(next)))
     }
 }
 
@@ -367,7 +367,7 @@ fn dedicated_group_owns_its_workers_until_it_ends() {
         let worker = runtime.submit(Annotation::new(), |cx: &mut Context| cx.worker()).unwrap();
         assert!(worker.wait().expect("it runs").0 >= 2);
     }
-    let bound = Annotation::new().place(Place::Worker(WorkerId(0)));
+    let bound = Annotation::new().place(TaskPlace::Worker(WorkerId(0)));
     let bound = runtime.submit(bound, |cx: &mut Context| cx.worker()).expect("there are credits");
     stop.store(true, Ordering::Relaxed);
     running.wait().expect("no task panics");

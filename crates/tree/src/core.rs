@@ -7,7 +7,7 @@
 //! were split; the right links bridge the gap.
 //!
 //! Only the root's split needs care: the new root is installed before the old one's latch is given
-//! back, so whoever has to post a separator finds a level to post it to.
+//! back, so a split that has to post a separator finds the level to post it to.
 //!
 //! We differ from the paper: no stack of parents is kept on the way down. A split is one in a
 //! dozen inserts, and finding the parent again from the root reads nodes that are still in the

@@ -63,7 +63,7 @@ struct WriteHeld<'a>(&'a AtomicU64);
 
 impl Drop for WriteHeld<'_> {
     fn drop(&mut self) {
-        // Pairs with the Acquire of whoever takes the latch next. Readers that announced
+        // Pairs with the Acquire of the next thread that takes the latch. Readers that announced
         // themselves meanwhile take their announcement back, so it is a subtraction.
         self.0.fetch_sub(WRITER, Release);
     }

@@ -67,7 +67,7 @@ pub enum Outcome {
 }
 
 impl Operation {
-    /// Its key.
+    /// The operation's key.
     #[inline(always)]
     pub fn key(self) -> u64 {
         match self {

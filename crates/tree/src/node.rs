@@ -64,7 +64,7 @@ pub enum Step {
     Right(NodeId),
     /// The key lies below this child.
     Down(NodeId),
-    /// This is the node of the wanted level that the key belongs to.
+    /// The node is the one of the wanted level that the key belongs to.
     Here,
 }
 

@@ -26,7 +26,7 @@ use std::ops::RangeInclusive;
 
 use halcyon_base::sync::Arc;
 use halcyon_task::{Access as Intent, Annotation, Context, EnqueueError, Group, Locality};
-use halcyon_task::{Place, RunningGroup, Runtime, Step as After, Task, WorkerId};
+use halcyon_task::{RunningGroup, Runtime, Step as After, Task, TaskPlace, WorkerId};
 
 use crate::core::{Change, Core};
 use crate::latch::{AtHome, Homes, Optimistic};
@@ -110,7 +110,7 @@ impl TaskTree {
     ) -> Result<RunningGroup, EnqueueError> {
         for worker in 0..self.homes.workers {
             for _ in 0..lanes {
-                let annotation = Annotation::new().place(Place::Worker(WorkerId(worker)));
+                let annotation = Annotation::new().place(TaskPlace::Worker(WorkerId(worker)));
                 let (tree, source) = (Arc::clone(self), Arc::clone(source));
                 group.step_task(annotation, Lane { tree, source, descent: None });
             }

@@ -34,7 +34,7 @@ pub(crate) struct Body {
 pub(crate) struct Held {
     pub(crate) partition: PartitionId,
     pub(crate) hold: Hold,
-    /// The epoch for which the next two count.
+    /// The epoch that the next two fields count for.
     epoch: u32,
     rows_recorded: u32,
     root_kept: bool,
@@ -120,7 +120,7 @@ impl Body {
         }
     }
 
-    /// Whether the next row change must be recorded; keeps the root when rows become too many.
+    /// Whether the next row change must be recorded; keeps the root once too many rows are.
     #[inline]
     pub(crate) fn records_rows(&mut self, handle: LockHandle) -> bool {
         let epoch = self.epoch;
@@ -150,8 +150,8 @@ impl Body {
         false
     }
 
-    /// Keeps what the root was at a moment before which all changes are recorded, unless a root
-    /// was kept since the last savepoint.
+    /// Keeps the root as of a moment before which all changes are recorded, unless a root was kept
+    /// since the last savepoint.
     pub(crate) fn keep_root(&mut self, handle: LockHandle, root: Partition) {
         let epoch = self.epoch;
         let held = &mut self.held[handle.0 as usize];
@@ -189,7 +189,7 @@ impl Body {
         }
     }
 
-    /// Delivers what the partitions were before this transaction.
+    /// Delivers the partitions as they were before this transaction.
     pub(crate) fn fulfil(&self, cuts: Vec<PendingCut>) {
         for cut in cuts.into_iter().filter(PendingCut::is_wanted) {
             let pre_image = self.pre_image(cut.partition);

@@ -44,11 +44,11 @@ pub struct PartitionCell {
     shares: Box<[Arc<Share>]>,
 }
 
-/// Whether what happens to a partition's rows is written to the log.
+/// Whether changes of a partition's rows are written to the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Logged {
     Yes,
-    /// They follow from rows of others, and are made anew from them.
+    /// The rows follow from rows of other partitions, and are made anew from these.
     Derived,
 }
 
@@ -63,8 +63,8 @@ struct Core {
     id: PartitionId,
     logged: Logged,
     lock: Lock,
-    /// Where the log ends that holds the last commit which changed the partition. Written under
-    /// the latch by the owner; read by whoever holds the lock or the latch.
+    /// Where the log ends that holds the last commit which changed the partition. Written under the
+    /// latch by the owner; read under the lock or the latch.
     changed: AtomicU64,
     root: root::Root,
 }
@@ -76,7 +76,7 @@ impl PartitionCell {
     }
 
     /// As [`PartitionCell::new`], for rows that follow from rows of other partitions: the log and
-    /// checkpoints have it without them, and whoever opens the database makes them again.
+    /// checkpoints have it without them, and opening the database makes them again.
     pub fn derived(id: PartitionId, root: Partition) -> Self {
         Self::made(id, root, default_slots(), Logged::Derived)
     }
@@ -110,13 +110,13 @@ impl PartitionCell {
         Self::with_slots(id, Partition::new(Schema::new(Vec::new())), 1)
     }
 
-    /// A copy of the root, if nobody holds the partition exclusively: for who makes a database
-    /// ready that nobody uses yet.
+    /// A copy of the root, if no transaction holds the partition exclusively: for opening a
+    /// database, before any session uses it.
     pub fn root_if_free(&self) -> Option<Partition> {
         self.latch().free_root()
     }
 
-    /// Whether the log has its rows.
+    /// Whether the log has the partition's rows.
     pub fn is_logged(&self) -> bool {
         self.shares[0].core.logged == Logged::Yes
     }
@@ -161,14 +161,14 @@ impl Share {
         CellLatch { lock: self.core.lock.latch(), core: &self.core }
     }
 
-    /// Relaxed: the lock orders it as it orders the root.
+    /// Relaxed: the lock orders this value as it orders the root.
     #[inline]
     fn changed(&self) -> Lsn {
         Lsn(self.core.changed.load(Ordering::Relaxed))
     }
 
-    /// Takes the partition shared if that is possible and fair: by the slot alone if nobody has
-    /// barred it.
+    /// Takes the partition shared if that is possible and fair: by the slot alone if the lock is
+    /// not barred.
     #[inline]
     pub(crate) fn try_shared(self: &Arc<Self>, participant: ParticipantId) -> Option<SharedGuard> {
         let entered = self.core.lock.try_shared(self.slot) || self.shared_by_latch(participant);
@@ -178,7 +178,7 @@ impl Share {
     #[cold]
     fn shared_by_latch(&self, participant: ParticipantId) -> bool {
         let mut latch = self.core.lock.latch();
-        // A writer may have counted us and waits for nobody else.
+        // A writer may have counted this reader and wait for no other.
         let granted = latch.serve();
         let admitted = latch.admit(Want::Shared, self.slot, participant);
         drop(latch);
@@ -205,7 +205,7 @@ pub(crate) struct SharedGuard {
 }
 
 impl SharedGuard {
-    /// For a slot that has just counted this guard.
+    /// The guard of a reader that its slot has just counted.
     #[inline]
     fn made(share: &Arc<Share>) -> Self {
         // SAFETY: the slot counts us, so no exclusive guard exists or is made until `release`
@@ -214,12 +214,12 @@ impl SharedGuard {
         SharedGuard { access, share: Arc::clone(share) }
     }
 
-    /// For a reader whose place in the queue has been granted.
+    /// The guard of a reader whose place in the queue has been granted.
     pub(crate) fn granted(share: &Arc<Share>) -> Self {
         Self::made(share)
     }
 
-    /// Where the log ends that holds what is read here.
+    /// LSN behind the last commit that is read under this guard.
     #[inline]
     pub(crate) fn changed(&self) -> Lsn {
         self.share.changed()
@@ -251,7 +251,7 @@ impl SharedGuard {
         Ok(self.upgraded(participant))
     }
 
-    /// Exclusive access for one whose upgrade was granted while it stood in the queue.
+    /// Exclusive access for a reader whose upgrade was granted while it stood in the queue.
     pub(crate) fn enter_upgraded(self, participant: ParticipantId) -> ExclusiveGuard {
         self.share.core.lock.latch().enter(participant);
         self.upgraded(participant)
@@ -274,7 +274,7 @@ pub(crate) struct ExclusiveGuard {
 }
 
 impl ExclusiveGuard {
-    /// For a participant that has just become the owner and has entered.
+    /// The guard of a participant that has just become the owner and has entered.
     #[inline]
     fn made(share: &Arc<Share>, participant: ParticipantId) -> Self {
         // SAFETY: the participant is the owner and has entered, which happens once per grant, so
@@ -284,7 +284,8 @@ impl ExclusiveGuard {
         ExclusiveGuard { access, share: Arc::clone(share), participant }
     }
 
-    /// For a writer whose place in the queue has been granted and who has woken up.
+    /// The guard of a writer whose place in the queue has been granted and whose thread has woken
+    /// up.
     pub(crate) fn enter(share: &Arc<Share>, participant: ParticipantId) -> Self {
         share.core.lock.latch().enter(participant);
         Self::made(share, participant)
@@ -298,7 +299,7 @@ impl ExclusiveGuard {
         self.share.core.logged == Logged::Yes
     }
 
-    /// Where the log ends that holds what was here before the owner came.
+    /// LSN behind the last commit that changed the partition before this owner.
     pub(crate) fn changed(&self) -> Lsn {
         self.share.changed()
     }
@@ -329,7 +330,7 @@ impl<'a> Releasing<'a> {
         self.access
     }
 
-    /// Notes that the log holds the partition's last change up to `end`.
+    /// Notes that the partition's last change stands in the log before `end`.
     pub(crate) fn logged(&self, end: Lsn) {
         self.latch.core.changed.store(end.0, Ordering::Relaxed);
     }
@@ -338,7 +339,7 @@ impl<'a> Releasing<'a> {
 /// Gives exclusive locks back, all at one moment: no cut sees some of them held and others not.
 ///
 /// Shape: `guards` are sorted by id, and the caller drops them next. `at_that_moment` runs under
-/// the latches of all, before anybody else can enter.
+/// the latches of all these partitions, before any other participant can enter.
 #[inline]
 pub(crate) fn release_together<R>(
     guards: &mut [ExclusiveGuard],
@@ -403,7 +404,7 @@ impl CellLatch<'_> {
         Lsn(self.core.changed.load(Ordering::Relaxed))
     }
 
-    /// A copy of the root, unless an owner has entered; it cannot enter while we hold the latch.
+    /// A copy of the root, unless an owner has entered; no owner can enter while the latch is held.
     pub(crate) fn free_root(&self) -> Option<Partition> {
         if self.lock.owner().is_some_and(|owner| owner.entered) {
             return None;
@@ -512,8 +513,8 @@ mod root {
 
 #[cfg(any(shuttle, feature = "checked-root"))]
 mod root {
-    //! The safe twin: readers count references to the root, a writer takes it out and must then
-    //! be the only one who has it. A lock that lets two in, panics here.
+    //! The safe twin: readers count references to the root, a writer takes it out and must then be
+    //! the only one who has it. A lock that lets two writers in panics here.
     //!
     //! `read` and `write` are `unsafe` only to have the same interface.
 

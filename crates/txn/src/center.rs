@@ -1,7 +1,7 @@
 //! What all transactions of a manager share.
 //!
 //! Invariant, checked by [`Center::check`]: a participant stands at its number, and stays there as
-//! long as the manager: whoever has read a number in a lock finds who that is.
+//! long as the manager: a number that was read in a lock always names its participant.
 
 use crate::deadlock::WaitGraph;
 use crate::lock::ParticipantId;
@@ -15,7 +15,7 @@ pub(crate) struct Center {
     pub(crate) waits: Mutex<WaitGraph>,
     pub(crate) participants: Mutex<Vec<Arc<Participant>>>,
     pub(crate) next_txn: AtomicU64,
-    /// Where commits are written down; nowhere in a database that lives in memory alone.
+    /// The redo log; `None` in a database that lives in memory alone.
     pub(crate) log: Option<Arc<Log>>,
     /// How often an owner has settled its view without others that the same events went to
     /// ([`crate::view`]).

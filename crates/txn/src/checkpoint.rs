@@ -91,7 +91,7 @@ pub enum CheckpointError {
         /// What the system said.
         error: io::Error,
     },
-    /// It was given up.
+    /// The checkpoint was given up ([`Pace::stop`]).
     Stopped,
 }
 
@@ -113,15 +113,15 @@ fn failed(path: &str) -> impl Fn(io::Error) -> CheckpointError {
 impl Contents {
     /// Writes the checkpoint, and removes those before it once it is durable.
     ///
-    /// Errors: [`CheckpointError`]; what was there before still is.
+    /// Errors: [`CheckpointError`]; the checkpoint before is still there.
     pub fn write(self, storage: &dyn Storage, pace: &Pace) -> Result<Written, CheckpointError> {
         let (lsn, folder) = (self.lsn, path_of(self.lsn));
         let written = self.write_folder(storage, NEW, pace).inspect_err(|_| {
-            // It only takes room; the next one begins by removing it, too.
+            // The folder only takes room; the next checkpoint begins by removing it, too.
             let _ = storage.remove_folder(NEW);
         })?;
         if storage.list(&folder).is_ok_and(|names| !names.is_empty()) {
-            // The same moment once more: nothing was committed between the two.
+            // A checkpoint of this LSN is there already: nothing was committed since.
             storage.remove_folder(NEW).map_err(failed(NEW))?;
             return Ok(written);
         }
@@ -143,7 +143,7 @@ impl Contents {
     ) -> Result<Written, CheckpointError> {
         if storage.list(folder).is_ok_and(|names| !names.is_empty()) {
             storage.remove_folder(folder).map_err(failed(folder))?;
-            // Or a crash might bring back the old files under the new name.
+            // Without this a crash might bring back the old files under the new name.
             storage.sync_folder("").map_err(failed("."))?;
         }
         storage.make_folder(folder).map_err(failed(folder))?;
@@ -179,7 +179,7 @@ struct Sum {
     crc: u32,
 }
 
-/// Keeps the pace over all files of a checkpoint.
+/// The clock that keeps the pace over all files of a checkpoint.
 struct Clock<'a> {
     pace: &'a Pace,
     began: Instant,
@@ -204,7 +204,7 @@ impl Clock<'_> {
     }
 }
 
-/// Gathers, sums, writes and syncs.
+/// A file being written: gathers bytes, sums them, writes and syncs.
 struct Sink<'a, 'b> {
     file: Box<dyn File>,
     gathered: Vec<u8>,
@@ -317,7 +317,7 @@ pub(crate) struct Loaded {
 
 /// Reads the newest checkpoint, or `None` where there never was one.
 ///
-/// Errors: [`Damage`]. An older checkpoint would not help: the log between is gone.
+/// Errors: [`Damage`]. An older checkpoint would not help: the log between the two is gone.
 pub(crate) fn load(
     storage: &dyn Storage,
     workers: usize,
@@ -364,10 +364,10 @@ struct Manifest {
     id: u128,
     lsn: Lsn,
     catalog: Sum,
-    partitions: Vec<Entry>,
+    partitions: Vec<ManifestEntry>,
 }
 
-struct Entry {
+struct ManifestEntry {
     id: PartitionId,
     rows: u64,
     sum: Sum,
@@ -394,7 +394,7 @@ impl Manifest {
             let mut words = line.strip_prefix("partition ")?.split(' ');
             let id = PartitionId(words.next()?.parse().ok()?);
             let rows = words.next()?.parse().ok()?;
-            Some(Entry { id, rows, sum: parse_sum(words)? })
+            Some(ManifestEntry { id, rows, sum: parse_sum(words)? })
         };
         let partitions = lines.map(partition).collect::<Option<Vec<_>>>();
         let manifest = || {
@@ -422,7 +422,11 @@ fn read_summed(storage: &dyn Storage, path: &str, sum: Sum) -> Result<Vec<u8>, D
     Ok(bytes)
 }
 
-fn read_partition(storage: &dyn Storage, path: &str, entry: &Entry) -> Result<Partition, Damage> {
+fn read_partition(
+    storage: &dyn Storage,
+    path: &str,
+    entry: &ManifestEntry,
+) -> Result<Partition, Damage> {
     let bytes = read_summed(storage, path, entry.sum)?;
     let corrupt = |what: String| Damage::corrupt(path, 0, what);
     let reader = FileReader::try_new(Cursor::new(bytes), None);

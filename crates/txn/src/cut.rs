@@ -8,19 +8,20 @@
 //! (`canary_torn_commit_is_caught`, `canary_cut_without_undo_is_caught`):
 //! 1. A cut holds each transaction wholly or not at all. A commit releases all its partitions
 //!    under all their latches: at the moment of a cut it has released all or none of them.
-//! 2. What is pending at an owner is fulfilled before the owner releases anything, so nobody else
-//!    has touched the partition since the moment of the cut.
-//! 3. Whoever fulfils has the owner's body: the owner itself while a statement runs, and anybody
-//!    who finds it at rest. Undo leads back to the state before the transaction from any
-//!    point between two row changes, so it does not matter how far the owner got meanwhile.
+//! 2. A pending cut is fulfilled before its owner releases anything, so no other transaction has
+//!    touched the partition since the moment of the cut.
+//! 3. The thread that fulfils a cut has the owner's body: the owner's own thread while a statement
+//!    runs, any requester that finds the body at rest. Undo leads back to the state before the
+//!    transaction from any point between two row changes, so it does not matter how far the owner
+//!    got meanwhile.
 //!
-//! A requester waits for no lock and so is not part of deadlock detection: an owner that waits
-//! for a lock is at rest. The longest it waits is until the owner's next row change or the end of
-//! its statement.
-//! Cost: a latch and a clone of the root (a few reference counts) per partition; for a partition
-//! in writing also the owner's undo records of it. Threads: any; but not in the middle of a
-//! statement of a transaction that holds one of the partitions exclusively, which would wait for
-//! itself: that one sees its own partitions by [`crate::Transaction::root`].
+//! A requester waits for no lock and so is not part of deadlock detection: an owner that waits for
+//! a lock is at rest. A requester waits until the owner's next row change or the end of its
+//! statement at longest.
+//! Cost: a latch and a clone of the root (a few reference counts) per partition; for a partition in
+//! writing also the owner's undo records of it. Threads: any; but not in the middle of a statement
+//! of a transaction that holds one of the partitions exclusively, which would wait for itself: such
+//! a transaction sees its own partitions by [`crate::Transaction::root`].
 //! Source: DESIGN.md §5; copy-on-write snapshots without fork after HyPer.
 
 use crate::cell::{CellLatch, PartitionCell};
@@ -80,8 +81,8 @@ impl std::error::Error for CutError {}
 
 /// Takes the roots of `cells` at one moment, in their order; none of them changes any more.
 ///
-/// Each transaction is in all of them wholly or in none. Waits for at most one running statement
-/// per owner, within `limits`.
+/// Each transaction is in all roots wholly or in none. Waits for at most one running statement per
+/// owner, within `limits`.
 /// Errors: [`CutError`]; the wait was given up. Nothing is held then.
 pub fn cut(
     manager: &Manager,
@@ -95,7 +96,7 @@ pub fn cut(
 /// is in the cut.
 ///
 /// No transaction that changes one of `cells` is between its record in the log and its release
-/// then. `note` runs under the latches of all of them: it must be short, and must not lock or cut.
+/// then. `note` runs under the latches of all `cells`: it must be short, and must not lock or cut.
 pub fn cut_noting<R>(
     manager: &Manager,
     cells: &[Arc<PartitionCell>],
@@ -133,18 +134,18 @@ pub fn cut_noting<R>(
     Ok((cells.iter().map(root_of).collect(), noted))
 }
 
-/// What is called at the moment of a cut.
+/// A function that is called at the moment of a cut.
 type Note<'a> = dyn FnMut(&[CellLatch<'_>]) + 'a;
 
-/// What a cut has left with owners.
+/// The part of a cut that owners must still deliver.
 struct Pending {
     request: Arc<CutRequest>,
     owners: Vec<Arc<Participant>>,
 }
 
-/// Looks some microseconds long for a moment at which no transaction changes any of the
-/// partitions. Short ones leave such moments, and then nobody has to make a pre-image, which would
-/// copy what its transaction has just changed.
+/// Looks some microseconds long for a moment at which no transaction changes any of the partitions.
+/// Short transactions leave such moments, and then no pre-image is needed, which would copy what
+/// its transaction has just changed.
 fn between_transactions(
     cells: &[Arc<PartitionCell>],
     order: &[usize],
@@ -168,7 +169,8 @@ fn between_transactions(
     None
 }
 
-/// Holds all latches at once, clones what is free and leaves a request with the other owners.
+/// Holds all latches at once, clones the free roots and leaves a request with the owners of the
+/// others.
 fn moment(
     manager: &Manager,
     cells: &[Arc<PartitionCell>],

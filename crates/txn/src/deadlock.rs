@@ -1,19 +1,20 @@
 //! Who waits for whom, the search for a cycle when a wait begins, and why a wait fails.
 //!
 //! A waiter waits for the one before it in the queue, and for every transaction that holds the
-//! partition in a mode that conflicts with what it wants. Only waiters can be part of a cycle,
-//! so the graph knows nothing else: it is touched when somebody must wait anyway, and locks that
-//! are granted at once cost nothing here.
-//! Invariants, checked by the models `every_deadlock_is_found`, `who_holds_nothing_is_no_victim` and
+//! partition in a mode that conflicts with what it wants. Only waiters can be part of a cycle, so
+//! the graph holds waiters alone: it is touched when a transaction must wait anyway, and locks that
+//! are granted at once cost nothing here. Invariants, checked by the models
+//! `every_deadlock_is_found`, `who_holds_nothing_is_no_victim` and
 //! `locks_in_one_order_are_never_called_a_deadlock`:
 //! 1. A transaction's locks do not change while it waits, so the edges of a waiter are stable.
-//! 2. A waiter joins its lock's queue before it is registered here. Of those in a cycle the last
-//!    to register sees it whole; it is the victim and leaves the graph at once, so that no second
-//!    one is chosen. One that holds nothing lets those behind it pass instead.
+//! 2. A waiter joins its lock's queue before it is registered here. The last waiter of a cycle to
+//!    register sees the cycle whole; this waiter is the victim and leaves the graph at once, so
+//!    that no second victim is chosen. A waiter that holds no lock lets those behind it pass
+//!    instead.
 //!
 //! A cycle is reported only if, after it was found, all its members still wait: then all its
 //! edges were there when the search began, and it is real.
-//! Cost: O(1) for who holds nothing and is last in line, else O(w log w) for w waiters.
+//! Cost: O(1) for a waiter that holds nothing and is last in line, else O(w log w) for w waiters.
 
 use crate::lock::{Mode, ParticipantId, Want};
 use crate::participant::Participant;
@@ -33,7 +34,7 @@ pub struct Deadlock {
 pub struct Wait {
     /// The transaction that waits.
     pub waiter: TxnId,
-    /// What it waits for.
+    /// The mode in which the waiter wants the partition.
     pub mode: Mode,
     /// The partition it wants to lock.
     pub partition: PartitionId,
@@ -68,9 +69,9 @@ impl fmt::Display for Deadlock {
 /// Why a lock was not granted. The transaction is as it was before it asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockError {
-    /// Waiting would never have ended. Worth running the transaction again.
+    /// The wait would never have ended. Worth running the transaction again.
     Deadlock(Deadlock),
-    /// It did not come within the limit. Worth trying again.
+    /// The lock did not come within the limit. Worth trying again.
     Timeout,
     /// The token was cancelled.
     Cancelled,
@@ -120,7 +121,7 @@ impl Waiting {
     }
 }
 
-/// Everybody who waits for a lock.
+/// The transactions that wait for locks.
 #[derive(Default)]
 pub(crate) struct WaitGraph {
     waiting: Vec<Waiting>,
@@ -137,7 +138,7 @@ impl WaitGraph {
         if certainly_free {
             return Ok(());
         }
-        // A member that got its lock meanwhile makes the cycle unreal; there may be another.
+        // A cycle with a member that got its lock meanwhile is none; there may be another.
         while let Some(cycle) = Search::new(&self.waiting).cycle_through(self.waiting.len() - 1) {
             if cycle.iter().all(|&idx| self.waiting[idx].still_waits()) {
                 let deadlock = self.describe(&cycle);
@@ -194,7 +195,7 @@ impl<'a> Search<'a> {
         Search { waiting, queues, held }
     }
 
-    /// Those whom waiter `idx` waits for.
+    /// The waiters that waiter `idx` waits for.
     fn blockers(&self, idx: usize) -> Vec<usize> {
         let waiter = &self.waiting[idx];
         let place = |&other: &usize| self.waiting[other].place();
@@ -213,7 +214,7 @@ impl<'a> Search<'a> {
         blockers
     }
 
-    /// A path from `start` back to it, or `None`. Depth first, each waiter visited once.
+    /// A path from `start` back to `start`, or `None`. Depth first, each waiter visited once.
     fn cycle_through(&self, start: usize) -> Option<Vec<usize>> {
         let mut visited = vec![true; self.waiting.len()];
         self.queues.iter().for_each(|&idx| visited[idx] = false);
@@ -277,7 +278,7 @@ mod tests {
         let deadlock = graph.register(waiting(&writer, 1, Want::Shared, 3)).unwrap_err();
         let waiters: Vec<u64> = deadlock.cycle.iter().map(|wait| wait.waiter.0).collect();
         assert_eq!(waiters, [4, 2, 3]);
-        // The victim has left; without it nobody waits in a circle.
+        // The victim has left; without the victim no cycle is left.
         graph.leave(reader.id);
         assert_eq!(graph.register(waiting(&reader, 3, Want::Shared, 2)), Ok(()));
     }

@@ -31,13 +31,13 @@ pub struct WaitLimits<'a> {
     pub cancel: &'a CancelToken,
 }
 
-/// How long a waiter looks before it sleeps. Going to sleep and being woken costs the two of them
-/// ten microseconds, on a virtual machine fifty: more than most transactions hold a lock.
+/// How long a waiter looks before it sleeps. Going to sleep and being woken costs waiter and waker
+/// ten microseconds together, on a virtual machine fifty: more than most transactions hold a lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     /// Looks without a pause.
     pub(crate) looks: u32,
-    /// Looks after that, each after giving the processor to whoever can use it. At most one waiter
+    /// Looks after that, each after yielding the processor to another thread. At most one waiter
     /// fewer than there are cores does so at a time; the others sleep at once.
     pub(crate) offers: u32,
 }
@@ -53,7 +53,7 @@ struct Watch;
 static WATCHING: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
 impl Watch {
-    /// `None` if as many keep a core as may.
+    /// The right, or `None` if as many waiters keep a core as may.
     fn take() -> Option<Watch> {
         let watching = WATCHING.fetch_add(1, Ordering::Relaxed);
         let watch = Watch;
@@ -77,7 +77,7 @@ const CLEAR: u32 = 0;
 const AWAITED: u32 = 1;
 const SET: u32 = 2;
 
-/// Something that happens once and that one thread waits for.
+/// An event that happens once and that one thread waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Event {
     state: AtomicU32,
@@ -86,40 +86,40 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Forgets that it was set. For its waiter, while nobody can set it.
+    /// Makes the event clear again. For its waiter, while no other thread can set it.
     pub(crate) fn clear(&self) {
         self.state.store(CLEAR, Ordering::Relaxed);
     }
 
-    /// Whether it has happened. Pairs with the swap in [`Event::set`].
+    /// Whether the event has happened. Pairs with the swap in [`Event::set`].
     pub(crate) fn is_set(&self) -> bool {
         self.state.load(Ordering::Acquire) == SET
     }
 
-    /// Lets it happen, and wakes the waiter if it sleeps.
+    /// Lets the event happen, and wakes the waiter if it sleeps.
     pub(crate) fn set(&self) {
         if self.mark() {
             self.nudge();
         }
     }
 
-    /// Lets it happen. True if the waiter may sleep and must be [nudged](Event::nudge).
+    /// Lets the event happen. True if the waiter may sleep and must be [nudged](Event::nudge).
     ///
-    /// What happened belongs to one wait, a nudge to none: whoever decides under a latch marks
-    /// under it too, or the mark might reach the waiter's next wait.
+    /// A mark belongs to one wait, a nudge to none: a thread that grants under a latch marks under
+    /// the latch too, or the mark might reach the waiter's next wait.
     #[must_use = "a waiter may sleep"]
     pub(crate) fn mark(&self) -> bool {
         self.state.swap(SET, Ordering::AcqRel) == AWAITED
     }
 
-    /// Makes the waiter look again, if it sleeps.
+    /// Wakes a sleeping waiter to look again.
     pub(crate) fn nudge(&self) {
         // Holding the mutex means that the waiter has not looked yet, or sleeps already.
         drop(self.sleeping.lock());
         self.wake.notify_all();
     }
 
-    /// Waits until it is set or `limits` end the wait: looking first, then asleep.
+    /// Waits until the event is set or `limits` end the wait: looking first, then asleep.
     pub(crate) fn wait(self: &Arc<Self>, limits: &WaitLimits<'_>, patience: Patience) -> Waited {
         if self.look(patience) {
             return Waited::Set;
@@ -131,7 +131,7 @@ impl Event {
         waited
     }
 
-    /// Whether it was set within the looks that `patience` has.
+    /// Whether the event was set within the looks that `patience` has.
     fn look(&self, patience: Patience) -> bool {
         for _ in 0..patience.looks {
             if self.is_set() {
@@ -153,7 +153,7 @@ impl Event {
     fn sleep(&self, deadline: Option<Moment>, cancel: &CancelToken) -> Waited {
         let mut sleeping = self.sleeping.lock();
         loop {
-            // Fails only if it is set, or awaited already after a wake-up for nothing.
+            // Fails only if the event is set, or awaited already after a wake-up for nothing.
             let _ =
                 self.state.compare_exchange(CLEAR, AWAITED, Ordering::AcqRel, Ordering::Acquire);
             if self.is_set() {
@@ -176,14 +176,14 @@ impl Event {
     }
 }
 
-/// Asks whoever works or waits under it to stop; clones are the same token.
+/// A token that asks the work and the waits under it to stop; clones are the same token.
 ///
 /// A session has one for life and [resets](CancelToken::reset) it between statements.
 #[derive(Clone, Debug, Default)]
 pub struct CancelToken(Arc<Cancel>);
 
-/// In lines of its own: every statement of a session writes it, and sessions that one thread has
-/// made lie beside each other. Two lines, because neighbours are fetched in pairs.
+/// In cache lines of its own: every statement of a session writes the flag, and sessions that one
+/// thread has made lie beside each other. Two lines, because neighbours are fetched in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Cancel {
@@ -205,7 +205,7 @@ impl CancelToken {
         }
     }
 
-    /// Whether it was cancelled and not reset since. One load.
+    /// Whether the token was cancelled and not reset since. One load.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Acquire)

@@ -1,6 +1,6 @@
 //! Isolation levels, and which locks they keep.
 
-/// How much of other transactions one sees.
+/// An isolation level: how much a transaction sees of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Isolation {

@@ -1,21 +1,22 @@
 //! The lock word of a partition: shared or exclusive, fair, with an upgrade.
 //!
 //! Words: a *slot* counts the readers of the sessions mapped to it, in a cache line of its own; the
-//! lock is *barred* while a writer holds it or anybody waits, and then readers may not enter by
-//! their slot alone; the *latch* is a small mutex around the owner and the queue; an owner that
+//! lock is *barred* while a writer holds it or a transaction waits, and then readers may not enter
+//! by their slot alone; the *latch* is a small mutex around the owner and the queue; an owner that
 //! was taken from the queue has not *entered* until it has woken up.
-//! How it works: a reader adds itself to its slot and looks whether the lock is barred. If not it
-//! is in, and has written no line that another core writes. A writer bars the lock under the
-//! latch and then adds up the slots. One of the two sees the other, because both write first and
+//! How it works: a reader adds itself to its slot and looks whether the lock is barred. If not, the
+//! reader is in, and has written no line that another core writes. A writer bars the lock under the
+//! latch and then adds up the slots. Reader or writer sees the other, because both write first and
 //! read then, all in one total order (`SeqCst`).
 //! Invariants, checked by [`Latch::check`]:
 //! 1. The lock is barred whenever it has an owner or a waiter.
-//! 2. Upgrades stand in the queue before all others; the others in the order of their arrival.
+//! 2. Upgrades stand in the queue before all other waiters; the others stand in the order of their
+//!    arrival.
 //! 3. While an owner has entered, a slot is above zero only for the moment in which a reader backs
 //!    out again.
 //!
-//! Fairness: strictly first come, first served, so a waiting writer stops new readers and nobody
-//! starves. Only an upgrade goes first: those before it wait for its own shared lock.
+//! Fairness: strictly first come, first served, so a waiting writer stops new readers and no waiter
+//! starves. Only an upgrade goes first: the waiters before it wait for its own shared lock.
 //! Cost: shared 2 atomic operations on the session's own line and a load; exclusive a latch, one
 //! exchange and a load per slot. Threads: any.
 //! Source: reader slots as in "big-reader" locks; P1 §4 for why a lock per table is enough.
@@ -78,7 +79,7 @@ impl fmt::Display for Mode {
 pub(crate) enum Want {
     Shared,
     Exclusive,
-    /// Exclusive, by one that holds it shared.
+    /// Exclusive, asked for by a transaction that holds the lock shared.
     Upgrade,
 }
 
@@ -91,7 +92,8 @@ impl Want {
     }
 }
 
-/// Readers of the sessions of one slot. Two lines, because neighbours are fetched in pairs.
+/// The number of readers among the sessions of one slot. Two lines, because neighbours are fetched
+/// in pairs.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Slot(AtomicU32);
@@ -111,7 +113,7 @@ pub(crate) struct Latched {
     last_ticket: u64,
 }
 
-/// Who holds a lock exclusively.
+/// The participant that holds a lock exclusively.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) participant: ParticipantId,
@@ -119,7 +121,7 @@ pub(crate) struct Owner {
     pub(crate) entered: bool,
 }
 
-/// One who stands in the queue.
+/// A participant in the queue of a lock.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) participant: ParticipantId,
@@ -161,7 +163,7 @@ impl Lock {
         }
     }
 
-    /// Takes the lock shared if it is not barred.
+    /// Takes the lock shared if the lock is not barred.
     #[inline]
     pub(crate) fn try_shared(&self, slot: usize) -> bool {
         let readers = &self.slots[slot].0;
@@ -171,7 +173,8 @@ impl Lock {
             return true;
         }
         readers.fetch_sub(1, Ordering::SeqCst);
-        // A writer may have counted us. Whoever comes here looks at the queue under the latch next.
+        // A writer may have counted this reader. The caller looks at the queue under the latch
+        // next.
         false
     }
 
@@ -179,7 +182,8 @@ impl Lock {
     #[inline]
     pub(crate) fn release_shared(&self, slot: usize) {
         self.slots[slot].0.fetch_sub(1, Ordering::SeqCst);
-        // Pairs with the store in `Latch::bar`: that writer saw our slot, or we see it waiting.
+        // Pairs with the store in `Latch::bar`: either that writer saw this slot's count, or this
+        // reader sees the writer waiting.
         if self.barred.load(Ordering::SeqCst) {
             self.serve_queue();
         }
@@ -198,7 +202,7 @@ impl Lock {
     }
 
     fn reader_count(&self) -> u32 {
-        // A reader that enters a slot after it was looked at finds the lock barred.
+        // A reader that enters a slot after this look finds the lock barred.
         self.slots.iter().map(|slot| slot.0.load(Ordering::SeqCst)).sum()
     }
 }
@@ -262,7 +266,8 @@ impl Latch<'_> {
         queue.iter().take_while(|waiter| waiter.want == Want::Upgrade).count()
     }
 
-    /// Leaves the queue. False if the waiter is not in it, because its lock has been granted.
+    /// Leaves the queue. False if the waiter is not in the queue, because its lock has been
+    /// granted.
     pub(crate) fn withdraw(&mut self, ticket: u64) -> bool {
         let queue = &mut self.state.queue;
         let Some(position) = queue.iter().position(|waiter| waiter.ticket == ticket) else {
@@ -272,7 +277,7 @@ impl Latch<'_> {
         true
     }
 
-    /// Grants from the head of the queue whatever can be granted now.
+    /// Grants all that can be granted now, from the head of the queue.
     pub(crate) fn serve(&mut self) -> Granted {
         let mut granted = Granted::default();
         while let Some(head) = self.state.queue.front() {
@@ -294,7 +299,7 @@ impl Latch<'_> {
         granted
     }
 
-    /// Makes `participant` the owner if no reader is left, but for its own in an upgrade.
+    /// Makes `participant` the owner if no reader is left, but for itself in an upgrade.
     fn take_exclusive(
         &mut self,
         want: Want,
@@ -332,7 +337,7 @@ impl Latch<'_> {
         self.state.owner
     }
 
-    /// Those who wait, first in line first.
+    /// The waiters, first in line first.
     pub(crate) fn waiters(&self) -> impl Iterator<Item = &Waiter> {
         self.state.queue.iter()
     }

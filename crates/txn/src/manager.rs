@@ -62,8 +62,8 @@ impl Manager {
     }
 
     /// Changes when an owner has brought derived rows up to date without others that the same events
-    /// went to: whoever finds the same number before [`crate::view::settle_views`] and after a cut, or
-    /// after its locks, sees every event in all of them or in none.
+    /// went to. A reader that finds the same number before [`crate::view::settle_views`] and after a
+    /// cut, or after its locks, sees every event in all of them or in none.
     #[inline]
     pub fn lone_view_settlements(&self) -> u64 {
         self.0.center.lone_view_settlements.load(Ordering::SeqCst)

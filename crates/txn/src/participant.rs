@@ -63,7 +63,7 @@ impl Participant {
         at_rest.body.as_ref().expect("looked at above").fulfil(cuts);
     }
 
-    /// The cuts that are pending here; whoever takes them fulfils them.
+    /// Takes the cuts that are pending at this owner; the caller fulfils them.
     pub(crate) fn take_cuts(&self, at_rest: &mut AtRest) -> Vec<PendingCut> {
         self.cuts_pending.store(false, Ordering::Relaxed);
         std::mem::take(&mut at_rest.cuts)
@@ -72,7 +72,7 @@ impl Participant {
     /// The roots that pending cuts want, as they are at the moment of the release.
     #[inline]
     pub(crate) fn clone_for_cuts(&self, latched: &[Releasing<'_>]) -> Vec<(PendingCut, Partition)> {
-        // Exact here: it is set under the latch of a partition that we release now.
+        // Exact here: the flag is set under the latch of a partition that is released now.
         if !self.cuts_pending.load(Ordering::Relaxed) {
             return Vec::new();
         }

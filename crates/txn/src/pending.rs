@@ -24,7 +24,7 @@ pub(crate) struct PendingCut {
 }
 
 impl PendingCut {
-    /// Whether anybody still waits for it.
+    /// Whether the requester still waits for this partition.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.request.abandoned.load(Ordering::Relaxed)
     }
@@ -38,7 +38,8 @@ impl PendingCut {
 
 impl CutRequest {
     fn delivered(&self) {
-        // The last one sees what the others wrote, and hands it on by the event.
+        // The last owner to deliver sees what the others wrote, and hands the roots on by the
+        // event.
         if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.complete.set();
         }

@@ -1,4 +1,4 @@
-//! Bugs that this crate's models must find when they are planted ([`halcyon_base::planted`]).
+//! Bugs that the models of this crate must find when planted ([`halcyon_base::planted`]).
 
 use halcyon_base::planted::Bug;
 

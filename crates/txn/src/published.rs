@@ -161,7 +161,7 @@ pub struct TransactionInfo {
     pub id: TxnId,
     /// Who runs it.
     pub session: SessionId,
-    /// Its isolation level.
+    /// The transaction's isolation level.
     pub isolation: Isolation,
     /// What it is doing.
     pub state: TransactionState,

@@ -9,7 +9,7 @@ use crate::redo::{Partitions, Replay};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How far recovery is.
+/// How far recovery has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Reading the checkpoint: bytes done, and in all.
@@ -18,16 +18,16 @@ pub enum Progress {
     Log(u64),
 }
 
-/// What a database was when it was last open.
+/// A database as it was when it was last open.
 pub struct Recovered {
     /// The database's id.
     pub id: u128,
-    /// The catalog that the checkpoint holds. It knows where sequences were that the log behind it
-    /// does not name.
+    /// The catalog that the checkpoint holds. The catalog knows where sequences were that the log
+    /// behind the checkpoint does not name.
     pub checkpoint_catalog: Vec<u8>,
-    /// What each commit behind it made of the catalog, if it changed it, in order.
+    /// Changes of the catalog by commits behind the checkpoint, in order.
     pub catalog_changes: Vec<Vec<u8>>,
-    /// Sequences that the log names, and where they go on.
+    /// Values from which the sequences that the log names go on.
     pub sequences: BTreeMap<u32, i64>,
     /// Every partition, without indexes.
     pub partitions: Partitions,
@@ -35,7 +35,7 @@ pub struct Recovered {
     pub checkpoint: Lsn,
     /// Bytes of the checkpoint's partitions.
     pub checkpoint_bytes: u64,
-    /// The log behind it.
+    /// The log behind the checkpoint.
     pub log: LogEnd,
     /// Time that reading the checkpoint took.
     pub loading: Duration,
@@ -45,8 +45,8 @@ pub struct Recovered {
 
 /// Reads a database; `None` where there is none yet.
 ///
-/// `progress` is told often; it must be quick. Nothing is written: opening and checking a database
-/// read it alike.
+/// `progress` is called often and must be quick. Nothing is written: opening and checking a
+/// database read it alike.
 /// Errors: [`Damage`] names the file and what is wrong.
 pub fn recover(
     storage: &dyn Storage,
@@ -66,7 +66,7 @@ pub fn recover(
     let loading = began.elapsed();
     let began = Instant::now();
     let mut replay = Replay::new(loaded.partitions, workers);
-    // Where each record stands, for the rare case that a worker cannot do one again.
+    // Places of the records, for the message if a worker cannot do a record again.
     let mut places: Vec<(String, Vec<u64>)> = Vec::new();
     let (mut record_count, mut bytes) = (0u64, 0u64);
     let log = reader::read(storage, loaded.id, loaded.lsn, |place, record| {

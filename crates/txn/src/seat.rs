@@ -25,17 +25,17 @@ const PATIENCE: Patience = match cfg!(shuttle) {
 
 pub(crate) const NO_STATEMENT: &str = "rows and locks are reached only in a statement";
 
-/// What a transaction makes of the catalog, which is bytes to this crate.
+/// A transaction's change of the catalog, which is bytes to this crate.
 #[derive(Default)]
 pub struct CatalogChange {
-    /// What recovery needs to make the catalog from the commit on out of the one before.
+    /// The bytes from which recovery makes the new catalog out of the one before.
     pub catalog: Vec<u8>,
     /// Partitions that exist from the commit on.
     pub created: Vec<Arc<PartitionCell>>,
     /// Partitions that do not exist any more. The transaction holds them exclusively.
     pub dropped: Vec<PartitionId>,
-    /// Partitions that were there before and still are. Of others that the transaction has changed
-    /// nobody will ever know: it made and dropped them.
+    /// Partitions that were there before and still are. Other partitions that the transaction has
+    /// changed it made and dropped itself; no record names these.
     pub kept: BTreeSet<PartitionId>,
 }
 
@@ -72,7 +72,8 @@ impl Seat {
         self.participant.published.undo(body.undo.records_since(&Mark::default()));
     }
 
-    /// Lays the body down where requesters of cuts find it, after serving those who have asked.
+    /// Lays the body down where requesters of cuts find it, after serving the requests that are
+    /// there.
     pub(crate) fn rest(&mut self) {
         let body = self.body.take().expect(NO_STATEMENT);
         let mut at_rest = self.participant.at_rest.lock();
@@ -102,7 +103,7 @@ impl Seat {
     }
 
     /// Waits in the queue of a lock with the body at rest. `Ok` once the lock is granted; an
-    /// exclusive one is not entered yet. The body is back in any case.
+    /// exclusive lock is not entered yet. The body is back in any case.
     pub(crate) fn stand_in_queue(
         &mut self,
         share: &Arc<Share>,
@@ -112,8 +113,8 @@ impl Seat {
         limits: &WaitLimits<'_>,
     ) -> Result<(), LockError> {
         let participant = Arc::clone(&self.participant);
-        // Who holds nothing is part of a cycle only because somebody stands behind it: it lets
-        // them pass, and is no victim.
+        // A waiter that holds nothing is part of a cycle only because another stands behind it: it
+        // lets those behind pass, and is no victim.
         let lone = participant.published.holds_nothing();
         loop {
             match self.stand_once(&participant, share, want, txn, waits, limits) {
@@ -135,7 +136,7 @@ impl Seat {
         participant.granted.clear();
         let mut latch = share.latch();
         let ticket = latch.lock.enqueue(want, share.slot(), participant.id, &participant.granted);
-        // The lock may have become free since it was tried.
+        // The lock may have become free since the first attempt.
         let granted = latch.lock.serve();
         drop(latch);
         granted.wake();
@@ -169,11 +170,11 @@ impl Seat {
         let granted = latch.lock.serve();
         drop(latch);
         granted.wake();
-        // A grant that came before we could leave counts.
+        // A grant that came before this waiter could leave counts.
         if left { Err(error) } else { Ok(()) }
     }
 
-    /// Makes the record of what has changed.
+    /// Makes the log record of the transaction's changes.
     pub(crate) fn encode(&self, catalog: Option<&CatalogChange>, redo: &mut Redo) {
         redo.encoder.begin(catalog.map(|change| change.catalog.as_slice()));
         let body = self.body.as_ref().expect("roused before");

@@ -1,11 +1,11 @@
-//! A transaction: its locks, its changes, and how both end.
+//! A transaction: its locks, its changes, and the end of both.
 //!
 //! Strict two-phase locking: locks are kept to the end, but for the shared ones of READ COMMITTED,
 //! which go at the end of each statement. A lock is a handle, and the handle is the only way to a
 //! partition's rows.
 //! Words: a transaction's *body* is what it holds and what it has changed. The body is *at rest*
-//! while no statement runs or the statement waits for a lock; then whoever takes a cut may read it.
-//! Invariants, checked by the models `cut_does_not_wait_for_an_idle_owner` (1),
+//! while no statement runs or the statement waits for a lock; then a requester of a cut may read
+//! it. Invariants, checked by the models `cut_does_not_wait_for_an_idle_owner` (1),
 //! `cut_holds_each_transfer_wholly_or_not_at_all` (3) and
 //! `cut_holds_whoever_read_what_it_shows_overwritten` (4), and by the test
 //! `random_changes_and_savepoints_agree_with_maps` (2):
@@ -33,7 +33,7 @@ use crate::deadlock::LockError;
 use crate::event::WaitLimits;
 use crate::isolation::Isolation;
 use crate::lock::{Mode, Want};
-use crate::log::frame::Kind;
+use crate::log::frame::FrameKind;
 use crate::log::{LogError, Lsn, Payload};
 use crate::pool::Pool;
 use crate::published::TransactionState;
@@ -85,7 +85,7 @@ impl Transaction {
         self.id
     }
 
-    /// The level it was begun with.
+    /// The isolation level that the transaction was begun with.
     pub fn isolation(&self) -> Isolation {
         self.isolation
     }
@@ -146,13 +146,13 @@ impl Transaction {
         seat.participant.published.state(TransactionState::Idle);
     }
 
-    /// Fulfils cuts that are pending here. Row changes do that by themselves; a long statement
-    /// may call it where it does something else for long.
+    /// Fulfils the cuts that are pending at this transaction. Row changes do so by themselves; a
+    /// long statement may call this where it does something else for long.
     #[inline]
     pub fn serve_cuts(&mut self) {
         let seat = self.seat();
         seat.publish_undo();
-        // A hint; whatever it misses is found at the end of the statement.
+        // A hint; a cut that the hint misses is found at the end of the statement.
         if seat.participant.cuts_pending.load(Ordering::Relaxed) {
             seat.fulfil_cuts();
         }
@@ -160,8 +160,8 @@ impl Transaction {
 
     // ------------------------------------------------------------------ locks
 
-    /// Locks a partition, waiting for others if need be. Asking again for what is held costs a
-    /// look-up; asking [`Mode::Exclusive`] for what is held shared waits for the other readers.
+    /// Locks a partition, waiting for others if need be. Asking again for a lock that is held costs
+    /// a look-up; asking [`Mode::Exclusive`] for a lock held shared waits for the other readers.
     /// Errors: [`LockError`]; the locks are as before.
     #[inline]
     pub fn lock(
@@ -176,7 +176,7 @@ impl Transaction {
         }
     }
 
-    /// Locks a partition if nobody has to be waited for.
+    /// Locks a partition if that needs no wait.
     pub fn try_lock(&mut self, cell: &PartitionCell, mode: Mode) -> Option<LockHandle> {
         let seat = self.seat();
         let me = seat.participant.id;
@@ -347,7 +347,7 @@ impl Transaction {
         updated
     }
 
-    /// Deletes a row. False if there is none.
+    /// Deletes a row. False if there is no such row.
     pub fn delete(&mut self, handle: LockHandle, row: RowId) -> bool {
         self.serve_cuts();
         let body = self.body_mut();
@@ -409,7 +409,7 @@ impl Transaction {
         body.find(cell.id).filter(|handle| body.mode(*handle) == Mode::Exclusive)
     }
 
-    /// Whether this transaction has locked the partition, in whatever mode.
+    /// Whether this transaction has locked the partition, in either mode.
     pub fn holds(&self, cell: &PartitionCell) -> bool {
         self.body().find(cell.id).is_some()
     }
@@ -445,10 +445,10 @@ impl Transaction {
         changed.of(handle.0, &body.undo, body.root(handle))
     }
 
-    /// Brings a partition up to date with what has been committed elsewhere already: it is no
-    /// change of this transaction, is not undone with it, and not logged.
+    /// Brings a partition of derived rows up to date with commits that came before. This is no
+    /// change of the transaction: a rollback does not undo it, and the log does not have it.
     ///
-    /// Panics: if the transaction has changed the partition, or it is one that is logged.
+    /// Panics: if the transaction has changed the partition, or the partition is logged.
     pub fn settle<R>(&mut self, handle: LockHandle, change: impl FnOnce(&mut Partition) -> R) -> R {
         // No cut is served here: it would show this partition settled beside others that are not yet.
         let body = self.body_mut();
@@ -476,8 +476,8 @@ impl Transaction {
         }
     }
 
-    /// Undoes all changes since `savepoint`, and its hooks; later savepoints are void. Keeps all
-    /// locks.
+    /// Undoes all changes since `savepoint` and forgets the hooks since then; later savepoints are
+    /// void. Keeps all locks.
     ///
     /// Panics: if `savepoint` is void and that can be seen.
     pub fn rollback_to(&mut self, savepoint: Savepoint) {
@@ -495,11 +495,11 @@ impl Transaction {
         self.body().undo.records_since(&Mark::default())
     }
 
-    /// Runs `hook` when the transaction commits, in the order of calls: after the decision,
-    /// before anybody sees its changes. The catalog publishes itself here.
+    /// Runs `hook` when the transaction commits, in the order of calls: after the decision, before
+    /// any other transaction sees its changes. The catalog is published by such a hook.
     ///
-    /// The hook runs under the latches of all partitions locked exclusively, so that a cut sees it
-    /// and the changes together. It must be short, and must not lock or cut.
+    /// The hook runs under the latches of all partitions locked exclusively, so that a cut sees the
+    /// hook's effect and the changes together. A hook must be short, and must not lock or cut.
     pub fn on_commit(&mut self, hook: impl FnOnce() + Send + 'static) {
         self.seat().commit_hooks.push(Box::new(hook));
     }
@@ -513,17 +513,17 @@ impl Transaction {
     /// Makes all changes visible at one moment and gives all locks back: [`Transaction::try_commit`]
     /// for managers without a log.
     ///
-    /// Panics: if there is a log and it refuses the commit.
+    /// Panics: if there is a log that refuses the commit.
     pub fn commit(self) {
         self.try_commit(None).expect("without a log nothing refuses a commit");
     }
 
     /// Writes all changes to the log, if there is one, makes them visible at one moment and gives
-    /// all locks back. `catalog` is what the transaction makes of the catalog, if it changes it.
+    /// all locks back. `catalog` is the transaction's change of the catalog, if there is one.
     ///
-    /// Returns up to where the log must be durable before anybody may be told of the commit: it
-    /// holds the transaction's own changes and all that it has read of others'. [`Lsn`] 0 without
-    /// a log.
+    /// Returns the LSN up to which the log must be durable before any client may be told of the
+    /// commit: before it stand the transaction's own changes and all commits that it has read.
+    /// [`Lsn`] 0 without a log.
     /// Errors: the log takes no commits; the transaction is rolled back.
     pub fn try_commit(mut self, catalog: Option<CatalogChange>) -> Result<Lsn, LogError> {
         let mut seat = self.seat.take().expect(ENDED);
@@ -544,7 +544,7 @@ impl Transaction {
                     self.seat = Some(seat);
                     return Err(refused);
                 }
-                let record = record.map(|record| Payload::new(Kind::Commit, record));
+                let record = record.map(|record| Payload::new(FrameKind::Commit, record));
                 seat.rollback_hooks.clear();
                 let lsn = seat.end(record.as_ref().map(|record| (&**log, record)));
                 drop(record);
@@ -567,7 +567,7 @@ const NO_ROW: &str = "a row that is changed has been found under the lock";
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // Gone after a commit.
+        // A commit has taken the seat already.
         let Some(mut seat) = self.seat.take() else {
             return;
         };

@@ -1,4 +1,4 @@
-//! What a transaction has changed, so that it can be taken back.
+//! The undo log: a transaction's changes, so that they can be taken back.
 //!
 //! Words: a *record* is one row change or a whole root kept; a *mark* is a position in the log.
 //! Values live in shared buffers that keep their memory between transactions, so a small change
@@ -22,8 +22,8 @@ use halcyon_store::{Partition, RowRef, ValueRef};
 /// Row records of one statement and partition before its root is kept, in a small partition.
 pub(crate) const ROWS_BEFORE_ROOT_MIN: u64 = 4096;
 
-/// In a large partition: this part of its rows. Keeping the root makes every segment that is
-/// touched later be copied once, which must be worth it.
+/// The same limit in a large partition, as a fraction of its rows. Keeping the root makes every
+/// segment that is touched later be copied once, which must be worth it.
 pub(crate) const ROWS_BEFORE_ROOT_FRACTION: u64 = 16;
 
 /// Buffers above these lengths are given back to the allocator after the transaction.
@@ -47,9 +47,9 @@ impl Record {
 
 enum Change {
     Inserted(RowId),
-    /// The columns and their values are the record's.
+    /// Some columns of a row were changed; the record owns the columns and their values.
     Updated(RowId),
-    /// The values, of all columns, are the record's.
+    /// A row was deleted; the record owns the values of all columns.
     Deleted(RowId),
     Kept(Box<Partition>),
 }
@@ -60,7 +60,7 @@ enum Image {
     Plain(ValueRef<'static>),
     /// End of a text in the text buffer; it begins at the end of the one before.
     Text(usize, usize),
-    /// The same for bytes.
+    /// End of a byte string in the byte buffer; it begins at the end of the one before.
     Bytes(usize, usize),
 }
 
@@ -239,7 +239,7 @@ impl Undo {
         self.truncate(mark);
     }
 
-    /// What `held` was before the transaction, given its root as it is now.
+    /// The root of `held` before the transaction, given the root now.
     pub(crate) fn pre_image(&self, held: u32, now: &Partition) -> Partition {
         if planted::is(planted::CUT_WITHOUT_UNDO) {
             return now.clone();
@@ -247,7 +247,7 @@ impl Undo {
         self.image_at(held, Mark::default(), now)
     }
 
-    /// What `held` was at `since`, given its root as it is now.
+    /// The root of `held` at `since`, given the root now.
     fn image_at(&self, held: u32, since: Mark, now: &Partition) -> Partition {
         let later = &self.records[since.records..];
         let from = later.iter().position(|record| record.is_root_of(held));
@@ -327,8 +327,8 @@ impl Undo {
         out.encoder.end();
     }
 
-    /// One row, given its records in order. It is there now or not, and was there before unless
-    /// its first record is its insertion.
+    /// Writes one row, given its records in order. The row exists now or not, and existed before
+    /// unless its first record is its insertion.
     fn redo_row(
         &self,
         changes: &[(RowId, u32)],

@@ -553,7 +553,7 @@ impl Views {
     }
 }
 
-/// Events of a handle are in the rows of both views or of neither, for whoever reads; all that were
+/// Events of a handle are in the rows of both views or of neither, for every reader; all that were
 /// accepted before.
 fn events_reach_both_views_or_none() {
     let views = Views::new();

@@ -26,7 +26,7 @@ pub const DAY_SECONDS: u64 = 86_400;
 
 /// The day 2000-01-01, from which PostgreSQL's binary formats count.
 pub const POSTGRES_EPOCH_DAYS: i32 = 10_957;
-/// Its midnight.
+/// Midnight of that day, in microseconds.
 pub const POSTGRES_EPOCH_US: i64 = POSTGRES_EPOCH_DAYS as i64 * DAY_US;
 /// The Julian day number of 1970-01-01.
 const JULIAN_EPOCH: i64 = 2_440_588;

@@ -52,15 +52,15 @@ pub struct TextError {
 /// What can be wrong with a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextProblem {
-    /// It is no value of the type.
+    /// The text is no value of the type.
     Syntax,
-    /// It is no date, time, timestamp or interval.
+    /// The text is no date, time, timestamp or interval.
     MomentSyntax,
-    /// It is an integer outside of the type.
+    /// An integer is outside of the type.
     IntegerRange,
-    /// It is a floating-point number outside of the type.
+    /// A floating-point number is outside of the type.
     FloatRange,
-    /// It is NaN or infinite, which decimals are not.
+    /// A number is NaN or infinite, which decimals are not.
     NotFinite {
         /// Digits in all.
         precision: u8,
@@ -69,17 +69,17 @@ pub enum TextProblem {
     },
     /// A field of a date or time is outside of what it may be: a 13th month.
     FieldRange,
-    /// It is a date or timestamp outside of the type.
+    /// A date or timestamp is outside of the type.
     MomentRange,
     /// A field of an interval is too large.
     IntervalRange,
-    /// It is an infinite date or timestamp, of which there are none.
+    /// A date or timestamp is infinite, of which there are none.
     Infinite,
     /// Hexadecimal digits come in pairs.
     OddHex,
-    /// It is no hexadecimal digit.
+    /// A character is no hexadecimal digit.
     HexDigit,
-    /// It names no field that the type has.
+    /// A name is no field that the type has.
     Field,
 }
 

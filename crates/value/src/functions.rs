@@ -110,9 +110,9 @@ pub type Eval = fn(&[ValueRef<'_>]) -> Result<Value>;
 
 /// A scalar function.
 pub struct Function {
-    /// Its names; the first is the one that plans show.
+    /// Names of the function; the first is the one that plans show.
     pub names: &'static [&'static str],
-    /// Its arguments.
+    /// Arguments of the function.
     pub takes: Takes,
     /// The type of its result.
     pub gives: Gives,

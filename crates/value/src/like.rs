@@ -23,7 +23,7 @@ pub trait Search {
     fn new(part: &str) -> Self;
     /// The byte at which it first begins.
     fn find(&self, text: &str) -> Option<usize>;
-    /// Its bytes.
+    /// Number of bytes.
     fn len(&self) -> usize;
     /// Whether it is empty.
     fn is_empty(&self) -> bool {

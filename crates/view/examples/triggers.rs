@@ -578,7 +578,7 @@ mod by_hand {
     /// What a view by hand does about an event.
     trait View: Default {
         fn event(&mut self, event: &Event);
-        /// Its groups: keys and sums, sorted.
+        /// Groups of the view: keys and sums, sorted.
         fn rows(&self) -> Vec<Vec<u64>>;
     }
 

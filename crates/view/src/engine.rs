@@ -57,7 +57,7 @@ pub struct Statistics {
 /// A map in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapStatistics {
-    /// Its name.
+    /// Name of the map.
     pub name: alloc::string::String,
     /// Keys that are not zero.
     pub entries: u64,

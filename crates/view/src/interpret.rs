@@ -49,9 +49,9 @@ struct Log {
 
 /// A group before it was touched.
 enum Before {
-    /// Its payload, of which the row can be made whenever it is wanted.
+    /// Payload of the group, from which the row can be made later.
     Payload(Payload),
-    /// Its row, which depends on other maps as well.
+    /// Row of the group, which depends on other maps as well.
     Row(Option<Vec<u64>>),
 }
 

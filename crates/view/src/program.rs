@@ -210,7 +210,7 @@ pub enum Step {
     Let {
         /// The register.
         reg: Reg,
-        /// Its value.
+        /// Value of the register.
         value: Expr,
     },
     /// Goes on only if the condition is true (neither false nor NULL).

@@ -46,7 +46,7 @@ impl StreamReader {
 }
 
 impl StreamViews {
-    /// Those of `views`, which come by ascending id, that read `stream`.
+    /// The views among `views`, which come by ascending id, that read `stream`.
     pub fn new(stream: TableId, views: &[Arc<MaintainedView>]) -> Self {
         let mut readers = Vec::new();
         for view in views {

@@ -110,7 +110,7 @@ impl MaintainedView {
         &self.cell
     }
 
-    /// Its part of the memory of all views.
+    /// The view's part of the memory of all views.
     pub(crate) fn memory(&self) -> &ViewMemory {
         &self.memory
     }

@@ -26,11 +26,12 @@ pub fn check(workspace: &Workspace) -> Vec<Offence> {
 }
 
 /// A package's layer: its name without the common prefix.
-fn layer(name: &str) -> &str {
+pub fn layer(name: &str) -> &str {
     name.strip_prefix("halcyon-").unwrap_or(name)
 }
 
-fn height(layer: &str) -> Option<usize> {
+/// How many layers lie below; `None` for what is no layer.
+pub fn height(layer: &str) -> Option<usize> {
     ORDER.iter().position(|name| *name == layer)
 }
 

@@ -2,6 +2,7 @@
 //! function under it, which its test feeds with a planted offence.
 
 pub mod circles;
+pub mod claims;
 pub mod dead_files;
 pub mod excuses;
 pub mod invariants;

@@ -18,7 +18,7 @@ pub trait Sink {
 
 /// Where a session stands, for the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum BlockState {
     /// No transaction.
     Idle,
     /// In a transaction.
@@ -56,7 +56,7 @@ pub trait Backend {
     fn canceller(&self) -> Arc<dyn Fn() + Send + Sync>;
 
     /// Where the session stands.
-    fn state(&self) -> State;
+    fn state(&self) -> BlockState;
 
     /// Name of the database, for the prompt.
     fn database(&self) -> String;

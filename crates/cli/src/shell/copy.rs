@@ -3,7 +3,7 @@
 
 /// Where the data of a COPY come from or go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum CopyPlace {
     /// A file of this machine.
     File(String),
     /// Standard input or output.
@@ -18,14 +18,14 @@ pub struct Copy {
     /// Whether data go into the database.
     pub into: bool,
     /// Where they come from, or go to.
-    pub place: Place,
+    pub place: CopyPlace,
 }
 
 /// Reads the rest of a `\copy` line.
 pub fn client_side(rest: &str) -> Result<Copy, String> {
     let (what, into, after) = split(rest).ok_or("\\copy: TABLE FROM FILE, or TABLE TO FILE")?;
     let (place, options) = place(after);
-    if place == Place::File(String::new()) {
+    if place == CopyPlace::File(String::new()) {
         return Err("\\copy: which file?".to_owned());
     }
     Ok(Copy { statement: statement(what, into, options), into, place })
@@ -44,7 +44,7 @@ pub fn from_file(text: &str) -> Option<Copy> {
     let (place, options) = place(after);
     let is_parquet = after.to_ascii_lowercase().contains("parquet");
     match &place {
-        Place::File(_) if into && after.starts_with('\'') && !is_parquet => {
+        CopyPlace::File(_) if into && after.starts_with('\'') && !is_parquet => {
             Some(Copy { statement: statement(what, into, options), into, place })
         }
         _ => None,
@@ -96,7 +96,7 @@ fn split(text: &str) -> Option<(&str, bool, &str)> {
 }
 
 /// The file or STDIN at the start of `text`, and what follows.
-fn place(text: &str) -> (Place, &str) {
+fn place(text: &str) -> (CopyPlace, &str) {
     if let Some(rest) = text.strip_prefix('\'') {
         let mut end = rest.len();
         let mut chars = rest.char_indices().peekable();
@@ -107,15 +107,15 @@ fn place(text: &str) -> (Place, &str) {
             }
         }
         let options = rest.get(end + 1..).unwrap_or("").trim();
-        return (Place::File(rest[..end].replace("''", "'")), options);
+        return (CopyPlace::File(rest[..end].replace("''", "'")), options);
     }
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     let (word, options) = (&text[..end], text[end..].trim());
     let standard = ["stdin", "stdout", "pstdin", "pstdout"];
     if standard.contains(&word.to_ascii_lowercase().as_str()) {
-        return (Place::Standard, options);
+        return (CopyPlace::Standard, options);
     }
-    (Place::File(word.to_owned()), options)
+    (CopyPlace::File(word.to_owned()), options)
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     fn copy(statement: &str, into: bool, file: &str) -> Copy {
-        Copy { statement: statement.into(), into, place: Place::File(file.into()) }
+        Copy { statement: statement.into(), into, place: CopyPlace::File(file.into()) }
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         for (line, expected) in cases {
             assert_eq!(client_side(line), Ok(expected), "{line}");
         }
-        assert_eq!(client_side("t to stdout").unwrap().place, Place::Standard);
+        assert_eq!(client_side("t to stdout").unwrap().place, CopyPlace::Standard);
         assert!(client_side("t").is_err());
         assert!(client_side("t from ").is_err());
     }

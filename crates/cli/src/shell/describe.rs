@@ -2,7 +2,7 @@
 
 use super::backend::Result;
 use super::complete::Names;
-use super::print::{Column, Kind, Printer, Style};
+use super::print::{Column, ColumnKind, Printer, Style};
 use super::{Shell, Stop, meta};
 
 type Rows = Vec<Vec<Option<String>>>;
@@ -149,7 +149,7 @@ impl Shell {
 
 /// Rows as an aligned table without its count.
 fn table(headings: &[&str], rows: Rows) -> String {
-    let column = |name: &&str| Column { name: (*name).to_owned(), kind: Kind::Text };
+    let column = |name: &&str| Column { name: (*name).to_owned(), kind: ColumnKind::Text };
     let mut out = Vec::new();
     let style = Style::default();
     let columns = headings.iter().map(column).collect();

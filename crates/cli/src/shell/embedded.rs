@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use halcyon::{Database, Outcome, ResultColumn, Rows, Session, SessionState, SqlError, SqlType};
 
-use super::backend::{Backend, Done, Error, Message, Result, Sink, State};
-use super::print::{Column, Kind};
+use super::backend::{Backend, BlockState, Done, Error, Message, Result, Sink};
+use super::print::{Column, ColumnKind};
 
 /// Bytes of COPY data handed over at once.
 const CHUNK: usize = 64 * 1024;
@@ -51,7 +51,7 @@ impl Embedded {
 
 fn column(column: &ResultColumn) -> Column {
     let kind = match column.ty {
-        Some(SqlType::Boolean) => Kind::Boolean,
+        Some(SqlType::Boolean) => ColumnKind::Boolean,
         Some(
             SqlType::SmallInt
             | SqlType::Integer
@@ -59,8 +59,8 @@ fn column(column: &ResultColumn) -> Column {
             | SqlType::Real
             | SqlType::Double
             | SqlType::Decimal { .. },
-        ) => Kind::Number,
-        _ => Kind::Text,
+        ) => ColumnKind::Number,
+        _ => ColumnKind::Text,
     };
     Column { name: column.name.clone(), kind }
 }
@@ -113,11 +113,11 @@ impl Backend for Embedded {
         Arc::new(move || handle.cancel())
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> BlockState {
         match self.session.state() {
-            SessionState::Idle => State::Idle,
-            SessionState::InTransaction => State::InTransaction,
-            SessionState::Failed => State::Failed,
+            SessionState::Idle => BlockState::Idle,
+            SessionState::InTransaction => BlockState::InTransaction,
+            SessionState::Failed => BlockState::Failed,
         }
     }
 

@@ -27,9 +27,9 @@ use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
 
 pub use backend::Backend;
-use backend::{Done, Error, Result, Sink, State};
+use backend::{BlockState, Done, Error, Result, Sink};
 use complete::{Assistant, SharedNames};
-use copy::{Copy, Place};
+use copy::{Copy, CopyPlace};
 pub use embedded::Embedded;
 use interrupt::Interrupt;
 use meta::{Expanded, Meta};
@@ -257,15 +257,15 @@ impl Shell {
     fn copy(&mut self, copy: &Copy) -> Result<Option<String>> {
         let statement = copy.statement.as_str();
         match (&copy.place, copy.into) {
-            (Place::File(path), true) => {
+            (CopyPlace::File(path), true) => {
                 self.copy_in(statement, &mut progress::ReadWithBar::open(path)?)
             }
-            (Place::Standard, true) => self.copy_in(statement, &mut io::stdin().lock()),
+            (CopyPlace::Standard, true) => self.copy_in(statement, &mut io::stdin().lock()),
             (place, false) => {
                 let _running = self.interrupt.running(self.backend.canceller());
                 let rows = match place {
-                    Place::Standard => self.backend.copy_out(statement, &mut self.out)?,
-                    Place::File(path) => {
+                    CopyPlace::Standard => self.backend.copy_out(statement, &mut self.out)?,
+                    CopyPlace::File(path) => {
                         let file = File::create(path).map_err(|e| progress::named(path, &e))?;
                         let mut file = BufWriter::new(file);
                         let rows = self.backend.copy_out(statement, &mut file)?;
@@ -312,7 +312,7 @@ impl Shell {
         }
         self.flush()?;
         self.print_err(&error.show(text));
-        if self.backend.state() == State::Gone || !(self.interactive || self.keep_going) {
+        if self.backend.state() == BlockState::Gone || !(self.interactive || self.keep_going) {
             return Err(Stop::Failed);
         }
         Ok(())
@@ -414,7 +414,7 @@ impl Shell {
 
     /// Reads the names that completion offers; in a transaction they wait.
     fn learn_names(&mut self) {
-        if self.backend.state() != State::Idle {
+        if self.backend.state() != BlockState::Idle {
             return;
         }
         if let Ok(names) = describe::names(|text| self.ask(text)) {
@@ -514,10 +514,10 @@ impl Shell {
     /// As psql's: `=>`, `*` in a transaction, `!` in a failed one.
     fn prompt(&self) -> String {
         let mark = match self.backend.state() {
-            State::Idle => "=> ",
-            State::InTransaction => "=*> ",
-            State::Failed => "=!> ",
-            State::Gone => "?> ",
+            BlockState::Idle => "=> ",
+            BlockState::InTransaction => "=*> ",
+            BlockState::Failed => "=!> ",
+            BlockState::Gone => "?> ",
         };
         format!("{}{mark}", self.backend.database())
     }

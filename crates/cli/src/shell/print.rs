@@ -19,7 +19,7 @@ pub enum Format {
 
 /// What a column holds, as far as printing cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// Right-aligned, bare in JSON.
     Number,
     /// `true` or `false` in JSON.
@@ -34,7 +34,7 @@ pub struct Column {
     /// Heading.
     pub name: String,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: ColumnKind,
 }
 
 /// How results are printed, in all.
@@ -174,7 +174,7 @@ fn aligned(
                 let piece = lines.get(line).copied().unwrap_or("");
                 let pad = " ".repeat(widths[place].saturating_sub(piece.width()));
                 let more = if line + 1 < lines.len() { '+' } else { ' ' };
-                let right = columns[place].kind == Kind::Number;
+                let right = columns[place].kind == ColumnKind::Number;
                 let cell = if right { format!("{pad}{piece}") } else { format!("{piece}{pad}") };
                 text.push_str(&format!(" {cell}{more}"));
                 if place + 1 < cells.len() {
@@ -223,12 +223,12 @@ fn csv_cell(cell: Option<&str>) -> String {
 }
 
 /// Numbers as they are (so no digit is lost), where JSON can hold them; else text.
-fn json_cell(kind: Kind, cell: Option<&str>) -> String {
+fn json_cell(kind: ColumnKind, cell: Option<&str>) -> String {
     let Some(text) = cell else { return "null".to_owned() };
     match (kind, text) {
-        (Kind::Boolean, "t" | "true") => "true".to_owned(),
-        (Kind::Boolean, "f" | "false") => "false".to_owned(),
-        (Kind::Number, number) if is_json_number(number) => number.to_owned(),
+        (ColumnKind::Boolean, "t" | "true") => "true".to_owned(),
+        (ColumnKind::Boolean, "f" | "false") => "false".to_owned(),
+        (ColumnKind::Number, number) if is_json_number(number) => number.to_owned(),
         _ => Json::from(text).to_string(),
     }
 }
@@ -243,7 +243,11 @@ mod tests {
 
     fn columns() -> Vec<Column> {
         let column = |name: &str, kind| Column { name: name.to_owned(), kind };
-        vec![column("id", Kind::Number), column("name", Kind::Text), column("ok", Kind::Boolean)]
+        vec![
+            column("id", ColumnKind::Number),
+            column("name", ColumnKind::Text),
+            column("ok", ColumnKind::Boolean),
+        ]
     }
 
     fn print(style: &Style, rows: &[[Option<&str>; 3]]) -> String {

@@ -10,8 +10,8 @@ use tokio::runtime::Runtime;
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
 
-use super::backend::{Backend, Done, Error, Message, Result, Sink, State};
-use super::print::{Column, Kind};
+use super::backend::{Backend, BlockState, Done, Error, Message, Result, Sink};
+use super::print::{Column, ColumnKind};
 
 /// Bytes of COPY data sent at once.
 const CHUNK: usize = 64 * 1024;
@@ -22,7 +22,7 @@ pub struct Remote {
     client: Client,
     notices: Arc<Mutex<VecDeque<Message>>>,
     database: String,
-    state: State,
+    state: BlockState,
 }
 
 impl Remote {
@@ -54,11 +54,11 @@ impl Remote {
             }
         });
         let database = config.get_dbname().or(config.get_user()).unwrap_or_default().to_owned();
-        Ok(Remote { runtime, client, notices, database, state: State::Idle })
+        Ok(Remote { runtime, client, notices, database, state: BlockState::Idle })
     }
 
     /// Types of the result's columns; what cannot be prepared has none.
-    async fn kinds(&self, text: &str) -> Result<Vec<Kind>> {
+    async fn kinds(&self, text: &str) -> Result<Vec<ColumnKind>> {
         if !returns_rows(text) {
             return Ok(Vec::new());
         }
@@ -77,7 +77,7 @@ impl Remote {
                     had_rows = true;
                     let column = |(place, name): (usize, &str)| Column {
                         name: name.to_owned(),
-                        kind: kinds.get(place).copied().unwrap_or(Kind::Text),
+                        kind: kinds.get(place).copied().unwrap_or(ColumnKind::Text),
                     };
                     let names = columns.iter().map(|column| column.name());
                     sink.columns(names.enumerate().map(column).collect())?;
@@ -95,12 +95,12 @@ impl Remote {
     fn follow(&mut self, text: &str, failed: bool) {
         let word = words(text, 1);
         self.state = match (self.state, word.as_str(), failed) {
-            _ if self.client.is_closed() => State::Gone,
-            (_, "BEGIN" | "START", false) => State::InTransaction,
-            (_, "COMMIT" | "END" | "ABORT", false) => State::Idle,
-            (_, "ROLLBACK", false) if words(text, 3).contains(" TO") => State::InTransaction,
-            (_, "ROLLBACK", false) => State::Idle,
-            (State::InTransaction, _, true) => State::Failed,
+            _ if self.client.is_closed() => BlockState::Gone,
+            (_, "BEGIN" | "START", false) => BlockState::InTransaction,
+            (_, "COMMIT" | "END" | "ABORT", false) => BlockState::Idle,
+            (_, "ROLLBACK", false) if words(text, 3).contains(" TO") => BlockState::InTransaction,
+            (_, "ROLLBACK", false) => BlockState::Idle,
+            (BlockState::InTransaction, _, true) => BlockState::Failed,
             (state, _, _) => state,
         };
     }
@@ -163,7 +163,7 @@ impl Backend for Remote {
         })
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> BlockState {
         self.state
     }
 
@@ -198,17 +198,17 @@ fn message_of(error: &tokio_postgres::error::DbError) -> Message {
     }
 }
 
-fn kind(ty: &Type) -> Kind {
+fn kind(ty: &Type) -> ColumnKind {
     match *ty {
-        Type::BOOL => Kind::Boolean,
+        Type::BOOL => ColumnKind::Boolean,
         Type::INT2
         | Type::INT4
         | Type::INT8
         | Type::FLOAT4
         | Type::FLOAT8
         | Type::NUMERIC
-        | Type::OID => Kind::Number,
-        _ => Kind::Text,
+        | Type::OID => ColumnKind::Number,
+        _ => ColumnKind::Text,
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Setting {
     pub name: &'static str,
     /// What it is for: one sentence, for `pg_settings`, SHOW ALL and the guide.
     pub purpose: &'static str,
-    /// Its heading in `pg_settings`.
+    /// The setting's heading in `pg_settings`.
     pub category: &'static str,
     /// The name under which clients are told of its value and of changes (ParameterStatus).
     pub reported_as: Option<&'static str>,
@@ -63,7 +63,7 @@ pub(crate) struct Tuning {
     pub wal_writer_delay: Duration,
 }
 
-/// What the settings of a session come to. [`Setting`]s write it; whoever runs a statement reads it.
+/// The values of a session's settings. [`Setting`]s write them; statements that run read them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InForce {
     pub application: String,

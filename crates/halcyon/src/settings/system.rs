@@ -21,13 +21,13 @@ pub struct SystemSettings {
 /// A setting of the whole database, for what makes flags of them.
 #[derive(Clone, Debug)]
 pub struct SystemSetting {
-    /// Its name.
+    /// Name of the setting.
     pub name: &'static str,
-    /// Its name as a flag, without the dashes before it.
+    /// Name of the flag, without the dashes before it.
     pub flag: &'static str,
     /// What it is for.
     pub purpose: &'static str,
-    /// Its value without a flag and without ALTER SYSTEM.
+    /// Value without a flag and without ALTER SYSTEM.
     pub default: String,
     /// Whether it means nothing for a database in memory alone.
     pub needs_folder: bool,

@@ -210,7 +210,7 @@ fn roles_owners_and_grants_come_back_and_are_in_force() {
     assert!(other.session_as("clerk").is_err(), "it must not log in");
     run(&mut session, &["SET ROLE clerk", "INSERT INTO shop.sale (v) VALUES (1)"]);
 
-    // Without the script all belongs to whoever imports.
+    // Without the script all belongs to the importing role.
     let scripts = folder.path().join("one");
     fs::remove_file(scripts.join("rights.sql")).expect("it is there");
     let plain = Database::in_memory();

@@ -36,7 +36,7 @@ fn write_old(folder: &Folder, catalogs: &[Arc<Catalog>], step: impl Fn(&Catalog)
             dropped: there.difference(&now).copied().collect(),
             kept: there.intersection(&now).copied().collect(),
         };
-        // Whoever changes the catalog holds a partition of no table.
+        // A transaction that changes the catalog holds a partition of no table.
         let column = ColumnDef { ty: Type::Int64, nullable: false };
         let ddl = PartitionCell::new(PartitionId(0), Partition::new(Schema::new(vec![column])));
         let cancel = CancelToken::new();

@@ -28,9 +28,9 @@ pub struct Edge {
 /// An edge as seen from its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// Where it leads.
+    /// The vertex that the edge leads to.
     pub to: Vertex,
-    /// Its length.
+    /// Length of the edge.
     pub weight: u32,
 }
 

@@ -140,7 +140,8 @@ impl<A: Algorithm> Crew<A> {
             if number == ENDED {
                 return Err(Worked::Ended);
             }
-            // Of this phase, or the exchange fails: whoever changed them had sealed it before.
+            // Buffers of this phase, or the exchange fails: the task that changed them had sealed
+            // the phase before.
             let (items, grain) = (self.items.load(Acquire), self.grain.load(Acquire));
             if morsel * grain >= items {
                 let now = self.claims.load(Acquire);

@@ -35,7 +35,7 @@ const LOG_ROW_BYTES: u64 = 55;
 struct Size {
     /// Rows in the checkpoint.
     rows: u32,
-    /// Those of them that the log has an update of.
+    /// Rows among them that the log has an update of.
     updated: u32,
 }
 

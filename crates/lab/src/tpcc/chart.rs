@@ -15,9 +15,9 @@ pub struct Series {
 
 /// A chart.
 pub struct Chart {
-    /// Above it.
+    /// Title above the chart.
     pub title: String,
-    /// Its lines.
+    /// Lines of the chart.
     pub series: Vec<Series>,
 }
 

@@ -29,7 +29,7 @@ pub struct Measured {
     pub new_orders: Rounds,
     /// Transactions that ended as they should, all rounds.
     pub done: u64,
-    /// Those of them that were to be rolled back.
+    /// Transactions among them that were to be rolled back.
     pub rolled_back: u64,
     /// Aborts by kind of conflict; each was run again.
     pub aborts: [u64; 3],

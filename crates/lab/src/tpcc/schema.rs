@@ -31,7 +31,7 @@ pub enum Table {
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// A number of 32 bits.
     Int,
     /// Money: so many digits, two behind the point.
@@ -46,10 +46,10 @@ pub enum Kind {
 
 /// A column and whether it may be NULL.
 pub struct Column {
-    /// Its name.
+    /// The column's name.
     pub name: &'static str,
-    /// What it holds.
-    pub kind: Kind,
+    /// The kind of its values.
+    pub kind: ColumnKind,
     /// Whether it may be NULL.
     pub nullable: bool,
 }
@@ -183,26 +183,28 @@ fn create(table: Table, dialect: Dialect) -> String {
     text
 }
 
-fn type_name(kind: Kind, dialect: Dialect) -> String {
+fn type_name(kind: ColumnKind, dialect: Dialect) -> String {
     match (kind, dialect) {
-        (Kind::Int, _) => "INTEGER".into(),
-        (Kind::Text(length), _) => format!("VARCHAR({length})"),
-        (Kind::Money(_) | Kind::Rate | Kind::Time, Dialect::Integers) => "BIGINT".into(),
-        (Kind::Money(digits), _) => format!("NUMERIC({digits},2)"),
-        (Kind::Rate, _) => "NUMERIC(4,4)".into(),
-        (Kind::Time, _) => "TIMESTAMP".into(),
+        (ColumnKind::Int, _) => "INTEGER".into(),
+        (ColumnKind::Text(length), _) => format!("VARCHAR({length})"),
+        (ColumnKind::Money(_) | ColumnKind::Rate | ColumnKind::Time, Dialect::Integers) => {
+            "BIGINT".into()
+        }
+        (ColumnKind::Money(digits), _) => format!("NUMERIC({digits},2)"),
+        (ColumnKind::Rate, _) => "NUMERIC(4,4)".into(),
+        (ColumnKind::Time, _) => "TIMESTAMP".into(),
     }
 }
 
-const fn column(name: &'static str, kind: Kind) -> Column {
+const fn column(name: &'static str, kind: ColumnKind) -> Column {
     Column { name, kind, nullable: false }
 }
 
-const fn nullable(name: &'static str, kind: Kind) -> Column {
+const fn nullable(name: &'static str, kind: ColumnKind) -> Column {
     Column { name, kind, nullable: true }
 }
 
-use Kind::{Int, Money, Rate, Text, Time};
+use ColumnKind::{Int, Money, Rate, Text, Time};
 
 const ITEM: &[Column] = &[
     column("i_id", Int),

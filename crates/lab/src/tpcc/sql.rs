@@ -17,7 +17,7 @@ pub enum Sql {
     DistrictAdvance,
     /// A new order.
     OrderInsert,
-    /// Its place in the queue of deliveries.
+    /// The order's entry in the queue of deliveries.
     NewOrderInsert,
     /// Price, name and data of an item.
     Item,
@@ -122,7 +122,7 @@ impl Sql {
         PLAIN.into_iter().chain((1..=10).map(Stock))
     }
 
-    /// Its place in [`Sql::all`].
+    /// The statement's place in [`Sql::all`].
     #[inline]
     pub fn number(self) -> usize {
         match self {

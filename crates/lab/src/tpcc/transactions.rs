@@ -35,9 +35,9 @@ pub trait Connection {
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was committed.
+    /// The transaction was committed.
     Committed,
-    /// It was undone because an item did not exist: the 1 % of clause 2.4.1.4.
+    /// The transaction was undone because an item did not exist: the 1 % of clause 2.4.1.4.
     RolledBack,
 }
 

@@ -15,7 +15,7 @@ pub struct Query {
     pub key_columns: usize,
     /// How many columns follow them.
     pub value_columns: usize,
-    /// Its streams.
+    /// Streams of the query.
     pub source: Source,
     /// The same work by hand.
     pub bare: fn(Ask, &Events) -> Result<Given>,

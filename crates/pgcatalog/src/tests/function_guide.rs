@@ -2,13 +2,8 @@
 
 use std::collections::BTreeSet;
 
-<<<<<<< ours
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::{execution, pg_functions};
-=======
-use halcyon_query::engine::DataFusion;
-use halcyon_query::{execution, pg_functions};
->>>>>>> theirs
 
 use crate::functions;
 

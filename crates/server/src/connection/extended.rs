@@ -22,11 +22,11 @@ pub(super) struct Portal {
 }
 
 enum Progress {
-    /// It has not run yet.
+    /// The portal has not run yet.
     Bound,
     /// Rows are left.
     Suspended(Box<RowStream>),
-    /// It ran to its end.
+    /// The portal ran to its end.
     Done(String),
 }
 

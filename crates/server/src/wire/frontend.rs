@@ -15,7 +15,7 @@ pub enum Message {
     Parse {
         /// Name of the statement.
         name: String,
-        /// Its text, which may not be UTF-8.
+        /// The statement's text, which may not be UTF-8.
         query: Bytes,
         /// Object ids of parameter types; 0 leaves one open.
         types: Vec<u32>,

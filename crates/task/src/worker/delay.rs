@@ -1,14 +1,14 @@
-//! Whether a worker's core is its own: if it waits for it too often, its resources are latched
-//! instead of synchronised by scheduling (`Mode`, in `shared`).
+//! The measurement whether a worker's core is its own: if the worker waits for the core too often,
+//! its resources are latched instead of synchronised by scheduling (`HomeMode`, in `shared`).
 
 use super::Context;
-use super::shared::Mode;
+use super::shared::HomeMode;
 use crate::counters::bump;
 use crate::planted;
 use halcyon_base::sync::atomic::Ordering;
 use halcyon_machine::counters::RunTimes;
 
-/// When the run delay was measured last, and what it was.
+/// The last measurement of the run delay.
 #[derive(Default)]
 pub(super) struct RunDelay {
     due_ticks: u64,
@@ -28,7 +28,7 @@ impl Context {
         if self.shared.config.run_delay_per_mille == 0 {
             return;
         }
-        if self.me().mode() == Mode::Draining {
+        if self.me().mode() == HomeMode::Draining {
             self.end_draining();
         }
         let now = self.clock.ticks();
@@ -52,19 +52,21 @@ impl Context {
         let preempted = waited * 1000 > (waited + ran) * limit;
         self.delay.quiet = if preempted { 0 } else { self.delay.quiet + 1 };
         match self.me().mode() {
-            Mode::Scheduled | Mode::Draining if preempted => self.change_mode(Mode::Latched),
-            Mode::Latched if self.delay.quiet >= QUIET => {
-                self.change_mode(Mode::Draining);
+            HomeMode::Scheduled | HomeMode::Draining if preempted => {
+                self.change_mode(HomeMode::Latched)
+            }
+            HomeMode::Latched if self.delay.quiet >= QUIET => {
+                self.change_mode(HomeMode::Draining);
                 self.delay.draining_since = self.shared.epochs.now();
             }
             _ => {}
         }
     }
 
-    fn change_mode(&mut self, mode: Mode) {
-        self.scheduled = mode == Mode::Scheduled;
+    fn change_mode(&mut self, mode: HomeMode) {
+        self.scheduled = mode == HomeMode::Scheduled;
         let me = self.me();
-        // Release: accesses by scheduling happen before whatever a latch guards from now on.
+        // Release: accesses by scheduling happen before all that a latch guards from now on.
         me.state.mode.store(mode as u8, Ordering::SeqCst);
         bump(&me.counters.switches, 1);
     }
@@ -75,7 +77,7 @@ impl Context {
         self.shared.epochs.try_advance();
         let passed = self.shared.epochs.now() >= self.delay.draining_since + 2;
         if passed || planted::is(planted::NO_DRAIN) {
-            self.change_mode(Mode::Scheduled);
+            self.change_mode(HomeMode::Scheduled);
         }
     }
 }

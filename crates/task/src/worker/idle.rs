@@ -1,7 +1,7 @@
 //! How a worker lives with a thread of its own, and what it does when it has nothing to do: it looks
 //! at its inboxes for a while, then sleeps until somebody pushes.
 
-use super::shared::{BUSY, Mode, PARKED, RUNNING, SPINNING, STOPPING};
+use super::shared::{BUSY, HomeMode, PARKED, RUNNING, SPINNING, STOPPING};
 use super::{Context, ON_WORKER};
 use crate::annotation::BANDS;
 use crate::config::WorkerKind;
@@ -70,7 +70,7 @@ impl Context {
             let over = cfg!(shuttle)
                 || (spins.is_multiple_of(16)
                     && self.clock.ticks().wrapping_sub(start) > self.limits.spin);
-            let latched = self.me().mode() != Mode::Scheduled;
+            let latched = self.me().mode() != HomeMode::Scheduled;
             if latched && over {
                 self.look_at_delay();
             }
@@ -93,7 +93,7 @@ impl Context {
         self.epoch.go_offline(&self.shared.epochs);
         let me = self.me();
         me.state.activity.store(PARKED, Ordering::SeqCst);
-        // Whoever pushed before this, and saw no parked worker, is seen here.
+        // A task whose producer pushed before this and saw no parked worker is seen here.
         fence(Ordering::SeqCst);
         let may_sleep = self.quiet() && !self.awake(phase);
         if !may_sleep && !planted::is(planted::NO_SECOND_LOOK) {
@@ -102,7 +102,7 @@ impl Context {
             bump(&me.counters.parks, 1);
         }
         while me.state.activity.load(Ordering::SeqCst) == PARKED {
-            if me.mode() == Mode::Scheduled || cfg!(shuttle) {
+            if me.mode() == HomeMode::Scheduled || cfg!(shuttle) {
                 thread::park();
             } else {
                 // Nobody sends it the tasks of its resources: it has to look itself.

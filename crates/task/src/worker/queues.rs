@@ -1,11 +1,12 @@
-//! The tasks that wait at one worker: a ring per band and class, strict bands with a floor for the
-//! lowest, stride between the classes of a band.
+//! The queues of one worker: a ring per band and class, strict bands with a floor for the lowest,
+//! stride between the classes of a band.
 //!
 //! Words: *pass* of a class is its time divided by its weight; the class with the least goes next.
 //! Invariants, checked by `Queues::check` in tests:
 //! 1. Bit `c` of `ready[b]` is set exactly if the ring of band `b` and class `c` has tasks.
 //! 2. Of a ring's places exactly those from head to tail are filled.
-//! 3. Tasks wait behind a ring only while it is not empty, and are younger than those in it.
+//! 3. Tasks wait behind a ring only while the ring is not empty, and are younger than the tasks in
+//!    it.
 //!
 //! Cost: push, pop O(1); a choice O(ready classes of a band).
 //! Source: stride scheduling (Waldspurger 1995); the clamp of a waking class is Seastar's.
@@ -19,18 +20,19 @@ pub(crate) const CHUNK: usize = 32;
 /// Rings of a worker: band in the low bits, class above.
 const RINGS: usize = BANDS * CLASSES;
 
-/// A task, and what is to be fetched before it runs: beside it, so that asking for that does not
-/// wait for the task's own slot.
+/// A waiting task with the lines to fetch before it runs; they stand here so that fetching them
+/// does not wait for the task's own slot.
 struct Waiting {
     task: TaskRef,
     ahead: Ahead,
 }
 
-/// Tasks that a ring holds; what is more waits behind it. Few in tests, so that some do.
+/// Number of tasks that a ring holds; further tasks wait behind the ring. Few in tests, so that
+/// some do.
 const PLACES: usize = if cfg!(any(test, shuttle)) { 8 } else { 256 };
 
 /// Tasks of one band and class, oldest first: a ring of a fixed size that stays in the cache, and a
-/// queue for what does not fit.
+/// queue for the tasks that do not fit.
 #[repr(align(64))]
 pub(crate) struct Ring {
     /// None until the first push.
@@ -40,7 +42,8 @@ pub(crate) struct Ring {
     tail: usize,
     /// Tasks that may be in the ring: 0 while some wait behind it, or there is none.
     room: usize,
-    /// When so few are left in the ring, some are moved there from behind it; 0 if there are none.
+    /// Number of tasks left in the ring at which tasks from behind are moved in; 0 if none wait
+    /// behind.
     refill: usize,
     /// Smoothed ticks per task; 0 until something was measured.
     pub(crate) ticks_per_task: u64,
@@ -85,8 +88,8 @@ impl Ring {
         self.places.as_mut().and_then(|places| places[at % PLACES].take())
     }
 
-    /// A task that is among the next `distance` has its lines fetched at once, others when they
-    /// get there ([`Ring::pop_front`]).
+    /// The lines of a task that is among the next `distance` are fetched at once, those of others
+    /// when they get there ([`Ring::pop_front`]).
     #[inline(always)]
     fn push_back(&mut self, task: TaskRef, ahead: Ahead, distance: usize) {
         let (filled, waiting) = (self.filled(), Waiting { task, ahead });
@@ -123,7 +126,7 @@ impl Ring {
         (self.room, self.refill) = if more { (0, PLACES / 2) } else { (PLACES, 0) };
     }
 
-    /// The oldest task. Fetches slot and lines of the one that is now the last of the next
+    /// The oldest task. Fetches slot and lines of the task that is now the last of the next
     /// `distance`.
     #[inline(always)]
     fn pop_front(&mut self, distance: usize) -> Option<TaskRef> {
@@ -162,7 +165,7 @@ impl Ring {
         self.take(self.tail).map(|waiting| waiting.task)
     }
 
-    /// Queues a task that has waited here before.
+    /// Queues a task again at the end where it was taken out.
     fn put_back(&mut self, task: TaskRef) {
         let ahead = task.header().annotation.ahead();
         self.push_back(task, ahead, 0);
@@ -203,22 +206,22 @@ fn prefetch(ahead: Ahead) {
     }
 }
 
-/// What waits at a worker.
+/// All tasks that wait at a worker.
 pub(crate) struct Queues {
     rings: Box<[Ring; RINGS]>,
     /// Classes with tasks, a bit each, by band.
     ready: [u16; BANDS],
-    /// Time by weight, by ring: what a class takes in one band is no debt in another.
+    /// Time by weight, by ring: time that a class takes in one band is no debt in another.
     pass: [u64; RINGS],
     /// 2^16 divided by the class's weight.
     stride: [u64; CLASSES],
     /// Pass of the class chosen last, by band: where a class that wakes begins. The class that runs
     /// has at least that, so a single task that comes again keeps its claim.
     reached: [u64; BANDS],
-    /// Ticks that the lowest waiting band is owed: its floor of the time that others took. Below
-    /// zero while it has had more, as a long task of it makes it.
+    /// Ticks that the lowest waiting band is owed: its floor of the time that other bands took.
+    /// Below zero while the band has had more, as after a long task.
     owed_to_lowest: i64,
-    /// A lowest band that waits is owed a tick for each so many that others take.
+    /// Ticks that other bands take for each tick that a waiting lowest band is owed.
     floor: i64,
     /// Whether the last choice was the lowest band by its floor.
     by_floor: bool,
@@ -308,7 +311,7 @@ impl Queues {
         Some(ring)
     }
 
-    /// Charges `ticks` to a ring's class.
+    /// Charges `ticks` to the class of a ring.
     pub(crate) fn charge(&mut self, ring: usize, ticks: u64) {
         let (band, class) = (ring % BANDS, ring / BANDS);
         self.pass[ring] += (ticks * self.stride[class]) >> 8;
@@ -358,7 +361,8 @@ impl Queues {
         }
     }
 
-    /// How many tasks wait, and what they will take by what their like took, in ticks.
+    /// Number of waiting tasks, and the ticks that they will take, estimated from earlier tasks of
+    /// their rings.
     pub(crate) fn backlog(&self) -> (usize, u64) {
         let mut total = (0, 0);
         for band in 0..BANDS {
@@ -396,7 +400,7 @@ fn bits(mut mask: u16) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::annotation::{Annotation, ClassId, Place, Priority, WorkerId};
+    use crate::annotation::{Annotation, ClassId, Priority, TaskPlace, WorkerId};
     use crate::group_table::GroupId;
     use crate::worker::slot::{Arena, Header, Pool};
     use crate::worker::task::Once;
@@ -434,7 +438,7 @@ mod tests {
                         let annotation = Annotation::new()
                             .priority(bands[ring & 3])
                             .class(ClassId((ring >> 2) as u8))
-                            .place(Place::Worker(WorkerId(next)));
+                            .place(TaskPlace::Worker(WorkerId(next)));
                         push(&mut queues, &mut pool, annotation);
                         model[ring].push_back(next);
                         next += 1;

@@ -1,4 +1,4 @@
-//! What the workers of a runtime and the threads outside share.
+//! The state that the workers of a runtime and the threads outside share.
 
 use super::simulation::Simulation;
 use super::slot::{Arena, Chain, HOLDS_CREDIT, Header, Inbox, Pool, TaskRef};
@@ -17,14 +17,14 @@ use halcyon_machine::counters::RunTimes;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// How the resources at home at a worker are synchronised.
+/// The mode in which the resources at home at a worker are synchronised.
 ///
 /// The worker alone changes it, between tasks. From `Latched` it goes over `Draining` until two
 /// epochs have passed, in which every worker was between tasks: only then can no task that
 /// began under `Latched` be left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Mode {
+pub(crate) enum HomeMode {
     /// By scheduling: at home, without a latch.
     Scheduled = 0,
     /// Tasks go home again, but take the latch, as some elsewhere may still hold it.
@@ -33,31 +33,31 @@ pub(crate) enum Mode {
     Latched = 2,
 }
 
-/// It runs tasks.
+/// The worker runs tasks.
 pub(crate) const BUSY: u32 = 0;
-/// It has nothing to do and looks at its inboxes all the time.
+/// The worker has nothing to do and looks at its inboxes all the time.
 pub(crate) const SPINNING: u32 = 1;
-/// It sleeps, and must be woken.
+/// The worker sleeps, and must be woken.
 pub(crate) const PARKED: u32 = 2;
 
 /// The runtime takes work.
 pub(crate) const RUNNING: u32 = 0;
-/// It takes no more from outside, and ends when all is done.
+/// The runtime takes no more work from outside, and ends when all tasks have ended.
 pub(crate) const DRAINING: u32 = 1;
-/// What waits is dropped.
+/// Waiting tasks are dropped.
 pub(crate) const STOPPING: u32 = 2;
 
-/// What others see of a worker.
+/// The state of a worker that other threads see.
 pub(crate) struct WorkerShared {
     pub(crate) inboxes: Inboxes,
-    pub(crate) state: State,
+    pub(crate) state: WorkerState,
     pub(crate) thread: OnceLock<Thread>,
     pub(crate) island: IslandId,
-    /// Its bit in its island's mask.
+    /// The worker's bit in its island's mask.
     pub(crate) bit: u64,
     pub(crate) kind: WorkerKind,
     pub(crate) counters: Published,
-    /// Time for which a simulation took its core away, ns.
+    /// Time for which a simulation took the worker's core away, ns.
     simulated_wait_ns: AtomicU64,
 }
 
@@ -65,14 +65,14 @@ pub(crate) struct WorkerShared {
 #[repr(align(128))]
 pub(crate) struct Inboxes(pub(crate) [Inbox; BANDS]);
 
-/// What producers look at after a push; changes seldom.
+/// The state of a worker that producers look at after a push; changes seldom.
 #[repr(align(128))]
-pub(crate) struct State {
+pub(crate) struct WorkerState {
     /// [`BUSY`], [`SPINNING`] or [`PARKED`].
     pub(crate) activity: AtomicU32,
-    /// A [`Mode`].
+    /// A [`HomeMode`].
     pub(crate) mode: AtomicU8,
-    /// The dedicated group that owns it, or [`GroupId::NONE`].
+    /// The dedicated group that owns the worker, or [`GroupId::NONE`].
     pub(crate) owner: AtomicU32,
 }
 
@@ -81,9 +81,9 @@ impl WorkerShared {
         let WorkerConfig { kind, island, .. } = *config;
         WorkerShared {
             inboxes: Inboxes(std::array::from_fn(|_| Inbox::new(id, arena))),
-            state: State {
+            state: WorkerState {
                 activity: AtomicU32::new(BUSY),
-                mode: AtomicU8::new(Mode::Scheduled as u8),
+                mode: AtomicU8::new(HomeMode::Scheduled as u8),
                 owner: AtomicU32::new(GroupId::NONE.0),
             },
             thread: OnceLock::new(),
@@ -106,11 +106,11 @@ impl WorkerShared {
     }
 
     #[inline]
-    pub(crate) fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> HomeMode {
         match self.state.mode.load(Ordering::Acquire) {
-            0 => Mode::Scheduled,
-            1 => Mode::Draining,
-            _ => Mode::Latched,
+            0 => HomeMode::Scheduled,
+            1 => HomeMode::Draining,
+            _ => HomeMode::Latched,
         }
     }
 
@@ -119,8 +119,9 @@ impl WorkerShared {
         GroupId(self.state.owner.load(Ordering::Acquire))
     }
 
-    /// Wakes it if it sleeps. The push before is sequentially consistent, and the worker looks at
-    /// its inboxes after it has said that it parks: one of the two sees the other.
+    /// Wakes the worker if it sleeps. The push before is sequentially consistent, and the worker
+    /// looks at its inboxes after it has said that it parks: the producer or the worker sees the
+    /// other.
     #[inline]
     pub(crate) fn wake(&self) {
         if self.state.activity.load(Ordering::SeqCst) == PARKED {
@@ -153,12 +154,12 @@ fn plane_of(kind: WorkerKind) -> Plane {
 #[repr(align(128))]
 pub(crate) struct Island {
     pub(crate) workers: Vec<WorkerId>,
-    /// A bit for each worker that has nothing to do.
+    /// A bit for each idle worker.
     pub(crate) idle: AtomicU64,
 }
 
 pub(crate) struct Shared {
-    /// Tells runtimes apart.
+    /// A number that tells runtimes apart.
     pub(crate) id: u64,
     pub(crate) workers: Box<[WorkerShared]>,
     pub(crate) islands: Box<[Island]>,
@@ -169,7 +170,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) incidents: Incidents,
-    /// Tasks that came from outside; counted before anybody can see them.
+    /// Number of tasks that came from outside; counted before any worker can see them.
     pub(crate) injected: AtomicU64,
     pub(crate) outside: Mutex<Pool>,
     pub(crate) arena: Arc<Arena>,
@@ -315,8 +316,8 @@ impl Shared {
         }
     }
 
-    /// Panics: if there is no such worker, island or plane as the annotation asks for. Before the
-    /// task is counted: what cannot run would be waited for in vain.
+    /// Panics: if there is no such worker, island or plane as the annotation asks for. Called
+    /// before the task is counted: a task that cannot run would be waited for in vain.
     #[inline(always)]
     pub(crate) fn check_place(&self, annotation: &Annotation) {
         let (kind, target) = (annotation.target_kind(), usize::from(annotation.target()));
@@ -377,7 +378,7 @@ impl Shared {
         self.ids().filter(wanted).collect()
     }
 
-    /// The island with the most workers that have nothing to do, by share.
+    /// The island with the largest share of idle workers.
     pub(crate) fn least_busy_island(&self) -> IslandId {
         let idle_per_mille = |island: &Island| {
             let idle = island.workers.iter().filter(|&&id| {

@@ -54,13 +54,14 @@ impl Simulation {
             }
         }
         if self.workers.iter().any(Context::wants_turn) {
-            // Those with work are without a core: nothing happens until the first has one again.
+            // All workers with work are without a core: nothing happens until the first has one
+            // again.
             let now = self.now.load(Ordering::Relaxed);
             let next = self.preempted_until.iter().copied().filter(|&until| until > now).min();
             self.now.store(next.unwrap_or(now), Ordering::Relaxed);
             return true;
         }
-        // Nobody runs a task: what turns do besides (settling counts, freeing) may make work.
+        // No worker runs a task: the rest of a turn (settling counts, freeing) may make work.
         let mut worked = false;
         for worker in &mut self.workers {
             worked |= on_worker(|| worker.turn());
@@ -85,7 +86,7 @@ impl Simulation {
         *until = until_ns.max(*until);
     }
 
-    /// Lets go of the workers, which hold the runtime that holds them.
+    /// Drops the workers, which hold the runtime that holds them.
     pub(crate) fn end(&mut self) {
         self.workers.clear();
     }

@@ -1,4 +1,4 @@
-//! What a task is to who writes one.
+//! The trait of tasks, for those who write one.
 
 use super::Context;
 use crate::annotation::Annotation;
@@ -9,9 +9,9 @@ use crate::annotation::Annotation;
 /// a slot of its worker's pool; a larger one on the heap.
 ///
 /// A task never blocks: no lock that another task may hold across a step, no I/O, no wait for a
-/// group. What it needs next it says by spawning tasks, or by being dispatched again. `T: 'static`
-/// and a context that lasts for one step: a reference that reclamation protects cannot be kept
-/// from one step to the next, the compiler sees to it.
+/// group. A task asks for further work by spawning tasks, or by being dispatched again. `T:
+/// 'static` and a context that lasts for one step: a reference that reclamation protects cannot be
+/// kept from one step to the next, the compiler sees to it.
 pub trait Task: Send + 'static {
     /// Whether a task that returned [`Step::Done`] is empty, and needs no drop.
     #[doc(hidden)]
@@ -21,14 +21,14 @@ pub trait Task: Send + 'static {
     fn run(&mut self, cx: &mut Context) -> Step;
 }
 
-/// What becomes of a task after a step.
+/// The result of a step: what happens to the task next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
-    /// It is finished, and dropped.
+    /// The task is finished, and dropped.
     Done,
-    /// It goes on, at another place or later, as this annotation says; it keeps its slot, its
-    /// group, its credit, and what it protects from reclamation.
+    /// The task goes on, at another place or later, as this annotation says; it keeps its slot, its
+    /// group, its credit, and its protection from reclamation.
     Again(Annotation),
 }
 

@@ -4,7 +4,7 @@
 //! at most 32 tasks or a microsecond, so once per task where tasks take that long.
 
 use super::Context;
-use super::shared::{Mode, PARKED, STOPPING};
+use super::shared::{HomeMode, PARKED, STOPPING};
 use super::slot::{self, HOLDS_CREDIT, Header, TaskRef};
 use super::task::Step;
 use crate::annotation::{Annotation, BANDS, TargetKind, WorkerId};
@@ -30,7 +30,7 @@ impl Context {
         self.dropping = self.shared.phase.load(Ordering::Relaxed) == STOPPING;
         let Some(ring) = self.queues.choose() else {
             self.end_turn();
-            if self.me().mode() != Mode::Scheduled {
+            if self.me().mode() != HomeMode::Scheduled {
                 self.look_at_delay();
             }
             return false;
@@ -167,7 +167,7 @@ impl Context {
     #[inline]
     fn sent_elsewhere(&self) -> bool {
         let home = self.current.annotation.target();
-        home != self.id.0 && self.mode_of(WorkerId(home)) != Mode::Latched
+        home != self.id.0 && self.mode_of(WorkerId(home)) != HomeMode::Latched
     }
 
     #[inline]

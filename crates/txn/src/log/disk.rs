@@ -1,8 +1,8 @@
 //! The files of a database behind one trait, so that a simulated disk can stand in for the real.
 //!
-//! Paths are relative to the database's folder, with `/` between parts. What a caller may rely on
-//! after a crash is what POSIX promises: the contents of a file up to its last [`File::sync`], the
-//! names in a folder up to its last [`Storage::sync_folder`].
+//! Paths are relative to the database's folder, with `/` between parts. After a crash a caller may
+//! rely on what POSIX promises: the contents of a file up to its last [`File::sync`], the names in
+//! a folder up to its last [`Storage::sync_folder`].
 
 use std::fs;
 use std::io;

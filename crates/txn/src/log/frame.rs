@@ -1,4 +1,4 @@
-//! How records lie in log files: docs/log-format.md says it for readers of the bytes.
+//! The layout of records in log files; docs/log-format.md describes the bytes.
 //!
 //! Words: the log is one stream of *frames*, each a header and a payload; a frame's place in the
 //! stream is its LSN. A *file* holds a run of the stream behind a header of its own.
@@ -37,33 +37,39 @@ pub(crate) fn first_of(name: &str) -> Option<Lsn> {
     u64::from_str_radix(digits, 16).ok().map(Lsn)
 }
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// A commit, or the last fragment of one.
     Commit,
     /// A part of a commit that the next frame goes on with.
     Fragment,
-    /// Where a sequence will go on at least.
+    /// The least value from which a sequence will go on.
     Sequence,
     /// Nothing but the durable LSN in its header.
     Mark,
 }
 
-impl Kind {
-    fn from_byte(byte: u8) -> Option<Kind> {
-        [None, Some(Kind::Commit), Some(Kind::Fragment), Some(Kind::Sequence), Some(Kind::Mark)]
-            .get(byte as usize)
-            .copied()
-            .flatten()
+impl FrameKind {
+    fn from_byte(byte: u8) -> Option<FrameKind> {
+        [
+            None,
+            Some(FrameKind::Commit),
+            Some(FrameKind::Fragment),
+            Some(FrameKind::Sequence),
+            Some(FrameKind::Mark),
+        ]
+        .get(byte as usize)
+        .copied()
+        .flatten()
     }
 
     fn byte(self) -> u8 {
         match self {
-            Kind::Commit => 1,
-            Kind::Fragment => 2,
-            Kind::Sequence => 3,
-            Kind::Mark => 4,
+            FrameKind::Commit => 1,
+            FrameKind::Fragment => 2,
+            FrameKind::Sequence => 3,
+            FrameKind::Mark => 4,
         }
     }
 }
@@ -76,7 +82,7 @@ pub(crate) fn frame_bytes(payload: usize) -> usize {
 /// Appends a frame to `out`. `payload_sum` is the payload's checksum, made before the LSN was known.
 pub(crate) fn write(
     out: &mut Vec<u8>,
-    kind: Kind,
+    kind: FrameKind,
     lsn: Lsn,
     durable: Lsn,
     payload: &[u8],
@@ -98,8 +104,8 @@ pub(crate) fn write(
 /// A frame that was found whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame<'a> {
-    pub(crate) kind: Kind,
-    /// The log was durable up to here when this was appended.
+    pub(crate) kind: FrameKind,
+    /// LSN up to which the log was durable when the frame was appended.
     pub(crate) durable: Lsn,
     pub(crate) payload: &'a [u8],
 }
@@ -112,10 +118,10 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// The frame at the start of `bytes`, if it is whole and belongs at `lsn`. Total: any bytes will do.
+/// The frame at the start of `bytes`, if it is whole and belongs at `lsn`. Total: takes any bytes.
 pub(crate) fn parse(bytes: &[u8], lsn: Lsn) -> Option<Frame<'_>> {
     let header = bytes.get(..FRAME_HEADER)?;
-    // Cheap, and enough to pass over nearly everything that is no frame.
+    // A cheap test that passes over nearly all bytes that are no frame.
     if u64_at(header, 8) != lsn.0 {
         return None;
     }
@@ -126,7 +132,7 @@ pub(crate) fn parse(bytes: &[u8], lsn: Lsn) -> Option<Frame<'_>> {
         return None;
     }
     let durable = Lsn(u64_at(header, 16));
-    Some(Frame { kind: Kind::from_byte(header[24])?, durable, payload })
+    Some(Frame { kind: FrameKind::from_byte(header[24])?, durable, payload })
 }
 
 /// A file's header.
@@ -165,7 +171,7 @@ mod tests {
 
     fn frame(payload: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        write(&mut out, Kind::Commit, Lsn(72), Lsn(64), payload, crc32c::crc32c(payload));
+        write(&mut out, FrameKind::Commit, Lsn(72), Lsn(64), payload, crc32c::crc32c(payload));
         out
     }
 
@@ -175,7 +181,7 @@ mod tests {
             let payload: Vec<u8> = (0..length).collect();
             let whole = frame(&payload);
             assert_eq!(whole.len(), frame_bytes(payload.len()));
-            let expected = Frame { kind: Kind::Commit, durable: Lsn(64), payload: &payload };
+            let expected = Frame { kind: FrameKind::Commit, durable: Lsn(64), payload: &payload };
             assert_eq!(parse(&whole, Lsn(72)), Some(expected));
             assert_eq!(parse(&whole, Lsn(80)), None);
             for bit in 0..(FRAME_HEADER + payload.len()) * 8 {

@@ -1,38 +1,40 @@
-//! When the next batch begins: at once, or when those who were just told are back.
+//! The moment at which the next batch begins: at once, or when the sessions that were just told are
+//! back.
 //!
-//! Sessions that commit one transaction after the other fall into two halves that take turns, one at
-//! the disk and one that gathers behind it: a sync then carries half of what it could. So after a
-//! sync the next one is held back until as many wait as did before, the last of whom begins it. That
-//! pays if they come back within the time of a sync, which is how long they are waited for at most:
-//! so many per sync and time held back must be more than half of all per sync. Whether it is, is
-//! learned: after an attempt that did not pay none is made for one batch, then three, seven, …
-//! [`SKIPPED_MAX`], until one does.
+//! Sessions that commit one transaction after the other fall into two halves that take turns, one
+//! at the disk and one that gathers behind it: a sync then carries half of what it could. So after
+//! a sync the next batch is held back until as many sessions wait as did before; the last to come
+//! begins the batch. Holding back pays if the sessions come back within the time of a sync, which
+//! is the longest that a batch is held back: all commits in one sync and the time held back must be
+//! a better rate than half of the commits per sync. Whether that is so is learned: after an attempt
+//! that did not pay, no attempt is made for one batch, then three, seven, … [`SKIPPED_MAX`], until
+//! one pays.
 
 use std::time::{Duration, Instant};
 
 /// Batches between two attempts at most.
 const SKIPPED_MAX: u32 = 63;
-/// Nobody is held back for longer, however slow the disk is.
+/// Longest time to hold a batch back, however slow the disk is.
 const HELD_MAX: Duration = Duration::from_millis(10);
 
-/// What is known about sessions that wait for the disk.
+/// Statistics of sessions that wait for the disk, from which the next batch's beginning follows.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
-    /// Sessions that wait once all are back.
+    /// Number of sessions that wait once all are back.
     expected: usize,
     /// When the last batch ended.
     ended: Option<Instant>,
-    /// How long the rest is waited for.
+    /// The end of the wait for the sessions that are not back.
     until: Option<Instant>,
     /// Batches for which no attempt is made, and how many there were after the last failure.
     skip: u32,
     skipped: u32,
-    /// How long a sync takes, smoothed.
+    /// Time that a sync takes, smoothed.
     sync: Duration,
 }
 
 impl Gather {
-    /// Whether a batch should begin for so many who wait.
+    /// Whether a batch should begin, given the number of waiting sessions.
     pub(super) fn is_ripe(&self, waiting: usize) -> bool {
         match self.until {
             None => true,
@@ -40,13 +42,14 @@ impl Gather {
         }
     }
 
-    /// Until when the next batch is held back, if it is, should nobody else come. Twice as long as
-    /// whoever comes waits: a timer that goes off while all goes well costs a switch of threads.
+    /// The time until which the next batch is held back, if it is and no further session comes.
+    /// Twice as long as a session that comes would wait: a timer that goes off while all goes well
+    /// costs a switch of threads.
     pub(super) fn until(&self) -> Option<Instant> {
         self.until.map(|until| until + self.sync.min(HELD_MAX))
     }
 
-    /// A batch begins `now`, for so many who wait.
+    /// Notes that a batch begins `now`, with the number of sessions that wait.
     pub(super) fn begin(&mut self, waiting: usize, now: Instant) {
         let (Some(_), Some(ended)) = (self.until.take(), self.ended) else {
             return;
@@ -61,7 +64,8 @@ impl Gather {
         }
     }
 
-    /// A batch ended `now`: so many were told, so many are left, and the disk took so long.
+    /// Notes that a batch ended `now`: the number of sessions told and left, and the time that the
+    /// disk took.
     pub(super) fn end(&mut self, told: usize, left: usize, took: Duration, now: Instant) {
         self.sync = if self.sync.is_zero() { took } else { (7 * self.sync + took) / 8 };
         (self.expected, self.ended, self.until) = (told + left, Some(now), None);
@@ -129,7 +133,7 @@ mod tests {
             gather.begin(6, now);
         }
         assert_eq!(attempts, [0, 2, 6, 14, 30, 62, 126, 190, 254, 318, 382]);
-        // Once they do, every batch waits for them.
+        // Once the sessions come back in time, every batch waits for them.
         for _ in 400..464 {
             gather.end(4, 4, SYNC, now);
             now += SYNC / 2;

@@ -1,15 +1,14 @@
-//! The redo log: what was committed, in the order in which it was, on disk.
+//! The redo log: commits on disk, in the order in which they happened.
 //!
 //! Words: the log is a stream of bytes and an [`Lsn`] a place in it; it is *durable* up to an LSN
-//! once everything before that place will be there after a crash. A *batch* is what is
-//! written and synced at once; while that is done, and shortly after, the next one gathers (group
-//! commit, see [`gather`]).
-//! Invariants, checked on a simulated disk by `nothing_acknowledged_is_lost_in_a_crash` (1 and 2) and
+//! once everything before that place will be there after a crash. A *batch* is the bytes that are
+//! written and synced at once; meanwhile, and shortly after, the next batch gathers (group commit,
+//! see [`gather`]). Invariants, checked on a simulated disk by
+//! `nothing_acknowledged_is_lost_in_a_crash` (1 and 2) and
 //! `commits_are_refused_while_the_disk_is_full_and_for_good_after_a_failed_sync` (3):
 //! 1. Records are appended under the latches of the partitions that they change, before anybody
-//!    else can see the change: the order of records is the order of conflicting commits, and
-//!    whoever holds the latches of all partitions finds every visible commit below the LSN where
-//!    the log ends.
+//!    else can see the change: the order of records is the order of conflicting commits, and under
+//!    the latches of all partitions every visible commit lies below the LSN where the log ends.
 //! 2. A file is written from its beginning to its end, and is durable as a whole before the next
 //!    one gets its name. So only the last file can end in the middle of something.
 //! 3. After a failed sync nothing is written any more: what the kernel has thrown away cannot be
@@ -25,7 +24,7 @@ mod gather;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
-use self::frame::Kind;
+use self::frame::FrameKind;
 use crate::log::disk::Storage;
 use halcyon_base::SqlState;
 use halcyon_base::crc32c::crc32c;
@@ -35,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A place in the log, in bytes from its beginning. 0 is before everything.
+/// A place in the log, in bytes from its beginning. LSN LSN 0 is before everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
@@ -45,7 +44,7 @@ impl fmt::Display for Lsn {
     }
 }
 
-/// Why a commit was not taken, or is not known to be durable.
+/// Reasons for which a commit was not taken, or is not known to be durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogError {
     /// The disk is full. Commits are taken again once it is not.
@@ -72,7 +71,7 @@ impl LogError {
         }
     }
 
-    /// What an operation on `path` failed for. `synced`: whether it was a sync.
+    /// The error of an operation on `path`. `synced`: whether the operation was a sync.
     pub(crate) fn of(path: &str, error: &io::Error, synced: bool) -> LogError {
         let what = format!("{path}: {error}");
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
@@ -98,13 +97,13 @@ impl std::error::Error for LogError {}
 /// Bytes of a frame that holds nothing: what the log grows by when it comes to rest or is closed.
 pub const MARK_BYTES: u64 = frame::FRAME_HEADER as u64;
 
-/// How the log is kept.
+/// Settings of the log.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
     /// Size of a log file, in bytes; a commit that needs more gets a longer one.
     pub file_bytes: u64,
-    /// How long a commit that nobody waits for may stay in memory; also after how long without
-    /// commits the log is at rest, which is marked in it, but not less than 20 ms.
+    /// Longest time for which a commit that no session waits for stays in memory. Also the time
+    /// without commits after which the log is at rest and gets a mark, but not less than 20 ms.
     pub delay: Duration,
 }
 
@@ -114,7 +113,7 @@ impl Default for LogOptions {
     }
 }
 
-/// What the log has done since it was opened.
+/// Counts of the log since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStatistics {
     /// Where the next record goes.
@@ -127,7 +126,7 @@ pub struct LogStatistics {
     pub batches: u64,
     /// Time spent in writing and syncing them.
     pub writing: Duration,
-    /// Files that hold what no checkpoint has made superfluous.
+    /// Files with records that no checkpoint has made superfluous.
     pub files: u64,
 }
 
@@ -152,31 +151,34 @@ impl Log {
         Ok(Log { writer, sequences: AtomicU64::new(0) })
     }
 
-    /// Whether a commit would be taken now. Waits while much more is appended than the disk takes.
+    /// Whether a commit would be taken now. Waits while sessions append much more than the disk
+    /// takes.
     pub fn admit(&self) -> Result<(), LogError> {
         self.writer.admit()
     }
 
-    /// Appends a commit; returns where it ends. It is durable once the log is durable up to there.
+    /// Appends a commit and returns the LSN behind it. The commit is durable once the log is
+    /// durable up to there.
     pub(crate) fn append_commit(&self, payload: &Payload<'_>) -> Lsn {
         self.writer.append(payload, true)
     }
 
-    /// Appends where a sequence goes on after a crash.
+    /// Appends the value from which a sequence goes on after a crash.
     pub fn append_sequence(&self, payload: &[u8]) {
-        let end = self.writer.append(&Payload::new(Kind::Sequence, payload), false);
+        let end = self.writer.append(&Payload::new(FrameKind::Sequence, payload), false);
         self.sequences.fetch_max(end.0, Ordering::Release);
         self.soon();
     }
 
-    /// Up to where the log must be durable before anybody may be told of a sequence's value.
+    /// The LSN up to which the log must be durable before any client may be told of a sequence's
+    /// value.
     pub fn last_sequence(&self) -> Lsn {
         Lsn(self.sequences.load(Ordering::Acquire))
     }
 
     /// Waits until the log is durable up to `lsn`.
     ///
-    /// Errors: [`LogError`]; whether what stands there is durable is not known then.
+    /// Errors: [`LogError`]; whether the bytes before `lsn` are durable is not known then.
     pub fn wait(&self, lsn: Lsn) -> Result<(), LogError> {
         self.writer.wait(lsn)
     }
@@ -196,27 +198,27 @@ impl Log {
         self.writer.statistics().end
     }
 
-    /// What it has done.
+    /// Counts since the log was opened.
     pub fn statistics(&self) -> LogStatistics {
         self.writer.statistics()
     }
 
-    /// Why no commit is taken, if that is so.
+    /// The reason for which no commit is taken, if there is one.
     pub fn failure(&self) -> Option<LogError> {
         self.writer.failure()
     }
 
-    /// Removes, or keeps for reuse, files that hold nothing from `lsn` on.
+    /// Removes, or keeps for reuse, the files that end before `lsn`.
     pub fn drop_before(&self, lsn: Lsn) -> io::Result<()> {
         self.writer.drop_before(lsn)
     }
 
-    /// Makes the next file ready before it is needed, unless one is.
+    /// Makes the next file ready before it is needed, unless there is one.
     pub fn prepare(&self) -> io::Result<()> {
         self.writer.prepare()
     }
 
-    /// Writes what is left and ends the writer. Later commits are refused.
+    /// Writes the bytes that are left and ends the writer. Later commits are refused.
     pub fn close(&self) {
         self.writer.close();
     }
@@ -230,22 +232,22 @@ impl Drop for Log {
 
 /// Payload of a record with its checksum, made outside the log's mutex.
 pub(crate) struct Payload<'a> {
-    /// Pieces before the last, each as long as a frame takes: hardly ever any, so that making a
-    /// payload allocates nothing.
+    /// Pieces before the last, each as long as a frame can hold. Payloads of several pieces are
+    /// rare, so making a payload allocates nothing.
     fragments: Vec<Piece<'a>>,
     last: Piece<'a>,
 }
 
 /// A frame's payload and its checksum.
-type Piece<'a> = (Kind, &'a [u8], u32);
+type Piece<'a> = (FrameKind, &'a [u8], u32);
 
 impl<'a> Payload<'a> {
-    pub(crate) fn new(kind: Kind, bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(kind: FrameKind, bytes: &'a [u8]) -> Self {
         let before_last = bytes.len().saturating_sub(1) / frame::PAYLOAD_MAX * frame::PAYLOAD_MAX;
         let (fragments, last) = bytes.split_at(before_last);
         let fragments = fragments.chunks_exact(frame::PAYLOAD_MAX);
         Payload {
-            fragments: fragments.map(|piece| (Kind::Fragment, piece, crc32c(piece))).collect(),
+            fragments: fragments.map(|piece| (FrameKind::Fragment, piece, crc32c(piece))).collect(),
             last: (kind, last, crc32c(last)),
         }
     }

@@ -1,18 +1,18 @@
 //! Reads the log back: whole records in order, up to the end that a crash may have left ragged.
 //!
-//! Where the last file stops making sense, either the crash came while that batch was written, so
-//! nobody was promised anything from there on: the tail is cut. Or bytes that had been durable have
-//! changed since: then starting would lose commits in silence, so it is refused. The two are told
-//! apart by the frames behind: one that was appended when the log was durable beyond the broken
-//! place, proves that the place was whole once.
+//! Where the last file stops making sense, there are two cases. Either the crash came while that
+//! batch was written: no commit from there on was acknowledged, and the tail is cut. Or bytes that
+//! had been durable have changed since: starting would lose commits in silence, and is refused. The
+//! frames behind tell the two apart: a frame that was appended when the log was durable beyond the
+//! broken place proves that the place was whole once.
 
 use super::Lsn;
 use super::disk::{Storage, read_all};
-use super::frame::{self, ALIGN, FILE_HEADER, FOLDER, Kind, file_path, first_of};
+use super::frame::{self, ALIGN, FILE_HEADER, FOLDER, FrameKind, file_path, first_of};
 use std::fmt;
 use std::io;
 
-/// Why a database folder cannot be opened.
+/// Reasons for which a database folder cannot be opened.
 #[derive(Debug)]
 pub enum Damage {
     /// The system refused.
@@ -22,7 +22,7 @@ pub enum Damage {
         /// What it said.
         error: io::Error,
     },
-    /// Bytes are not what was written.
+    /// Bytes differ from those that were written.
     Corrupt {
         /// The file.
         path: String,
@@ -73,21 +73,21 @@ pub(crate) enum Record<'a> {
 
 /// Where a record stands, for messages.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct RecordPlace<'a> {
     pub(crate) path: &'a str,
     pub(crate) offset: u64,
 }
 
-/// What was found at the end of the log.
+/// The end of the log, as recovery found it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogEnd {
     /// Where new records go.
     pub end: Lsn,
     /// Bytes read before it.
     pub bytes: u64,
-    /// Commits among them.
+    /// Commits among the records read.
     pub commits: u64,
-    /// Whether something unfinished stood behind it.
+    /// Whether an unfinished write stood behind the end.
     pub torn: bool,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn read(
     storage: &dyn Storage,
     id: u128,
     from: Lsn,
-    mut tell: impl FnMut(Place<'_>, Record<'_>) -> Result<(), Damage>,
+    mut tell: impl FnMut(RecordPlace<'_>, Record<'_>) -> Result<(), Damage>,
 ) -> Result<LogEnd, Damage> {
     let names = storage.list(FOLDER).map_err(Damage::io(FOLDER))?;
     let firsts: Vec<Lsn> = names.iter().filter_map(|name| first_of(name)).collect();
@@ -106,7 +106,7 @@ pub(crate) fn read(
     let start = firsts.iter().rposition(|first| *first <= from);
     let (Some(start), Some(&last)) = (start, firsts.last()) else {
         return match firsts.first() {
-            // Made, and lost its first file's name before anything was committed.
+            // The log was made, and lost its first file's name before anything was committed.
             None => Ok(LogEnd { end: from, ..LogEnd::default() }),
             Some(first) => Err(Damage::Missing {
                 what: format!("the log from {from} to {first} (folder {FOLDER})"),
@@ -170,7 +170,7 @@ impl Reading {
         &mut self,
         file: &File<'_>,
         until: Option<Lsn>,
-        tell: &mut impl FnMut(Place<'_>, Record<'_>) -> Result<(), Damage>,
+        tell: &mut impl FnMut(RecordPlace<'_>, Record<'_>) -> Result<(), Damage>,
     ) -> Result<(), Damage> {
         // A checkpoint names the end of a record, so `from` is one in its file.
         let mut at = self.end.end.max(file.first);
@@ -182,13 +182,13 @@ impl Reading {
                 let what = "a record reaches into the next file";
                 return Err(Damage::corrupt(file.path, file.offset(at), what));
             }
-            let place = Place { path: file.path, offset: file.offset(at) };
+            let place = RecordPlace { path: file.path, offset: file.offset(at) };
             match frame.kind {
-                Kind::Fragment => {
+                FrameKind::Fragment => {
                     let (_, bytes) = self.gathered.get_or_insert_with(|| (at, Vec::new()));
                     bytes.extend_from_slice(frame.payload);
                 }
-                Kind::Commit => {
+                FrameKind::Commit => {
                     self.end.commits += 1;
                     match self.gathered.take() {
                         None => tell(place, Record::Commit(frame.payload))?,
@@ -198,8 +198,8 @@ impl Reading {
                         }
                     }
                 }
-                Kind::Sequence => tell(place, Record::Sequence(frame.payload))?,
-                Kind::Mark => {}
+                FrameKind::Sequence => tell(place, Record::Sequence(frame.payload))?,
+                FrameKind::Mark => {}
             }
             let length = frame::frame_bytes(frame.payload.len()) as u64;
             self.end.bytes += length;

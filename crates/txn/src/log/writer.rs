@@ -1,18 +1,20 @@
-//! Writing the log: batches, one after the other, by whoever waits for them.
+//! The writer of the log: batches, one after the other, each written by a session that waits for
+//! it.
 //!
-//! A session that waits writes and syncs by itself: handing that to a thread and being woken up
-//! by it costs as much as the disk takes. Those that come while somebody is at the disk are the next
-//! batch, which one of them writes, when [`Gather`] finds it ripe. The writer thread has the clock:
-//! it writes what nobody waits for when the delay is over or it has become much, what was held back
-//! for sessions that did not come, and tries again when the disk was full.
-//! Each who waits is woken by itself, by unparking its thread: a condition variable would wake them
-//! one behind the other, each by the one before it, and that chain takes longer than the disk.
-//! Invariant, checked by an assertion in [`Shared::flush`]: one is at the disk at a time
-//! ([`State::busy`]), and has [`Shared::writing`].
-//! Cost of a commit that nobody waits for: one mutex, in [`Writer::append`].
+//! A session that waits writes and syncs by itself: handing the batch to a thread and being woken
+//! up by that thread costs as much as the disk takes. Commits that come while a session is at the
+//! disk are the next batch, which one of their sessions writes when [`Gather`] finds it ripe. The
+//! writer thread has the clock: it writes commits that no session waits for when the delay is over
+//! or they have become many, and batches that were held back for sessions that did not come; and it
+//! tries again when the disk was full. Each waiting session is woken by unparking its thread: a
+//! condition variable would wake the sessions one behind the other, each by the one before, and
+//! that chain takes longer than the disk.
+//! Invariant, checked by an assertion in [`Shared::flush`]: one thread is at the disk at a time
+//! ([`WriterState::busy`]), and has [`Shared::writing`].
+//! Cost of a commit that no session waits for: one mutex, in [`Writer::append`].
 
 use super::disk::{File, Storage};
-use super::frame::{self, FOLDER, Kind, file_path, first_of};
+use super::frame::{self, FOLDER, FrameKind, file_path, first_of};
 use super::gather::Gather;
 use super::{LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES, Payload};
 use halcyon_base::crc32c::crc32c;
@@ -24,13 +26,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-/// Appended bytes that are written though nobody waits for them.
+/// Number of appended bytes that are written although no session waits for them.
 const BATCH_BYTES: usize = 1 << 20;
 /// Appended bytes above which no further commit is admitted until the disk has caught up.
 const BACKLOG_BYTES: usize = 64 << 20;
-/// A batch buffer above this is given back.
+/// A batch buffer above this size is given back to the allocator.
 const KEPT_BYTES: usize = 4 << 20;
-/// Nothing is appended for so long, and for [`LogOptions::delay`]: the log is at rest.
+/// Least time without an append after which the log is at rest; [`LogOptions::delay`] may be
+/// longer.
 const REST_MIN: Duration = Duration::from_millis(20);
 /// Between two attempts to write to a full disk.
 const RETRY: Duration = Duration::from_millis(200);
@@ -48,52 +51,54 @@ pub(crate) struct Writer {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
     /// The writer sleeps here.
     work: Condvar,
-    /// Those who wait for the disk to catch up sleep here, and who closes.
+    /// Sessions that wait for the disk to catch up sleep here, and the thread that closes the log.
     done: Condvar,
-    /// Copy of [`State::durable`], to be looked at without the mutex.
+    /// Copy of [`WriterState::durable`], for looks without the mutex.
     durable: AtomicU64,
     /// Whether [`Writer::admit`] has to look closer.
     refuses: AtomicBool,
-    /// Whether [`State::due`] is set, to be looked at without the mutex.
+    /// Whether [`WriterState::due`] is set, for looks without the mutex.
     armed: AtomicBool,
     files: Files,
-    /// Locked by whoever is at the disk, so nobody ever waits for it.
+    /// Locked by the one thread at the disk, so no thread ever waits for this mutex.
     writing: Mutex<Writing>,
 }
 
-/// What is needed at the disk.
+/// State that only the thread at the disk needs.
 struct Writing {
     current: Current,
     batch: Vec<u8>,
 }
 
-struct State {
+struct WriterState {
     /// Appended since the writer took the last batch.
     buffer: Vec<u8>,
     /// Where the buffer ends in the stream.
     end: Lsn,
     durable: Lsn,
-    /// Who waits for it to be durable.
+    /// Sessions that wait for the log to become durable.
     waiters: Vec<Waiter>,
     gather: Gather,
-    /// Who closes waits for the log to be durable up to here.
+    /// LSN up to which the thread that closes the log wants it durable.
     wanted: Lsn,
-    /// When the oldest bytes of the buffer must be written, if somebody said so.
+    /// When the oldest bytes of the buffer must be written, if [`Log::soon`](super::Log::soon) was
+    /// called.
     due: Option<Instant>,
-    /// The writer ends it when a batch is held back: those who wait came before it was.
+    /// The writer thread ends the wait of a batch that is held back: all its sessions came before
+    /// it was.
     held_by_writer: bool,
-    /// Somebody is at the disk.
+    /// A thread is at the disk.
     busy: bool,
     /// When a full disk is tried again.
     retry: Option<Instant>,
-    /// When the writer looks whether the log has come to rest, to write a mark.
+    /// When the writer thread looks whether the log has come to rest, to write a mark.
     rest: Option<Instant>,
     /// When the last batch was durable.
     ended: Instant,
-    /// The writer sleeps and nobody has called it.
+    /// The writer thread sleeps and has not been called.
     asleep: bool,
     /// When it wakes up by itself.
     alarm: Option<Instant>,
@@ -105,10 +110,11 @@ struct State {
     writing: Duration,
 }
 
-/// Somebody who waits for the log to be durable up to a place.
+/// A session that waits for the log to be durable up to an LSN.
 struct Waiter {
     lsn: Lsn,
-    /// Set before the thread is unparked: whatever else unparks it, it parks again.
+    /// Set before the thread is unparked: a thread that was unparked for another reason parks
+    /// again.
     told: Arc<AtomicBool>,
     thread: Thread,
 }
@@ -120,12 +126,12 @@ impl Waiter {
     }
 }
 
-/// The files of the log, seen from the writer and from whoever tidies up.
+/// The files of the log, shared by the writer and the checkpoints that remove files.
 struct Files {
     storage: Arc<dyn Storage>,
     id: u128,
     file_bytes: u64,
-    /// Files that hold something needed: where each begins. The last is being written.
+    /// First LSNs of the files that are needed. The last file is being written.
     firsts: Mutex<VecDeque<Lsn>>,
     /// Paths of files of the usual length, full of zeroes or of what is not needed any more.
     spares: Mutex<Vec<String>>,
@@ -140,7 +146,7 @@ struct Current {
     capacity: u64,
 }
 
-/// What went wrong, and whether it was in a sync.
+/// An error of the disk, and whether a sync raised it.
 struct Failure {
     path: String,
     error: io::Error,
@@ -167,7 +173,7 @@ impl Writer {
         let files = Files::open(storage, id, &options, at)?;
         let current = files.begin(at, 0).map_err(|failed| failed.log_error())?;
         let shared = Arc::new(Shared {
-            state: Mutex::new(State {
+            state: Mutex::new(WriterState {
                 buffer: Vec::new(),
                 end: at,
                 durable: at,
@@ -228,7 +234,7 @@ impl Writer {
 
     pub(crate) fn append(&self, payload: &Payload<'_>, commit: bool) -> Lsn {
         let mut state = self.shared.state.lock();
-        let State { buffer, end, durable, .. } = &mut *state;
+        let WriterState { buffer, end, durable, .. } = &mut *state;
         for &(kind, piece, sum) in payload.pieces() {
             frame::write(buffer, kind, *end, *durable, piece, sum);
             end.0 += frame::frame_bytes(piece.len()) as u64;
@@ -267,8 +273,8 @@ impl Writer {
     }
 
     pub(crate) fn soon(&self) {
-        // If it is set, then for a batch that has what the caller appended: whoever takes a batch
-        // clears it under the mutex under which the caller appended.
+        // A set flag belongs to a batch that has the caller's bytes: a thread that takes a batch
+        // clears the flag under the mutex under which the caller appended.
         if self.shared.armed.load(Ordering::Acquire) {
             return;
         }
@@ -322,14 +328,14 @@ impl Writer {
 
 impl Shared {
     /// Wakes the writer, if it sleeps.
-    fn call(&self, state: &mut MutexGuard<'_, State>) {
+    fn call(&self, state: &mut MutexGuard<'_, WriterState>) {
         if std::mem::take(&mut state.asleep) {
             self.work.notify_one();
         }
     }
 
-    /// Wakes the writer if it sleeps for longer than it should.
-    fn set_alarm(&self, state: &mut MutexGuard<'_, State>) {
+    /// Wakes the writer thread if its alarm is set too late.
+    fn set_alarm(&self, state: &mut MutexGuard<'_, WriterState>) {
         let sooner = |next| state.alarm.is_none_or(|alarm| next < alarm);
         if state.failure.is_some()
             || state.closing
@@ -341,14 +347,14 @@ impl Shared {
         }
     }
 
-    /// To be called when what [`Writer::admit`] looks at has changed.
-    fn note_refusals(&self, state: &State) {
+    /// Copies the state that [`Writer::admit`] looks at. Called after every change of that state.
+    fn note_refusals(&self, state: &WriterState) {
         let refuses =
             state.failure.is_some() || state.closing || state.buffer.len() > BACKLOG_BYTES;
         self.refuses.store(refuses, Ordering::Release);
     }
 
-    /// Lets the writer write what is left, and a mark that says so, and end.
+    /// Lets the writer thread write the bytes that are left and a mark, and end.
     fn end(&self) {
         let mut state = self.state.lock();
         while state.durable < state.end && state.failure.is_none() {
@@ -377,7 +383,7 @@ impl Shared {
             };
             let closed = state.closing && !state.busy && (full || state.buffer.is_empty());
             if closed {
-                // What comes now is refused.
+                // Commits that come from now on are refused.
                 state.failure.get_or_insert(LogError::Closed);
                 self.note_refusals(&state);
                 self.done.notify_all();
@@ -418,9 +424,9 @@ impl Shared {
         }
     }
 
-    /// Sleeps until `told`. The first who comes while a batch is held back also ends that:
-    /// `held_until`, some time later. The last who comes usually did before, and a timer that is
-    /// stopped costs less than one that wakes the writer at each batch.
+    /// Sleeps until `told`. The first session to come while a batch is held back also ends the
+    /// wait, some time after `held_until`. The last session to come usually has ended it before,
+    /// and a timer that is stopped costs less than one that wakes the writer thread at each batch.
     fn sleep(&self, told: &Arc<AtomicBool>, mut held_until: Option<Instant>) {
         // Pairs with the store in `Waiter::tell`.
         while !told.load(Ordering::Acquire) {
@@ -446,9 +452,9 @@ impl Shared {
         }
     }
 
-    /// Writes and syncs what was appended, and tells those who wait for it; `waits`: whoever calls
-    /// it is one of them.
-    fn flush(&self, mut state: MutexGuard<'_, State>, waits: bool) {
+    /// Writes and syncs the appended bytes, and tells the sessions that wait for them; `waits`: the
+    /// caller is such a session.
+    fn flush(&self, mut state: MutexGuard<'_, WriterState>, waits: bool) {
         assert!(!state.busy, "one is at the disk at a time");
         state.busy = true;
         state.due = None;
@@ -481,7 +487,8 @@ impl Shared {
                 tracing::error!(%error, "commits are refused");
                 state.retry = Some(now + RETRY);
                 state.failure = Some(error);
-                // Nothing is lost but time: it is written with what has come meanwhile.
+                // Nothing is lost but time: the batch is written with the bytes that have come
+                // meanwhile.
                 batch.append(&mut state.buffer);
                 std::mem::swap(&mut state.buffer, batch);
             }
@@ -497,7 +504,8 @@ impl Shared {
         state.gather.end(told_count, left, now - began, now);
         state.held_by_writer = left > 0;
         if left > 0 && state.gather.until().is_none() {
-            // Somebody must write for those who are left: the first of them, and before all else.
+            // One of the sessions that are left must write: the first one, which is woken before
+            // all others.
             told.insert(0, state.waiters.swap_remove(0));
         }
         self.set_alarm(&mut state);
@@ -506,21 +514,21 @@ impl Shared {
     }
 }
 
-impl State {
-    /// Appends a frame that says nothing but up to where the log is durable.
+impl WriterState {
+    /// Appends a mark: a frame with nothing but the LSN up to which the log is durable.
     fn mark(&mut self) {
-        frame::write(&mut self.buffer, Kind::Mark, self.end, self.durable, &[], crc32c(&[]));
+        frame::write(&mut self.buffer, FrameKind::Mark, self.end, self.durable, &[], crc32c(&[]));
         self.end.0 += MARK_BYTES;
     }
 
     /// Whether nothing has been appended for a while. A mark then proves to recovery that the last
-    /// batch was durable: what changes in it afterwards is not taken for a write that was cut short.
+    /// batch was durable: later damage in the batch is not taken for a write that was cut short.
     fn is_at_rest(&mut self, now: Instant) -> bool {
         if self.rest.is_none_or(|rest| now < rest) {
             return false;
         }
         if self.busy || self.closing || !self.buffer.is_empty() {
-            // The batch that is under way, or comes, sets it anew.
+            // The batch that is under way, or comes next, sets the time anew.
             self.rest = None;
             return false;
         }
@@ -529,8 +537,8 @@ impl State {
         self.rest.is_none()
     }
 
-    /// When the writer has to look again: a full disk, commits that nobody waits for, a batch that
-    /// is held back, or a log that may have come to rest.
+    /// When the writer thread has to look again: at a full disk, commits that no session waits for,
+    /// a batch that is held back, or a log that may have come to rest.
     fn next_alarm(&self) -> Option<Instant> {
         match &self.failure {
             Some(LogError::Full { .. }) => self.retry,
@@ -541,7 +549,7 @@ impl State {
         }
     }
 
-    /// Takes those out for whom there is news: it is durable, or there was a failure.
+    /// Takes out the sessions that can be told: their commits are durable, or there was a failure.
     fn take_told(&mut self) -> Vec<Waiter> {
         let (durable, failed) = (self.durable, self.failure.is_some());
         self.waiters.extract_if(.., |waiter| failed || waiter.lsn <= durable).collect()
@@ -549,7 +557,7 @@ impl State {
 }
 
 impl Files {
-    /// Takes stock of what is there. Files from `at` on cannot be: recovery ended there.
+    /// Lists the files that are there. None can begin behind `at`: recovery ended there.
     fn open(
         storage: Arc<dyn Storage>,
         id: u128,
@@ -570,7 +578,7 @@ impl Files {
                 None => {}
             }
         }
-        // What recovery has read may be in the kernel's memory alone.
+        // Bytes that recovery has read may be in the kernel's memory alone.
         if let Some(&last) = firsts.back() {
             let path = file_path(last);
             let synced = storage.open(&path).and_then(|file| file.sync());
@@ -586,7 +594,7 @@ impl Files {
         })
     }
 
-    /// Writes a batch where it belongs, in a new file if the present one is full, and syncs it.
+    /// Writes a batch at its place, in a new file if the current one is full, and syncs it.
     fn write(&self, current: &mut Current, from: Lsn, batch: &[u8]) -> Result<(), Failure> {
         let mut offset = frame::FILE_HEADER as u64 + (from.0 - current.first.0);
         if offset + batch.len() as u64 > current.capacity {
@@ -629,11 +637,11 @@ impl Files {
                 file.write_at(at, &zeroes[..piece as usize]).map_err(failure(path, false))?;
                 at += piece;
             }
-            // Nothing of worth is in it: a full disk may say so here as well.
+            // The file holds nothing of worth yet: a full disk may show here as well.
             file.sync().map_err(failure(path, false))
         };
         fill().inspect_err(|_| {
-            // It would only take room; if it cannot be removed, the next start does.
+            // The file would only take room; if it cannot be removed, the next start removes it.
             let _ = self.storage.remove(path);
         })
     }

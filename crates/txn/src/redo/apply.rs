@@ -5,7 +5,7 @@
 //! out; both ways must agree (`replay_agrees_with_one_and_with_many_workers`).
 
 use super::Malformed;
-use super::code::{self, Entry, Part, Rows};
+use super::code::{self, PartitionPart, RowEntry, Rows};
 use halcyon_base::PartitionId;
 use halcyon_store::{Partition, Schema, ValueRef};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(crate) type Partitions = BTreeMap<PartitionId, Partition>;
 /// Does commits again.
 pub(crate) struct Replay {
     workers: Vec<Worker>,
-    /// What commits that changed the catalog made of it, in order.
+    /// Changes of the catalog by the commits, in order.
     pub(crate) catalog: Vec<Vec<u8>>,
     /// By sequence: the value last logged.
     pub(crate) sequences: BTreeMap<u32, i64>,
@@ -35,13 +35,13 @@ enum Worker {
     Thread { sender: SyncSender<Deal>, deal: Deal, thread: JoinHandle<Result<Partitions, Broken>> },
 }
 
-/// A worker that gets nothing more to do.
+/// A worker without further work: its partitions, or the thread that still works.
 enum Last {
     Done(Partitions),
     Working(JoinHandle<Result<Partitions, Broken>>),
 }
 
-/// What a worker is to do, in order.
+/// Work for a worker, in order.
 #[derive(Default)]
 struct Deal {
     parts: Vec<Dealt>,
@@ -53,13 +53,13 @@ struct Dealt {
     what: What,
     /// End of its rows in the deal's bytes.
     end: usize,
-    /// Which record it is of, for messages.
+    /// Number of the record that the part belongs to, for messages.
     record: u64,
 }
 
 #[derive(Clone)]
 enum What {
-    /// With so many columns.
+    /// Changes rows of a partition that has this number of columns.
     Change(usize),
     Define(Arc<Schema>),
     Drop,
@@ -98,9 +98,9 @@ impl Replay {
         let (catalog, parts) = code::decode(payload)?;
         for part in parts {
             let (partition, what, rows) = match part {
-                Part::Changed(id, rows) => (id, What::Change(rows.columns), rows.bytes),
-                Part::Defined(id, schema, rows) => (id, What::Define(schema), rows.bytes),
-                Part::Dropped(id) => (id, What::Drop, &[][..]),
+                PartitionPart::Changed(id, rows) => (id, What::Change(rows.columns), rows.bytes),
+                PartitionPart::Defined(id, schema, rows) => (id, What::Define(schema), rows.bytes),
+                PartitionPart::Dropped(id) => (id, What::Drop, &[][..]),
             };
             let worker = partition.0 as usize % self.workers.len();
             match &mut self.workers[worker] {
@@ -109,7 +109,8 @@ impl Replay {
                     deal.bytes.extend_from_slice(rows);
                     deal.parts.push(Dealt { partition, what, end: deal.bytes.len(), record });
                     if deal.bytes.len() >= DEAL_BYTES {
-                        // A worker that has ended says why when it is asked for its partitions.
+                        // A worker that has ended gives its error when it is asked for its
+                        // partitions.
                         let _ = sender.send(std::mem::take(deal));
                     }
                 }
@@ -119,7 +120,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Notes where a sequence goes on.
+    /// Notes the value from which a sequence goes on.
     pub(crate) fn sequence(&mut self, payload: &[u8]) -> Result<(), Malformed> {
         let (id, last) = code::decode_sequence(payload)?;
         self.sequences.insert(id, last);
@@ -127,11 +128,11 @@ impl Replay {
     }
 
     /// Waits until everything is done, and returns the partitions. Of several broken records the
-    /// first is told.
+    /// first one is the error.
     pub(crate) fn finish(self) -> Result<Partitions, Broken> {
         let mut all = Partitions::new();
         let mut broken: Option<Broken> = None;
-        // All are told that there is nothing more before any is waited for.
+        // All workers are told that nothing more comes before any is waited for.
         let last = |worker| match worker {
             Worker::Here(partitions) => Last::Done(partitions),
             Worker::Thread { sender, deal, thread } => {
@@ -201,7 +202,7 @@ fn apply(
 fn apply_rows(root: &mut Partition, rows: &Rows<'_>) -> Result<(), Malformed> {
     let schema = root.schema().clone();
     rows.each(|entry| match entry {
-        Entry::Insert(row, values) => {
+        RowEntry::Insert(row, values) => {
             if root.row(row).is_some() {
                 return Err(Malformed("a row is inserted where one is"));
             }
@@ -209,13 +210,13 @@ fn apply_rows(root: &mut Partition, rows: &Rows<'_>) -> Result<(), Malformed> {
             root.insert_at(row, values);
             Ok(())
         }
-        Entry::Update(row, columns, values) => {
+        RowEntry::Update(row, columns, values) => {
             root.row(row).ok_or(Malformed("a row is updated that is not there"))?;
             check_values(&schema, columns.iter().map(|&column| column.into()), values)?;
             root.update_unchecked(row, columns, values);
             Ok(())
         }
-        Entry::Delete(row) => match root.delete(row) {
+        RowEntry::Delete(row) => match root.delete(row) {
             true => Ok(()),
             false => Err(Malformed("a row is deleted that is not there")),
         },

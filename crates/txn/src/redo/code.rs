@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, Malformed>;
 
-/// What follows the id of a partition.
+/// The byte behind the id of a partition.
 const CHANGED: u8 = 0;
 const DEFINED: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// What a row entry is.
+/// The kinds of row entries.
 const INSERT: u8 = 1;
 const UPDATE: u8 = 2;
 const DELETE: u8 = 3;
@@ -39,12 +39,12 @@ struct Open {
     start: usize,
     /// Where its rows begin.
     rows: usize,
-    /// Whether there is anything to say of it yet.
+    /// Whether the partition has an entry so far.
     matters: bool,
 }
 
 impl Encoder {
-    /// Begins a record; `catalog` is what its commit makes of the catalog, if it changes it.
+    /// Begins a record; `catalog` is the commit's change of the catalog, if there is one.
     pub(crate) fn begin(&mut self, catalog: Option<&[u8]>) {
         self.bytes.clear();
         self.open = None;
@@ -72,7 +72,7 @@ impl Encoder {
         }
     }
 
-    /// Begins the rows of a partition, which has these columns. What it holds stays.
+    /// Begins the changed rows of a partition with these columns. Its other rows stay.
     pub(crate) fn change(&mut self, partition: PartitionId, schema: &Schema) {
         let start = self.bytes.len();
         put(&mut self.bytes, partition.0.into());
@@ -164,12 +164,12 @@ pub(crate) fn decode_sequence(bytes: &[u8]) -> Result<(u32, i64)> {
 
 /// A partition's part of a record.
 #[derive(Debug)]
-pub(crate) enum Part<'a> {
+pub(crate) enum PartitionPart<'a> {
     /// Rows of a partition that is there.
     Changed(PartitionId, Rows<'a>),
     /// A partition that begins empty, and its rows.
     Defined(PartitionId, Arc<Schema>, Rows<'a>),
-    /// It is gone.
+    /// A partition that is gone.
     Dropped(PartitionId),
 }
 
@@ -182,7 +182,7 @@ pub(crate) struct Rows<'a> {
 
 /// One row entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Entry<'v, 'a> {
+pub(crate) enum RowEntry<'v, 'a> {
     /// All values of a row that was not there.
     Insert(RowId, &'v [ValueRef<'a>]),
     /// New values of some columns.
@@ -192,7 +192,7 @@ pub(crate) enum Entry<'v, 'a> {
 }
 
 /// Takes a commit's payload apart: the catalog, if it changed, and each partition's part.
-pub(crate) fn decode(bytes: &[u8]) -> Result<(Option<&[u8]>, Vec<Part<'_>>)> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<(Option<&[u8]>, Vec<PartitionPart<'_>>)> {
     let mut input = Input(bytes);
     let catalog = match input.byte()? {
         0 => None,
@@ -214,18 +214,18 @@ pub fn decode_any(bytes: &[u8]) -> Result<()> {
     let _ = decode_sequence(bytes);
     for part in decode(bytes)?.1 {
         match part {
-            Part::Changed(_, rows) | Part::Defined(_, _, rows) => {
+            PartitionPart::Changed(_, rows) | PartitionPart::Defined(_, _, rows) => {
                 rows.each(|_| Ok(()))?;
             }
-            Part::Dropped(_) => {}
+            PartitionPart::Dropped(_) => {}
         }
     }
     Ok(())
 }
 
 impl<'a> Rows<'a> {
-    /// Tells every entry, in order.
-    pub(crate) fn each(&self, mut tell: impl FnMut(Entry<'_, 'a>) -> Result<()>) -> Result<()> {
+    /// Calls `tell` with every entry, in order.
+    pub(crate) fn each(&self, mut tell: impl FnMut(RowEntry<'_, 'a>) -> Result<()>) -> Result<()> {
         let mut input = Input(self.bytes);
         let (mut columns, mut values) = (Vec::new(), Vec::new());
         while !input.0.is_empty() {
@@ -288,13 +288,13 @@ impl<'a> Input<'a> {
         T::try_from(self.signed()?).map_err(|_| Malformed("a value is out of its type's range"))
     }
 
-    fn part(&mut self) -> Result<Part<'a>> {
+    fn part(&mut self) -> Result<PartitionPart<'a>> {
         let partition = PartitionId(self.id()?);
         match self.byte()? {
-            DROPPED => Ok(Part::Dropped(partition)),
+            DROPPED => Ok(PartitionPart::Dropped(partition)),
             CHANGED => {
                 let columns = self.columns()?;
-                Ok(Part::Changed(partition, self.rows(columns)?))
+                Ok(PartitionPart::Changed(partition, self.rows(columns)?))
             }
             DEFINED => {
                 let count = self.columns()?;
@@ -304,7 +304,7 @@ impl<'a> Input<'a> {
                 };
                 let columns = (0..count).map(column).collect::<Result<Vec<_>>>()?;
                 let rows = self.rows(count)?;
-                Ok(Part::Defined(partition, Schema::new(columns), rows))
+                Ok(PartitionPart::Defined(partition, Schema::new(columns), rows))
             }
             _ => Err(Malformed("an unknown kind of change")),
         }
@@ -330,7 +330,7 @@ impl<'a> Input<'a> {
         column_count: usize,
         columns: &mut Vec<u16>,
         values: &mut Vec<ValueRef<'a>>,
-        tell: &mut impl FnMut(Entry<'_, 'a>) -> Result<()>,
+        tell: &mut impl FnMut(RowEntry<'_, 'a>) -> Result<()>,
     ) -> Result<()> {
         let what = self.byte()?;
         let row = RowId(self.id()?);
@@ -340,7 +340,7 @@ impl<'a> Input<'a> {
                 for _ in 0..column_count {
                     values.push(self.value()?);
                 }
-                tell(Entry::Insert(row, values))
+                tell(RowEntry::Insert(row, values))
             }
             UPDATE => {
                 columns.clear();
@@ -350,9 +350,9 @@ impl<'a> Input<'a> {
                     columns.push(column.ok_or(Malformed("there is no such column"))?);
                     values.push(self.value()?);
                 }
-                tell(Entry::Update(row, columns, values))
+                tell(RowEntry::Update(row, columns, values))
             }
-            DELETE => tell(Entry::Delete(row)),
+            DELETE => tell(RowEntry::Delete(row)),
             _ => Err(Malformed("an unknown kind of row change")),
         }
     }

@@ -1,4 +1,4 @@
-//! Redo: what a commit writes to the log, and how that is done again.
+//! Redo: the record that a commit writes to the log, and doing it again at recovery.
 //!
 //! A record holds, per partition, rows as they are after the commit: a row that was changed five
 //! times stands there once. It is made at commit from the undo notes, which name the rows, and the
@@ -9,8 +9,8 @@
 //! `redo_fuzz_bytes_that_nobody_made_are_refused_without_a_panic` (3):
 //! 1. Rows of one partition stand in a record once, so their order does not matter.
 //! 2. Doing a record again gives the rows and row ids that the commit had.
-//! 3. Decoding is total: bytes that no encoder made are an error, never a panic. What fits the
-//!    format and not the partition is an error too.
+//! 3. Decoding is total: bytes that no encoder made are an error, never a panic. So is a record
+//!    that fits the format and not the partition.
 
 mod apply;
 mod code;

@@ -1,6 +1,6 @@
 //! Records are done again as they were made, and bytes that nobody made are refused.
 
-use super::code::{self, Part};
+use super::code::{self, PartitionPart};
 use super::*;
 use halcyon_base::rng::Rng;
 use halcyon_store::{ColumnDef, Interval, Schema, Type, Value, ValueRef};
@@ -273,6 +273,6 @@ fn a_partition_that_lost_most_rows_is_written_anew() {
     redo.difference(PartitionId(1), &before, &now);
     let record = redo.encoder.finish().expect("rows are gone").to_vec();
     let (_, parts) = code::decode(&record).expect("it was encoded");
-    assert!(matches!(parts[..], [Part::Defined(PartitionId(1), ..)]));
+    assert!(matches!(parts[..], [PartitionPart::Defined(PartitionId(1), ..)]));
     assert!(record.len() < 20);
 }

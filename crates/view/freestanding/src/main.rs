@@ -212,7 +212,7 @@ unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, bytes: usize) -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-/// The same.
+/// Panics end the process, so nothing is ever unwound.
 #[unsafe(no_mangle)]
 extern "C" fn _Unwind_Resume() -> ! {
     exit(102)

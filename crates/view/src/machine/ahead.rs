@@ -22,13 +22,14 @@ pub struct Ahead {
     map: u16,
     key: Range<usize>,
     slice: Option<u16>,
-    /// It may come or go, with its places in all slices.
+    /// Whether the entry may come or go, with its places in all slices.
     changes: bool,
     /// Whether its map is large enough for that, now.
     is_large: bool,
 }
 
-/// Those of all triggers, by relation. `codes`: theirs.
+/// Prefetch plans of all triggers, one list per relation. `codes`: the triggers' operations, in the
+/// same order.
 pub fn of(program: &Program, codes: &[&Code]) -> Vec<Vec<Ahead>> {
     let of_relation = |(relation, code): (usize, &&Code)| {
         let words = program.relations[relation].columns.iter().map(|ty| ty.words()).sum();

@@ -307,7 +307,7 @@ pub enum Op {
     Start {
         site: u16,
     },
-    /// Its next entry; jumps if there is none.
+    /// Goes to the next entry of the slice; jumps if there is none.
     Next {
         site: u16,
         to: Target,

@@ -54,7 +54,7 @@ pub struct Change {
 /// The part of a change that one statement adds.
 #[derive(Clone, Debug)]
 pub struct Addend {
-    /// It adds nothing unless this is true.
+    /// Condition without which the statement adds nothing.
     pub condition: Option<Expr>,
     /// A value per component.
     pub values: Vec<Expr>,

@@ -9,7 +9,7 @@ use crate::error::EvalError;
 use crate::program::Component;
 use crate::value::{halves, wide};
 
-/// Mixes the words of a key. Not secret: a client who chooses keys can make them collide.
+/// Mixes the words of a key. Not secret: a client that chooses keys can make them collide.
 #[inline(always)]
 pub fn hash(key: &[u64]) -> u64 {
     const FACTOR: u128 = 0xa076_1d64_78bd_642f;

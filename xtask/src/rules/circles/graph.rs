@@ -8,7 +8,7 @@ use super::resolve::Edge;
 /// Modules that reach each other, and the shortest way round.
 #[derive(Debug)]
 pub struct Circle {
-    /// Their parent, as a path with `::`; empty for the root.
+    /// Parent of the modules, as a path with `::`; empty for the root.
     pub parent: String,
     /// All that reach each other, sorted.
     pub knot: Vec<String>,

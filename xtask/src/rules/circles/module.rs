@@ -35,9 +35,9 @@ pub struct Import {
 
 /// A path in the source.
 pub struct Mention {
-    /// Its names, the first one possibly `crate`, `self` or `super`.
+    /// Names of the path, the first one possibly `crate`, `self` or `super`.
     pub segments: Vec<String>,
-    /// Its line.
+    /// Line of the import.
     pub line: usize,
 }
 

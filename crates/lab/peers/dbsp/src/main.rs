@@ -48,7 +48,7 @@ fn main() -> Result<()> {
     let (sender, receiver) = mpsc::channel();
     let runtime = Runtime::run(CircuitConfig::with_workers(1), move |_parker| {
         let taken = take(program, &request, batch, seconds).map_err(|error| error.to_string());
-        // Whoever waits for it has ended when this fails.
+        // The receiver has ended when this fails.
         let _ = sender.send(taken);
     })?;
     let taken = receiver.recv().map_err(|_| "the circuit's thread has panicked")??;

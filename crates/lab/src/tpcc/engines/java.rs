@@ -19,7 +19,7 @@ use crate::tpcc::input::{Inputs, Mix};
 use crate::tpcc::load::populate;
 use crate::tpcc::measured::{Measured, RoundOf};
 use crate::tpcc::random::Random;
-use crate::tpcc::schema::{Dialect, Kind, Table, statements};
+use crate::tpcc::schema::{ColumnKind, Dialect, Table, statements};
 use crate::tpcc::sql::{Sql, question_marks};
 use crate::{Failure, Result};
 
@@ -177,12 +177,12 @@ fn write_tables(folder: &Path, content: Content) -> Result<()> {
     let mut list = String::new();
     let mut files = Vec::new();
     for table in Table::ALL {
-        let letter = |kind: Kind| match kind {
-            Kind::Int => 'i',
-            Kind::Money(_) => 'm',
-            Kind::Rate => 'r',
-            Kind::Text(_) => 't',
-            Kind::Time => 'd',
+        let letter = |kind: ColumnKind| match kind {
+            ColumnKind::Int => 'i',
+            ColumnKind::Money(_) => 'm',
+            ColumnKind::Rate => 'r',
+            ColumnKind::Text(_) => 't',
+            ColumnKind::Time => 'd',
         };
         let letters: String = table.columns().iter().map(|column| letter(column.kind)).collect();
         writeln!(list, "{} {letters}", table.name()).expect("text");
@@ -221,7 +221,8 @@ pub fn missing() -> Option<String> {
 }
 
 impl Peer {
-    /// Its jar, fetched if it is not here yet. Errors: what to install, if it cannot be fetched.
+    /// The engine's jar, fetched if it is not here yet. Errors: what to install, if it cannot be
+    /// fetched.
     pub fn jar(&self) -> Result<PathBuf> {
         let Peer { group, artifact, version, .. } = self;
         let folder = cache().join("jdbc");

@@ -32,8 +32,8 @@ impl TaskRef {
     }
 
     #[inline]
-    pub(crate) fn kind(&self) -> Kind {
-        Kind(self.0.name)
+    pub(crate) fn kind(&self) -> TaskType {
+        TaskType(self.0.name)
     }
 
     /// Fetches the slot ahead: there is none.
@@ -43,9 +43,9 @@ impl TaskRef {
 
 /// The type of a task.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Kind(&'static str);
+pub(crate) struct TaskType(&'static str);
 
-impl Kind {
+impl TaskType {
     pub(crate) fn name(self) -> &'static str {
         self.0
     }

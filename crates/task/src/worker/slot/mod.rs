@@ -10,9 +10,9 @@ mod checked;
 mod pooled;
 
 #[cfg(feature = "checked-slots")]
-pub(crate) use checked::{Arena, Chain, Inbox, Kind, Pool, Receiver, TaskRef, run};
+pub(crate) use checked::{Arena, Chain, Inbox, Pool, Receiver, TaskRef, TaskType, run};
 #[cfg(not(feature = "checked-slots"))]
-pub(crate) use pooled::{Arena, Chain, Inbox, Kind, Pool, Receiver, TaskRef, run};
+pub(crate) use pooled::{Arena, Chain, Inbox, Pool, Receiver, TaskRef, TaskType, run};
 
 use crate::annotation::Annotation;
 use crate::group_table::GroupId;

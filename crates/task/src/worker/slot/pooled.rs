@@ -1,9 +1,10 @@
 //! Slots from per-worker pools, and intrusive inboxes of them.
 //!
 //! A *slot* is two cache lines: link, type, header and 88 bytes for the task itself, so that a task
-//! of up to 24 bytes is in one line. A *pool* is one worker's list of free slots; whoever ends a
-//! task elsewhere gives its slot back to the pool it came from (*returned*, a stack that only its
-//! owner empties, all at once, so that there is no ABA). Memory is freed with the runtime.
+//! of up to 24 bytes is in one line. A *pool* is one worker's list of free slots; a worker that
+//! ends a task of another's slot gives the slot back to the pool it came from (*returned*, a stack
+//! that only the pool's owner empties, all at once, so that there is no ABA). Memory is freed with
+//! the runtime.
 //!
 //! An *inbox* is Vyukov's intrusive queue of many producers and one consumer: one swap per push of
 //! a chain, no allocation, first in first out. The slot that was consumed last stays in it as its
@@ -113,15 +114,15 @@ impl<T: Task> Task for Heap<T> {
 
 /// The type of a task.
 #[derive(Clone, Copy)]
-pub(crate) struct Kind(&'static Table);
+pub(crate) struct TaskType(&'static Table);
 
-impl Default for Kind {
-    fn default() -> Kind {
-        Kind(&TableOf::<Nothing>::TABLE)
+impl Default for TaskType {
+    fn default() -> TaskType {
+        TaskType(&TableOf::<Nothing>::TABLE)
     }
 }
 
-impl Kind {
+impl TaskType {
     pub(crate) fn name(self) -> &'static str {
         (self.0.name)()
     }
@@ -155,9 +156,9 @@ impl TaskRef {
     }
 
     #[inline(always)]
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> TaskType {
         // SAFETY: as in `header`.
-        Kind(unsafe { (*self.slot()).table })
+        TaskType(unsafe { (*self.slot()).table })
     }
 
     /// Fetches the slot ahead.
@@ -244,9 +245,9 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         for chunk in self.chunks.get_mut().drain(..) {
-            // SAFETY: `chunk` made it by `Box::into_raw`, and it is freed here alone. Whoever holds
-            // slots holds the arena too, or the runtime that does, so nobody uses them any more;
-            // slots themselves need no drop.
+            // SAFETY: `chunk` was made by `Box::into_raw`, and is freed here alone. Every holder of
+            // slots holds the arena too, or the runtime that does, so the slots are not used any
+            // more; slots themselves need no drop.
             drop(unsafe { Box::from_raw(chunk) });
         }
     }

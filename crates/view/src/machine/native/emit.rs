@@ -91,7 +91,7 @@ pub struct Emitter<'a, 'f> {
     pub done: Variable,
     /// By number of an operation that something jumps to.
     blocks: HashMap<usize, Block>,
-    /// Those to which something jumps back.
+    /// Numbers of the operations that something jumps back to.
     loops: HashSet<usize>,
     /// Ends with an error, whose status is its parameter.
     failed: Block,

@@ -323,7 +323,7 @@ impl<'a> Emitter<'a, '_> {
         self.call(slices.start, &[map, slice, words, at[0], at[1]], None);
     }
 
-    /// Its next entry; jumps if there is none.
+    /// Goes to the next entry of the slice; jumps if there is none.
     pub fn next(&mut self, number: usize, to: u32) {
         let (site, map) = self.site(number);
         let Parameters { code, registers, maps, words, .. } = self.parameters;

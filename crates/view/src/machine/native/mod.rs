@@ -176,7 +176,7 @@ fn define(
     Ok((id, bytes))
 }
 
-/// This processor, if Cranelift knows it.
+/// Cranelift's description of the processor, if Cranelift knows it.
 fn isa() -> Result<OwnedTargetIsa, String> {
     static ISA: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
     let isa = ISA.get_or_init(|| {

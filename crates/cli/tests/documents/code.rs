@@ -1,0 +1,53 @@
+//! Rust in documents compiles and runs: each block stands, line by line, in an example of crate
+//! `halcyon`, and the examples run here.
+
+#[path = "../../../halcyon/examples/embedded.rs"]
+mod embedded;
+#[path = "../../../halcyon/examples/guide.rs"]
+mod guide;
+
+use crate::files::{read, relative_paths};
+use crate::page::{Content, pieces};
+
+/// Sources of the examples above.
+const EXAMPLES: [&str; 2] = [
+    include_str!("../../../halcyon/examples/embedded.rs"),
+    include_str!("../../../halcyon/examples/guide.rs"),
+];
+
+/// Lines without indentation, so that a block may be shown at another depth.
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
+}
+
+fn stands_in(block: &str, example: &str) -> bool {
+    let (block, example) = (lines(block), lines(example));
+    example.windows(block.len()).any(|window| window == block)
+}
+
+#[test]
+fn every_block_of_rust_stands_in_an_example() {
+    let mut blocks = 0;
+    for path in relative_paths() {
+        for piece in pieces(&read(&path)) {
+            let Content::Block { language, text, .. } = &piece.content else { continue };
+            if language == "rust" {
+                blocks += 1;
+                let found = EXAMPLES.iter().any(|example| stands_in(text, example));
+                assert!(found, "{path}:{}: no example has these lines", piece.line);
+            }
+        }
+    }
+    assert!(blocks >= 5, "only {blocks} blocks of Rust were found");
+    assert!(!stands_in("let planted = 1;\nlet offence = 2;", EXAMPLES[0]));
+}
+
+#[test]
+fn the_embedded_example_runs() {
+    embedded::main().expect("the README's example");
+}
+
+#[test]
+fn the_guide_s_example_runs() {
+    guide::main().expect("the guide's example");
+}
