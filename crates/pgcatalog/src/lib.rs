@@ -3,8 +3,8 @@
 //!
 //! The way of a query over them: [`mod@rewrite`] puts the statement into a form that DataFusion can
 //! plan; [`provider`] and [`function`] answer the names in it; rows are written when the plan
-//! runs. Types, functions and operators are fixed tables of `datafusion-pg-catalog`; everything
-//! that changes is written from the [`Catalog`] or asked of the engine through [`Live`].
+//! runs. Types, functions and operators are fixed tables (`exported`); everything that
+//! changes is written from the [`Catalog`] or asked of the engine through [`Live`].
 //!
 //! **Invariant**, checked by `a_statement_about_its_session_is_kept_for_no_other`: a plan that uses
 //! anything from here holds for one session and one catalog version; [`is_bound_to_session`] tells
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod describe;
+mod exported;
 mod functions;
 mod halcyon_views;
 mod information_schema;

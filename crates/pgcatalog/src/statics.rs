@@ -1,5 +1,5 @@
 //! Tables that are the same in every database: types, functions, operators, …, as exported from
-//! PostgreSQL by `datafusion-pg-catalog`.
+//! PostgreSQL (`exported`).
 //!
 //! `pg_proc` and `pg_operator` are cut down to what can be called here: known names over known
 //! types. The functions of `pg_cast` stay, which psql's `\dC` shows by name; those that `pg_type`
@@ -13,45 +13,25 @@ use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
-use datafusion_pg_catalog::pg_catalog::{ArrowTable, PgCatalogStaticTables};
 
+use super::exported::{Exported, ExportedTables};
 use super::objects::PG_CATALOG;
 
-fn all() -> &'static PgCatalogStaticTables {
-    static ALL: OnceLock<PgCatalogStaticTables> = OnceLock::new();
-    ALL.get_or_init(|| PgCatalogStaticTables::try_new().expect("the tables ship with the crate"))
+fn all() -> &'static ExportedTables {
+    static ALL: OnceLock<ExportedTables> = OnceLock::new();
+    ALL.get_or_init(ExportedTables::read)
 }
 
 /// The fixed tables by name.
 pub(crate) fn tables() -> Vec<(&'static str, Fixed)> {
-    let all = all();
-    let tables = vec![
-        ("pg_aggregate", Arc::clone(&all.pg_aggregate)),
-        ("pg_am", Arc::clone(&all.pg_am)),
-        ("pg_amop", Arc::clone(&all.pg_amop)),
-        ("pg_amproc", Arc::clone(&all.pg_amproc)),
-        ("pg_cast", Arc::clone(&all.pg_cast)),
-        ("pg_collation", Arc::clone(&all.pg_collation)),
-        ("pg_conversion", Arc::clone(&all.pg_conversion)),
-        ("pg_get_keywords", Arc::clone(&all.pg_get_keywords)),
-        ("pg_language", Arc::clone(&all.pg_language)),
-        ("pg_opclass", Arc::clone(&all.pg_opclass)),
-        ("pg_operator", Arc::clone(&all.pg_operator)),
-        ("pg_opfamily", Arc::clone(&all.pg_opfamily)),
-        ("pg_proc", Arc::clone(&all.pg_proc)),
-        ("pg_range", Arc::clone(&all.pg_range)),
-        ("pg_ts_config", Arc::clone(&all.pg_ts_config)),
-        ("pg_ts_dict", Arc::clone(&all.pg_ts_dict)),
-        ("pg_ts_parser", Arc::clone(&all.pg_ts_parser)),
-        ("pg_ts_template", Arc::clone(&all.pg_ts_template)),
-        ("pg_type", Arc::clone(&all.pg_type)),
-    ];
+    // Descriptions are a table of ours, with those of our own objects.
+    let tables = all().all().into_iter().filter(|(name, _)| *name != "pg_description");
     let keep = |name: &str| match name {
         "pg_proc" => Some(can_be_called as Keep),
         "pg_operator" => Some(can_be_applied as Keep),
         _ => None,
     };
-    tables.into_iter().map(|(name, table)| (name, Fixed::of(&table, keep(name)))).collect()
+    tables.map(|(name, table)| (name, Fixed::of(table, keep(name)))).collect()
 }
 
 /// Marks the rows of a batch that stay.
@@ -75,7 +55,7 @@ fn can_be_called(batch: &RecordBatch) -> BooleanArray {
         .chain(super::functions::names().map(str::to_owned))
         .collect();
     let of_casts: HashSet<u32> =
-        all().pg_cast.data().iter().flat_map(|casts| integers(casts, "castfunc")).collect();
+        all().pg_cast.batches.iter().flat_map(|casts| integers(casts, "castfunc")).collect();
     let (oids, schemas) = (integers(batch, "oid"), integers(batch, "pronamespace"));
     let row = |(at, name): (usize, String)| {
         if of_casts.contains(&oids[at]) {
@@ -127,9 +107,8 @@ pub(crate) struct Fixed {
 impl Fixed {
     /// As exported, but for rights, which came as text: they are lists, and nobody was given any.
     /// Only rows that `keep` marks, if it is given.
-    fn of(table: &ArrowTable, keep: Option<Keep>) -> Fixed {
-        let exported = table.schema();
-        let fields = exported.fields().iter().map(|field| match field.data_type() {
+    fn of(table: &Exported, keep: Option<Keep>) -> Fixed {
+        let fields = table.schema.fields().iter().map(|field| match field.data_type() {
             DataType::Utf8 if field.name().ends_with("acl") => {
                 let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
                 Arc::new(Field::new(field.name(), DataType::List(item), true))
@@ -155,7 +134,7 @@ impl Fixed {
                 None => rows,
             }
         };
-        let rows = Arc::new(table.data().iter().map(convert).collect());
+        let rows = Arc::new(table.batches.iter().map(convert).collect());
         Fixed { schema, rows }
     }
 
@@ -172,7 +151,7 @@ pub(crate) fn descriptions() -> &'static [(u32, u32, String)] {
     static ALL: OnceLock<Vec<(u32, u32, String)>> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut rows = Vec::new();
-        for batch in all().pg_description.data() {
+        for batch in &all().pg_description.batches {
             let (objects, classes) = (integers(batch, "objoid"), integers(batch, "classoid"));
             for (at, text) in texts(batch, "description").into_iter().enumerate() {
                 // Tables and schemas are Halcyon's own.
@@ -197,7 +176,7 @@ fn types() -> &'static HashMap<u32, TypeRow> {
     static TYPES: OnceLock<HashMap<u32, TypeRow>> = OnceLock::new();
     TYPES.get_or_init(|| {
         let mut types = HashMap::new();
-        for batch in all().pg_type.data() {
+        for batch in &all().pg_type.batches {
             let (oids, elements) = (integers(batch, "oid"), integers(batch, "typelem"));
             for (at, name) in texts(batch, "typname").into_iter().enumerate() {
                 let element = Some(elements[at]).filter(|e| *e != 0);
@@ -234,7 +213,7 @@ pub(crate) fn function(oid: u32) -> Option<&'static Function> {
 
 fn read_functions() -> HashMap<u32, Function> {
     let mut functions = HashMap::new();
-    for batch in all().pg_proc.data() {
+    for batch in &all().pg_proc.batches {
         let (oids, results) = (integers(batch, "oid"), integers(batch, "prorettype"));
         let sets = column(batch, "proretset", &DataType::Boolean);
         let arguments = batch.column_by_name("proargtypes");
@@ -261,7 +240,7 @@ fn oid_vector(array: &arrow::array::ArrayRef, at: usize) -> Vec<u32> {
 
 /// Functions of a name, for `'name'::regproc`.
 pub(crate) fn function_oid(name: &str) -> Option<u32> {
-    for batch in all().pg_proc.data() {
+    for batch in &all().pg_proc.batches {
         let at = texts(batch, "proname").iter().position(|n| n == name);
         if let Some(at) = at {
             return Some(integers(batch, "oid")[at]);

@@ -23,9 +23,9 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::physical_plan::streaming::PartitionStream;
-use datafusion_pg_catalog::pg_catalog::oid_field::{OID_ALIAS_KEY, oid_field};
 
 use super::Context;
+use super::exported::{OID_ALIAS_KEY, oid_field};
 
 /// Metadata key of columns whose PostgreSQL type Arrow cannot tell, beside the aliases of `oid`.
 pub(crate) const PG_TYPE_KEY: &str = "pg.type";

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use datafusion::parquet::arrow::arrow_writer::ArrowWriterOptions;
-use datafusion::parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
-use datafusion::parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
-use datafusion::parquet::errors::ParquetError;
-use datafusion::parquet::schema::types::{SchemaDescriptor, Type};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
+use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
+use parquet::errors::ParquetError;
+use parquet::schema::types::{SchemaDescriptor, Type};
 use halcyon_store::ValueRef;
 use halcyon_txn::Transaction;
 
