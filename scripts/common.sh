@@ -45,7 +45,7 @@ need_rust() {
     fi
 }
 
-# The toolchain that every build needs: a C compiler for SQLite (lab), mimalloc and ring.
+# The toolchain that every build needs: a C compiler for zstd, mimalloc, ring and, in the lab, SQLite.
 need_build_tools() {
     need_rust
     need_tools cc:gcc make:make pkg-config:pkg-config git:git
