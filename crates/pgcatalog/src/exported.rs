@@ -64,9 +64,26 @@ macro_rules! exported {
 }
 
 exported!(
-    pg_aggregate, pg_am, pg_amop, pg_amproc, pg_cast, pg_collation, pg_conversion, pg_description,
-    pg_get_keywords, pg_language, pg_opclass, pg_operator, pg_opfamily, pg_proc, pg_range,
-    pg_ts_config, pg_ts_dict, pg_ts_parser, pg_ts_template, pg_type,
+    pg_aggregate,
+    pg_am,
+    pg_amop,
+    pg_amproc,
+    pg_cast,
+    pg_collation,
+    pg_conversion,
+    pg_description,
+    pg_get_keywords,
+    pg_language,
+    pg_opclass,
+    pg_operator,
+    pg_opfamily,
+    pg_proc,
+    pg_range,
+    pg_ts_config,
+    pg_ts_dict,
+    pg_ts_parser,
+    pg_ts_template,
+    pg_type,
 );
 
 #[cfg(test)]

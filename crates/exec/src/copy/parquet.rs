@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
+use halcyon_store::ValueRef;
+use halcyon_txn::Transaction;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{SchemaDescriptor, Type};
-use halcyon_store::ValueRef;
-use halcyon_txn::Transaction;
 
 use super::{CopyOut, From, Progress, file_error};
 use crate::dml::WriteContext;
