@@ -19,6 +19,7 @@
 
 mod ids;
 pub mod materialized;
+mod permission;
 mod rights;
 pub mod sequence;
 pub mod session_vars;
@@ -38,7 +39,8 @@ use halcyon_sql::types::SqlType;
 use halcyon_views::ViewBudget;
 
 pub use ids::Ids;
-pub use rights::{Grant, Privilege, Role, denied};
+pub use permission::denied;
+pub use rights::{Grant, Privilege, Role};
 pub use sequence::{Position, Sequence, SequenceOptions};
 pub use table::{
     Action, Check, Column, ForeignKey, Identity, Index, IndexColumn, IndexConstraint, Partitioning,

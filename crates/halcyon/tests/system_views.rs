@@ -194,8 +194,15 @@ fn what_sessions_do(look: &mut Look) {
         run(&mut writer, "COMMIT");
         waiting.join().expect("the lock is free");
     });
-    let own = format!("session = {}", watcher.id());
-    assert_eq!(look.at(&mut watcher, "state", &own), "active");
+    std::thread::scope(|scope| {
+        let many = "INSERT INTO t SELECT n FROM generate_series(1, 1000000) n";
+        let writing = scope.spawn(|| run(&mut writer, many));
+        until("the writer is active", || {
+            assert!(!writing.is_finished(), "nobody was active");
+            look.at(&mut watcher, "state", &of) == "active"
+        });
+        writing.join().expect("rows fit");
+    });
 }
 
 /// A database in which a session that has ended ran one statement three times, once in vain, and

@@ -17,8 +17,7 @@ use halcyon_value::{Arith, ValueError, decimal, like as patterns};
 
 use super::Frame;
 use super::arith::{self, width};
-use super::functions::Function;
-use super::ir::Ir;
+use super::ir::{Function, Ir};
 use super::text;
 use crate::like::Pattern;
 use halcyon_sql::error::Result;

@@ -19,12 +19,10 @@
 //! matches on the tag of a value whose type was known when the statement was bound.
 
 mod arith;
-mod cast;
 mod code;
-mod foreign;
-mod functions;
 mod ir;
 mod lower;
+mod scalars;
 mod text;
 
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use halcyon_store::Type;
 
-use super::arith::{is_float, is_integer};
+use super::super::arith::{is_float, is_integer};
 
 /// Whether a cast is typed here. `from` is None for a NULL of no type.
 pub(super) fn is_typed(from: Option<Type>, to: Type) -> bool {

@@ -7,80 +7,11 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use halcyon_store::{Type, Value};
 use halcyon_value::calendar::Field as Part;
 
-use super::ir::{Compare, Ir, fit_type};
-use super::lower::{Columns, convert, try_lower, type_of};
-use crate::execution::{Reading, reading};
+use super::super::arith;
+use super::super::ir::{Compare, Function, Ir, fit_type};
+use super::{Columns, convert, try_lower, type_of};
+use crate::execution::reading;
 use halcyon_sql::error::Result;
-
-/// A function with a typed form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Function {
-    /// `||`: NULL if a side is.
-    Concat,
-    /// `concat`: NULLs left out.
-    ConcatSkip,
-    Lower,
-    Upper,
-    /// In characters.
-    Length,
-    OctetLength,
-    Substr,
-    Left,
-    Right,
-    Trim,
-    TrimStart,
-    TrimEnd,
-    Replace,
-    Position,
-    StartsWith,
-    Abs,
-    Floor,
-    Ceil,
-    Greatest,
-    Least,
-    Coalesce,
-    NullIf,
-    /// A function of the clock.
-    Clock(Reading),
-    /// `date_part`, EXTRACT.
-    Extract(Part),
-    /// `date_trunc`.
-    Truncate(Part),
-}
-
-impl Function {
-    /// The name shown by EXPLAIN.
-    pub fn name(self) -> &'static str {
-        match self {
-            Function::Concat => "textcat",
-            Function::ConcatSkip => "concat",
-            Function::Lower => "lower",
-            Function::Upper => "upper",
-            Function::Length => "length",
-            Function::OctetLength => "octet_length",
-            Function::Substr => "substr",
-            Function::Left => "left",
-            Function::Right => "right",
-            Function::Trim => "btrim",
-            Function::TrimStart => "ltrim",
-            Function::TrimEnd => "rtrim",
-            Function::Replace => "replace",
-            Function::Position => "strpos",
-            Function::StartsWith => "starts_with",
-            Function::Abs => "abs",
-            Function::Floor => "floor",
-            Function::Ceil => "ceil",
-            Function::Greatest => "greatest",
-            Function::Least => "least",
-            Function::Coalesce => "coalesce",
-            Function::NullIf => "nullif",
-            Function::Clock(reading) => reading.name(),
-            Function::Extract(_) => "date_part",
-            Function::Truncate(_) => "date_trunc",
-        }
-    }
-}
 
 /// The typed form of a call, if there is one for these types.
 pub(super) fn lower(
@@ -123,7 +54,7 @@ fn typed(name: &str, mut args: Vec<Ir>, ty: Type) -> Option<Ir> {
         ("replace", [Text, Text, Text]) => Function::Replace,
         ("strpos" | "position", [Text, Text]) => Function::Position,
         ("starts_with", [Text, Text]) => Function::StartsWith,
-        ("abs", [of]) if super::arith::is_number(*of) && *of == ty => Function::Abs,
+        ("abs", [of]) if arith::is_number(*of) && *of == ty => Function::Abs,
         ("floor", [Float32 | Float64]) if types[0] == ty => Function::Floor,
         ("ceil", [Float32 | Float64]) if types[0] == ty => Function::Ceil,
         ("greatest", list) if all_are(list, ty) => Function::Greatest,

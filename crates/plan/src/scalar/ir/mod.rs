@@ -1,6 +1,9 @@
 //! Typed expressions with columns resolved to slots: what the planner reasons about and code is
 //! made from.
 
+mod foreign;
+mod function;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,8 +12,9 @@ use halcyon_store::{Type, Value};
 pub use halcyon_value::Arith;
 pub use halcyon_value::compare::Compare;
 
-use super::foreign::Foreign;
-use super::functions::Function;
+pub(in crate::scalar) use foreign::Evaluate;
+pub use foreign::Foreign;
+pub use function::Function;
 
 /// A typed expression.
 ///

@@ -1,20 +1,22 @@
 //! From DataFusion's expressions to typed ones.
 
+mod cast;
+mod foreign;
+mod functions;
+
 use std::cell::Cell;
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, Case, InList, Like};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, Subquery};
-use halcyon_store::{Interval, Type, Value};
+use halcyon_store::{Type, Value};
 
 use super::arith;
-use super::cast;
-use super::foreign::Foreign;
-use super::functions;
-use super::ir::{Arith, Compare, Ir, fit_type, storage_type};
+use super::ir::{Arith, Compare, Function, Ir, fit_type, storage_type};
+use super::scalars::{not_ours, value_of};
 use crate::execution::{belongs_to_execution as is_late, reading};
-use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::error::Result;
 
 /// What stands for an uncorrelated scalar subquery.
 pub type LowerSubquery<'a> = dyn Fn(&Subquery) -> Result<Ir> + 'a;
@@ -55,7 +57,7 @@ thread_local! {
 pub fn lower(expr: &Expr, columns: &Columns<'_>) -> Result<Ir> {
     match typed(expr, columns)? {
         Some(ir) => Ok(ir),
-        None => Ok(Ir::Foreign(Foreign::new(expr, columns)?.into())),
+        None => Ok(Ir::Foreign(foreign::foreign(expr, columns)?.into())),
     }
 }
 
@@ -65,11 +67,6 @@ pub(super) fn slow(expr: &Expr, columns: &Columns<'_>) -> Result<Ir> {
     let ir = lower(expr, columns);
     SLOW.set(false);
     ir
-}
-
-/// An error that says that the expression is not ours to evaluate.
-pub(super) fn not_ours(what: impl std::fmt::Display) -> SqlError {
-    SqlError::unsupported(format!("row-at-a-time evaluation of {what}"))
 }
 
 /// The typed form, or None if only DataFusion knows what to do.
@@ -83,7 +80,7 @@ fn typed(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
             return Ok(Some(Ir::Slot(slot, ty)));
         }
         Expr::ScalarFunction(call) if is_late(call.name()) && reading(call.name()).is_none() => {
-            return Ok(Some(Ir::Foreign(Foreign::late(call, expr, columns)?.into())));
+            return Ok(Some(Ir::Foreign(foreign::late(call, expr, columns)?.into())));
         }
         Expr::Placeholder(placeholder) => return parameter(&placeholder.id, &placeholder.field),
         _ if SLOW.get() => return Ok(None),
@@ -180,41 +177,6 @@ fn constant(literal: &ScalarValue) -> Option<Ir> {
             .then_some(Ir::Const(Value::Null, ty));
     }
     Some(Ir::Const(value_of(literal)?, ty))
-}
-
-/// A scalar of DataFusion as a value of ours; None if its type is not ours.
-pub(super) fn value_of(scalar: &ScalarValue) -> Option<Value> {
-    if scalar.is_null() {
-        return Some(Value::Null);
-    }
-    Some(match scalar {
-        ScalarValue::Boolean(Some(value)) => Value::Bool(*value),
-        ScalarValue::Int16(Some(value)) => Value::Int16(*value),
-        ScalarValue::Int32(Some(value)) => Value::Int32(*value),
-        ScalarValue::Int64(Some(value)) => Value::Int64(*value),
-        ScalarValue::Float32(Some(value)) => Value::Float32(*value),
-        ScalarValue::Float64(Some(value)) => Value::Float64(*value),
-        ScalarValue::Decimal128(Some(value), _, _) => Value::Decimal(*value),
-        ScalarValue::Utf8(Some(text))
-        | ScalarValue::LargeUtf8(Some(text))
-        | ScalarValue::Utf8View(Some(text)) => Value::Text(text.clone()),
-        ScalarValue::Binary(Some(bytes))
-        | ScalarValue::LargeBinary(Some(bytes))
-        | ScalarValue::BinaryView(Some(bytes)) => Value::Bytes(bytes.clone()),
-        ScalarValue::Date32(Some(value)) => Value::Date(*value),
-        ScalarValue::Time64Microsecond(Some(value)) => Value::Time(*value),
-        ScalarValue::TimestampMicrosecond(Some(value), None) => Value::Timestamp(*value),
-        ScalarValue::TimestampMicrosecond(Some(value), Some(_)) => Value::TimestampTz(*value),
-        ScalarValue::IntervalMonthDayNano(Some(value)) => Value::Interval(Interval {
-            months: value.months,
-            days: value.days,
-            nanos: value.nanoseconds,
-        }),
-        ScalarValue::FixedSizeBinary(16, Some(bytes)) => {
-            Value::Uuid(bytes.as_slice().try_into().ok()?)
-        }
-        _ => return None,
-    })
 }
 
 fn is_null(of: &Expr, negated: bool, columns: &Columns<'_>) -> Result<Option<Ir>> {
@@ -324,7 +286,7 @@ fn concatenation(left: &Expr, right: &Expr, columns: &Columns<'_>) -> Result<Opt
     let args = sides(left, right, columns)?;
     Ok(args.filter(|(left, right)| is_text(left) && is_text(right)).map(|(left, right)| {
         let args = vec![*left, *right];
-        Ir::Call { function: functions::Function::Concat, args, ty: Type::Text }
+        Ir::Call { function: Function::Concat, args, ty: Type::Text }
     }))
 }
 

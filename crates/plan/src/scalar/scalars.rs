@@ -1,0 +1,87 @@
+//! DataFusion's scalars as values of ours, and back; errors on the way.
+
+use arrow::datatypes::DataType;
+use datafusion::common::{DataFusionError, ScalarValue};
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_store::{Interval, Value, ValueRef};
+
+/// An error that says that the expression is not ours to evaluate.
+pub(super) fn not_ours(what: impl std::fmt::Display) -> SqlError {
+    SqlError::unsupported(format!("row-at-a-time evaluation of {what}"))
+}
+
+/// A scalar of DataFusion as a value of ours; None if its type is not ours.
+pub(super) fn value_of(scalar: &ScalarValue) -> Option<Value> {
+    if scalar.is_null() {
+        return Some(Value::Null);
+    }
+    Some(match scalar {
+        ScalarValue::Boolean(Some(value)) => Value::Bool(*value),
+        ScalarValue::Int16(Some(value)) => Value::Int16(*value),
+        ScalarValue::Int32(Some(value)) => Value::Int32(*value),
+        ScalarValue::Int64(Some(value)) => Value::Int64(*value),
+        ScalarValue::Float32(Some(value)) => Value::Float32(*value),
+        ScalarValue::Float64(Some(value)) => Value::Float64(*value),
+        ScalarValue::Decimal128(Some(value), _, _) => Value::Decimal(*value),
+        ScalarValue::Utf8(Some(text))
+        | ScalarValue::LargeUtf8(Some(text))
+        | ScalarValue::Utf8View(Some(text)) => Value::Text(text.clone()),
+        ScalarValue::Binary(Some(bytes))
+        | ScalarValue::LargeBinary(Some(bytes))
+        | ScalarValue::BinaryView(Some(bytes)) => Value::Bytes(bytes.clone()),
+        ScalarValue::Date32(Some(value)) => Value::Date(*value),
+        ScalarValue::Time64Microsecond(Some(value)) => Value::Time(*value),
+        ScalarValue::TimestampMicrosecond(Some(value), None) => Value::Timestamp(*value),
+        ScalarValue::TimestampMicrosecond(Some(value), Some(_)) => Value::TimestampTz(*value),
+        ScalarValue::IntervalMonthDayNano(Some(value)) => Value::Interval(Interval {
+            months: value.months,
+            days: value.days,
+            nanos: value.nanoseconds,
+        }),
+        ScalarValue::FixedSizeBinary(16, Some(bytes)) => {
+            Value::Uuid(bytes.as_slice().try_into().ok()?)
+        }
+        _ => return None,
+    })
+}
+
+/// A value as a scalar of this Arrow type.
+pub(super) fn scalar_of(value: ValueRef<'_>, ty: &DataType) -> Result<ScalarValue> {
+    let scalar = match (value, ty) {
+        (ValueRef::Null, ty) => ScalarValue::try_from(ty).map_err(error_of)?,
+        (ValueRef::Bool(value), _) => ScalarValue::Boolean(Some(value)),
+        (ValueRef::Int16(value), _) => ScalarValue::Int16(Some(value)),
+        (ValueRef::Int32(value), _) => ScalarValue::Int32(Some(value)),
+        (ValueRef::Int64(value), _) => ScalarValue::Int64(Some(value)),
+        (ValueRef::Float32(value), _) => ScalarValue::Float32(Some(value)),
+        (ValueRef::Float64(value), _) => ScalarValue::Float64(Some(value)),
+        (ValueRef::Decimal(value), DataType::Decimal128(precision, scale)) => {
+            ScalarValue::Decimal128(Some(value), *precision, *scale)
+        }
+        (ValueRef::Text(text), DataType::Utf8) => ScalarValue::Utf8(Some(text.into())),
+        (ValueRef::Text(text), DataType::LargeUtf8) => ScalarValue::LargeUtf8(Some(text.into())),
+        (ValueRef::Text(text), _) => ScalarValue::Utf8View(Some(text.into())),
+        (ValueRef::Bytes(bytes), DataType::Binary) => ScalarValue::Binary(Some(bytes.into())),
+        (ValueRef::Bytes(bytes), DataType::LargeBinary) => {
+            ScalarValue::LargeBinary(Some(bytes.into()))
+        }
+        (ValueRef::Bytes(bytes), _) => ScalarValue::BinaryView(Some(bytes.into())),
+        (ValueRef::Date(value), _) => ScalarValue::Date32(Some(value)),
+        (ValueRef::Time(value), _) => ScalarValue::Time64Microsecond(Some(value)),
+        (ValueRef::Timestamp(value), _) => ScalarValue::TimestampMicrosecond(Some(value), None),
+        (ValueRef::TimestampTz(value), DataType::Timestamp(_, zone)) => {
+            ScalarValue::TimestampMicrosecond(Some(value), zone.clone())
+        }
+        (ValueRef::Interval(Interval { months, days, nanos }), _) => {
+            ScalarValue::new_interval_mdn(months, days, nanos)
+        }
+        (ValueRef::Uuid(bytes), _) => ScalarValue::FixedSizeBinary(16, Some(bytes.into())),
+        (value, ty) => return Err(not_ours(format!("{value:?} as {ty}"))),
+    };
+    Ok(scalar)
+}
+
+/// The error of a kernel, as clients get it.
+pub(super) fn error_of(error: DataFusionError) -> SqlError {
+    halcyon_sql::diagnose::sql_error(error, "")
+}
