@@ -6,8 +6,8 @@
 //! - [`dml`]: INSERT, UPDATE, DELETE, with [`constraints`] and the [`upkeep`] of materialized views;
 //! - [`copy`]: COPY.
 //!
-//! **Invariant**, checked by `cargo xtask check layers`: nothing here knows sockets, sessions or DDL;
-//! partitions are reached through `txn` alone.
+//! **Invariant**, checked by `cargo xtask check claims` and `layers`: partitions are reached through
+//! `halcyon_txn` alone; nothing here knows sockets or DDL, and of a session its variables alone.
 #![forbid(unsafe_code)]
 
 pub mod analytic;

@@ -3,10 +3,12 @@
 //!
 //! [`bind`] drives DataFusion's planner over our catalog, [`semantics`] puts PostgreSQL's meaning in
 //! (checked arithmetic, types of literals, functions), [`setup`] makes the DataFusion that all of it
-//! shares, [`provider`] shows tables to it, [`scalar`] compiles expressions to closures.
+//! shares, [`provider`] shows tables to it, [`scalar`] compiles expressions to closures, [`mod@env`]
+//! has what a running statement sees, asks for and reads. Names of system schemas are asked of the trait
+//! [`system_names::SystemSchemas`]: their tables are written above.
 //!
-//! **Invariant**, checked by `cargo xtask check layers`: a plan made here reads nothing; what runs it
-//! lies above.
+//! **Invariant**, checked by `cargo xtask check claims`: nothing here acquires or changes a partition;
+//! a scan reads the roots that its execution brings. What runs a plan lies above.
 #![forbid(unsafe_code)]
 
 pub mod aggregates;

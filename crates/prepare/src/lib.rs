@@ -1,7 +1,13 @@
 //! Statements ready to run: a text bound to what runs it, and the cache of such statements.
 //!
-//! **Invariant**, checked by `cargo xtask check layers`: a [`plan::Prepared`] holds for one version of
-//! the catalog and may run any number of times; nothing here runs it.
+//! The crate lies above all that runs, because a [`plan::Prepared`] names executors, writes, COPY and
+//! DDL alike.
+//!
+//! Invariants:
+//! 1. A [`plan::Prepared`] holds for one version of the catalog and may run any number of times: checked
+//!    by `a_statement_outlives_changes_of_the_catalog` and
+//!    `the_second_execution_of_a_text_plans_nothing`.
+//! 2. Nothing here runs it: checked by `cargo xtask check claims` (no transaction, no partition is named).
 #![forbid(unsafe_code)]
 
 pub mod cache;

@@ -4,8 +4,8 @@
 //! sqlparser can say, a tree of our own for the rest. [`dialect`] rewrites sqlparser's trees into what
 //! DataFusion's planner takes, [`diagnose`] makes SQL errors of the planner's.
 //!
-//! **Invariant**, checked by `cargo xtask check layers`: nothing here knows what exists (tables, roles)
-//! or how anything runs.
+//! **Invariant**, checked by `cargo xtask check layers` and `claims`: nothing here knows what exists
+//! (tables, roles) or how anything runs. Of `halcyon_txn` only the names of isolation levels are used.
 #![forbid(unsafe_code)]
 
 pub mod coerce;

@@ -8,7 +8,7 @@ use core::fmt;
 pub type Result<T, E = ValueError> = core::result::Result<T, E>;
 
 /// Why there is no value. [`fmt::Display`] is PostgreSQL's message; SQLSTATEs are given where
-/// statements get their errors (`query`), so that this crate knows of no protocol.
+/// statements get their errors (`halcyon_sql`), so that this crate knows of no protocol.
 ///
 /// Three words: `Result<i64, ValueError>` comes back in memory, but arithmetic is inlined.
 #[derive(Clone, Debug, PartialEq, Eq)]

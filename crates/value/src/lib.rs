@@ -2,7 +2,7 @@
 //! day a number is and how each type is spelled.
 //!
 //! Every evaluator stands on this crate: closures of point plans and the functions of analytical
-//! plans (`query`), the folding of constants (`delta`), and the interpreter, the operations and the
+//! plans (`plan`), the folding of constants (`delta`), and the interpreter, the operations and the
 //! machine code of views (`view`). Where it matters how fast one of them is, it calls the small
 //! inline functions of the modules here; [`functions`] has the same meanings as a table from names
 //! to `fn(&[ValueRef]) -> Value`, which tests compare the evaluators with.

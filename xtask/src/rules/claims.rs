@@ -218,9 +218,9 @@ mod tests {
     #[test]
     fn a_dependency_below_where_the_page_has_it_is_named() {
         let page = "| outside crate | lowest of ours that names it |\n|---|---|\n\
-                    | `datafusion` | `query` |\n| `parking_lot` | `base` |\n";
+                    | `datafusion` | `plan` |\n| `parking_lot` | `base` |\n";
         let (delta, base) = (["datafusion".to_owned()], ["parking_lot".to_owned()]);
-        let found = lowest(page, &[("base", &base), ("delta", &delta), ("query", &delta)]);
+        let found = lowest(page, &[("base", &base), ("delta", &delta), ("plan", &delta)]);
         let found: Vec<String> = found.iter().map(Offence::to_string).collect();
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains("`datafusion` is first named by Some(\"delta\")"));

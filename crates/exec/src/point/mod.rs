@@ -15,12 +15,14 @@
 //! DELETE may be scanned as a whole: their rows must be visited one by one in any case.
 //!
 //! Invariants:
-//! 1. A plan reads no partition that [`PointPlan::needs`] does not name for the same parameters.
-//! 2. It gives the rows that the analytical executor gives. Both are checked by `tests/point.rs`.
+//! 1. A plan reads no partition that [`PointPlan::needs`] does not name for the same parameters:
+//!    checked by `Roots::partition` at each access under locks.
+//! 2. It gives the rows that the analytical executor gives: checked by
+//!    `random_queries_agree_with_the_analytical_executor` in `tests/point.rs`.
 //!
 //! Cost: rows are pushed through closures on the stack; nothing is allocated for a row, nor for an
-//! execution once the scratch is warm (`tests/point.rs` counts), but one vector where several
-//! partitions are merged in order, and what DataFusion's functions take.
+//! execution once the scratch is warm (`executions_allocate_nothing_once_warm` counts), but one vector
+//! where several partitions are merged in order, and what DataFusion's functions take.
 
 mod access;
 mod aggregate;

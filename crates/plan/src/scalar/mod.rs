@@ -11,8 +11,11 @@
 //! Invariants:
 //! 1. A program agrees with DataFusion's evaluation of the same expression, in value or in
 //!    SQLSTATE; where PostgreSQL differs from DataFusion's own kernels (overflow, division by zero)
-//!    both follow PostgreSQL. Checked by `tests/scalar_twin.rs` on random expressions.
-//! 2. Evaluation allocates nothing but room in the arena, and that only for text it makes.
+//!    both follow PostgreSQL. Checked on random expressions by
+//!    `programs_agree_with_their_slow_twins_and_with_the_meaning_of_values` in
+//!    `exec/tests/scalar_twin.rs`, where `a_planted_fault_is_seen`.
+//! 2. Evaluation allocates nothing but room in the arena, and that only for text it makes. Checked by
+//!    `executions_allocate_nothing_once_warm` in `exec/tests/point.rs`, in plans that hold programs.
 //!
 //! Cost: one indirect call per node and no look at a type but where a slot is read.
 //! Tried: bytecode over a register file of `ValueRef`s; every step then writes and reads 32 bytes and
