@@ -15,15 +15,16 @@ use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion_pg_catalog::pg_catalog::{ArrowTable, PgCatalogStaticTables};
 
-use super::objects::PG_CATALOG;
+/// Namespace of the rows of `pg_type`, `pg_proc` and their like.
+pub(crate) const PG_CATALOG: u32 = 11;
 
 fn all() -> &'static PgCatalogStaticTables {
     static ALL: OnceLock<PgCatalogStaticTables> = OnceLock::new();
     ALL.get_or_init(|| PgCatalogStaticTables::try_new().expect("the tables ship with the crate"))
 }
 
-/// The fixed tables by name.
-pub(crate) fn tables() -> Vec<(&'static str, Fixed)> {
+/// The fixed tables by name. `callable`: names of all functions that a query may call.
+pub(crate) fn tables(callable: &HashSet<String>) -> Vec<(&'static str, Fixed)> {
     let all = all();
     let tables = vec![
         ("pg_aggregate", Arc::clone(&all.pg_aggregate)),
@@ -46,16 +47,19 @@ pub(crate) fn tables() -> Vec<(&'static str, Fixed)> {
         ("pg_ts_template", Arc::clone(&all.pg_ts_template)),
         ("pg_type", Arc::clone(&all.pg_type)),
     ];
-    let keep = |name: &str| match name {
-        "pg_proc" => Some(can_be_called as Keep),
-        "pg_operator" => Some(can_be_applied as Keep),
-        _ => None,
+    let functions = |batch: &RecordBatch| can_be_called(batch, callable);
+    let keep = |name: &str| -> Option<Keep<'_>> {
+        match name {
+            "pg_proc" => Some(&functions),
+            "pg_operator" => Some(&can_be_applied),
+            _ => None,
+        }
     };
     tables.into_iter().map(|(name, table)| (name, Fixed::of(&table, keep(name)))).collect()
 }
 
 /// Marks the rows of a batch that stay.
-type Keep = fn(&RecordBatch) -> BooleanArray;
+type Keep<'a> = &'a dyn Fn(&RecordBatch) -> BooleanArray;
 
 /// Types of values and columns, by name in `pg_type`.
 #[rustfmt::skip]
@@ -69,11 +73,8 @@ const TYPES: &[&str] = &[
 /// Known names that are no use to callers: called without brackets, or refused.
 const REFUSED: &[&str] = &["current_user", "session_user", "to_char", "to_date"];
 
-/// Rows of `pg_proc`.
-fn can_be_called(batch: &RecordBatch) -> BooleanArray {
-    let names: HashSet<String> = halcyon_plan::setup::function_names()
-        .chain(super::functions::names().map(str::to_owned))
-        .collect();
+/// Rows of `pg_proc` whose names are in `callable`, over known types.
+fn can_be_called(batch: &RecordBatch, callable: &HashSet<String>) -> BooleanArray {
     let of_casts: HashSet<u32> =
         all().pg_cast.data().iter().flat_map(|casts| integers(casts, "castfunc")).collect();
     let (oids, schemas) = (integers(batch, "oid"), integers(batch, "pronamespace"));
@@ -84,7 +85,7 @@ fn can_be_called(batch: &RecordBatch) -> BooleanArray {
         let function = function(oids[at]).expect("made of the same rows");
         let known = |ty: &u32| has_type(*ty);
         schemas[at] == PG_CATALOG
-            && names.contains(&name)
+            && callable.contains(&name)
             && !REFUSED.contains(&&*name)
             && known(&function.result)
             && function.arguments.iter().all(known)
@@ -127,7 +128,7 @@ pub(crate) struct Fixed {
 impl Fixed {
     /// As exported, but for rights, which came as text: they are lists, and nobody was given any.
     /// Only rows that `keep` marks, if it is given.
-    fn of(table: &ArrowTable, keep: Option<Keep>) -> Fixed {
+    fn of(table: &ArrowTable, keep: Option<Keep<'_>>) -> Fixed {
         let exported = table.schema();
         let fields = exported.fields().iter().map(|field| match field.data_type() {
             DataType::Utf8 if field.name().ends_with("acl") => {
