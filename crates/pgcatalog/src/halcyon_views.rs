@@ -169,7 +169,7 @@ system_views! {
         error: Option<String>,
     }
 
-    /// One row per setting, as SHOW ALL lists them ([settings](settings.md)).
+    /// One row per setting, as SHOW ALL lists them.
     settings: Setting from settings {
         /// Name, as SET takes it.
         name: String,

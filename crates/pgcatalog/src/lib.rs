@@ -21,6 +21,7 @@ mod objects;
 mod pg_catalog;
 mod rewrite;
 mod statics;
+mod system_tables;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -162,7 +163,7 @@ impl Context {
     }
 
     fn objects(&self) -> &Objects {
-        self.objects.get_or_init(|| Objects::of(&self.catalog))
+        self.objects.get_or_init(|| Objects::of(&self.catalog, system_tables::all()))
     }
 
     /// Existing schemas in which unqualified names are looked up, `pg_catalog` left out.
@@ -255,19 +256,17 @@ pub fn provider(
     name: &str,
     context: &Arc<Context>,
 ) -> Option<Arc<dyn TableProvider>> {
-    let tables = objects::system_tables();
-    let at = tables.binary_search_by_key(&(schema, name), |(schema, name, ..)| (*schema, *name));
-    match &tables[at.ok()?].3 {
-        System::Written(def) => Some(table::provider(def, context)),
-        System::View(view) => Some(table::provider(&view.def, context)),
-        System::Fixed(table) => Some(table.provider()),
-    }
+    Some(match &system_tables::named(schema, name)?.system {
+        System::Written(def) => table::provider(def, context),
+        System::View(view) => table::provider(&view.def, context),
+        System::Fixed(table) => table.provider(),
+    })
 }
 
 /// Names of the tables of a system schema, in order.
 pub fn table_names(schema: &str) -> Vec<&'static str> {
-    let all = objects::system_tables().iter();
-    all.filter(|(of, ..)| *of == schema).map(|(_, name, ..)| *name).collect()
+    let all = system_tables::all().iter();
+    all.filter(|table| table.schema == schema).map(|table| table.name).collect()
 }
 
 /// Whether a plan reads a system table or calls a function of a [`Context`], so that it holds for

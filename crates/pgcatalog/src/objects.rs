@@ -1,27 +1,23 @@
 //! Everything with an object id, under one roof: relations by id and by name, roles, schemas.
 //!
-//! Object ids are the catalog's own and never change while the object lives. System tables have
-//! fixed ids below 16384, where the catalog's begin; where PostgreSQL fixes one (`pg_class` is 1259) it is used,
-//! because clients know them. Constraints and defaults have no id in the catalog: theirs is a
-//! hash of the owning table and the name, equally stable.
+//! Object ids are the catalog's own and never change while the object lives. Those of system tables
+//! are fixed ([`mod@super::system_tables`]). Constraints and defaults have no id in the catalog:
+//! theirs is a hash of the owning table and the name, equally stable.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use halcyon_base::ids::TableId;
 
 use super::Context;
-use super::statics::Fixed;
+use super::statics::{Fixed, PG_CATALOG};
 use super::table::Def;
 use super::view::View as SystemView;
-use super::{halcyon_views, information_schema, pg_catalog, statics};
 use halcyon_catalog::{
     Catalog, Check, ForeignKey, Grant, Index, Relation, Schema, Sequence, Table, TableKind, View,
 };
 
-/// Namespace of the static rows of `pg_type`, `pg_proc` and their like.
-pub(crate) const PG_CATALOG: u32 = 11;
 /// The database has one id: there is one database.
 pub(crate) const DATABASE: u32 = 5;
 /// Owner of what nobody made.
@@ -47,7 +43,15 @@ pub(crate) enum What {
     System(System),
 }
 
-/// A system table: rows written on demand, or fixed ones.
+/// A system table.
+pub(crate) struct SystemTable {
+    pub(crate) schema: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) oid: u32,
+    pub(crate) system: System,
+}
+
+/// Where a system table's rows come from: written on demand, or fixed ones.
 #[derive(Clone)]
 pub(crate) enum System {
     Written(&'static Def),
@@ -144,16 +148,16 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// Arranges a catalog's objects. O(objects).
-    pub(crate) fn of(catalog: &Catalog) -> Objects {
+    /// Arranges the system tables and a catalog's objects. O(objects).
+    pub(crate) fn of(catalog: &Catalog, system_tables: &[SystemTable]) -> Objects {
         let mut objects = Objects { relations: BTreeMap::new(), by_name: HashMap::new() };
-        for (schema, name, oid, system) in system_tables() {
+        for table in system_tables {
             objects.add(Object {
-                oid: *oid,
-                schema: (*schema).to_owned(),
-                name: (*name).to_owned(),
+                oid: table.oid,
+                schema: table.schema.to_owned(),
+                name: table.name.to_owned(),
                 owner: None,
-                what: What::System(system.clone()),
+                what: What::System(table.system.clone()),
             });
         }
         for schema in catalog.schemas.values() {
@@ -197,73 +201,6 @@ impl Objects {
     pub(crate) fn named(&self, schema: &str, name: &str) -> Option<&Object> {
         self.get(*self.by_name.get(&(schema.to_owned(), name.to_owned()))?)
     }
-}
-
-type SystemTable = (&'static str, &'static str, u32, System);
-
-/// All system tables with their ids, in the order of schema and name.
-pub(crate) fn system_tables() -> &'static [SystemTable] {
-    static TABLES: OnceLock<Vec<SystemTable>> = OnceLock::new();
-    TABLES.get_or_init(|| {
-        let mut tables: Vec<(&str, &str, System)> = Vec::new();
-        let written = |schema: &'static str, defs: &'static [Def]| {
-            defs.iter().map(move |def| (schema, def.name, System::Written(def)))
-        };
-        for defs in pg_catalog::tables() {
-            tables.extend(written("pg_catalog", defs));
-        }
-        tables.extend(
-            statics::tables()
-                .into_iter()
-                .map(|(name, table)| ("pg_catalog", name, System::Fixed(table))),
-        );
-        for defs in information_schema::tables() {
-            tables.extend(written("information_schema", defs));
-        }
-        tables.extend(
-            halcyon_views::VIEWS.iter().map(|view| ("halcyon", view.def.name, System::View(view))),
-        );
-        tables.sort_by_key(|(schema, name, _)| (*schema, *name));
-        let base = |schema: &str| match schema {
-            "pg_catalog" => 12000,
-            "information_schema" => 13000,
-            _ => 14000,
-        };
-        let mut tables: Vec<SystemTable> = (tables.into_iter().enumerate())
-            .map(|(at, (schema, name, system))| {
-                let oid = well_known(name).unwrap_or(base(schema) + at as u32);
-                (schema, name, oid, system)
-            })
-            .collect();
-        tables.dedup_by_key(|(schema, name, ..)| (*schema, *name));
-        tables
-    })
-}
-
-/// Ids that PostgreSQL fixes for its own tables.
-fn well_known(name: &str) -> Option<u32> {
-    Some(match name {
-        "pg_type" => 1247,
-        "pg_attribute" => 1249,
-        "pg_proc" => 1255,
-        "pg_class" => 1259,
-        "pg_authid" => 1260,
-        "pg_auth_members" => 1261,
-        "pg_database" => 1262,
-        "pg_tablespace" => 1213,
-        "pg_attrdef" => 2604,
-        "pg_constraint" => 2606,
-        "pg_depend" => 2608,
-        "pg_description" => 2609,
-        "pg_index" => 2610,
-        "pg_language" => 2612,
-        "pg_namespace" => 2615,
-        "pg_operator" => 2617,
-        "pg_rewrite" => 2618,
-        "pg_trigger" => 2620,
-        "pg_sequence" => 2224,
-        _ => return None,
-    })
 }
 
 /// A schema's object id as clients see it.

@@ -15,27 +15,32 @@ use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 
 use super::exported::{Exported, ExportedTables};
-use super::objects::PG_CATALOG;
+
+/// Namespace of the rows of `pg_type`, `pg_proc` and their like.
+pub(crate) const PG_CATALOG: u32 = 11;
 
 fn all() -> &'static ExportedTables {
     static ALL: OnceLock<ExportedTables> = OnceLock::new();
     ALL.get_or_init(ExportedTables::read)
 }
 
-/// The fixed tables by name.
-pub(crate) fn tables() -> Vec<(&'static str, Fixed)> {
+/// The fixed tables by name. `callable`: names of all functions that a query may call.
+pub(crate) fn tables(callable: &HashSet<String>) -> Vec<(&'static str, Fixed)> {
     // Descriptions are a table of ours, with those of our own objects.
     let tables = all().all().into_iter().filter(|(name, _)| *name != "pg_description");
-    let keep = |name: &str| match name {
-        "pg_proc" => Some(can_be_called as Keep),
-        "pg_operator" => Some(can_be_applied as Keep),
-        _ => None,
+    let functions = |batch: &RecordBatch| can_be_called(batch, callable);
+    let keep = |name: &str| -> Option<Keep<'_>> {
+        match name {
+            "pg_proc" => Some(&functions),
+            "pg_operator" => Some(&can_be_applied),
+            _ => None,
+        }
     };
     tables.map(|(name, table)| (name, Fixed::of(table, keep(name)))).collect()
 }
 
 /// Marks the rows of a batch that stay.
-type Keep = fn(&RecordBatch) -> BooleanArray;
+type Keep<'a> = &'a dyn Fn(&RecordBatch) -> BooleanArray;
 
 /// Types of values and columns, by name in `pg_type`.
 #[rustfmt::skip]
@@ -49,11 +54,8 @@ const TYPES: &[&str] = &[
 /// Known names that are no use to callers: called without brackets, or refused.
 const REFUSED: &[&str] = &["current_user", "session_user", "to_char", "to_date"];
 
-/// Rows of `pg_proc`.
-fn can_be_called(batch: &RecordBatch) -> BooleanArray {
-    let names: HashSet<String> = halcyon_plan::setup::function_names()
-        .chain(super::functions::names().map(str::to_owned))
-        .collect();
+/// Rows of `pg_proc` whose names are in `callable`, over known types.
+fn can_be_called(batch: &RecordBatch, callable: &HashSet<String>) -> BooleanArray {
     let of_casts: HashSet<u32> =
         all().pg_cast.batches.iter().flat_map(|casts| integers(casts, "castfunc")).collect();
     let (oids, schemas) = (integers(batch, "oid"), integers(batch, "pronamespace"));
@@ -64,7 +66,7 @@ fn can_be_called(batch: &RecordBatch) -> BooleanArray {
         let function = function(oids[at]).expect("made of the same rows");
         let known = |ty: &u32| has_type(*ty);
         schemas[at] == PG_CATALOG
-            && names.contains(&name)
+            && callable.contains(&name)
             && !REFUSED.contains(&&*name)
             && known(&function.result)
             && function.arguments.iter().all(known)
@@ -107,7 +109,7 @@ pub(crate) struct Fixed {
 impl Fixed {
     /// As exported, but for rights, which came as text: they are lists, and nobody was given any.
     /// Only rows that `keep` marks, if it is given.
-    fn of(table: &Exported, keep: Option<Keep>) -> Fixed {
+    fn of(table: &Exported, keep: Option<Keep<'_>>) -> Fixed {
         let fields = table.schema.fields().iter().map(|field| match field.data_type() {
             DataType::Utf8 if field.name().ends_with("acl") => {
                 let item = Arc::new(Field::new_list_field(DataType::Utf8, true));

@@ -8,8 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::{arguments, folded, function_name, number, parts};
-use crate::objects::system_tables;
-use crate::{Context, table_names};
+use crate::{Context, system_tables, table_names};
 
 /// Names that WITH gives; they hide system tables.
 pub(super) fn cte_names(statement: &Statement) -> Vec<String> {
@@ -124,10 +123,7 @@ pub(super) fn table_ids(select: &mut Select) {
         let TableFactor::Table { name, alias, args: None, .. } = relation else { return None };
         let table = parts(name)?.pop()?;
         let alias = alias.as_ref().map_or_else(|| table.clone(), |alias| folded(&alias.name));
-        let tables = system_tables();
-        let found =
-            tables.iter().find(|(schema, name, ..)| *schema == "pg_catalog" && *name == table);
-        Some((alias, found?.2))
+        Some((alias, system_tables::named("pg_catalog", &table)?.oid))
     });
     let ids: Vec<(String, u32)> = ids.collect();
     if !ids.is_empty() {

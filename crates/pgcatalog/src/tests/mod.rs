@@ -241,8 +241,8 @@ fn object_ids_are_unique_and_the_same_in_the_next_version() {
         let relations = context.objects().relations.iter();
         relations.map(|(oid, object)| (*oid, object.name.clone())).collect()
     };
-    let tables = objects::system_tables();
-    let distinct: BTreeSet<u32> = tables.iter().map(|(.., oid, _)| *oid).collect();
+    let tables = system_tables::all();
+    let distinct: BTreeSet<u32> = tables.iter().map(|table| table.oid).collect();
     assert_eq!(distinct.len(), tables.len(), "system tables share an id");
     let mut next = (*context.catalog).clone();
     next.version += 1;
