@@ -3,7 +3,7 @@
 //! Invariant, checked by `sequences_never_repeat_a_value`: between `last` and the next value lies
 //! one increment; a value is handed out once per round of the sequence, whatever becomes of the
 //! transaction, and also after a crash.
-//! Cost: one compare-and-swap; with a log a mutex, and a record for every [`LOGGED_AHEAD`] values.
+//! Cost: one compare-and-swap; with a log a mutex, and a record for every `LOGGED_AHEAD` values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

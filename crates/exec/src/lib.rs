@@ -4,7 +4,7 @@
 //!   partitions;
 //! - [`analytic`]: all others, by DataFusion's operators over the vectors of a snapshot;
 //! - [`dml`]: INSERT, UPDATE, DELETE, with [`constraints`] and the [`upkeep`] of materialized views;
-//! - [`copy`]: COPY.
+//! - [`mod@copy`] for COPY.
 //!
 //! **Invariant**, checked by `cargo xtask check claims` and `layers`: partitions are reached through
 //! `halcyon_txn` alone; nothing here knows sockets or DDL, and of a session its variables alone.

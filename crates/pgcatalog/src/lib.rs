@@ -1,7 +1,7 @@
 //! The system catalogs: `pg_catalog` and `information_schema` as PostgreSQL's tools read them, and
 //! schema `halcyon`, which tells what the engine does.
 //!
-//! The way of a query over them: [`mod@rewrite`] puts the statement into a form that DataFusion can
+//! The way of a query over them: `rewrite` puts the statement into a form that DataFusion can
 //! plan; [`provider`] and [`function`] answer the names in it; rows are written when the plan
 //! runs. Types, functions and operators are fixed tables (`exported`); everything that
 //! changes is written from the [`Catalog`] or asked of the engine through [`Live`].

@@ -4,7 +4,7 @@
 //! are known by name and refuse to be evaluated, so that nothing folds them into a plan that outlives
 //! the statement. When it runs, [`bind_call`] puts in the value, or a function that carries the
 //! session: in analytical plans before they are made physical, in point plans per call, those of the
-//! clock without a call ([`reading`]). Views refuse them: their value changes while no row does.
+//! clock without a call (`reading`). Views refuse them: their value changes while no row does.
 //!
 //! The guide's page docs/guide/functions.md has them from here.
 

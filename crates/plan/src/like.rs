@@ -2,7 +2,7 @@
 //!
 //! Arrow makes a regular expression of every pattern but `abc`, `abc%`, `%abc` and `%abc%`, and
 //! compiles it again for each batch. Where `%` is the only wildcard, a few searches by SIMD do
-//! (`halcyon_value::like`, with [`Substring`]). ILIKE comes here too: a regular expression without
+//! (`halcyon_value::like`, with `Substring`). ILIKE comes here too: a regular expression without
 //! case takes more letters for the same ones than PostgreSQL's lower case does (`ſ` for `s`).
 //!
 //! Cost: O(bytes) per string. Figures: docs/experiments/tpch.md, query 13.

@@ -4,7 +4,7 @@
 //! ([`Snapshot`]), so that one physical plan runs over any number of snapshots. Segments are
 //! Arrow batches without copying; a scan partition takes every n-th run of segments.
 //!
-//! Statistics ([`crate::estimates`]) are of the snapshot the plan was made for. They are declared
+//! Statistics (`crate::estimates`) are of the snapshot the plan was made for. They are declared
 //! inexact, because a plan may outlive them: DataFusion would answer `count(*)` from an exact count.
 
 use std::borrow::Cow;

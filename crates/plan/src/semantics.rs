@@ -1,15 +1,15 @@
 //! What PostgreSQL means where DataFusion means something else.
 //!
 //! Between planner and optimizer a plan passes through, in this order:
-//! 1. [`literals`]: integer constants are INTEGER if they fit, then BIGINT, then NUMERIC.
-//! 2. [`outer_references`]: columns of outer queries get the types they have by now.
-//! 3. [`operators`]: constants in quotes take the type of what they meet; division of decimals,
+//! 1. `literals`: integer constants are INTEGER if they fit, then BIGINT, then NUMERIC.
+//! 2. `outer_references`: columns of outer queries get the types they have by now.
+//! 3. `operators`: constants in quotes take the type of what they meet; division of decimals,
 //!    arithmetic of dates, concatenation; types of parameters.
 //! 4. DataFusion's type coercion.
-//! 5. [`casts`]: conversions that Arrow does in another way become functions of ours.
+//! 5. `casts`: conversions that Arrow does in another way become functions of ours.
 //! 6. [`with_checked_arithmetic`]: `+ - * /` and unary minus become functions that refuse overflow
 //!    and division by zero, so that the optimizer never folds a constant the wrong way.
-//! 7. [`crate::unnest`]: subqueries become joins where DataFusion's optimizer would not.
+//! 7. `crate::unnest`: subqueries become joins where DataFusion's optimizer would not.
 //!
 //! After the optimizer, [`with_plain_arithmetic`] puts the operators back: executors of rows read
 //! plain expressions and check by themselves; the analytical executor puts the checks in again.

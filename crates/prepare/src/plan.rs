@@ -95,10 +95,6 @@ impl Prepared {
 }
 
 /// What runs.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one plan per statement: a box would cost every point query a load"
-)]
 pub enum Plan {
     /// Row at a time over bounded index lookups.
     Point(PointPlan),

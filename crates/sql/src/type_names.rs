@@ -15,8 +15,7 @@ use crate::identifier::{fold, last};
 use crate::types::SqlType;
 
 /// NUMERIC that names no digits. PostgreSQL keeps any number of them; a fixed layout has to choose.
-pub const UNCONSTRAINED: SqlType =
-    SqlType::Decimal { precision: DECIMAL_DIGITS_MAX as u8, scale: 10 };
+pub const UNCONSTRAINED: SqlType = SqlType::Decimal { precision: DECIMAL_DIGITS_MAX, scale: 10 };
 
 /// The type that a type name stands for in the definition of a column or sequence. Errors: 42704,
 /// 0A000, 22023.

@@ -182,7 +182,7 @@ pub enum GroupError {
     Aborted,
     /// A task panicked with this message; the others were dropped.
     Panicked(String),
-    /// The time given to [`RunningGroup::wait_for`] is over; the group goes on.
+    /// The time given to `RunningGroup::wait_for` is over; the group goes on.
     TimedOut,
     /// A simulated runtime has nothing left to run, and the group has not ended.
     Stuck,

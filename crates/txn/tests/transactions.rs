@@ -618,19 +618,22 @@ fn own_snapshot_sees_own_changes_and_stays() {
     transaction.commit();
 }
 
+/// A row's number and balance before and after a change.
+type NumberAndBalance = (Option<[i64; 2]>, Option<[i64; 2]>);
+
 /// Numbers and balances before and after, as [`Transaction::changed_rows_of`] tells them.
 fn told(
     transaction: &Transaction,
     changed: &ChangedRows,
     handle: LockHandle,
-) -> Vec<(Option<[i64; 2]>, Option<[i64; 2]>)> {
+) -> Vec<NumberAndBalance> {
     let values = |row: &ProjectedRow<'_>| [int(row[0]), int(row[1])];
     let rows = transaction.changed_rows_of(changed, handle).rows(&[0, 1]);
     rows.map(|row| (row.old.as_ref().map(values), row.new.as_ref().map(values))).collect()
 }
 
 /// What differs between two roots: the model of [`told`].
-fn differing(before: &Partition, now: &Partition) -> Vec<(Option<[i64; 2]>, Option<[i64; 2]>)> {
+fn differing(before: &Partition, now: &Partition) -> Vec<NumberAndBalance> {
     let values = |root: &Partition| -> BTreeMap<RowId, [i64; 2]> {
         root.rows().map(|row| (row.id(), [int(row.value(0)), int(row.value(1))])).collect()
     };

@@ -42,17 +42,19 @@ impl Kind {
     /// Whether a value is of the kind; NULL is.
     pub fn holds(self, value: ValueRef<'_>) -> bool {
         use ValueRef as V;
-        match (self, value) {
-            (_, V::Null) | (Kind::Any, _) => true,
-            (Kind::Text, V::Text(_)) | (Kind::Time, V::Time(_)) => true,
-            (Kind::Integer | Kind::Number, V::Int16(_) | V::Int32(_) | V::Int64(_)) => true,
-            (Kind::Float | Kind::Number, V::Float32(_) | V::Float64(_)) => true,
-            (Kind::Number, V::Decimal(_)) => true,
-            (Kind::Moment, V::Date(_) | V::Time(_) | V::Interval(_)) => true,
-            (Kind::Moment | Kind::Timestamp, V::Timestamp(_) | V::TimestampTz(_)) => true,
-            (Kind::Interval, V::Interval(_)) => true,
-            _ => false,
-        }
+        matches!(
+            (self, value),
+            (_, V::Null)
+                | (Kind::Any, _)
+                | (Kind::Text, V::Text(_))
+                | (Kind::Time, V::Time(_))
+                | (Kind::Integer | Kind::Number, V::Int16(_) | V::Int32(_) | V::Int64(_))
+                | (Kind::Float | Kind::Number, V::Float32(_) | V::Float64(_))
+                | (Kind::Number, V::Decimal(_))
+                | (Kind::Moment, V::Date(_) | V::Time(_) | V::Interval(_))
+                | (Kind::Moment | Kind::Timestamp, V::Timestamp(_) | V::TimestampTz(_))
+                | (Kind::Interval, V::Interval(_))
+        )
     }
 }
 

@@ -86,6 +86,9 @@ enum Pass {
     New,
 }
 
+/// What is asked of each row of a view, by the view's position, before it is written.
+pub type Judge<'a, E> = dyn FnMut(usize, &[ValueRef<'_>]) -> Result<(), E> + 'a;
+
 impl ViewMaintenance {
     /// How changes come to `views`, which have ascending ids. `cells`: the partitions of a table that a
     /// view reads.
@@ -114,7 +117,7 @@ impl ViewMaintenance {
         tx: &mut Transaction,
         since: &Savepoint,
         events: Option<StreamEvents<'_, '_>>,
-        judge: &mut dyn FnMut(usize, &[ValueRef<'_>]) -> Result<(), E>,
+        judge: &mut Judge<'_, E>,
     ) -> Result<(), MaintenanceError<E>> {
         let mut rows = tx.changed_rows_since(since);
         tx.find_changed_rows(&mut rows);

@@ -166,7 +166,7 @@ fn checkers(claim: &str) -> Vec<&str> {
     let lower = claim.to_ascii_lowercase();
     let mut words = lower.match_indices("check").map(|(at, _)| at);
     let begins_word = |at: &usize| *at == 0 || !claim.as_bytes()[at - 1].is_ascii_alphabetic();
-    let outside_code = |at: &usize| claim[..*at].matches('`').count() % 2 == 0;
+    let outside_code = |at: &usize| claim[..*at].matches('`').count().is_multiple_of(2);
     let Some(at) = words.find(|at| begins_word(at) && outside_code(at)) else { return Vec::new() };
     let mut pieces = claim[at..].split('`').skip(1);
     let mut names = Vec::new();

@@ -1,11 +1,11 @@
 //! Materialized views in SQL: what needs names, types and conditions to be bound.
 //!
 //! The views that run are `halcyon_views`; the compiler is `halcyon_delta`. Here is:
-//! - [`define()`]: from a query to a program, and to columns;
-//! - [`stream`]: events that come without SQL, verified as INSERT would;
-//! - [`packed`]: many of them at once;
+//! - `define()`: from a query to a program, and to columns;
+//! - `stream`: events that come without SQL, verified as INSERT would;
+//! - `packed`: many of them at once;
 //! - [`revive()`]: views of a catalog that was read back;
-//! - [`explain`]: programs and certificates as text.
+//! - `explain`: programs and certificates as text.
 
 mod define;
 mod explain;

@@ -4,8 +4,8 @@
 //! and every value it computes has one of its own, so a join moves nothing. A *pin* is the value of
 //! a table's partition column, when a condition fixes it by equality.
 //!
-//! A plan is made in two steps: [`rel`] turns DataFusion's optimised plan into relations over slots;
-//! [`planner`] chooses an index for every table and an order for every join, or finds that a table
+//! A plan is made in two steps: `rel` turns DataFusion's optimised plan into relations over slots;
+//! `planner` chooses an index for every table and an order for every join, or finds that a table
 //! would have to be read as a whole, and gives up: the statement is the analytical executor's then.
 //!
 //! What counts as bounded: an equality prefix of an index (constants, parameters, columns of rows

@@ -4,7 +4,7 @@
 //! expression; *foreign* is a node that DataFusion evaluates on a batch of one row, because nothing
 //! typed is known for it.
 //!
-//! A program is made in two steps: [`mod@lower`] turns the expression into [`Ir`], a typed tree with
+//! A program is made in two steps: `lower` turns the expression into [`Ir`], a typed tree with
 //! columns resolved to slots, which the planner of point plans also reasons about; `code` turns
 //! that into closures that return `i64`, `f64`, `i128`, `bool`, `&str`, ….
 //!

@@ -1,11 +1,11 @@
 //! Statements as plain data: what a text says, before anybody asks what exists.
 //!
-//! A text becomes a [`Statement`] once, in [`parse()`], and binding matches on it once. What the
+//! A text becomes a [`Statement`] once, in `parse()`, and binding matches on it once. What the
 //! SQL parser has a tree for stays its tree; everything else has a type of ours here, grouped by
 //! the layer that carries it out. Names are as they were written ([`crate::identifier`] folds them), queries
 //! and expressions within our statements are trees of the SQL parser.
 //!
-//! [`grammar`] has the table of our statements, [`reader`] the tokens that they are read from.
+//! `grammar` has the table of our statements, `reader` the tokens that they are read from.
 //!
 //! **Invariant**, checked by `cargo xtask check layers`: nothing here knows of catalog, plans or
 //! settings. It needs the SQL parser, [`crate::error`] and the dialect of `late_conditions`.

@@ -73,7 +73,7 @@ impl HashMap {
         }
     }
 
-    /// As [`Table::change`].
+    /// As `Table::change`.
     #[inline(always)]
     pub fn change<R, E>(
         &mut self,
@@ -83,7 +83,7 @@ impl HashMap {
         maps!(self, value => f(value), table => table.change(key, f))
     }
 
-    /// As [`Table::next`]. The single value is an entry, whatever it is.
+    /// As `Table::next`. The single value is an entry, whatever it is.
     #[inline(always)]
     pub fn next(&self, position: usize) -> Option<(usize, &[u64], &[u64])> {
         maps!(
