@@ -87,7 +87,7 @@ pub(crate) struct StatementTable {
     entries: Mutex<HashMap<Arc<str>, StatementEntry>>,
 }
 
-/// Counts of one statement text in one session, not yet in the shared table.
+/// Counts of one statement text in one session since the session last added to the shared table.
 #[derive(Default)]
 struct Tally {
     text: Option<Arc<str>>,

@@ -9,8 +9,7 @@ struct Counting;
 
 thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
 
-// SAFETY: every call is handed to the system's allocator as it is; the count is a plain cell that
-// allocates nothing itself.
+// SAFETY: every call is handed to the system's allocator; the count is a cell that allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -19,7 +18,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above; the pointer came from `System.alloc`.
+        // SAFETY: the pointer came from `System.alloc` above, with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

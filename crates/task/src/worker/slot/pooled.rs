@@ -157,7 +157,7 @@ impl TaskRef {
 
     #[inline(always)]
     pub(crate) fn kind(&self) -> TaskType {
-        // SAFETY: as in `header`.
+        // SAFETY: the slot is ours alone (invariant 1) but for `link`; `table` is another field.
         TaskType(unsafe { (*self.slot()).table })
     }
 
