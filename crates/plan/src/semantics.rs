@@ -45,6 +45,7 @@ use crate::engine::DataFusion;
 use crate::env::Env;
 use crate::execution;
 use crate::functions::{self, PgCast};
+use crate::join_keys::with_null_safe_keys;
 use crate::unnest::unnest;
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::zone::TimeZone;
@@ -164,7 +165,7 @@ pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
     // The state stands for the configuration because it knows functions; it has no clock, so
     // nothing of the execution is folded.
     let plan = df.state().optimizer().optimize(plan, df.state(), |_, _| {})?;
-    with_plain_arithmetic(plan)
+    with_plain_arithmetic(with_null_safe_keys(plan)?)
 }
 
 /// The passes for one scalar expression over `schema`.

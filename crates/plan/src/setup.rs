@@ -13,6 +13,7 @@ use crate::dates::CompareAsDates;
 use crate::engine::DataFusion;
 use crate::functions;
 use crate::growing;
+use crate::mended_rules;
 use crate::semantics;
 use crate::semi_joins::PushDownSemiJoins;
 use crate::system_names::{NoSystemSchemas, SystemSchemas};
@@ -58,11 +59,11 @@ pub fn function_names() -> impl Iterator<Item = String> {
     names.into_iter()
 }
 
-/// DataFusion's rules, and ours: dates as soon as constants are folded and before common
-/// subexpressions, which would take a cast that occurs twice away from its comparisons; semi-joins
-/// once filters are where they belong.
+/// DataFusion's rules, some of them mended ([`mended_rules`]), and ours: dates as soon as constants are
+/// folded and before common subexpressions, which would take a cast that occurs twice away from its
+/// comparisons; semi-joins once filters are where they belong.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = Optimizer::new().rules;
+    let mut rules: Vec<_> = Optimizer::new().rules.into_iter().map(mended_rules::mended).collect();
     let folded = rules.iter().position(|rule| rule.name() == "simplify_expressions");
     rules.insert(folded.map_or(rules.len(), |at| at + 1), Arc::new(CompareAsDates));
     let filters = rules.iter().position(|rule| rule.name() == "push_down_filter");

@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
 
 use super::flat::{Flat, Through, flatten, rename};
 use super::free::{open_references, replace};
-use super::{Names, column, filter, join, join_on_domain, project, refuse};
+use super::{Names, column, filter, join, join_on_domain, project, refuse, same};
 
 /// A plan and the columns of it that are the domain's.
 type Keyed = (LogicalPlan, Vec<Column>);
@@ -230,14 +230,7 @@ impl Dependent<'_> {
         let mut exprs = Vec::new();
         for (at, own) in node.schema.columns().iter().enumerate() {
             let ty = node.schema.field(at).data_type();
-            let mut of_none = ScalarValue::Null;
-            node.aggr_expr[at].apply(|expr| {
-                if let Expr::AggregateFunction(aggregate) = expr {
-                    of_none = aggregate.func.default_value(ty)?;
-                    return Ok(TreeNodeRecursion::Stop);
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })?;
+            let of_none = of_no_rows(&node.aggr_expr[at], ty)?;
             exprs.push(if of_none.is_null() {
                 column(own)
             } else {
@@ -348,14 +341,8 @@ impl Dependent<'_> {
         let bind = |expr: &Expr| self.bind(expr.clone(), &scope, keys);
         let on = node.on.iter().map(|(a, b)| Ok((bind(a)?, bind(b)?)));
         let on = on.collect::<Result<Vec<_>>>()?;
-        let same = left_keys.iter().zip(&right_keys).map(|(a, b)| {
-            Expr::BinaryExpr(datafusion::logical_expr::BinaryExpr::new(
-                Box::new(column(a)),
-                datafusion::logical_expr::Operator::IsNotDistinctFrom,
-                Box::new(column(b)),
-            ))
-        });
-        let filter = conjunction(filter.into_iter().chain(same));
+        let keys_match = left_keys.iter().zip(&right_keys).map(|(a, b)| same(column(a), column(b)));
+        let filter = conjunction(filter.into_iter().chain(keys_match));
         let joined = join(left, right, on, filter, kind, node.null_equality)?;
         let mut exprs: Vec<Expr> = node.schema.columns().into_iter().map(Expr::Column).collect();
         let keys = if full {
@@ -399,6 +386,19 @@ impl Dependent<'_> {
         }
         self.union(&branches)
     }
+}
+
+/// What an aggregate, a value of type `ty`, is over no rows.
+pub fn of_no_rows(aggregate: &Expr, ty: &DataType) -> Result<ScalarValue> {
+    let mut of_none = ScalarValue::Null;
+    aggregate.apply(|expr| {
+        if let Expr::AggregateFunction(aggregate) = expr {
+            of_none = aggregate.func.default_value(ty)?;
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(of_none)
 }
 
 /// An aggregate over the rows where `condition` holds.

@@ -84,7 +84,7 @@ pub fn flatten(plan: &LogicalPlan, carried: Vec<Expr>, through: Through) -> Resu
 }
 
 /// Puts `by[i]` where column `i` of `schema` is named.
-fn substitute(exprs: Vec<Expr>, schema: &DFSchema, by: &[Expr]) -> Result<Vec<Expr>> {
+pub fn substitute(exprs: Vec<Expr>, schema: &DFSchema, by: &[Expr]) -> Result<Vec<Expr>> {
     let one = |expr: Expr| {
         expr.transform_up(|expr| {
             let at = match &expr {

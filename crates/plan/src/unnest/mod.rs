@@ -1,17 +1,23 @@
 //! Subqueries become joins.
 //!
-//! DataFusion turns into joins what compares with an outer row by equality; what it does right is
-//! left to it ([`keep`]). The rest is done here, before its optimizer, by the method of Neumann and
-//! Kemper ("Unnesting Arbitrary Queries", BTW 2015): the *domain* D of a subquery are the distinct
-//! values of the outer columns that it names; it is evaluated once for each of them, as a join
-//! between D and itself that is pushed down until nothing below names an outer column ([`depend`]);
-//! the outer rows are joined with the result on D, NULLs being equal there.
+//! This is done here and not left to DataFusion's optimizer, which tells the columns of a subquery and
+//! of the rows around it apart by their names alone, so that two of one name become one. All that
+//! leaves a subquery here has a name that nothing else has.
 //!
-//! - A scalar subquery is a left join. More than one row for one outer row is 21000.
+//! The method is that of Neumann and Kemper ("Unnesting Arbitrary Queries", BTW 2015): the *domain* D
+//! of a subquery are the distinct values of the outer columns that it names; it is evaluated once for
+//! each of them, as a join between D and itself that is pushed down until nothing below names an
+//! outer column ([`depend`]); the outer rows are joined with the result on D, NULLs being equal there.
+//!
+//! - A scalar subquery is a left join. More than one row for one outer row is 21000. Aggregates of rows
+//!   that are looked up by equality need no domain ([`lookup`]).
 //! - EXISTS is a mark join. If its conditions alone name outer columns, no domain is needed.
 //! - `x IN (S)` is TRUE if S has a row equal to x; else NULL if S has a NULL, or x is NULL and S
 //!   has any row; else FALSE. `x op ANY` and `x op ALL` likewise.
-//! - EXISTS without outer columns is a scalar subquery that counts to one.
+//! - EXISTS and IN that are conditions of a WHERE by themselves are semi-joins, their negations
+//!   anti-joins: NULL and FALSE drop a row alike.
+//! - EXISTS without outer columns is a scalar subquery that counts to one. Scalar subqueries without
+//!   outer columns remain: they are run once.
 //!
 //! Outermost queries come first: what their subqueries name is bound when inner ones are looked at.
 //! Refused (0A000): outer columns below a recursive query, unnest or LATERAL, and subqueries in the
@@ -20,7 +26,7 @@
 mod depend;
 mod flat;
 mod free;
-mod keep;
+mod lookup;
 mod optional;
 
 use std::sync::Arc;
@@ -35,19 +41,20 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprSchemable, Filter, Join, JoinConstraint, LogicalPlan,
-    LogicalPlanBuilder, Operator, Projection, Subquery, SubqueryAlias, lit, when,
+    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, Filter, Join, JoinConstraint,
+    LogicalPlan, LogicalPlanBuilder, Operator, Projection, Subquery, SubqueryAlias, lit, when,
 };
 
 use self::depend::{Domain, yields_one_row};
 use self::flat::{Through, flatten, rename};
 use self::free::{holds_subquery, open_references, subquery_of};
+use self::lookup::Lookup;
 use self::optional::optional;
 use crate::aggregates;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
 
-/// Rewrites every subquery that DataFusion's optimizer cannot, or would get wrong.
+/// Rewrites every subquery but scalar ones without outer columns.
 pub fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !plan.exists(|node| Ok(has_subquery(node)))? {
         return Ok(plan);
@@ -92,15 +99,35 @@ fn null() -> Expr {
     Expr::Literal(ScalarValue::Boolean(None), None)
 }
 
-/// A join on pairs of columns, NULLs being equal.
+/// A join on pairs of columns, NULLs being equal. Where one of a pair is never NULL, that is plain
+/// equality.
 fn join_on_domain(
     left: LogicalPlan,
     right: LogicalPlan,
     pairs: impl Iterator<Item = (Column, Column)>,
     join_type: JoinType,
 ) -> Result<LogicalPlan> {
-    let on = pairs.map(|(a, b)| (Expr::Column(a), Expr::Column(b))).collect();
-    join(left, right, on, None, join_type, NullEquality::NullEqualsNull)
+    let (mut on, mut condition) = (Vec::new(), Vec::new());
+    for (a, b) in pairs {
+        let nullable = left.schema().qualified_field_from_column(&a)?.1.is_nullable()
+            && right.schema().qualified_field_from_column(&b)?.1.is_nullable();
+        let (a, b) = (Expr::Column(a), Expr::Column(b));
+        if nullable {
+            condition.push(same(a, b));
+        } else {
+            on.push((a, b));
+        }
+    }
+    join(left, right, on, conjunction(condition), join_type, NullEquality::NullEqualsNothing)
+}
+
+/// `a IS NOT DISTINCT FROM b`.
+fn same(a: Expr, b: Expr) -> Expr {
+    compared(a, Operator::IsNotDistinctFrom, b)
+}
+
+fn compared(a: Expr, op: Operator, b: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(a), op, Box::new(b)))
 }
 
 fn join(
@@ -143,7 +170,7 @@ fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transforme
                 return Ok(Transformed::yes(filter(LogicalPlan::Join(node), asking)?));
             }
             // Only what names no column of the join may stay in the condition of another.
-            let mut apply = Apply::new(LogicalPlan::Join(node.clone()), names, false);
+            let mut apply = Apply::new(LogicalPlan::Join(node.clone()), names);
             let rewrite = |expr| apply.rewrite(expr);
             let asking = asking.into_iter().map(rewrite).collect::<Result<Vec<_>>>()?;
             if apply.joined {
@@ -152,26 +179,22 @@ fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transforme
             node.filter = conjunction(node.filter.into_iter().chain(asking));
             Ok(Transformed::yes(LogicalPlan::Join(node)))
         }
-        LogicalPlan::Projection(_) => over_one_input(node, names, true),
-        LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_) | LogicalPlan::Window(_) => {
-            over_one_input(node, names, false)
-        }
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Aggregate(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Window(_) => over_one_input(node, names),
         // Nothing of these is correlated: there are no rows yet.
         LogicalPlan::Values(_) | LogicalPlan::Limit(_) => {
-            let mut apply = Apply::new(LogicalPlanBuilder::empty(true).build()?, names, false);
+            let mut apply = Apply::new(LogicalPlanBuilder::empty(true).build()?, names);
             node.map_expressions(|expr| apply.rewrite(expr).map(Transformed::yes))
         }
         node => Ok(Transformed::no(node)),
     }
 }
 
-fn over_one_input(
-    node: LogicalPlan,
-    names: &mut Names,
-    keeps_scalars: bool,
-) -> Result<Transformed<LogicalPlan>> {
+fn over_one_input(node: LogicalPlan, names: &mut Names) -> Result<Transformed<LogicalPlan>> {
     let input = node.inputs()[0].clone();
-    let mut apply = Apply::new(input, names, keeps_scalars);
+    let mut apply = Apply::new(input, names);
     let preserver = NamePreserver::new(&node);
     let rewrite = |expr: Expr| {
         let name = preserver.save(&expr);
@@ -187,25 +210,21 @@ fn over_one_input(
     Ok(Transformed::yes(if passes_on && apply.joined { project(new, columns)? } else { new }))
 }
 
-/// Conditions that need nothing of us come first, so that fewer outer rows remain.
+/// Plain conditions come first, then semi-joins, so that fewer outer rows remain for the rest.
 fn filter_without_subqueries(node: Filter, names: &mut Names) -> Result<Transformed<LogicalPlan>> {
-    let schema = Arc::clone(node.input.schema());
-    let mut ours = Vec::new();
+    let columns = node.input.schema().columns();
+    let conditions = split_conjunction_owned(node.predicate);
+    let (asking, plain): (Vec<_>, Vec<_>) = conditions.into_iter().partition(holds_subquery);
+    let mut apply = Apply::new(filter(Arc::unwrap_or_clone(node.input), plain)?, names);
     let mut others = Vec::new();
-    for condition in split_conjunction_owned(node.predicate) {
-        let keeps = keep::condition(&condition, &schema)?;
-        (if keeps { &mut others } else { &mut ours }).push(condition);
+    for condition in asking {
+        others.extend(apply.restrict(condition)?);
     }
-    let input = filter(Arc::unwrap_or_clone(node.input), others)?;
-    if ours.is_empty() {
-        return Ok(Transformed::no(input));
-    }
-    let mut apply = Apply::new(input, names, true);
     let rewrite = |expr| apply.rewrite(expr);
-    let ours = ours.into_iter().map(rewrite).collect::<Result<Vec<_>>>()?;
+    let others = others.into_iter().map(rewrite).collect::<Result<Vec<_>>>()?;
     let (input, joined) = (apply.input, apply.joined);
-    let filtered = filter(input, ours)?;
-    let columns = schema.columns().into_iter().map(Expr::Column).collect();
+    let filtered = filter(input, others)?;
+    let columns = columns.into_iter().map(Expr::Column).collect();
     Ok(Transformed::yes(if joined { project(filtered, columns)? } else { filtered }))
 }
 
@@ -215,16 +234,14 @@ struct Apply<'n> {
     /// The input without the joins: what domains are made of.
     base: LogicalPlan,
     input: LogicalPlan,
-    /// Whether DataFusion may have correlated scalar subqueries at this node.
-    keeps_scalars: bool,
     changed: bool,
     joined: bool,
 }
 
 impl<'n> Apply<'n> {
-    fn new(input: LogicalPlan, names: &'n mut Names, keeps_scalars: bool) -> Self {
+    fn new(input: LogicalPlan, names: &'n mut Names) -> Self {
         let base = input.clone();
-        Apply { names, base, input, keeps_scalars, changed: false, joined: false }
+        Apply { names, base, input, changed: false, joined: false }
     }
 
     fn schema(&self) -> &DFSchemaRef {
@@ -247,6 +264,65 @@ impl<'n> Apply<'n> {
             Ok(Transformed::new(new, true, TreeNodeRecursion::Jump))
         })
         .data()
+    }
+
+    /// Drops the rows for which a condition of a WHERE is not true, if the condition is an EXISTS or
+    /// IN; else gives it back.
+    fn restrict(&mut self, condition: Expr) -> Result<Option<Expr>> {
+        let (condition, not) = match condition {
+            Expr::Not(inner) if subquery_of(&inner).is_some() => (*inner, true),
+            other => (other, false),
+        };
+        match condition {
+            Expr::Exists(Exists { subquery, negated })
+                if !self.open(&subquery.subquery)?.is_empty() =>
+            {
+                self.keep_where_exists(&subquery.subquery, negated != not)?;
+                Ok(None)
+            }
+            Expr::InSubquery(is_in)
+                if !holds_subquery(&is_in.expr) && !is_in.expr.column_refs().is_empty() =>
+            {
+                let (plan, negated) = (&is_in.subquery.subquery, is_in.negated != not);
+                if !negated {
+                    let matching = self.matching(*is_in.expr, Operator::Eq, plan)?;
+                    self.keep_where_exists(&matching, false)?;
+                } else if self.open(plan)?.is_empty() {
+                    self.keep_where_not_in(*is_in.expr, plan)?;
+                } else {
+                    return Ok(Some(negate(Expr::InSubquery(is_in), not)));
+                }
+                Ok(None)
+            }
+            other => Ok(Some(negate(other, not))),
+        }
+    }
+
+    /// The rows for which a subquery that names their columns has a row, or has none.
+    fn keep_where_exists(&mut self, plan: &LogicalPlan, negated: bool) -> Result<()> {
+        let kind = if negated { JoinType::LeftAnti } else { JoinType::LeftSemi };
+        let open = self.open(plan)?;
+        self.join_by_existence(plan, open, kind)?;
+        self.base = self.input.clone();
+        Ok(())
+    }
+
+    /// `operand NOT IN (plan)` of a plan that names no outer column.
+    fn keep_where_not_in(&mut self, operand: Expr, plan: &LogicalPlan) -> Result<()> {
+        let (value, field) = (plan.schema().columns().swap_remove(0), plan.schema().field(0));
+        let null_aware = field.is_nullable() || operand.nullable(self.schema())?;
+        let (alias, name) = (self.names.fresh("in"), self.names.fresh("value"));
+        let rows = project(plan.clone(), vec![column(&value).alias(&name)])?;
+        let rows = SubqueryAlias::try_new(Arc::new(rows), alias.as_str())?;
+        let on = vec![(operand, Expr::Column(Column::new(Some(alias), name)))];
+        let (left, right) = (Arc::new(self.input.clone()), LogicalPlan::SubqueryAlias(rows));
+        let (kind, constraint) = (JoinType::LeftAnti, JoinConstraint::On);
+        let nulls = NullEquality::NullEqualsNothing;
+        let right = Arc::new(right);
+        self.input = Join::try_new(left, right, on, None, kind, constraint, nulls, null_aware)
+            .map(LogicalPlan::Join)?;
+        self.base = self.input.clone();
+        Ok(())
     }
 
     fn predicate(&mut self, expr: Expr) -> Result<Expr> {
@@ -295,11 +371,21 @@ impl<'n> Apply<'n> {
         if open.is_empty() {
             return self.uncorrelated(subquery).map(Expr::ScalarSubquery);
         }
-        if self.keeps_scalars && keep::scalar(&subquery.subquery, &open)? {
-            return Ok(Expr::ScalarSubquery(subquery));
-        }
         self.changed = true;
-        self.value(&subquery.subquery, open).map(Expr::Column)
+        match Lookup::of(&subquery.subquery)? {
+            Some(lookup) => self.look_up(lookup),
+            None => self.value(&subquery.subquery, open).map(Expr::Column),
+        }
+    }
+
+    /// The value of aggregates that are looked up, for each row.
+    fn look_up(&mut self, lookup: Lookup) -> Result<Expr> {
+        let (rows, on, value) = lookup.join(self.input.schema(), self.names)?;
+        let input = std::mem::take(&mut self.input);
+        let equality = NullEquality::NullEqualsNothing;
+        self.input = join(input, rows, on, None, JoinType::Left, equality)?;
+        self.joined = true;
+        Ok(value)
     }
 
     /// A scalar subquery that is run once, whose value may be missing if it has no row.
@@ -330,22 +416,11 @@ impl<'n> Apply<'n> {
             rows = Aggregate::try_new(Arc::new(rows), groups, vec![only])
                 .map(LogicalPlan::Aggregate)?;
         }
-        self.join_back(&domain, rows, keys, JoinType::Left)?;
-        Ok(name)
-    }
-
-    fn join_back(
-        &mut self,
-        domain: &Domain,
-        rows: LogicalPlan,
-        keys: Vec<Column>,
-        join_type: JoinType,
-    ) -> Result<()> {
         let pairs = domain.outer.iter().cloned().zip(keys);
         let input = std::mem::take(&mut self.input);
-        self.input = join_on_domain(input, rows, pairs, join_type)?;
+        self.input = join_on_domain(input, rows, pairs, JoinType::Left)?;
         self.joined = true;
-        Ok(())
+        Ok(name)
     }
 
     /// Whether a subquery has a row: never NULL.
@@ -354,6 +429,19 @@ impl<'n> Apply<'n> {
         if open.is_empty() {
             return counts_to_one(plan.clone(), self.names);
         }
+        let alias = self.join_by_existence(plan, open, JoinType::LeftMark)?;
+        self.joined = true;
+        Ok(Expr::Column(Column::new(Some(alias), "mark")))
+    }
+
+    /// Joins the rows with those that a subquery has for them, by `kind`: a semi, anti or mark join.
+    /// Gives the name of the subquery's side.
+    fn join_by_existence(
+        &mut self,
+        plan: &LogicalPlan,
+        open: Vec<(FieldRef, Column)>,
+        kind: JoinType,
+    ) -> Result<String> {
         let alias = self.names.fresh("exists");
         if let Some(flat) = flatten(plan, Vec::new(), Through::Existence)? {
             let (right, condition) = matching(flat, &alias, self.names)?;
@@ -362,9 +450,7 @@ impl<'n> Apply<'n> {
             })?;
             let input = std::mem::take(&mut self.input);
             let equality = NullEquality::NullEqualsNothing;
-            self.input =
-                join(input, right, Vec::new(), Some(condition), JoinType::LeftMark, equality)?;
-            self.joined = true;
+            self.input = join(input, right, Vec::new(), Some(condition), kind, equality)?;
         } else {
             let domain = self.domain(open);
             let (rows, keys) = domain.join(plan, self.names)?;
@@ -372,10 +458,18 @@ impl<'n> Apply<'n> {
             let rows = LogicalPlan::Distinct(Distinct::All(Arc::new(rows)));
             let rows = SubqueryAlias::try_new(Arc::new(rows), alias.as_str())?;
             let keys = keys.into_iter().map(|key| Column::new(Some(alias.as_str()), key.name));
-            let keys = keys.collect();
-            self.join_back(&domain, LogicalPlan::SubqueryAlias(rows), keys, JoinType::LeftMark)?;
+            let pairs = domain.outer.iter().cloned().zip(keys);
+            let input = std::mem::take(&mut self.input);
+            self.input = join_on_domain(input, LogicalPlan::SubqueryAlias(rows), pairs, kind)?;
         }
-        Ok(Expr::Column(Column::new(Some(alias), "mark")))
+        Ok(alias)
+    }
+
+    /// The rows of `plan` for which `operand op` their value is true.
+    fn matching(&self, operand: Expr, op: Operator, plan: &LogicalPlan) -> Result<LogicalPlan> {
+        let value = plan.schema().columns().swap_remove(0);
+        let condition = compared(self.as_outer(operand)?, op, column(&value));
+        filter(plan.clone(), vec![condition])
     }
 
     /// `operand op ANY (plan)`.
@@ -383,13 +477,8 @@ impl<'n> Apply<'n> {
         let value = plan.schema().columns().swap_remove(0);
         let value_may_be_null = plan.schema().field(0).is_nullable();
         let operand_may_be_null = operand.nullable(self.schema())?;
-        let outer = self.as_outer(operand.clone())?;
-        let compared = Expr::BinaryExpr(datafusion::logical_expr::BinaryExpr::new(
-            Box::new(outer),
-            op,
-            Box::new(column(&value)),
-        ));
-        let matches = self.exists(&filter(plan.clone(), vec![compared])?)?;
+        let matching = self.matching(operand.clone(), op, plan)?;
+        let matches = self.exists(&matching)?;
         let mut unknown = Vec::new();
         if value_may_be_null {
             let nulls = filter(plan.clone(), vec![column(&value).is_null()])?;

@@ -1,0 +1,62 @@
+//! Rules of DataFusion's optimizer that would change what a query answers, held back where they would.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::join_keys::EqualitiesAreKeys;
+
+type Rule = Arc<dyn OptimizerRule + Send + Sync>;
+
+/// The rule to use in the place of one of DataFusion's.
+pub(crate) fn mended(rule: Rule) -> Rule {
+    match rule.name() {
+        "extract_equijoin_predicate" => Arc::new(EqualitiesAreKeys),
+        "push_down_filter" => Arc::new(FiltersAboveAggregates(rule)),
+        _ => rule,
+    }
+}
+
+/// Filters are pushed down, but not below aggregates that have a row without any input: a condition
+/// that names no column, such as `$1 = 2` or one of a subquery, would let that row pass.
+#[derive(Debug)]
+struct FiltersAboveAggregates(Rule);
+
+impl OptimizerRule for FiltersAboveAggregates {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let mut below = &plan;
+        while let LogicalPlan::Filter(filter) = below {
+            below = &filter.input;
+        }
+        match below {
+            LogicalPlan::Aggregate(aggregate) if has_a_row_of_none(aggregate) => {
+                Ok(Transformed::no(plan))
+            }
+            _ => self.0.rewrite(plan, config),
+        }
+    }
+}
+
+/// Whether an aggregate of no rows has a row.
+fn has_a_row_of_none(aggregate: &Aggregate) -> bool {
+    match &aggregate.group_expr[..] {
+        [] | [Expr::GroupingSet(GroupingSet::Rollup(_) | GroupingSet::Cube(_))] => true,
+        [Expr::GroupingSet(GroupingSet::GroupingSets(sets))] => sets.iter().any(Vec::is_empty),
+        _ => false,
+    }
+}
