@@ -46,7 +46,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Don
     let mut query = (*create.query).clone();
     qualify(cx.catalog, cx.search_path(), &mut query);
     let wishes = Wishes::of(&create.options)?;
-    let mut definition = define(&cx.binder(), &query, "")?;
+    let mut definition = define(&cx.binder(), &query, "", cx.env.cancel)?;
     definition.executor = wishes.executor;
     let empty_on_restart = wishes.empty_on_restart;
     let reads = definition.reads();
@@ -202,7 +202,7 @@ fn fill(
         count = rows.row_count();
         Arc::new(PartitionCell::derived(ids.partition(), rows))
     };
-    let view = definition.fill(table.id, roots, rows, cell, budget)?;
+    let view = definition.fill(table.id, roots, rows, cell, budget, cx.env.cancel)?;
     Ok((view, count))
 }
 

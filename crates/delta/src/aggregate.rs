@@ -73,9 +73,16 @@ struct Correlation {
 impl Builder<'_> {
     pub fn aggregate(&mut self, rows: Vec<Term>, aggregate: &Aggregate) -> Result<Group> {
         let schema = aggregate.input.schema().clone();
-        self.push_scope(schema, rows.clone(), 0)?;
-        let mut exprs = Vec::new();
+        self.push_scope(schema, rows.clone(), 0);
+        // What is grouped by twice is one column of the aggregation's schema.
+        let mut keys: Vec<&Sql> = Vec::new();
         for key in &aggregate.group_expr {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let mut exprs = Vec::new();
+        for key in keys {
             exprs.push(self.scalar(key)?);
         }
         let key_count = exprs.len();
@@ -277,23 +284,27 @@ impl Builder<'_> {
     /// The rows of a group, where it has become one operand of many.
     pub fn group_rows(&mut self, group: Group) -> Vec<Term> {
         let Group { relation, row, having, defaults, always } = group;
-        let kept = defaults.as_ref().map(|defaults| {
-            having.iter().all(|condition| !never_true(&replace(condition, defaults)))
-        });
-        match (defaults, kept) {
-            (Some(defaults), Some(true)) if !always => {
+        if let Some(defaults) = defaults.filter(|_| !always) {
+            let over_nothing: Vec<Expr> =
+                having.iter().map(|condition| replace(condition, &defaults)).collect();
+            if !over_nothing.iter().any(never_true) {
                 let mut present = row.clone();
-                present.conditions.extend(having.iter().cloned());
-                let keys: Vec<Expr> = row.keys.iter().map(|key| replace(key, &defaults)).collect();
-                let absent = Term { keys: keys.clone(), weight: -1, ..row };
-                let unit = Term { keys, ..Term::unit() };
-                vec![unit, present, absent]
-            }
-            _ => {
-                self.restrict(relation, &row, having);
-                vec![row]
+                present.conditions.extend(having);
+                let keys = row.keys.iter().map(|key| replace(key, &defaults)).collect();
+                let mut absent = Term { keys, weight: -1, ..row };
+                absent.conditions.extend(over_nothing.iter().cloned());
+                let keys = absent.keys.clone();
+                let unit = Term { keys, conditions: over_nothing, ..Term::unit() };
+                return vec![unit, present, absent];
             }
         }
+        let is_outer = |var: &Var| self.parts.vars.get(*var).scope.is_some();
+        let (asked, own): (Vec<Expr>, Vec<Expr>) =
+            having.into_iter().partition(|condition| variables(condition).iter().any(is_outer));
+        self.restrict(relation, &row, own);
+        let mut row = row;
+        row.conditions.extend(asked);
+        vec![row]
     }
 
     /// Makes conditions on a derived relation's row part of whether there is one.
@@ -358,32 +369,10 @@ impl Builder<'_> {
             asked.extend(all.flat_map(variables));
         }
         asked.retain(|var| self.parts.vars.get(*var).scope.is_some());
-        let mut scopes: Vec<u16> =
-            asked.iter().filter_map(|var| self.parts.vars.get(*var).scope).collect();
-        scopes.dedup();
-        let refused = || {
-            Unsupported::new("a subquery correlated with several enclosing queries at once")
-                .hint("Correlate by equality, or join the relations instead.")
-        };
-        let [id] = scopes.as_slice() else { return Err(refused()) };
-        let scope = self.scopes.iter().find(|scope| scope.id == *id).ok_or_else(refused)?;
         let asked: Vec<Var> = asked.into_iter().collect();
-        let columns: Vec<usize> = asked
-            .iter()
-            .map(|var| scope.vars.iter().position(|own| own == var))
-            .map(|at| at.and_then(|at| at.checked_sub(scope.offset)).ok_or_else(refused))
-            .collect::<Result<_>>()?;
-        let rows = scope.rows.clone();
         let names: Vec<String> =
             asked.iter().map(|var| self.parts.vars.get(*var).name.clone()).collect();
-        let mut domain_rows = Vec::new();
-        for row in &rows {
-            let keys: Vec<Expr> = columns
-                .iter()
-                .map(|at| row.keys.get(*at).cloned().ok_or_else(refused))
-                .collect::<Result<_>>()?;
-            domain_rows.push(needed(row, keys));
-        }
+        let domain_rows = self.asking_rows(&asked)?;
         let inputs_of = domain_rows
             .into_iter()
             .map(|term| Input { keys: term.keys.clone(), term, args: Vec::new() })
@@ -406,6 +395,41 @@ impl Builder<'_> {
             floating: Vec::new(),
             domain: Some((domain, asked)),
         })
+    }
+
+    /// Rows whose keys are, among others, all values that the variables have in rows of the enclosing
+    /// queries. Of queries within each other the rows are joined.
+    fn asking_rows(&self, asked: &[Var]) -> Result<Vec<Term>> {
+        let scope_of = |var: &Var| self.parts.vars.get(*var).scope;
+        let values: Vec<Expr> = asked.iter().map(|var| Expr::Reg(*var)).collect();
+        let mut open = vec![(Term::unit(), values)];
+        for scope in self.scopes.iter().rev() {
+            let mut next = Vec::new();
+            for (term, values) in open {
+                let all = values.iter().chain(&term.conditions);
+                if !all.flat_map(variables).any(|var| scope_of(&var) == Some(scope.id)) {
+                    next.push((term, values));
+                    continue;
+                }
+                let columns = scope.vars.get(scope.offset..).unwrap_or_default();
+                for row in &scope.rows {
+                    let by = columns_of(columns, &row.keys);
+                    let row = row.times(&term.clone().substitute(&by));
+                    next.extend(self.expand(&row, &by, &values));
+                }
+            }
+            open = next;
+        }
+        let is_open = |row: &Term| {
+            let all = row.keys.iter().chain(&row.conditions);
+            all.flat_map(variables).any(|var| scope_of(&var).is_some())
+        };
+        let rows: Vec<Term> = open.into_iter().map(|(row, keys)| needed(&row, keys)).collect();
+        match rows.iter().any(is_open) {
+            true => Err(Unsupported::new("a subquery correlated at this place")
+                .hint("Correlate by equality, or join the relations instead.")),
+            false => Ok(rows),
+        }
     }
 
     /// A component that counts the asked-for values themselves.
@@ -686,7 +710,8 @@ impl Layout {
 }
 
 fn column(name: String, ty: Type, nullable: bool) -> Column {
-    Column { name, encoding: Encoding::Int, ty, nullable, never_negative: false }
+    let encoding = Encoding::Int;
+    Column { name, encoding, ty, foreign: None, nullable, never_negative: false }
 }
 
 /// Registers moved up.
@@ -720,6 +745,8 @@ fn needed(row: &Term, keys: Vec<Expr>) -> Term {
     let used: BTreeSet<Var> = keys.iter().flat_map(variables).collect();
     let atoms: Vec<_> =
         row.atoms.iter().filter(|atom| atom.vars.iter().any(|v| used.contains(v))).collect();
+    // Of constants there is as much to know as that there is a row.
+    let atoms = if atoms.is_empty() { row.atoms.iter().collect() } else { atoms };
     let bound: BTreeSet<Var> = atoms.iter().flat_map(|atom| atom.vars.iter().copied()).collect();
     let conditions = row.conditions.iter().filter(|c| within(c, &bound)).cloned().collect();
     Term {

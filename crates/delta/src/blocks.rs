@@ -14,11 +14,11 @@ use datafusion::common::{DFSchemaRef, JoinType, NullEquality, TableReference};
 use datafusion::logical_expr::{Distinct, Expr as Sql, Join, LogicalPlan, TableScan, utils};
 use halcyon_view::program::{CompareOp, Expr, Type};
 
-use crate::builder::{Bag, Builder, Group, columns_of};
+use crate::builder::{Bag, Builder, Group, columns_of, words_of};
 use crate::calculus::{RelationIndex, Term, Var};
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
-use crate::expression::{conjuncts, mentions, never_true, null_safe_eq, variables};
+use crate::expression::{conjuncts, mentions, never_true, null_safe_eq};
 use crate::parts::Column;
 use crate::scalar::compared;
 use crate::simplify::replace;
@@ -133,13 +133,12 @@ impl Builder<'_> {
         }
         let mut columns = Vec::new();
         for (at, field) in scan.source.schema().fields().iter().enumerate() {
-            // Columns of types that a program cannot hold are in the way only if they are used.
-            let encoding = Encoding::of(field.data_type());
-            let ty = encoding.as_ref().map_or(Type::Int, |encoding| encoding.ty());
+            let (ty, foreign) = words_of(field.data_type());
             columns.push(Column {
                 name: field.name().clone(),
-                encoding: encoding.unwrap_or(Encoding::Int),
+                encoding: Encoding::of(field.data_type()).unwrap_or(Encoding::Int),
                 ty,
+                foreign,
                 nullable: field.is_nullable(),
                 never_negative: self.facts.never_negative(&scan.table_name, at),
             });
@@ -178,15 +177,10 @@ impl Builder<'_> {
         schema: &DFSchemaRef,
         condition: &Sql,
     ) -> Result<Bag> {
-        self.push_scope(schema.clone(), Vec::new(), 0)?;
+        self.push_scope(schema.clone(), Vec::new(), 0);
         let condition = self.scalar(condition)?;
         let by = columns_of(&self.pop_scope().vars, &group.row.keys);
         let condition = replace(&condition, &by);
-        if variables(&condition).iter().any(|var| self.parts.vars.get(*var).scope.is_some()) {
-            let mut rows = self.group_rows(group);
-            rows.iter_mut().for_each(|row| row.conditions.push(condition.clone()));
-            return Ok(Bag::Rows(rows));
-        }
         group.having.push(condition);
         Ok(Bag::Group(group))
     }
@@ -197,7 +191,7 @@ impl Builder<'_> {
         schema: &DFSchemaRef,
         condition: &Sql,
     ) -> Result<Vec<Term>> {
-        self.push_scope(schema.clone(), rows.clone(), 0)?;
+        self.push_scope(schema.clone(), rows.clone(), 0);
         self.seeks_thresholds = is_comparison(condition);
         let condition = self.condition(condition);
         self.seeks_thresholds = false;
@@ -247,22 +241,28 @@ impl Builder<'_> {
         exprs: &[Expr],
     ) -> Vec<(Term, Vec<Expr>)> {
         let mut open: Vec<(Term, Vec<Expr>)> = vec![(row.clone(), exprs.to_vec())];
+        // A case may speak of subqueries that were met before it: the operand of an IN.
         for (var, cases) in self.subqueries.iter().rev() {
             let used = [*var].into();
-            if !open.iter().any(|(_, exprs)| exprs.iter().any(|e| mentions(e, &used))) {
-                continue;
+            let speaks = |row: &Term, exprs: &[Expr]| {
+                exprs.iter().chain(&row.conditions).any(|expr| mentions(expr, &used))
+            };
+            let mut split = Vec::new();
+            for (row, exprs) in open {
+                if !speaks(&row, &exprs) {
+                    split.push((row, exprs));
+                    continue;
+                }
+                for case in cases {
+                    let term = Term { keys: Vec::new(), ..case.term.clone() }.substitute(by);
+                    let value = HashMap::from([(*var, replace(&case.value, by))]);
+                    let put = |all: &[Expr]| all.iter().map(|e| replace(e, &value)).collect();
+                    let mut product = row.times(&term);
+                    product.conditions = put(&product.conditions);
+                    split.push((product, put(&exprs)));
+                }
             }
-            open = open
-                .iter()
-                .flat_map(|(row, exprs)| {
-                    cases.iter().map(|case| {
-                        let term = Term { keys: Vec::new(), ..case.term.clone() }.substitute(by);
-                        let value = HashMap::from([(*var, replace(&case.value, by))]);
-                        let exprs = exprs.iter().map(|e| replace(e, &value)).collect();
-                        (row.times(&term), exprs)
-                    })
-                })
-                .collect();
+            open = split;
         }
         open.into_iter()
             .map(|(row, exprs)| {
@@ -278,7 +278,7 @@ impl Builder<'_> {
             Bag::Group(group) if !nested => (vec![group.row.clone()], Some(group)),
             bag => (self.rows_of(bag), None),
         };
-        self.push_scope(schema.clone(), rows.clone(), 0)?;
+        self.push_scope(schema.clone(), rows.clone(), 0);
         let exprs: Vec<Expr> = exprs.iter().map(|expr| self.scalar(expr)).collect::<Result<_>>()?;
         let scope = self.pop_scope();
         let mut projected = Vec::new();
@@ -323,7 +323,7 @@ impl Builder<'_> {
             _ => right.clone(),
         };
         let offset = if keep_left || join.join_type == JoinType::Inner { 0 } else { left_width };
-        self.push_scope(both.clone().into(), scope_rows, offset)?;
+        self.push_scope(both.clone().into(), scope_rows, offset);
         let condition = self.join_condition(join)?;
         let matched = |builder: &Self, vars: &[Var]| -> Vec<Term> {
             let rows = inner.iter();

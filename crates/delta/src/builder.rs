@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, DFSchemaRef};
 use datafusion::logical_expr::Subquery;
 use halcyon_view::program::{CompareOp, Expr, Type};
@@ -132,26 +133,28 @@ impl<'f> Builder<'f> {
         Err(Unsupported::new(format!("the outer column {column} at this place")))
     }
 
-    pub fn push_scope(
-        &mut self,
-        schema: DFSchemaRef,
-        rows: Vec<Term>,
-        offset: usize,
-    ) -> Result<()> {
+    pub fn push_scope(&mut self, schema: DFSchemaRef, rows: Vec<Term>, offset: usize) {
         let id = self.next_scope;
         self.next_scope += 1;
         let mut vars = Vec::new();
         for field in schema.fields() {
-            let ty = Encoding::of(field.data_type())?.ty();
-            let (name, nullable) = (field.name().clone(), field.is_nullable());
-            vars.push(self.parts.vars.add(Variable { name, ty, nullable, scope: Some(id) }));
+            let (ty, foreign) = words_of(field.data_type());
+            let (name, nullable, scope) = (field.name().clone(), field.is_nullable(), Some(id));
+            vars.push(self.parts.vars.add(Variable { name, ty, nullable, scope, foreign }));
         }
         self.scopes.push(Scope { schema, vars, id, rows, offset });
-        Ok(())
     }
 
     pub fn pop_scope(&mut self) -> Scope {
         self.scopes.pop().expect("as many as were pushed")
+    }
+}
+
+/// Type of the words of a SQL type; of a type that no program can hold, any, and the type itself.
+pub(crate) fn words_of(ty: &DataType) -> (Type, Option<DataType>) {
+    match Encoding::of(ty) {
+        Ok(encoding) => (encoding.ty(), None),
+        Err(_) => (Type::Int, Some(ty.clone())),
     }
 }
 

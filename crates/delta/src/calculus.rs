@@ -12,6 +12,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use arrow::datatypes::DataType;
 use halcyon_view::program::{BinaryOp, CompareOp, Expr, Reg, Type};
 
 use crate::expression::{collect_variables, null_safe_sides, nullable, substitute, type_of};
@@ -31,8 +32,11 @@ pub struct Variable {
     pub ty: Type,
     /// Whether it may be NULL.
     pub nullable: bool,
-    /// For a variable that stands for a column of an enclosing query: that query.
+    /// For a variable that stands for a value of an enclosing query, a column or what a subquery in an
+    /// expression of that query gives: the number of that query's scope.
     pub scope: Option<u16>,
+    /// The SQL type, if no program can hold its values: a term that mentions the variable is refused.
+    pub foreign: Option<DataType>,
 }
 
 /// All variables of one compilation; a variable is never used for two things.
@@ -46,7 +50,7 @@ impl Variables {
     /// A new variable. Numbers have 16 bits: beyond them the last one is given out again, and
     /// [`Variables::exhausted`] says that what was made of it is void.
     pub fn fresh(&mut self, name: impl Into<String>, ty: Type, nullable: bool) -> Var {
-        self.add(Variable { name: name.into(), ty, nullable, scope: None })
+        self.add(Variable { name: name.into(), ty, nullable, scope: None, foreign: None })
     }
 
     /// As [`Variables::fresh`], in full.
@@ -145,6 +149,7 @@ impl Variables {
                 write!(text, " {}", self.show(otherwise))
             }
             Expr::Cast { value, .. } => write!(text, "{}", self.show(value)),
+            Expr::Within { value, .. } => write!(text, "{}", self.show(value)),
             Expr::Rescale { by, value, .. } => write!(text, "{}e{by}", self.show(value)),
             Expr::DatePart(part, a) => {
                 write!(text, "{}({})", format!("{part:?}").to_lowercase(), self.show(a))

@@ -17,7 +17,7 @@ use crate::expression::{binary, cast, collect_variables, substitute, variables};
 use crate::parts::{self, Parts, Rank};
 use crate::simplify::replace;
 use crate::tidy::tidy;
-use crate::{Compiled, Input, OutputColumn, viewlet};
+use crate::{Compiled, Facts, Input, OutputColumn, viewlet};
 
 /// The relation whose rows are the view.
 pub(crate) struct Output {
@@ -111,7 +111,12 @@ fn map_of(step: &Step) -> Option<usize> {
 }
 
 /// Materialises what the blocks need and writes the program.
-pub(crate) fn emit(mut parts: Parts, output: Output, schema: &DFSchema) -> Result<Compiled> {
+pub(crate) fn emit(
+    mut parts: Parts,
+    output: Output,
+    schema: &DFSchema,
+    facts: &dyn Facts,
+) -> Result<Compiled> {
     viewlet::take_apart(&mut parts, output.relation);
     let live = Live::of(&parts, output.relation);
     for (at, map) in parts.maps.iter_mut().enumerate() {
@@ -119,7 +124,7 @@ pub(crate) fn emit(mut parts: Parts, output: Output, schema: &DFSchema) -> Resul
             map.terms.clear();
         }
     }
-    viewlet::transform(&mut parts)?;
+    viewlet::transform(&mut parts, facts)?;
     let is_helper = |map: &usize| parts.maps[*map].canonical.is_some();
     let kept = |map: &usize| live.maps.contains(map) || is_helper(map);
     let maps: Vec<usize> = (0..parts.maps.len()).filter(kept).collect();

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use halcyon_view::program::{BinaryOp, CompareOp, Expr, Reg, Type};
+use halcyon_view::program::{BinaryOp, CompareOp, Expr, NumberRange, Reg, Type};
 use halcyon_view::scalar;
 
 /// Operands, from left to right.
@@ -34,6 +34,7 @@ pub fn operands(expr: &Expr) -> Vec<&Expr> {
         }
         Expr::Cast { value, .. }
         | Expr::Rescale { value, .. }
+        | Expr::Within { value, .. }
         | Expr::Like { value, .. }
         | Expr::Substring { value, .. } => vec![value],
         Expr::Call { args, .. } => args.iter().collect(),
@@ -93,6 +94,7 @@ pub fn type_of(expr: &Expr, of: &dyn Fn(Reg) -> Type) -> Type {
         | Expr::Case { ty, .. }
         | Expr::Coalesce(ty, _)
         | Expr::Rescale { ty, .. }
+        | Expr::Within { ty, .. }
         | Expr::Cast { to: ty, .. } => *ty,
         _ => Type::Int,
     }
@@ -139,6 +141,11 @@ pub fn binary(op: BinaryOp, ty: Type, a: Expr, b: Expr) -> Expr {
 /// `a op b` as a condition.
 pub fn compare(op: CompareOp, ty: Type, a: Expr, b: Expr) -> Expr {
     fold_node(Expr::Compare(op, ty, Box::new(a), Box::new(b)))
+}
+
+/// The value where a type of SQL has it; elsewhere the event fails.
+pub fn within_range(ty: Type, range: NumberRange, value: Expr) -> Expr {
+    fold_node(Expr::Within { ty, range, value: Box::new(value) })
 }
 
 /// All of the conditions.
@@ -248,6 +255,15 @@ impl Constant {
         })
     }
 
+    /// Whether a type of SQL has this number.
+    fn lies_within(self, range: NumberRange) -> bool {
+        match self {
+            Constant::Int(value) => scalar::within_int(range, value).is_ok(),
+            Constant::Wide(value) => scalar::within_wide(range, value).is_ok(),
+            Constant::Float(_) => false,
+        }
+    }
+
     /// With the other sign.
     fn negate(self) -> Option<Constant> {
         Some(match self {
@@ -319,6 +335,11 @@ fn fold_node(expr: Expr) -> Expr {
             Some(None) => Expr::Null(ty),
             Some(Some(x)) => x.rescale(by).map_or(Expr::Rescale { ty, by, value }, Constant::expr),
             None => Expr::Rescale { ty, by, value },
+        },
+        Expr::Within { range, ref value, .. } => match constant(value) {
+            Some(None) => (**value).clone(),
+            Some(Some(x)) if x.lies_within(range) => (**value).clone(),
+            _ => expr,
         },
         Expr::DatePart(..) | Expr::DateOf(_) | Expr::Like { .. } | Expr::Substring { .. }
             if matches!(operands(&expr)[0], Expr::Null(_)) =>

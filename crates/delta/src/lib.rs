@@ -40,7 +40,7 @@ pub use crate::certificate::Certificate;
 pub use crate::encoding::Encoding;
 pub use crate::error::{Result, Unsupported};
 
-/// The catalog's knowledge about tables. Columns are numbered as in the table's schema.
+/// What the compiler asks its caller: the catalog's knowledge about tables, and whether to go on. Columns are numbered as in the table's schema.
 pub trait Facts {
     /// Sets of NOT NULL columns that no two rows agree on, now and after every single event.
     fn unique_keys(&self, table: &TableReference) -> Vec<Vec<usize>> {
@@ -51,6 +51,12 @@ pub trait Facts {
     /// Whether a constraint keeps the column from being negative.
     fn never_negative(&self, table: &TableReference, column: usize) -> bool {
         let _ = (table, column);
+        false
+    }
+
+    /// Whether nobody waits for the program any more: the compiler then ends with an error, whatever it
+    /// says, within the time that a statement of the program takes to write.
+    fn is_cancelled(&self) -> bool {
         false
     }
 }
@@ -109,6 +115,6 @@ pub fn compile(plan: &LogicalPlan, facts: &dyn Facts) -> Result<Compiled> {
     let mut builder = builder::Builder::new(facts);
     let bag = builder.bag(plan)?;
     let output = builder.output(bag)?;
-    viewlet::within_limits(&builder.parts)?;
-    emit::emit(builder.parts, output, plan.schema())
+    viewlet::within_limits(&builder.parts, facts)?;
+    emit::emit(builder.parts, output, plan.schema(), facts)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use arrow::datatypes::DataType;
 use datafusion::common::TableReference;
 use halcyon_view::program::{Component, Expr, Step, Type};
 
@@ -17,6 +18,8 @@ pub struct Column {
     pub encoding: Encoding,
     /// Type of the words; of a derived column not always the encoding's.
     pub ty: Type,
+    /// The SQL type, if no program can hold its values: the column is there, but cannot be used.
+    pub foreign: Option<DataType>,
     /// Whether it may be NULL.
     pub nullable: bool,
     /// Known never to be negative.
@@ -170,6 +173,7 @@ impl Parts {
             ty: column.ty,
             nullable: column.nullable,
             scope: None,
+            foreign: column.foreign.clone(),
         };
         let vars = columns.iter().map(fresh).collect::<Vec<_>>();
         Atom { relation, vars: vars.into_iter().map(|var| self.vars.add(var)).collect() }

@@ -19,12 +19,14 @@ use datafusion::logical_expr::{BinaryExpr, Expr as Sql, ExprSchemable, Operator,
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use halcyon_value::calendar::{DAY_US, day_of, time_of};
 use halcyon_value::decimal::float_divisor;
-use halcyon_view::program::{BinaryOp, CompareOp, DatePart, Expr, Type};
+use halcyon_view::program::{BinaryOp, CompareOp, DatePart, Expr, NumberRange, Type};
 
 use crate::builder::Builder;
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
-use crate::expression::{and, binary, cast, compare, fold, is_null, not, null_safe_eq};
+use crate::expression::{
+    and, binary, cast, compare, fold, is_null, not, null_safe_eq, within_range,
+};
 
 impl Builder<'_> {
     /// An expression over the columns of the innermost scope; columns of enclosing queries become
@@ -46,10 +48,7 @@ impl Builder<'_> {
             Sql::IsNotTrue(inner) => not(known(self.scalar(inner)?)),
             Sql::IsFalse(inner) => known(not(self.scalar(inner)?)),
             Sql::IsNotFalse(inner) => not(known(not(self.scalar(inner)?))),
-            Sql::Negative(inner) => {
-                let ty = self.words(inner)?;
-                fold(Expr::Neg(ty, Box::new(self.scalar(inner)?)))
-            }
+            Sql::Negative(inner) => self.negated(inner)?,
             Sql::Between(between) => self.between(between)?,
             Sql::InList(list) => self.in_list(list)?,
             Sql::Like(like) => self.like(like)?,
@@ -66,9 +65,10 @@ impl Builder<'_> {
                 if *negated { not(found) } else { found }
             }
             Sql::InSubquery(InSubquery { expr, subquery, negated }) => {
-                let found = self.in_subquery(expr, subquery)?;
+                let found = self.any_of(expr, CompareOp::Eq, subquery)?;
                 if *negated { not(found) } else { found }
             }
+            Sql::SetComparison(comparison) => self.set_comparison(comparison)?,
             Sql::Placeholder(_) => return Err(Unsupported::new("a parameter")),
             other => return Err(Unsupported::new(format!("the expression {other}"))),
         })
@@ -183,7 +183,53 @@ impl Builder<'_> {
             return Ok(shifted);
         }
         let (a, b) = (self.scalar(left)?, self.scalar(right)?);
-        calculate(op, a, &lt, b, &rt, result)
+        let value = calculate(op, a, &lt, b, &rt, result)?;
+        let bounds = combined_bounds(op, self.bounds(left)?, self.bounds(right)?);
+        Ok(kept_within(value, result, bounds))
+    }
+
+    /// −`inner`, which the most negative integer of a type has not.
+    fn negated(&mut self, inner: &Sql) -> Result<Expr> {
+        let (ty, words) = (self.type_of(inner)?, self.words(inner)?);
+        let value = fold(Expr::Neg(words, Box::new(self.scalar(inner)?)));
+        let bounds = combined_bounds(BinaryOp::Sub, Some((0, 0)), self.bounds(inner)?);
+        Ok(kept_within(value, &ty, bounds))
+    }
+
+    /// The least and the greatest value that an expression of integers may have: of a sum no more than
+    /// its operands' types allow, so that `a::bigint * b::bigint` of INTEGERs is known to fit.
+    fn bounds(&self, sql: &Sql) -> Result<Option<(i128, i128)>> {
+        let ty = self.type_of(sql)?;
+        let Some(bits) = bits_of(&ty) else { return Ok(None) };
+        let of_type = (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1);
+        let of_parts = match sql {
+            Sql::Alias(alias) => self.bounds(&alias.expr)?,
+            Sql::Cast(cast) => self.bounds(&cast.expr)?,
+            Sql::Literal(value, _) => match literal(value)? {
+                Expr::Int(value) => Some((value.into(), value.into())),
+                _ => None,
+            },
+            Sql::BinaryExpr(BinaryExpr { left, op, right }) => match op {
+                Operator::Plus => self.bounds_of_both(BinaryOp::Add, left, right)?,
+                Operator::Minus => self.bounds_of_both(BinaryOp::Sub, left, right)?,
+                Operator::Multiply => self.bounds_of_both(BinaryOp::Mul, left, right)?,
+                _ => None,
+            },
+            Sql::ScalarFunction(call) => match (call.name(), call.args.as_slice()) {
+                ("pg_cast", [a]) => self.bounds(a)?,
+                ("checked_add", [a, b]) => self.bounds_of_both(BinaryOp::Add, a, b)?,
+                ("checked_subtract", [a, b]) => self.bounds_of_both(BinaryOp::Sub, a, b)?,
+                ("checked_multiply", [a, b]) => self.bounds_of_both(BinaryOp::Mul, a, b)?,
+                _ => None,
+            },
+            _ => None,
+        };
+        let (low, high) = of_parts.unwrap_or(of_type);
+        Ok(Some((low.clamp(of_type.0, of_type.1), high.clamp(of_type.0, of_type.1))))
+    }
+
+    fn bounds_of_both(&self, op: BinaryOp, a: &Sql, b: &Sql) -> Result<Option<(i128, i128)>> {
+        Ok(combined_bounds(op, self.bounds(a)?, self.bounds(b)?))
     }
 
     /// A date or timestamp plus or minus a constant interval of days and less.
@@ -300,10 +346,7 @@ impl Builder<'_> {
             ("checked_subtract", [a, b]) => self.arithmetic(BinaryOp::Sub, a, b, result),
             ("checked_multiply", [a, b]) => self.arithmetic(BinaryOp::Mul, a, b, result),
             ("checked_divide", [a, b]) => self.arithmetic(BinaryOp::Div, a, b, result),
-            ("checked_negate", [a]) => {
-                let ty = self.words(a)?;
-                Ok(fold(Expr::Neg(ty, Box::new(self.scalar(a)?))))
-            }
+            ("checked_negate", [a]) => self.negated(a),
             ("numeric_division", [a, b]) => self.numeric_division(a, b, result),
             ("pg_cast", [a]) => self.converted(a, result),
             ("coalesce", all) => {
@@ -325,8 +368,7 @@ impl Builder<'_> {
                 let value = self.scalar(a)?;
                 let zero = cast(Expr::Int(0), Type::Int, ty);
                 let negative = compare(CompareOp::Lt, ty, value.clone(), zero);
-                let negated = Expr::Neg(ty, Box::new(value.clone()));
-                let when = vec![(negative, negated)];
+                let when = vec![(negative, self.negated(a)?)];
                 Ok(fold(Expr::Case { ty, when, otherwise: Box::new(value) }))
             }
             ("date_part" | "extract" | "datepart", [part, moment]) => self.date_part(part, moment),
@@ -590,6 +632,61 @@ fn calculate(
     Ok(cast(value, ty, Encoding::of(result)?.ty()))
 }
 
+/// Bits of a signed integer type.
+fn bits_of(ty: &DataType) -> Option<u8> {
+    Some(match ty {
+        DataType::Int8 => 8,
+        DataType::Int16 => 16,
+        DataType::Int32 => 32,
+        DataType::Int64 => 64,
+        _ => return None,
+    })
+}
+
+/// Digits of the integers of so many bits.
+fn digits_of(bits: u8) -> i8 {
+    match bits {
+        8 => 3,
+        16 => 5,
+        32 => 10,
+        _ => 19,
+    }
+}
+
+/// Bounds of `a op b` by those of the operands; none where they are not known, or of no interest.
+fn combined_bounds(
+    op: BinaryOp,
+    a: Option<(i128, i128)>,
+    b: Option<(i128, i128)>,
+) -> Option<(i128, i128)> {
+    let ((a_low, a_high), (b_low, b_high)) = a.zip(b)?;
+    Some(match op {
+        BinaryOp::Add => (a_low + b_low, a_high + b_high),
+        BinaryOp::Sub => (a_low - b_high, a_high - b_low),
+        BinaryOp::Mul => {
+            let corners = [a_low * b_low, a_low * b_high, a_high * b_low, a_high * b_high];
+            (corners.into_iter().min()?, corners.into_iter().max()?)
+        }
+        // Only −2ⁿ⁻¹ / −1 leaves the type.
+        BinaryOp::Div | BinaryOp::DivRound => {
+            let most = a_low.abs().max(a_high.abs());
+            (-most, most)
+        }
+        BinaryOp::Rem => (a_low.min(0), a_high.max(0)),
+    })
+}
+
+/// A value of an integer type, which is an error where it leaves the type. What cannot leave the type
+/// stays as it is: sums and products of it may be taken apart.
+fn kept_within(value: Expr, ty: &DataType, bounds: Option<(i128, i128)>) -> Expr {
+    let Some(bits) = bits_of(ty) else { return value };
+    let most = (1_i128 << (bits - 1)) - 1;
+    match bounds {
+        Some((low, high)) if low >= -most - 1 && high <= most => value,
+        _ => within_range(Type::Int, NumberRange::Bits(bits), value),
+    }
+}
+
 /// A value of one SQL type in another.
 pub(crate) fn convert(value: Expr, from: &DataType, to: &DataType) -> Result<Expr> {
     use Encoding as E;
@@ -599,14 +696,41 @@ pub(crate) fn convert(value: Expr, from: &DataType, to: &DataType) -> Result<Exp
     }
     let (source, target) = (Encoding::of(from)?, Encoding::of(to)?);
     Ok(match (source, target) {
+        (E::Int, E::Int) => match (bits_of(from), bits_of(to)) {
+            (Some(wide), Some(bits)) if wide > bits => {
+                within_range(Type::Int, NumberRange::Bits(bits), value)
+            }
+            _ => value,
+        },
         (a, b) if a == b && !(*to == DataType::Float32 && *from == DataType::Float64) => value,
-        (E::Int, E::Decimal { scale, .. }) => {
-            rescale(cast(value, Type::Int, target.ty()), target.ty(), scale)
+        (E::Int, E::Decimal { precision, scale }) => {
+            let digits_max = bits_of(from).map_or(20, digits_of);
+            if precision as i8 - scale >= digits_max {
+                return Ok(rescale(cast(value, Type::Int, target.ty()), target.ty(), scale));
+            }
+            let ty = Type::Wide;
+            let value = rescale(cast(value, Type::Int, ty), ty, scale);
+            cast(within_range(ty, NumberRange::Digits(precision), value), ty, target.ty())
         }
-        (E::Decimal { scale: s1, .. }, E::Decimal { scale: s2, .. }) => {
+        (E::Decimal { precision: p1, scale: s1 }, E::Decimal { precision: p2, scale: s2 }) => {
             let ty = wider(source.ty(), target.ty());
             let value = rescale(cast(value, source.ty(), ty), ty, s2 - s1);
+            let (before, after) = (p1 as i8 - s1, p2 as i8 - s2);
+            // Rounding may carry into a digit more.
+            let fits = before < after || (before == after && s1 <= s2);
+            let value = match fits {
+                true => value,
+                false => within_range(ty, NumberRange::Digits(p2), value),
+            };
             cast(value, ty, target.ty())
+        }
+        (E::Decimal { scale, .. }, E::Int) => {
+            let whole = cast(rescale(value, source.ty(), -scale), source.ty(), Type::Int);
+            within_range(Type::Int, NumberRange::Bits(bits_of(to).ok_or_else(refused)?), whole)
+        }
+        (E::Float, E::Int) => {
+            let whole = cast(value, Type::Float, Type::Int);
+            within_range(Type::Int, NumberRange::Bits(bits_of(to).ok_or_else(refused)?), whole)
         }
         (E::Int, E::Float) => cast(value, Type::Int, Type::Float),
         (E::Decimal { scale, .. }, E::Float) => {

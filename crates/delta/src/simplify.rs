@@ -164,7 +164,8 @@ fn lower_bound(expr: &Expr) -> Option<(HashMap<Var, i64>, f64)> {
     Some((form, bound))
 }
 
-/// The summands of sums and differences of one type, with their signs.
+/// The summands of sums and differences of one type, with their signs, as if no sum could leave its
+/// type.
 pub fn summands(expr: &Expr, ty: Type, sign: i64, into: &mut Vec<(i64, Expr)>) {
     match expr {
         Expr::Binary(BinaryOp::Add, t, a, b) if *t == ty => {
@@ -176,6 +177,9 @@ pub fn summands(expr: &Expr, ty: Type, sign: i64, into: &mut Vec<(i64, Expr)>) {
             summands(b, ty, -sign, into);
         }
         Expr::Neg(t, a) if *t == ty => summands(a, ty, -sign, into),
+        Expr::Within { ty: t, value, .. } if *t == ty && is_sum(value) => {
+            summands(value, ty, sign, into);
+        }
         Expr::Binary(BinaryOp::Mul, t, a, b)
             if *t == ty && (is_minus_one(a) || is_minus_one(b)) =>
         {
@@ -185,13 +189,19 @@ pub fn summands(expr: &Expr, ty: Type, sign: i64, into: &mut Vec<(i64, Expr)>) {
     }
 }
 
+/// Whether an expression is a sum, a difference or a negation.
+fn is_sum(expr: &Expr) -> bool {
+    matches!(expr, Expr::Binary(BinaryOp::Add | BinaryOp::Sub, ..) | Expr::Neg(..))
+}
+
 fn is_minus_one(expr: &Expr) -> bool {
     matches!(expr, Expr::Int(-1) | Expr::Wide(-1)) || *expr == Expr::Float(-1.0)
 }
 
 /// A comparison with what is over `inner` variables on the left and the rest, over `outer` ones, on
-/// the right. Of floating-point numbers sums are taken apart as if they were exact: where rounding
-/// of the difference itself decides a comparison, the other way round may be answered.
+/// the right. Sums are taken apart as if they were exact and had no end: where rounding of a difference
+/// of floating-point numbers decides a comparison, the other way round may be answered, and where a sum of
+/// integers would leave its type, the comparison is decided instead of failing.
 pub fn isolate(
     condition: &Expr,
     inner: &BTreeSet<Var>,

@@ -10,26 +10,31 @@
 //! never true of NULL, or of 0, most cases vanish when constants are folded: EXISTS leaves the join,
 //! NOT EXISTS the row minus the join.
 
+use arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::{InSubquery, SetComparison, SetQuantifier};
-use datafusion::logical_expr::{Expr as Sql, Operator, Subquery};
+use datafusion::logical_expr::{Expr as Sql, Subquery};
 use halcyon_view::program::{CompareOp, Expr, Type};
 
 use crate::builder::{Bag, Builder, Case, Group};
-use crate::calculus::{Term, Var};
+use crate::calculus::{Term, Var, Variable};
 use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
-use crate::expression::{and, fold, is_null, never_true, not, variables};
+use crate::expression::{and, fold, is_null, not, variables};
 use crate::scalar::compared;
 use crate::simplify::replace;
 
 impl Builder<'_> {
-    fn variable(&mut self, cases: Vec<Case>, ty: Type) -> Expr {
+    /// A subquery's value by its cases: a variable of the query whose expression the subquery stands
+    /// in. To another subquery of the same expression, as the operand of an IN, such a variable is a
+    /// value of an enclosing query like any column; [`Builder::expand`] puts the cases in its place.
+    pub fn variable(&mut self, cases: Vec<Case>, ty: Type) -> Expr {
         if let [case] = cases.as_slice()
             && case.term == Term::unit()
         {
             return case.value.clone();
         }
-        let var = self.parts.vars.fresh("subquery", ty, true);
+        let (name, scope) = ("subquery".to_owned(), Some(self.scope().id));
+        let var = self.parts.vars.add(Variable { name, ty, nullable: true, scope, foreign: None });
         self.subqueries.push((var, cases));
         Expr::Reg(var)
     }
@@ -37,13 +42,22 @@ impl Builder<'_> {
     /// A condition of which only true counts.
     pub fn condition(&mut self, sql: &Sql) -> Result<Expr> {
         match sql {
-            // Whether IN is false or NULL makes no difference here.
+            // Whether IN and ANY are false or NULL makes no difference here.
             Sql::InSubquery(InSubquery { expr, subquery, negated: false }) => {
-                self.compared_with_any(expr, CompareOp::Eq, subquery)
+                let operand = self.operand(expr)?;
+                self.equals_any(&operand, CompareOp::Eq, subquery)
             }
-            Sql::SetComparison(comparison) => self.set_comparison(comparison),
+            Sql::SetComparison(comparison) => self.true_set_comparison(comparison),
             other => self.scalar(other).map(relaxed),
         }
+    }
+
+    /// The left operand of IN, ANY or ALL. It is translated once, as subqueries in it have cases each.
+    fn operand(&mut self, expr: &Sql) -> Result<Operand> {
+        let seeks = std::mem::replace(&mut self.seeks_thresholds, false);
+        let value = self.scalar(expr);
+        self.seeks_thresholds = seeks;
+        Ok(Operand { value: value?, ty: self.type_of(expr)?, words: self.words(expr)? })
     }
 
     pub fn scalar_subquery(&mut self, subquery: &Subquery) -> Result<Expr> {
@@ -96,8 +110,10 @@ impl Builder<'_> {
         let defaults = group.defaults.as_ref().expect("asked for aggregates without GROUP BY");
         let having = and(group.having.clone());
         let value = group.row.keys[0].clone();
-        let kept = !never_true(&replace(&having, defaults));
-        let default = if kept { replace(&value, defaults) } else { null.clone() };
+        let kept = replace(&having, defaults);
+        let ty = self.parts.vars.type_of(&null);
+        let when = vec![(kept, replace(&value, defaults))];
+        let default = fold(Expr::Case { ty, when, otherwise: Box::new(null.clone()) });
         let row = Term { keys: Vec::new(), ..group.row };
         let mut passing = row.clone();
         let has_having = having != Expr::Int(1);
@@ -196,17 +212,16 @@ impl Builder<'_> {
         })
     }
 
-    /// `expr IN (subquery)`: 1, 0 or NULL.
-    pub fn in_subquery(&mut self, expr: &Sql, subquery: &Subquery) -> Result<Expr> {
-        let found = self.compared_with_any(expr, CompareOp::Eq, subquery)?;
-        let value = self.scalar(expr)?;
+    /// `expr op ANY (subquery)`: 1, 0 or NULL. `expr IN (subquery)` is `expr = ANY (subquery)`.
+    pub fn any_of(&mut self, expr: &Sql, op: CompareOp, subquery: &Subquery) -> Result<Expr> {
+        let operand = self.operand(expr)?;
+        let found = self.equals_any(&operand, op, subquery)?;
         let field = subquery.subquery.schema().field(0).clone();
         let item_type = Encoding::of(field.data_type())?.ty();
-        let value_type = self.words(expr)?;
         let mut unknown = Vec::new();
-        if self.parts.vars.nullable(&value) {
+        if self.parts.vars.nullable(&operand.value) {
             let any = self.exists(subquery)?;
-            unknown.push(and(vec![any, is_null(value_type, value)]));
+            unknown.push(and(vec![any, is_null(operand.words, operand.value)]));
         }
         if field.is_nullable() {
             let mut rows = self.rows(&subquery.subquery)?;
@@ -223,66 +238,74 @@ impl Builder<'_> {
     }
 
     /// 1 if the comparison is true with any row, else 0.
-    fn compared_with_any(
+    fn equals_any(
         &mut self,
-        expr: &Sql,
+        operand: &Operand,
         op: CompareOp,
         subquery: &Subquery,
     ) -> Result<Expr> {
-        self.rows_where(expr, subquery, |value, ty, item, item_type| {
+        self.any_row(operand, subquery, |value, ty, item, item_type| {
             compared(op, value, ty, item, item_type)
         })
     }
 
-    fn rows_where(
+    /// 1 if a condition on the operand and a row's value is true of any row, else 0.
+    fn any_row(
         &mut self,
-        expr: &Sql,
+        operand: &Operand,
         subquery: &Subquery,
-        condition: impl Fn(
-            Expr,
-            &arrow::datatypes::DataType,
-            Expr,
-            &arrow::datatypes::DataType,
-        ) -> Result<Expr>,
+        condition: impl Fn(Expr, &DataType, Expr, &DataType) -> Result<Expr>,
     ) -> Result<Expr> {
-        let (value, ty) = (self.scalar(expr)?, self.type_of(expr)?);
         let item_type = subquery.subquery.schema().field(0).data_type().clone();
         let mut rows = self.rows(&subquery.subquery)?;
         for row in &mut rows {
             let item = row.keys[0].clone();
-            row.conditions.push(condition(value.clone(), &ty, item, &item_type)?);
+            row.conditions.push(condition(operand.value.clone(), &operand.ty, item, &item_type)?);
         }
         self.exists_in(rows)
     }
 
+    /// ANY and ALL: 1, 0 or NULL.
+    pub fn set_comparison(&mut self, comparison: &SetComparison) -> Result<Expr> {
+        let op = comparison_of(comparison)?;
+        let SetComparison { expr, subquery, .. } = comparison;
+        Ok(match comparison.quantifier {
+            SetQuantifier::Any => self.any_of(expr, op, subquery)?,
+            // What holds for all is what no row contradicts.
+            SetQuantifier::All => not(self.any_of(expr, op.opposite(), subquery)?),
+        })
+    }
+
     /// ANY and ALL, where only true counts.
-    fn set_comparison(&mut self, comparison: &SetComparison) -> Result<Expr> {
-        let op = match comparison.op {
-            Operator::Eq => CompareOp::Eq,
-            Operator::NotEq => CompareOp::Ne,
-            Operator::Lt => CompareOp::Lt,
-            Operator::LtEq => CompareOp::Le,
-            Operator::Gt => CompareOp::Gt,
-            Operator::GtEq => CompareOp::Ge,
-            other => return Err(Unsupported::new(format!("{other} ANY"))),
-        };
+    fn true_set_comparison(&mut self, comparison: &SetComparison) -> Result<Expr> {
+        let op = comparison_of(comparison)?;
+        let operand = self.operand(&comparison.expr)?;
+        let subquery = &comparison.subquery;
         match comparison.quantifier {
-            SetQuantifier::Any => {
-                self.compared_with_any(&comparison.expr, op, &comparison.subquery)
-            }
+            SetQuantifier::Any => self.equals_any(&operand, op, subquery),
             SetQuantifier::All => {
-                let counter = self.rows_where(
-                    &comparison.expr,
-                    &comparison.subquery,
-                    |value, ty, item, item_type| {
-                        let holds = compared(op, value, ty, item, item_type)?;
-                        Ok(not(fold(Expr::Coalesce(Type::Int, vec![holds, Expr::Int(0)]))))
-                    },
-                )?;
+                let counter = self.any_row(&operand, subquery, |value, ty, item, item_type| {
+                    let holds = compared(op, value, ty, item, item_type)?;
+                    Ok(not(fold(Expr::Coalesce(Type::Int, vec![holds, Expr::Int(0)]))))
+                })?;
                 Ok(not(counter))
             }
         }
     }
+}
+
+/// The left operand of a comparison with the rows of a subquery.
+struct Operand {
+    value: Expr,
+    /// SQL type of the value.
+    ty: DataType,
+    /// Type of the value's words.
+    words: Type,
+}
+
+fn comparison_of(comparison: &SetComparison) -> Result<CompareOp> {
+    crate::scalar::comparison(comparison.op)
+        .ok_or_else(|| Unsupported::new(format!("{} {}", comparison.op, comparison.quantifier)))
 }
 
 fn several_rows() -> Unsupported {

@@ -61,7 +61,7 @@ impl Builder<'_> {
         let rows = self.rows(&aggregate.input)?;
         let [row] = rows.as_slice() else { return Ok(None) };
         let schema = aggregate.input.schema().clone();
-        self.push_scope(schema, rows.clone(), 0)?;
+        self.push_scope(schema, rows.clone(), 0);
         let value = self.scalar(arg);
         let by = columns_of(&self.pop_scope().vars, &row.keys);
         let value = replace(&value?, &by);
@@ -106,7 +106,7 @@ impl Builder<'_> {
             Expr::Binary(BinaryOp::Add | BinaryOp::Mul, _, a, b) => {
                 self.never_negative(a, row) && self.never_negative(b, row)
             }
-            Expr::Cast { value, .. } | Expr::Rescale { value, .. } => {
+            Expr::Cast { value, .. } | Expr::Rescale { value, .. } | Expr::Within { value, .. } => {
                 self.never_negative(value, row)
             }
             _ => false,
@@ -187,9 +187,7 @@ impl Builder<'_> {
             let counts = compare(CompareOp::Eq, Type::Int, on_no_side, Expr::Int(1));
             cases.push(Case { term: row, value: Expr::And(vec![absent, counts]) });
         }
-        let var = self.parts.vars.fresh("beyond", Type::Int, true);
-        self.subqueries.push((var, cases));
-        Ok(Some(Expr::Reg(var)))
+        Ok(Some(self.variable(cases, Type::Int)))
     }
 
     /// The relation whose only row is the threshold, and whether what compares with no row counts.
@@ -274,6 +272,7 @@ impl Builder<'_> {
             name: name.to_owned(),
             encoding: crate::Encoding::Int,
             ty,
+            foreign: None,
             nullable,
             never_negative: false,
         };

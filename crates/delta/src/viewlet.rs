@@ -15,6 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use halcyon_view::program::{Component, Expr, Reg, Step, Type};
 
+use crate::Facts;
 use crate::calculus::{RelationIndex, Term, Var};
 use crate::derivative::{OCCURRENCES_MAX, delta};
 use crate::error::{Result, Unsupported};
@@ -29,7 +30,7 @@ pub const ATOMS_MAX: usize = 24;
 /// Makes the statements that maintain all maps, and the maps that these need.
 ///
 /// Errors: a view that would need too many maps or statements.
-pub fn transform(parts: &mut Parts) -> Result<()> {
+pub fn transform(parts: &mut Parts, facts: &dyn Facts) -> Result<()> {
     let mut done = vec![false; parts.maps.len()];
     loop {
         done.resize(parts.maps.len(), false);
@@ -39,13 +40,15 @@ pub fn transform(parts: &mut Parts) -> Result<()> {
             return Ok(());
         };
         done[next] = true;
-        maintain(parts, next)?;
-        within_limits(parts)?;
+        maintain(parts, next, facts)?;
     }
 }
 
-/// Refuses a view that would need too many maps or variables.
-pub fn within_limits(parts: &Parts) -> Result<()> {
+/// Refuses a view that would need too many maps or variables, and one that nobody waits for.
+pub fn within_limits(parts: &Parts, facts: &dyn Facts) -> Result<()> {
+    if facts.is_cancelled() {
+        return Err(Unsupported::new("a query whose compilation was cancelled"));
+    }
     if parts.maps.len() > MAPS_MAX || parts.vars.exhausted() {
         return Err(Unsupported::new("a query of so many joins and subqueries")
             .hint("Split it into several views."));
@@ -132,8 +135,16 @@ fn base_relations(parts: &Parts, map: usize) -> BTreeSet<RelationIndex> {
     found
 }
 
-fn maintain(parts: &mut Parts, map: usize) -> Result<()> {
+fn maintain(parts: &mut Parts, map: usize, facts: &dyn Facts) -> Result<()> {
     for term in parts.maps[map].terms.clone() {
+        // A condition on what no atom binds could never be looked at.
+        let mentioned = term.mentioned();
+        if !mentioned.is_subset(&term.bound()) {
+            return Err(Unsupported::new("a reference to an enclosing query at this place"));
+        }
+        if let Some(ty) = mentioned.iter().find_map(|var| parts.vars.get(*var).foreign.as_ref()) {
+            return Err(Unsupported::new(format!("type {ty}")));
+        }
         if term.atoms.len() > ATOMS_MAX {
             return Err(Unsupported::new(format!("a join of more than {ATOMS_MAX} relations")));
         }
@@ -151,7 +162,7 @@ fn maintain(parts: &mut Parts, map: usize) -> Result<()> {
                 if let Some(statement) = plan::statement(parts, map, chunk[0], delta) {
                     parts.statements.push(statement);
                 }
-                within_limits(parts)?;
+                within_limits(parts, facts)?;
             }
         }
     }

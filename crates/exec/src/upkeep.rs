@@ -91,7 +91,7 @@ impl FedViews {
             return Ok(());
         }
         let mut judge = |view: usize, row: &[ValueRef<'_>]| self.judge(view, row, env);
-        let done = self.maintenance.run(tx, since, events, &mut judge);
+        let done = self.maintenance.run(tx, since, events, env.cancel, &mut judge);
         done.map_err(|error| self.sql_error(error))
     }
 

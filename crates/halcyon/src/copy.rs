@@ -12,11 +12,20 @@ use halcyon_plan::env::{Clock, Env};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
 use crate::copying::{Copying, Home, Incoming, plan_of};
+use crate::deadline::Deadline;
 use crate::following::Following;
 use crate::lock_errors::cancelled;
 use crate::outcome::Tag;
 use crate::session::Session;
 use crate::transaction::Work;
+
+/// The error of a COPY, which tells whether its time was the reason to cancel it.
+fn named(error: SqlError, deadline: Option<&Deadline>) -> SqlError {
+    match deadline.is_some_and(Deadline::passed) {
+        true => Deadline::name(error),
+        false => error,
+    }
+}
 
 fn not_copying() -> SqlError {
     SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "no COPY is in progress")
@@ -29,7 +38,7 @@ impl Session {
     pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
         let mut copy = self.take_incoming()?;
         let pushed = self.guarded(|session| {
-            let Incoming { prepared, input, home, locks } = &mut *copy;
+            let Incoming { prepared, input, home, locks, .. } = &mut *copy;
             if session.cancel.is_cancelled() {
                 return Err(cancelled());
             }
@@ -38,18 +47,27 @@ impl Session {
             input.push(plan_of(prepared), bytes, &session.env(catalog, *started_us), tx, locks)
         });
         match pushed {
-            Ok(()) => self.copying = Some(Copying::In(copy)),
-            Err(_) => self.undo_copy(copy.home),
+            Ok(()) => {
+                self.copying = Some(Copying::In(copy));
+                Ok(())
+            }
+            Err(error) => {
+                let Incoming { home, deadline, .. } = *copy;
+                self.undo_copy(home);
+                Err(named(error, deadline.as_ref()))
+            }
         }
-        pushed
     }
 
     /// Ends the data of a COPY FROM STDIN and says how many rows it stored.
     ///
     /// Errors: as those of [`Session::copy_data`], and those of a commit.
     pub fn copy_end(&mut self) -> Result<Tag> {
-        let Incoming { prepared, input, mut home, locks } = *self.take_incoming()?;
+        let Incoming { prepared, input, mut home, locks, deadline } = *self.take_incoming()?;
         let finished = self.guarded(|session| {
+            if session.cancel.is_cancelled() {
+                return Err(cancelled());
+            }
             let Work { tx, catalog, started_us } = home.work();
             let catalog = catalog.as_ref().unwrap_or(&session.catalog);
             input.finish(plan_of(&prepared), &session.env(catalog, *started_us), tx, &locks)
@@ -65,7 +83,7 @@ impl Session {
             }
             Err(error) => {
                 self.undo_copy(home);
-                Err(error)
+                Err(named(error, deadline.as_ref()))
             }
         }
     }

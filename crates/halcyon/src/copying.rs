@@ -9,6 +9,7 @@ use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::Result;
 use halcyon_txn::Savepoint;
 
+use crate::deadline::Deadline;
 use crate::execute::{Place, Ran, read_only};
 use crate::following::Following;
 use crate::outcome::{Outcome, Tag};
@@ -32,6 +33,8 @@ pub(crate) struct Incoming {
     pub input: CopyIn,
     pub home: Home,
     pub locks: Locks,
+    /// When the statement is cancelled for its time, of which waiting for data is a part.
+    pub deadline: Option<Deadline>,
 }
 
 /// The transaction that COPY FROM STDIN writes in, and keeps to itself meanwhile.

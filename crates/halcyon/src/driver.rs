@@ -251,7 +251,7 @@ impl Session {
             unreachable!("the caller has looked");
         };
         let locks = std::mem::take(&mut self.locked.locks);
-        let incoming = Incoming { prepared, input: *input, home, locks };
+        let incoming = Incoming { prepared, input: *input, home, locks, deadline: None };
         self.copying = Some(Copying::In(Box::new(incoming)));
     }
 }

@@ -196,8 +196,10 @@ impl Session {
         if deadline.as_ref().is_some_and(Deadline::passed) {
             ran = ran.map_err(Deadline::name);
         }
-        if let Ok(Ran::Stream(streamed)) = &mut ran {
-            streamed.until = deadline;
+        match (&mut ran, &mut self.copying) {
+            (Ok(Ran::Stream(streamed)), _) => streamed.until = deadline,
+            (Ok(_), Some(Copying::In(copy))) => copy.deadline = deadline,
+            _ => {}
         }
         let rows = ran.as_ref().ok().map(|ran| ran.rows(out));
         self.tallies.end(&watch, rows, &self.entry, &self.shared.statements);

@@ -880,6 +880,80 @@ fn views_of_orders_cost_no_more_than_a_search() {
     }
 }
 
+/// Views that take long follow the statement's time and its client, wherever the time goes; what was
+/// begun leaves no trace.
+#[test]
+fn a_statement_over_views_ends_in_time_and_leaves_nothing() {
+    let database = Database::in_memory();
+    let mut session = database.session();
+    session
+        .batch(
+            "CREATE TABLE big (x INTEGER, y INTEGER); CREATE TABLE little (x INTEGER, y INTEGER); \
+             INSERT INTO big SELECT n, n % 7 FROM generate_series(1, 20000) AS t (n); \
+             CREATE MATERIALIZED VIEW pairs AS SELECT SUM(a.x * b.y % 3) AS s, COUNT(*) AS n \
+             FROM little a, little b WHERE a.x % 11 <> b.y",
+        )
+        .unwrap();
+    let query = "SELECT SUM(a.x * b.y % 3) AS s FROM big a, big b WHERE a.x % 11 <> b.y";
+    let create = format!("CREATE MATERIALIZED VIEW slow AS {query}");
+    let told = "canceling statement due to statement timeout";
+    for statement in [create.as_str(), "INSERT INTO little SELECT x, y FROM big"] {
+        for block in [false, true] {
+            session.execute("SET statement_timeout = '150ms'", &[]).unwrap();
+            if block {
+                session.execute("BEGIN", &[]).unwrap();
+            }
+            let began = std::time::Instant::now();
+            let error = session.execute(statement, &[]).unwrap_err();
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "{statement}: {:?}",
+                began.elapsed()
+            );
+            assert_eq!((error.state(), error.message()), (SqlState::QUERY_CANCELED, told));
+            if block {
+                session.execute("ROLLBACK", &[]).unwrap();
+            }
+            session.execute("RESET statement_timeout", &[]).unwrap();
+            assert_eq!(rows(&mut session, "SELECT n FROM pairs"), ["Int64(0)"], "{statement}");
+            assert_eq!(rows(&mut session, "SELECT COUNT(*) FROM little"), ["Int64(0)"]);
+            let slow = session.query("SELECT * FROM slow", &[]).map(|_| ()).unwrap_err();
+            assert_eq!(slow.state(), SqlState::UNDEFINED_TABLE);
+        }
+    }
+    // COPY: the time that its data takes to come counts, and so does what the views make of the data.
+    let copy = "COPY little FROM STDIN";
+    session.execute("SET statement_timeout = '150ms'", &[]).unwrap();
+    let prepared = session.prepare(copy).unwrap();
+    session.run(&prepared, &[]).unwrap();
+    let lines: String = (0..4000).map(|n| format!("{n}\t{}\n", n % 7)).collect();
+    let sent = session.copy_data(lines.as_bytes());
+    let error = sent.and_then(|()| session.copy_end().map(|_| ())).unwrap_err();
+    assert_eq!((error.state(), error.message()), (SqlState::QUERY_CANCELED, told));
+    session.run(&prepared, &[]).unwrap();
+    session.copy_data(b"1\t1\n").unwrap();
+    std::thread::sleep(Duration::from_millis(400));
+    let error = session.copy_end().unwrap_err();
+    assert_eq!((error.state(), error.message()), (SqlState::QUERY_CANCELED, told));
+    session.execute("RESET statement_timeout", &[]).unwrap();
+    assert_eq!(rows(&mut session, "SELECT n FROM pairs"), ["Int64(0)"]);
+    // A client that cancels is told so.
+    for statement in [create.as_str(), "INSERT INTO little SELECT x, y FROM big"] {
+        let canceller = session.canceller();
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            canceller.cancel();
+        });
+        let error = session.execute(statement, &[]).unwrap_err();
+        thread.join().unwrap();
+        assert_eq!(error.state(), SqlState::QUERY_CANCELED);
+        assert_eq!(error.message(), "canceling statement due to user request");
+    }
+    session.execute("INSERT INTO little VALUES (1, 2)", &[]).unwrap();
+    assert_eq!(rows(&mut session, "SELECT s, n FROM pairs"), ["Int64(2) | Int64(1)"]);
+    halcyon::testing::check_views(&database);
+}
+
 #[test]
 fn programs_and_certificates_are_shown() {
     let database = book();

@@ -76,6 +76,7 @@ impl VisitorMut for Rewrite {
                 SqlError::unsupported("SELECT INTO").hint("Use CREATE TABLE … AS."),
             );
         }
+        crate::wildcards::name_whole_tables(select);
         name_items(&mut select.projection);
         ControlFlow::Continue(())
     }

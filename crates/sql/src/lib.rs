@@ -21,5 +21,6 @@ pub mod type_names;
 pub mod types;
 pub mod utility;
 pub mod values;
+mod wildcards;
 
 pub use error::{Result, SqlError, SqlState};

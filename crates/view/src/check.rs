@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 use crate::error::ProgramError;
 use crate::machine::ORDERED_KEY_WORDS_MAX;
 use crate::program::{
-    Bound, Derived, Expr, MapDecl, MapId, Program, Reg, RelationId, Statement, Step, Type,
+    Bound, Derived, Expr, MapDecl, MapId, NumberRange, Program, Reg, RelationId, Statement, Step,
+    Type,
 };
 
 /// Words that the registers of one trigger may take, and anything that has its words side by side: a
@@ -398,6 +399,17 @@ impl<'a> Scope<'a> {
                 self.expect(value, *ty)?;
                 if *ty == Type::Float || by.unsigned_abs() > 38 {
                     return Err(format!("{value} cannot be rescaled by {by} digits"));
+                }
+                *ty
+            }
+            Expr::Within { ty, range, value } => {
+                self.expect(value, *ty)?;
+                let exists = match range {
+                    NumberRange::Bits(bits) => (1..=64).contains(bits),
+                    NumberRange::Digits(digits) => (1..=38).contains(digits),
+                };
+                if *ty == Type::Float || !exists {
+                    return Err(format!("{value} cannot be held against {range:?}"));
                 }
                 *ty
             }

@@ -5,8 +5,8 @@
 use core::fmt::{self, Display, Formatter};
 
 use crate::program::{
-    BinaryOp, Bound, CompareOp, Derived, Expr, MapDecl, MapId, Program, Reg, Relation, Statement,
-    Step, Type,
+    BinaryOp, Bound, CompareOp, Derived, Expr, MapDecl, MapId, NumberRange, Program, Reg, Relation,
+    Statement, Step, Type,
 };
 
 impl Display for Program {
@@ -279,6 +279,12 @@ impl Display for Expr {
             }
             Self::Coalesce(_, values) => call(f, "coalesce", values),
             Self::Cast { to, value, .. } => write!(f, "{}({value})", type_name(*to)),
+            Self::Within { range: NumberRange::Bits(bits), value, .. } => {
+                write!(f, "int{bits}({value})")
+            }
+            Self::Within { range: NumberRange::Digits(digits), value, .. } => {
+                write!(f, "numeric{digits}({value})")
+            }
             Self::Rescale { by, value, .. } => write!(f, "({value} * 1e{by})"),
             Self::DatePart(part, a) => write!(f, "{part:?}({a})"),
             Self::DateOf(a) => write!(f, "date({a})"),

@@ -8,7 +8,8 @@ use crate::error::EvalError;
 use crate::program::{CompareOp, Expr, NULL_INT, Reg, Type};
 use crate::scalar::{
     binary, compare, date_of, date_part, float_to_int, float_to_wide, holds, int_to_float,
-    int_to_wide, negate, not, rescale, rescale_int, wide_to_float, wide_to_int,
+    int_to_wide, negate, not, rescale, rescale_int, wide_to_float, wide_to_int, within_int,
+    within_wide,
 };
 use crate::value::{Environment, Value};
 
@@ -78,6 +79,11 @@ pub fn eval(expr: &Expr, registers: &[Value], env: &mut Environment) -> Result<V
             Value::Int(value) => Value::Int(rescale_int(*by, value)?),
             Value::Wide(value) => Value::Wide(rescale(*by, value)?),
             Value::Float(_) => unreachable!("not rescaled (Program::check)"),
+        }),
+        Expr::Within { range, value, .. } => Ok(match eval(value, registers, env)? {
+            Value::Int(value) => Value::Int(within_int(*range, value)?),
+            Value::Wide(value) => Value::Wide(within_wide(*range, value)?),
+            Value::Float(_) => unreachable!("has no range (Program::check)"),
         }),
         Expr::DatePart(part, a) => int(date_part(*part, eval_int(a, registers, env)?)?),
         Expr::DateOf(a) => int(date_of(eval_int(a, registers, env)?)),

@@ -383,6 +383,15 @@ pub enum BinaryOp {
     Rem,
 }
 
+/// The numbers that a type of SQL has, where its words have more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NumberRange {
+    /// Signed integers of so many bits, 1 to 64.
+    Bits(u8),
+    /// Decimals of so many digits, 1 to 38, whatever their scale.
+    Digits(u8),
+}
+
 /// A part of a date (days) or of a timestamp (microseconds); proleptic Gregorian, UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DatePart {
@@ -471,6 +480,15 @@ pub enum Expr {
         ty: Type,
         /// The power of ten.
         by: i8,
+        /// The operand.
+        value: Box<Expr>,
+    },
+    /// The operand, if a narrower type of SQL than the words has that number; else the event fails.
+    Within {
+        /// Type of operand and result: `Int` or `Wide`.
+        ty: Type,
+        /// The numbers of the narrower type.
+        range: NumberRange,
         /// The operand.
         value: Box<Expr>,
     },

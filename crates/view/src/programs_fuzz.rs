@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 
 use crate::program::{
     BinaryOp, Bound, CompareOp, Component, DatePart, Derived, Expr, FunctionDecl, FunctionId,
-    MapDecl, MapId, NULL_INT, Program, Reg, Relation, RelationId, SliceId, Statement, Step,
-    Trigger, Type,
+    MapDecl, MapId, NULL_INT, NumberRange, Program, Reg, Relation, RelationId, SliceId, Statement,
+    Step, Trigger, Type,
 };
 use crate::random::Random;
 use crate::value::Value;
@@ -96,7 +96,7 @@ impl Generator {
             return self.constant(ty);
         }
         let inner = |generator: &mut Self, ty| Box::new(generator.expr(ty, depth - 1));
-        let choices = if ty == Type::Int { 18 } else { 8 };
+        let choices = if ty == Type::Int { 19 } else { 9 };
         match self.below(choices) {
             0..=2 => {
                 use BinaryOp::{Add, Div, DivRound, Mul, Rem, Sub};
@@ -118,12 +118,19 @@ impl Generator {
             }
             7 if ty == Type::Float => self.constant(ty),
             7 => Expr::Rescale { ty, by: self.below(5) as i8 - 2, value: inner(self, ty) },
-            8 => Expr::DatePart(
+            8 if ty == Type::Float => self.constant(ty),
+            8 => {
+                let (bits, digits) = ([8, 32, 64][self.below(3)], [1, 9, 20, 38][self.below(4)]);
+                let bits = NumberRange::Bits(bits);
+                let range = if self.one_in(2) { bits } else { NumberRange::Digits(digits) };
+                Expr::Within { ty, range, value: inner(self, ty) }
+            }
+            9 => Expr::DatePart(
                 [DatePart::Year, DatePart::Month, DatePart::DayOfWeek][self.below(3)],
                 inner(self, Type::Int),
             ),
-            9 => Expr::DateOf(inner(self, Type::Int)),
-            10 => Expr::Call {
+            10 => Expr::DateOf(inner(self, Type::Int)),
+            11 => Expr::Call {
                 function: FunctionId(0),
                 args: vec![self.expr(Type::Int, depth - 1), self.expr(Type::Wide, depth - 1)],
             },

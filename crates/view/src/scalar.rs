@@ -11,7 +11,9 @@ use halcyon_value::integer::{divide, divide_rounded, remainder};
 use halcyon_value::{Arith, calendar, float};
 
 use crate::error::EvalError;
-use crate::program::{BinaryOp, CompareOp, DatePart, NULL_FLOAT_BITS, NULL_INT, NULL_WIDE};
+use crate::program::{
+    BinaryOp, CompareOp, DatePart, NULL_FLOAT_BITS, NULL_INT, NULL_WIDE, NumberRange,
+};
 
 type Result<T> = core::result::Result<T, EvalError>;
 
@@ -148,6 +150,27 @@ pub fn rescale<T: Number + TryFrom<i128>>(by: i8, a: T) -> Result<T> {
 /// [`rescale`] of a 64-bit integer: through the wider type where the power does not fit.
 pub fn rescale_int(by: i8, a: i64) -> Result<i64> {
     if by.unsigned_abs() <= 18 { rescale(by, a) } else { wide_to_int(rescale(by, int_to_wide(a))?) }
+}
+
+/// `a` if it lies within the range; NULL stays.
+#[inline]
+pub fn within_wide(range: NumberRange, a: i128) -> Result<i128> {
+    let lies_within = match range {
+        NumberRange::Bits(bits) => (a >> (bits - 1)) == (a >> 127),
+        NumberRange::Digits(digits) => {
+            power_of_ten(digits.into()).is_none_or(|power| a.unsigned_abs() < power.unsigned_abs())
+        }
+    };
+    if a == NULL_WIDE || lies_within { Ok(a) } else { Err(EvalError::Overflow) }
+}
+
+/// [`within_wide`] of a 64-bit integer.
+#[inline]
+pub fn within_int(range: NumberRange, a: i64) -> Result<i64> {
+    match range {
+        NumberRange::Bits(bits) if (a >> (bits - 1)) == (a >> 63) => Ok(a),
+        _ => wide_to_int(within_wide(range, int_to_wide(a))?),
+    }
 }
 
 /// Wider.

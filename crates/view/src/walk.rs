@@ -95,6 +95,7 @@ fn expr(value: &Expr, each: &mut dyn FnMut(&Expr)) {
         | Expr::DateOf(a) => expr(a, each),
         Expr::Cast { value, .. }
         | Expr::Rescale { value, .. }
+        | Expr::Within { value, .. }
         | Expr::Like { value, .. }
         | Expr::Substring { value, .. } => expr(value, each),
         Expr::And(values)
@@ -142,6 +143,7 @@ impl Expr {
             }
             Expr::Cast { from, to, value } => Expr::Cast { from, to, value: boxed(value) },
             Expr::Rescale { ty, by, value } => Expr::Rescale { ty, by, value: boxed(value) },
+            Expr::Within { ty, range, value } => Expr::Within { ty, range, value: boxed(value) },
             Expr::Like { value, pattern, ignore_case, negated } => {
                 Expr::Like { value: boxed(value), pattern, ignore_case, negated }
             }

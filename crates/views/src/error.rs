@@ -24,6 +24,8 @@ pub enum ViewError {
         /// What they may take, in bytes.
         max: u64,
     },
+    /// The statement was cancelled, by its client or for its time.
+    Cancelled,
     /// A row was asked for by a key of another width.
     KeyWidth {
         /// Columns of the view's key.
@@ -44,6 +46,7 @@ impl ViewError {
             }
             Self::Engine(_) | Self::OutOfRange => SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
             Self::ProgramTooLarge(_) | Self::UnsupportedType => SqlState::FEATURE_NOT_SUPPORTED,
+            Self::Cancelled => SqlState::QUERY_CANCELED,
             Self::KeyWidth { .. } => SqlState::INVALID_PARAMETER_VALUE,
         }
     }
@@ -81,6 +84,7 @@ impl fmt::Display for ViewError {
             Self::OutOfMemory { .. } => {
                 f.write_str("materialized views would take more memory than they may")
             }
+            Self::Cancelled => f.write_str("canceling statement due to user request"),
             Self::KeyWidth { expected, given } => {
                 write!(f, "the view has a key of {expected} columns, not {given}")
             }

@@ -25,13 +25,14 @@ use halcyon_base::sync::MutexGuard;
 use halcyon_store::ValueRef;
 use halcyon_txn::view::LockedView;
 use halcyon_txn::{
-    ChangedRow, ChangedRows, LockHandle, PartitionCell, PartitionChanges, Savepoint, Transaction,
+    CancelToken, ChangedRow, ChangedRows, LockHandle, PartitionCell, PartitionChanges, Savepoint,
+    Transaction,
 };
 use smallvec::SmallVec;
 
 use crate::error::{Refused, ViewError};
 use crate::rows::NotedRows;
-use crate::state::{RowsWritten, ViewState};
+use crate::state::{RowsWritten, ViewState, go_on};
 use crate::view::MaintainedView;
 
 /// Events of a view between two looks at the budget.
@@ -69,12 +70,15 @@ pub struct MaintenanceError<E> {
 struct StatementChanges<'s> {
     rows: &'s ChangedRows,
     events: Option<StreamEvents<'s, 's>>,
+    /// The statement's.
+    cancel: &'s CancelToken,
 }
 
 /// A view while a statement's changes come to it. The transaction owns it.
 struct OpenView<'v> {
     view: &'v MaintainedView,
     state: MutexGuard<'v, LockedView<ViewState>>,
+    cancel: &'v CancelToken,
     events: u64,
 }
 
@@ -110,19 +114,21 @@ impl ViewMaintenance {
     /// transaction holds the views' rows and what has changed exclusively. `judge` sees every new row
     /// of a view, by the view's position, before it is written.
     ///
-    /// Errors: what events, expressions and `judge` fail at, and the budget; the caller goes back to a
-    /// savepoint at or before `since`, which takes the rest back.
+    /// Errors: what events, expressions and `judge` fail at, the budget, and [`ViewError::Cancelled`] once
+    /// `cancel` is, which is looked at with every event and every row; the caller goes back to a savepoint
+    /// at or before `since`, which takes the rest back.
     pub fn run<E>(
         &self,
         tx: &mut Transaction,
         since: &Savepoint,
         events: Option<StreamEvents<'_, '_>>,
+        cancel: &CancelToken,
         judge: &mut Judge<'_, E>,
     ) -> Result<(), MaintenanceError<E>> {
         let mut rows = tx.changed_rows_since(since);
         tx.find_changed_rows(&mut rows);
         for (at, fed) in self.views.iter().enumerate() {
-            let changes = StatementChanges { rows: &rows, events };
+            let changes = StatementChanges { rows: &rows, events, cancel };
             if !fed.is_touched(tx, changes) {
                 continue;
             }
@@ -156,7 +162,7 @@ impl FedView {
         changes: StatementChanges<'_>,
         judge: &mut dyn FnMut(&[ValueRef<'_>]) -> Result<(), E>,
     ) -> Result<(), Refused<E>> {
-        let (mut open, handle) = OpenView::of(&self.view, tx);
+        let (mut open, handle) = OpenView::of(&self.view, tx, changes.cancel);
         let began = clock::now();
         open.tell_stream(changes.events)?;
         for (input, cells) in self.sources.iter().enumerate() {
@@ -166,7 +172,8 @@ impl FedView {
         }
         let told = self.view.feed().is_followed();
         let state = &mut *open.state;
-        state.write(&mut NotedRows { tx, handle }, RowsWritten { noted: true, told }, judge)?;
+        let written = RowsWritten { noted: true, told };
+        state.write(&mut NotedRows { tx, handle }, written, Some(changes.cancel), judge)?;
         let ns = clock::now().0.saturating_sub(began.0);
         if let Some(each_ns) = ns.checked_div(open.events) {
             state.times.note(each_ns, open.events);
@@ -178,12 +185,16 @@ impl FedView {
 impl<'v> OpenView<'v> {
     /// Locks a view and makes the transaction its owner; a rollback will take back what comes. Returns
     /// it with the lock on its rows.
-    fn of(view: &'v Arc<MaintainedView>, tx: &mut Transaction) -> (Self, LockHandle) {
+    fn of(
+        view: &'v Arc<MaintainedView>,
+        tx: &mut Transaction,
+        cancel: &'v CancelToken,
+    ) -> (Self, LockHandle) {
         let mut state = view.lock();
         let handle = view.cell().own(&mut state, tx);
         let (mark, undone) = (state.mark(), Arc::clone(view));
         tx.on_rollback(move || undone.lock().undo_to(mark));
-        (OpenView { view, state, events: 0 }, handle)
+        (OpenView { view, state, cancel, events: 0 }, handle)
     }
 
     /// Gives the engine events of a stream.
@@ -234,6 +245,7 @@ impl<'v> OpenView<'v> {
 
     /// Gives the engine an event, with a look at the budget now and then.
     fn tell(&mut self, input: usize, row: &[ValueRef<'_>], weight: i8) -> Result<(), ViewError> {
+        go_on(Some(self.cancel))?;
         self.events += 1;
         if self.events.is_multiple_of(EVENTS_PER_LOOK) {
             self.view.memory().look_at(&self.state.engine)?;

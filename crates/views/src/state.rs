@@ -14,6 +14,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use halcyon_base::ids::TableId;
 use halcyon_store::{Partition, RowRef, Value, ValueRef};
+use halcyon_txn::CancelToken;
 use halcyon_txn::view::ViewMaintainer;
 use halcyon_view::Engine;
 use halcyon_view::program::{RelationId, Type};
@@ -106,7 +107,7 @@ impl ViewMaintainer for ViewState {
     fn settle(&mut self, rows: &mut Partition) -> bool {
         let told = self.feed.is_followed();
         let written = RowsWritten { noted: false, told };
-        if let Err(error) = self.write(&mut PlainRows(rows), written, never_refused) {
+        if let Err(error) = self.write(&mut PlainRows(rows), written, None, never_refused) {
             // The view's rows stay what they were; a later event may make them computable.
             tracing::warn!(error = %error.view(), "a view's rows cannot be computed");
             return false;
@@ -123,6 +124,15 @@ impl ViewMaintainer for ViewState {
         if committed && !changes.is_empty() {
             self.feed.publish(changes);
         }
+    }
+}
+
+/// [`ViewError::Cancelled`] if the statement is; what belongs to no statement has no token.
+#[inline]
+pub(crate) fn go_on(cancel: Option<&CancelToken>) -> Result<(), ViewError> {
+    match cancel.is_some_and(CancelToken::is_cancelled) {
+        true => Err(ViewError::Cancelled),
+        false => Ok(()),
     }
 }
 
@@ -155,10 +165,16 @@ impl ViewState {
     }
 
     /// Applies the rows of a partition of the table, as events that come.
-    pub(crate) fn fill(&mut self, table: TableId, root: &Partition) -> Result<(), ViewError> {
+    pub(crate) fn fill(
+        &mut self,
+        table: TableId,
+        root: &Partition,
+        cancel: &CancelToken,
+    ) -> Result<(), ViewError> {
         let inputs = Arc::clone(&self.inputs);
         for (at, input) in inputs.iter().enumerate().filter(|(_, input)| input.table == table) {
             for row in root.rows() {
+                go_on(Some(cancel))?;
                 self.event(at, &input.project_stored(row), 1)?;
             }
         }
@@ -228,19 +244,25 @@ impl ViewState {
     }
 
     /// Writes the first rows of an empty partition: see [`ViewState::write`].
-    pub(crate) fn write_for_good(&mut self, rows: &mut Partition) -> Result<(), ViewError> {
+    pub(crate) fn write_for_good(
+        &mut self,
+        rows: &mut Partition,
+        cancel: &CancelToken,
+    ) -> Result<(), ViewError> {
         let rows = &mut PlainRows(rows);
-        self.write(rows, RowsWritten::FOR_GOOD, never_refused).map_err(Refused::view)
+        let written = self.write(rows, RowsWritten::FOR_GOOD, Some(cancel), never_refused);
+        written.map_err(Refused::view)
     }
 
     /// Brings the rows up to date with the engine. `judge` sees every new row first.
     ///
-    /// Errors: an expression over aggregates fails, a value does not fit its column, or what
-    /// `judge` says; the caller undoes what was done.
+    /// Errors: an expression over aggregates fails, a value does not fit its column, what `judge` says,
+    /// or [`ViewError::Cancelled`]; the caller undoes what was done.
     pub(crate) fn write<E>(
         &mut self,
         rows: &mut impl RowWriter,
         written: RowsWritten,
+        cancel: Option<&CancelToken>,
         mut judge: impl FnMut(&[ValueRef<'_>]) -> Result<(), E>,
     ) -> Result<(), Refused<E>> {
         self.take_report()?;
@@ -248,6 +270,7 @@ impl ViewState {
         let report = std::mem::take(&mut self.report);
         let mut rest = report.as_slice();
         let done = reported.iter().try_for_each(|lengths| {
+            go_on(cancel)?;
             let (key, tail) = rest.split_at(lengths.key);
             let (old, tail) = tail.split_at(lengths.old.unwrap_or(0));
             let (new, tail) = tail.split_at(lengths.new.unwrap_or(0));

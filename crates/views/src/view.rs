@@ -12,7 +12,7 @@ use halcyon_store::{Partition, Value, ValueRef};
 use halcyon_txn::view::{
     LockedView, LockedViews, SettleError, ViewCell, WantedViews, settle_views as settle_cells,
 };
-use halcyon_txn::{Manager, PartitionCell, Transaction, WaitLimits};
+use halcyon_txn::{CancelToken, Manager, PartitionCell, Transaction, WaitLimits};
 use halcyon_view::program::Program;
 use halcyon_view::{Engine, Executor, Options};
 
@@ -39,7 +39,8 @@ impl ViewProgram {
     /// rows are put into `rows`, an empty partition of its columns, and `cell` makes of that the
     /// partition in which they stay.
     ///
-    /// Errors: what an event can fail at; [`ViewError::ProgramTooLarge`], [`ViewError::OutOfMemory`].
+    /// Errors: what an event can fail at; [`ViewError::ProgramTooLarge`], [`ViewError::OutOfMemory`],
+    /// [`ViewError::Cancelled`] once `cancel` is, which is looked at with every row.
     pub fn fill<'t>(
         self,
         id: TableId,
@@ -47,6 +48,7 @@ impl ViewProgram {
         mut rows: Partition,
         cell: impl FnOnce(Partition) -> Arc<PartitionCell>,
         budget: Arc<ViewBudget>,
+        cancel: &CancelToken,
     ) -> Result<MaintainedView, ViewError> {
         let options = Options { executor: self.executor, ..Options::default() };
         let engine = Engine::new(self.program, options).map_err(ViewError::ProgramTooLarge)?;
@@ -55,9 +57,9 @@ impl ViewProgram {
             ViewState::new(engine, Arc::clone(&inputs), self.columns, Arc::clone(&feed));
         state.write_first(&mut rows)?;
         for (table, root) in tables {
-            state.fill(table, root)?;
+            state.fill(table, root, cancel)?;
         }
-        state.write_for_good(&mut rows)?;
+        state.write_for_good(&mut rows, cancel)?;
         let memory = ViewMemory::new(budget);
         memory.account(&state.engine)?;
         let cell = Arc::new(ViewCell::new(u64::from(id.0), cell(rows), state));

@@ -106,7 +106,8 @@ fn fill(
 ) -> Result<Arc<MaintainedView>, ViewError> {
     let cell = |rows| Arc::new(PartitionCell::derived(PartitionId(id), rows));
     let rows = Partition::new(columns(stored));
-    program.fill(TableId(id), [], rows, cell, Arc::clone(budget)).map(Arc::new)
+    let cancel = CancelToken::new();
+    program.fill(TableId(id), [], rows, cell, Arc::clone(budget), &cancel).map(Arc::new)
 }
 
 /// A table of two partitions with columns (key, value, note), and views that follow from it.
@@ -116,6 +117,7 @@ struct Warehouse {
     views: Vec<Arc<MaintainedView>>,
     maintenance: ViewMaintenance,
     budget: Arc<ViewBudget>,
+    cancel: CancelToken,
 }
 
 impl Warehouse {
@@ -137,7 +139,8 @@ impl Warehouse {
                 None => cells.clone(),
             }
         });
-        Warehouse { manager: Manager::new(), cells, views, maintenance, budget }
+        let (manager, cancel) = (Manager::new(), CancelToken::new());
+        Warehouse { manager, cells, views, maintenance, budget, cancel }
     }
 
     /// A transaction that has locked everything.
@@ -160,7 +163,8 @@ impl Warehouse {
     ) -> Result<(), ViewError> {
         let since = tx.savepoint();
         statement(tx);
-        let done = self.maintenance.run(tx, &since, None, &mut |_, _| Ok::<_, ()>(()));
+        let done =
+            self.maintenance.run(tx, &since, None, &self.cancel, &mut |_, _| Ok::<_, ()>(()));
         done.map_err(|MaintenanceError { refused, .. }| {
             tx.rollback_to(since);
             match refused {
@@ -313,6 +317,29 @@ fn old_rows_are_told_before_new_ones() {
 }
 
 #[test]
+fn a_cancelled_statement_is_taken_back_and_fills_nothing() {
+    let warehouse = Warehouse::new(&[(TABLE, [0, 1])], PLAIN);
+    let (mut tx, handles) = warehouse.begin();
+    let insert = |tx: &mut Transaction| {
+        tx.insert(handles[0], &row([1, 10, 5])).expect("no index");
+    };
+    warehouse.run(&mut tx, insert).expect("it fits");
+    warehouse.cancel.cancel();
+    assert_eq!(warehouse.run(&mut tx, insert), Err(ViewError::Cancelled));
+    warehouse.compare(&tx);
+    let program = definition(TABLE, [0, 1], PLAIN);
+    let cell = |rows| Arc::new(PartitionCell::derived(PartitionId(99), rows));
+    let (id, budget, rows) = (TableId(99), Arc::default(), Partition::new(columns(PLAIN)));
+    let tables = [(TABLE, tx.read(handles[0]))];
+    let filled = program.fill(id, tables, rows, cell, budget, &warehouse.cancel);
+    assert_eq!(filled.err(), Some(ViewError::Cancelled));
+    warehouse.cancel.reset();
+    assert_eq!(warehouse.run(&mut tx, insert), Ok(()));
+    warehouse.compare(&tx);
+    tx.commit();
+}
+
+#[test]
 fn a_judge_sees_new_rows_by_view_and_its_refusal_takes_nothing_along() {
     let warehouse = Warehouse::new(&[(TABLE, [0, 1]), (TABLE, [2, 1])], PLAIN);
     let (mut tx, handles) = warehouse.begin();
@@ -323,7 +350,10 @@ fn a_judge_sees_new_rows_by_view_and_its_refusal_takes_nothing_along() {
     };
     let since = tx.savepoint();
     tx.insert(handles[0], &row([1, 10, 5])).expect("no index");
-    let refused = warehouse.maintenance.run(&mut tx, &since, None, &mut judge).unwrap_err();
+    let refused = warehouse
+        .maintenance
+        .run(&mut tx, &since, None, &warehouse.cancel, &mut judge)
+        .unwrap_err();
     assert_eq!((refused.view, refused.refused), (1, Refused::Judge("not this")));
     assert_eq!(seen.into_inner(), [(0, 10), (1, 10)]);
     tx.rollback_to(since);

@@ -9,10 +9,10 @@ use datafusion::sql::sqlparser::ast;
 use halcyon_base::ids::TableId;
 use halcyon_delta::{Certificate, Facts, Unsupported};
 use halcyon_store::Partition;
-use halcyon_txn::PartitionCell;
+use halcyon_txn::{CancelToken, PartitionCell};
 use halcyon_view::Executor;
 use halcyon_view::program::Program;
-use halcyon_views::{MaintainedView, ViewBudget, ViewColumn, ViewInput, ViewProgram};
+use halcyon_views::{MaintainedView, ViewBudget, ViewColumn, ViewError, ViewInput, ViewProgram};
 
 use halcyon_catalog::{Catalog, Index, Relation, Table};
 use halcyon_exec::view_errors::view_error;
@@ -39,16 +39,26 @@ pub(crate) struct Definition {
 /// Compiles the query of a view.
 ///
 /// Errors: those of binding; 0A000 naming the construct for what is outside the class of queries
-/// that can be maintained.
-pub(crate) fn define(binder: &Binder<'_>, query: &ast::Query, text: &str) -> Result<Definition> {
+/// that can be maintained; 57014 once `cancel` is cancelled.
+pub(crate) fn define(
+    binder: &Binder<'_>,
+    query: &ast::Query,
+    text: &str,
+    cancel: &CancelToken,
+) -> Result<Definition> {
     let plan = binder.view_query(query, text)?;
-    of_plan(binder.catalog, &plan)
+    of_plan(binder.catalog, &plan, cancel)
 }
 
-fn of_plan(catalog: &Arc<Catalog>, plan: &LogicalPlan) -> Result<Definition> {
+fn of_plan(catalog: &Arc<Catalog>, plan: &LogicalPlan, cancel: &CancelToken) -> Result<Definition> {
     let columns = result_columns(plan);
-    let compiled = halcyon_delta::compile(plan, &CatalogFacts { catalog })
-        .map_err(|error| unsupported(&error))?;
+    let compiled =
+        halcyon_delta::compile(plan, &CatalogFacts { catalog, cancel }).map_err(|error| {
+            match cancel.is_cancelled() {
+                true => view_error(ViewError::Cancelled),
+                false => unsupported(&error),
+            }
+        })?;
     let named = columns.iter().map(|column| {
         let ty = column.ty.ok_or_else(|| {
             SqlError::unsupported(format!("a view's column of type {}", column.field.data_type()))
@@ -99,9 +109,10 @@ fn table_of<'c>(catalog: &'c Catalog, name: &TableReference) -> Result<&'c Arc<T
     }
 }
 
-/// What the catalog knows of tables, for the compiler.
+/// What the catalog knows of tables, and whether the statement goes on, for the compiler.
 struct CatalogFacts<'a> {
     catalog: &'a Arc<Catalog>,
+    cancel: &'a CancelToken,
 }
 
 impl CatalogFacts<'_> {
@@ -119,6 +130,10 @@ impl Facts for CatalogFacts<'_> {
         };
         let columns = |index: &Index| index.columns.iter().map(|key| key.column.into()).collect();
         table.indexes.iter().filter(|index| index.unique).filter(present).map(columns).collect()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
     }
 
     fn never_negative(&self, table: &TableReference, column: usize) -> bool {
@@ -163,7 +178,8 @@ impl Definition {
     /// rows are put into `rows`, an empty partition of its columns, which `cell` makes a partition of
     /// the database.
     ///
-    /// Errors: what an event can fail at: 22003, 22012; 0A000 for a program that is too large; 53200.
+    /// Errors: what an event can fail at: 22003, 22012; 0A000 for a program that is too large; 53200; 57014
+    /// once `cancel` is cancelled.
     pub fn fill<'t>(
         self,
         id: TableId,
@@ -171,9 +187,10 @@ impl Definition {
         rows: Partition,
         cell: impl FnOnce(Partition) -> Arc<PartitionCell>,
         budget: Arc<ViewBudget>,
+        cancel: &CancelToken,
     ) -> Result<Arc<MaintainedView>> {
         let Definition { program, executor, inputs, outputs: columns, .. } = self;
         let program = ViewProgram { program, executor, inputs, columns };
-        program.fill(id, tables, rows, cell, budget).map(Arc::new).map_err(view_error)
+        program.fill(id, tables, rows, cell, budget, cancel).map(Arc::new).map_err(view_error)
     }
 }

@@ -10,13 +10,14 @@ use halcyon_plan::bind::Binder;
 use halcyon_plan::stored_names::qualify;
 use halcyon_sql::error::Result;
 use halcyon_sql::parse::parse_query;
+use halcyon_txn::CancelToken;
 
 /// Lines of the trigger program of a query, or of a view's if the query is nothing but its name.
 pub fn triggers(binder: &Binder<'_>, query: &ast::Query, text: &str) -> Result<Vec<String>> {
     let mut query = query.clone();
     let path: Vec<String> = binder.search_path().map(str::to_owned).collect();
     qualify(binder.catalog, &path, &mut query);
-    let definition = define(binder, &query, text)?;
+    let definition = define(binder, &query, text, &CancelToken::new())?;
     Ok(lines(&definition.program.to_string()))
 }
 
@@ -24,7 +25,7 @@ pub fn triggers(binder: &Binder<'_>, query: &ast::Query, text: &str) -> Result<V
 pub fn maintenance(binder: &Binder<'_>, name: &[String]) -> Result<Vec<String>> {
     let table = view_of(binder, name)?;
     let view = table.materialized().expect("looked for above");
-    let definition = define(binder, &parse_query(&view.query)?, "")?;
+    let definition = define(binder, &parse_query(&view.query)?, "", &CancelToken::new())?;
     let mut told = lines(&definition.certificate.to_string());
     told.push(match view.maintained().machine_code() {
         Ok(bytes) => format!("Machine code: {bytes} bytes"),

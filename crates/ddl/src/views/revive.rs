@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use halcyon_base::ids::TableId;
 use halcyon_store::Partition;
-use halcyon_txn::PartitionCell;
+use halcyon_txn::{CancelToken, PartitionCell};
 use halcyon_views::MaintainedView;
 
 use super::define::define;
@@ -49,7 +49,8 @@ fn revive_one(
     let session = owner();
     let binder = Binder::new(catalog, &session, df);
     let query = parse_query(&view.query)?;
-    let definition = define(&binder, &query, "")?;
+    let never = CancelToken::new();
+    let definition = define(&binder, &query, "", &never)?;
     let mut rows = Partition::new(table.store_schema());
     for index in &table.indexes {
         rows.add_index(index.def()).expect("an empty partition has no duplicates");
@@ -63,7 +64,7 @@ fn revive_one(
     }
     let roots = roots.iter().map(|(id, root)| (*id, root.as_ref().expect("nobody uses it yet")));
     let cell = |rows| Arc::new(PartitionCell::derived(table.cells[0].id, rows));
-    definition.fill(table.id, roots, rows, cell, catalog.budget.clone())
+    definition.fill(table.id, roots, rows, cell, catalog.budget.clone(), &never)
 }
 
 /// Whoever created a view was allowed to; what was granted since does not matter.

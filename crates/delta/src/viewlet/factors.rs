@@ -7,14 +7,19 @@
 
 use halcyon_value::decimal;
 use halcyon_view::program::{BinaryOp, Expr, Type};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::calculus::{Var, Variables};
-use crate::expression::{cast, fold, is_null, mentions, not, operands, strict, variables, within};
+use crate::expression::{binary, cast, fold, is_null, mentions, not, strict, variables, within};
 
 use super::unit;
 
-/// sign · ∏ factors; a factor may have any type.
+/// Products of one value, beyond which no more factors are taken apart. A value of so many products
+/// would make a statement of as many summands for each relation: from there on it costs less to look at
+/// what a factor is made of entry by entry.
+const PRODUCTS_MAX: usize = 40;
+
+/// sign · ∏ factors; a factor may have any type. What occurs several times has a sign other than ±1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Product {
     pub sign: i64,
@@ -22,9 +27,36 @@ pub struct Product {
 }
 
 impl Product {
+    fn of(factor: Expr) -> Product {
+        Product { sign: 1, factors: vec![factor] }
+    }
+
     fn times(&self, other: &Product) -> Product {
-        let factors = self.factors.iter().chain(&other.factors).cloned().collect();
+        let mut factors = self.factors.clone();
+        for factor in &other.factors {
+            if !(is_indicator(factor) && factors.contains(factor)) {
+                factors.push(factor.clone());
+            }
+        }
         Product { sign: self.sign * other.sign, factors }
+    }
+
+    /// What products of the same factors have in common, whatever their order and sign.
+    fn form(&self) -> Vec<String> {
+        let mut form: Vec<String> = self.factors.iter().map(|f| format!("{f:?}")).collect();
+        form.sort_unstable();
+        form
+    }
+}
+
+/// Whether a factor is 0 or 1, so that its square is the factor.
+fn is_indicator(factor: &Expr) -> bool {
+    match factor {
+        Expr::Not(inner) => matches!(**inner, Expr::IsNull(..)),
+        Expr::Case { when, otherwise, .. } => {
+            **otherwise == Expr::Int(0) && when.iter().all(|(_, value)| *value == Expr::Int(1))
+        }
+        _ => false,
     }
 }
 
@@ -41,6 +73,11 @@ impl Region<'_> {
         self.touches(expr) && within(expr, self.all)
     }
 
+    /// Over the component's variables alone, or without any unbound one: a factor as it stands.
+    pub fn is_simple(&self, expr: &Expr) -> bool {
+        !self.touches(expr) || self.holds(expr)
+    }
+
     /// Needs the component.
     pub fn touches(&self, expr: &Expr) -> bool {
         mentions(expr, self.unbound)
@@ -54,8 +91,12 @@ pub fn refine(products: &[Product], region: &Region<'_>, vars: &Variables) -> Ve
     for product in products {
         let mut all = vec![Product { sign: product.sign, factors: Vec::new() }];
         for factor in &product.factors {
-            let parts = expand(factor, region, vars);
+            let mut parts = expand(factor, region, vars);
+            if refined.len() + all.len() * parts.len() > PRODUCTS_MAX {
+                parts = vec![Product::of(factor.clone())];
+            }
             all = all.iter().flat_map(|a| parts.iter().map(|b| a.times(b))).collect();
+            all = merged(all);
         }
         refined.extend(all);
     }
@@ -63,7 +104,25 @@ pub fn refine(products: &[Product], region: &Region<'_>, vars: &Variables) -> Ve
     for product in &mut refined {
         product.factors.retain(|factor| !is_one(factor));
     }
-    refined
+    merged(refined)
+}
+
+/// Products of the same factors added up.
+fn merged(products: Vec<Product>) -> Vec<Product> {
+    if products.len() < 2 {
+        return products;
+    }
+    let mut places: HashMap<Vec<String>, usize> = HashMap::new();
+    let mut kept: Vec<Product> = Vec::new();
+    for product in products {
+        let place = *places.entry(product.form()).or_insert(kept.len());
+        match kept.get_mut(place) {
+            Some(known) => known.sign += product.sign,
+            None => kept.push(product),
+        }
+    }
+    kept.retain(|product| product.sign != 0);
+    kept
 }
 
 /// Whether a factor makes its product add nothing.
@@ -76,25 +135,20 @@ fn is_one(factor: &Expr) -> bool {
 }
 
 fn expand(expr: &Expr, region: &Region<'_>, vars: &Variables) -> Vec<Product> {
-    let whole = || vec![Product { sign: 1, factors: vec![expr.clone()] }];
-    if !region.touches(expr) || region.holds(expr) {
+    let whole = || vec![Product::of(expr.clone())];
+    if region.is_simple(expr) {
         return whole();
     }
     match expr {
-        Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), _, a, b) => {
-            let sign = if *op == BinaryOp::Sub { -1 } else { 1 };
-            let mut sum = guarded(a, b, 1, region, vars);
-            sum.extend(guarded(b, a, sign, region, vars));
-            sum
+        Expr::Binary(BinaryOp::Add | BinaryOp::Sub, ty, ..) | Expr::Neg(ty, _) => {
+            expand_sum(expr, *ty, region, vars)
         }
         Expr::Binary(BinaryOp::Mul, _, a, b) => {
             let (left, right) = (expand(a, region, vars), expand(b, region, vars));
-            left.iter().flat_map(|l| right.iter().map(|r| l.times(r))).collect()
-        }
-        Expr::Neg(_, a) => {
-            let mut negated = expand(a, region, vars);
-            negated.iter_mut().for_each(|product| product.sign = -product.sign);
-            negated
+            if left.len() * right.len() > PRODUCTS_MAX {
+                return whole();
+            }
+            merged(left.iter().flat_map(|l| right.iter().map(|r| l.times(r))).collect())
         }
         Expr::Cast { from, to, value } if *from == Type::Int || *to == Type::Float => {
             let mut all = expand(value, region, vars);
@@ -111,14 +165,55 @@ fn expand(expr: &Expr, region: &Region<'_>, vars: &Variables) -> Vec<Product> {
             all
         }
         Expr::Case { when, otherwise, .. } => {
-            let simple = |e: &Expr| !region.touches(e) || region.holds(e);
-            if !operands(expr).into_iter().all(simple) {
-                return whole();
-            }
-            expand_case(when, otherwise)
+            expand_case(when, otherwise, region, vars).unwrap_or_else(whole)
         }
         _ => whole(),
     }
+}
+
+/// The summands of a sum by where their variables are: those inside the component stay one factor, and
+/// so do those outside. Each counts only where none of the others is NULL.
+fn expand_sum(expr: &Expr, ty: Type, region: &Region<'_>, vars: &Variables) -> Vec<Product> {
+    let mut all = Vec::new();
+    operands_of_sum(expr, ty, 1, &mut all);
+    let (simple, mixed): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(_, summand)| region.is_simple(summand));
+    let (inside, outside): (Vec<_>, Vec<_>) =
+        simple.into_iter().partition(|(_, summand)| region.touches(summand));
+    let parts: Vec<(i64, Expr)> =
+        [joined(inside, ty), joined(outside, ty)].into_iter().flatten().chain(mixed).collect();
+    let mut products = Vec::new();
+    for (at, (sign, part)) in parts.iter().enumerate() {
+        let mut guard = Product { sign: *sign, factors: Vec::new() };
+        for (_, other) in parts[..at].iter().chain(&parts[at + 1..]) {
+            guard = guard.times(&Product { sign: 1, factors: presence(other, vars) });
+        }
+        products.extend(expand(part, region, vars).iter().map(|product| product.times(&guard)));
+    }
+    products
+}
+
+/// The operands of sums, differences and negations of one type, with their signs.
+fn operands_of_sum(expr: &Expr, ty: Type, sign: i64, into: &mut Vec<(i64, Expr)>) {
+    match expr {
+        Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), own, a, b) if *own == ty => {
+            operands_of_sum(a, ty, sign, into);
+            operands_of_sum(b, ty, if *op == BinaryOp::Sub { -sign } else { sign }, into);
+        }
+        Expr::Neg(own, a) if *own == ty => operands_of_sum(a, ty, -sign, into),
+        other => into.push((sign, other.clone())),
+    }
+}
+
+/// A sum of summands as one expression, and its sign; none of none.
+fn joined(summands: Vec<(i64, Expr)>, ty: Type) -> Option<(i64, Expr)> {
+    let mut summands = summands.into_iter();
+    let (first, mut sum) = summands.next()?;
+    for (sign, summand) in summands {
+        let op = if sign == first { BinaryOp::Add } else { BinaryOp::Sub };
+        sum = binary(op, ty, sum, summand);
+    }
+    Some((first, sum))
 }
 
 fn power_of_ten(ty: Type, by: i8) -> Option<Expr> {
@@ -130,37 +225,49 @@ fn power_of_ten(ty: Type, by: i8) -> Option<Expr> {
     }
 }
 
-/// `[c]·a + b − [c]·b`, for every condition.
-fn expand_case(when: &[(Expr, Expr)], otherwise: &Expr) -> Vec<Product> {
+/// `[c]·a + b − [c]·b`, for every condition; none if a condition cannot be taken apart.
+fn expand_case(
+    when: &[(Expr, Expr)],
+    otherwise: &Expr,
+    region: &Region<'_>,
+    vars: &Variables,
+) -> Option<Vec<Product>> {
     let Some(((condition, value), rest)) = when.split_first() else {
-        return vec![Product { sign: 1, factors: vec![otherwise.clone()] }];
+        return Some(expand(otherwise, region, vars));
     };
-    let holds = fold(Expr::Case {
-        ty: Type::Int,
-        when: vec![(condition.clone(), Expr::Int(1))],
-        otherwise: Box::new(Expr::Int(0)),
-    });
-    let mut all = vec![Product { sign: 1, factors: vec![holds.clone(), value.clone()] }];
-    for product in expand_case(rest, otherwise) {
-        let mut taken = product.clone();
+    let holds = Product { sign: 1, factors: indicators(condition, region, vars)? };
+    let values = expand(value, region, vars);
+    let mut all: Vec<Product> = values.iter().map(|value| holds.times(value)).collect();
+    for product in expand_case(rest, otherwise, region, vars)? {
+        let mut taken = holds.times(&product);
         taken.sign = -taken.sign;
-        taken.factors.push(holds.clone());
         all.push(product);
         all.push(taken);
     }
-    all
+    all.retain(|product| !product.factors.iter().any(is_zero));
+    (all.len() <= PRODUCTS_MAX).then_some(all)
 }
 
-/// Products of `expr`, where `other` is not NULL.
-fn guarded(
-    expr: &Expr,
-    other: &Expr,
-    sign: i64,
-    region: &Region<'_>,
-    vars: &Variables,
-) -> Vec<Product> {
-    let guard = Product { sign, factors: presence(other, vars) };
-    expand(expr, region, vars).iter().map(|product| product.times(&guard)).collect()
+/// Factors, each inside the component or outside, whose product is 1 where a condition is true, else 0.
+fn indicators(condition: &Expr, region: &Region<'_>, vars: &Variables) -> Option<Vec<Expr>> {
+    if region.is_simple(condition) {
+        return Some(vec![fold(Expr::Case {
+            ty: Type::Int,
+            when: vec![(condition.clone(), Expr::Int(1))],
+            otherwise: Box::new(Expr::Int(0)),
+        })]);
+    }
+    match condition {
+        Expr::And(all) => {
+            let each = all.iter().map(|one| indicators(one, region, vars));
+            Some(each.collect::<Option<Vec<_>>>()?.concat())
+        }
+        Expr::Not(inner) => match &**inner {
+            Expr::IsNull(_, value) if strict(value) => Some(presence(value, vars)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Factors whose product is 1 if an expression is not NULL, else 0.
@@ -180,7 +287,7 @@ pub fn product(factors: &[Expr], ty: Type, vars: &Variables) -> Expr {
     // Integers first, so that counts are multiplied before they are widened.
     let (small, large): (Vec<&Expr>, Vec<&Expr>) =
         factors.iter().partition(|f| vars.type_of(f) == Type::Int);
-    let multiply = |ty: Type, a: Expr, b: Expr| crate::expression::binary(BinaryOp::Mul, ty, a, b);
+    let multiply = |ty: Type, a: Expr, b: Expr| binary(BinaryOp::Mul, ty, a, b);
     let small = small.into_iter().cloned().reduce(|a, b| multiply(Type::Int, a, b));
     let large = large.into_iter().cloned().map(|f| {
         let from = vars.type_of(&f);

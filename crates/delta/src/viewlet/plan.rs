@@ -66,6 +66,7 @@ pub fn statement(
         let cheapest = accesses.into_iter().min_by_key(|access| access.cost)?;
         plan.commit(cheapest);
     }
+    assert!(plan.conditions.is_empty(), "atoms bind all variables of a map's terms");
     let Plan { steps, keys, sums, parts, .. } = plan;
     let payload = parts.maps[target].payload.clone();
     let times = vec![Expr::Reg(weight); power as usize];
@@ -93,21 +94,20 @@ pub fn product_of_parts(
         steps: Vec::new(),
         parts,
     };
+    let before = plan.parts.clone();
     let totals = plan.look_up_totals();
-    let components = plan.components();
-    let apart = (totals > 0 || components.len() > 1)
-        && components.into_iter().all(|members| {
-            let access = plan.prepare(members);
-            access.outs.is_empty() && access.not_null.is_empty()
-        });
-    if !apart {
-        return None;
-    }
-    while let Some(members) = plan.components().into_iter().next() {
+    let mut is_apart = totals > 0 || plan.components().len() > 1;
+    while let (true, Some(members)) = (is_apart, plan.components().into_iter().next()) {
         let access = plan.prepare(members);
+        // A row is made without loops.
+        is_apart = access.outs.is_empty() && access.not_null.is_empty();
         plan.commit(access);
     }
-    let Plan { steps, sums, parts, .. } = plan;
+    let Plan { steps, sums, parts, conditions, .. } = plan;
+    if !is_apart || !conditions.is_empty() {
+        *parts = before;
+        return None;
+    }
     // That a part is zero saves nothing here.
     let steps = steps.into_iter().filter(|step| !matches!(step, Step::If(_))).collect();
     let values = sums.iter().zip(payload).map(|(sum, c)| total(parts, sum, &[], c.ty()));

@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use halcyon_value::like::Pattern;
 
-use crate::program::{BinaryOp, CompareOp, DatePart, NULL_INT, Type};
+use crate::program::{BinaryOp, CompareOp, DatePart, NULL_INT, NumberRange, Type};
 
 /// Registers of one piece of code, in words.
 pub const REGISTERS: usize = 4096;
@@ -208,6 +208,12 @@ pub enum Op {
     Rescale {
         ty: Type,
         by: i8,
+        d: R,
+        a: R,
+    },
+    Within {
+        ty: Type,
+        range: NumberRange,
         d: R,
         a: R,
     },

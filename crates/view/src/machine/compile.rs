@@ -719,7 +719,8 @@ impl<'a> Compiler<'a> {
             | Expr::Case { ty, .. }
             | Expr::Coalesce(ty, _)
             | Expr::Cast { to: ty, .. }
-            | Expr::Rescale { ty, .. } => *ty,
+            | Expr::Rescale { ty, .. }
+            | Expr::Within { ty, .. } => *ty,
             Expr::Call { function, .. } => self.program.functions[usize::from(function.0)].result,
             _ => Type::Int,
         }
@@ -733,9 +734,10 @@ impl<'a> Compiler<'a> {
             Expr::Float(value) => value.to_bits() != NULL_FLOAT_BITS,
             Expr::Wide(value) => *value != NULL_WIDE,
             Expr::Binary(_, _, a, b) => self.is_never_null(a) && self.is_never_null(b),
-            Expr::Neg(_, a) | Expr::Cast { value: a, .. } | Expr::Rescale { value: a, .. } => {
-                self.is_never_null(a)
-            }
+            Expr::Neg(_, a)
+            | Expr::Cast { value: a, .. }
+            | Expr::Rescale { value: a, .. }
+            | Expr::Within { value: a, .. } => self.is_never_null(a),
             Expr::IsNull(..) | Expr::Text(_) => true,
             _ => false,
         }
@@ -900,6 +902,10 @@ impl<'a> Compiler<'a> {
             Expr::Rescale { ty, by, value } => {
                 let a = self.expr(value);
                 self.emit(Op::Rescale { ty: *ty, by: *by, d, a });
+            }
+            Expr::Within { ty, range, value } => {
+                let a = self.expr(value);
+                self.emit(Op::Within { ty: *ty, range: *range, d, a });
             }
             Expr::DatePart(part, a) => {
                 let a = self.expr(a);

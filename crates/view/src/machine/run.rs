@@ -13,7 +13,7 @@ use crate::program::{BinaryOp, CompareOp, NULL_FLOAT_BITS, NULL_INT, NULL_WIDE, 
 use crate::scalar::{
     binary, compare, date_of, date_part, float_limit, float_to_int, float_to_sum, float_to_wide,
     int_to_float, int_to_wide, key_float, negate, not, rescale, rescale_int, sum_to_float,
-    wide_to_float, wide_to_int,
+    wide_to_float, wide_to_int, within_int, within_wide,
 };
 use crate::value::{Environment, halves, order_float, order_int, wide};
 
@@ -254,6 +254,12 @@ pub fn scalar(
             set_wide(registers, d, rescale(by, wide_at(registers, a))?);
         }
         Op::Rescale { by, d, a, .. } => set_int(registers, d, rescale_int(by, registers.int(a))?),
+        Op::Within { ty: Type::Wide, range, d, a } => {
+            set_wide(registers, d, within_wide(range, wide_at(registers, a))?);
+        }
+        Op::Within { range, d, a, .. } => {
+            set_int(registers, d, within_int(range, registers.int(a))?);
+        }
         Op::DatePart { part, d, a } => set_int(registers, d, date_part(part, registers.int(a))?),
         Op::DateOf { d, a } => set_int(registers, d, date_of(registers.int(a))),
         Op::Like { like, d, a } => {

@@ -520,7 +520,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
             Op::Binary { ty, a, b, .. } => all.extend([(a, ty.words()), (b, ty.words())]),
             Op::CompareText { a, b, .. } => all.extend([(a, 1), (b, 1)]),
             Op::Cast { from, a, .. } => all.push((a, from.words())),
-            Op::Rescale { ty, a, .. } => all.push((a, ty.words())),
+            Op::Rescale { ty, a, .. } | Op::Within { ty, a, .. } => all.push((a, ty.words())),
             Op::DatePart { a, .. }
             | Op::DateOf { a, .. }
             | Op::Like { a, .. }
@@ -536,7 +536,9 @@ impl<'a, 'f> Emitter<'a, 'f> {
     /// What an operation sets that is done by [`calls::scalar`].
     fn result(&self, op: &Op) -> Option<(R, usize)> {
         match *op {
-            Op::Binary { ty, d, .. } | Op::Rescale { ty, d, .. } => Some((d, ty.words())),
+            Op::Binary { ty, d, .. } | Op::Rescale { ty, d, .. } | Op::Within { ty, d, .. } => {
+                Some((d, ty.words()))
+            }
             Op::Cast { to, d, .. } => Some((d, to.words())),
             Op::Call { call, d, .. } => Some((d, self.code.calls[usize::from(call)].result_words)),
             Op::CompareText { d, .. }
