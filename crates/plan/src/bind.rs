@@ -24,13 +24,15 @@ use datafusion::logical_expr::{
     WindowUDF,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::sql::planner::{PlannerContext, SqlToRel};
+use datafusion::sql::planner::{PlannerContext, SqlToRel, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast;
 use halcyon_base::ids::TableId;
 
 use crate::engine::DataFusion;
 use crate::env::SessionVars;
+use crate::merged_columns::{self, Tables};
 use crate::provider::{HalcyonTable, ViewSource};
+use crate::row_sets;
 use crate::semantics;
 use crate::system_names::{SystemNames, SystemSchemas};
 use halcyon_catalog::{Catalog, Privilege, Relation, Table, View};
@@ -105,8 +107,8 @@ impl Binder<'_> {
         let mut query = query.clone();
         let placeholders = semantics::placeholder_count(&query);
         with_stack(|| {
-            dialect::rewrite_query(&mut query)?;
             let context = self.context(expose_row_ids);
+            context.rewrite(&mut query)?;
             let mut given: Vec<Option<SqlType>> = param_types.to_vec();
             given.resize(given.len().max(placeholders), None);
             let bound = context.plan(query, &given).and_then(|plan| {
@@ -131,8 +133,8 @@ impl Binder<'_> {
             ));
         }
         with_stack(|| {
-            dialect::rewrite_query(&mut query)?;
             let context = Context { reads_streams: true, ..self.context(None) };
+            context.rewrite(&mut query)?;
             let bound = context.plan(query, &[]);
             let bound = bound.and_then(|plan| semantics::meaning(plan, &[], self.df));
             bound.map(|(plan, _)| plan).map_err(|error| sql_error(error, text))
@@ -266,6 +268,12 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// The query as DataFusion's planner takes it.
+    fn rewrite(&self, query: &mut ast::Query) -> Result<()> {
+        merged_columns::settle(query, self)?;
+        dialect::rewrite_query(query)
+    }
+
     fn plan(&self, query: ast::Query, given: &[Option<SqlType>]) -> DfResult<LogicalPlan> {
         let types = given.iter().map(|ty| ty.map(|ty| Arc::new(ty.field("", true)))).collect();
         let mut context = PlannerContext::new().with_prepare_param_data_types(types);
@@ -298,7 +306,7 @@ impl Context<'_> {
     /// The view's query with the names and types that its columns were created with.
     fn view_plan(&self, view: &View) -> Result<LogicalPlan> {
         let mut query = parse_query(&view.query)?;
-        dialect::rewrite_query(&mut query)?;
+        self.rewrite(&mut query)?;
         let plan = self.plan(query, &[]).map_err(|error| sql_error(error, ""))?;
         let columns = plan.schema().columns();
         let named = columns.into_iter().zip(&view.columns);
@@ -390,6 +398,15 @@ impl Context<'_> {
     }
 }
 
+impl Tables for Context<'_> {
+    fn columns(&self, name: &ast::ObjectName) -> Result<Vec<String>> {
+        let reference = object_name_to_table_reference(name.clone(), true)
+            .map_err(|error| sql_error(error, ""))?;
+        let source = self.source(&reference)?;
+        Ok(source.schema().fields().iter().map(|field| field.name().clone()).collect())
+    }
+}
+
 /// 42809: the events of a stream are gone.
 fn stream_is_read(stream: &Table) -> SqlError {
     SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot read stream \"{}\"", stream.name))
@@ -439,6 +456,9 @@ impl ContextProvider for Context<'_> {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let name = own_name(name);
+        if name == dialect::ROW {
+            return Some(row_sets::function());
+        }
         let known = self.binder.df.state().scalar_functions().get(name).cloned();
         // DataFusion's `version()` tells DataFusion's.
         let known = known.filter(|_| name != "version");

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan};
@@ -16,6 +17,7 @@ pub(crate) fn mended(rule: Rule) -> Rule {
     match rule.name() {
         "extract_equijoin_predicate" => Arc::new(EqualitiesAreKeys),
         "push_down_filter" => Arc::new(FiltersAboveAggregates(rule)),
+        "single_distinct_aggregation_to_group_by" => Arc::new(SameTypes(rule)),
         _ => rule,
     }
 }
@@ -58,5 +60,33 @@ fn has_a_row_of_none(aggregate: &Aggregate) -> bool {
         [] | [Expr::GroupingSet(GroupingSet::Rollup(_) | GroupingSet::Cube(_))] => true,
         [Expr::GroupingSet(GroupingSet::GroupingSets(sets))] => sets.iter().any(Vec::is_empty),
         _ => false,
+    }
+}
+
+/// A rule is applied where the types of its result are those from before: sums of sums have more
+/// digits than sums, or are of another type, and what stands above was planned for the latter.
+#[derive(Debug)]
+struct SameTypes(Rule);
+
+impl OptimizerRule for SameTypes {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let types = |plan: &LogicalPlan| -> Vec<DataType> {
+            plan.schema().fields().iter().map(|field| field.data_type().clone()).collect()
+        };
+        let rewritten = self.0.rewrite(plan.clone(), config)?;
+        let same = types(&plan) == types(&rewritten.data);
+        Ok(if same { rewritten } else { Transformed::no(plan) })
     }
 }

@@ -1,6 +1,8 @@
 //! What PostgreSQL means where DataFusion means something else.
 //!
 //! Between planner and optimizer a plan passes through, in this order:
+//! 0. `crate::levels`: aggregates stand in the query whose columns they aggregate, and `crate::row_sets`:
+//!    rows are compared with rows of subqueries field by field.
 //! 1. `literals`: integer constants are INTEGER if they fit, then BIGINT, then NUMERIC.
 //! 2. `outer_references`: columns of outer queries get the types they have by now.
 //! 3. `operators`: constants in quotes take the type of what they meet; division of decimals,
@@ -46,6 +48,8 @@ use crate::env::Env;
 use crate::execution;
 use crate::functions::{self, PgCast};
 use crate::join_keys::with_null_safe_keys;
+use crate::levels::aggregates_are_own;
+use crate::row_sets::with_fields_compared;
 use crate::unnest::unnest;
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::zone::TimeZone;
@@ -128,14 +132,15 @@ pub fn placeholder_count(query: &ast::Query) -> usize {
     highest.0
 }
 
-/// Passes 1 to 4, also the types of the parameters: types and operators mean what PostgreSQL
+/// Passes 0 to 4, also the types of the parameters: types and operators mean what PostgreSQL
 /// means, and subqueries are still expressions. Views are compiled from this.
 pub fn meaning(
     plan: LogicalPlan,
     given: &[Option<SqlType>],
     df: &DataFusion,
 ) -> Result<(LogicalPlan, Vec<SqlType>)> {
-    let plan = literals(plan)?;
+    aggregates_are_own(&plan)?;
+    let plan = literals(with_fields_compared(plan)?)?;
     let plan = outer_references(plan)?;
     let mut types = Parameters::new(given);
     let plan = operators(plan, &mut types)?;
@@ -146,7 +151,7 @@ pub fn meaning(
     Ok((coerced?, types.into_types()))
 }
 
-/// Passes 1 to 7; also the types of the parameters.
+/// Passes 0 to 7; also the types of the parameters.
 pub fn analyze(
     plan: LogicalPlan,
     given: &[Option<SqlType>],

@@ -6,22 +6,27 @@
 //!   tail that [`shown_name`] cuts off.
 //! - **Operators and clauses** that DataFusion lacks become functions of ours (`halcyon_plan::functions`)
 //!   or simpler syntax: FETCH FIRST, LIKE … ESCAPE, SIMILAR TO, AT TIME ZONE, EXTRACT of fields
-//!   with a fraction, `^`, row comparisons.
+//!   with a fraction, `^`, row comparisons. Rows compared with the rows of a subquery are calls of
+//!   [`ROW`], for the binder.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, LimitClause, ObjectName, ObjectNamePart,
-    OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
-    TableSampleKind, TableSampleMethod, UnaryOperator, Value, VisitMut, VisitorMut,
+    FunctionArgumentList, FunctionArguments, Ident, JoinConstraint, JoinOperator, LimitClause,
+    ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, TableSampleKind, TableSampleMethod, TableWithJoins,
+    UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 use crate::error::{Result, SqlError, SqlState};
 
 /// Begins the tail that makes a repeated name unique. No identifier can be typed with it.
 const TAIL: char = '\u{1}';
+
+/// The function that stands for a row that is compared with rows of a subquery.
+pub const ROW: &str = "row\u{1}";
 
 /// A column's name as the client sees it.
 pub fn shown_name(name: &str) -> &str {
@@ -78,7 +83,10 @@ impl VisitorMut for Rewrite {
         }
         crate::wildcards::name_whole_tables(select);
         name_items(&mut select.projection);
-        ControlFlow::Continue(())
+        match select.from.iter().try_for_each(joins_have_conditions) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
@@ -95,6 +103,33 @@ impl VisitorMut for Rewrite {
             Err(error) => ControlFlow::Break(error),
         }
     }
+}
+
+/// Errors: 42601 for a join without ON, USING, NATURAL or CROSS.
+fn joins_have_conditions(tables: &TableWithJoins) -> Result<()> {
+    let within = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin { table_with_joins, .. } => joins_have_conditions(table_with_joins),
+        _ => Ok(()),
+    };
+    within(&tables.relation)?;
+    for join in &tables.joins {
+        within(&join.relation)?;
+        if let JoinOperator::Join(JoinConstraint::None)
+        | JoinOperator::Inner(JoinConstraint::None)
+        | JoinOperator::Left(JoinConstraint::None)
+        | JoinOperator::LeftOuter(JoinConstraint::None)
+        | JoinOperator::Right(JoinConstraint::None)
+        | JoinOperator::RightOuter(JoinConstraint::None)
+        | JoinOperator::FullOuter(JoinConstraint::None) = &join.join_operator
+        {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("the join with {} has no condition", join.relation),
+            )
+            .hint("A join has ON or USING behind it; CROSS JOIN has neither."));
+        }
+    }
+    Ok(())
 }
 
 /// `SELECT upper(t.a) AS a … ORDER BY t.a`: output and column may share their name. DataFusion has
@@ -234,6 +269,17 @@ fn name_items(items: &mut [SelectItem]) {
     }
 }
 
+/// The name of an item's column in the result; `None` for `*`.
+pub fn shown_item_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::UnnamedExpr(expr) => {
+            Some(figure(expr).unwrap_or_else(|| "?column?".to_owned()))
+        }
+        SelectItem::ExprWithAlias { alias, .. } => Some(normal(alias)),
+        _ => None,
+    }
+}
+
 /// The name PostgreSQL gives to an unnamed result column (`FigureColname`); `None` is `?column?`.
 fn figure(expr: &Expr) -> Option<String> {
     let name = match expr {
@@ -280,8 +326,7 @@ fn first_name(query: &Query) -> Option<String> {
             SetExpr::Select(select) => {
                 return match select.projection.first()? {
                     SelectItem::UnnamedExpr(expr) => figure(expr),
-                    SelectItem::ExprWithAlias { alias, .. } => Some(normal(alias)),
-                    _ => None,
+                    item => shown_item_name(item),
                 };
             }
             SetExpr::Query(query) => body = query.body.as_ref(),
@@ -375,6 +420,9 @@ fn operator(expr: &mut Expr) -> Result<()> {
         | Expr::Collate { .. }
         | Expr::Function(_)
         | Expr::Value(_)
+        | Expr::InSubquery { .. }
+        | Expr::AnyOp { .. }
+        | Expr::AllOp { .. }
         | Expr::InList { .. } => std::mem::replace(expr, number("0")),
         _ => return Ok(()),
     };
@@ -416,6 +464,21 @@ fn operator(expr: &mut Expr) -> Result<()> {
         },
         Expr::Collate { expr, collation } => collate(*expr, &collation)?,
         Expr::InList { expr, list, negated } => in_list(*expr, list, negated),
+        Expr::InSubquery { expr, subquery, negated } => match row_of(&expr) {
+            Some(row) => {
+                let subquery = Box::new(query_of_rows(*subquery, &row)?);
+                Expr::InSubquery { expr: Box::new(call(ROW, row)), subquery, negated }
+            }
+            None => Expr::InSubquery { expr, subquery, negated },
+        },
+        Expr::AnyOp { left, compare_op, right, is_some } => {
+            let (left, right) = compared_with_rows(left, right)?;
+            Expr::AnyOp { left, compare_op, right, is_some }
+        }
+        Expr::AllOp { left, compare_op, right } => {
+            let (left, right) = compared_with_rows(left, right)?;
+            Expr::AllOp { left, compare_op, right }
+        }
         Expr::BinaryOp { left, op, right } => binary_operator(*left, op, *right)?,
         Expr::Function(function) => renamed(function),
         Expr::Value(value) => constant(value),
@@ -539,6 +602,12 @@ fn binary_operator(left: Expr, op: BinaryOperator, right: Expr) -> Result<Expr> 
         | BinaryOperator::Gt
         | BinaryOperator::GtEq => match (row_of(&left), row_of(&right)) {
             (Some(a), Some(b)) => compare_rows(&a, &op, &b)?,
+            (Some(row), None) if let Some(query) = subquery_of(&right) => {
+                compare_rows(&row, &op, &fields_of(query, &row)?)?
+            }
+            (None, Some(row)) if let Some(query) = subquery_of(&left) => {
+                compare_rows(&fields_of(query, &row)?, &op, &row)?
+            }
             _ => binary(left, op, right),
         },
         op => binary(left, op, right),
@@ -600,6 +669,78 @@ fn row_of(expr: &Expr) -> Option<Vec<Expr>> {
         }
         _ => None,
     }
+}
+
+fn subquery_of(expr: &Expr) -> Option<&Query> {
+    match expr {
+        Expr::Subquery(query) => Some(query),
+        Expr::Nested(inner) => subquery_of(inner),
+        _ => None,
+    }
+}
+
+/// The sides of a comparison with ANY or ALL: a row and a subquery of rows, or as they were.
+fn compared_with_rows(left: Box<Expr>, right: Box<Expr>) -> Result<(Box<Expr>, Box<Expr>)> {
+    match (row_of(&left), subquery_of(&right)) {
+        (Some(row), Some(query)) => {
+            let query = query_of_rows(query.clone(), &row)?;
+            Ok((Box::new(call(ROW, row)), Box::new(Expr::Subquery(Box::new(query)))))
+        }
+        _ => Ok((left, right)),
+    }
+}
+
+/// A query whose columns are made one: a row that is compared with `row`.
+fn query_of_rows(query: Query, row: &[Expr]) -> Result<Query> {
+    over_columns(query, row.len(), |fields| call(ROW, fields))
+}
+
+/// The columns of a query of one row that is compared with `row`, each by a query of its own.
+fn fields_of(query: &Query, row: &[Expr]) -> Result<Vec<Expr>> {
+    let field = |at: usize| over_columns(query.clone(), row.len(), |fields| fields[at].clone());
+    (0..row.len()).map(|at| Ok(Expr::Subquery(Box::new(field(at)?)))).collect()
+}
+
+/// `SELECT item FROM (query) AS row (…)`, where `item` is made of its columns.
+fn over_columns(query: Query, columns: usize, item: impl Fn(Vec<Expr>) -> Expr) -> Result<Query> {
+    let name = |at: usize| quoted(format!("field{TAIL}{at}"));
+    let own = match query.body.as_ref() {
+        SetExpr::Select(select) if select.projection.iter().all(is_one_column) => {
+            Some(select.projection.len())
+        }
+        _ => None,
+    };
+    if let Some(own) = own.filter(|own| *own != columns) {
+        let which = if own > columns { "many" } else { "few" };
+        let message = format!("subquery has too {which} columns");
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+    }
+    let alias = TableAlias {
+        explicit: true,
+        name: quoted(format!("row{TAIL}")),
+        columns: (0..columns)
+            .map(|at| TableAliasColumnDef { name: name(at), data_type: None })
+            .collect(),
+        at: None,
+    };
+    let mut over = crate::parse::parse_query("SELECT 1 AS value FROM t")?;
+    if let SetExpr::Select(select) = over.body.as_mut() {
+        let fields = (0..columns).map(|at| Expr::Identifier(name(at))).collect();
+        let value =
+            SelectItem::ExprWithAlias { expr: item(fields), alias: quoted("row".to_owned()) };
+        select.projection = vec![value];
+        select.from[0].relation = TableFactor::Derived {
+            lateral: false,
+            subquery: Box::new(query),
+            alias: Some(alias),
+            sample: None,
+        };
+    }
+    Ok(over)
+}
+
+fn is_one_column(item: &SelectItem) -> bool {
+    matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
 }
 
 /// `(a, b) < (x, y)` is `a < x OR (a = x AND b < y)`; equality is by field.

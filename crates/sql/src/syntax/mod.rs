@@ -8,7 +8,7 @@
 //! `grammar` has the table of our statements, `reader` the tokens that they are read from.
 //!
 //! **Invariant**, checked by `cargo xtask check layers`: nothing here knows of catalog, plans or
-//! settings. It needs the SQL parser, [`crate::error`] and the dialect of `late_conditions`.
+//! settings. It needs the SQL parser, [`crate::error`] and the dialect of `postgresql`.
 
 mod balance;
 mod ddl;

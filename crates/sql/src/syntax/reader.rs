@@ -5,14 +5,12 @@
 //! twice, and every position refers to the statement's own text.
 
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
-use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect};
-use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 use super::errors::{Lines, NESTING_MAX, from_parser, near};
 use crate::error::{Result, SqlError, SqlState};
-use crate::late_conditions::LateConditions;
+use crate::postgresql::{Postgresql, with_parentheses};
 
 /// One statement and the place up to which it has been read.
 pub(crate) struct Reader<'a> {
@@ -22,6 +20,8 @@ pub(crate) struct Reader<'a> {
     tokens: &'a [TokenWithSpan],
     /// How many of `tokens` the SQL parser was not given: it begins behind them.
     skipped: usize,
+    /// Where the parser was given a parenthesis that is not among `tokens`.
+    inserted: Vec<usize>,
     /// Holds the place. Its spans refer to `text`.
     parser: Parser<'static>,
 }
@@ -30,8 +30,8 @@ impl<'a> Reader<'a> {
     /// Panics: if there are no tokens.
     pub fn new(text: &'a str, tokens: &'a [TokenWithSpan]) -> Self {
         assert!(!tokens.is_empty(), "a statement has tokens");
-        let parser = parser(&PostgreSqlDialect {}, tokens, tokens[0].span.start);
-        Reader { text, tokens, skipped: 0, parser }
+        let parser = parser(tokens, tokens[0].span.start);
+        Reader { text, tokens, skipped: 0, inserted: Vec::new(), parser }
     }
 
     // ---------------------------------------------------------------- looking ahead
@@ -48,7 +48,8 @@ impl<'a> Reader<'a> {
         let last = self.parser.get_current_index();
         let next = self.parser.peek_token_no_skip().span.start;
         let begins = self.skipped == 0 && next == Location { line: 1, column: 1 };
-        if begins { 0 } else { (self.skipped + last + 1).min(self.tokens.len()) }
+        let inserted = self.inserted.iter().filter(|place| **place <= last).count();
+        if begins { 0 } else { (self.skipped + last + 1 - inserted).min(self.tokens.len()) }
     }
 
     /// Whether the next token is this word, in any case but without quotes.
@@ -207,9 +208,9 @@ impl<'a> Reader<'a> {
 
     /// Lets the SQL parser read something from here that may have joins.
     ///
-    /// PostgreSQL's dialect does not know joins whose conditions come late ([`LateConditions`]), so
-    /// what it refuses is read a second time by one that does, if there are two joins at least.
-    /// This is the only place where anything is tried twice. The error is PostgreSQL's dialect's.
+    /// The parser does not know joins whose conditions come late, so what it refuses is read a second
+    /// time with parentheses around such joins, if there are any ([`with_parentheses`]). This is the
+    /// only place where anything is tried twice. The error is that of the first time.
     pub fn sql_with_joins<T>(
         &mut self,
         read: impl Fn(&mut Parser<'static>) -> SqlResult<T>,
@@ -229,16 +230,10 @@ impl<'a> Reader<'a> {
         begin: usize,
         read: impl Fn(&mut Parser<'static>) -> SqlResult<T>,
     ) -> Option<T> {
-        let tokens = &self.tokens[begin..];
-        let joins = tokens.iter().filter(
-            |token| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::JOIN),
-        );
-        if joins.count() < 2 {
-            return None;
-        }
-        let mut parser = parser(&LateConditions, tokens, self.tokens[0].span.start);
+        let (tokens, inserted) = with_parentheses(&self.tokens[begin..])?;
+        let mut parser = parser(&tokens, self.tokens[0].span.start);
         let found = read(&mut parser).ok()?;
-        (self.parser, self.skipped) = (parser, begin);
+        (self.parser, self.skipped, self.inserted) = (parser, begin, inserted);
         Some(found)
     }
 }
@@ -257,18 +252,16 @@ pub(crate) fn is_word(token: &Token, wanted: &str) -> bool {
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
 }
 
-fn parser(
-    dialect: &'static dyn Dialect,
-    tokens: &[TokenWithSpan],
-    origin: Location,
-) -> Parser<'static> {
+fn parser(tokens: &[TokenWithSpan], origin: Location) -> Parser<'static> {
     let own = |token: &TokenWithSpan| {
         TokenWithSpan::new(token.token.clone(), relative(token.span, origin))
     };
     // COPY … FROM STDIN is parsed with the data that would follow; there is none.
     let end = TokenWithSpan::wrap(Token::SemiColon);
     let tokens = tokens.iter().map(own).chain([end]).collect();
-    Parser::new(dialect).with_recursion_limit(8 * NESTING_MAX).with_tokens_with_locations(tokens)
+    Parser::new(&Postgresql)
+        .with_recursion_limit(8 * NESTING_MAX)
+        .with_tokens_with_locations(tokens)
 }
 
 /// A span as seen from a place before it.

@@ -1,0 +1,43 @@
+//! Which query an aggregate belongs to.
+//!
+//! SQL gives an aggregate to the innermost query that has one of the columns in its arguments:
+//! `(SELECT count(o.id) FROM i)` counts rows of the query around. DataFusion's planner gives it to the
+//! query in which it is written.
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+use halcyon_sql::diagnose::external;
+use halcyon_sql::error::SqlError;
+
+/// Refuses aggregates of columns of outer queries alone. Errors: 0A000.
+pub(crate) fn aggregates_are_own(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Aggregate(aggregate) = node {
+            aggregate.aggr_expr.iter().try_for_each(is_own)?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+fn is_own(aggregate: &Expr) -> Result<()> {
+    let (mut own, mut outer) = (false, false);
+    aggregate.apply(|expr| {
+        match expr {
+            Expr::Column(_) => own = true,
+            Expr::OuterReferenceColumn(..) => outer = true,
+            _ => {}
+        }
+        Ok::<_, DataFusionError>(TreeNodeRecursion::Continue)
+    })?;
+    if outer && !own {
+        return Err(external(
+            SqlError::unsupported("an aggregate of columns of an outer query")
+                .detail("It belongs to the query whose columns it aggregates.")
+                .hint("Compute it in a subquery in FROM of the outer query."),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,478 @@
+//! `JOIN … USING` and `NATURAL JOIN` written with ON, and what is said of their merged columns.
+//!
+//! Such a join makes one column of two: the left one, of a RIGHT JOIN the right one, of a FULL JOIN
+//! whichever is not NULL. Without a table before it, its name means that column; in `*` merged columns come
+//! first. All of it is decided here, on the syntax tree and before names are bound: DataFusion's planner
+//! would take the left column in every case.
+//!
+//! A query without such joins is left as it is. A table whose columns are not known by then (a function
+//! in FROM) cannot stand beside a NATURAL JOIN; USING beside it stays with the planner.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
+    TableWithJoins, Value, VisitMut, VisitorMut,
+};
+use halcyon_sql::dialect::{call, normal, shown_item_name};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+
+/// What tables have.
+pub(crate) trait Tables {
+    /// Names of a table's or view's columns.
+    fn columns(&self, name: &ObjectName) -> Result<Vec<String>>;
+}
+
+/// Rewrites a query in place. Errors: 42703, 42702 for columns that are not there once on each side.
+pub(crate) fn settle(query: &mut Query, tables: &dyn Tables) -> Result<()> {
+    if !merges(query) {
+        return Ok(());
+    }
+    let mut settle = Settle { tables, ctes: Vec::new(), frames: Vec::new() };
+    match query.visit(&mut settle) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Whether a join of these kinds stands anywhere in a query.
+fn merges(query: &Query) -> bool {
+    struct Search;
+    impl ast::Visitor for Search {
+        type Break = ();
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+            if select.from.iter().any(joins_merge) {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    ast::Visit::visit(query, &mut Search).is_break()
+}
+
+fn joins_merge(tables: &TableWithJoins) -> bool {
+    let within = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin { table_with_joins, .. } => joins_merge(table_with_joins),
+        _ => false,
+    };
+    within(&tables.relation)
+        || tables.joins.iter().any(|join| {
+            let merges = matches!(
+                constraint(&join.join_operator),
+                Some(JoinConstraint::Using(_) | JoinConstraint::Natural)
+            );
+            merges || within(&join.relation)
+        })
+}
+
+fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
+    use JoinOperator as Op;
+    match operator {
+        Op::Join(of) | Op::Inner(of) | Op::Left(of) | Op::LeftOuter(of) => Some(of),
+        Op::Right(of) | Op::RightOuter(of) | Op::FullOuter(of) => Some(of),
+        _ => None,
+    }
+}
+
+fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    use JoinOperator as Op;
+    match operator {
+        Op::Join(of) | Op::Inner(of) | Op::Left(of) | Op::LeftOuter(of) => Some(of),
+        Op::Right(of) | Op::RightOuter(of) | Op::FullOuter(of) => Some(of),
+        _ => None,
+    }
+}
+
+/// A column that may be named without its table.
+#[derive(Clone)]
+struct Column {
+    name: String,
+    /// What it is.
+    value: Expr,
+    merged: bool,
+}
+
+/// What a FROM offers.
+#[derive(Clone, Default)]
+struct Scope {
+    /// In the order of `*`.
+    columns: Vec<Column>,
+    /// Tables by name, with all of their columns.
+    tables: Vec<(String, Vec<String>)>,
+    /// There are more columns than these.
+    open: bool,
+}
+
+impl Scope {
+    fn of_table(qualifier: Vec<Ident>, names: Option<Vec<String>>) -> Scope {
+        let Some(names) = names else { return Scope { open: true, ..Scope::default() } };
+        let column = |name: &String| {
+            let own = Ident::with_quote('"', name.clone());
+            let parts = qualifier.iter().cloned().chain([own]).collect();
+            Column { name: name.clone(), value: Expr::CompoundIdentifier(parts), merged: false }
+        };
+        let columns = names.iter().map(column).collect();
+        let table = qualifier.last().map(normal).unwrap_or_default();
+        Scope { columns, tables: vec![(table, names)], open: false }
+    }
+
+    fn beside(mut self, other: Scope) -> Scope {
+        self.columns.extend(other.columns);
+        self.tables.extend(other.tables);
+        self.open |= other.open;
+        self
+    }
+
+    /// The only column of that name. Errors: 42703 without one, 42702 with several.
+    fn only(&self, name: &str, side: &str) -> Result<&Column> {
+        let mut found = self.columns.iter().filter(|column| column.name == name);
+        match (found.next(), found.next()) {
+            (Some(column), None) => Ok(column),
+            (None, _) => Err(SqlError::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!(
+                    "column \"{name}\" specified in USING clause does not exist in {side} table"
+                ),
+            )),
+            _ => Err(SqlError::new(
+                SqlState::AMBIGUOUS_COLUMN,
+                format!("common column name \"{name}\" appears more than once in {side} table"),
+            )),
+        }
+    }
+}
+
+/// A query around the place.
+struct Frame {
+    scope: Scope,
+    /// The scope is that of the query's SELECT, which was looked at with the query.
+    of_select: bool,
+}
+
+struct Settle<'a> {
+    tables: &'a dyn Tables,
+    ctes: Vec<HashMap<String, Option<Vec<String>>>>,
+    frames: Vec<Frame>,
+}
+
+impl VisitorMut for Settle<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        flow(self.enter(query))
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        self.ctes.pop();
+        self.frames.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        let done = self.frames.last_mut().is_some_and(|frame| std::mem::take(&mut frame.of_select));
+        let scope = if done { Ok(Scope::default()) } else { self.select(select) };
+        flow(scope.map(|scope| self.frames.push(Frame { scope, of_select: false })))
+    }
+
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<SqlError> {
+        self.frames.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        if let Expr::Identifier(name) = expr
+            && let Some(value) = self.meaning(name)
+        {
+            *expr = value;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn flow(result: Result<()>) -> ControlFlow<SqlError> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+impl Settle<'_> {
+    fn enter(&mut self, query: &mut Query) -> Result<()> {
+        self.enter_ctes(query)?;
+        let mut frame = Frame { scope: Scope::default(), of_select: false };
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            frame = Frame { scope: self.select(select)?, of_select: true };
+            if let Some(OrderByKind::Expressions(order)) =
+                query.order_by.as_mut().map(|by| &mut by.kind)
+            {
+                order.iter_mut().for_each(|by| by_position(&mut by.expr, select, &frame.scope));
+            }
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    fn enter_ctes(&mut self, query: &Query) -> Result<()> {
+        self.ctes.push(HashMap::new());
+        for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
+            let name = normal(&cte.alias.name);
+            // A recursive query names itself.
+            let own = self.ctes.last_mut().expect("pushed above");
+            own.entry(name.clone()).or_insert(None);
+            let names = renamed(self.outputs(&cte.query)?, Some(&cte.alias));
+            self.ctes.last_mut().expect("pushed above").insert(name, names);
+        }
+        Ok(())
+    }
+
+    /// Writes the joins of a SELECT with ON, and `*` and plain merged columns as what they are.
+    fn select(&mut self, select: &mut Select) -> Result<Scope> {
+        let scope = self.from(&mut select.from)?;
+        let is_merged = scope.columns.iter().any(|column| column.merged);
+        if is_merged && !scope.open {
+            let mut items = Vec::new();
+            for item in select.projection.drain(..) {
+                match item {
+                    SelectItem::Wildcard(_) => items.extend(scope.columns.iter().map(as_item)),
+                    item => items.push(item),
+                }
+            }
+            select.projection = items;
+        }
+        // What a column is called in the result does not change.
+        self.frames.push(Frame { scope, of_select: false });
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
+                && let Some(expr) = self.meaning(name)
+            {
+                *item = SelectItem::ExprWithAlias { expr, alias: name.clone() };
+            }
+        }
+        Ok(self.frames.pop().expect("pushed above").scope)
+    }
+
+    fn from(&mut self, from: &mut [TableWithJoins]) -> Result<Scope> {
+        let mut all = Scope::default();
+        for tables in from {
+            all = all.beside(self.joined(tables)?);
+        }
+        Ok(all)
+    }
+
+    fn joined(&mut self, tables: &mut TableWithJoins) -> Result<Scope> {
+        let mut scope = self.factor(&mut tables.relation)?;
+        for join in &mut tables.joins {
+            let right = self.factor(&mut join.relation)?;
+            scope = merged(scope, right, join)?;
+        }
+        Ok(scope)
+    }
+
+    fn factor(&mut self, factor: &mut TableFactor) -> Result<Scope> {
+        if let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = factor
+            && joins_merge(table_with_joins)
+        {
+            let mut query = halcyon_sql::parse::parse_query("SELECT * FROM t")?;
+            if let SetExpr::Select(select) = query.body.as_mut() {
+                select.from = vec![table_with_joins.as_ref().clone()];
+            }
+            let (subquery, alias) = (Box::new(query), alias.take());
+            *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+        }
+        match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let names = renamed(self.table(name)?, alias.as_ref());
+                let qualifier = match alias {
+                    Some(alias) => vec![alias.name.clone()],
+                    None => name.0.iter().filter_map(|part| part.as_ident().cloned()).collect(),
+                };
+                Ok(Scope::of_table(qualifier, names))
+            }
+            TableFactor::Derived { subquery, alias, .. } => {
+                let names = renamed(self.outputs(subquery)?, alias.as_ref());
+                let qualifier = alias.iter().map(|alias| alias.name.clone()).collect();
+                Ok(Scope::of_table(qualifier, names))
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                self.joined(table_with_joins)
+            }
+            _ => Ok(Scope::of_table(Vec::new(), None)),
+        }
+    }
+
+    fn table(&self, name: &ObjectName) -> Result<Option<Vec<String>>> {
+        if let [part] = &name.0[..]
+            && let Some(part) = part.as_ident()
+        {
+            let name = normal(part);
+            if let Some(names) = self.ctes.iter().rev().find_map(|ctes| ctes.get(&name)) {
+                return Ok(names.clone());
+            }
+        }
+        self.tables.columns(name).map(Some)
+    }
+
+    /// Names of a query's columns, if they are known.
+    fn outputs(&mut self, query: &Query) -> Result<Option<Vec<String>>> {
+        self.enter_ctes(query)?;
+        let names = self.outputs_of(&query.body);
+        self.ctes.pop();
+        names
+    }
+
+    fn outputs_of(&mut self, body: &SetExpr) -> Result<Option<Vec<String>>> {
+        let select = match body {
+            SetExpr::Select(select) => select,
+            SetExpr::Query(query) => return self.outputs(query),
+            SetExpr::SetOperation { left, .. } => return self.outputs_of(left),
+            SetExpr::Values(values) => {
+                let width = values.rows.first().map_or(0, |row| row.content.len());
+                return Ok(Some((1..=width).map(|at| format!("column{at}")).collect()));
+            }
+            _ => return Ok(None),
+        };
+        let mut scope = None;
+        let mut names = Vec::new();
+        for item in &select.projection {
+            if let Some(name) = shown_item_name(item) {
+                names.push(name);
+                continue;
+            }
+            if scope.is_none() {
+                scope = Some(self.from(&mut select.from.clone())?);
+            }
+            let scope = scope.as_ref().expect("made above");
+            if scope.open {
+                return Ok(None);
+            }
+            match item {
+                SelectItem::QualifiedWildcard(
+                    SelectItemQualifiedWildcardKind::ObjectName(name),
+                    _,
+                ) => {
+                    let wanted = name.0.last().and_then(|part| part.as_ident()).map(normal);
+                    let own = |(table, _): &&(String, Vec<String>)| Some(table) == wanted.as_ref();
+                    let Some((_, own)) = scope.tables.iter().find(own) else { return Ok(None) };
+                    names.extend(own.iter().cloned());
+                }
+                SelectItem::Wildcard(_) => {
+                    names.extend(scope.columns.iter().map(|column| column.name.clone()));
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(names))
+    }
+
+    /// What a name without a table means, if it means a merged column.
+    fn meaning(&self, name: &Ident) -> Option<Expr> {
+        let name = normal(name);
+        for frame in self.frames.iter().rev() {
+            let mut found = frame.scope.columns.iter().filter(|column| column.name == name);
+            match (found.next(), found.next()) {
+                (Some(column), None) => return column.merged.then(|| column.value.clone()),
+                (Some(_), Some(_)) => return None,
+                _ if frame.scope.open => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// The names of columns once an alias has renamed the first of them.
+fn renamed(names: Option<Vec<String>>, alias: Option<&TableAlias>) -> Option<Vec<String>> {
+    let given = alias.map(|alias| &alias.columns[..]).unwrap_or_default();
+    match names {
+        Some(mut names) => {
+            for (name, given) in names.iter_mut().zip(given) {
+                *name = normal(&given.name);
+            }
+            Some(names)
+        }
+        None if given.is_empty() => None,
+        None => Some(given.iter().map(|column| normal(&column.name)).collect()),
+    }
+}
+
+fn as_item(column: &Column) -> SelectItem {
+    let expr = column.value.clone();
+    match column.merged {
+        true => SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', &column.name) },
+        false => SelectItem::UnnamedExpr(expr),
+    }
+}
+
+/// `ORDER BY k` means the result's column if there is one: its place says so.
+fn by_position(expr: &mut Expr, select: &Select, scope: &Scope) {
+    let Expr::Identifier(name) = expr else { return };
+    let name = normal(name);
+    if !scope.columns.iter().any(|column| column.merged && column.name == name) {
+        return;
+    }
+    let own = |item: &SelectItem| shown_item_name(item).as_ref() == Some(&name);
+    if let Some(at) = select.projection.iter().position(own) {
+        *expr = Expr::Value(Value::Number((at + 1).to_string(), false).with_empty_span());
+    }
+}
+
+/// The columns of a join, which is written with ON from now on.
+fn merged(left: Scope, right: Scope, join: &mut Join) -> Result<Scope> {
+    let Some(constraint) = constraint(&join.join_operator) else { return Ok(left.beside(right)) };
+    let names: Vec<String> = match constraint {
+        JoinConstraint::Using(names) => {
+            let last =
+                |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).map(normal);
+            names.iter().filter_map(last).collect()
+        }
+        JoinConstraint::Natural if left.open || right.open => {
+            return Err(SqlError::unsupported("NATURAL JOIN beside a function in FROM")
+                .hint("Name the columns: JOIN … USING (…)."));
+        }
+        JoinConstraint::Natural => {
+            let of_right = |name: &str| right.columns.iter().any(|column| column.name == name);
+            let names = left.columns.iter().map(|column| &column.name);
+            names.filter(|name| of_right(name)).cloned().collect()
+        }
+        _ => return Ok(left.beside(right)),
+    };
+    if left.open || right.open {
+        return Ok(Scope { open: true, ..left.beside(right) });
+    }
+    let mut condition = None;
+    let mut columns = Vec::new();
+    for name in &names {
+        let (a, b) = (left.only(name, "left")?, right.only(name, "right")?);
+        let (a, b) = (a.value.clone(), b.value.clone());
+        let same = Expr::BinaryOp {
+            left: Box::new(a.clone()),
+            op: BinaryOperator::Eq,
+            right: Box::new(b.clone()),
+        };
+        condition = Some(match condition {
+            Some(so_far) => Expr::BinaryOp {
+                left: Box::new(so_far),
+                op: BinaryOperator::And,
+                right: Box::new(same),
+            },
+            None => same,
+        });
+        let value = match &join.join_operator {
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => b,
+            JoinOperator::FullOuter(_) => call("coalesce", vec![a, b]),
+            _ => a,
+        };
+        columns.push(Column { name: name.clone(), value, merged: true });
+    }
+    let condition =
+        condition.unwrap_or_else(|| Expr::Value(Value::Boolean(true).with_empty_span()));
+    if let Some(constraint) = constraint_mut(&mut join.join_operator) {
+        *constraint = JoinConstraint::On(condition);
+    }
+    let rest = left.columns.into_iter().chain(right.columns);
+    columns.extend(rest.filter(|column| !names.contains(&column.name)));
+    let tables = left.tables.into_iter().chain(right.tables).collect();
+    Ok(Scope { columns, tables, open: false })
+}

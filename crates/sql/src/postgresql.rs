@@ -1,0 +1,166 @@
+//! PostgreSQL's dialect, mended where the SQL parser reads another tree out of a text than PostgreSQL.
+//!
+//! - `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`.
+//! - `a JOIN b JOIN c ON … ON …` is `a JOIN (b JOIN c ON …) ON …`: see [`with_parentheses`].
+
+use std::any::TypeId;
+
+use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// What is not written here is as the SQL parser has it.
+#[derive(Debug)]
+pub(crate) struct Postgresql;
+
+const POSTGRESQL: PostgreSqlDialect = PostgreSqlDialect {};
+
+macro_rules! as_postgresql {
+    ($($name:ident($($arg:ident: $ty:ty),*) -> $result:ty;)+) => {
+        $(fn $name(&self $(, $arg: $ty)*) -> $result {
+            POSTGRESQL.$name($($arg),*)
+        })+
+    };
+}
+
+impl Dialect for Postgresql {
+    fn dialect(&self) -> TypeId {
+        POSTGRESQL.dialect()
+    }
+
+    fn parse_infix(
+        &self,
+        parser: &mut Parser<'_>,
+        expr: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        use Keyword::{DISTINCT, FROM, IS, NOT};
+        let not = parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]);
+        if !not && !parser.parse_keywords(&[IS, DISTINCT, FROM]) {
+            return None;
+        }
+        Some(parser.parse_subexpr(precedence).map(|other| {
+            let (left, right) = (Box::new(expr.clone()), Box::new(other));
+            match not {
+                true => Expr::IsNotDistinctFrom(left, right),
+                false => Expr::IsDistinctFrom(left, right),
+            }
+        }))
+    }
+
+    as_postgresql! {
+        identifier_quote_style(identifier: &str) -> Option<char>;
+        is_delimited_identifier_start(ch: char) -> bool;
+        is_identifier_start(ch: char) -> bool;
+        is_identifier_part(ch: char) -> bool;
+        is_reserved_for_identifier(keyword: Keyword) -> bool;
+        is_custom_operator_part(ch: char) -> bool;
+        get_next_precedence(parser: &Parser<'_>) -> Option<Result<u8, ParserError>>;
+        prec_value(precedence: Precedence) -> u8;
+        supports_unicode_string_literal() -> bool;
+        supports_filter_during_aggregation() -> bool;
+        supports_group_by_expr() -> bool;
+        allow_extract_custom() -> bool;
+        allow_extract_single_quotes() -> bool;
+        supports_create_index_with_clause() -> bool;
+        supports_explain_with_utility_options() -> bool;
+        supports_listen_notify() -> bool;
+        supports_factorial_operator() -> bool;
+        supports_bitwise_shift_operators() -> bool;
+        supports_comment_on() -> bool;
+        supports_load_extension() -> bool;
+        supports_named_fn_args_with_colon_operator() -> bool;
+        supports_named_fn_args_with_expr_name() -> bool;
+        supports_empty_projections() -> bool;
+        supports_nested_comments() -> bool;
+        supports_string_escape_constant() -> bool;
+        supports_numeric_literal_underscores() -> bool;
+        supports_array_typedef_with_brackets() -> bool;
+        supports_geometric_types() -> bool;
+        supports_set_names() -> bool;
+        supports_alter_column_type_using() -> bool;
+        supports_notnull_operator() -> bool;
+        supports_interval_options() -> bool;
+        supports_insert_table_alias() -> bool;
+        supports_create_table_like_parenthesized() -> bool;
+        supports_select_wildcard_with_alias() -> bool;
+        supports_comma_separated_trim() -> bool;
+        supports_xml_expressions() -> bool;
+        supports_comment_optimizer_hint() -> bool;
+    }
+}
+
+/// The tokens with parentheses around joins that stand on the right of a join whose condition comes
+/// after theirs, and where in the result these parentheses are; `None` if there are no such joins.
+///
+/// As in PostgreSQL's grammar, a join that wants a condition takes in all joins before that condition:
+/// `a LEFT JOIN b CROSS JOIN c ON …` is `a LEFT JOIN (b CROSS JOIN c) ON …`.
+pub(crate) fn with_parentheses(
+    tokens: &[TokenWithSpan],
+) -> Option<(Vec<TokenWithSpan>, Vec<usize>)> {
+    /// A join without its condition so far.
+    struct Open {
+        /// Where its right side begins.
+        right: usize,
+        has_joins: bool,
+    }
+    // Joins that are open, for each parenthesis around the place.
+    let mut levels: Vec<Vec<Open>> = vec![Vec::new()];
+    let mut inserted: Vec<(usize, Token)> = Vec::new();
+    let mut bare = false;
+    for (at, token) in tokens.iter().enumerate() {
+        let keyword = match &token.token {
+            Token::Whitespace(_) => continue,
+            Token::LParen => {
+                levels.push(Vec::new());
+                continue;
+            }
+            Token::RParen => {
+                levels.pop();
+                if levels.is_empty() {
+                    return None;
+                }
+                continue;
+            }
+            Token::Word(word) => word.keyword,
+            _ => continue,
+        };
+        let open = levels.last_mut().expect("one level at least");
+        match keyword {
+            // These joins want no condition; types of joins may stand between.
+            Keyword::CROSS | Keyword::NATURAL => bare = true,
+            Keyword::JOIN => {
+                if let Some(around) = open.last_mut() {
+                    around.has_joins = true;
+                }
+                if !std::mem::take(&mut bare) {
+                    open.push(Open { right: at + 1, has_joins: false });
+                }
+            }
+            Keyword::ON | Keyword::USING => {
+                if let Some(Open { right, has_joins: true }) = open.pop() {
+                    inserted.push((right, Token::LParen));
+                    inserted.push((at, Token::RParen));
+                }
+            }
+            Keyword::SELECT | Keyword::WHERE => open.clear(),
+            _ => {}
+        }
+    }
+    if inserted.is_empty() {
+        return None;
+    }
+    inserted.sort_by_key(|(at, _)| *at);
+    let (mut all, mut places) = (Vec::with_capacity(tokens.len() + inserted.len()), Vec::new());
+    let mut next = inserted.into_iter().peekable();
+    for (at, token) in tokens.iter().enumerate() {
+        while let Some((_, parenthesis)) = next.next_if(|(before, _)| *before == at) {
+            places.push(all.len());
+            all.push(TokenWithSpan::new(parenthesis, token.span));
+        }
+        all.push(token.clone());
+    }
+    Some((all, places))
+}
