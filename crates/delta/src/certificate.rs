@@ -1,36 +1,81 @@
 //! The certificate of a view: the cost of an event.
 //!
-//! It is read off the program: every step has a class, a statement the largest of its steps, an
-//! event the largest of its statements, those of the derived relations included that it may change.
+//! The certificate is read off the program. A step has a class; steps after an enumeration run once per
+//! entry, so their classes are multiplied by the enumeration's; a statement has the largest product of its
+//! steps. A statement that changes a map which another relation is derived from makes that relation's
+//! events, one or two per changed entry: their class is multiplied by that of the statement's enumerations.
+//! An event has the largest class of all statements that it may run.
+//!
+//! `crates/delta/tests/growth.rs` holds certificates against counted operations.
 
 use std::fmt;
 
-use halcyon_view::program::{Expr, MapId, Program, Reg, Statement, Step, Trigger, Type};
+use halcyon_view::program::{
+    Expr, MapId, Program, Reg, RelationId, Statement, Step, Trigger, Type,
+};
 
-/// How the cost of an event grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CostClass {
+/// The growth of an event's cost: a product of enumerations, or of none.
+///
+/// Classes are ordered by what grows fastest: entries of maps, then groups, then partners, then look-ups
+/// in ordered maps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CostClass {
+    /// Enumerations of all entries of a map within each other.
+    entries: u8,
+    /// Enumerations of all groups of the view.
+    groups: u8,
+    /// Enumerations of slices: of as many entries as rows have partners.
+    partners: u8,
+    /// Whether ordered maps are looked into.
+    is_logarithmic: bool,
+}
+
+impl CostClass {
     /// Look-ups in hash maps.
-    Constant,
+    pub const CONSTANT: CostClass =
+        CostClass { entries: 0, groups: 0, partners: 0, is_logarithmic: false };
     /// Look-ups in ordered maps, too.
-    Logarithmic,
+    pub const LOGARITHMIC: CostClass = CostClass { is_logarithmic: true, ..CostClass::CONSTANT };
     /// Every entry of a slice: as many as rows have a partner in common.
-    FanOut,
+    pub const FAN_OUT: CostClass = CostClass { partners: 1, ..CostClass::CONSTANT };
     /// Every group of the view, each with look-ups.
-    Groups,
+    pub const GROUPS: CostClass = CostClass { groups: 1, ..CostClass::CONSTANT };
     /// Every entry of a map.
-    Linear,
+    pub const LINEAR: CostClass = CostClass { entries: 1, ..CostClass::CONSTANT };
+
+    /// The class of a step that runs once per entry of enumerations.
+    fn times(self, other: CostClass) -> CostClass {
+        CostClass {
+            entries: self.entries.saturating_add(other.entries),
+            groups: self.groups.saturating_add(other.groups),
+            partners: self.partners.saturating_add(other.partners),
+            is_logarithmic: self.is_logarithmic || other.is_logarithmic,
+        }
+    }
+
+    /// The enumerations alone, which say how often something runs.
+    fn loops(self) -> CostClass {
+        CostClass { is_logarithmic: false, ..self }
+    }
 }
 
 impl fmt::Display for CostClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            CostClass::Constant => "O(1)",
-            CostClass::Logarithmic => "O(log n)",
-            CostClass::FanOut => "O(fan-out)",
-            CostClass::Groups => "O(groups)",
-            CostClass::Linear => "O(n)",
-        })
+        let mut factors = Vec::new();
+        for (name, power) in
+            [("n", self.entries), ("groups", self.groups), ("fan-out", self.partners)]
+        {
+            match power {
+                0 => {}
+                1 => factors.push(name.to_owned()),
+                2 => factors.push(format!("{name}²")),
+                more => factors.push(format!("{name}^{more}")),
+            }
+        }
+        if factors.is_empty() {
+            factors.push(if self.is_logarithmic { "log n" } else { "1" }.to_owned());
+        }
+        f.pad(&format!("O({})", factors.join(" · ")))
     }
 }
 
@@ -76,12 +121,13 @@ impl Certificate {
             .map(|(index, relation)| {
                 let mut cost = EventCost {
                     relation: relation.name.clone(),
-                    class: CostClass::Constant,
+                    class: CostClass::CONSTANT,
                     probes: 0,
                     because: String::new(),
                 };
-                let mut seen = vec![false; program.relations.len()];
-                add_trigger(program, index, 1, &mut cost, &mut seen);
+                let mut met = vec![None; program.relations.len()];
+                let runs = Runs { probes: 1, class: CostClass::CONSTANT };
+                add_trigger(program, index, runs, &mut cost, &mut met);
                 cost
             })
             .collect();
@@ -103,50 +149,106 @@ impl Certificate {
 
     /// The largest class of all events.
     pub fn class(&self) -> CostClass {
-        self.events.iter().map(|event| event.class).max().unwrap_or(CostClass::Constant)
+        self.events.iter().map(|event| event.class).max().unwrap_or_default()
     }
 }
 
+/// How often a trigger runs for one event of a base relation.
+#[derive(Clone, Copy)]
+struct Runs {
+    /// If every slice and every changed group is one entry.
+    probes: u32,
+    /// How the number grows.
+    class: CostClass,
+}
+
+/// Adds the cost of a relation's trigger. `met`: by relation the largest class in which its trigger was
+/// met before.
 fn add_trigger(
     program: &Program,
     relation: usize,
-    times: u32,
+    runs: Runs,
     cost: &mut EventCost,
-    seen: &mut [bool],
+    met: &mut [Option<CostClass>],
 ) {
-    if std::mem::replace(&mut seen[relation], true) {
+    let is_new = met[relation].is_none();
+    if met[relation].is_some_and(|before| before >= runs.class) {
         return;
     }
+    met[relation] = Some(runs.class);
     for statement in &program.triggers[relation].statements {
-        let class = class_of(program, statement);
+        let (class, loops) = class_of(program, statement);
+        let class = runs.class.times(class);
         if class > cost.class || cost.because.is_empty() {
             cost.class = cost.class.max(class);
             cost.because = statement.comment.clone();
         }
-        cost.probes += times * (1 + statement.steps.iter().map(probes).sum::<u32>());
+        if is_new {
+            let steps = statement.steps.iter().map(probes).sum::<u32>();
+            cost.probes = cost.probes.saturating_add(runs.probes * (1 + steps));
+        }
         for (index, derived) in program.relations.iter().enumerate() {
             let Some(own) = &derived.derived else { continue };
-            if own.map == statement.target {
-                cost.probes += times * own.steps.iter().map(probes).sum::<u32>();
-                add_trigger(program, index, 2 * times, cost, seen);
+            if own.map != statement.target {
+                continue;
             }
+            let changed = runs.class.times(loops);
+            let read = changed.times(class_of_steps(program, &own.steps).0);
+            if read > cost.class {
+                cost.class = read;
+                cost.because = format!("the rows of {}", derived.name);
+            }
+            if is_new {
+                let steps = own.steps.iter().map(probes).sum::<u32>();
+                cost.probes = cost.probes.saturating_add(runs.probes * steps);
+            }
+            let runs = Runs { probes: runs.probes.saturating_mul(2), class: changed };
+            add_trigger(program, index, runs, cost, met);
         }
     }
 }
 
-fn class_of(program: &Program, statement: &Statement) -> CostClass {
-    let class = |(at, step): (usize, &Step)| match step_class(program, step) {
-        CostClass::Linear if of_groups(program, statement, at) => CostClass::Groups,
-        class => class,
-    };
-    let steps = statement.steps.iter().enumerate().map(class).max();
-    steps.unwrap_or(CostClass::Constant).max(map_class(program, statement.target))
+/// The class of a statement, and that of its enumerations.
+fn class_of(program: &Program, statement: &Statement) -> (CostClass, CostClass) {
+    let steps = &statement.steps;
+    let (mut class, loops) = classes(program, steps, &|at| of_groups(program, statement, at));
+    class = class.max(loops.times(map_class(program, statement.target)));
+    (class, loops)
 }
 
-/// Whether a step enumerates groups of the target, and every entry goes on to a sum: the map's whole
-/// key is part of the target's key, and nothing but that a sum is zero ends a binding.
+/// The class of steps, and that of the enumerations among them.
+fn class_of_steps(program: &Program, steps: &[Step]) -> (CostClass, CostClass) {
+    classes(program, steps, &|_| false)
+}
+
+/// As [`class_of_steps`]; `is_by_group`: whether a step enumerates the groups of the view.
+fn classes(
+    program: &Program,
+    steps: &[Step],
+    is_by_group: &dyn Fn(usize) -> bool,
+) -> (CostClass, CostClass) {
+    let (mut class, mut loops) = (CostClass::CONSTANT, CostClass::CONSTANT);
+    for (at, step) in steps.iter().enumerate() {
+        let own = match step_class(program, step) {
+            CostClass::LINEAR if is_by_group(at) => CostClass::GROUPS,
+            own => own,
+        };
+        class = class.max(loops.times(own));
+        if matches!(step, Step::Each { .. }) {
+            loops = loops.times(own.loops());
+        }
+    }
+    (class, loops)
+}
+
+/// Whether a step enumerates groups of the view, and every entry goes on to a sum: the target's entries are
+/// groups of the view, the enumerated map's whole key is part of the target's key, and nothing but that a
+/// sum is zero ends a binding.
 fn of_groups(program: &Program, statement: &Statement, at: usize) -> bool {
     let Step::Each { map, key, .. } = &statement.steps[at] else { return false };
+    if !has_groups(program, statement.target, &mut Vec::new()) {
+        return false;
+    }
     let whole = key.len() == program.maps[usize::from(map.0)].key.len();
     let in_key = |reg: &Reg| statement.key.contains(&Expr::Reg(*reg));
     let rest = &statement.steps[at + 1..];
@@ -157,23 +259,70 @@ fn of_groups(program: &Program, statement: &Statement, at: usize) -> bool {
     whole && key.iter().all(|(_, reg)| in_key(reg)) && summed
 }
 
+/// Whether the entries of a map are groups of the view: the map is that of the view's groups, or all that
+/// read it add to such a map, under keys of which the map's whole key is a part.
+fn has_groups(program: &Program, map: MapId, asked: &mut Vec<MapId>) -> bool {
+    let RelationId(output) = program.output;
+    let derived = program.relations.iter().enumerate();
+    let mut derived = derived.filter_map(|(at, relation)| Some((at, relation.derived.as_ref()?)));
+    if derived.any(|(at, derived)| at == usize::from(output) && derived.map == map) {
+        return true;
+    }
+    if asked.contains(&map) {
+        return true;
+    }
+    asked.push(map);
+    let is_derived_from =
+        program.relations.iter().filter_map(|one| one.derived.as_ref()).any(|own| {
+            let mut is_read = own.map == map;
+            own.steps
+                .iter()
+                .for_each(|step| step.for_each_read(&mut |read| is_read |= read == map));
+            is_read
+        });
+    let width = program.maps[usize::from(map.0)].key.len();
+    let mut is_read = false;
+    let mut add_to_groups = true;
+    for statement in program.triggers.iter().flat_map(|trigger| &trigger.statements) {
+        for step in &statement.steps {
+            let mut reads = false;
+            step.for_each_read(&mut |read| reads |= read == map);
+            if !reads {
+                continue;
+            }
+            is_read = true;
+            add_to_groups &= match step {
+                Step::Get { key, .. } => key.iter().all(|part| statement.key.contains(part)),
+                Step::Each { prefix, key, .. } => {
+                    let is_part = |reg: &Reg| statement.key.contains(&Expr::Reg(*reg));
+                    key.iter().all(|(_, reg)| is_part(reg))
+                        && prefix.iter().all(|part| statement.key.contains(part))
+                        && key.len() + prefix.len() == width
+                }
+                _ => false,
+            } && has_groups(program, statement.target, asked);
+        }
+    }
+    is_read && add_to_groups && !is_derived_from
+}
+
 fn map_class(program: &Program, map: MapId) -> CostClass {
     match program.maps[usize::from(map.0)].ordered {
-        true => CostClass::Logarithmic,
-        false => CostClass::Constant,
+        true => CostClass::LOGARITHMIC,
+        false => CostClass::CONSTANT,
     }
 }
 
 fn step_class(program: &Program, step: &Step) -> CostClass {
     match step {
-        Step::Let { .. } | Step::If(_) => CostClass::Constant,
+        Step::Let { .. } | Step::If(_) => CostClass::CONSTANT,
         Step::Get { map, .. } => map_class(program, *map),
-        Step::Each { map, .. } if single_entry(program, *map) => CostClass::Constant,
-        Step::Each { prefix, .. } if prefix.is_empty() => CostClass::Linear,
-        Step::Each { .. } => CostClass::FanOut,
-        Step::RangeSum { .. } | Step::Edge { .. } | Step::Search { .. } => CostClass::Logarithmic,
+        Step::Each { map, .. } if single_entry(program, *map) => CostClass::CONSTANT,
+        Step::Each { prefix, .. } if prefix.is_empty() => CostClass::LINEAR,
+        Step::Each { .. } => CostClass::FAN_OUT,
+        Step::RangeSum { .. } | Step::Edge { .. } | Step::Search { .. } => CostClass::LOGARITHMIC,
         Step::Sum { steps, .. } => {
-            steps.iter().map(|s| step_class(program, s)).max().unwrap_or(CostClass::Constant)
+            steps.iter().map(|s| step_class(program, s)).max().unwrap_or_default()
         }
     }
 }

@@ -73,8 +73,8 @@ impl Builder<'_> {
             row.conditions.iter().cloned().partition(|c| mentions(c, &asked));
         let [about] = about.as_slice() else { return Ok(None) };
         let Some((key, op, ty, outer)) = isolate(about, &own, &asked) else { return Ok(None) };
+        // A NULL adds nothing, to a sum that is only looked at where NULL stands for zero (`linear`).
         let is_plain = variables(&value).is_subset(&own)
-            && !self.parts.vars.nullable(&value)
             && !matches!(op, CompareOp::Eq | CompareOp::Ne)
             && row.weight == 1;
         if !is_plain || !self.never_negative(&value, row) {
@@ -400,8 +400,8 @@ impl LookUp {
     }
 }
 
-/// A function of a sum, applied to each summand: for sums where none is NULL but the sum over
-/// nothing, which the function takes for zero.
+/// A function of a sum, applied to each summand: for functions that take the sum over nothing, or over
+/// NULLs alone, for zero.
 fn linear(sum: &Expr, var: Var, value: &Expr) -> Option<Expr> {
     let coalesced = |expr: &Expr| match expr {
         Expr::Coalesce(_, all) => {

@@ -484,21 +484,21 @@ fn queries_18_to_22() {
 /// What an event costs: the class and the look-ups of the tables that most events are of.
 #[test]
 fn certificates_of_the_streams() {
-    use halcyon_delta::certificate::CostClass::{Constant, FanOut, Linear, Logarithmic};
+    use halcyon_delta::certificate::CostClass;
     for (name, table, class, probes_max) in [
-        ("1", "lineitem", Constant, 1),
-        ("3", "lineitem", Constant, 5),
-        ("3", "orders", Constant, 9),
-        ("4", "lineitem", Constant, 7),
-        ("6", "lineitem", Constant, 1),
-        ("11", "partsupp", Linear, 22),
-        ("11a", "partsupp", Constant, 3),
-        ("11a", "supplier", FanOut, 3),
-        ("12", "lineitem", Constant, 3),
-        ("14", "lineitem", Constant, 3),
-        ("17", "lineitem", Logarithmic, 19),
-        ("18", "lineitem", Constant, 22),
-        ("19", "lineitem", Constant, 3),
+        ("1", "lineitem", CostClass::CONSTANT, 1),
+        ("3", "lineitem", CostClass::CONSTANT, 5),
+        ("3", "orders", CostClass::CONSTANT, 9),
+        ("4", "lineitem", CostClass::CONSTANT, 7),
+        ("6", "lineitem", CostClass::CONSTANT, 1),
+        ("11", "partsupp", CostClass::LINEAR, 22),
+        ("11a", "partsupp", CostClass::CONSTANT, 3),
+        ("11a", "supplier", CostClass::FAN_OUT, 3),
+        ("12", "lineitem", CostClass::CONSTANT, 3),
+        ("14", "lineitem", CostClass::CONSTANT, 3),
+        ("17", "lineitem", CostClass::LOGARITHMIC, 19),
+        ("18", "lineitem", CostClass::CONSTANT, 22),
+        ("19", "lineitem", CostClass::CONSTANT, 3),
     ] {
         let (_, sql) = QUERIES.iter().find(|(own, _)| *own == name).unwrap();
         let certificate = View::new(&database(), sql).unwrap().compiled.certificate;

@@ -162,6 +162,10 @@ fn joins_and_self_joins() {
         "SELECT COUNT(*), SUM(r.x) FROM r, p WHERE (r.a = p.id AND p.c < 3) OR (r.a = p.id AND r.x > 2)",
         "SELECT SUM(CASE WHEN p.c > 2 THEN r.x ELSE 0 END) FROM r, p WHERE p.id = r.a",
         "SELECT r.a, SUM(r.x) FROM r, p WHERE r.b IS NOT DISTINCT FROM p.c GROUP BY r.a",
+        "SELECT t.c, SUM((t.f - u.f + t.y) * (u.f - t.f) * (t.f - u.f + t.y)), COUNT(t.f - u.f) \
+         FROM s t, s u WHERE t.b = u.b GROUP BY t.c",
+        "SELECT SUM((r.d - s.f + p.c) * (r.d - s.f + p.c) * (r.d + s.f) * (s.f - p.c)) FROM r, s, p \
+         WHERE r.b = s.b AND p.id = s.c",
     ]);
 }
 

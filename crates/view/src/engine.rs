@@ -312,6 +312,16 @@ impl Engine {
         }
     }
 
+    /// Steps of statements and of derived rows that have run so far, those of failed events among them:
+    /// of an enumeration as many as it has entries, of a look-up, a sum over a range or a search one.
+    /// Only the interpreter counts. For tests of what an event costs.
+    pub fn operations(&self) -> Option<u64> {
+        match &self.state {
+            ExecutorState::Compiled(_) => None,
+            ExecutorState::Interpreted(state) => Some(state.operations()),
+        }
+    }
+
     /// Entries of all maps together.
     pub fn entry_count(&self) -> u64 {
         let maps = 0..self.program.maps.len();

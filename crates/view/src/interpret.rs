@@ -6,6 +6,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 use crate::error::{ApplyError, EvalError};
 use crate::eval::{eval, is_true};
@@ -38,6 +39,8 @@ pub struct Interpreter {
     logs: Vec<Log>,
     /// Entries as they were, in the order of the event's changes.
     journal: Vec<(usize, Key, Payload)>,
+    /// Steps that have run: see [`crate::Engine::operations`].
+    operations: Cell<u64>,
 }
 
 /// The groups of a derived relation that events have touched since the last report.
@@ -64,7 +67,13 @@ impl Interpreter {
             magnitudes: program.maps.iter().map(|map| vec![0; map.payload.len()]).collect(),
             logs: program.relations.iter().map(log).collect(),
             journal: Vec::new(),
+            operations: Cell::new(0),
         }
+    }
+
+    /// Steps that have run.
+    pub fn operations(&self) -> u64 {
+        self.operations.get()
     }
 
     /// One event, with all that derives from it. On an error nothing has changed.
@@ -199,6 +208,7 @@ impl Interpreter {
         registers: &mut [Value],
         bound: &mut Then<'_>,
     ) -> core::result::Result<(), EvalError> {
+        self.operations.set(self.operations.get() + 1);
         let Some((step, rest)) = steps.split_first() else { return bound(registers, env) };
         let set = |registers: &mut [Value], reg: &Reg, value| registers[usize::from(reg.0)] = value;
         match step {

@@ -3,6 +3,8 @@
 
 #![allow(dead_code)]
 
+pub mod queries;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -284,7 +286,8 @@ impl View {
     }
 }
 
-fn encode(value: &ScalarValue, encoding: Encoding, engine: &mut Engine, words: &mut Vec<u64>) {
+/// Adds the words of a value.
+pub fn encode(value: &ScalarValue, encoding: Encoding, engine: &mut Engine, words: &mut Vec<u64>) {
     use halcyon_view::program::{NULL_FLOAT_BITS, NULL_INT, NULL_WIDE};
     let int = |value: Option<i64>| value.unwrap_or(NULL_INT) as u64;
     match (value, encoding.ty()) {
