@@ -85,6 +85,10 @@ states! {
     DIVISION_BY_ZERO = b"22012", "Division by zero.";
     INTERVAL_FIELD_OVERFLOW = b"22015", "An interval that cannot be kept.";
     INVALID_REGULAR_EXPRESSION = b"2201B", "Not a regular expression.";
+    INVALID_ARGUMENT_FOR_LOGARITHM = b"2201E", "The logarithm of nothing or less.";
+    INVALID_ARGUMENT_FOR_POWER_FUNCTION = b"2201F", "A root or power that no real number is.";
+    INVALID_ARGUMENT_FOR_NTILE_FUNCTION = b"22014", "A division into less than one part.";
+    INVALID_ARGUMENT_FOR_NTH_VALUE_FUNCTION = b"22016", "A row before the first of a window.";
     INVALID_TABLESAMPLE_ARGUMENT = b"2202H", "A share of rows that is no percentage.";
     INVALID_ROW_COUNT_IN_LIMIT_CLAUSE = b"2201W", "A negative LIMIT.";
     INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE = b"2201X", "A negative OFFSET.";
@@ -130,6 +134,7 @@ states! {
     GENERATED_ALWAYS = b"428C9", "A generated column was given a value.";
     UNDEFINED_COLUMN = b"42703", "No column of this name.";
     UNDEFINED_FUNCTION = b"42883", "No function of this name and these types.";
+    AMBIGUOUS_FUNCTION = b"42725", "Several functions or operators would do.";
     UNDEFINED_TABLE = b"42P01", "No table of this name.";
     UNDEFINED_PARAMETER = b"42P02", "No parameter of this number.";
     UNDEFINED_OBJECT = b"42704", "No object of this name.";

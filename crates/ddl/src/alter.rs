@@ -11,7 +11,8 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_store::{ColumnDef as StoreColumn, Partition, Value, ValueRef};
 
 use super::constraint::{
-    add_check, add_foreign_key, add_key, key_columns, mirror, verify_check, verify_foreign_key,
+    add_check, add_foreign_key, add_key, key_columns, mirror, refuse_deferrable, verify_check,
+    verify_foreign_key,
 };
 use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
@@ -102,7 +103,8 @@ fn apply(
         Op::RenameConstraint { old_name, new_name } => {
             rename_constraint(cx, &table, &fold(old_name), &fold(new_name))
         }
-        Op::ValidateConstraint { .. } => Ok(()),
+        // A constraint holds for every row as soon as it is there.
+        Op::ValidateConstraint { name } => require_constraint(&table, &fold(name)),
         other => Err(SqlError::unsupported(format!("ALTER TABLE … {other}"))),
     }
 }
@@ -220,10 +222,12 @@ fn add_column_constraints(
         let table = cx.catalog.table(table.id).clone();
         let given = option.name.as_ref();
         match &option.option {
-            ColumnOption::PrimaryKey(_) => {
+            ColumnOption::PrimaryKey(key) => {
+                refuse_deferrable(&key.characteristics)?;
                 add_unique(cx, &table, IndexConstraint::PrimaryKey, given, &[column])?;
             }
-            ColumnOption::Unique(_) => {
+            ColumnOption::Unique(key) => {
+                refuse_deferrable(&key.characteristics)?;
                 add_unique(cx, &table, IndexConstraint::Unique, given, &[column])?;
             }
             ColumnOption::Check(check) => {
@@ -647,11 +651,13 @@ fn add_constraint(
     let mut draft = (**table).clone();
     match constraint {
         TableConstraint::PrimaryKey(key) => {
+            refuse_deferrable(&key.characteristics)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
             add_unique(cx, table, IndexConstraint::PrimaryKey, name, &columns)
         }
         TableConstraint::Unique(key) => {
+            refuse_deferrable(&key.characteristics)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
             add_unique(cx, table, IndexConstraint::Unique, name, &columns)
@@ -675,6 +681,18 @@ fn add_constraint(
         }
         other => Err(SqlError::unsupported(format!("the constraint {other}"))),
     }
+}
+
+/// 42704 unless a table has a constraint.
+fn require_constraint(table: &Table, name: &str) -> Result<()> {
+    let is_there = table.checks.iter().any(|check| check.name == name)
+        || table.foreign_keys.iter().any(|key| key.name == name)
+        || table.indexes.iter().any(|index| index.name == name && index.constraint.is_some());
+    is_there.then_some(()).ok_or_else(|| {
+        let message =
+            format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
+        SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+    })
 }
 
 fn drop_constraint(

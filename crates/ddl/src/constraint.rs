@@ -262,9 +262,7 @@ pub(super) fn add_foreign_key(
     table: &mut Table,
     key: &ForeignKeyConstraint,
 ) -> Result<ForeignKey> {
-    if key.characteristics.as_ref().is_some_and(|c| c.deferrable == Some(true)) {
-        return Err(SqlError::unsupported("a DEFERRABLE constraint"));
-    }
+    refuse_deferrable(&key.characteristics)?;
     if matches!(
         key.match_kind,
         Some(ast::ConstraintReferenceMatchKind::Full | ast::ConstraintReferenceMatchKind::Partial)
@@ -412,12 +410,14 @@ pub(super) fn add_to_new(
 ) -> Result<()> {
     match constraint {
         TableConstraint::PrimaryKey(key) => {
+            refuse_deferrable(&key.characteristics)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
             add_key(cx.catalog, table, IndexConstraint::PrimaryKey, name, &columns)?;
         }
         TableConstraint::Unique(key) => {
             refuse_nulls_not_distinct(&key.nulls_distinct)?;
+            refuse_deferrable(&key.characteristics)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
             add_key(cx.catalog, table, IndexConstraint::Unique, name, &columns)?;
@@ -429,6 +429,18 @@ pub(super) fn add_to_new(
         other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
     }
     Ok(())
+}
+
+/// 0A000: every constraint is checked with each statement.
+pub(super) fn refuse_deferrable(how: &Option<ast::ConstraintCharacteristics>) -> Result<()> {
+    let defers = how.as_ref().is_some_and(|how| {
+        how.deferrable == Some(true) || how.initially == Some(ast::DeferrableInitial::Deferred)
+    });
+    match defers {
+        true => Err(SqlError::unsupported("a DEFERRABLE constraint")
+            .hint("Constraints are checked at the end of each statement.")),
+        false => Ok(()),
+    }
 }
 
 fn refuse_nulls_not_distinct(option: &ast::NullsDistinctOption) -> Result<()> {

@@ -127,9 +127,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateRole) -> Result<()>
         }
         let mut role = fresh(cx, &name)?;
         role.login = create.kind == RoleKind::User;
-        // CREATE ROLE passes over options that mean nothing here, where CREATE USER refuses them.
-        let passes = |option: &&RoleOption| create.kind != RoleKind::Role || has_meaning(option);
-        set_options(cx, &mut role, create.options.iter().filter(passes))?;
+        set_options(cx, &mut role, &create.options)?;
         for group in create.member_of.iter().map(fold) {
             require_role(cx.catalog, &group)?;
             role.member_of.push(group);
@@ -140,18 +138,6 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateRole) -> Result<()>
         }
     }
     Ok(())
-}
-
-/// Whether an option of a role does anything.
-fn has_meaning(option: &RoleOption) -> bool {
-    matches!(
-        option,
-        RoleOption::Login(_)
-            | RoleOption::SuperUser(_)
-            | RoleOption::CreateRole(_)
-            | RoleOption::CreateDB(_)
-            | RoleOption::Password(_)
-    )
 }
 
 fn fresh(cx: &DdlContext<'_>, name: &str) -> Result<Role> {
@@ -220,7 +206,20 @@ fn set_options<'o>(
             RoleOption::Inherit(true)
             | RoleOption::BypassRLS(false)
             | RoleOption::Replication(false) => {}
-            other => return Err(SqlError::unsupported(format!("the role option {other}"))),
+            RoleOption::ConnectionLimit(limit) if limit.to_string() == "-1" => {}
+            RoleOption::ValidUntil(until) if until.to_string() == "'infinity'" => {}
+            other => {
+                let error = SqlError::unsupported(format!("the role option {other}"));
+                return Err(match other {
+                    RoleOption::Inherit(false) => {
+                        error.hint("A member of a role always has its privileges.")
+                    }
+                    RoleOption::ConnectionLimit(_) => {
+                        error.hint("The server limits the connections of all roles together.")
+                    }
+                    _ => error,
+                });
+            }
         }
     }
     Ok(())

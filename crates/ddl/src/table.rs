@@ -11,7 +11,9 @@ use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_store::Partition;
 use halcyon_txn::PartitionCell;
 
-use super::constraint::{add_check, add_foreign_key, add_key, add_to_new, check_default, mirror};
+use super::constraint::{
+    add_check, add_foreign_key, add_key, add_to_new, check_default, mirror, refuse_deferrable,
+};
 use super::sequence::{self, Wish};
 use super::{DdlContext, Done, fold, names, parts, refuse_temporary};
 use halcyon_catalog::{
@@ -78,6 +80,9 @@ fn refuse_clauses(create: &CreateTable) -> Result<()> {
     } else if create.partition_by.is_some() {
         return Err(SqlError::unsupported("PARTITION BY")
             .hint("Write WITH (partition_by = 'column', partitions = n)."));
+    } else if create.partition_of.is_some() {
+        return Err(SqlError::unsupported("PARTITION OF")
+            .hint("A table has partitions by WITH (partition_by = 'column', partitions = n)."));
     } else if create.inherits.as_ref().is_some_and(|parents| !parents.is_empty()) {
         "INHERITS"
     } else if create.clone.is_some() {
@@ -261,11 +266,13 @@ pub(super) fn column_constraints(
     for option in &definition.options {
         let given = option.name.as_ref();
         match &option.option {
-            ColumnOption::PrimaryKey(_) => {
+            ColumnOption::PrimaryKey(key) => {
+                refuse_deferrable(&key.characteristics)?;
                 let kind = IndexConstraint::PrimaryKey;
                 add_key(cx.catalog, table, kind, given, &[column])?;
             }
-            ColumnOption::Unique(_) => {
+            ColumnOption::Unique(key) => {
+                refuse_deferrable(&key.characteristics)?;
                 add_key(cx.catalog, table, IndexConstraint::Unique, given, &[column])?;
             }
             ColumnOption::Check(check) => {

@@ -548,18 +548,13 @@ impl Builder<'_> {
         }
         let number = cast(of(count), Type::Int, sum_type);
         let places = scale(&call.result) - scale(&call.arg_type);
-        // Averages of decimals are cut off, of integers rounded, as the executors have it.
-        let op = match call.arg_type {
-            DataType::Decimal128(..) => BinaryOp::Div,
-            _ => BinaryOp::DivRound,
-        };
         let average = match sum_type {
             Type::Float => {
                 Expr::Binary(BinaryOp::Div, Type::Float, Box::new(of(sum)), Box::new(number))
             }
             ty => {
                 let sum = rescale(of(sum), ty, places);
-                Expr::Binary(op, ty, Box::new(sum), Box::new(number))
+                Expr::Binary(BinaryOp::DivRound, ty, Box::new(sum), Box::new(number))
             }
         };
         Ok(over(cast(average, sum_type, result), result))

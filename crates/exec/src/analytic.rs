@@ -43,6 +43,7 @@ use halcyon_catalog::Table;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Env, Need, SessionVars};
 use halcyon_plan::execution;
+use halcyon_plan::intervals;
 use halcyon_plan::like;
 use halcyon_plan::provider::{Snapshot, table_of, tables_of};
 use halcyon_plan::semantics;
@@ -190,7 +191,7 @@ impl AnalyticalPlan {
         self.df.count_planning();
         with_stack(|| {
             let checked = semantics::with_checked_arithmetic(logical.clone())?;
-            let checked = like::with_searches(checked)?;
+            let checked = intervals::with_keys(like::with_searches(checked)?)?;
             let mut state = self.df.bare().clone();
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
@@ -330,7 +331,10 @@ impl BatchStream {
             Some(item) => Some(item),
             None => match self.task.take()?.await {
                 Ok(()) => None,
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                // An operator's panic ends the statement alone: operators change nothing.
+                Err(error) if error.is_panic() => {
+                    Some(Err(SqlError::new(SqlState::INTERNAL_ERROR, "an operator panicked")))
+                }
                 Err(_) => Some(Err(cancelled())),
             },
         }

@@ -10,6 +10,8 @@ use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use halcyon_exec::analytic::BatchStream;
+use halcyon_sql::coerce::TimeZone;
+use halcyon_sql::coerce::nested::{is_nested, write_cell};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::types::SqlType;
@@ -324,38 +326,24 @@ fn to_sql_type(array: &ArrayRef, column: &ResultColumn) -> Result<ArrayRef> {
     }
 }
 
-/// Any array as text; lists in PostgreSQL's notation.
+/// Any array as text; lists and structs in PostgreSQL's notation.
 fn as_text(array: &ArrayRef) -> Result<ArrayRef, arrow::error::ArrowError> {
-    let options = FormatOptions::default().with_null("NULL");
     let mut builder = StringViewBuilder::with_capacity(array.len());
-    if let DataType::List(_) = array.data_type() {
-        let lists = array.as_list::<i32>();
-        let values = ArrayFormatter::try_new(lists.values(), &options)?;
-        for (row, ends) in lists.offsets().windows(2).enumerate() {
-            if lists.is_null(row) {
-                builder.append_null();
-                continue;
-            }
-            let items = (ends[0]..ends[1]).map(|at| quote_item(values.value(at as usize)));
-            builder.append_value(format!("{{{}}}", items.collect::<Vec<_>>().join(",")));
+    if is_nested(array.data_type()) {
+        let (zone, mut text) = (TimeZone::default(), String::new());
+        for row in 0..array.len() {
+            text.clear();
+            write_cell(array, row, &zone, &mut text);
+            builder.append_option(array.is_valid(row).then_some(text.as_str()));
         }
     } else {
+        let options = FormatOptions::default().with_null("NULL");
         let values = ArrayFormatter::try_new(array, &options)?;
         for row in 0..array.len() {
             builder.append_option((!array.is_null(row)).then(|| values.value(row).to_string()));
         }
     }
     Ok(Arc::new(builder.finish()))
-}
-
-/// An item of an array literal, quoted where PostgreSQL quotes it.
-fn quote_item(item: impl std::fmt::Display) -> String {
-    let text = item.to_string();
-    let special = |c: char| c.is_whitespace() || "{}\",\\".contains(c);
-    if !text.is_empty() && !text.contains(special) {
-        return text;
-    }
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// A value of an array in one of SQL's Arrow types.

@@ -245,7 +245,9 @@ impl Session {
             system: &system,
             point_plans: self.settings.bool("halcyon.point_plans"),
         };
-        self.shared.cache.get_or_bind(text, types, &binder)
+        // Planning reads: what breaks there has changed nothing that a rollback would undo.
+        catch_unwind(AssertUnwindSafe(|| self.shared.cache.get_or_bind(text, types, &binder)))
+            .unwrap_or_else(|panic| Err(broken_invariant(panic.as_ref())))
     }
 
     /// Gives a statement the plan that it has for `catalog`.
@@ -328,12 +330,8 @@ impl Session {
 
     /// A broken invariant took down a statement: its transaction goes with it.
     pub(crate) fn after_panic(&mut self, panic: &(dyn Any + Send)) -> SqlError {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown");
-        tracing::error!(panic = text, "a statement broke an invariant");
         self.rollback_block();
-        SqlError::new(SqlState::INTERNAL_ERROR, format!("internal error: {text}"))
-            .detail("The transaction was rolled back.")
+        broken_invariant(panic).detail("The transaction was rolled back.")
     }
 
     /// A panic in `work` is an error XX000, as it is in any statement.
@@ -351,6 +349,14 @@ impl Drop for Session {
         self.tallies.flush(&self.shared.statements);
         self.shared.sessions.lock().remove(&self.id);
     }
+}
+
+/// XX000: what a statement answers that panicked.
+fn broken_invariant(panic: &(dyn Any + Send)) -> SqlError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown");
+    tracing::error!(panic = text, "a statement broke an invariant");
+    SqlError::new(SqlState::INTERNAL_ERROR, format!("internal error: {text}"))
 }
 
 /// 25P02: what a failed transaction block answers until it ends.

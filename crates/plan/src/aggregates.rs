@@ -4,8 +4,11 @@
 //! |---|---|---|
 //! | SMALLINT, INTEGER | BIGINT | NUMERIC with sixteen places |
 //! | BIGINT | NUMERIC | NUMERIC with sixteen places |
-//! | NUMERIC(p, s) | NUMERIC(min(p + 10, 38), s), refused beyond 38 digits | NUMERIC |
+//! | NUMERIC(p, s) | NUMERIC(min(p + 10, 38), s), refused beyond 38 digits | NUMERIC with sixteen places, or s if that is more |
 //! | REAL, DOUBLE PRECISION | DOUBLE PRECISION | DOUBLE PRECISION |
+//! | INTERVAL | INTERVAL | INTERVAL |
+//!
+//! Variances and deviations: [`mod@crate::variance`].
 //!
 //! Sums of small types cannot overflow within 2^32 rows of a partition's reach, so DataFusion's
 //! own accumulators serve; only decimals that are near 38 digits already are added with a check.
@@ -15,7 +18,10 @@ use std::mem::size_of_val;
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Int64Array};
-use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Int64Type};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Field, FieldRef, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit,
+};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::sum::sum_udaf;
@@ -26,7 +32,8 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, ReversedUDAF,
     Signature, Volatility,
 };
-use halcyon_value::decimal;
+use halcyon_value::calendar::DAY_NS;
+use halcyon_value::{Interval, decimal, interval};
 
 use halcyon_sql::diagnose::{external, out_of_range};
 use halcyon_sql::error::{SqlError, SqlState};
@@ -38,12 +45,16 @@ pub fn all() -> Vec<Arc<AggregateUDF>> {
         Arc::new(AggregateUDF::new_from_impl(Sum::new())),
         Arc::new(AggregateUDF::new_from_impl(Avg::new())),
     ]
+    .into_iter()
+    .chain(crate::variance::all())
+    .collect()
 }
 
-/// Places of an average of integers.
+/// Places of an average, if its argument has no more.
 const AVG_PLACES: i8 = 16;
 
-fn no_aggregate(name: &str, ty: &DataType) -> SqlError {
+/// 42883: there is no such aggregate of this type.
+pub(crate) fn no_aggregate(name: &str, ty: &DataType) -> SqlError {
     let shown = sql_type_of_arrow(ty).map_or_else(|| ty.to_string(), |ty| ty.to_string());
     SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name}({shown}) does not exist"))
         .hint("No function of this name takes this type. You might need an explicit cast.")
@@ -370,7 +381,7 @@ fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
 
-/// `avg`: of integers by us, of anything else DataFusion's.
+/// `avg`: of integers, decimals and intervals by us, of floats DataFusion's.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Avg {
     inner: Arc<AggregateUDF>,
@@ -383,12 +394,74 @@ impl Avg {
     }
 }
 
-fn of_integers(args: &AccumulatorArgs<'_>) -> bool {
-    args.expr_fields[0].data_type() == &DataType::Int64
+/// The type of an average, if it is ours.
+fn average_type(of: &DataType) -> Option<DataType> {
+    match of {
+        DataType::Int64 => Some(DataType::Decimal128(38, AVG_PLACES)),
+        DataType::Decimal128(_, scale) => Some(DataType::Decimal128(38, AVG_PLACES.max(*scale))),
+        _ => None,
+    }
 }
 
-fn average_type() -> DataType {
-    DataType::Decimal128(38, AVG_PLACES)
+/// Digits behind the point that an average has more than its argument.
+fn places_more(of: &DataType) -> u8 {
+    let scale = match of {
+        DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    };
+    (AVG_PLACES - scale).clamp(0, AVG_PLACES) as u8
+}
+
+/// How averages of an argument are made.
+struct OfNumbers {
+    /// Type of the argument.
+    argument: DataType,
+    /// Type of the average.
+    result: DataType,
+}
+
+impl OfNumbers {
+    /// `None`: not of integers or decimals.
+    fn of(args: &AccumulatorArgs<'_>) -> Option<Self> {
+        let argument = args.expr_fields[0].data_type();
+        let result = average_type(argument)?;
+        Some(OfNumbers { argument: argument.clone(), result })
+    }
+
+    /// `sum / count`; NULL of nothing. Errors: 22003.
+    fn average(&self, sum: i128, count: i64) -> Result<Option<i128>> {
+        if count == 0 {
+            return Ok(None);
+        }
+        let average = decimal::average(sum, count, places_more(&self.argument));
+        let average = average.filter(|average| decimal::fits(*average, decimal::DIGITS_MAX));
+        average.map(Some).ok_or_else(|| external(out_of_range("numeric")))
+    }
+
+    /// The type in which sums are handed from one accumulator to another.
+    fn sum_type(&self) -> DataType {
+        match self.argument {
+            DataType::Decimal128(_, scale) => DataType::Decimal128(38, scale),
+            _ => DataType::Decimal128(38, 0),
+        }
+    }
+
+    fn scalar(&self, value: Option<i128>, ty: &DataType) -> ScalarValue {
+        match ty {
+            DataType::Decimal128(precision, scale) => {
+                ScalarValue::Decimal128(value, *precision, *scale)
+            }
+            other => unreachable!("{other} is no type of sums and averages"),
+        }
+    }
+}
+
+/// The value of a row of BIGINT or decimals, which is not NULL.
+fn number_at(array: &dyn Array, row: usize) -> i128 {
+    match array.data_type() {
+        DataType::Int64 => array.as_primitive::<Int64Type>().value(row).into(),
+        _ => array.as_primitive::<Decimal128Type>().value(row),
+    }
 }
 
 impl AggregateUDFImpl for Avg {
@@ -422,44 +495,54 @@ impl AggregateUDFImpl for Avg {
     }
 
     fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        match &args[0] {
-            DataType::Int64 => Ok(average_type()),
+        match (&args[0], average_type(&args[0])) {
+            (interval @ DataType::Interval(_), _) => Ok(interval.clone()),
+            (_, Some(ours)) => Ok(ours),
             _ => self.inner.return_type(args),
         }
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if of_integers(&args) {
+        if matches!(args.expr_fields[0].data_type(), DataType::Interval(_)) {
             let distinct = args.is_distinct.then(HashSet::new);
-            return Ok(Box::new(IntegerAverage { sum: 0, count: 0, distinct }));
+            return Ok(Box::new(IntervalAverage { sum: [0; 3], count: 0, distinct }));
+        }
+        if let Some(of) = OfNumbers::of(&args) {
+            let distinct = args.is_distinct.then(HashSet::new);
+            return Ok(Box::new(Average { sum: 0, count: 0, distinct, of }));
         }
         self.inner.accumulator(args)
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        if args.input_fields[0].data_type() != &DataType::Int64 {
+        let argument = args.input_fields[0].data_type();
+        let is_interval = matches!(argument, DataType::Interval(_));
+        if !is_interval && average_type(argument).is_none() {
             return self.inner.state_fields(args);
         }
         if args.is_distinct {
-            let item = Field::new_list_field(DataType::Int64, true);
+            let item = Field::new_list_field(argument.clone(), true);
             let name = format_state_name(args.name, "avg distinct");
             return Ok(vec![Arc::new(Field::new_list(name, item, false))]);
         }
-        Ok(vec![
-            Arc::new(Field::new(format_state_name(args.name, "count"), DataType::Int64, true)),
-            Arc::new(Field::new(
-                format_state_name(args.name, "sum"),
-                DataType::Decimal128(38, 0),
-                true,
-            )),
-        ])
+        let field = |name, ty| Arc::new(Field::new(format_state_name(args.name, name), ty, true));
+        let mut fields = vec![field("count", DataType::Int64)];
+        let sum = |scale| DataType::Decimal128(38, scale);
+        match argument {
+            DataType::Decimal128(_, scale) => fields.push(field("sum", sum(*scale))),
+            DataType::Interval(_) => {
+                fields.extend(["months", "days", "time"].map(|part| field(part, sum(0))));
+            }
+            _ => fields.push(field("sum", sum(0))),
+        }
+        Ok(fields)
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        if of_integers(&args) {
-            !args.is_distinct
-        } else {
-            self.inner.groups_accumulator_supported(args)
+        match (args.expr_fields[0].data_type(), OfNumbers::of(&args)) {
+            (DataType::Interval(_), _) => false,
+            (_, Some(_)) => !args.is_distinct,
+            _ => self.inner.groups_accumulator_supported(args),
         }
     }
 
@@ -467,8 +550,8 @@ impl AggregateUDFImpl for Avg {
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
-        if of_integers(&args) {
-            return Ok(Box::new(IntegerAverages { counts: Vec::new(), sums: Vec::new() }));
+        if let Some(of) = OfNumbers::of(&args) {
+            return Ok(Box::new(Averages { counts: Vec::new(), sums: Vec::new(), of }));
         }
         self.inner.create_groups_accumulator(args)
     }
@@ -477,10 +560,9 @@ impl AggregateUDFImpl for Avg {
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        if of_integers(&args) {
-            self.accumulator(args)
-        } else {
-            self.inner.create_sliding_accumulator(args)
+        match args.expr_fields[0].data_type() {
+            DataType::Float64 => self.inner.create_sliding_accumulator(args),
+            _ => self.accumulator(args),
         }
     }
 
@@ -493,38 +575,38 @@ impl AggregateUDFImpl for Avg {
     }
 }
 
-/// `sum / count` with [`AVG_PLACES`]; NULL of nothing.
-fn average(sum: i128, count: i64) -> Option<i128> {
-    decimal::average(sum, count, AVG_PLACES as u8)
-}
-
-/// An average of integers; the sum of 2^63 of them fits.
-#[derive(Debug)]
-struct IntegerAverage {
+/// An average of integers or decimals.
+struct Average {
     sum: i128,
     count: i64,
     /// The values so far, for DISTINCT.
-    distinct: Option<HashSet<i64>>,
+    distinct: Option<HashSet<i128>>,
+    of: OfNumbers,
 }
 
-impl IntegerAverage {
-    fn add(&mut self, value: i64) {
-        if self.distinct.as_mut().is_none_or(|seen| seen.insert(value)) {
-            self.sum += i128::from(value);
-            self.count += 1;
-        }
+impl std::fmt::Debug for Average {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Average({} / {})", self.sum, self.count)
     }
 }
 
-impl Accumulator for IntegerAverage {
+impl Accumulator for Average {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        values[0].as_primitive::<Int64Type>().iter().flatten().for_each(|value| self.add(value));
+        let values = values[0].as_ref();
+        for row in (0..values.len()).filter(|row| values.is_valid(*row)) {
+            let value = number_at(values, row);
+            if self.distinct.as_mut().is_none_or(|seen| seen.insert(value)) {
+                self.sum = added(self.sum, value)?;
+                self.count += 1;
+            }
+        }
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        for value in values[0].as_primitive::<Int64Type>().iter().flatten() {
-            self.sum -= i128::from(value);
+        let values = values[0].as_ref();
+        for row in (0..values.len()).filter(|row| values.is_valid(*row)) {
+            self.sum -= number_at(values, row);
             self.count -= 1;
         }
         Ok(())
@@ -541,49 +623,57 @@ impl Accumulator for IntegerAverage {
             }
             return Ok(());
         }
-        let counts = states[0].as_primitive::<Int64Type>();
-        let sums = states[1].as_primitive::<Decimal128Type>();
-        self.count += counts.iter().flatten().sum::<i64>();
-        self.sum += sums.iter().flatten().sum::<i128>();
+        self.count += states[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+        for sum in states[1].as_primitive::<Decimal128Type>().iter().flatten() {
+            self.sum = added(self.sum, sum)?;
+        }
         Ok(())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Decimal128(average(self.sum, self.count), 38, AVG_PLACES))
+        let average = self.of.average(self.sum, self.count)?;
+        Ok(self.of.scalar(average, &self.of.result))
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         if let Some(seen) = &self.distinct {
-            let values: Vec<ScalarValue> =
-                seen.iter().map(|value| ScalarValue::Int64(Some(*value))).collect();
-            let list = ScalarValue::new_list_nullable(&values, &DataType::Int64);
+            let argument = &self.of.argument;
+            let value = |value: &i128| match argument {
+                DataType::Int64 => ScalarValue::Int64(Some(*value as i64)),
+                decimal => self.of.scalar(Some(*value), decimal),
+            };
+            let values: Vec<ScalarValue> = seen.iter().map(value).collect();
+            let list = ScalarValue::new_list_nullable(&values, argument);
             return Ok(vec![ScalarValue::List(list)]);
         }
-        Ok(vec![
-            ScalarValue::Int64(Some(self.count)),
-            ScalarValue::Decimal128(Some(self.sum), 38, 0),
-        ])
+        let sum = self.of.scalar(Some(self.sum), &self.of.sum_type());
+        Ok(vec![ScalarValue::Int64(Some(self.count)), sum])
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.distinct.as_ref().map_or(0, |seen| seen.capacity() * 9)
+        size_of_val(self) + self.distinct.as_ref().map_or(0, |seen| seen.capacity() * 17)
     }
 }
 
-/// The same, by group.
-struct IntegerAverages {
+/// Averages of integers or decimals, by group.
+struct Averages {
     counts: Vec<i64>,
     sums: Vec<i128>,
+    of: OfNumbers,
 }
 
-impl IntegerAverages {
+impl Averages {
     fn grow(&mut self, group_count: usize) {
         self.counts.resize(group_count, 0);
         self.sums.resize(group_count, 0);
     }
+
+    fn sums_array(&self, sums: Decimal128Array) -> ArrayRef {
+        Arc::new(sums.with_data_type(self.of.sum_type()))
+    }
 }
 
-impl GroupsAccumulator for IntegerAverages {
+impl GroupsAccumulator for Averages {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -592,8 +682,11 @@ impl GroupsAccumulator for IntegerAverages {
         group_count: usize,
     ) -> Result<()> {
         self.grow(group_count);
-        let values = values[0].as_primitive::<Int64Type>();
-        if values.null_count() == 0 && filter.is_none() {
+        let values = values[0].as_ref();
+        if values.null_count() == 0
+            && filter.is_none()
+            && let Some(values) = values.as_primitive_opt::<Int64Type>()
+        {
             for (&group, &value) in groups.iter().zip(values.values()) {
                 self.counts[group] += 1;
                 self.sums[group] += i128::from(value);
@@ -603,7 +696,7 @@ impl GroupsAccumulator for IntegerAverages {
         for (row, &group) in groups.iter().enumerate() {
             if values.is_valid(row) && passes(filter, row) {
                 self.counts[group] += 1;
-                self.sums[group] += i128::from(values.value(row));
+                self.sums[group] = added(self.sums[group], number_at(values, row))?;
             }
         }
         Ok(())
@@ -621,7 +714,7 @@ impl GroupsAccumulator for IntegerAverages {
         for (row, &group) in groups.iter().enumerate() {
             if counts.is_valid(row) {
                 self.counts[group] += counts.value(row);
-                self.sums[group] += sums.value(row);
+                self.sums[group] = added(self.sums[group], sums.value(row))?;
             }
         }
         Ok(())
@@ -630,16 +723,15 @@ impl GroupsAccumulator for IntegerAverages {
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
         let counts = emit.take_needed(&mut self.counts);
         let sums = emit.take_needed(&mut self.sums);
-        let averages: Decimal128Array =
-            sums.into_iter().zip(counts).map(|(sum, count)| average(sum, count)).collect();
-        Ok(Arc::new(averages.with_data_type(average_type())))
+        let averages = sums.into_iter().zip(counts).map(|(sum, count)| self.of.average(sum, count));
+        let averages: Decimal128Array = averages.collect::<Result<_>>()?;
+        Ok(Arc::new(averages.with_data_type(self.of.result.clone())))
     }
 
     fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
         let counts = Int64Array::from(emit.take_needed(&mut self.counts));
         let sums = Decimal128Array::from(emit.take_needed(&mut self.sums));
-        let sums = sums.with_data_type(DataType::Decimal128(38, 0));
-        Ok(vec![Arc::new(counts), Arc::new(sums)])
+        Ok(vec![Arc::new(counts), self.sums_array(sums)])
     }
 
     fn convert_to_state(
@@ -647,19 +739,115 @@ impl GroupsAccumulator for IntegerAverages {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
-        let values = values[0].as_primitive::<Int64Type>();
+        let values = values[0].as_ref();
         let kept = |row: usize| values.is_valid(row) && passes(filter, row);
         let rows = 0..values.len();
         let counts: Int64Array = rows.clone().map(|row| Some(i64::from(kept(row)))).collect();
-        let sums: Decimal128Array = rows
-            .map(|row| Some(if kept(row) { i128::from(values.value(row)) } else { 0 }))
-            .collect();
-        let sums = sums.with_data_type(DataType::Decimal128(38, 0));
-        Ok(vec![Arc::new(counts), Arc::new(sums)])
+        let sums: Decimal128Array =
+            rows.map(|row| Some(if kept(row) { number_at(values, row) } else { 0 })).collect();
+        Ok(vec![Arc::new(counts), self.sums_array(sums)])
     }
 
     fn size(&self) -> usize {
         self.counts.capacity() * 8 + self.sums.capacity() * 16
+    }
+}
+
+/// An average of intervals: months, days and time are added up, and the sum is divided.
+#[derive(Debug)]
+struct IntervalAverage {
+    /// Months, days and nanoseconds.
+    sum: [i128; 3],
+    count: i64,
+    /// The values so far, for DISTINCT; equal ones may be written differently.
+    distinct: Option<HashSet<i128>>,
+}
+
+impl IntervalAverage {
+    fn add(&mut self, value: Interval, sign: i128) {
+        if self.distinct.as_mut().is_none_or(|seen| seen.insert(value.sort_key())) {
+            let parts: [i128; 3] = [value.months.into(), value.days.into(), value.nanos.into()];
+            for (sum, part) in self.sum.iter_mut().zip(parts) {
+                *sum += sign * part;
+            }
+            self.count += sign as i64;
+        }
+    }
+
+    fn add_all(&mut self, values: &ArrayRef, sign: i128) {
+        for value in values.as_primitive::<IntervalMonthDayNanoType>().iter().flatten() {
+            let (months, days, nanos) = (value.months, value.days, value.nanoseconds);
+            self.add(Interval { months, days, nanos }, sign);
+        }
+    }
+}
+
+impl Accumulator for IntervalAverage {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.add_all(&values[0], 1);
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.add_all(&values[0], -1);
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.distinct.is_none()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        if self.distinct.is_some() {
+            for list in states[0].as_list::<i32>().iter().flatten() {
+                self.add_all(&list, 1);
+            }
+            return Ok(());
+        }
+        self.count += states[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+        for (sum, parts) in self.sum.iter_mut().zip(&states[1..]) {
+            *sum += parts.as_primitive::<Decimal128Type>().iter().flatten().sum::<i128>();
+        }
+        Ok(())
+    }
+
+    /// Errors: 22008 if the sum is no interval.
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        if self.count == 0 {
+            return Ok(ScalarValue::IntervalMonthDayNano(None));
+        }
+        let far = |_| external(out_of_range("interval"));
+        let [months, days, nanos] = self.sum;
+        let sum = Interval {
+            months: months.try_into().map_err(far)?,
+            days: days.try_into().map_err(far)?,
+            nanos: nanos.try_into().map_err(far)?,
+        };
+        let average = interval::divide(sum, self.count as f64);
+        let Interval { months, days, nanos } = average.map_err(|error| external(error.into()))?;
+        let average = IntervalMonthDayNano::new(months, days, nanos);
+        Ok(ScalarValue::IntervalMonthDayNano(Some(average)))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        if let Some(seen) = &self.distinct {
+            // An interval of that length, in days and time.
+            let value = |key: &i128| {
+                let (days, nanos) = (key.div_euclid(DAY_NS.into()), key.rem_euclid(DAY_NS.into()));
+                let value = IntervalMonthDayNano::new(0, days as i32, nanos as i64);
+                ScalarValue::IntervalMonthDayNano(Some(value))
+            };
+            let values: Vec<ScalarValue> = seen.iter().map(value).collect();
+            let interval = DataType::Interval(IntervalUnit::MonthDayNano);
+            let list = ScalarValue::new_list_nullable(&values, &interval);
+            return Ok(vec![ScalarValue::List(list)]);
+        }
+        let sums = self.sum.map(|sum| ScalarValue::Decimal128(Some(sum), 38, 0));
+        Ok([ScalarValue::Int64(Some(self.count))].into_iter().chain(sums).collect())
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.distinct.as_ref().map_or(0, |seen| seen.capacity() * 17)
     }
 }
 
@@ -766,11 +954,20 @@ mod tests {
     #[test]
     fn averages_round_half_away_from_zero() {
         let unit = 10i128.pow(16);
+        let of = |argument: DataType| {
+            let result = average_type(&argument).expect("ours");
+            OfNumbers { argument, result }
+        };
+        let integers = of(DataType::Int64);
+        let average = |sum, count| integers.average(sum, count).expect("fits");
         assert_eq!(average(0, 0), None);
         assert_eq!(average(7, 2), Some(35 * unit / 10));
         assert_eq!(average(-7, 2), Some(-35 * unit / 10));
         assert_eq!(average(2, 3), Some(6_666_666_666_666_667));
         assert_eq!(average(i128::from(i64::MAX) * 4, 4), Some(i128::from(i64::MAX) * unit));
+        let decimals = of(DataType::Decimal128(9, 2));
+        assert_eq!(decimals.average(200, 3).expect("fits"), Some(6_666_666_666_666_667));
+        assert!(decimals.average(10i128.pow(37), 1).is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result as DfResult, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
@@ -390,7 +391,10 @@ impl Context<'_> {
             .build();
         let simplifier = ExprSimplifier::new(simplify);
         let none = DFSchema::empty();
-        let fold = |arg| simplifier.coerce(arg, &none).and_then(|arg| simplifier.simplify(arg));
+        let fold = |arg: Expr| {
+            let typed = arg.transform_up(|arg| Ok(semantics::narrow(arg))).data()?;
+            simplifier.simplify(simplifier.coerce(typed, &none)?)
+        };
         let args = args.into_iter().map(fold).collect::<DfResult<Vec<_>>>()?;
         let provider =
             function.create_table_provider_with_args(TableFunctionArgs::new(&args, state))?;

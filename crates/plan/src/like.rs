@@ -14,7 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -81,6 +81,32 @@ pub fn with_searches(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
+/// Makes a function of ILIKE, so that DataFusion folds constants by our rules and not by its own.
+pub(crate) fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::Like(Like { negated, expr, pattern, escape_char: None, case_insensitive: true }) => {
+            let view = |side: Expr| side.cast_to(&DataType::Utf8View, schema);
+            let sides = vec![view(*expr)?, view(*pattern)?];
+            let found = ScalarUDF::from(IgnoringCase::default()).call(sides);
+            Ok(Transformed::yes(if negated { Expr::Not(Box::new(found)) } else { found }))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Undoes [`check`].
+pub(crate) fn uncheck(expr: Expr) -> Transformed<Expr> {
+    match expr {
+        Expr::ScalarFunction(call) if call.func.name() == IgnoringCase::NAME => {
+            let mut sides = call.args.into_iter().map(Box::new);
+            let (text, pattern) = (sides.next(), sides.next());
+            let side = |side: Option<Box<Expr>>| side.expect("a text and a pattern");
+            Transformed::yes(Expr::Like(Like::new(false, side(text), side(pattern), None, true)))
+        }
+        other => Transformed::no(other),
+    }
+}
+
 /// The pattern, if it is a constant and not NULL.
 fn literal(like: &Like) -> Option<&str> {
     let Expr::Literal(ScalarValue::Utf8View(pattern) | ScalarValue::Utf8(pattern), _) =
@@ -106,6 +132,10 @@ struct IgnoringCase {
     signature: Signature,
 }
 
+impl IgnoringCase {
+    const NAME: &str = "ilike";
+}
+
 impl Default for IgnoringCase {
     fn default() -> Self {
         IgnoringCase { signature: Signature::any(2, Volatility::Immutable) }
@@ -114,7 +144,7 @@ impl Default for IgnoringCase {
 
 impl ScalarUDFImpl for IgnoringCase {
     fn name(&self) -> &str {
-        "ilike"
+        Self::NAME
     }
 
     fn signature(&self) -> &Signature {
@@ -132,7 +162,11 @@ impl ScalarUDFImpl for IgnoringCase {
             let (text, pattern) = text.zip(pattern)?;
             Some(like::matches(text, pattern, Some('\\'), true))
         });
-        Ok(ColumnarValue::Array(Arc::new(found.collect::<BooleanArray>())))
+        let found: BooleanArray = found.collect();
+        if args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) {
+            return ScalarValue::try_from_array(&found, 0).map(ColumnarValue::Scalar);
+        }
+        Ok(ColumnarValue::Array(Arc::new(found)))
     }
 }
 

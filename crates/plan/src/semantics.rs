@@ -25,17 +25,19 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::functions::string::expr_fn::rtrim;
 use datafusion::logical_expr::expr::{
     Alias, Between, Case, Cast, Exists, InList, InSubquery, Like, Placeholder, ScalarFunction,
     SetComparison, WindowFunction,
 };
 use datafusion::logical_expr::expr_rewriter::{NamePreserver, coerce_plan_expr_for_schema};
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, TypePlanner};
+use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::when;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, InvariantLevel, LogicalPlan, LogicalPlanBuilder, Operator,
-    RecursiveQuery, ScalarUDF, Subquery, WindowFunctionDefinition,
+    Projection, RecursiveQuery, ScalarUDF, Subquery, Union, WindowFunctionDefinition,
 };
 use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
@@ -51,7 +53,9 @@ use crate::join_keys::with_null_safe_keys;
 use crate::levels::aggregates_are_own;
 use crate::row_sets::with_fields_compared;
 use crate::unnest::unnest;
+use crate::{corrected, intervals, like, nested};
 use halcyon_sql::coerce;
+use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
@@ -70,46 +74,6 @@ impl TypePlanner for Types {
         }
         let ty = cast_type(ty).map_err(external)?;
         Ok(Some(Arc::new(ty.field("", true))))
-    }
-}
-
-/// Operators that DataFusion's planner would refuse, or mistake, before our passes see them.
-#[derive(Debug)]
-pub struct Operators;
-
-impl ExprPlanner for Operators {
-    fn plan_binary_op(
-        &self,
-        expr: RawBinaryExpr,
-        schema: &DFSchema,
-    ) -> Result<PlannerResult<RawBinaryExpr>> {
-        use ast::BinaryOperator as Op;
-        if !matches!(expr.op, Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo) {
-            return Ok(PlannerResult::Original(expr));
-        }
-        let types = (expr.left.get_type(schema), expr.right.get_type(schema));
-        let (Ok(lt), Ok(rt)) = types else { return Ok(PlannerResult::Original(expr)) };
-        let scales = matches!(expr.op, Op::Multiply | Op::Divide);
-        match (&lt, &rt) {
-            (DataType::Interval(_), by) if scales && by.is_numeric() => {
-                let by = to(expr.right, DataType::Float64);
-                let divide = matches!(expr.op, Op::Divide);
-                Ok(PlannerResult::Planned(functions::scale_interval(expr.left, by, divide)))
-            }
-            (by, DataType::Interval(_)) if matches!(expr.op, Op::Multiply) && by.is_numeric() => {
-                let by = to(expr.left, DataType::Float64);
-                Ok(PlannerResult::Planned(functions::scale_interval(expr.right, by, false)))
-            }
-            _ => {
-                let words = |expr: &Expr, ty: &DataType| {
-                    (is_text(ty) && quoted(expr).is_none()) || *ty == DataType::Boolean
-                };
-                if words(&expr.left, &lt) || words(&expr.right, &rt) {
-                    return Err(external(no_operator(&lt, &expr.op.to_string(), &rt)));
-                }
-                Ok(PlannerResult::Original(expr))
-            }
-        }
     }
 }
 
@@ -159,7 +123,9 @@ pub fn analyze(
     zone: &str,
 ) -> Result<(LogicalPlan, Vec<SqlType>)> {
     let (plan, types) = meaning(plan, given, df)?;
-    let plan = with_checked_arithmetic(casts(plan, zone)?)?;
+    let plan = rewrite_expressions(casts(plan, zone)?, |expr, schema| {
+        guarded(expr, schema)?.transform_data(|expr| like::check(expr, schema))
+    })?;
     let plan = unnest(plan)?;
     plan.check_invariants(InvariantLevel::Executable)?;
     Ok((plan, types))
@@ -181,20 +147,32 @@ pub fn analyze_expr(expr: Expr, schema: &DFSchema, df: &DataFusion, zone: &str) 
     let expr = expr.transform_up(|e| types.settle_expr(e)).data()?;
     let expr = expr.rewrite(&mut TypeCoercionRewriter::new(schema)).data()?;
     let expr = expr.transform_up(|e| cast(e, schema, zone)).data()?;
-    let expr = expr.transform_up(|e| arithmetic::check(e, schema)).data()?;
+    let guard = |e| guarded(e, schema)?.transform_data(|e| like::check(e, schema));
+    let expr = expr.transform_up(guard).data()?;
     let context = SimplifyContext::builder()
         .with_schema(Arc::new(schema.clone()))
         .with_config_options(Arc::clone(df.options()))
         .build();
     let expr = ExprSimplifier::new(context).simplify(expr)?;
-    expr.transform_up(|e| Ok(arithmetic::uncheck(e))).data()
+    expr.transform_up(|e| Ok(unguarded(e))).data()
 }
 
-/// Applies `rewrite` to every expression of every node, innermost first, and recomputes schemas.
+/// Applies `rewrite`, which keeps types, to every expression of every node, innermost first.
 fn rewrite_expressions(
     plan: LogicalPlan,
+    rewrite: impl FnMut(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    rewrite_nodes(plan, false, rewrite)
+}
+
+/// Applies `rewrite` to every expression of every node, innermost first, and recomputes the schemas of
+/// nodes that changed; if it `retypes`, also those of all nodes above, whose inputs have other types.
+fn rewrite_nodes(
+    plan: LogicalPlan,
+    retypes: bool,
     mut rewrite: impl FnMut(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
+    let mut changed = false;
     plan.transform_up_with_subqueries(|node| {
         let schema = input_schema(&node)?;
         let names = NamePreserver::new(&node);
@@ -203,7 +181,8 @@ fn rewrite_expressions(
             let new = expr.transform_up(|expr| rewrite(expr, &schema))?;
             Ok(new.update_data(|expr| name.restore(expr)))
         })?;
-        if rewritten.transformed { rewritten.map_data(renew) } else { Ok(rewritten) }
+        changed = rewritten.transformed || retypes && changed;
+        if changed { rewritten.map_data(renew) } else { Ok(rewritten) }
     })
     .data()
 }
@@ -222,12 +201,25 @@ fn input_schema(node: &LogicalPlan) -> Result<DFSchema> {
 /// A node whose inputs or expressions changed their types.
 fn renew(node: LogicalPlan) -> Result<LogicalPlan> {
     match node {
-        LogicalPlan::Values(values) => LogicalPlanBuilder::values(values.values)?.build(),
+        LogicalPlan::Values(mut values) => {
+            // The planner gave NULLs the type that the other cells had then.
+            for cell in values.values.iter_mut().flatten() {
+                if matches!(cell, Expr::Literal(value, _) if value.is_null()) {
+                    *cell = Expr::Literal(ScalarValue::Null, None);
+                }
+            }
+            LogicalPlanBuilder::values(values.values)?.build()
+        }
+        // DataFusion keeps the schema of a union whose inputs have other types now.
+        LogicalPlan::Union(union) => {
+            Union::try_new_with_loose_types(union.inputs).map(LogicalPlan::Union)
+        }
         node => node.recompute_schema(),
     }
 }
 
-/// Pass 1. LIMIT and the arguments of window functions stay BIGINT: nobody sees their type.
+/// Pass 1. LIMIT and the arguments of window functions stay BIGINT: nobody sees their type, but that
+/// of the default of `lead` and `lag`.
 fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
         if matches!(node, LogicalPlan::Limit(_)) {
@@ -242,7 +234,8 @@ fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
             let narrowed = expr.transform_up(|expr| {
                 Ok(match expr {
                     Expr::WindowFunction(function)
-                        if matches!(function.fun, WindowFunctionDefinition::WindowUDF(_)) =>
+                        if matches!(&function.fun, WindowFunctionDefinition::WindowUDF(own)
+                            if !matches!(own.name(), "lead" | "lag")) =>
                     {
                         Transformed::no(widen_arguments(function))
                     }
@@ -287,7 +280,8 @@ fn widen_arguments(mut function: Box<WindowFunction>) -> Expr {
     Expr::WindowFunction(function)
 }
 
-fn narrow(expr: Expr) -> Transformed<Expr> {
+/// An integer constant in the type that PostgreSQL gives it.
+pub(crate) fn narrow(expr: Expr) -> Transformed<Expr> {
     match expr {
         Expr::Literal(ScalarValue::Int64(Some(value)), metadata)
             if i32::try_from(value).is_ok() =>
@@ -402,6 +396,10 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
         let schema = input_schema(&node)?;
         let names = NamePreserver::new(&node);
         let is_limit = matches!(node, LogicalPlan::Limit(_));
+        let node = match node {
+            LogicalPlan::Union(union) => LogicalPlan::Union(set_operation(union)?),
+            other => other,
+        };
         node.map_expressions(|expr| {
             let name = names.save(&expr);
             let new = expr.transform_up(|expr| match expr {
@@ -416,6 +414,55 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
         .map(|node| Transformed::yes(node.data))
     })
     .data()
+}
+
+/// The parts of a UNION with columns of types that can be matched: constants in quotes take the type
+/// that the column has in the other parts.
+///
+/// Errors: 42804; those of the type's input.
+fn set_operation(mut union: Union) -> Result<Union> {
+    for at in 0..union.schema.fields().len() {
+        let mut known: Option<DataType> = None;
+        for input in &union.inputs {
+            let ty = input.schema().field(at).data_type();
+            if ty.is_null() || quoted_output(input, at).is_some() {
+                continue;
+            }
+            match &known {
+                Some(first) if !comparable(first, ty) => {
+                    let (first, ty) = (shown_type(first), shown_type(ty));
+                    let message = format!("UNION types {first} and {ty} cannot be matched");
+                    return Err(external(SqlError::new(SqlState::DATATYPE_MISMATCH, message)));
+                }
+                Some(_) => {}
+                None => known = Some(ty.clone()),
+            }
+        }
+        let Some(known) = known.filter(|ty| !is_text(ty)) else { continue };
+        for input in &mut union.inputs {
+            if let Some(text) = quoted_output(input, at) {
+                let constant = typed_constant(text, &known)?;
+                *input = Arc::new(with_output(input, at, constant)?);
+            }
+        }
+    }
+    Ok(union)
+}
+
+/// The constant in quotes that is a column of a SELECT.
+fn quoted_output(plan: &LogicalPlan, at: usize) -> Option<&str> {
+    match plan {
+        LogicalPlan::Projection(projection) => quoted(&projection.expr[at]),
+        _ => None,
+    }
+}
+
+/// A SELECT with another expression for one of its columns.
+fn with_output(plan: &LogicalPlan, at: usize, expr: Expr) -> Result<LogicalPlan> {
+    let LogicalPlan::Projection(projection) = plan else { return Ok(plan.clone()) };
+    let mut exprs = projection.expr.clone();
+    exprs[at] = expr.alias(projection.schema.field(at).name());
+    Projection::try_new(exprs, Arc::clone(&projection.input)).map(LogicalPlan::Projection)
 }
 
 /// What is known of the parameters' types.
@@ -486,7 +533,7 @@ impl Parameters {
 }
 
 /// A constant in quotes, whose type is decided by what it meets.
-fn quoted(expr: &Expr) -> Option<&str> {
+pub(crate) fn quoted(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(ScalarValue::Utf8View(Some(text)) | ScalarValue::Utf8(Some(text)), _) => {
             Some(text)
@@ -501,7 +548,7 @@ fn untyped(expr: &Expr) -> bool {
         if field.as_ref().is_none_or(|field| field.data_type().is_null()))
 }
 
-fn is_text(ty: &DataType) -> bool {
+pub(crate) fn is_text(ty: &DataType) -> bool {
     matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
@@ -510,29 +557,45 @@ fn adapt(expr: Expr, ty: &DataType, types: &mut Parameters) -> Result<Expr> {
     if let Expr::Placeholder(placeholder) = expr {
         return Ok(types.typed(placeholder, ty));
     }
-    let Some(text) = quoted(&expr) else { return Ok(expr) };
-    if is_text(ty) || ty.is_null() {
-        return Ok(expr);
+    match quoted(&expr) {
+        Some(text) if !is_text(ty) && !ty.is_null() => typed_constant(text, ty),
+        _ => Ok(expr),
     }
+}
+
+/// A constant of type `ty` from its text in quotes. Errors: those of the type's input.
+pub(crate) fn typed_constant(text: &str, ty: &DataType) -> Result<Expr> {
     match sql_type_of_arrow(ty) {
         // A constant of the column's own type keeps the column bare, so that indexes serve.
         Some(ty @ SqlType::Decimal { scale, .. }) if places(text) <= scale => {
             constant(text, ty, &TimeZone::UTC).or_else(|_| number(text))
         }
         Some(SqlType::Decimal { .. }) => number(text),
+        Some(SqlType::TimestampTz) => moment(text),
         Some(ty) => constant(text, ty, &TimeZone::UTC),
-        None => Ok(expr),
+        None => Ok(Expr::Literal(ScalarValue::Utf8View(Some(text.to_owned())), None)),
     }
 }
 
-/// Digits after the point; many, if there is an exponent.
-fn places(text: &str) -> i8 {
-    if text.contains(['e', 'E']) {
-        return i8::MAX;
+/// A TIMESTAMPTZ constant; a cast, which is done in the session's zone, if the text names no zone.
+fn moment(text: &str) -> Result<Expr> {
+    let read = |zone| constant(text, SqlType::TimestampTz, &zone);
+    let (here, elsewhere) = (read(TimeZone::UTC)?, read(TimeZone::Fixed(3600))?);
+    if here == elsewhere {
+        return Ok(here);
     }
-    text.trim().split_once('.').map_or(0, |(_, places)| {
-        places.bytes().take_while(u8::is_ascii_digit).count().min(100) as i8
-    })
+    let text = Expr::Literal(ScalarValue::Utf8View(Some(text.to_owned())), None);
+    let field = Arc::new(SqlType::TimestampTz.field("", true));
+    Ok(Expr::Cast(Cast { expr: Box::new(text), field }))
+}
+
+/// Digits after the point, at most 100.
+fn places(text: &str) -> i8 {
+    let (digits, exponent) = text.trim().split_once(['e', 'E']).unwrap_or((text, "0"));
+    let written = digits.split_once('.').map_or(0, |(_, places)| {
+        places.bytes().take_while(u8::is_ascii_digit).count().min(100) as i64
+    });
+    (written - exponent.parse::<i64>().unwrap_or(0).clamp(-100, 100)).clamp(0, 100) as i8
 }
 
 /// A constant of type `ty` from its text.
@@ -543,22 +606,32 @@ fn constant(text: &str, ty: SqlType, zone: &TimeZone) -> Result<Expr> {
 
 /// A NUMERIC constant with the digits it is written with.
 fn number(text: &str) -> Result<Expr> {
-    let scale = match places(text) {
-        i8::MAX => 10,
-        places => places.min(37),
-    };
+    let scale = places(text).min(37);
     constant(text, SqlType::Decimal { precision: 38, scale }, &TimeZone::UTC)
 }
 
-fn no_operator(left: &DataType, op: &str, right: &DataType) -> SqlError {
-    let shown = |ty: &DataType| match sql_type_of_arrow(ty) {
+/// A type as errors about operators name it.
+pub(crate) fn shown_type(ty: &DataType) -> String {
+    match sql_type_of_arrow(ty) {
         Some(SqlType::Decimal { .. }) => "numeric".to_owned(),
         Some(ty) => ty.to_string(),
         None => ty.to_string().to_lowercase(),
-    };
+    }
+}
+
+/// 42804: an operand of AND, OR or CASE that is no condition.
+pub(crate) fn not_boolean(word: &str, ty: &DataType) -> SqlError {
+    let ty = shown_type(ty);
+    let message = format!("argument of {word} must be type boolean, not type {ty}");
+    SqlError::new(SqlState::DATATYPE_MISMATCH, message)
+}
+
+/// 42883: no operator of this name takes these types.
+pub(crate) fn no_operator(left: &DataType, op: &str, right: &DataType) -> SqlError {
+    let (left, right) = (shown_type(left), shown_type(right));
     SqlError::new(
         SqlState::UNDEFINED_FUNCTION,
-        format!("operator does not exist: {} {op} {}", shown(left), shown(right)),
+        format!("operator does not exist: {left} {op} {right}"),
     )
     .hint("No operator of this name takes these types. You might need explicit casts.")
 }
@@ -570,13 +643,20 @@ fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Tra
         Expr::InList(InList { expr, list, negated }) => {
             let ty = meeting_type(std::iter::once(expr.as_ref()).chain(&list), schema);
             let expr = adapt(*expr, &ty, types)?;
-            let list = list.into_iter().map(|e| adapt(e, &ty, types)).collect::<Result<_>>()?;
-            Expr::InList(InList { expr: Box::new(expr), list, negated })
+            let mut all = vec![expr];
+            for item in list {
+                all.push(adapt(item, &ty, types)?);
+            }
+            without_padding(&mut all, schema)?;
+            let expr = Box::new(all.remove(0));
+            Expr::InList(InList { expr, list: all, negated })
         }
         Expr::Between(Between { expr, negated, low, high }) => {
             let ty = meeting_type([expr.as_ref(), &low, &high].into_iter(), schema);
-            let mut fit = |expr: Box<Expr>| adapt(*expr, &ty, types).map(Box::new);
-            let (expr, low, high) = (fit(expr)?, fit(low)?, fit(high)?);
+            let mut fit = |expr: Box<Expr>| adapt(*expr, &ty, types);
+            let mut all = [fit(expr)?, fit(low)?, fit(high)?];
+            without_padding(&mut all, schema)?;
+            let [expr, low, high] = all.map(Box::new);
             Expr::Between(Between { expr, negated, low, high })
         }
         Expr::Like(like) => {
@@ -587,6 +667,10 @@ fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Tra
             Expr::Like(Like { expr, pattern, ..like })
         }
         Expr::Case(case) => branches(case, schema, types)?,
+        Expr::WindowFunction(mut function) => {
+            intervals::keyed_window(&mut function, schema)?;
+            Expr::WindowFunction(function)
+        }
         Expr::ScalarFunction(function) => call(function, schema, types)?,
         Expr::Cast(Cast { expr, field }) => match *expr {
             Expr::Placeholder(placeholder) => {
@@ -628,7 +712,10 @@ fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Exp
     };
     let mut when_then_expr = Vec::with_capacity(case.when_then_expr.len());
     for (when, then) in case.when_then_expr {
-        let when = if has_operand { Box::new(adapt(*when, &tested, types)?) } else { when };
+        let when = match has_operand {
+            true => Box::new(adapt(*when, &tested, types)?),
+            false => Box::new(condition_of_case(*when, schema, types)?),
+        };
         when_then_expr.push((when, Box::new(adapt(*then, &ty, types)?)));
     }
     let else_expr = match case.else_expr {
@@ -638,13 +725,28 @@ fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Exp
     Ok(Expr::Case(Case { expr, when_then_expr, else_expr }))
 }
 
+/// A condition of CASE without an operand. Errors: 42804 for what is no condition.
+fn condition_of_case(when: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
+    let when = adapt(when, &DataType::Boolean, types)?;
+    let ty = when.get_type(schema)?;
+    if ty == DataType::Boolean || ty.is_null() {
+        return Ok(when);
+    }
+    Err(external(not_boolean("CASE/WHEN", &ty)))
+}
+
 fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
     let ScalarFunction { func, args } = function;
     let name = func.name();
     let args = match name {
         "coalesce" | "nullif" | "greatest" | "least" | "nvl" => {
             let ty = meeting_type(args.iter(), schema);
-            args.into_iter().map(|arg| adapt(arg, &ty, types)).collect::<Result<Vec<_>>>()?
+            let adapted = args.into_iter().map(|arg| adapt(arg, &ty, types));
+            let args = adapted.collect::<Result<Vec<_>>>()?;
+            if name == "nullif" && matches!(ty, DataType::Interval(_)) && args.len() == 2 {
+                return nullif(args);
+            }
+            args
         }
         "power" | "pow" => args
             .into_iter()
@@ -659,13 +761,31 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
         }
         _ => args,
     };
-    functions::adjust(func, args, schema)
+    let (is_part, is_length) = (name == "date_part", name == "array_length");
+    let func = if is_part { corrected::date_part() } else { func };
+    let call = functions::adjust(func, args, schema)?;
+    // Lengths and places, which DataFusion counts without a sign, are INTEGER; an empty array has no
+    // length.
+    Ok(match call.get_type(schema)? {
+        DataType::UInt64 if is_length => nullif(vec![
+            to(call, DataType::Int32),
+            Expr::Literal(ScalarValue::Int32(Some(0)), None),
+        ])?,
+        DataType::UInt64 => to(call, DataType::Int32),
+        _ => call,
+    })
+}
+
+/// NULL if the two compare as equal, else the first: for types that DataFusion compares otherwise.
+fn nullif(args: Vec<Expr>) -> Result<Expr> {
+    let [value, other] = <[Expr; 2]>::try_from(args).expect("two");
+    let equal = whole(value.clone(), Operator::Eq, other);
+    when(equal, Expr::Literal(ScalarValue::Null, None)).otherwise(value)
 }
 
 fn as_text(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     match expr.get_type(schema)? {
         ty if is_text(&ty) || ty.is_null() => Ok(expr),
-        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => Ok(expr),
         _ => Ok(Expr::Cast(Cast::new(Box::new(expr), DataType::Utf8View))),
     }
 }
@@ -697,6 +817,11 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
         (left, right) = same_moments(left, &mut lt, right, &mut rt);
         (left, right) = as_floats(left, &mut lt, right, &mut rt);
     }
+    if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
+        let mut sides = [left, right];
+        without_padding(&mut sides, schema)?;
+        [left, right] = sides;
+    }
     match op {
         Plus | Minus | Multiply | Divide | Modulo => calculation(left, lt, op, right, rt),
         Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom => {
@@ -708,6 +833,36 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
         }
         _ => Ok(whole(left, op, right)),
     }
+}
+
+/// If one of the texts that are compared is CHAR(n), which is kept without the blanks behind, takes
+/// them from the others as well: from constants, parameters and VARCHAR. TEXT stays as it is.
+fn without_padding(exprs: &mut [Expr], schema: &DFSchema) -> Result<()> {
+    let mut types = Vec::with_capacity(exprs.len());
+    for expr in exprs.iter() {
+        types.push(match expr {
+            Expr::Column(_) | Expr::Cast(_) | Expr::OuterReferenceColumn(..) => {
+                sql_type_of(expr.to_field(schema)?.1.as_ref())
+            }
+            _ => None,
+        });
+    }
+    if !types.iter().any(|ty| matches!(ty, Some(SqlType::Char(_)))) {
+        return Ok(());
+    }
+    for (expr, ty) in exprs.iter_mut().zip(types) {
+        match expr {
+            Expr::Literal(ScalarValue::Utf8View(Some(text)) | ScalarValue::Utf8(Some(text)), _) => {
+                text.truncate(text.trim_end_matches(' ').len());
+            }
+            Expr::Placeholder(_) => *expr = rtrim(vec![std::mem::take(expr)]),
+            _ if matches!(ty, Some(SqlType::Varchar(_))) => {
+                *expr = rtrim(vec![std::mem::take(expr)]);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Dates meet timestamps as timestamps, and these meet TIMESTAMPTZ as such, in microseconds.
@@ -778,7 +933,8 @@ fn concatenation(
     if !takes(&lt) && !takes(&rt) {
         return Err(external(no_operator(&lt, "||", &rt)));
     }
-    if lt.is_nested() || rt.is_nested() || (lt.is_binary() && rt.is_binary()) {
+    let is_array = |ty: &DataType| is_nested(ty) && !matches!(ty, DataType::Struct(_));
+    if is_array(&lt) || is_array(&rt) || (lt.is_binary() && rt.is_binary()) {
         return Ok(whole(left, Operator::StringConcat, right));
     }
     Ok(whole(as_text(left, schema)?, Operator::StringConcat, as_text(right, schema)?))
@@ -792,13 +948,13 @@ fn timestamp() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, None)
 }
 
-fn to(expr: Expr, ty: DataType) -> Expr {
+pub(crate) fn to(expr: Expr, ty: DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(expr), ty))
 }
 
 /// `+ - * / %` by PostgreSQL's rules for what is neither integer nor float on both sides.
 fn calculation(left: Expr, lt: DataType, op: Operator, right: Expr, rt: DataType) -> Result<Expr> {
-    use DataType::{Date32, Interval, Time64, Timestamp};
+    use DataType::{Date32, Float32, Float64, Interval, Time64, Timestamp};
     use Operator::{Divide, Minus, Multiply, Plus};
     let sum = |left, right| whole(left, op, right);
     Ok(match (&lt, op, &rt) {
@@ -823,6 +979,13 @@ fn calculation(left: Expr, lt: DataType, op: Operator, right: Expr, rt: DataType
         }
         (ty, Multiply, Interval(_)) if ty.is_numeric() => {
             functions::scale_interval(right, to(left, DataType::Float64), false)
+        }
+        // A REAL beside a number of another type is DOUBLE PRECISION.
+        (Float32, _, ty) if ty.is_numeric() && *ty != Float32 => {
+            sum(to(left, Float64), to(right, Float64))
+        }
+        (ty, _, Float32) if ty.is_numeric() && *ty != Float32 => {
+            sum(to(left, Float64), to(right, Float64))
         }
         (left_ty, Divide, right_ty) if is_exact(left_ty) && is_exact(right_ty) => {
             if left_ty.is_integer() && right_ty.is_integer() {
@@ -855,13 +1018,21 @@ fn is_exact(ty: &DataType) -> bool {
 
 /// Pass 5.
 fn casts(plan: LogicalPlan, zone: &str) -> Result<LogicalPlan> {
-    rewrite_expressions(plan, |expr, schema| cast(expr, schema, zone))
+    rewrite_nodes(plan, true, |expr, schema| cast(expr, schema, zone))
 }
 
 /// A conversion that Arrow does differently becomes ours.
 fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> {
     let Expr::Cast(Cast { expr: inner, field }) = expr else { return Ok(Transformed::no(expr)) };
     let from_field = inner.to_field(schema)?.1;
+    if let (Some(text), DataType::List(_)) = (quoted(&inner), field.data_type()) {
+        let zone = TimeZone::parse(zone).map_err(external)?;
+        return nested::list_constant(text, field.data_type(), &zone).map(Transformed::yes);
+    }
+    if is_nested(from_field.data_type()) && is_text(field.data_type()) {
+        let field = Expr::Cast(Cast { expr: Box::new(nested::text_of(*inner, zone)), field });
+        return Ok(Transformed::yes(field));
+    }
     let (Some(from), Some(to)) = (sql_type_of(&from_field), sql_type_of(&field)) else {
         return Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })));
     };
@@ -909,7 +1080,20 @@ fn explicit(text: &str, to: SqlType, zone: &TimeZone) -> Result<Expr> {
 
 /// Pass 6.
 pub fn with_checked_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
-    rewrite_expressions(plan, arithmetic::check)
+    rewrite_expressions(plan, guarded)
+}
+
+/// An expression's node as DataFusion may fold and run it: arithmetic checked, intervals by keys.
+fn guarded(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    arithmetic::check(expr, schema)?.transform_data(|expr| intervals::check(expr, schema))
+}
+
+/// Undoes [`guarded`], and what is done to ILIKE.
+fn unguarded(expr: Expr) -> Transformed<Expr> {
+    let plain = arithmetic::uncheck(expr);
+    let plain = plain.transform_data(|expr| Ok(intervals::uncheck(expr)));
+    let plain = plain.and_then(|plain| plain.transform_data(|expr| Ok(like::uncheck(expr))));
+    plain.expect("nothing of this fails")
 }
 
 /// Undoes pass 6.
@@ -918,7 +1102,7 @@ pub fn with_plain_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
         let names = NamePreserver::new(&node);
         node.map_expressions(|expr| {
             let name = names.save(&expr);
-            let new = expr.transform_up(|expr| Ok(arithmetic::uncheck(expr)))?;
+            let new = expr.transform_up(|expr| Ok(unguarded(expr)))?;
             Ok(new.update_data(|expr| name.restore(expr)))
         })
     })

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::catalog::TableFunction;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SessionState, SessionStateDefaults};
@@ -14,9 +15,11 @@ use crate::engine::DataFusion;
 use crate::functions;
 use crate::growing;
 use crate::mended_rules;
-use crate::semantics;
+use crate::operands;
 use crate::semi_joins::PushDownSemiJoins;
+use crate::series::{self, SeriesFunction};
 use crate::system_names::{NoSystemSchemas, SystemSchemas};
+use crate::{corrected, nested, windows};
 
 impl Default for DataFusion {
     /// Without system schemas.
@@ -71,6 +74,13 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
+/// DataFusion's functions in FROM, and ours.
+fn table_functions() -> Vec<Arc<TableFunction>> {
+    let mut all = SessionStateDefaults::default_table_functions();
+    all.push(Arc::new(TableFunction::new(series::NAME.to_owned(), Arc::new(SeriesFunction))));
+    all
+}
+
 fn states() -> (SessionState, SessionState) {
     let runtime = Arc::new(RuntimeEnv::default());
     let bare = SessionStateBuilder::new()
@@ -79,8 +89,10 @@ fn states() -> (SessionState, SessionState) {
         .build();
     let mut scalars = SessionStateDefaults::default_scalar_functions();
     scalars.extend(growing::bounded(&scalars));
+    scalars.extend(corrected::corrected(&scalars));
+    scalars.extend([series::array_function(), nested::array_dims()]);
     scalars.extend(functions::scalar_functions());
-    let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(semantics::Operators)];
+    let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(operands::Operators)];
     planners.extend(SessionStateDefaults::default_expr_planners());
     let mut aggregates = SessionStateDefaults::default_aggregate_functions();
     aggregates.extend(functions::aggregate_functions());
@@ -90,9 +102,9 @@ fn states() -> (SessionState, SessionState) {
         .with_expr_planners(planners)
         .with_scalar_functions(scalars)
         .with_aggregate_functions(aggregates)
-        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_window_functions(windows::functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
-        .with_table_function_list(SessionStateDefaults::default_table_functions())
+        .with_table_function_list(table_functions())
         .with_optimizer_rules(optimizer_rules())
         .build();
     (state, bare)

@@ -11,5 +11,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+mod explain;
 pub mod plan;
 pub mod prepare;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast;
 
+use crate::explain;
 use crate::plan::{Plan, Prepared};
 use halcyon_catalog::Privilege;
 use halcyon_ddl::views;
@@ -13,7 +14,7 @@ use halcyon_exec::copy::{self, ParsedCopy};
 use halcyon_exec::dml::{self, Write};
 use halcyon_exec::point::PointPlan;
 use halcyon_plan::bind::{Binder, result_columns};
-use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
 use halcyon_sql::parse::Parsed;
 use halcyon_sql::rows::ResultColumn;
@@ -67,10 +68,11 @@ impl StatementBinder<'_> {
             Sql::Insert(insert) => self.write(Write::Insert(insert), text, param_types),
             Sql::Update(update) => self.write(Write::Update(update), text, param_types),
             Sql::Delete(delete) => self.write(Write::Delete(delete), text, param_types),
-            Sql::Explain { analyze, statement, .. } => {
+            Sql::Explain { analyze, statement, format, options, .. } => {
+                let analyze = explain::runs(*analyze, format.as_ref(), options.as_deref())?;
                 let of = self.sql(statement, text, param_types)?;
                 let params = of.params.clone();
-                let plan = Plan::Explain { analyze: *analyze, of: Box::new(of) };
+                let plan = Plan::Explain { analyze, of: Box::new(of) };
                 let columns = vec![text_column("QUERY PLAN")].into();
                 Ok(Prepared { params, columns, ..self.prepared(text, plan, "EXPLAIN") })
             }
@@ -85,6 +87,16 @@ impl StatementBinder<'_> {
     }
 
     fn session_or_ddl(&self, statement: &ast::Statement, text: &str) -> Result<Prepared> {
+        // Both have nothing to do, but not for a table that is not there.
+        if let ast::Statement::Analyze(ast::Analyze { table_name: Some(name), .. })
+        | ast::Statement::Vacuum(ast::VacuumStatement { table_name: Some(name), .. }) = statement
+        {
+            let path: Vec<String> = self.0.search_path().map(str::to_owned).collect();
+            if self.0.catalog.resolve(&parts(name)?, &path).is_none() {
+                let message = format!("relation \"{name}\" does not exist");
+                return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
+            }
+        }
         if let Some((utility, tag)) = utility::bind(statement)? {
             return Ok(self.prepared(text, Plan::Utility(utility), tag));
         }

@@ -207,6 +207,8 @@ const RULES: &[(&str, SqlState)] = &[
     ("error parsing", SqlState::INVALID_DATETIME_FORMAT),
     ("parser error: ", SqlState::INVALID_DATETIME_FORMAT),
     ("cannot cast to decimal", SqlState::INVALID_TEXT_REPRESENTATION),
+    ("unary operator 'not'", SqlState::DATATYPE_MISMATCH),
+    ("unary operator", SqlState::UNDEFINED_FUNCTION),
     ("regex", SqlState::INVALID_REGULAR_EXPRESSION),
     ("regular expression", SqlState::INVALID_REGULAR_EXPRESSION),
     ("outerreferencecolumn", SqlState::FEATURE_NOT_SUPPORTED),
@@ -246,7 +248,8 @@ const RULES: &[(&str, SqlState)] = &[
     ("not found", SqlState::UNDEFINED_COLUMN),
     ("recursive", SqlState::INVALID_RECURSION),
     ("offset must be", SqlState::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE),
-    ("limit", SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE),
+    ("limit must be", SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE),
+    ("expected limit", SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE),
     ("window", SqlState::WINDOWING_ERROR),
 ];
 

@@ -15,12 +15,16 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, JoinConstraint, JoinOperator, LimitClause,
-    ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, TableSampleKind, TableSampleMethod, TableWithJoins,
-    UnaryOperator, Value, VisitMut, VisitorMut,
+    NonBlock, ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr,
+    TableAlias, TableAliasColumnDef, TableFactor, TableSampleKind, TableSampleMethod,
+    TableWithJoins, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
+use halcyon_value::Interval;
+use halcyon_value::interval::{self, Field as FieldOfInterval};
+
 use crate::error::{Result, SqlError, SqlState};
+use crate::{many_rows, windows};
 
 /// Begins the tail that makes a repeated name unique. No identifier can be typed with it.
 const TAIL: char = '\u{1}';
@@ -64,7 +68,11 @@ impl VisitorMut for Rewrite {
             separate_order_names(query);
         }
         unify_values(&mut query.body);
-        match clauses(query) {
+        let resolved = match query.body.as_mut() {
+            SetExpr::Select(select) => windows::resolve(select, query.order_by.as_mut()),
+            _ => Ok(()),
+        };
+        match resolved.and_then(|()| clauses(query)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
@@ -83,7 +91,10 @@ impl VisitorMut for Rewrite {
         }
         crate::wildcards::name_whole_tables(select);
         name_items(&mut select.projection);
-        match select.from.iter().try_for_each(joins_have_conditions) {
+        let checked = windows::resolve(select, None)
+            .and_then(|()| many_rows::check(select))
+            .and_then(|()| select.from.iter().try_for_each(joins_have_conditions));
+        match checked {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
@@ -91,7 +102,7 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
         name_function_columns(factor);
-        match sample(factor) {
+        match refuse_ordinality(factor).and_then(|()| sample(factor)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
@@ -194,6 +205,22 @@ fn unify_values(body: &mut SetExpr) {
     };
     for at in 0..rows[0].content.len() {
         let cells = || rows.iter().filter_map(|row| row.content.get(at));
+        let numeric = DataType::Numeric(ast::ExactNumberInfo::None);
+        let types: Vec<DataType> = cells().filter_map(class_of_type).collect();
+        let is_float = |ty: &&DataType| {
+            use crate::types::SqlType::{Double, Real};
+            matches!(crate::type_names::cast_type(ty), Ok(Double | Real))
+        };
+        let wider = types.iter().find(is_float).or(types.iter().find(|ty| **ty == numeric));
+        let ty = wider.or(types.first());
+        if let Some(ty) = ty {
+            for cell in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
+                if is_quoted(cell) {
+                    *cell = cast(std::mem::replace(cell, number("0")), ty.clone());
+                }
+            }
+        }
+        let cells = || rows.iter().filter_map(|row| row.content.get(at));
         let first = match cells().next() {
             Some(Expr::Cast { data_type, .. }) => Some(data_type),
             _ => None,
@@ -213,9 +240,65 @@ fn unify_values(body: &mut SetExpr) {
     }
 }
 
+/// The type that constants in quotes take beside a cell that names its own, without its length.
+fn class_of_type(cell: &Expr) -> Option<DataType> {
+    use crate::types::SqlType;
+    let named = match cell {
+        Expr::Cast { data_type, .. } => data_type,
+        Expr::TypedString(typed) => &typed.data_type,
+        Expr::Value(value) => match &value.value {
+            Value::Boolean(_) => &DataType::Boolean,
+            Value::Number(digits, _) if digits.parse::<i32>().is_ok() => &DataType::Int(None),
+            Value::Number(digits, _) if digits.parse::<i64>().is_ok() => &DataType::BigInt(None),
+            Value::Number(..) => &DataType::Numeric(ast::ExactNumberInfo::None),
+            _ => return None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => return class_of_type(expr),
+        _ => return None,
+    };
+    match crate::type_names::cast_type(named).ok()? {
+        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text => None,
+        SqlType::Decimal { .. } => Some(DataType::Numeric(ast::ExactNumberInfo::None)),
+        _ => Some(named.clone()),
+    }
+}
+
+fn is_quoted(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
+}
+
 /// FETCH FIRST becomes LIMIT; row locks are the engine's business and are dropped here.
+///
+/// Errors: 0A000 for locks that would not be waited for, and for FETCH … WITH TIES.
 fn clauses(query: &mut Query) -> Result<()> {
-    query.locks.clear();
+    let is_locking = !query.locks.is_empty();
+    for lock in std::mem::take(&mut query.locks) {
+        let what = match lock.nonblock {
+            Some(NonBlock::Nowait) => "NOWAIT",
+            Some(NonBlock::SkipLocked) => "SKIP LOCKED",
+            None => continue,
+        };
+        return Err(SqlError::unsupported(format!("FOR {} … {what}", lock.lock_type))
+            .detail("Locks are on partitions of tables, not on rows.")
+            .hint("SET lock_timeout limits how long a statement waits for a lock."));
+    }
+    if is_locking {
+        let with = match query.body.as_ref() {
+            SetExpr::Select(select) if select.distinct.is_some() => "DISTINCT clause",
+            SetExpr::Select(select) if select.having.is_some() => "HAVING clause",
+            SetExpr::Select(select) => match &select.group_by {
+                ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty() => "",
+                _ => "GROUP BY clause",
+            },
+            SetExpr::SetOperation { .. } => "UNION/INTERSECT/EXCEPT",
+            SetExpr::Values(_) => "VALUES",
+            _ => "",
+        };
+        if !with.is_empty() {
+            let message = format!("FOR UPDATE is not allowed with {with}");
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+    }
     if let Some(fetch) = query.fetch.take() {
         if fetch.with_ties || fetch.percent {
             return Err(SqlError::unsupported("FETCH … WITH TIES or PERCENT"));
@@ -280,24 +363,39 @@ pub fn shown_item_name(item: &SelectItem) -> Option<String> {
     }
 }
 
-/// The name PostgreSQL gives to an unnamed result column (`FigureColname`); `None` is `?column?`.
+/// The name PostgreSQL gives to an unnamed result column; `None` is `?column?`.
 fn figure(expr: &Expr) -> Option<String> {
+    figured(expr).map(|(name, _)| name)
+}
+
+/// A name for a column, and whether it is *weak*: that of a type or of CASE, which those of casts and
+/// cases around it replace.
+///
+/// Source: PostgreSQL's `FigureColname`, which counts strengths.
+fn figured(expr: &Expr) -> Option<(String, bool)> {
+    let strong = |name: String| Some((name, false));
     let name = match expr {
-        Expr::Identifier(ident) => return Some(normal(ident)),
-        Expr::CompoundIdentifier(parts) => return parts.last().map(normal),
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return figure(inner),
+        Expr::Identifier(ident) => return strong(normal(ident)),
+        Expr::CompoundIdentifier(parts) => return parts.last().map(normal).and_then(strong),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return figured(inner),
         Expr::Cast { expr: inner, data_type, .. } => {
-            return figure(inner).or_else(|| Some(type_name(data_type)));
+            let strong = figured(inner).filter(|(_, weak)| !weak);
+            return strong.or_else(|| Some((type_name(data_type), true)));
         }
         Expr::Function(function) => {
-            return function.name.0.last().and_then(ObjectNamePart::as_ident).map(normal);
+            let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
+            return name.map(normal).and_then(strong);
         }
         Expr::Case { else_result, .. } => {
-            return else_result.as_deref().and_then(figure).or_else(|| Some("case".to_owned()));
+            let strong = else_result.as_deref().and_then(figured).filter(|(_, weak)| !weak);
+            return strong.or_else(|| Some(("case".to_owned(), true)));
         }
-        Expr::Subquery(query) => return first_name(query),
-        Expr::TypedString(typed) => return Some(type_name(&typed.data_type)),
-        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => "bool",
+        Expr::Subquery(query) => return first_name(query).and_then(strong),
+        Expr::TypedString(typed) => return Some((type_name(&typed.data_type), true)),
+        Expr::Interval(_) => return Some(("interval".to_owned(), true)),
+        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => {
+            return Some(("bool".to_owned(), true));
+        }
         Expr::Exists { negated: false, .. } => "exists",
         Expr::Extract { .. } => "extract",
         Expr::Position { .. } => "position",
@@ -306,7 +404,6 @@ fn figure(expr: &Expr) -> Option<String> {
         Expr::Ceil { .. } => "ceil",
         Expr::Floor { .. } => "floor",
         Expr::AtTimeZone { .. } => "timezone",
-        Expr::Interval(_) => "interval",
         Expr::Array(_) => "array",
         Expr::Tuple(_) => "row",
         Expr::Trim { trim_where, .. } => match trim_where {
@@ -316,7 +413,7 @@ fn figure(expr: &Expr) -> Option<String> {
         },
         _ => return None,
     };
-    Some(name.to_owned())
+    strong(name.to_owned())
 }
 
 fn first_name(query: &Query) -> Option<String> {
@@ -338,6 +435,12 @@ fn first_name(query: &Query) -> Option<String> {
 
 /// A type's name in `pg_type`, as casts of constants are named.
 fn type_name(ty: &DataType) -> String {
+    if let DataType::Array(
+        ast::ArrayElemTypeDef::SquareBracket(item, _) | ast::ArrayElemTypeDef::AngleBracket(item),
+    ) = ty
+    {
+        return type_name(item);
+    }
     match crate::type_names::cast_type(ty) {
         Ok(ty) => crate::type_names::pg_type_name(ty).to_owned(),
         Err(_) => ty.to_string().to_lowercase(),
@@ -364,6 +467,19 @@ fn name_function_columns(factor: &mut TableFactor) {
             *alias =
                 Some(TableAlias { explicit: true, columns: vec![column(&name)], name, at: None });
         }
+    }
+}
+
+/// Errors: 0A000 for WITH ORDINALITY, which DataFusion's planner passes over.
+fn refuse_ordinality(factor: &TableFactor) -> Result<()> {
+    match factor {
+        TableFactor::Table { with_ordinality: true, .. }
+        | TableFactor::Function { with_ordinality: true, .. }
+        | TableFactor::UNNEST { with_ordinality: true, .. } => {
+            Err(SqlError::unsupported("WITH ORDINALITY")
+                .hint("Use row_number() OVER () in the SELECT list."))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -416,9 +532,12 @@ fn operator(expr: &mut Expr) -> Result<()> {
         | Expr::AtTimeZone { .. }
         | Expr::UnaryOp { .. }
         | Expr::Extract { .. }
+        | Expr::Interval(_)
         | Expr::BinaryOp { .. }
         | Expr::Collate { .. }
         | Expr::Function(_)
+        | Expr::IsNull(_)
+        | Expr::IsNotNull(_)
         | Expr::Value(_)
         | Expr::InSubquery { .. }
         | Expr::AnyOp { .. }
@@ -453,17 +572,16 @@ fn operator(expr: &mut Expr) -> Result<()> {
         }
         Expr::AtTimeZone { timestamp, time_zone } => call("timezone", vec![*time_zone, *timestamp]),
         Expr::Extract { field, syntax, expr } => extract(field, syntax, expr),
+        Expr::Interval(interval) => interval_constant(interval)?,
         Expr::UnaryOp { op, expr } => match op {
             UnaryOperator::PGSquareRoot => call("sqrt", vec![*expr]),
             UnaryOperator::PGCubeRoot => call("cbrt", vec![*expr]),
             UnaryOperator::PGAbs => call("abs", vec![*expr]),
-            // Before text too, where PostgreSQL has no such operator: SQLite's corpus does it.
-            UnaryOperator::Plus => nested(*expr),
             UnaryOperator::BitwiseNot => call("bitwise_not", vec![*expr]),
-            op => Expr::UnaryOp { op, expr },
+            op => sign(op, *expr)?,
         },
         Expr::Collate { expr, collation } => collate(*expr, &collation)?,
-        Expr::InList { expr, list, negated } => in_list(*expr, list, negated),
+        Expr::InList { expr, list, negated } => in_list(*expr, list, negated)?,
         Expr::InSubquery { expr, subquery, negated } => match row_of(&expr) {
             Some(row) => {
                 let subquery = Box::new(query_of_rows(*subquery, &row)?);
@@ -481,10 +599,78 @@ fn operator(expr: &mut Expr) -> Result<()> {
         }
         Expr::BinaryOp { left, op, right } => binary_operator(*left, op, *right)?,
         Expr::Function(function) => renamed(function),
+        Expr::IsNull(inner) => each_field(*inner, Expr::IsNull),
+        Expr::IsNotNull(inner) => each_field(*inner, Expr::IsNotNull),
         Expr::Value(value) => constant(value),
         other => other,
     };
     Ok(())
+}
+
+/// `+`, `-` or NOT, before a constant in quotes as PostgreSQL reads it there.
+///
+/// Errors: 42725 for the minus, which several types have.
+fn sign(op: UnaryOperator, expr: Expr) -> Result<Expr> {
+    let inner = match &expr {
+        Expr::Nested(inner) => inner,
+        other => other,
+    };
+    Ok(match op {
+        UnaryOperator::Plus if is_quoted(inner) => cast(expr, DataType::DoublePrecision),
+        UnaryOperator::Minus if is_quoted(inner) => return Err(not_unique("- unknown")),
+        UnaryOperator::Not if is_quoted(inner) => {
+            let expr = Box::new(cast(expr, DataType::Boolean));
+            Expr::UnaryOp { op, expr }
+        }
+        // The planner would put the sign before the first of several fields.
+        UnaryOperator::Minus if matches!(inner, Expr::Interval(_)) => {
+            Expr::UnaryOp { op, expr: Box::new(nested(expr)) }
+        }
+        op => Expr::UnaryOp { op, expr: Box::new(expr) },
+    })
+}
+
+/// 42725: the operands leave several operators to choose from.
+pub fn not_unique(operation: &str) -> SqlError {
+    SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("operator is not unique: {operation}"))
+        .hint("Several operators of this name would do. You might need explicit casts.")
+}
+
+/// An interval written as PostgreSQL writes it, with or without fields behind, in the words that
+/// DataFusion's planner reads.
+fn interval_constant(interval: ast::Interval) -> Result<Expr> {
+    let ast::Interval { value, leading_field, last_field, .. } = &interval;
+    if interval.leading_precision.is_some() || interval.fractional_seconds_precision.is_some() {
+        return Err(SqlError::unsupported("an INTERVAL with a precision"));
+    }
+    let text = match value.as_ref() {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => text,
+            _ => return Ok(Expr::Interval(interval)),
+        },
+        _ => return Ok(Expr::Interval(interval)),
+    };
+    let read = |field: &Option<DateTimeField>| match field {
+        Some(field) => FieldOfInterval::named(&field.to_string())
+            .map(Some)
+            .ok_or_else(|| SqlError::unsupported(format!("INTERVAL … {field}"))),
+        None => Ok(None),
+    };
+    let fields = read(leading_field)?.map(|first| Ok::<_, SqlError>((first, read(last_field)?)));
+    let parsed = match fields.transpose()? {
+        Some((first, last)) => interval::parse_fields(text, first, last.unwrap_or(first))?,
+        None => interval::parse(text)?,
+    };
+    let Interval { months, days, nanos } = parsed;
+    let (sign, nanos) = (if nanos < 0 { "-" } else { "" }, nanos.unsigned_abs());
+    let (seconds, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+    let words = format!("{months} months {days} days {sign}{seconds}.{rest:09} seconds");
+    Ok(Expr::Interval(ast::Interval {
+        value: Box::new(string(&words)),
+        leading_field: None,
+        last_field: None,
+        ..interval
+    }))
 }
 
 /// Numbers with more digits than NUMERIC has are DOUBLE PRECISION.
@@ -498,13 +684,26 @@ fn constant(value: ast::ValueWithSpan) -> Expr {
     if before.max(0) + after <= 38 {
         return Expr::Value(value);
     }
+    cast(string(digits), DataType::DoublePrecision)
+}
+
+/// `expr::data_type`.
+fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast {
         kind: ast::CastKind::DoubleColon,
-        expr: Box::new(string(digits)),
-        data_type: DataType::DoublePrecision,
+        expr: Box::new(expr),
+        data_type,
         array: false,
         format: None,
     }
+}
+
+/// `row IS NULL` and `row IS NOT NULL` are true if they are of every field.
+fn each_field(expr: Expr, condition: fn(Box<Expr>) -> Expr) -> Expr {
+    let Some(fields) = row_of(&expr) else { return condition(Box::new(expr)) };
+    let each = fields.into_iter().map(|field| condition(Box::new(field)));
+    let all = each.reduce(|a, b| binary(a, BinaryOperator::And, b));
+    nested(all.unwrap_or_else(|| Expr::Value(Value::Boolean(true).with_empty_span())))
 }
 
 /// Functions that are an operator, or have another name, in DataFusion.
@@ -521,15 +720,17 @@ fn renamed(mut function: Function) -> Expr {
             let operand = |expr: Option<Expr>| nested(expr.unwrap_or_else(null));
             nested(binary(operand(a), BinaryOperator::Modulo, operand(b)))
         }
-        (Some("gen_random_uuid"), 0) => Expr::Cast {
-            kind: ast::CastKind::DoubleColon,
-            expr: Box::new(call("uuid", Vec::new())),
-            data_type: DataType::Uuid,
-            array: false,
-            format: None,
-        },
+        (Some("gen_random_uuid"), 0) => cast(call("uuid", Vec::new()), DataType::Uuid),
+        (Some("date_part"), 2) => part_of_moment(function),
+        // In FROM a function is no expression, so this is one of a list that it makes rows of.
+        (Some("generate_series"), 2 | 3) => call("unnest", vec![Expr::Function(function)]),
         (Some("sign"), 1) => {
             function.name = ObjectName::from(vec![quoted("signum".to_owned())]);
+            Expr::Function(function)
+        }
+        // DataFusion's change the first such element alone.
+        (Some(name @ ("array_remove" | "array_replace")), 2 | 3) => {
+            function.name = ObjectName::from(vec![quoted(format!("{name}_all"))]);
             Expr::Function(function)
         }
         (Some("every"), 1) => {
@@ -539,16 +740,33 @@ fn renamed(mut function: Function) -> Expr {
         (Some(name), 1) if CASTS.contains(&name) && plain_arguments(&function) => {
             let ty = ObjectName::from(vec![quoted(name.to_owned())]);
             let argument = operands(function).pop().expect("there is one");
-            Expr::Cast {
-                kind: ast::CastKind::Cast,
-                expr: Box::new(argument),
-                data_type: DataType::Custom(ty, Vec::new()),
-                array: false,
-                format: None,
-            }
+            cast(argument, DataType::Custom(ty, Vec::new()))
         }
         _ => Expr::Function(function),
     }
+}
+
+/// `date_part('field', moment)`: EXTRACT as DOUBLE PRECISION.
+fn part_of_moment(function: Function) -> Expr {
+    let name = match &function.args {
+        FunctionArguments::List(list) => match list.args.first() {
+            Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) => {
+                match &value.value {
+                    Value::SingleQuotedString(name) => Some(name.to_lowercase()),
+                    _ => None,
+                }
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let (Some(name), true) = (name, plain_arguments(&function)) else {
+        return Expr::Function(function);
+    };
+    let moment = operands(function).pop().expect("two arguments");
+    let field = DateTimeField::Custom(Ident::new(name));
+    let extracted = extract(field, ast::ExtractSyntax::From, Box::new(moment));
+    cast(extracted, DataType::DoublePrecision)
 }
 
 /// Types whose name is a function as well: `int8(x)` is a cast.
@@ -744,13 +962,10 @@ fn is_one_column(item: &SelectItem) -> bool {
 }
 
 /// `(a, b) < (x, y)` is `a < x OR (a = x AND b < y)`; equality is by field.
+///
+/// Errors: 42601 for rows of different lengths, 0A000 for rows without fields.
 fn compare_rows(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Result<Expr> {
-    if left.len() != right.len() {
-        return Err(SqlError::new(
-            SqlState::SYNTAX_ERROR,
-            "unequal number of entries in row expressions",
-        ));
-    }
+    check_rows(left, right)?;
     let pairs = left.iter().zip(right);
     let strict = match op {
         BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
@@ -770,6 +985,21 @@ fn compare_rows(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Result<Ex
     Ok(nested(result))
 }
 
+/// Refuses to compare rows that have no fields, or not as many as each other.
+fn check_rows(left: &[Expr], right: &[Expr]) -> Result<()> {
+    if left.len() != right.len() {
+        return Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            "unequal number of entries in row expressions",
+        ));
+    }
+    if left.is_empty() {
+        let message = "cannot compare rows of zero length";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    Ok(())
+}
+
 fn joined<'a>(
     pairs: impl Iterator<Item = (&'a Expr, &'a Expr)>,
     op: &BinaryOperator,
@@ -780,23 +1010,24 @@ fn joined<'a>(
 }
 
 /// `(a, b) IN ((1, 2), …)` by row equality; any other list stays.
-fn in_list(expr: Expr, list: Vec<Expr>, negated: bool) -> Expr {
+///
+/// Errors: those of a comparison of rows.
+fn in_list(expr: Expr, list: Vec<Expr>, negated: bool) -> Result<Expr> {
     let rows: Option<Vec<Vec<Expr>>> = list.iter().map(row_of).collect();
-    match (row_of(&expr), rows) {
-        (Some(left), Some(rows)) if rows.iter().all(|row| row.len() == left.len()) => {
-            let any = rows
-                .iter()
-                .map(|row| joined(left.iter().zip(row), &BinaryOperator::Eq, &BinaryOperator::And))
-                .reduce(|a, b| binary(a, BinaryOperator::Or, b))
-                .expect("IN has a list");
-            if negated {
-                Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(any)) }
-            } else {
-                nested(any)
-            }
-        }
-        _ => Expr::InList { expr: Box::new(expr), list, negated },
-    }
+    let (Some(left), Some(rows)) = (row_of(&expr), rows) else {
+        return Ok(Expr::InList { expr: Box::new(expr), list, negated });
+    };
+    rows.iter().try_for_each(|row| check_rows(&left, row))?;
+    let any = rows
+        .iter()
+        .map(|row| joined(left.iter().zip(row), &BinaryOperator::Eq, &BinaryOperator::And))
+        .reduce(|a, b| binary(a, BinaryOperator::Or, b))
+        .expect("IN has a list");
+    Ok(if negated {
+        Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(any)) }
+    } else {
+        nested(any)
+    })
 }
 
 /// An identifier as names are compared: folded unless quoted.
@@ -899,7 +1130,7 @@ mod tests {
                 "SELECT a FROM (SELECT * FROM t WHERE random() * 100 < 5) AS t",
             ),
             ("SELECT a FROM t FOR UPDATE", "SELECT a FROM t"),
-            ("SELECT a FROM t WHERE int8(b) = 1", "SELECT a FROM t WHERE CAST(b AS \"int8\") = 1"),
+            ("SELECT a FROM t WHERE int8(b) = 1", "SELECT a FROM t WHERE b::\"int8\" = 1"),
             ("SELECT a FROM t WHERE (a, b) = (1, 2)", "SELECT a FROM t WHERE (a = 1 AND b = 2)"),
             (
                 "SELECT a FROM t WHERE (a, b) > (1, 2)",

@@ -142,6 +142,7 @@ impl From<ValueError> for SqlError {
     fn from(error: ValueError) -> Self {
         let state = match &error {
             ValueError::DivisionByZero => SqlState::DIVISION_BY_ZERO,
+            ValueError::OutOfRange("interval") => SqlState::DATETIME_FIELD_OVERFLOW,
             ValueError::OutOfRange(_)
             | ValueError::FloatOverflow
             | ValueError::DecimalField { .. } => SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
@@ -189,6 +190,7 @@ mod tests {
         for (error, expected) in [
             (ValueError::DivisionByZero, SqlState::DIVISION_BY_ZERO),
             (ValueError::OutOfRange("bigint"), SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
+            (ValueError::OutOfRange("interval"), SqlState::DATETIME_FIELD_OVERFLOW),
             (ValueError::FloatOverflow, SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
             (ValueError::MomentOutOfRange("date"), SqlState::DATETIME_FIELD_OVERFLOW),
             (ValueError::NegativeLength, SqlState::SUBSTRING_ERROR),

@@ -13,6 +13,7 @@ pub mod diagnose;
 pub mod dialect;
 pub mod error;
 pub mod identifier;
+mod many_rows;
 pub mod parse;
 mod postgresql;
 pub mod rows;
@@ -22,5 +23,6 @@ pub mod types;
 pub mod utility;
 pub mod values;
 mod wildcards;
+mod windows;
 
 pub use error::{Result, SqlError, SqlState};

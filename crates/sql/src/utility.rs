@@ -251,6 +251,10 @@ fn bind_set(set: &ast::Set) -> Result<Utility> {
         Set::SetTimeZone { local, value } => {
             set_value("timezone".into(), std::slice::from_ref(value), *local)?
         }
+        Set::SetTransaction { snapshot: Some(_), .. } => {
+            return Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT")
+                .hint("A READ ONLY transaction reads a snapshot of its own."));
+        }
         Set::SetTransaction { modes, session: true, .. } => {
             Utility::SetSessionTransaction(Modes::from_ast(modes)?)
         }

@@ -163,7 +163,7 @@ impl Field {
         // 1970-01-01 was a Thursday.
         let weekday = || (day + 4).rem_euclid(7);
         match self {
-            Field::Year => year,
+            Field::Year => era(year),
             Field::Quarter => i64::from(month.div_ceil(3)),
             Field::Month => i64::from(month),
             Field::Day => i64::from(day_of_month),
@@ -171,10 +171,10 @@ impl Field {
             Field::DayOfYear => day - days_from_civil(year, 1, 1) + 1,
             Field::IsoDayOfWeek => (weekday() + 6) % 7 + 1,
             // The year of the week's Thursday.
-            Field::IsoYear => civil_from_days(day - (weekday() + 6) % 7 + 3).0,
+            Field::IsoYear => era(civil_from_days(day - (weekday() + 6) % 7 + 3).0),
             Field::Decade => year.div_euclid(10),
-            Field::Century => (year + 99).div_euclid(100),
-            Field::Millennium => (year + 999).div_euclid(1000),
+            Field::Century => era((year + 99).div_euclid(100)),
+            Field::Millennium => era((year + 999).div_euclid(1000)),
             Field::Julian => day + JULIAN_EPOCH,
             Field::Epoch => day * (DAY_US / SECOND_US),
             Field::Hour | Field::Minute | Field::Second => 0,
@@ -212,6 +212,11 @@ impl Field {
         };
         us - us.rem_euclid(unit)
     }
+}
+
+/// A year, century or millennium as eras count them: before the first is the one before Christ, -1.
+fn era(number: i64) -> i64 {
+    if number <= 0 { number - 1 } else { number }
 }
 
 /// What has fields.

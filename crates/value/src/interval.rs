@@ -121,6 +121,76 @@ fn scaled(interval: Interval, scale: impl Fn(f64) -> f64) -> Result<Interval> {
     })
 }
 
+/// A field that may stand behind an INTERVAL in SQL text, largest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Field {
+    Year,
+    Month,
+    Day,
+    Hour,
+    Minute,
+    Second,
+}
+
+impl Field {
+    /// The field of a name, in any case.
+    pub fn named(name: &str) -> Option<Field> {
+        const FIELDS: [(&str, Field); 6] = [
+            ("year", Field::Year),
+            ("month", Field::Month),
+            ("day", Field::Day),
+            ("hour", Field::Hour),
+            ("minute", Field::Minute),
+            ("second", Field::Second),
+        ];
+        FIELDS.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, field)| *field)
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Field::Year => " year",
+            Field::Month => " month",
+            Field::Day => " day",
+            Field::Hour => " hour",
+            Field::Minute => " minute",
+            Field::Second => " second",
+        }
+    }
+}
+
+/// Reads `INTERVAL 'text' first TO last`: a number alone counts what `last` says, and fields below
+/// `last` are cut off. Errors: as [`parse`].
+///
+/// Source: PostgreSQL's `interval` with a field, whose fields above `first` stay.
+pub fn parse_fields(text: &str, first: Field, last: Field) -> Result<Interval> {
+    let trimmed = trim(text);
+    let (_, unsigned) = split_sign(trimmed);
+    let mut spelled = String::from(trimmed);
+    if unsigned.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        spelled.push_str(last.unit());
+    } else if (first, last) == (Field::Minute, Field::Second) && unsigned.matches(':').count() == 1
+    {
+        let sign = &trimmed[..trimmed.len() - unsigned.len()];
+        spelled = alloc::format!("{sign}0:{unsigned}");
+    } else if (first, last) == (Field::Day, Field::Hour)
+        && let Some((days, hours)) = trimmed.split_once(' ')
+        && hours.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        spelled = alloc::format!("{days}{} {hours}{}", first.unit(), last.unit());
+    }
+    let Interval { months, days, nanos } = parse(&spelled)?;
+    let to = |seconds: i64| nanos / (seconds * SECOND as i64) * (seconds * SECOND as i64);
+    Ok(match last {
+        Field::Year => Interval { months: months / 12 * 12, days: 0, nanos: 0 },
+        Field::Month => Interval { months, days: 0, nanos: 0 },
+        Field::Day => Interval { months, days, nanos: 0 },
+        Field::Hour => Interval { months, days, nanos: to(3600) },
+        Field::Minute => Interval { months, days, nanos: to(60) },
+        Field::Second => Interval { months, days, nanos },
+    })
+}
+
 /// Reads an INTERVAL: `1 year 2 mons 3 days 04:05:06`, `1-2`, `3 4:05:06`, `P1Y2M3DT4H5M6S`,
 /// `1.5 hours ago`. Errors: 22007, 22015.
 pub fn parse(text: &str) -> Result<Interval> {
@@ -324,6 +394,33 @@ pub fn write(interval: Interval, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_behind_an_interval_say_what_it_counts_and_where_it_ends() {
+        use Field::{Day, Hour, Minute, Month, Second, Year};
+        for (text, first, last, expected) in [
+            ("1", Day, Day, "1 day"),
+            ("-1", Day, Day, "-1 days"),
+            ("1.5", Day, Day, "1 day"),
+            ("1 day 2 hours", Day, Day, "1 day"),
+            ("5", Year, Month, "5 mons"),
+            ("1-2", Year, Month, "1 year 2 mons"),
+            ("5", Hour, Minute, "00:05:00"),
+            ("1:2", Minute, Second, "00:01:02"),
+            ("-1:2", Minute, Second, "-00:01:02"),
+            ("1:2", Hour, Minute, "01:02:00"),
+            ("1 2", Day, Hour, "1 day 02:00:00"),
+            ("1 2:03:04.5", Day, Minute, "1 day 02:03:00"),
+            ("1.7", Hour, Hour, "01:00:00"),
+            ("90.5", Second, Second, "00:01:30.5"),
+        ] {
+            let mut shown = String::new();
+            write(parse_fields(text, first, last).expect(text), &mut shown);
+            assert_eq!(shown, expected, "{text} {first:?} TO {last:?}");
+        }
+        assert!(parse_fields("x", Day, Day).is_err());
+        assert_eq!(Field::named("SECOND"), Some(Second));
+    }
 
     fn through(text: &str) -> Result<String, TextProblem> {
         let mut out = String::new();

@@ -7,7 +7,6 @@ use halcyon_store::{Type, ValueRef};
 
 use super::state::Accumulator;
 use halcyon_value::decimal;
-use halcyon_value::integer::{divide, divide_rounded};
 
 use halcyon_plan::scalar::{Ir, compare_values};
 use halcyon_sql::error::{Result, SqlError};
@@ -156,15 +155,8 @@ impl Rule {
                 Ok(ValueRef::Float64(of.float / of.count as f64))
             }
             (Type::Float64, _) => Ok(ValueRef::Float64(of.sum as f64 / of.count as f64)),
-            (Type::Decimal { .. }, from) => {
-                let sum =
-                    of.sum.checked_mul(self.factor()?).ok_or_else(|| out_of_range(self.ty))?;
-                // DataFusion cuts averages of decimals; those of integers are ours, and rounded.
-                let count = of.count as i128;
-                let average = match from {
-                    Type::Decimal { .. } => divide(sum, count)?,
-                    _ => divide_rounded(sum, count)?,
-                };
+            (Type::Decimal { .. }, _) => {
+                let average = decimal::average(of.sum, of.count, self.places()? as u8);
                 self.decimal(average.ok_or_else(|| out_of_range(self.ty))?)
             }
             (other, _) => unreachable!("{other} is no type of an average"),
@@ -173,12 +165,17 @@ impl Rule {
 
     /// What takes the sum to the result's scale.
     fn factor(&self) -> Result<i128> {
+        decimal::power_of_ten(self.places()?).ok_or_else(|| out_of_range(self.ty))
+    }
+
+    /// Digits behind the point that the result has more than the argument.
+    fn places(&self) -> Result<u32> {
         let from = match self.from {
             Type::Decimal { scale, .. } => scale,
             _ => 0,
         };
         let Type::Decimal { scale, .. } = self.ty else { unreachable!("asked for decimals") };
-        decimal::power_of_ten((scale - from) as u32).ok_or_else(|| out_of_range(self.ty))
+        u32::try_from(scale - from).map_err(|_| out_of_range(self.ty))
     }
 
     fn decimal<'a>(&self, value: i128) -> Result<ValueRef<'a>> {

@@ -315,7 +315,7 @@ fn role_option(reader: &mut Reader<'_>, options: &mut Vec<RoleOption>) -> Result
             false => Password::Password(Expr::Value(reader.sql(Parser::parse_value)?)),
         })
     } else if reader.eats("CONNECTION LIMIT") {
-        RoleOption::ConnectionLimit(Expr::Value(reader.sql(Parser::parse_number_value)?))
+        RoleOption::ConnectionLimit(reader.sql(Parser::parse_number)?)
     } else if reader.eats("VALID UNTIL") {
         RoleOption::ValidUntil(Expr::Value(reader.sql(Parser::parse_value)?))
     } else {

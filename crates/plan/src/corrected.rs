@@ -1,0 +1,311 @@
+//! DataFusion's functions with PostgreSQL's errors, roundings and eras.
+//!
+//! Logarithms, roots and powers of what has none give NaN or an infinity in DataFusion; here they are
+//! errors, as PostgreSQL's are. `round` of a float takes halves to the even number, `date_part` has no
+//! year 0. Each function is wrapped: DataFusion's does the work, the arguments or the results are
+//! looked at. Cost: one more pass.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int32Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, FieldRef, Float64Type, Int32Type};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::preimage::PreimageResult;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use halcyon_value::{ValueError, float};
+
+use halcyon_sql::diagnose::{division_by_zero, external};
+use halcyon_sql::error::{SqlError, SqlState};
+
+/// The functions of `all` that are corrected, to be registered over the others.
+pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
+    let wrap = |function: &Arc<ScalarUDF>| {
+        let correction = match function.name() {
+            "ln" | "log10" | "log2" => Correction::Refuse(logarithm),
+            "log" => Correction::Refuse(logarithm_to_base),
+            "sqrt" => Correction::Refuse(root),
+            "power" => Correction::Refuse(power),
+            "exp" => Correction::Refuse(exponential),
+            "acos" | "asin" => Correction::Refuse(arc),
+            "round" => Correction::HalvesToEven,
+            "date_part" => return Some(date_part()),
+            _ => return None,
+        };
+        let inner = Arc::clone(function);
+        Some(Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction })))
+    };
+    all.iter().filter_map(wrap).collect()
+}
+
+/// `date_part` as EXTRACT calls it, which the planner does not look up by name.
+pub(crate) fn date_part() -> Arc<ScalarUDF> {
+    static DATE_PART: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let inner = datafusion::functions::datetime::date_part();
+        Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction: Correction::Eras }))
+    });
+    Arc::clone(&DATE_PART)
+}
+
+/// The error that a call of floats ends with, if it is one.
+type Refusal = fn(&[f64]) -> Option<SqlError>;
+
+#[derive(Clone, Copy, Debug)]
+enum Correction {
+    /// Arguments, none of them NULL or NaN, that have no result.
+    Refuse(Refusal),
+    /// `round` of one float.
+    HalvesToEven,
+    /// The year before 1 is -1.
+    Eras,
+}
+
+fn logarithm(args: &[f64]) -> Option<SqlError> {
+    let why = match args[0] {
+        value if value == 0.0 => "cannot take logarithm of zero",
+        value if value < 0.0 => "cannot take logarithm of a negative number",
+        _ => return None,
+    };
+    Some(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_LOGARITHM, why))
+}
+
+fn logarithm_to_base(args: &[f64]) -> Option<SqlError> {
+    let refused = args.iter().find_map(|value| logarithm(&[*value]));
+    let base_is_one = args.len() == 2 && args[0] == 1.0;
+    refused.or_else(|| base_is_one.then(division_by_zero))
+}
+
+fn root(args: &[f64]) -> Option<SqlError> {
+    let why = "cannot take square root of a negative number";
+    (args[0] < 0.0).then(|| SqlError::new(SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION, why))
+}
+
+fn power(args: &[f64]) -> Option<SqlError> {
+    let [base, exponent] = [args[0], *args.get(1)?];
+    let why = if base == 0.0 && exponent < 0.0 {
+        "zero raised to a negative power is undefined"
+    } else if base < 0.0 && exponent.is_finite() && exponent != float::trunc(exponent) {
+        "a negative number raised to a non-integer power yields a complex result"
+    } else {
+        return lost(base.powf(exponent), base.is_finite() && exponent.is_finite(), base == 0.0);
+    };
+    Some(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION, why))
+}
+
+fn exponential(args: &[f64]) -> Option<SqlError> {
+    lost(args[0].exp(), args[0].is_finite(), false)
+}
+
+/// A result that became infinite, or 0, though it is neither.
+fn lost(result: f64, of_finite: bool, is_zero: bool) -> Option<SqlError> {
+    if of_finite && result.is_infinite() {
+        return Some(ValueError::FloatOverflow.into());
+    }
+    (of_finite && result == 0.0 && !is_zero).then(|| {
+        SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: underflow")
+    })
+}
+
+fn arc(args: &[f64]) -> Option<SqlError> {
+    (args[0].abs() > 1.0)
+        .then(|| SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "input is out of range"))
+}
+
+#[derive(Debug)]
+struct Corrected {
+    inner: Arc<ScalarUDF>,
+    correction: Correction,
+}
+
+impl PartialEq for Corrected {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+}
+
+impl Eq for Corrected {}
+
+impl std::hash::Hash for Corrected {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
+
+/// Refuses the first row that has no result.
+fn check(refusal: Refusal, args: &[ColumnarValue], rows: usize) -> Result<()> {
+    let is_scalar = args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+    let rows = if is_scalar { 1 } else { rows };
+    let floats = |arg: &ColumnarValue| Ok(cast(&arg.to_array(rows)?, &DataType::Float64)?);
+    let columns = args.iter().map(floats).collect::<Result<Vec<ArrayRef>>>()?;
+    let columns: Vec<&Float64Array> =
+        columns.iter().map(|column| column.as_primitive::<Float64Type>()).collect();
+    let mut cells = vec![0.0; columns.len()];
+    for row in 0..rows {
+        let mut known = true;
+        for (cell, column) in cells.iter_mut().zip(&columns) {
+            *cell = column.value(row);
+            known &= column.is_valid(row) && !cell.is_nan();
+        }
+        if known && let Some(error) = refusal(&cells) {
+            return Err(external(error));
+        }
+    }
+    Ok(())
+}
+
+/// Floats rounded to whole ones, halves to the even one. `None`: not one float.
+fn rounded(args: &[ColumnarValue]) -> Option<Result<ColumnarValue>> {
+    let [arg] = args else { return None };
+    if !arg.data_type().is_floating() {
+        return None;
+    }
+    Some(arg.to_array(1).and_then(|array| {
+        let floats = cast(&array, &DataType::Float64)?;
+        let rounded = floats.as_primitive::<Float64Type>();
+        let rounded: Float64Array = rounded.unary(float::round_even);
+        let rounded = cast(&rounded, array.data_type())?;
+        match arg {
+            ColumnarValue::Scalar(_) => {
+                ScalarValue::try_from_array(&rounded, 0).map(ColumnarValue::Scalar)
+            }
+            ColumnarValue::Array(_) => Ok(ColumnarValue::Array(rounded)),
+        }
+    }))
+}
+
+/// Whether a field of moments is the year.
+fn is_year(field: &ColumnarValue) -> bool {
+    let ColumnarValue::Scalar(field) = field else { return false };
+    matches!(field.try_as_str(), Some(Some(name)) if ["year", "years"]
+        .iter()
+        .any(|year| year.eq_ignore_ascii_case(name.trim_matches(['\'', '"']))))
+}
+
+/// Years as eras count them: before the year 1 is the year -1.
+fn eras(years: ColumnarValue) -> Result<ColumnarValue> {
+    let era = |year: i32| if year <= 0 { year - 1 } else { year };
+    Ok(match years {
+        ColumnarValue::Scalar(ScalarValue::Int32(Some(year))) => {
+            ColumnarValue::Scalar(ScalarValue::Int32(Some(era(year))))
+        }
+        ColumnarValue::Array(array) if array.data_type() == &DataType::Int32 => {
+            let years = array.as_primitive::<Int32Type>();
+            if years.values().iter().all(|year| *year > 0) {
+                return Ok(ColumnarValue::Array(array));
+            }
+            let counted: Int32Array = years.unary(era);
+            ColumnarValue::Array(Arc::new(counted))
+        }
+        other => other,
+    })
+}
+
+impl ScalarUDFImpl for Corrected {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.inner().coerce_types(types)
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.output_ordering(inputs)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        match self.correction {
+            Correction::Refuse(_) => Ok(ExprSimplifyResult::Original(args)),
+            _ => self.inner.simplify(args, info),
+        }
+    }
+
+    /// A condition on years as one on moments: DataFusion's is right from the year 1 on.
+    fn preimage(
+        &self,
+        args: &[Expr],
+        value: &Expr,
+        info: &SimplifyContext,
+    ) -> Result<PreimageResult> {
+        match value {
+            Expr::Literal(ScalarValue::Int32(Some(1..)), _) => {
+                self.inner.inner().preimage(args, value, info)
+            }
+            _ => Ok(PreimageResult::None),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match self.correction {
+            Correction::Refuse(refusal) => check(refusal, &args.args, args.number_rows)?,
+            Correction::HalvesToEven => {
+                if let Some(rounded) = rounded(&args.args) {
+                    return rounded;
+                }
+            }
+            Correction::Eras => {
+                let of_moment = args.args.get(1).is_some_and(|moment| {
+                    matches!(
+                        moment.data_type(),
+                        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)
+                    )
+                });
+                let is_year = of_moment && is_year(&args.args[0]);
+                let field = self.inner.invoke_with_args(args)?;
+                return if is_year { eras(field) } else { Ok(field) };
+            }
+        }
+        self.inner.invoke_with_args(args)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(refusal: Refusal, args: &[f64]) -> Option<String> {
+        refusal(args).map(|error| error.state().to_string())
+    }
+
+    #[test]
+    fn what_has_no_result_is_refused() {
+        let refused = |state: &str| Some(state.to_owned());
+        assert_eq!(state(logarithm, &[0.0]), refused("2201E"));
+        assert_eq!(state(logarithm, &[-1.0]), refused("2201E"));
+        assert_eq!(state(logarithm, &[1e-300]), None);
+        assert_eq!(state(logarithm_to_base, &[2.0, 0.0]), refused("2201E"));
+        assert_eq!(state(logarithm_to_base, &[1.0, 2.0]), refused("22012"));
+        assert_eq!(state(root, &[-0.1]), refused("2201F"));
+        assert_eq!(state(root, &[-0.0]), None);
+        assert_eq!(state(power, &[0.0, -1.0]), refused("2201F"));
+        assert_eq!(state(power, &[-1.0, 0.5]), refused("2201F"));
+        assert_eq!(state(power, &[-2.0, 3.0]), None);
+        assert_eq!(state(power, &[10.0, 400.0]), refused("22003"));
+        assert_eq!(state(power, &[10.0, -400.0]), refused("22003"));
+        assert_eq!(state(power, &[0.0, 2.0]), None);
+        assert_eq!(state(exponential, &[1000.0]), refused("22003"));
+        assert_eq!(state(exponential, &[-1000.0]), refused("22003"));
+        assert_eq!(state(exponential, &[f64::NEG_INFINITY]), None);
+        assert_eq!(state(arc, &[-1.5]), refused("22003"));
+    }
+}

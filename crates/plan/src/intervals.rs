@@ -1,0 +1,274 @@
+//! SQL's order of intervals for DataFusion, which compares months, days and time one after the other.
+//!
+//! In SQL a month has thirty days and a day 24 hours when intervals are compared: `30 days = 1 month`.
+//! [`key`] makes the number by which they are ordered ([`halcyon_value::Interval::sort_key`]).
+//! [`check`] puts it around the operands of comparisons before anything is folded, [`uncheck`] takes
+//! it away for the executors of rows, which compare by themselves and know indexes, and [`with_keys`] puts it wherever
+//! the analytical executor sorts, groups or joins by intervals.
+//!
+//! Deviation: `greatest` and `least`, and `min` and `max` over windows with frames, are DataFusion's.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{AsArray, Decimal128Array};
+use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue};
+use datafusion::functions_aggregate::first_last::first_value_udaf;
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Between, InList, NullTreatment, ScalarFunction, Sort, WindowFunction,
+};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    Aggregate, BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
+    Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use halcyon_store::Interval;
+use halcyon_value::calendar::DAY_NS;
+
+/// The number by which an interval is ordered.
+fn key(interval: Expr) -> Expr {
+    static KEY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        Arc::new(ScalarUDF::new_from_impl(Key(Signature::any(1, Volatility::Immutable))))
+    });
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&KEY), vec![interval]))
+}
+
+const NAME: &str = "interval_key";
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Key(Signature);
+
+impl ScalarUDFImpl for Key {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Decimal128(38, 0))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let array = args.args[0].to_array(args.number_rows)?;
+        let intervals = array.as_primitive::<IntervalMonthDayNanoType>();
+        let keys = intervals.iter().map(|value| {
+            let value = value?;
+            let parts = (value.months, value.days, value.nanoseconds);
+            Some(Interval { months: parts.0, days: parts.1, nanos: parts.2 }.sort_key())
+        });
+        let keys = keys.collect::<Decimal128Array>().with_data_type(DataType::Decimal128(38, 0));
+        if matches!(args.args[0], ColumnarValue::Scalar(_)) {
+            return ScalarValue::try_from_array(&keys, 0).map(ColumnarValue::Scalar);
+        }
+        Ok(ColumnarValue::Array(Arc::new(keys)))
+    }
+}
+
+fn is_interval(expr: &Expr, schema: &DFSchema) -> Result<bool> {
+    Ok(matches!(expr.get_type(schema)?, DataType::Interval(_)))
+}
+
+/// Puts keys around the operands of a comparison of intervals.
+pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    let keyed = |expr: Box<Expr>| Box::new(key(*expr));
+    Ok(match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if matches!(
+                op,
+                Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom
+            ) && is_interval(&left, schema)?
+                && is_interval(&right, schema)? =>
+        {
+            let (left, right) = (keyed(left), keyed(right));
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        Expr::Between(Between { expr, negated, low, high }) if is_interval(&expr, schema)? => {
+            let (expr, low, high) = (keyed(expr), keyed(low), keyed(high));
+            Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+        }
+        Expr::InList(InList { expr, list, negated }) if is_interval(&expr, schema)? => {
+            let list = list.into_iter().map(key).collect();
+            Transformed::yes(Expr::InList(InList { expr: keyed(expr), list, negated }))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// Undoes [`check`]. A key that was folded becomes an interval of days and time that has it.
+pub fn uncheck(expr: Expr) -> Transformed<Expr> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_key(&left) || is_key(&right) => {
+            let (left, right) = (Box::new(interval_of(*left)), Box::new(interval_of(*right)));
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        Expr::InList(InList { expr, list, negated }) if is_key(&expr) => {
+            let list = list.into_iter().map(interval_of).collect();
+            Transformed::yes(Expr::InList(InList {
+                expr: Box::new(interval_of(*expr)),
+                list,
+                negated,
+            }))
+        }
+        other => Transformed::no(other),
+    }
+}
+
+fn is_key(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == NAME)
+}
+
+fn interval_of(expr: Expr) -> Expr {
+    match expr {
+        Expr::ScalarFunction(mut call) if call.func.name() == NAME => {
+            call.args.pop().expect("a key has an argument")
+        }
+        Expr::Literal(ScalarValue::Decimal128(key, ..), metadata) => {
+            let days = |key: i128| key.div_euclid(DAY_NS.into()) as i32;
+            let interval = key.map(|key| {
+                let nanos = key.rem_euclid(DAY_NS.into()) as i64;
+                IntervalMonthDayNano::new(0, days(key), nanos)
+            });
+            Expr::Literal(ScalarValue::IntervalMonthDayNano(interval), metadata)
+        }
+        other => other,
+    }
+}
+
+/// Puts keys where the operators of the analytical executor order, group or match intervals.
+pub fn with_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Sort(mut sort) if has_intervals(sort.input.schema()) => {
+            for by in &mut sort.expr {
+                sorted_by_key(by, sort.input.schema())?;
+            }
+            Ok(Transformed::yes(LogicalPlan::Sort(sort)))
+        }
+        LogicalPlan::Join(mut join) => {
+            let (left, right) = (join.left.schema(), join.right.schema());
+            if !has_intervals(left) || !has_intervals(right) {
+                return Ok(Transformed::no(LogicalPlan::Join(join)));
+            }
+            for (a, b) in &mut join.on {
+                if is_interval(a, left)? && is_interval(b, right)? {
+                    (*a, *b) = (key(std::mem::take(a)), key(std::mem::take(b)));
+                }
+            }
+            Ok(Transformed::yes(LogicalPlan::Join(join)))
+        }
+        LogicalPlan::Window(window) if has_intervals(window.input.schema()) => {
+            let schema = Arc::clone(window.input.schema());
+            let names = NamePreserver::new_for_projection();
+            LogicalPlan::Window(window).map_expressions(|expr| {
+                let name = names.save(&expr);
+                let Expr::WindowFunction(mut function) = expr else {
+                    return Ok(Transformed::no(expr));
+                };
+                keyed_window(&mut function, &schema)?;
+                Ok(Transformed::yes(name.restore(Expr::WindowFunction(function))))
+            })
+        }
+        LogicalPlan::Aggregate(aggregate) if has_intervals(aggregate.input.schema()) => {
+            Ok(Transformed::yes(keyed_aggregate(aggregate)?))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+    .data()
+}
+
+fn has_intervals(schema: &DFSchema) -> bool {
+    schema.fields().iter().any(|field| matches!(field.data_type(), DataType::Interval(_)))
+}
+
+fn sorted_by_key(by: &mut Sort, schema: &DFSchema) -> Result<()> {
+    if is_interval(&by.expr, schema)? {
+        by.expr = key(std::mem::take(&mut by.expr));
+    }
+    Ok(())
+}
+
+/// Orders and divides the rows of a window by keys: DataFusion's coercion takes no intervals there.
+pub(crate) fn keyed_window(function: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
+    for expr in &mut function.params.partition_by {
+        if is_interval(expr, schema)? {
+            *expr = key(std::mem::take(expr));
+        }
+    }
+    function.params.order_by.iter_mut().try_for_each(|by| sorted_by_key(by, schema))
+}
+
+/// Groups by keys and gives of each group its first interval; counts distinct keys; finds the least and
+/// the greatest interval as the first in the order of the keys.
+fn keyed_aggregate(aggregate: Aggregate) -> Result<LogicalPlan> {
+    let Aggregate { input, mut group_expr, mut aggr_expr, schema, .. } = aggregate;
+    let inner = Arc::clone(input.schema());
+    let mut firsts = Vec::new();
+    for (at, expr) in group_expr.iter_mut().enumerate() {
+        if !matches!(expr, Expr::GroupingSet(_)) && is_interval(expr, &inner)? {
+            firsts.push((at, first_of(expr.clone(), vec![], None)));
+            *expr = key(std::mem::take(expr));
+        }
+    }
+    let mut changed = !firsts.is_empty();
+    for expr in &mut aggr_expr {
+        changed |= keyed_call(expr, &inner)?;
+    }
+    let own = aggr_expr.len();
+    if !changed {
+        let plain = Aggregate::try_new_with_schema(input, group_expr, aggr_expr, schema)?;
+        return Ok(LogicalPlan::Aggregate(plain));
+    }
+    aggr_expr.extend(firsts.iter().map(|(_, first)| first.clone()));
+    let sets = match group_expr.first() {
+        Some(Expr::GroupingSet(_)) => schema.fields().len() - own,
+        _ => group_expr.len(),
+    };
+    let made = LogicalPlan::Aggregate(Aggregate::try_new(input, group_expr, aggr_expr)?);
+    let column = |at: usize| Expr::Column(Column::from(made.schema().qualified_field(at)));
+    let restored = (0..schema.fields().len()).map(|at| {
+        let first = firsts.iter().position(|(grouped, _)| *grouped == at);
+        let from = first.map_or(at, |first| sets + own + first);
+        let (qualifier, field) = schema.qualified_field(at);
+        column(from).alias_qualified(qualifier.cloned(), field.name())
+    });
+    let restored: Vec<Expr> = restored.collect();
+    LogicalPlanBuilder::from(made).project(restored)?.build()
+}
+
+/// The first value that is not NULL, in an order.
+fn first_of(value: Expr, order: Vec<Sort>, filter: Option<Box<Expr>>) -> Expr {
+    let nulls = (!order.is_empty()).then_some(NullTreatment::IgnoreNulls);
+    let call =
+        AggregateFunction::new_udf(first_value_udaf(), vec![value], false, filter, order, nulls);
+    Expr::AggregateFunction(call)
+}
+
+/// Whether a call of an aggregate was changed.
+fn keyed_call(expr: &mut Expr, schema: &DFSchema) -> Result<bool> {
+    let Expr::AggregateFunction(call) = (match expr {
+        Expr::Alias(alias) => alias.expr.as_mut(),
+        other => other,
+    }) else {
+        return Ok(false);
+    };
+    let [argument] = call.params.args.as_mut_slice() else { return Ok(false) };
+    if !is_interval(argument, schema)? {
+        return Ok(false);
+    }
+    match call.func.name() {
+        "count" if call.params.distinct => *argument = key(std::mem::take(argument)),
+        name @ ("min" | "max") => {
+            let order = key(argument.clone()).sort(name == "min", false);
+            let value = std::mem::take(argument);
+            let found = first_of(value, vec![order], call.params.filter.take());
+            let Expr::AggregateFunction(found) = found else { unreachable!("just made") };
+            *call = found;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}

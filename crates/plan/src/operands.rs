@@ -1,0 +1,146 @@
+//! Operators as the planner meets them: constants in quotes take the types that PostgreSQL gives them
+//! beside the other operand, before DataFusion looks for an operator; operands that no operator
+//! takes are refused by PostgreSQL's names.
+//!
+//! Rule of PostgreSQL for `known op 'text'`: the text is of the known type, if there is such an
+//! operator; else of the only type that makes one (`timestamp + '1 day'`); if several do
+//! (`date + '1'`), the statement is refused.
+
+use arrow::datatypes::{DataType, IntervalUnit};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
+
+use crate::functions;
+use crate::semantics::{is_text, no_operator, not_boolean, quoted, shown_type, to, typed_constant};
+use halcyon_sql::diagnose::external;
+use halcyon_sql::dialect::not_unique;
+use halcyon_sql::error::{SqlError, SqlState};
+
+/// Operators that DataFusion's planner would refuse, or mistake, before our passes see them.
+#[derive(Debug)]
+pub struct Operators;
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let types = (expr.left.get_type(schema), expr.right.get_type(schema));
+        let (Ok(lt), Ok(rt)) = types else { return Ok(PlannerResult::Original(expr)) };
+        match expr.op {
+            Op::And | Op::Or => {
+                let word = expr.op.to_string();
+                let RawBinaryExpr { op, left, right } = expr;
+                let left = condition(left, &lt, &word)?;
+                let right = condition(right, &rt, &word)?;
+                Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
+            }
+            Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo => {
+                calculation(expr, lt, rt, schema)
+            }
+            Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq => {
+                comparison(expr, &lt, &rt)
+            }
+            _ => Ok(PlannerResult::Original(expr)),
+        }
+    }
+}
+
+/// An operand of AND or OR.
+fn condition(expr: Expr, ty: &DataType, word: &str) -> Result<Expr> {
+    match quoted(&expr) {
+        Some(text) => typed_constant(text, &DataType::Boolean),
+        None if ty.is_null() || *ty == DataType::Boolean => Ok(expr),
+        None => Err(external(not_boolean(word, ty))),
+    }
+}
+
+/// Booleans meet constants in quotes as such; later passes do so for every other type.
+fn comparison(
+    mut expr: RawBinaryExpr,
+    lt: &DataType,
+    rt: &DataType,
+) -> Result<PlannerResult<RawBinaryExpr>> {
+    if *lt == DataType::Boolean
+        && let Some(text) = quoted(&expr.right)
+    {
+        expr.right = typed_constant(text, lt)?;
+    } else if *rt == DataType::Boolean
+        && let Some(text) = quoted(&expr.left)
+    {
+        expr.left = typed_constant(text, rt)?;
+    }
+    Ok(PlannerResult::Original(expr))
+}
+
+fn calculation(
+    expr: RawBinaryExpr,
+    mut lt: DataType,
+    mut rt: DataType,
+    schema: &DFSchema,
+) -> Result<PlannerResult<RawBinaryExpr>> {
+    let RawBinaryExpr { op, mut left, mut right } = expr;
+    match (quoted(&left), quoted(&right)) {
+        (Some(_), Some(_)) => {
+            return Err(external(not_unique(&format!("unknown {op} unknown"))));
+        }
+        (None, Some(text)) if !lt.is_null() => {
+            let ty = partner(&op, &lt, true)?;
+            right = typed_constant(text, &ty)?;
+            rt = right.get_type(schema)?;
+        }
+        (Some(text), None) if !rt.is_null() => {
+            let ty = partner(&op, &rt, false)?;
+            left = typed_constant(text, &ty)?;
+            lt = left.get_type(schema)?;
+        }
+        _ => {}
+    }
+    let scales = matches!(op, Op::Multiply | Op::Divide);
+    match (&lt, &rt) {
+        (DataType::Interval(_), by) if scales && by.is_numeric() => {
+            let (by, divide) = (to(right, DataType::Float64), matches!(op, Op::Divide));
+            Ok(PlannerResult::Planned(functions::scale_interval(left, by, divide)))
+        }
+        (by, DataType::Interval(_)) if matches!(op, Op::Multiply) && by.is_numeric() => {
+            let by = to(left, DataType::Float64);
+            Ok(PlannerResult::Planned(functions::scale_interval(right, by, false)))
+        }
+        _ => {
+            let is_word = |ty: &DataType| is_text(ty) || *ty == DataType::Boolean;
+            if is_word(&lt) || is_word(&rt) {
+                return Err(external(no_operator(&lt, &op.to_string(), &rt)));
+            }
+            Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
+        }
+    }
+}
+
+/// The type of a constant in quotes that meets `known`, which stands on the left or on the right.
+///
+/// Errors: 42883 if no operator takes `known`, 42725 if several types would do.
+fn partner(op: &Op, known: &DataType, known_is_left: bool) -> Result<DataType> {
+    use DataType::{Date32, Interval, Time64, Timestamp};
+    let interval = Interval(IntervalUnit::MonthDayNano);
+    let shown = || {
+        let ty = shown_type(known);
+        if known_is_left { format!("{ty} {op} unknown") } else { format!("unknown {op} {ty}") }
+    };
+    Ok(match (op, known) {
+        (_, ty) if ty.is_numeric() => ty.clone(),
+        (Op::Plus | Op::Minus, Interval(_)) | (Op::Plus, Timestamp(..) | Time64(_)) => interval,
+        (Op::Minus, Date32 | Timestamp(..) | Time64(_)) => known.clone(),
+        (Op::Multiply, Interval(_)) => DataType::Float64,
+        (Op::Divide, Interval(_)) if known_is_left => DataType::Float64,
+        (Op::Plus, Date32) => return Err(external(not_unique(&shown()))),
+        _ => {
+            let message = format!("operator does not exist: {}", shown());
+            return Err(external(SqlError::new(SqlState::UNDEFINED_FUNCTION, message).hint(
+                "No operator of this name takes these types. You might need explicit casts.",
+            )));
+        }
+    })
+}

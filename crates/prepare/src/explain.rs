@@ -1,0 +1,120 @@
+//! What EXPLAIN is asked for.
+
+use datafusion::sql::sqlparser::ast::{AnalyzeFormatKind, Expr, UtilityOption, Value};
+
+use halcyon_sql::error::{Result, SqlError, SqlState};
+
+/// Whether EXPLAIN runs its statement.
+///
+/// Errors: 0A000 for formats other than text and for what no plan shows here; 42601 for options that
+/// nobody knows; 22023 for TIMING without ANALYZE.
+pub(crate) fn runs(
+    analyze: bool,
+    format: Option<&AnalyzeFormatKind>,
+    options: Option<&[UtilityOption]>,
+) -> Result<bool> {
+    if let Some(AnalyzeFormatKind::Keyword(format) | AnalyzeFormatKind::Assignment(format)) = format
+    {
+        as_text(&format.to_string())?;
+    }
+    let options = options.unwrap_or_default();
+    let mut analyze = analyze;
+    let mut timing = false;
+    for UtilityOption { name, arg } in options {
+        let name = name.value.to_lowercase();
+        match name.as_str() {
+            "analyze" => analyze = is_on(&name, arg.as_ref())?,
+            "timing" => timing = is_on(&name, arg.as_ref())?,
+            "format" => as_text(&arg.as_ref().map(ToString::to_string).unwrap_or_default())?,
+            // There are no costs to show, and a plan is always shown whole.
+            "verbose" | "costs" | "summary" => {
+                is_on(&name, arg.as_ref())?;
+            }
+            "buffers" | "wal" | "settings" => {
+                if is_on(&name, arg.as_ref())? {
+                    let what = format!("EXPLAIN ({})", name.to_uppercase());
+                    return Err(SqlError::unsupported(what)
+                        .hint("EXPLAIN ANALYZE shows rows and the time of the whole statement."));
+                }
+            }
+            _ => {
+                let message = format!("unrecognized EXPLAIN option \"{name}\"");
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
+        }
+    }
+    if timing && !analyze {
+        let message = "EXPLAIN option TIMING requires ANALYZE";
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    Ok(analyze)
+}
+
+fn as_text(format: &str) -> Result<()> {
+    let format = format.trim_matches(['\'', '"']).to_uppercase();
+    if matches!(format.as_str(), "JSON" | "XML" | "YAML") {
+        return Err(SqlError::unsupported(format!("EXPLAIN (FORMAT {format})"))
+            .hint("Plans are shown as text."));
+    }
+    if format != "TEXT" {
+        let shown = format.to_lowercase();
+        let message = format!("unrecognized value for EXPLAIN option \"format\": \"{shown}\"");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    Ok(())
+}
+
+/// Whether an option is on: by itself, or by the word or number behind its name. Errors: 42601.
+fn is_on(name: &str, value: Option<&Expr>) -> Result<bool> {
+    let text = match value {
+        None => return Ok(true),
+        Some(Expr::Value(value)) => match &value.value {
+            Value::SingleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        },
+        Some(other) => other.to_string(),
+    };
+    match text.to_lowercase().as_str() {
+        "on" | "true" | "1" => Ok(true),
+        "off" | "false" | "0" => Ok(false),
+        _ => {
+            let message = format!("{name} requires a Boolean value");
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::ast::Statement;
+    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    fn explained(options: &str) -> Result<bool, String> {
+        let text = format!("EXPLAIN {options} SELECT 1");
+        let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &text).expect(&text).pop();
+        let Some(Statement::Explain { analyze, format, options, .. }) = parsed else {
+            panic!("{text} is no EXPLAIN")
+        };
+        runs(analyze, format.as_ref(), options.as_deref())
+            .map_err(|error| error.state().to_string())
+    }
+
+    #[test]
+    fn options_are_done_or_refused() {
+        let refused = |state: &str| Err(state.to_owned());
+        assert_eq!(explained(""), Ok(false));
+        assert_eq!(explained("ANALYZE"), Ok(true));
+        assert_eq!(explained("(ANALYZE)"), Ok(true));
+        assert_eq!(explained("(ANALYZE OFF, VERBOSE)"), Ok(false));
+        assert_eq!(explained("(ANALYZE TRUE, TIMING OFF, COSTS OFF)"), Ok(true));
+        assert_eq!(explained("(BUFFERS OFF, FORMAT TEXT)"), Ok(false));
+        assert_eq!(explained("(ANALYZE, BUFFERS)"), refused("0A000"));
+        assert_eq!(explained("(FORMAT JSON)"), refused("0A000"));
+        assert_eq!(explained("(FORMAT poem)"), refused("22023"));
+        assert_eq!(explained("(TIMING)"), refused("22023"));
+        assert_eq!(explained("(ANALYZE 7)"), refused("42601"));
+        assert_eq!(explained("(NOPE)"), refused("42601"));
+    }
+}

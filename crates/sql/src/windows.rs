@@ -1,0 +1,206 @@
+//! Named windows: `WINDOW w AS (…)`, `OVER w` and `OVER (w …)`, each replaced by what it says.
+//!
+//! A definition may start from one that stands before it and add what that one lacks: an ORDER BY, and
+//! a frame. DataFusion's planner resolves `OVER w` alone and plans `OVER (w …)` as if `w` were not
+//! written, so no name of a window is left when it sees the query.
+//!
+//! Rules and messages: PostgreSQL's (`SELECT`, "WINDOW Clause").
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Query, Select,
+    VisitMut, VisitorMut, WindowSpec, WindowType,
+};
+
+use crate::dialect::normal;
+use crate::error::{Result, SqlError, SqlState};
+
+/// Replaces the names of windows in a SELECT's list, in its other expressions and in the ORDER BY of
+/// its query. Subqueries have windows of their own and are left alone.
+///
+/// Errors: 42704 for unknown names; 42P20 for a name defined twice, or for a definition that would
+/// override what it starts from.
+pub(crate) fn resolve(select: &mut Select, order: Option<&mut OrderBy>) -> Result<()> {
+    let mut known: Vec<(String, WindowSpec)> = Vec::new();
+    for NamedWindowDefinition(name, window) in std::mem::take(&mut select.named_window) {
+        let name = normal(&name);
+        if find(&known, &name).is_some() {
+            let message = format!("window \"{name}\" is already defined");
+            return Err(SqlError::new(SqlState::WINDOWING_ERROR, message));
+        }
+        let window = match window {
+            NamedWindowExpr::WindowSpec(window) => extended(window, &known, false)?,
+            NamedWindowExpr::NamedWindow(other) => {
+                let message = format!("syntax error at or near \"{other}\"");
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
+        };
+        known.push((name, window));
+    }
+    let mut calls = Calls { known: &known, queries: 0 };
+    let flow = match VisitMut::visit(select, &mut calls) {
+        ControlFlow::Continue(()) => {
+            order.map_or(ControlFlow::Continue(()), |order| order.visit(&mut calls))
+        }
+        stopped => stopped,
+    };
+    match flow {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Calls of window functions outside subqueries.
+struct Calls<'a> {
+    known: &'a [(String, WindowSpec)],
+    /// Subqueries around the place.
+    queries: usize,
+}
+
+impl VisitorMut for Calls<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<SqlError> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        match expr {
+            Expr::Function(function) if self.queries == 0 => self.call(function),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Calls<'_> {
+    fn call(&self, function: &mut Function) -> ControlFlow<SqlError> {
+        let window = match function.over.take() {
+            None => return ControlFlow::Continue(()),
+            Some(WindowType::NamedWindow(name)) => named(self.known, &name).cloned(),
+            Some(WindowType::WindowSpec(window)) => extended(window, self.known, true),
+        };
+        match window {
+            Ok(window) => {
+                function.over = Some(WindowType::WindowSpec(window));
+                ControlFlow::Continue(())
+            }
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+fn find<'a>(known: &'a [(String, WindowSpec)], name: &str) -> Option<&'a WindowSpec> {
+    known.iter().find(|(other, _)| other == name).map(|(_, window)| window)
+}
+
+fn named<'a>(known: &'a [(String, WindowSpec)], name: &Ident) -> Result<&'a WindowSpec> {
+    let name = normal(name);
+    find(known, &name).ok_or_else(|| {
+        SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
+    })
+}
+
+/// A window together with what the one says that it starts from. `in_call`: it stands after OVER.
+fn extended(
+    mut window: WindowSpec,
+    known: &[(String, WindowSpec)],
+    in_call: bool,
+) -> Result<WindowSpec> {
+    let Some(name) = window.window_name.take() else { return Ok(window) };
+    let base = named(known, &name)?;
+    let name = normal(&name);
+    let refused = |what: &str| {
+        SqlError::new(SqlState::WINDOWING_ERROR, format!("cannot {what} of window \"{name}\""))
+    };
+    if !window.partition_by.is_empty() {
+        return Err(refused("override PARTITION BY clause"));
+    }
+    if !window.order_by.is_empty() && !base.order_by.is_empty() {
+        return Err(refused("override ORDER BY clause"));
+    }
+    if base.window_frame.is_some() {
+        let message = format!("cannot copy window \"{name}\" because it has a frame clause");
+        let error = SqlError::new(SqlState::WINDOWING_ERROR, message);
+        let adds = !window.order_by.is_empty() || window.window_frame.is_some();
+        return Err(if in_call && !adds {
+            error.hint("Omit the parentheses in this OVER clause.")
+        } else {
+            error
+        });
+    }
+    window.partition_by.clone_from(&base.partition_by);
+    if window.order_by.is_empty() {
+        window.order_by.clone_from(&base.order_by);
+    }
+    Ok(window)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dialect::rewrite_query;
+    use crate::parse::parse_query;
+
+    fn over(text: &str) -> Result<String, String> {
+        let mut query = parse_query(text).expect(text);
+        rewrite_query(&mut query).map_err(|error| error.message().to_owned())?;
+        let text = query.to_string();
+        let from = text.find("OVER ").expect("a call over a window");
+        Ok(text[from..].split(" AS ").next().expect("a split has a part").to_owned())
+    }
+
+    #[test]
+    fn a_window_says_what_the_one_says_that_it_starts_from() {
+        for (text, expected) in [
+            ("SELECT sum(a) OVER w AS s FROM t WINDOW w AS (ORDER BY a)", "OVER (ORDER BY a)"),
+            (
+                "SELECT sum(a) OVER (w ORDER BY b) AS s FROM t WINDOW w AS (PARTITION BY a)",
+                "OVER (PARTITION BY a ORDER BY b)",
+            ),
+            (
+                "SELECT sum(a) OVER v AS s FROM t \
+                 WINDOW w AS (PARTITION BY a), v AS (w ORDER BY b ROWS 1 PRECEDING)",
+                "OVER (PARTITION BY a ORDER BY b ROWS 1 PRECEDING)",
+            ),
+            (
+                "SELECT a FROM t WINDOW w AS (ORDER BY a) ORDER BY rank() OVER w",
+                "OVER (ORDER BY a)",
+            ),
+        ] {
+            assert_eq!(over(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_window_overrides_nothing() {
+        for (windows, call, expected) in [
+            ("", "OVER w", "window \"w\" does not exist"),
+            ("WINDOW v AS (w)", "OVER v", "window \"w\" does not exist"),
+            ("WINDOW w AS (), W AS ()", "OVER w", "window \"w\" is already defined"),
+            (
+                "WINDOW w AS ()",
+                "OVER (w PARTITION BY a)",
+                "cannot override PARTITION BY clause of window \"w\"",
+            ),
+            (
+                "WINDOW w AS (ORDER BY a)",
+                "OVER (w ORDER BY a)",
+                "cannot override ORDER BY clause of window \"w\"",
+            ),
+            (
+                "WINDOW w AS (ROWS 1 PRECEDING)",
+                "OVER (w)",
+                "cannot copy window \"w\" because it has a frame clause",
+            ),
+        ] {
+            let text = format!("SELECT sum(a) {call} AS s FROM t {windows}");
+            assert_eq!(over(&text), Err(expected.to_owned()), "{text}");
+        }
+    }
+}
