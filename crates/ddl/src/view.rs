@@ -38,7 +38,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<()>
     }
     let mut query = (*create.query).clone();
     qualify(cx.catalog, cx.search_path(), &mut query);
-    let plan = cx.binder().query(&query, None)?;
+    let plan = cx.binder().query(&query)?;
     let columns = columns(&result_columns(&plan), create)?;
     let (oid, grants, comment, owner) = match present {
         Some(Relation::View(old)) => {
@@ -190,7 +190,7 @@ pub(super) fn refuse_if_broken(
             continue;
         };
         let still = cx.binder_now(&now, |binder| {
-            let plan = binder.query(&parse_query(&view.query)?, None)?;
+            let plan = binder.query(&parse_query(&view.query)?)?;
             let found = result_columns(&plan);
             let same = found.len() >= view.columns.len()
                 && found.iter().zip(&view.columns).all(|(found, (_, ty))| found.ty == Some(*ty));

@@ -14,6 +14,7 @@ pub mod analytic;
 pub mod constraints;
 pub mod copy;
 pub mod dml;
+pub mod executor;
 pub mod point;
 mod scratch;
 pub mod upkeep;

@@ -9,12 +9,13 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::logical_expr::LogicalPlan;
 use halcyon_base::ids::{IndexId, PartitionId, TableId};
 use halcyon_base::rng::Rng;
 use halcyon_catalog::{Catalog, Column, Index, IndexColumn, Partitioning, Relation, Table};
 use halcyon_exec::analytic::AnalyticalPlan;
 use halcyon_exec::point::{PointPlan, Scratch};
-use halcyon_plan::bind::{Binder, BoundQuery};
+use halcyon_plan::bind::Binder;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Clock, Env, Roots, SessionVars};
 use halcyon_sql::error::Result;
@@ -48,6 +49,13 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// A query with both ways of optimising it.
+struct Bound {
+    plan: LogicalPlan,
+    brief: Option<LogicalPlan>,
+    params: Vec<SqlType>,
+}
 
 /// Tables whose roots are kept by hand.
 struct World {
@@ -184,10 +192,13 @@ impl World {
         Binder::new(&self.catalog, &self.session, &self.df)
     }
 
-    fn bind(&self, text: &str) -> Result<BoundQuery> {
+    fn bind(&self, text: &str) -> Result<Bound> {
         let parsed = parse::parse(text)?.remove(0);
         let Some(query) = parsed.statement.into_query() else { panic!("{text} is no query") };
-        self.binder().query_with(&query, None, &[], text)
+        let binder = self.binder();
+        let bound = binder.query_with(&query, None, &[], text)?;
+        let brief = binder.optimize_briefly(&bound.plan)?;
+        Ok(Bound { brief, plan: binder.optimize(bound.plan)?, params: bound.params })
     }
 
     fn env<'a>(&'a self, params: &'a [Value], cancel: &'a CancelToken) -> Env<'a> {
@@ -214,7 +225,7 @@ impl World {
             .collect())
     }
 
-    fn analytical(&self, bound: &BoundQuery, params: &[Value]) -> Result<Vec<String>> {
+    fn analytical(&self, bound: &Bound, params: &[Value]) -> Result<Vec<String>> {
         let cancel = CancelToken::new();
         let plan = AnalyticalPlan::new(bound.plan.clone(), &self.df);
         let roots = self.snapshot(plan.tables());
@@ -236,6 +247,29 @@ impl World {
     fn same(&self, text: &str, params: &[Value]) -> Option<String> {
         let bound = self.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let plan = PointPlan::compile(&bound.plan)?;
+        if let Some(brief) = &bound.brief {
+            // The short way of optimising loses no index.
+            let brief = PointPlan::compile(brief).unwrap_or_else(|| panic!("no plan for {text}"));
+            assert_eq!(
+                brief.reads(),
+                plan.reads(),
+                "{text}\n{}\n{}",
+                brief.explain(),
+                plan.explain()
+            );
+            let (short, long) = (self.point(&brief, params), self.point(&plan, params));
+            match (short, long) {
+                (Ok(mut short), Ok(mut long)) => {
+                    if !text.contains("ORDER BY") {
+                        short.sort();
+                        long.sort();
+                    }
+                    assert_eq!(short, long, "{text}\n{params:?}\n{}", brief.explain());
+                }
+                (Err(short), Err(long)) => assert_eq!(short.state(), long.state(), "{text}"),
+                (short, long) => panic!("{text}\nshort: {short:?}\nlong: {long:?}"),
+            }
+        }
         let (point, slow) = (self.point(&plan, params), self.analytical(&bound, params));
         let explained = plan.explain();
         match (point, slow) {

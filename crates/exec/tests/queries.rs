@@ -196,7 +196,8 @@ impl World {
         let Some(query) = parsed.statement.into_query() else { panic!("not a query: {text}") };
         let binder = Binder::new(&self.catalog, &self.session, &self.df);
         let bound = parse::with_stack(|| binder.query_with(&query, None, &[], parsed.text))?;
-        Ok((AnalyticalPlan::new(bound.plan, &self.df), bound.params))
+        let plan = binder.optimize(bound.plan)?;
+        Ok((AnalyticalPlan::new(plan, &self.df), bound.params))
     }
 
     fn run(&self, plan: &AnalyticalPlan, params: &[Value]) -> Result<Vec<Vec<String>>> {

@@ -65,7 +65,7 @@ pub struct Binder<'a> {
 
 /// A query that was bound: its plan and its parameters.
 pub struct BoundQuery {
-    /// Analysed and optimised.
+    /// Analysed, not optimised: see [`Binder::optimize`].
     pub plan: LogicalPlan,
     /// Types of `$1`, `$2`, …
     pub params: Vec<SqlType>,
@@ -86,17 +86,26 @@ impl<'a> Binder<'a> {
 }
 
 impl Binder<'_> {
-    /// Binds a query; `expose_row_ids` adds the column `_rowid` to one table.
-    pub fn query(
-        &self,
-        query: &ast::Query,
-        expose_row_ids: Option<TableId>,
-    ) -> Result<LogicalPlan> {
-        Ok(self.query_with(query, expose_row_ids, &[], "")?.plan)
+    /// Binds a query without parameters: PostgreSQL's meaning, nothing optimised.
+    pub fn query(&self, query: &ast::Query) -> Result<LogicalPlan> {
+        Ok(self.query_with(query, None, &[], "")?.plan)
     }
 
-    /// As [`Binder::query`], with parameter types that are known, and the statement's text for
-    /// positions in errors.
+    /// The plan as the vectorised executor takes it.
+    pub fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let optimized = with_stack(|| semantics::optimize(plan, self.df));
+        optimized.map_err(|error| sql_error(error, ""))
+    }
+
+    /// A plan for the row-at-a-time executor to try, made in the short way; `None` if the plan is not
+    /// plain ([`crate::brief`]), so that this executor is to try what [`Binder::optimize`] gives.
+    pub fn optimize_briefly(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+        let optimized = with_stack(|| semantics::optimize_briefly(plan, self.df));
+        optimized.map_err(|error| sql_error(error, ""))
+    }
+
+    /// Binds a query, with parameter types that are known, and the statement's text for positions in
+    /// errors; `expose_row_ids` adds the column `_rowid` to one table.
     pub fn query_with(
         &self,
         query: &ast::Query,
@@ -115,7 +124,6 @@ impl Binder<'_> {
             let bound = context.plan(query, &given).and_then(|plan| {
                 let zone = &self.session.time_zone;
                 let (plan, params) = semantics::analyze(plan, &given, self.df, zone)?;
-                let plan = semantics::optimize(plan, self.df)?;
                 Ok(BoundQuery { plan, params, shareable: context.system.get().is_none() })
             });
             bound.map_err(|error| sql_error(error, text))

@@ -8,6 +8,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::execution::SessionState;
 use tokio::runtime::Runtime;
 
+use crate::brief::Brief;
 use crate::system_names::SystemSchemas;
 
 /// Stack of a worker: expressions may be as deep as [`halcyon_sql::parse`] lets through.
@@ -24,6 +25,8 @@ struct Shared {
     state: SessionState,
     /// A state without functions, cheap to copy: physical planning looks none up.
     bare: SessionState,
+    /// The short way of optimising.
+    brief: Brief,
     plannings: AtomicU64,
 }
 
@@ -43,6 +46,7 @@ impl DataFusion {
         DataFusion(Arc::new(Shared {
             system,
             runtime: Some(runtime),
+            brief: Brief::of(&state.optimizer().rules),
             state,
             bare,
             plannings: AtomicU64::new(0),
@@ -62,6 +66,11 @@ impl DataFusion {
     /// A state without functions, cheap to copy: physical planning looks none up.
     pub fn bare(&self) -> &SessionState {
         &self.0.bare
+    }
+
+    /// The few rules that plain plans need.
+    pub(crate) fn brief(&self) -> &Brief {
+        &self.0.brief
     }
 
     /// The system schemas without a running engine.

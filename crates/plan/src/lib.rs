@@ -15,6 +15,7 @@ pub mod aggregates;
 pub mod arithmetic;
 pub mod bind;
 mod corrected;
+mod brief;
 mod dates;
 pub mod engine;
 pub mod env;

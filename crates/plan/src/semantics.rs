@@ -139,6 +139,12 @@ pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
     with_plain_arithmetic(with_null_safe_keys(plan)?)
 }
 
+/// As [`optimize`], in the short way that plain plans may go; `None` for others.
+pub fn optimize_briefly(plan: &LogicalPlan, df: &DataFusion) -> Result<Option<LogicalPlan>> {
+    let plan = df.brief().optimize(plan, df.state())?;
+    plan.map(|plan| with_plain_arithmetic(with_null_safe_keys(plan)?)).transpose()
+}
+
 /// The passes for one scalar expression over `schema`.
 pub fn analyze_expr(expr: Expr, schema: &DFSchema, df: &DataFusion, zone: &str) -> Result<Expr> {
     let expr = expr.transform_up(|e| Ok(narrow(e))).data()?;

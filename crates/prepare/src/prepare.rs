@@ -9,10 +9,9 @@ use crate::plan::{Plan, Prepared};
 use halcyon_catalog::Privilege;
 use halcyon_ddl::views;
 use halcyon_ddl::{self as ddl, Ddl};
-use halcyon_exec::analytic::AnalyticalPlan;
 use halcyon_exec::copy::{self, ParsedCopy};
 use halcyon_exec::dml::{self, Write};
-use halcyon_exec::point::PointPlan;
+use halcyon_exec::executor::Executor;
 use halcyon_plan::bind::{Binder, result_columns};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
@@ -154,7 +153,7 @@ impl StatementBinder<'_> {
         text: &str,
         types: &[Option<SqlType>],
     ) -> Result<Prepared> {
-        let Binder { catalog, session, df, system, point_plans } = self.0;
+        let Binder { catalog, session, system, point_plans, .. } = self.0;
         let statement = ast::Statement::Query(Box::new(query.clone()));
         let rewritten = system.rewrite(statement, catalog, session);
         let ast::Statement::Query(query) = rewritten else {
@@ -163,10 +162,9 @@ impl StatementBinder<'_> {
         let bound = self.0.query_with(&query, None, types, text)?;
         let columns = result_columns(&bound.plan);
         let locks_rows = !query.locks.is_empty();
-        let point = if *point_plans { PointPlan::compile(&bound.plan) } else { None };
-        let plan = match point {
-            Some(plan) => Plan::Point(plan),
-            None => Plan::Analytical(AnalyticalPlan::new(bound.plan, df).locking_rows(locks_rows)),
+        let plan = match Executor::choose(bound.plan, self.0, *point_plans)? {
+            Executor::Point(plan) => Plan::Point(plan),
+            Executor::Analytical(plan) => Plan::Analytical(plan.locking_rows(locks_rows)),
         };
         let shareable = bound.shareable;
         let prepared = self.prepared(text, plan, "SELECT");

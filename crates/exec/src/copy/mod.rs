@@ -235,9 +235,9 @@ fn bind_to(
             query
         }
     };
-    let plan = binder.query(&query, None)?;
+    let plan = binder.query(&query)?;
     let columns = result_columns(&plan);
-    let source = QuerySource::new(plan, binder);
+    let source = QuerySource::new(plan, binder)?;
     let plan = CopyPlan {
         tables: source.tables().to_vec(),
         options,

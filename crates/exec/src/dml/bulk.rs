@@ -288,9 +288,9 @@ pub struct Source {
 impl Source {
     /// Binds the query of CREATE TABLE AS.
     pub fn bind(binder: &Binder<'_>, query: &ast::Query) -> Result<Source> {
-        let plan = binder.query(query, None)?;
+        let plan = binder.query(query)?;
         let columns = result_columns(&plan);
-        Ok(Source { source: QuerySource::new(plan, binder), columns })
+        Ok(Source { source: QuerySource::new(plan, binder)?, columns })
     }
 
     /// Its columns.

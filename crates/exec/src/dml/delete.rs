@@ -72,6 +72,11 @@ impl Delete {
         self.effects.target().at
     }
 
+    /// The query that finds its rows.
+    pub fn source(&self) -> &QuerySource {
+        &self.source
+    }
+
     /// What the source reads, exclusively where it is the target.
     pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
         super::write_needs(&self.source, self.effects.target().at, false, env, needs)

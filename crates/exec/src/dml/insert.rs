@@ -420,6 +420,11 @@ impl Insert {
         self.effects.target().at
     }
 
+    /// The query that finds its rows, if there is one.
+    pub fn source(&self) -> Option<&QuerySource> {
+        self.source.as_ref()
+    }
+
     /// Partitions of the target, and what the source reads.
     pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
         if let Some(source) = &self.source {

@@ -40,7 +40,7 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_store::Value;
 use halcyon_txn::{Mode, Transaction};
 
-use crate::point::Scratch;
+use crate::point::{PointPlan, Scratch};
 use crate::upkeep::{self, FedViews};
 use halcyon_catalog::{Relation, Table, TableKind};
 use halcyon_plan::bind::Binder;
@@ -302,6 +302,24 @@ impl WritePlan {
             }
         }
         Ok(written)
+    }
+
+    /// Whether rows are found one at a time, if any have to be found: no part is vectorised.
+    pub fn is_row_at_a_time(&self) -> bool {
+        self.source().is_none_or(|source| source.point().is_some())
+    }
+
+    /// The point plan that finds the rows, if there is one.
+    pub fn point_source(&self) -> Option<&PointPlan> {
+        self.source()?.point()
+    }
+
+    fn source(&self) -> Option<&QuerySource> {
+        match &self.kind {
+            Kind::Insert(insert) => insert.source(),
+            Kind::Update(update) => Some(update.source()),
+            Kind::Delete(delete) => Some(delete.source()),
+        }
     }
 
     /// The plan as text, for EXPLAIN, one line per step.

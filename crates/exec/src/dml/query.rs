@@ -10,6 +10,7 @@ use halcyon_txn::{Mode, Transaction};
 
 use super::Scope;
 use crate::analytic::{AnalyticalPlan, BatchStream};
+use crate::executor::Executor;
 use crate::point::{PointPlan, Scratch};
 use halcyon_catalog::Table;
 use halcyon_plan::bind::{Binder, result_columns};
@@ -27,12 +28,12 @@ pub(crate) enum QuerySource {
 }
 
 impl QuerySource {
-    /// Chooses the executor of a bound query.
-    pub fn new(plan: LogicalPlan, binder: &Binder<'_>) -> Self {
-        match PointPlan::compile(&plan) {
-            Some(point) => QuerySource::Point(Box::new(point)),
-            None => QuerySource::Analytical(Box::new(AnalyticalPlan::new(plan, binder.df))),
-        }
+    /// Chooses the executor of a bound query. Errors: those of optimising.
+    pub fn new(plan: LogicalPlan, binder: &Binder<'_>) -> Result<Self> {
+        Ok(match Executor::choose(plan, binder, true)? {
+            Executor::Point(plan) => QuerySource::Point(Box::new(plan)),
+            Executor::Analytical(plan) => QuerySource::Analytical(Box::new(plan)),
+        })
     }
 
     /// Tables it reads, in the order its needs refer to.
@@ -103,6 +104,14 @@ impl QuerySource {
         plan.start(env, roots.collect())
     }
 
+    /// The plan, if it is a point plan.
+    pub fn point(&self) -> Option<&PointPlan> {
+        match self {
+            QuerySource::Point(plan) => Some(plan),
+            QuerySource::Analytical(_) => None,
+        }
+    }
+
     /// For EXPLAIN.
     pub fn explain(&self) -> Vec<String> {
         match self {
@@ -132,7 +141,7 @@ pub(super) fn bind(
     let bound = scope.binder.query_with(query, with_row_ids, &scope.params, scope.text)?;
     scope.learn(&bound.params);
     let columns = result_columns(&bound.plan);
-    let source = QuerySource::new(bound.plan.clone(), &scope.binder);
+    let source = QuerySource::new(bound.plan.clone(), &scope.binder)?;
     assert!(scope.tables.is_empty(), "the query's tables come first");
     scope.tables = source.tables().to_vec();
     Ok((source, columns, bound.plan))

@@ -28,6 +28,7 @@ mod access;
 mod aggregate;
 mod explain;
 mod node;
+mod outline;
 mod planner;
 mod rel;
 mod run;
@@ -43,6 +44,7 @@ use halcyon_plan::env::{Env, Need, Roots};
 use halcyon_sql::error::Result;
 use halcyon_sql::rows::RowSink;
 
+pub use outline::Outline;
 pub use state::Scratch;
 
 use node::Node;
