@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::ids::TxnId;
+use halcyon_prepare::cache::Lookup;
+use halcyon_prepare::shapes::MissReason;
 use parking_lot::Mutex;
 
 use crate::settings::Settings;
@@ -78,6 +80,9 @@ pub(crate) struct StatementEntry {
     pub errors: u64,
     pub total_ns: u64,
     pub max_ns: u64,
+    pub plan_hits: u64,
+    pub plan_misses: u64,
+    pub last_miss: Option<MissReason>,
 }
 
 /// Counts of statements over all sessions, by text.
@@ -99,6 +104,9 @@ struct Tally {
     timed: u64,
     timed_ns: u64,
     max_ns: u64,
+    plan_hits: u64,
+    plan_misses: u64,
+    last_miss: Option<MissReason>,
 }
 
 /// A session's own counts.
@@ -240,11 +248,19 @@ impl Tallies {
         table: &StatementTable,
     ) -> Watch {
         let mut slot = statement.tally.get();
-        if !self.0[slot].counts(&statement.text) {
+        if !self.0[slot].counts(&statement.counted_as.borrow()) {
             slot = self.find(statement, entry, table);
             statement.tally.set(slot);
         }
         let tally = &mut self.0[slot];
+        match statement.lookup.take() {
+            None => {}
+            Some(Lookup::Hit) => tally.plan_hits += 1,
+            Some(Lookup::Miss(reason)) => {
+                tally.plan_misses += 1;
+                tally.last_miss = Some(reason);
+            }
+        }
         // The only look at the clock: the statement's own transaction begins at this moment too.
         let began = clock::now();
         entry.current.store(slot as u32, Ordering::Relaxed);
@@ -264,7 +280,7 @@ impl Tallies {
         entry: &SessionEntry,
         table: &StatementTable,
     ) -> usize {
-        let text = &statement.text;
+        let text = &*statement.counted_as.borrow();
         let address = Arc::as_ptr(text).cast::<u8>() as usize;
         let home = (address >> 4 ^ address >> 10) % TALLIES;
         let mut places = (0..PLACES).map(|step| (home + step) % TALLIES);
@@ -274,7 +290,7 @@ impl Tallies {
         let slot = places.find(|slot| self.0[*slot].text.is_none()).unwrap_or(home);
         let tally = &mut self.0[slot];
         tally.flush(table);
-        let executor = statement.prepared.borrow().plan.executor();
+        let executor = statement.prepared().plan.executor();
         *tally = Tally { text: Some(text.clone()), executor, ..Tally::default() };
         *entry.texts[slot].lock() = text.clone();
         slot
@@ -331,8 +347,12 @@ impl Tally {
         entry.total_ns +=
             (self.timed_ns as u128 * self.calls as u128 / u128::from(self.timed.max(1))) as u64;
         entry.max_ns = entry.max_ns.max(self.max_ns);
+        entry.plan_hits += self.plan_hits;
+        entry.plan_misses += self.plan_misses;
+        entry.last_miss = self.last_miss.or(entry.last_miss);
         (self.calls, self.errors, self.rows) = (0, 0, 0);
         (self.timed, self.timed_ns) = (0, 0);
+        (self.plan_hits, self.plan_misses) = (0, 0);
     }
 }
 

@@ -103,7 +103,7 @@ impl Session {
         params: &[Value],
         out: &mut RowSet,
     ) -> Result<Ran> {
-        let reach = statement.prepared.borrow().reach();
+        let reach = statement.prepared().reach();
         if reach == Reach::Snapshot || self.in_force.default_modes.read_only == Some(true) {
             let (source, own_catalog) = (Source::Cut, &mut None);
             let ground = Ground { source, own_catalog, started_us: 0, repeats: false };
@@ -198,15 +198,21 @@ impl Session {
                 Some(snapshot) => &snapshot.catalog,
                 None => ground.own_catalog.as_ref().unwrap_or(&self.catalog),
             };
-            let prepared = statement.prepared.borrow();
+            let bound = statement.bound.borrow();
+            let prepared = &bound.prepared;
             if prepared.catalog_version != catalog.version {
-                drop(prepared);
+                drop(bound);
                 self.bind_again(statement, catalog)?;
                 continue;
             }
+            let params = match bound.has_constants() {
+                // Literals fit: the plan was looked up by them. Besides them there is no parameter.
+                true => params::fit(params, &[], &mut converted).map(|_| &bound.constants[..])?,
+                false => params::fit(params, &prepared.params, &mut converted)?,
+            };
             let env = Env {
                 catalog,
-                params: params::fit(params, &prepared.params, &mut converted)?,
+                params,
                 session: &self.vars,
                 clock: Clock::since(ground.started_us),
                 cancel: &self.cancel,
@@ -215,7 +221,7 @@ impl Session {
             let session = SessionId(self.id);
             let acquisition = Acquisition { shared: &self.shared, session, limits };
             let acquired =
-                acquire(&mut ground.source, &prepared, &env, &acquisition, &mut self.locked, owns)?;
+                acquire(&mut ground.source, prepared, &env, &acquisition, &mut self.locked, owns)?;
             let Some((place, lsn)) = acquired else {
                 owns = true;
                 continue;
@@ -229,7 +235,7 @@ impl Session {
                 notices: &mut self.notices,
                 rows: out,
             };
-            let (ran, changed) = perform(&prepared, &env, &acquisition, place, outputs)?;
+            let (ran, changed) = perform(prepared, &env, &acquisition, place, outputs)?;
             if changed.is_some() {
                 *ground.own_catalog = changed;
             }

@@ -8,6 +8,7 @@ use halcyon_catalog::Table;
 use halcyon_pgcatalog::{
     Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
 };
+use halcyon_prepare::shapes::MissReason;
 use halcyon_sql::utility::{Modes, isolation_name, parse_isolation};
 use halcyon_store::Partition;
 use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
@@ -77,6 +78,9 @@ impl Live for View {
             max_ns: entry.max_ns,
             rows: entry.rows,
             errors: entry.errors,
+            plan_hits: entry.plan_hits,
+            plan_misses: entry.plan_misses,
+            last_miss: entry.last_miss.map(MissReason::name),
         };
         self.shared.statements.all().into_iter().map(row).collect()
     }

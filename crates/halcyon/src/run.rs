@@ -48,7 +48,7 @@ impl Source for &str {
         session: &mut Session,
         run: impl FnOnce(&mut Session, &Statement) -> Result<T>,
     ) -> Result<T> {
-        let statement = session.prepare(self)?;
+        let statement = session.prepare_passing(self, &[])?;
         run(session, &statement)
     }
 }
@@ -212,7 +212,7 @@ impl Session {
         params: &[Value],
         out: &mut RowSet,
     ) -> Result<Ran> {
-        let prepared = statement.prepared.borrow();
+        let prepared = statement.prepared();
         self.refuse_plan_if_failed(&prepared.plan)?;
         let reach = prepared.reach();
         drop(prepared);
@@ -225,11 +225,11 @@ impl Session {
     /// Runs a statement that reaches neither tables nor the catalog.
     fn run_here(&mut self, statement: &Statement, out: &mut RowSet) -> Result<Ran> {
         let catalog = self.current_catalog();
-        if statement.prepared.borrow().catalog_version != catalog.version {
+        if statement.prepared().catalog_version != catalog.version {
             self.bind_again(statement, &catalog)?;
         }
         // The statement may run others, this one among them.
-        let prepared = Arc::clone(&statement.prepared.borrow());
+        let prepared = Arc::clone(&statement.prepared());
         match &prepared.plan {
             Plan::Utility(Utility::Execute { name, arguments }) => {
                 self.execute_named(name, arguments).map(Ran::other)

@@ -15,7 +15,8 @@ use halcyon_exec::point::Scratch;
 use halcyon_pgcatalog::{Live, SystemCatalogs};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::SessionVars;
-use halcyon_prepare::plan::{Plan, Prepared};
+use halcyon_prepare::cache::Bound;
+use halcyon_prepare::plan::Plan;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::types::SqlType;
 use halcyon_txn::{CancelToken, WaitLimits};
@@ -170,10 +171,19 @@ impl Session {
     ///
     /// Errors: 25P02 in a failed transaction, unless the statement ends it.
     pub fn prepare_typed(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Statement> {
+        Ok(Statement::lasting(self.look_up(text, types)?, text, types))
+    }
+
+    /// As [`Session::prepare_typed`], for a statement that will run once or a few times.
+    pub fn prepare_passing(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Statement> {
+        Ok(Statement::passing(self.look_up(text, types)?, text, types))
+    }
+
+    fn look_up(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Bound> {
         let catalog = self.current_catalog();
-        let prepared = self.bind(text, types, &catalog).inspect_err(|_| self.fail_transaction())?;
-        self.refuse_plan_if_failed(&prepared.plan)?;
-        Ok(Statement::new(prepared, types))
+        let bound = self.bind(text, types, &catalog).inspect_err(|_| self.fail_transaction())?;
+        self.refuse_plan_if_failed(&bound.prepared.plan)?;
+        Ok(bound)
     }
 
     /// Marks the transaction block as failed, for an error that arose outside statements.
@@ -234,7 +244,7 @@ impl Session {
         text: &str,
         types: &[Option<SqlType>],
         catalog: &Arc<Catalog>,
-    ) -> Result<Arc<Prepared>> {
+    ) -> Result<Bound> {
         let live: Arc<dyn Live> =
             Arc::new(View { shared: self.shared.clone(), entry: self.entry.clone() });
         let system = SystemCatalogs::new(live);
@@ -253,8 +263,7 @@ impl Session {
     /// Gives a statement the plan that it has for `catalog`.
     #[cold]
     pub(crate) fn bind_again(&self, statement: &Statement, catalog: &Arc<Catalog>) -> Result<()> {
-        let prepared = self.bind(&statement.text, &statement.types, catalog)?;
-        *statement.prepared.borrow_mut() = prepared;
+        statement.bind_again(self.bind(statement.text(), &statement.types, catalog)?);
         Ok(())
     }
 
@@ -267,7 +276,7 @@ impl Session {
     ///
     /// Errors: 25P02, unless the statement ends the transaction.
     pub fn refuse_if_failed(&self, statement: &Statement) -> Result<()> {
-        self.refuse_plan_if_failed(&statement.prepared.borrow().plan)
+        self.refuse_plan_if_failed(&statement.prepared().plan)
     }
 
     pub(crate) fn refuse_plan_if_failed(&self, plan: &Plan) -> Result<()> {

@@ -37,7 +37,7 @@ impl Session {
         let quoted: Vec<String> =
             view.split('.').map(|part| format!("\"{}\"", part.replace('"', "\"\""))).collect();
         let statement = self.prepare(&format!("SUBSCRIBE {}", quoted.join(".")))?;
-        let view = match &statement.prepared.borrow().plan {
+        let view = match &statement.prepared().plan {
             Plan::Subscribe { view, .. } => view.clone(),
             _ => unreachable!("the text is a SUBSCRIBE"),
         };

@@ -87,7 +87,7 @@ impl Session {
     fn copy_out_of(&mut self, snapshot: &Snapshot, table: &str, path: &Path) -> Result<u64> {
         let file = path.display().to_string().replace('\'', "''");
         let text = format!("COPY {table} TO '{file}' (FORMAT parquet)");
-        let prepared = self.bind(&text, &[], &snapshot.catalog)?;
+        let prepared = self.bind(&text, &[], &snapshot.catalog)?.prepared;
         let Plan::Copy(plan) = &prepared.plan else { unreachable!("the text is a COPY") };
         let roots = snapshot.roots_of(plan.tables());
         let env = Env {
@@ -150,7 +150,7 @@ impl Session {
     }
 
     fn run_one(&mut self, statement: &Statement) -> Result<u64> {
-        let prepared = Arc::clone(&statement.prepared.borrow());
+        let prepared = Arc::clone(&statement.prepared());
         refuse_in_script(&prepared)?;
         if prepared.reach() == Reach::Session {
             return Ok(0);

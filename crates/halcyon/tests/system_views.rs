@@ -27,6 +27,7 @@ const SITUATIONS: &[Situation] = &[
     ("sessions", &["state", "transaction", "transaction_started"], what_sessions_do),
     ("statements", &["statement", "executor", "calls", "errors", "rows"], counts_of_statements),
     ("statements", &["total_ms", "mean_ms", "max_ms"], times_of_statements),
+    ("statements", &["plan_hits", "plan_misses", "last_miss"], plans_of_statements),
     ("locks", &["schema", "relation", "partition", "partition_id", "mode"], a_lock_held),
     ("locks", &["transaction", "session", "granted"], a_lock_awaited),
     ("transactions", &["transaction", "session", "isolation", "started", "locks"], a_transaction),
@@ -240,6 +241,26 @@ fn times_of_statements(look: &mut Look) {
     let max = look.number(&mut watcher, "max_ms", DIVIDE);
     assert!(total > 0.0 && (mean - total / 3.0).abs() <= total * 1e-9, "{total} in three: {mean}");
     assert!(max > 0.0 && max <= total, "{max} of {total}");
+}
+
+fn plans_of_statements(look: &mut Look) {
+    let database = Database::in_memory();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (v INT PRIMARY KEY, w INT)");
+    for key in 0..5 {
+        run(&mut session, &format!("SELECT w FROM t WHERE v = {key}"));
+    }
+    drop(session);
+    let mut watcher = database.session();
+    // The first text was planned for itself, the second for all of its shape.
+    let first = "statement = 'SELECT w FROM t WHERE v = 0'";
+    assert_eq!(look.at(&mut watcher, "plan_hits", first), "0");
+    assert_eq!(look.at(&mut watcher, "plan_misses", first), "1");
+    assert_eq!(look.at(&mut watcher, "last_miss", first), "first text of its shape");
+    let shape = "statement = 'SELECT w FROM t WHERE v = $1'";
+    assert_eq!(look.at(&mut watcher, "plan_hits", shape), "3");
+    assert_eq!(look.at(&mut watcher, "plan_misses", shape), "1");
+    assert_eq!(look.at(&mut watcher, "last_miss", shape), "second text of its shape");
 }
 
 /// A table in four partitions, and the number of one of them that is not the first.

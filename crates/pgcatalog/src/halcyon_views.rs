@@ -61,6 +61,13 @@ system_views! {
         mean_ms: Option<f64>,
         /// Time of the longest run that was timed.
         max_ms: f64,
+        /// How often a text of it found a plan: its own, or the one of all texts that differ from it in
+        /// literals alone.
+        plan_hits: u64,
+        /// How often a plan was made.
+        plan_misses: u64,
+        /// Why a plan was made the last time.
+        last_miss: Option<&'static str>,
     }
 
     /// One row per lock on a partition that a transaction holds or waits for.
@@ -228,6 +235,9 @@ fn statements(context: &Context) -> Vec<Statement> {
             total_ms,
             mean_ms: (statement.calls > 0).then(|| total_ms / statement.calls as f64),
             max_ms: statement.max_ns as f64 / MS,
+            plan_hits: statement.plan_hits,
+            plan_misses: statement.plan_misses,
+            last_miss: statement.last_miss,
         }
     };
     context.live.statements().into_iter().map(row).collect()
@@ -447,6 +457,12 @@ pub struct StatementRow {
     pub rows: u64,
     /// Runs that ended in an error.
     pub errors: u64,
+    /// Lookups of its plan that found one.
+    pub plan_hits: u64,
+    /// Lookups that made one.
+    pub plan_misses: u64,
+    /// Why the last of those did.
+    pub last_miss: Option<&'static str>,
 }
 
 /// A lock on a partition, held or awaited.

@@ -1,12 +1,15 @@
-//! Statements by their text, so that the second execution of a text plans nothing.
+//! Statements by their text and by its shape, so that what came before is not planned again.
 //!
-//! The key is the text and everything else that binding looks at: catalog version, declared
-//! parameter types, user, search path, time zone, and whether point plans are made. A lookup
-//! hashes the text once and compares it once. The cache holds a bounded number of statements;
-//! room is made by second chance: what was not asked for since the last sweep goes first.
+//! A text is looked up as it is, and then by its shape ([`crate::shapes`]): texts that differ in
+//! literals alone run one plan, with their literals for parameters. The key is the text or shape and
+//! everything else that binding looks at: catalog version, declared parameter types, user, search path,
+//! time zone, and whether point plans are made. Both tables hold a bounded number of statements; room
+//! is made by second chance: what was not asked for since the last sweep goes first.
 //!
-//! Invariant, checked by `a_statement_about_its_session_is_kept_for_no_other`: a statement that
-//! shows something of its session (system views) is never kept.
+//! Invariants, checked by `a_statement_about_its_session_is_kept_for_no_other` (1) and
+//! `texts_of_one_shape_answer_as_each_alone` (2):
+//! 1. A statement that shows something of its session (system views) is never kept.
+//! 2. The plan of a shape gives each of its texts the rows, columns and errors of that text alone.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
@@ -18,29 +21,259 @@ use parking_lot::RwLock;
 
 use crate::plan::{Plan, Prepared};
 use crate::prepare::prepare;
+use crate::shapes::{MissReason, ShapePlan, Way};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::SessionVars;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse;
+use halcyon_sql::shape::Shape;
 use halcyon_sql::types::SqlType;
+use halcyon_store::Value;
 
 /// Longer texts are not kept: they are loads, not statements that come again.
 const TEXT_BYTES_MAX: usize = 256 << 10;
 
+/// A statement as the cache gives it: its plan, and the text's literals if the plan is its shape's.
+pub struct Bound {
+    /// What runs.
+    pub prepared: Arc<Prepared>,
+    /// Values of the plan's parameters, if the text itself says them.
+    pub constants: Vec<Value>,
+    /// Whether the plan was there.
+    pub lookup: Lookup,
+}
+
+/// What a lookup came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// A plan was there.
+    Hit,
+    /// A plan was made, for this reason.
+    Miss(MissReason),
+}
+
+impl Bound {
+    /// A plan that was there, for a text that it was made of.
+    fn found(prepared: Arc<Prepared>) -> Self {
+        Bound { prepared, constants: Vec::new(), lookup: Lookup::Hit }
+    }
+
+    /// A plan that was made now.
+    fn made(prepared: Arc<Prepared>, missed: MissReason) -> Self {
+        Bound { prepared, constants: Vec::new(), lookup: Lookup::Miss(missed) }
+    }
+
+    /// Whether the parameters of the plan are literals of the text.
+    #[inline]
+    pub fn has_constants(&self) -> bool {
+        !self.constants.is_empty()
+    }
+}
+
 /// A bounded set of bound statements. Shared by all sessions.
 pub struct StatementCache {
-    capacity: usize,
     hasher: RandomState,
-    entries: RwLock<HashMap<u64, Vec<Entry>, BuildHasherDefault<Identity>>>,
+    texts: RwLock<Slots<Arc<Prepared>>>,
+    shapes: RwLock<Slots<ShapeState>>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
-struct Entry {
+/// What is known of a shape.
+enum ShapeState {
+    /// One text of it was planned, and went this way.
+    Seen(Arc<Way>),
+    /// A plan serves all its texts.
+    Planned(Arc<ShapePlan>),
+    /// Its texts are planned one by one.
+    Refused(MissReason),
+}
+
+impl Clone for ShapeState {
+    fn clone(&self) -> Self {
+        match self {
+            ShapeState::Seen(way) => ShapeState::Seen(Arc::clone(way)),
+            ShapeState::Planned(plan) => ShapeState::Planned(Arc::clone(plan)),
+            ShapeState::Refused(reason) => ShapeState::Refused(*reason),
+        }
+    }
+}
+
+impl StatementCache {
+    /// A cache of at most `capacity` texts and as many shapes; 0 keeps none.
+    pub fn new(capacity: usize) -> Self {
+        StatementCache {
+            hasher: RandomState::default(),
+            texts: RwLock::new(Slots::new(capacity)),
+            shapes: RwLock::new(Slots::new(capacity)),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    /// The statement in `text`, bound; an empty text gives [`Plan::Empty`].
+    ///
+    /// Errors: those of parsing and binding; 42601 if there is more than one statement.
+    pub fn get_or_bind(
+        &self,
+        text: &str,
+        types: &[Option<SqlType>],
+        binder: &Binder<'_>,
+    ) -> Result<Bound> {
+        let key = self.key(text, types, binder);
+        if let Some(prepared) = self.texts.read().get(&key) {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(Bound::found(prepared));
+        }
+        let bound =
+            match Shape::of(text).filter(|shape| types.is_empty() && !shape.literals.is_empty()) {
+                Some(shape) => self.by_shape(&shape, &key, binder)?,
+                None => self.bind_text(&key, binder, MissReason::NoShape)?,
+            };
+        let count = if bound.lookup == Lookup::Hit { &self.hits } else { &self.misses };
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(bound)
+    }
+
+    fn by_shape(&self, shape: &Shape, text: &Key<'_>, binder: &Binder<'_>) -> Result<Bound> {
+        let key = self.key(&shape.key, &[], binder);
+        let known = self.shapes.read().get(&key);
+        match known {
+            Some(ShapeState::Planned(plan)) => self.by_plan(&plan, shape, text, binder),
+            Some(ShapeState::Refused(reason)) => self.bind_text(text, binder, reason),
+            Some(ShapeState::Seen(first)) => {
+                let state = match plan_shape(shape, text.text, &first, binder) {
+                    Ok(plan) => ShapeState::Planned(Arc::new(plan)),
+                    Err(reason) => ShapeState::Refused(reason),
+                };
+                self.shapes.write().keep(&key, state.clone());
+                match state {
+                    ShapeState::Planned(plan) => {
+                        let mut bound = self.by_plan(&plan, shape, text, binder)?;
+                        if bound.lookup == Lookup::Hit {
+                            bound.lookup = Lookup::Miss(MissReason::ShapePlanned);
+                        }
+                        Ok(bound)
+                    }
+                    ShapeState::Refused(reason) => self.bind_text(text, binder, reason),
+                    ShapeState::Seen(_) => unreachable!("one of the two above"),
+                }
+            }
+            None => {
+                let bound = self.bind_text(text, binder, MissReason::New)?;
+                if bound.prepared.shareable {
+                    let state = match Way::of(&bound.prepared) {
+                        Ok(way) => ShapeState::Seen(Arc::new(way)),
+                        Err(reason) => ShapeState::Refused(reason),
+                    };
+                    self.shapes.write().keep(&key, state);
+                }
+                Ok(bound)
+            }
+        }
+    }
+
+    /// A text by the plan of its shape, or by one of its own if its literals do not fit.
+    fn by_plan(
+        &self,
+        plan: &ShapePlan,
+        shape: &Shape,
+        text: &Key<'_>,
+        binder: &Binder<'_>,
+    ) -> Result<Bound> {
+        match plan.constants(shape, text.text, &binder.session.time_zone) {
+            Ok(constants) => {
+                let prepared = Arc::clone(&plan.prepared);
+                Ok(Bound { prepared, constants, lookup: Lookup::Hit })
+            }
+            Err(reason) => self.bind_text(text, binder, reason),
+        }
+    }
+
+    /// A text by a plan of its own, which is kept.
+    fn bind_text(&self, key: &Key<'_>, binder: &Binder<'_>, reason: MissReason) -> Result<Bound> {
+        let prepared = Arc::new(bind_one(key.text, key.types, binder)?);
+        if prepared.shareable && key.text.len() <= TEXT_BYTES_MAX {
+            self.texts.write().keep(key, Arc::clone(&prepared));
+        }
+        Ok(Bound::made(prepared, reason))
+    }
+
+    fn key<'a>(
+        &self,
+        text: &'a str,
+        types: &'a [Option<SqlType>],
+        binder: &'a Binder<'_>,
+    ) -> Key<'a> {
+        Key { hash: self.hasher.hash_one(text), text, types, binder }
+    }
+
+    /// Lookups that found a plan, and those that made one.
+    pub fn hits_and_misses(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+}
+
+/// The plan of a shape, from one of its texts.
+///
+/// Errors: why there is none. An error of binding says no more than that: the text by itself will tell
+/// its own.
+fn plan_shape(
+    shape: &Shape,
+    text: &str,
+    first: &Way,
+    binder: &Binder<'_>,
+) -> Result<ShapePlan, MissReason> {
+    let with_parameters = shape.with_parameters(text);
+    let prepared = bind_one(&with_parameters, &shape.declared(), binder);
+    let prepared = prepared.map_err(|_| MissReason::LiteralsDecide)?;
+    ShapePlan::new(Arc::new(prepared), shape, first)
+}
+
+fn bind_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Result<Prepared> {
+    let mut parsed = parse::parse(text)?;
+    if parsed.len() > 1 {
+        return Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            "cannot insert multiple commands into a prepared statement",
+        ));
+    }
+    match parsed.pop() {
+        None => Ok(Prepared {
+            text: text.into(),
+            catalog_version: binder.catalog.version,
+            plan: Plan::Empty,
+            params: Vec::new(),
+            columns: Arc::from([]),
+            tag: "",
+            shareable: true,
+            locks_rows: false,
+        }),
+        Some(parsed) => parse::with_stack(|| prepare(binder, parsed, types)),
+    }
+}
+
+/// What is looked up: a text or the key of a shape, and all else that binding looks at.
+struct Key<'a> {
+    hash: u64,
+    text: &'a str,
+    types: &'a [Option<SqlType>],
+    binder: &'a Binder<'a>,
+}
+
+/// A bounded table from keys to values.
+struct Slots<T> {
+    capacity: usize,
+    count: usize,
+    entries: HashMap<u64, Vec<Entry<T>>, BuildHasherDefault<Identity>>,
+}
+
+struct Entry<T> {
     text: Box<str>,
     types: Box<[Option<SqlType>]>,
     setting: Setting,
-    prepared: Arc<Prepared>,
+    catalog_version: u64,
+    value: T,
     /// Set by a lookup, cleared by a sweep.
     used: AtomicBool,
 }
@@ -71,142 +304,66 @@ impl Setting {
     }
 }
 
-impl Entry {
-    fn answers(&self, text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> bool {
-        self.prepared.catalog_version == binder.catalog.version
-            && *self.text == *text
-            && *self.types == *types
-            && self.setting.is(binder.session, binder.point_plans)
+impl<T> Entry<T> {
+    fn answers(&self, key: &Key<'_>) -> bool {
+        self.catalog_version == key.binder.catalog.version
+            && *self.text == *key.text
+            && *self.types == *key.types
+            && self.setting.is(key.binder.session, key.binder.point_plans)
     }
 }
 
-impl StatementCache {
-    /// A cache of at most `capacity` statements; 0 keeps none.
-    pub fn new(capacity: usize) -> Self {
-        StatementCache {
-            capacity,
-            hasher: RandomState::default(),
-            entries: RwLock::default(),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
-        }
+impl<T: Clone> Slots<T> {
+    fn new(capacity: usize) -> Self {
+        Slots { capacity, count: 0, entries: HashMap::default() }
     }
 
-    /// The statement in `text`, bound; an empty text gives [`Plan::Empty`].
-    ///
-    /// Errors: those of parsing and binding; 42601 if there is more than one statement.
-    pub fn get_or_bind(
-        &self,
-        text: &str,
-        types: &[Option<SqlType>],
-        binder: &Binder<'_>,
-    ) -> Result<Arc<Prepared>> {
-        let hash = self.hasher.hash_one(text);
-        if let Some(found) = self.get(hash, text, types, binder) {
-            self.hits.fetch_add(1, Ordering::Relaxed);
-            return Ok(found);
-        }
-        self.misses.fetch_add(1, Ordering::Relaxed);
-        let prepared = Arc::new(bind_one(text, types, binder)?);
-        if prepared.shareable && text.len() <= TEXT_BYTES_MAX && self.capacity > 0 {
-            self.keep(hash, text, types, binder, &prepared);
-        }
-        Ok(prepared)
-    }
-
-    fn get(
-        &self,
-        hash: u64,
-        text: &str,
-        types: &[Option<SqlType>],
-        binder: &Binder<'_>,
-    ) -> Option<Arc<Prepared>> {
-        let entries = self.entries.read();
-        let entry = entries.get(&hash)?.iter().find(|entry| entry.answers(text, types, binder))?;
+    fn get(&self, key: &Key<'_>) -> Option<T> {
+        let entry = self.entries.get(&key.hash)?.iter().find(|entry| entry.answers(key))?;
         if !entry.used.load(Ordering::Relaxed) {
             entry.used.store(true, Ordering::Relaxed);
         }
-        Some(Arc::clone(&entry.prepared))
+        Some(entry.value.clone())
     }
 
-    fn keep(
-        &self,
-        hash: u64,
-        text: &str,
-        types: &[Option<SqlType>],
-        binder: &Binder<'_>,
-        prepared: &Arc<Prepared>,
-    ) {
+    fn keep(&mut self, key: &Key<'_>, value: T) {
+        if self.capacity == 0 {
+            return;
+        }
+        if self.count >= self.capacity {
+            self.make_room(key.binder.catalog.version);
+        }
         let entry = Entry {
-            text: text.into(),
-            types: types.into(),
-            setting: Setting::of(binder),
-            prepared: Arc::clone(prepared),
+            text: key.text.into(),
+            types: key.types.into(),
+            setting: Setting::of(key.binder),
+            catalog_version: key.binder.catalog.version,
+            value,
             used: AtomicBool::new(true),
         };
-        let mut entries = self.entries.write();
-        let full = entries.values().map(Vec::len).sum::<usize>() >= self.capacity;
-        if full {
-            make_room(&mut entries, self.capacity, binder.catalog.version);
-        }
-        let same = entries.entry(hash).or_default();
-        // Whoever bound the same text meanwhile was as right as we are.
-        same.retain(|known| !known.answers(text, types, binder));
+        let same = self.entries.entry(key.hash).or_default();
+        // Another session that bound the same text meanwhile was as right as this one.
+        let before = same.len();
+        same.retain(|known| !known.answers(key));
+        self.count = self.count + 1 - (before - same.len());
         same.push(entry);
     }
 
-    /// Lookups that found their statement, and those that did not.
-    pub fn hits_and_misses(&self) -> (u64, u64) {
-        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
-    }
-
-    /// The statements it holds, in no order.
-    pub fn statements(&self) -> Vec<Arc<Prepared>> {
-        let entries = self.entries.read();
-        entries.values().flatten().map(|entry| Arc::clone(&entry.prepared)).collect()
-    }
-}
-
-/// Drops statements of older catalogs, then what was not used since the last sweep, then any.
-fn make_room(
-    entries: &mut HashMap<u64, Vec<Entry>, BuildHasherDefault<Identity>>,
-    capacity: usize,
-    version: u64,
-) {
-    for same in entries.values_mut() {
-        same.retain(|entry| {
-            entry.prepared.catalog_version >= version && entry.used.swap(false, Ordering::Relaxed)
-        });
-    }
-    let mut excess = entries.values().map(Vec::len).sum::<usize>() as isize - capacity as isize + 1;
-    for same in entries.values_mut() {
-        while excess > 0 && same.pop().is_some() {
-            excess -= 1;
+    /// Drops entries of older catalogs, then those not used since the last sweep, then any.
+    fn make_room(&mut self, version: u64) {
+        for same in self.entries.values_mut() {
+            same.retain(|entry| {
+                entry.catalog_version >= version && entry.used.swap(false, Ordering::Relaxed)
+            });
         }
-    }
-    entries.retain(|_, same| !same.is_empty());
-}
-
-fn bind_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Result<Prepared> {
-    let mut parsed = parse::parse(text)?;
-    if parsed.len() > 1 {
-        return Err(SqlError::new(
-            SqlState::SYNTAX_ERROR,
-            "cannot insert multiple commands into a prepared statement",
-        ));
-    }
-    match parsed.pop() {
-        None => Ok(Prepared {
-            text: text.into(),
-            catalog_version: binder.catalog.version,
-            plan: Plan::Empty,
-            params: Vec::new(),
-            columns: Arc::from([]),
-            tag: "",
-            shareable: true,
-            locks_rows: false,
-        }),
-        Some(parsed) => parse::with_stack(|| prepare(binder, parsed, types)),
+        let mut left: usize = self.entries.values().map(Vec::len).sum();
+        for same in self.entries.values_mut() {
+            while left >= self.capacity && same.pop().is_some() {
+                left -= 1;
+            }
+        }
+        self.entries.retain(|_, same| !same.is_empty());
+        self.count = left;
     }
 }
 

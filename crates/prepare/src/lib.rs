@@ -14,3 +14,4 @@ pub mod cache;
 mod explain;
 pub mod plan;
 pub mod prepare;
+pub mod shapes;

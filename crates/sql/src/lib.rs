@@ -17,6 +17,7 @@ mod many_rows;
 pub mod parse;
 mod postgresql;
 pub mod rows;
+pub mod shape;
 pub mod syntax;
 pub mod type_names;
 pub mod types;

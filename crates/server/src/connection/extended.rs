@@ -57,7 +57,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let declared = types.to_vec();
         let types: Vec<_> = types.iter().map(|oid| parameter::type_of(*oid)).collect();
-        let statement = Mutex::new(blocking(|| self.session.prepare_typed(text, &types))?);
+        let statement = blocking(|| match name.is_empty() {
+            true => self.session.prepare_passing(text, &types),
+            false => self.session.prepare_typed(text, &types),
+        })?;
+        let statement = Mutex::new(statement);
         self.statements.insert(name, Arc::new(Parsed { statement, declared }));
         self.output.put_empty(b'1');
         Ok(())

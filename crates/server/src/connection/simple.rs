@@ -55,7 +55,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn run_one(&mut self, text: &str, many: bool) -> Result<(), Failure> {
-        let statement = blocking(|| self.session.prepare(text))?;
+        let statement = blocking(|| self.session.prepare_passing(text, &[]))?;
         if statement.is_empty() {
             self.output.put_empty(b'I');
             return Ok(());
