@@ -24,6 +24,7 @@ pub mod tpcc;
 pub mod tpch;
 pub mod tree;
 pub mod views;
+pub mod wire;
 
 use std::process::ExitCode;
 
@@ -108,6 +109,8 @@ pub enum Experiment {
     Tree(tree::Options),
     /// Incremental views: events per second and latency of each event
     Views(views::Options),
+    /// Statements over the wire as drivers send them, beside PostgreSQL
+    Wire(wire::Options),
     /// Figures and tables of recorded runs
     #[command(subcommand)]
     Report(Report),
@@ -134,6 +137,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Tpch(options) => tpch::run(options, &mut reporter),
         Experiment::Tree(options) => tree::run(options, &mut reporter),
         Experiment::Views(options) => views::run(options, &mut reporter),
+        Experiment::Wire(options) => wire::run(options, &mut reporter),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
     };

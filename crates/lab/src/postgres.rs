@@ -84,6 +84,11 @@ impl Server {
         Ok(Server { process, folder, programs })
     }
 
+    /// The process that was started; on behalf of root it has the server for a child.
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// A connection, once the server listens; within half a minute.
     pub fn connect(&self) -> Result<(Runtime, Client)> {
         // One thread for the connection and its client: what a program does that only waits.

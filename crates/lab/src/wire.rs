@@ -1,0 +1,247 @@
+//! Statements over the wire as drivers send them, beside PostgreSQL: what a statement costs a client.
+//!
+//! A table `account (id, branch, balance, filler)` of `--rows` rows and the other three tables of TPC-B.
+//! Each server is a process of its own that listens on TCP, keeps nothing on disk (PostgreSQL: `fsync`,
+//! `synchronous_commit` and `full_page_writes` off) and is spoken to by the driver tokio-postgres, one
+//! connection and thread per client. Pieces of work:
+//! - *prepared*: SELECT by key, prepared once;
+//! - *extended*: the same with Parse, Bind and Execute for every run, its parameter typed;
+//! - *simple*: the same as a text with the key in it, by the simple protocol;
+//! - *new*: as *simple*, but no two texts have one shape, so that each is planned;
+//! - *tpcb*: the seven statements of a TPC-B transaction with literals by the simple protocol;
+//! - *tpcb_prepared*: the same prepared.
+//!
+//! Figures: runs per second over all clients, and microseconds of processor time that the server's
+//! processes took per run; both with their spread between rounds. Arms take turns, round by round.
+//! Checked: every row that is read, and after all rounds that branches, tellers, accounts and history come
+//! to one sum.
+
+mod client;
+mod programs;
+
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use halcyon_base::rng::Rng;
+use serde_json::json;
+
+use crate::measure::{self, Rounds};
+use crate::point::positive;
+use crate::report::{Arm, Reporter};
+use crate::{Failure, Result, postgres};
+
+use client::Client;
+use programs::Program;
+
+/// Options of `halcyon lab wire`.
+#[derive(Args, Debug, Clone)]
+pub struct Options {
+    /// Accounts
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    pub rows: u32,
+    /// Clients at once
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub clients: u32,
+    /// Seconds per arm and piece of work, over all rounds
+    #[arg(long, default_value_t = 3.0, value_parser = positive)]
+    pub seconds: f64,
+    /// Rounds in which the arms take turns
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Only these arms
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub arms: Vec<Engine>,
+    /// Only these pieces of work
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub work: Vec<Work>,
+    /// The binary `halcyon` whose server is measured; without, the one beside this program
+    #[arg(long, value_name = "FILE")]
+    pub binary: Option<PathBuf>,
+    /// Seed of the choice of keys
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// The servers of this experiment.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// Halcyon
+    Halcyon,
+    /// PostgreSQL
+    Postgres,
+}
+
+/// The pieces of work.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+#[value(rename_all = "snake_case")]
+pub enum Work {
+    /// SELECT by key, prepared once
+    Prepared,
+    /// SELECT by key, parsed for every run
+    Extended,
+    /// SELECT by key with a literal
+    Simple,
+    /// SELECT by key with a literal, no two texts alike
+    New,
+    /// TPC-B with literals
+    Tpcb,
+    /// TPC-B, prepared once
+    TpcbPrepared,
+}
+
+impl Work {
+    fn name(self) -> String {
+        self.to_possible_value().expect("no variant is skipped").get_name().to_owned()
+    }
+}
+
+/// Branches of a bank with so many accounts, as TPC-B has them.
+fn branches(rows: u32) -> u32 {
+    rows.div_ceil(100_000)
+}
+
+/// An arm in the making.
+struct Measured {
+    engine: Engine,
+    program: Program,
+    clients: Vec<Client>,
+    rates: Vec<Rounds>,
+    processor_us: Vec<Rounds>,
+    failure: Option<Failure>,
+}
+
+/// Runs the experiment.
+pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
+    let engines = match options.arms.as_slice() {
+        [] => Engine::value_variants(),
+        chosen => chosen,
+    };
+    let work = match options.work.as_slice() {
+        [] => Work::value_variants(),
+        chosen => chosen,
+    };
+    let mut arms = Vec::new();
+    for &engine in engines {
+        if let (Engine::Postgres, Some(missing)) = (engine, postgres::missing()) {
+            reporter.progress(format_args!("postgres is left out: it {missing}"));
+            continue;
+        }
+        reporter.progress(format_args!("{engine:?}: loading {} accounts", options.rows));
+        arms.push(Measured::start(engine, work.len(), options)?);
+    }
+    let time = measure::seconds(options.seconds / f64::from(options.rounds));
+    for round in 0..options.rounds {
+        reporter.progress(format_args!("round {} of {}", round + 1, options.rounds));
+        for (at, work) in work.iter().enumerate() {
+            for place in 0..arms.len() {
+                let turn = (place + round as usize) % arms.len();
+                arms[turn].round(at, *work, options, round, time);
+            }
+        }
+    }
+    for arm in arms {
+        reporter.arm(arm.report(work, options));
+    }
+    Ok(())
+}
+
+impl Measured {
+    fn start(engine: Engine, pieces: usize, options: &Options) -> Result<Self> {
+        let program = match engine {
+            Engine::Halcyon => Program::halcyon(options.binary.as_deref())?,
+            Engine::Postgres => Program::postgres()?,
+        };
+        client::load(&program, options.rows)?;
+        let clients = (0..options.clients).map(|number| Client::new(&program, number));
+        Ok(Measured {
+            engine,
+            clients: clients.collect::<Result<_>>()?,
+            program,
+            rates: vec![Rounds::default(); pieces],
+            processor_us: vec![Rounds::default(); pieces],
+            failure: None,
+        })
+    }
+
+    /// One round of one piece of work by all clients; nothing more after a failure.
+    fn round(&mut self, at: usize, work: Work, options: &Options, round: u32, time: Duration) {
+        if self.failure.is_some() {
+            return;
+        }
+        let barrier = Barrier::new(options.clients as usize);
+        let before = self.program.processor_time();
+        let results: Vec<Result<(u64, Duration)>> = std::thread::scope(|scope| {
+            let running = self.clients.iter_mut().enumerate().map(|(number, client)| {
+                let seed =
+                    options.seed ^ (u64::from(round) << 32 | (number as u64) << 8 | at as u64);
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    let mut rng = Rng::new(seed);
+                    barrier.wait();
+                    work_for(client, work, options.rows, &mut rng, time)
+                })
+            });
+            let running: Vec<_> = running.collect();
+            running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        let processor = self.program.processor_time().saturating_sub(before);
+        let (mut rate, mut runs) = (0.0, 0);
+        for result in results {
+            match result {
+                Ok((done, took)) => {
+                    rate += done as f64 / took.as_secs_f64();
+                    runs += done;
+                }
+                Err(failure) => self.failure = Some(failure),
+            }
+        }
+        self.rates[at].push(rate);
+        self.processor_us[at].push(processor.as_secs_f64() * 1e6 / runs.max(1) as f64);
+    }
+
+    fn report(mut self, work: &[Work], options: &Options) -> Arm {
+        let engine = format!("{:?}", self.engine).to_lowercase();
+        let params = json!({
+            "rows": options.rows, "clients": options.clients, "seconds": options.seconds,
+            "rounds": options.rounds, "seed": options.seed,
+        });
+        let mut arm = Arm::new("wire", &engine, params);
+        for (at, work) in work.iter().enumerate() {
+            let name = work.name();
+            arm.figure(&format!("{name}_per_s"), self.rates[at].median().round());
+            arm.rounded(&format!("{name}_spread"), self.rates[at].spread());
+            arm.rounded(&format!("{name}_server_us"), self.processor_us[at].median());
+            arm.rounded(&format!("{name}_server_spread"), self.processor_us[at].spread());
+        }
+        let checked = match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => self.clients[0].check_sums(),
+        };
+        if let Err(failure) = checked {
+            arm.check = failure.to_string();
+        }
+        arm
+    }
+}
+
+/// Works until `time` is over; how many runs were done, in which time.
+fn work_for(
+    client: &mut Client,
+    work: Work,
+    rows: u32,
+    rng: &mut Rng,
+    time: Duration,
+) -> Result<(u64, Duration)> {
+    let start = Instant::now();
+    let mut done = 0;
+    loop {
+        client.run(work, rows, rng)?;
+        done += 1;
+        let took = start.elapsed();
+        if took >= time {
+            return Ok((done, took));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! A client of either server, and what the tables hold at first.
+
+use halcyon_base::rng::Rng;
+use tokio::runtime::Runtime;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client as Connection, SimpleQueryMessage, Statement};
+
+use super::programs::Program;
+use super::{Work, branches};
+use crate::{Failure, Result};
+
+const TABLES: &str = "
+    CREATE TABLE branch (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, filler TEXT);
+    CREATE TABLE teller (id INTEGER PRIMARY KEY, branch INTEGER, balance INTEGER NOT NULL, filler TEXT);
+    CREATE TABLE account (id INTEGER PRIMARY KEY, branch INTEGER, balance INTEGER NOT NULL, filler TEXT);
+    CREATE TABLE history (teller INTEGER, branch INTEGER, account INTEGER, delta INTEGER, at TIMESTAMP)";
+
+/// Makes the tables of a bank with `rows` accounts, all of them empty.
+pub(super) fn load(program: &Program, rows: u32) -> Result<()> {
+    let (runtime, client) = program.connect()?;
+    let branches = branches(rows);
+    let mut text = TABLES.to_owned();
+    let fillings = [
+        ("branch", branches, "", ""),
+        ("teller", 10 * branches, "branch,", "1 + n % "),
+        ("account", rows, "branch,", "1 + n % "),
+    ];
+    for (table, count, column, branch) in fillings {
+        let branch = if branch.is_empty() { String::new() } else { format!("{branch}{branches},") };
+        text.push_str(&format!(
+            ";INSERT INTO {table} (id, {column} balance, filler)
+                 SELECT n, {branch} 0, 'row ' || n FROM generate_series(1, {count}) AS g (n)"
+        ));
+    }
+    runtime.block_on(client.batch_execute(&text))?;
+    // Statistics are an affair of PostgreSQL's.
+    if program.wants_analyze() {
+        runtime.block_on(client.batch_execute("VACUUM ANALYZE"))?;
+    }
+    Ok(())
+}
+
+/// A connection with its prepared statements.
+pub(super) struct Client {
+    runtime: Runtime,
+    connection: Connection,
+    select: Statement,
+    tpcb: Vec<Statement>,
+    /// Texts of no other client and no other run have this number.
+    next_text: u64,
+}
+
+const SELECT: &str = "SELECT branch, balance, filler FROM account WHERE id = $1";
+
+/// The changes of a TPC-B transaction: account, teller, branch, history; `$1` is the delta.
+const CHANGES: [&str; 4] = [
+    "UPDATE account SET balance = balance + $1 WHERE id = $2",
+    "UPDATE teller SET balance = balance + $1 WHERE id = $2",
+    "UPDATE branch SET balance = balance + $1 WHERE id = $2",
+    "INSERT INTO history (teller, branch, account, delta, at) VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP)",
+];
+
+impl Client {
+    pub fn new(program: &Program, number: u32) -> Result<Self> {
+        let (runtime, connection) = program.connect()?;
+        let select = runtime.block_on(connection.prepare(SELECT))?;
+        let balance = "SELECT balance FROM account WHERE id = $1";
+        let texts = CHANGES.into_iter().chain([balance, "BEGIN", "COMMIT"]);
+        let tpcb = texts.map(|text| runtime.block_on(connection.prepare(text)));
+        let tpcb = tpcb.collect::<Result<_, _>>()?;
+        Ok(Client { runtime, connection, select, tpcb, next_text: u64::from(number) << 40 })
+    }
+
+    /// One run of a piece of work, checked.
+    pub fn run(&mut self, work: Work, rows: u32, rng: &mut Rng) -> Result<()> {
+        let id = 1 + rng.below(u64::from(rows)) as i32;
+        match work {
+            Work::Prepared => {
+                let row = self.runtime.block_on(self.connection.query_one(&self.select, &[&id]))?;
+                check(id, row.try_get(2)?)
+            }
+            Work::Extended => {
+                let typed = self.connection.query_typed(SELECT, &[(&id, Type::INT4)]);
+                let rows = self.runtime.block_on(typed)?;
+                let row = rows.first().ok_or_else(|| no_row(id))?;
+                check(id, row.try_get(2)?)
+            }
+            Work::Simple => {
+                let text = format!("SELECT branch, balance, filler FROM account WHERE id = {id}");
+                check(id, &self.simple(&text, 2)?)
+            }
+            Work::New => {
+                self.next_text += 1;
+                let text = format!(
+                    "SELECT branch, balance AS b{}, filler FROM account WHERE id = {id}",
+                    self.next_text
+                );
+                check(id, &self.simple(&text, 2)?)
+            }
+            Work::Tpcb => self.tpcb(id, rows, rng),
+            Work::TpcbPrepared => self.tpcb_prepared(id, rows, rng),
+        }
+    }
+
+    /// A value of the only row that a text gives.
+    fn simple(&self, text: &str, column: usize) -> Result<String> {
+        let messages = self.runtime.block_on(self.connection.simple_query(text))?;
+        let row = messages.into_iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(column).map(ToOwned::to_owned),
+            _ => None,
+        });
+        row.ok_or_else(|| Failure::WrongAnswer(format!("no row for {text}")))
+    }
+
+    fn tpcb(&mut self, account: i32, rows: u32, rng: &mut Rng) -> Result<()> {
+        let (branch, teller, delta) = choice(rows, rng);
+        let by_key = |change: usize, id: i32| {
+            CHANGES[change].replace("$1", &delta.to_string()).replace("$2", &id.to_string())
+        };
+        let history = format!(
+            "INSERT INTO history (teller, branch, account, delta, at)
+                 VALUES ({teller}, {branch}, {account}, {delta}, CURRENT_TIMESTAMP)"
+        );
+        let run = |text: &str| self.runtime.block_on(self.connection.simple_query(text));
+        run("BEGIN")?;
+        run(&by_key(0, account))?;
+        self.simple(&format!("SELECT balance FROM account WHERE id = {account}"), 0)?;
+        run(&by_key(1, teller))?;
+        run(&by_key(2, branch))?;
+        run(&history)?;
+        run("COMMIT")?;
+        Ok(())
+    }
+
+    fn tpcb_prepared(&mut self, account: i32, rows: u32, rng: &mut Rng) -> Result<()> {
+        let (branch, teller, delta) = choice(rows, rng);
+        let Client { runtime, connection, tpcb, .. } = self;
+        runtime.block_on(async {
+            connection.execute(&tpcb[5], &[]).await?;
+            connection.execute(&tpcb[0], &[&delta, &account]).await?;
+            connection.query_one(&tpcb[4], &[&account]).await?;
+            connection.execute(&tpcb[1], &[&delta, &teller]).await?;
+            connection.execute(&tpcb[2], &[&delta, &branch]).await?;
+            connection.execute(&tpcb[3], &[&teller, &branch, &account, &delta]).await?;
+            connection.execute(&tpcb[6], &[]).await?;
+            Ok(())
+        })
+    }
+
+    /// Accounts, tellers, branches and history come to one sum.
+    pub fn check_sums(&mut self) -> Result<()> {
+        let sums = [
+            "balance FROM account",
+            "balance FROM teller",
+            "balance FROM branch",
+            "delta FROM history",
+        ];
+        let sum = |of: &str| {
+            let (column, rest) = of.split_once(' ').expect("a column and its table");
+            self.simple(&format!("SELECT coalesce(sum({column}), 0) {rest}"), 0)
+        };
+        let sums = sums.iter().map(|of| sum(of)).collect::<Result<Vec<_>>>()?;
+        match sums.iter().all(|sum| *sum == sums[0]) {
+            true => Ok(()),
+            false => Err(Failure::WrongAnswer(format!("the books do not balance: {sums:?}"))),
+        }
+    }
+}
+
+/// Branch, teller and delta of a transaction.
+fn choice(rows: u32, rng: &mut Rng) -> (i32, i32, i32) {
+    let branches = u64::from(branches(rows));
+    let branch = 1 + rng.below(branches) as i32;
+    let teller = 1 + rng.below(10 * branches) as i32;
+    (branch, teller, rng.range(-5_000..5_001) as i32)
+}
+
+fn check(id: i32, filler: &str) -> Result<()> {
+    match filler.strip_prefix("row ") == Some(id.to_string().as_str()) {
+        true => Ok(()),
+        false => Err(Failure::WrongAnswer(format!("account {id} is {filler:?}"))),
+    }
+}
+
+fn no_row(id: i32) -> Failure {
+    Failure::WrongAnswer(format!("no account {id}"))
+}

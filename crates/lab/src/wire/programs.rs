@@ -1,0 +1,158 @@
+//! The servers as processes: started for an arm, ended after it, their processor time read.
+
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio_postgres::{Client, Config, NoTls};
+
+use crate::{Failure, Result, postgres};
+
+/// Settings of a PostgreSQL whose commits need not be durable.
+const POSTGRES: [&str; 6] = [
+    "shared_buffers=1GB",
+    "synchronous_commit=off",
+    "fsync=off",
+    "full_page_writes=off",
+    "jit=off",
+    "autovacuum=off",
+];
+
+/// A server that listens on TCP.
+pub(super) struct Program {
+    address: SocketAddr,
+    server: Server,
+}
+
+enum Server {
+    Halcyon(Child),
+    Postgres(postgres::Server),
+}
+
+impl Program {
+    /// Starts `halcyon serve`.
+    pub fn halcyon(binary: Option<&Path>) -> Result<Self> {
+        let binary = match binary {
+            Some(binary) => binary.to_owned(),
+            None => beside_this_program()?,
+        };
+        let mut server = Command::new(&binary)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| Failure::Io(format!("{}: {error}", binary.display())))?;
+        let out = server.stdout.take().expect("it is piped");
+        let mut lines = BufReader::new(out).lines();
+        let ready = lines.find_map(|line| Some(line.ok()?.split_once(" s at ")?.1.parse().ok()));
+        let Some(Some(address)) = ready else {
+            let _ = server.kill();
+            let _ = server.wait();
+            return Err(Failure::Engine("halcyon serve named no address".into()));
+        };
+        Ok(Program { address, server: Server::Halcyon(server) })
+    }
+
+    /// Starts PostgreSQL, on a port that was free a moment ago.
+    pub fn postgres() -> Result<Self> {
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let port = format!("port={}", address.port());
+        let own = ["listen_addresses=127.0.0.1", port.as_str()];
+        let settings: Vec<&str> = own.into_iter().chain(POSTGRES).collect();
+        let server = postgres::Server::start(&std::env::temp_dir(), &settings)?;
+        Ok(Program { address, server: Server::Postgres(server) })
+    }
+
+    /// Whether VACUUM ANALYZE is due once the tables are full.
+    pub fn wants_analyze(&self) -> bool {
+        matches!(self.server, Server::Postgres(_))
+    }
+
+    /// A connection, once the server listens; within half a minute.
+    pub fn connect(&self) -> Result<(Runtime, Client)> {
+        // One thread for the connection and its client: what a program does that only waits.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut config = Config::new();
+        config.host(self.address.ip().to_string()).port(self.address.port());
+        config.user("halcyon").dbname(if self.wants_analyze() { "postgres" } else { "halcyon" });
+        let since = Instant::now();
+        let (client, connection) = loop {
+            match runtime.block_on(config.connect(NoTls)) {
+                Ok(connected) => break connected,
+                Err(error) if since.elapsed() > Duration::from_secs(30) => return Err(error.into()),
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        };
+        runtime.spawn(connection);
+        Ok((runtime, client))
+    }
+
+    /// Processor time of the server's processes that live, to a hundredth of a second.
+    pub fn processor_time(&self) -> Duration {
+        let parent = match &self.server {
+            Server::Halcyon(server) => server.id(),
+            Server::Postgres(server) => server.process_id(),
+        };
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let stats = processes
+            .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
+            .filter_map(|entry| Stat::read(&entry.path().join("stat")));
+        let own: Vec<Stat> = stats.collect();
+        // PostgreSQL may run below a program that changed its user.
+        let mut family = vec![parent];
+        loop {
+            let found = own
+                .iter()
+                .find(|stat| family.contains(&stat.parent) && !family.contains(&stat.process));
+            match found {
+                Some(stat) => family.push(stat.process),
+                None => break,
+            }
+        }
+        let ticks: u64 =
+            own.iter().filter(|stat| family.contains(&stat.process)).map(|stat| stat.ticks).sum();
+        Duration::from_millis(10 * ticks)
+    }
+}
+
+/// A line of `/proc/PID/stat`.
+struct Stat {
+    process: u32,
+    parent: u32,
+    ticks: u64,
+}
+
+impl Stat {
+    fn read(path: &Path) -> Option<Stat> {
+        let text = std::fs::read_to_string(path).ok()?;
+        // The name may hold blanks and brackets.
+        let (process, rest) = text.split_once(' ')?;
+        let fields: Vec<&str> = rest.rsplit_once(") ")?.1.split(' ').collect();
+        let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        Some(Stat {
+            process: process.parse().ok()?,
+            parent: fields.get(1)?.parse().ok()?,
+            ticks: ticks(11)? + ticks(12)?,
+        })
+    }
+}
+
+fn beside_this_program() -> Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let path = own.with_file_name("halcyon");
+    match path.exists() {
+        true => Ok(path),
+        false => Err(Failure::Io(format!("there is no {}; name it with --binary", path.display()))),
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if let Server::Halcyon(server) = &mut self.server {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
+}
