@@ -5,6 +5,7 @@ use datafusion::logical_expr::LogicalPlan;
 use crate::analytic::AnalyticalPlan;
 use crate::point::PointPlan;
 use halcyon_plan::bind::Binder;
+use halcyon_plan::phases::Phase;
 use halcyon_sql::error::Result;
 
 /// A query with the executor that runs it.
@@ -21,6 +22,10 @@ impl Executor {
     ///
     /// Errors: those of optimising, such as a constant that cannot be computed.
     pub fn choose(plan: LogicalPlan, binder: &Binder<'_>, point_plans: bool) -> Result<Executor> {
+        binder.timed(Phase::Optimize, || Self::optimize(plan, binder, point_plans))
+    }
+
+    fn optimize(plan: LogicalPlan, binder: &Binder<'_>, point_plans: bool) -> Result<Executor> {
         if point_plans
             && let Some(brief) = binder.optimize_briefly(&plan)?
             && let Some(point) = PointPlan::compile(&brief)

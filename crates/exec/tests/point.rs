@@ -247,16 +247,7 @@ impl World {
     fn same(&self, text: &str, params: &[Value]) -> Option<String> {
         let bound = self.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let plan = PointPlan::compile(&bound.plan)?;
-        if let Some(brief) = &bound.brief {
-            // The short way of optimising loses no index.
-            let brief = PointPlan::compile(brief).unwrap_or_else(|| panic!("no plan for {text}"));
-            assert_eq!(
-                brief.reads(),
-                plan.reads(),
-                "{text}\n{}\n{}",
-                brief.explain(),
-                plan.explain()
-            );
+        if let Some(brief) = bound.brief.as_ref().and_then(PointPlan::compile) {
             let (short, long) = (self.point(&brief, params), self.point(&plan, params));
             match (short, long) {
                 (Ok(mut short), Ok(mut long)) => {
@@ -712,6 +703,10 @@ fn every_query_of_tpcc_is_a_point_plan_that_locks_one_partition() {
             let Some(plan) = PointPlan::compile(&bound.plan) else {
                 panic!("no point plan for {text}:\n{}", bound.plan.display_indent());
             };
+            // None of them needs the whole optimizer.
+            let brief = bound.brief.as_ref().and_then(PointPlan::compile).expect(text);
+            let explained = brief.explain();
+            assert!(explained.contains(expected), "{text} is not by {expected}:\n{explained}");
             let explained = plan.explain();
             assert!(explained.contains(expected), "{text} is not by {expected}:\n{explained}");
             let params: Vec<Value> = bound
@@ -729,6 +724,36 @@ fn every_query_of_tpcc_is_a_point_plan_that_locks_one_partition() {
             plan.needs(&world.env(&params, &cancel), &mut needs).expect(text);
             assert!(needs.iter().all(|need| need.partition.is_some()), "{text}:\n{explained}");
         }
+    }
+}
+
+/// Stock-Level in the spellings that people choose: the few lines of the last orders are read first, and
+/// stock is looked up, whatever the order of the tables.
+#[test]
+fn the_few_rows_of_a_range_are_read_before_the_many_of_a_prefix() {
+    let world = tpcc(1);
+    let lines = "ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id >= $3 AND ol_o_id < $4";
+    let stock = "s_w_id = $5 AND s_quantity < $6";
+    for text in [
+        format!(
+            "SELECT COUNT(DISTINCT s_i_id) FROM order_line JOIN stock ON s_i_id = ol_i_id WHERE {lines} AND {stock}"
+        ),
+        format!(
+            "SELECT COUNT(DISTINCT s_i_id) FROM stock JOIN order_line ON s_i_id = ol_i_id WHERE {stock} AND {lines}"
+        ),
+        format!(
+            "SELECT COUNT(DISTINCT s_i_id) FROM stock, order_line WHERE s_i_id = ol_i_id AND {stock} AND {lines}"
+        ),
+        format!(
+            "SELECT COUNT(DISTINCT ol_i_id) FROM order_line, stock WHERE {lines} AND {stock} AND ol_i_id = s_i_id"
+        ),
+    ] {
+        let bound = world.bind(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let plan = bound.brief.as_ref().and_then(PointPlan::compile).expect(&text);
+        let explained = plan.explain();
+        let place =
+            |what: &str| explained.find(what).unwrap_or_else(|| panic!("no {what}:\n{explained}"));
+        assert!(place("Range in order_line") < place("Lookup in stock"), "{text}\n{explained}");
     }
 }
 

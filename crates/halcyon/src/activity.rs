@@ -252,6 +252,9 @@ impl Tallies {
             slot = self.find(statement, entry, table);
             statement.tally.set(slot);
         }
+        if let Some(text) = statement.own_text() {
+            *entry.texts[slot].lock() = text;
+        }
         let tally = &mut self.0[slot];
         match statement.lookup.take() {
             None => {}

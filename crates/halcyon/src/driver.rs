@@ -317,7 +317,7 @@ fn perform(
         }
         (Plan::Ddl(_), Place::Cut(_)) => return Err(read_only(prepared.tag)),
         (Plan::Explain { analyze, of }, place) => {
-            explain(of, *analyze, env, place, to.scratch, to.rows)?
+            explain(of, prepared.planning, *analyze, env, place, to.scratch, to.rows)?
         }
         (Plan::Copy(_), place) => copying::begin(prepared, env, place, to.scratch, to.copying)?,
         (_, place) => execute(prepared, env, place, to.scratch, to.rows)?,

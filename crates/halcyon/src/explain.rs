@@ -5,6 +5,7 @@ use std::time::Instant;
 use halcyon_exec::analytic::AnalyticalPlan;
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Env, Need};
+use halcyon_plan::phases::PlanningTimes;
 use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::RowSet;
@@ -13,12 +14,13 @@ use halcyon_txn::Mode;
 use crate::acquire::TableRoots;
 use crate::execute::{Place, Ran, execute, read_only};
 
-/// Explains `of`; with `analyze` it runs and its effects stay, as in PostgreSQL.
+/// Explains `of`, which was planned in the time given; with `analyze` it runs and its effects stay, as in PostgreSQL.
 ///
 /// Errors: those of the run; 25006 if `of` is more than a query and `place` is a cut; 0A000 for
 /// ANALYZE of a statement that is neither a query nor a write.
 pub(crate) fn explain(
     of: &Prepared,
+    planning: PlanningTimes,
     analyze: bool,
     env: &Env<'_>,
     place: Place<'_>,
@@ -45,6 +47,7 @@ pub(crate) fn explain(
     lines.extend(operators.lines().map(ToOwned::to_owned));
     if let Some(rows) = seen {
         lines.push(format!("Rows: {rows}"));
+        lines.push(format!("Planning time: {planning}"));
         lines.push(format!("Execution time: {:.3} ms", began.elapsed().as_secs_f64() * 1e3));
     }
     Ran::lines(&lines, out)

@@ -254,6 +254,7 @@ impl Session {
             df: &self.shared.datafusion,
             system: &system,
             point_plans: self.settings.bool("halcyon.point_plans"),
+            clock: None,
         };
         // Planning reads: what breaks there has changed nothing that a rollback would undo.
         catch_unwind(AssertUnwindSafe(|| self.shared.cache.get_or_bind(text, types, &binder)))

@@ -82,6 +82,13 @@ impl Statement {
         Ref::map(self.bound.borrow(), |bound| &bound.prepared)
     }
 
+    /// The text it was made from, if it is counted by another.
+    #[inline]
+    pub(crate) fn own_text(&self) -> Option<Arc<str>> {
+        let differs = !Arc::ptr_eq(&self.source, &self.counted_as.borrow());
+        differs.then(|| Arc::clone(&self.source))
+    }
+
     /// The text it was made from.
     pub fn text(&self) -> &str {
         &self.source

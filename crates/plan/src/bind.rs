@@ -32,6 +32,7 @@ use halcyon_base::ids::TableId;
 use crate::engine::DataFusion;
 use crate::env::SessionVars;
 use crate::merged_columns::{self, Tables};
+use crate::phases::{Phase, PhaseClock};
 use crate::provider::{HalcyonTable, ViewSource};
 use crate::row_sets;
 use crate::semantics;
@@ -61,6 +62,8 @@ pub struct Binder<'a> {
     pub system: &'a dyn SystemSchemas,
     /// Whether bounded lookups run row at a time; else everything is vectorised.
     pub point_plans: bool,
+    /// Where times are noted, if anybody wants them.
+    pub clock: Option<&'a PhaseClock>,
 }
 
 /// A query that was bound: its plan and its parameters.
@@ -81,7 +84,7 @@ impl<'a> Binder<'a> {
         session: &'a SessionVars,
         df: &'a DataFusion,
     ) -> Binder<'a> {
-        Binder { catalog, session, df, system: df.system(), point_plans: true }
+        Binder { catalog, session, df, system: df.system(), point_plans: true, clock: None }
     }
 }
 
@@ -89,6 +92,14 @@ impl Binder<'_> {
     /// Binds a query without parameters: PostgreSQL's meaning, nothing optimised.
     pub fn query(&self, query: &ast::Query) -> Result<LogicalPlan> {
         Ok(self.query_with(query, None, &[], "")?.plan)
+    }
+
+    /// Runs a piece of planning on behalf of a phase.
+    pub fn timed<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
+        match self.clock {
+            Some(clock) => clock.time(phase, work),
+            None => work(),
+        }
     }
 
     /// The plan as the vectorised executor takes it.
@@ -121,9 +132,11 @@ impl Binder<'_> {
             context.rewrite(&mut query)?;
             let mut given: Vec<Option<SqlType>> = param_types.to_vec();
             given.resize(given.len().max(placeholders), None);
-            let bound = context.plan(query, &given).and_then(|plan| {
+            let planned = self.timed(Phase::Bind, || context.plan(query, &given));
+            let bound = planned.and_then(|plan| {
                 let zone = &self.session.time_zone;
-                let (plan, params) = semantics::analyze(plan, &given, self.df, zone)?;
+                let analyze = || semantics::analyze(plan, &given, self.df, zone);
+                let (plan, params) = self.timed(Phase::Meaning, analyze)?;
                 Ok(BoundQuery { plan, params, shareable: context.system.get().is_none() })
             });
             bound.map_err(|error| sql_error(error, text))

@@ -14,8 +14,8 @@
 pub mod aggregates;
 pub mod arithmetic;
 pub mod bind;
-mod corrected;
 mod brief;
+mod corrected;
 mod dates;
 pub mod engine;
 pub mod env;
@@ -32,6 +32,7 @@ mod merged_columns;
 mod nested;
 mod operands;
 pub mod pg_functions;
+pub mod phases;
 pub mod provider;
 mod row_sets;
 pub mod scalar;

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use datafusion::common::hash_utils::RandomState;
 use parking_lot::RwLock;
@@ -24,6 +25,7 @@ use crate::prepare::prepare;
 use crate::shapes::{MissReason, ShapePlan, Way};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::SessionVars;
+use halcyon_plan::phases::{Phase, PhaseClock, PlanningTimes};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse;
 use halcyon_sql::shape::Shape;
@@ -231,15 +233,16 @@ fn plan_shape(
 }
 
 fn bind_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Result<Prepared> {
-    let mut parsed = parse::parse(text)?;
+    let (began, clock) = (Instant::now(), PhaseClock::default());
+    let mut parsed = clock.time(Phase::Parse, || parse::parse(text))?;
     if parsed.len() > 1 {
         return Err(SqlError::new(
             SqlState::SYNTAX_ERROR,
             "cannot insert multiple commands into a prepared statement",
         ));
     }
-    match parsed.pop() {
-        None => Ok(Prepared {
+    let mut prepared = match parsed.pop() {
+        None => Prepared {
             text: text.into(),
             catalog_version: binder.catalog.version,
             plan: Plan::Empty,
@@ -248,9 +251,15 @@ fn bind_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Resul
             tag: "",
             shareable: true,
             locks_rows: false,
-        }),
-        Some(parsed) => parse::with_stack(|| prepare(binder, parsed, types)),
-    }
+            planning: PlanningTimes::default(),
+        },
+        Some(parsed) => {
+            let binder = Binder { clock: Some(&clock), ..*binder };
+            parse::with_stack(|| prepare(&binder, parsed, types))?
+        }
+    };
+    prepared.planning = clock.times(began.elapsed());
+    Ok(prepared)
 }
 
 /// What is looked up: a text or the key of a shape, and all else that binding looks at.

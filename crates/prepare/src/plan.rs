@@ -11,6 +11,7 @@ use halcyon_exec::copy::CopyPlan;
 use halcyon_exec::dml::WritePlan;
 use halcyon_exec::point::PointPlan;
 use halcyon_plan::env::{Env, Need};
+use halcyon_plan::phases::PlanningTimes;
 use halcyon_sql::error::Result;
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::SqlType;
@@ -34,6 +35,8 @@ pub struct Prepared {
     pub shareable: bool,
     /// SELECT … FOR UPDATE: what it reads is locked exclusively.
     pub locks_rows: bool,
+    /// How long planning took.
+    pub planning: PlanningTimes,
 }
 
 /// What a statement has to acquire before it runs.

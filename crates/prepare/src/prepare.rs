@@ -13,6 +13,7 @@ use halcyon_exec::copy::{self, ParsedCopy};
 use halcyon_exec::dml::{self, Write};
 use halcyon_exec::executor::Executor;
 use halcyon_plan::bind::{Binder, result_columns};
+use halcyon_plan::phases::PlanningTimes;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
 use halcyon_sql::parse::Parsed;
@@ -181,6 +182,7 @@ impl StatementBinder<'_> {
             tag,
             shareable: true,
             locks_rows: false,
+            planning: PlanningTimes::default(),
         }
     }
 }

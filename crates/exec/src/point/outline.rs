@@ -17,7 +17,7 @@ pub struct Outline {
 
 /// The way a table is read.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Read {
+struct Read {
     table: TableId,
     /// Whether one partition is known to hold the rows.
     is_pinned: bool,
@@ -44,7 +44,7 @@ impl PointPlan {
     }
 
     /// The way each table is read, in the order of the plan's nodes.
-    pub fn reads(&self) -> Vec<Read> {
+    fn reads(&self) -> Vec<Read> {
         let mut reads = vec![];
         self.nodes(&mut |node| reads.extend(self.read(node)));
         reads

@@ -2,7 +2,7 @@
 
 use halcyon_base::rng::Rng;
 use tokio::runtime::Runtime;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client as Connection, SimpleQueryMessage, Statement};
 
 use super::programs::Program;
@@ -80,8 +80,8 @@ impl Client {
                 check(id, row.try_get(2)?)
             }
             Work::Extended => {
-                let typed = self.connection.query_typed(SELECT, &[(&id, Type::INT4)]);
-                let rows = self.runtime.block_on(typed)?;
+                let params = [(&id as &(dyn ToSql + Sync), Type::INT4)];
+                let rows = self.runtime.block_on(self.connection.query_typed(SELECT, &params))?;
                 let row = rows.first().ok_or_else(|| no_row(id))?;
                 check(id, row.try_get(2)?)
             }
