@@ -28,7 +28,7 @@ use crate::scalar::{rescale, scale};
 use crate::simplify::{isolate, replace, simplify};
 use crate::viewlet::combined;
 
-/// Rows to be grouped.
+/// A term of rows that are to be grouped.
 struct Input {
     term: Term,
     keys: Vec<Expr>,
@@ -44,10 +44,10 @@ enum Function {
     Max,
 }
 
-/// One aggregate.
+/// The call of an aggregate function. Arguments and filters are numbers into [`Input::args`].
 struct Call {
     function: Function,
-    /// Which argument of the input; none for `count(*)`.
+    /// The argument; none for `count(*)`.
     arg: Option<usize>,
     filter: Option<usize>,
     distinct: bool,
@@ -56,8 +56,8 @@ struct Call {
     name: String,
 }
 
-/// An input's conditions: its own, those over outer columns alone, and equalities of its own and outer
-/// expressions, with whether NULLs are equal.
+/// The conditions of an input, split: conditions over the input's own variables, conditions over values of
+/// enclosing queries alone, and equalities between the two, each with whether NULL equals NULL.
 type Split = (Vec<Expr>, Vec<Expr>, Vec<(Expr, Expr, bool)>);
 
 /// The relation between the rows to be grouped and the enclosing queries.
@@ -240,7 +240,8 @@ impl Builder<'_> {
         Ok(self.group_of(relation, correlation, keys.len(), global, always))
     }
 
-    /// The group's atom, its relation to enclosing queries, and what it is over nothing.
+    /// The group as the block above sees it: its atom, the conditions that relate the group to enclosing
+    /// queries, and its row over nothing.
     fn group_of(
         &mut self,
         relation: RelationIndex,
@@ -316,7 +317,8 @@ impl Builder<'_> {
         derived.exists = and(all);
     }
 
-    /// Takes what relates rows to enclosing queries out of them; it becomes the first keys.
+    /// Takes the conditions that relate rows to enclosing queries out of the rows. What they compare
+    /// becomes the first keys of the groups.
     fn correlate(&mut self, inputs: &mut [Input]) -> Result<Correlation> {
         let vars = &self.parts.vars;
         let is_outer = |var: &Var| vars.get(*var).scope.is_some();
@@ -457,15 +459,11 @@ impl Builder<'_> {
             if args.is_main {
                 values.extend(calls.iter().filter(is_edge).map(|call| args.value(call)));
             }
-            terms.extend(simplify(Term { values, ..term.clone() }, &mut self.parts.vars));
+            let term = self.parts.grounded(Term { values, ..term.clone() });
+            terms.extend(simplify(term, &mut self.parts.vars));
         }
         let mut terms = combined(terms);
         terms.iter_mut().for_each(|term| term.values.truncate(layout.components.len()));
-        // Nothing would ever happen to a row of constants.
-        if terms.iter().any(|term| term.atoms.is_empty()) {
-            return Err(Unsupported::new("a row without a table, or an aggregate of one row")
-                .hint("Aggregates without GROUP BY can be the view itself, or joined."));
-        }
         let key = layout.terms[0].keys.iter().map(|key| self.parts.vars.type_of(key)).collect();
         self.parts.maps.push(Map {
             name: format!("g{}", self.parts.maps.len()),
@@ -575,6 +573,7 @@ impl Builder<'_> {
             }
             let mut term = Term { values: vec![Expr::Int(1)], ..term.clone() };
             term.keys.push(input.value(call));
+            let term = self.parts.grounded(term);
             terms.extend(simplify(term, &mut self.parts.vars));
         }
         let mut key: Vec<Type> =

@@ -9,9 +9,12 @@
 //! the row, minus the row joined with whether there is a partner.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use datafusion::common::{DFSchemaRef, JoinType, NullEquality, TableReference};
-use datafusion::logical_expr::{Distinct, Expr as Sql, Join, LogicalPlan, TableScan, utils};
+use datafusion::common::{DFSchema, DFSchemaRef, JoinType, NullEquality, TableReference};
+use datafusion::logical_expr::{
+    Distinct, Expr as Sql, Join, LogicalPlan, TableScan, Values, utils,
+};
 use halcyon_view::program::{CompareOp, Expr, Type};
 
 use crate::builder::{Bag, Builder, Group, columns_of, words_of};
@@ -76,14 +79,19 @@ impl Builder<'_> {
             LogicalPlan::Join(join) => self.join(join).map(Bag::Rows),
             // A view has no order.
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.bag(&sort.input),
-            LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => {
-                Ok(Bag::Rows(vec![Term::unit()]))
+            LogicalPlan::EmptyRelation(empty) => {
+                let keys = empty.schema.fields().iter();
+                let nulls = keys.map(|field| Ok(Expr::Null(Encoding::of(field.data_type())?.ty())));
+                let keys = nulls.collect::<Result<_>>()?;
+                // Never no row at all, as columns tell types: one that is never there.
+                let conditions = if empty.produce_one_row { vec![] } else { vec![Expr::Int(0)] };
+                Ok(Bag::Rows(vec![Term { keys, conditions, ..Term::unit() }]))
             }
+            LogicalPlan::Values(values) => self.values(values).map(Bag::Rows),
             LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => Err(Unsupported::new("LIMIT")
                 .hint("Leave ORDER BY and LIMIT to the query that reads the view.")),
             LogicalPlan::Window(_) => Err(Unsupported::new("a window function")),
             LogicalPlan::RecursiveQuery(_) => Err(Unsupported::new("WITH RECURSIVE")),
-            LogicalPlan::Values(_) => Err(Unsupported::new("VALUES")),
             LogicalPlan::Unnest(_) => Err(Unsupported::new("unnest")),
             other => Err(Unsupported::new(other.display().to_string())),
         }
@@ -105,6 +113,20 @@ impl Builder<'_> {
             Bag::Rows(rows) => rows,
             Bag::Group(group) => self.group_rows(group),
         }
+    }
+
+    /// The rows of VALUES, which may speak of enclosing queries.
+    fn values(&mut self, values: &Values) -> Result<Vec<Term>> {
+        let types: Vec<_> = values.schema.fields().iter().map(|f| f.data_type().clone()).collect();
+        // VALUES has no columns of its own to speak of.
+        self.push_scope(Arc::new(DFSchema::empty()), Vec::new(), 0);
+        let mut row = |row: &Vec<Sql>| {
+            let keys = row.iter().zip(&types).map(|(value, ty)| self.converted(value, ty));
+            Ok(Term { keys: keys.collect::<Result<_>>()?, ..Term::unit() })
+        };
+        let rows = values.values.iter().map(&mut row).collect();
+        self.pop_scope();
+        rows
     }
 
     fn scan(&mut self, scan: &TableScan) -> Result<Bag> {

@@ -1,4 +1,4 @@
-//! What the compilation of a query's blocks has at hand, and what its parts hand each other.
+//! The compilation of a query's blocks: its state, and the values that its parts hand each other.
 //!
 //! [`Builder`] goes through a plan. Its methods are where their subject is: nodes of a plan in
 //! [`crate::blocks`], expressions in [`crate::scalar`], groups in [`crate::aggregate`], subqueries in
@@ -73,24 +73,25 @@ pub(crate) struct Group {
     pub always: bool,
 }
 
-/// One summand: the term, and the subquery's value in it.
+/// A case of a subquery: a signed term, and the subquery's value where the term's rows are. All cases of a
+/// subquery add up to one row ([`crate::subquery`]).
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     /// Weight, atoms and conditions.
     pub term: Term,
-    /// The value.
+    /// The subquery's value in this case.
     pub value: Expr,
 }
 
 /// A sum over the rows of a subquery on one side of a value of the enclosing query.
 pub(crate) struct OneSided {
-    /// Stands for the subquery's value.
+    /// The variable that stands for the subquery's value.
     pub var: Var,
     /// The subquery, for where the condition turns out to be no threshold.
     pub subquery: Subquery,
     /// Rows of the subquery, without the condition on the order.
     pub row: Term,
-    /// What is summed.
+    /// The summand.
     pub value: Expr,
     /// `key op outer`.
     pub key: Expr,

@@ -23,7 +23,7 @@ pub type Var = Reg;
 /// Index into the relations of a compilation.
 pub type RelationIndex = usize;
 
-/// What is known of a variable.
+/// A variable of the compilation: its name, its type, and where its values come from.
 #[derive(Clone, Debug)]
 pub struct Variable {
     /// For people.
@@ -53,7 +53,7 @@ impl Variables {
         self.add(Variable { name: name.into(), ty, nullable, scope: None, foreign: None })
     }
 
-    /// As [`Variables::fresh`], in full.
+    /// Adds a variable of which everything is said, as [`Variables::fresh`] does.
     pub fn add(&mut self, variable: Variable) -> Var {
         if self.all.len() > usize::from(u16::MAX) {
             self.exhausted = true;
@@ -63,7 +63,7 @@ impl Variables {
         Reg((self.all.len() - 1) as u16)
     }
 
-    /// What is known of it.
+    /// The variable of a number.
     pub fn get(&self, var: Var) -> &Variable {
         &self.all[usize::from(var.0)]
     }
@@ -174,7 +174,7 @@ impl Variables {
 /// where NULL equals NULL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Atom {
-    /// Which relation.
+    /// The relation.
     pub relation: RelationIndex,
     /// Columns of the relation, as variables.
     pub vars: Vec<Var>,
@@ -191,7 +191,7 @@ pub struct Term {
     pub conditions: Vec<Expr>,
     /// Keys of the sum; for a bag of rows, its columns.
     pub keys: Vec<Expr>,
-    /// What is summed, one per component. NULL adds nothing. Empty for a bag of rows.
+    /// The summands, one per component of the sum; NULL adds nothing. Empty for a bag of rows.
     pub values: Vec<Expr>,
 }
 

@@ -116,7 +116,10 @@ pub struct Certificate {
 impl Certificate {
     /// Reads it off a program.
     pub fn of(program: &Program) -> Certificate {
-        let base = program.relations.iter().enumerate().filter(|(_, r)| r.derived.is_none());
+        // The relation of one row has no events but its first.
+        let is_fed = |at: usize| program.one_row.is_none_or(|one_row| usize::from(one_row.0) != at);
+        let base = program.relations.iter().enumerate();
+        let base = base.filter(|(at, relation)| relation.derived.is_none() && is_fed(*at));
         let events = base
             .map(|(index, relation)| {
                 let mut cost = EventCost {

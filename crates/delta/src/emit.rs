@@ -140,6 +140,10 @@ pub(crate) fn emit(
     let mut program = Program {
         output: RelationId(writer.relation_ids[&output.relation] as u16),
         output_repeats: output.repeats,
+        one_row: parts
+            .one_row
+            .and_then(|one_row| writer.relation_ids.get(&one_row))
+            .map(|id| RelationId(*id as u16)),
         ..Program::default()
     };
     program.maps = maps.iter().map(|map| writer.map(*map)).collect();
@@ -348,7 +352,7 @@ impl Writer<'_> {
     }
 }
 
-/// Statements of symmetric deltas, as those of a self-join are.
+/// Whether two statements do the same, as statements of symmetric deltas do (a self-join has such).
 fn adds_the_same(a: &Statement, b: &Statement) -> bool {
     a.target == b.target && a.key == b.key && a.add == b.add && a.steps == b.steps
 }
@@ -357,7 +361,7 @@ fn rename_exprs(step: &Step, registers: &Registers) -> Step {
     step.rewritten(&mut |expr| registers.expr(expr), &mut |reg| reg)
 }
 
-/// Registers of a trigger: those of the event, then those that statements share.
+/// The registers of a trigger: the event's registers first, then registers that all statements share.
 #[derive(Default)]
 struct Registers {
     types: Vec<Type>,

@@ -5,9 +5,9 @@ use core::fmt;
 /// A construct that no trigger program can be made of. It becomes SQLSTATE 0A000.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// What it is, as in "… is not supported in a materialized view".
+    /// The construct's name, as in "… is not supported in a materialized view".
     pub construct: String,
-    /// What to write instead, if there is something.
+    /// Advice: another way to write the query, if there is one.
     pub hint: Option<String>,
 }
 

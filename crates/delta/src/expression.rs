@@ -1,5 +1,5 @@
-//! Scalar expressions of the calculus: those of trigger programs, over variables instead of
-//! registers.
+//! Scalar expressions of the calculus: the expressions of trigger programs ([`Expr`]), over variables
+//! instead of registers.
 //!
 //! A variable is a [`Reg`] whose number is an index into [`crate::calculus::Variables`]; it becomes
 //! a register only when a trigger is written. So no second language of expressions is needed.

@@ -40,7 +40,8 @@ pub use crate::certificate::Certificate;
 pub use crate::encoding::Encoding;
 pub use crate::error::{Result, Unsupported};
 
-/// What the compiler asks its caller: the catalog's knowledge about tables, and whether to go on. Columns are numbered as in the table's schema.
+/// What the compiler asks its caller: the catalog's knowledge about tables, and whether to go on. Columns
+/// are numbered as in the table's schema.
 pub trait Facts {
     /// Sets of NOT NULL columns that no two rows agree on, now and after every single event.
     fn unique_keys(&self, table: &TableReference) -> Vec<Vec<usize>> {
@@ -70,14 +71,14 @@ impl Facts for NoFacts {}
 /// A view's program and how to feed and read it.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// What [`halcyon_view`] runs.
+    /// The trigger program, for [`halcyon_view::Engine`].
     pub program: Program,
     /// Columns of the view, in order; the output's row has their words (and the number of
     /// repetitions, if [`Program::output_repeats`]).
     pub columns: Vec<OutputColumn>,
-    /// What the view is fed with: the base relations.
+    /// The base relations, whose events the view is fed with.
     pub inputs: Vec<Input>,
-    /// What an event costs.
+    /// The cost of an event, by base relation.
     pub certificate: Certificate,
 }
 

@@ -26,12 +26,12 @@ pub struct Column {
     pub never_negative: bool,
 }
 
-/// A relation: a table or stream, or derived from a map.
+/// A relation of the compilation: a table or stream, a relation derived from a map, or that of one row.
 #[derive(Clone, Debug)]
 pub struct Relation {
     /// For people.
     pub name: String,
-    /// Columns; those that nothing uses are left out of the program at the end.
+    /// Columns. Columns that nothing uses are left out of the finished program.
     pub columns: Vec<Column>,
     /// Sets of columns that no two rows agree on.
     pub unique: Vec<Vec<usize>>,
@@ -43,12 +43,14 @@ pub struct Relation {
     pub table: Option<TableReference>,
     /// For derived relations.
     pub derived: Option<Derived>,
-    /// One row, which most events replace: a total. What is joined with it changes as a whole.
+    /// Whether the relation is a total: one row, which most events replace, so that everything joined
+    /// with the total changes as a whole.
     pub restless: bool,
 }
 
-/// The derivation of a relation's rows, as in [`halcyon_view::program::Derived`]; registers are numbered from zero: key columns,
-/// components, then those of the steps.
+/// The derivation of a relation's rows from the groups of a map, as in [`halcyon_view::program::Derived`].
+/// Registers are numbered from zero: the key's columns first, then the payload's components, then the
+/// registers that the steps set.
 #[derive(Clone, Debug)]
 pub struct Derived {
     /// Index of the map.
@@ -63,12 +65,12 @@ pub struct Derived {
     pub row: Vec<Expr>,
 }
 
-/// A map, with its definition and the ways in which it is asked.
+/// A map of the program, with its definition and the ways in which statements ask it.
 #[derive(Clone, Debug)]
 pub struct Map {
     /// For people.
     pub name: String,
-    /// What it holds: keys and values of all terms have the same types.
+    /// The definition: a sum of terms whose keys and values have the same types.
     pub terms: Vec<Term>,
     /// Types of the key.
     pub key: Vec<Type>,
@@ -80,7 +82,7 @@ pub struct Map {
     pub slices: Vec<Vec<u16>>,
     /// Statements on maps of one degree come in this order.
     pub rank: Rank,
-    /// Text that equal helper maps share.
+    /// For helper maps: the text that definitions of the same meaning share.
     pub canonical: Option<String>,
 }
 
@@ -109,17 +111,17 @@ impl Map {
 /// A statement of the trigger of `relation`.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// Whose events.
+    /// The relation whose events run the statement.
     pub relation: RelationIndex,
-    /// The map.
+    /// The map that the statement adds to.
     pub target: usize,
     /// Bindings; registers are variables, maps are numbered as in [`Parts::maps`].
     pub steps: Vec<Step>,
-    /// Key of the entry.
+    /// Key of the entry that changes, a value per key column.
     pub key: Vec<Expr>,
-    /// What is added.
+    /// What the entry is changed by, a value per component.
     pub add: Vec<Expr>,
-    /// The delta, for people.
+    /// The delta that the statement computes, for people.
     pub comment: String,
 }
 
@@ -128,12 +130,14 @@ pub struct Statement {
 pub struct Parts {
     /// Variables of all terms.
     pub vars: Variables,
-    /// Base and derived relations, each after those it depends on.
+    /// Base and derived relations, each after the relations that it depends on.
     pub relations: Vec<Relation>,
     /// Maps.
     pub maps: Vec<Map>,
     /// Statements.
     pub statements: Vec<Statement>,
+    /// The relation of one row, if some term is there without any table.
+    pub one_row: Option<RelationIndex>,
 }
 
 impl Parts {
@@ -177,6 +181,21 @@ impl Parts {
         };
         let vars = columns.iter().map(fresh).collect::<Vec<_>>();
         Atom { relation, vars: vars.into_iter().map(|var| self.vars.add(var)).collect() }
+    }
+
+    /// The term, with an atom of the relation of one row if it has no atom: maps are kept by events, and
+    /// this row's is what brings a row of constants.
+    pub fn grounded(&mut self, mut term: Term) -> Term {
+        if term.atoms.is_empty() {
+            let one_row = self.one_row.unwrap_or_else(|| {
+                let name = "one_row".to_owned();
+                self.relation(name, Vec::new(), vec![Vec::new()], None, None)
+            });
+            self.one_row = Some(one_row);
+            let atom = self.atom(one_row);
+            term.atoms.push(atom);
+        }
+        term
     }
 
     /// A term as people read it.

@@ -92,6 +92,9 @@ impl Builder<'_> {
             bag => self.rows_of(bag),
         };
         let [row] = rows.as_slice() else { return Err(several_rows()) };
+        if row.weight == 1 && row.atoms.is_empty() && row.conditions.is_empty() {
+            return Ok(row.keys[0].clone());
+        }
         if !self.single_row(row) {
             return Err(several_rows());
         }

@@ -60,7 +60,7 @@ pub fn within_limits(parts: &Parts, facts: &dyn Facts) -> Result<()> {
 /// the parts are kept, the products are made when the row is read. Events of one part then leave
 /// the others alone.
 ///
-/// What the row is derived from becomes a count of all events, which notices every change.
+/// The row is derived from a count of all events then, which notices every change.
 pub fn take_apart(parts: &mut Parts, relation: RelationIndex) {
     let Some(derived) = parts.relations[relation].derived.clone() else { return };
     let map = parts.maps[derived.map].clone();
@@ -279,7 +279,7 @@ fn canonical(term: &Term, ordered: bool) -> Canonical {
     best.expect("there is at least one order")
 }
 
-/// Orders of atoms that are tried; beyond them, equal terms may not be seen to be equal.
+/// Orders of atoms that are tried. Of terms with more orders, equal ones may not be found to be equal.
 const ORDERS_MAX: usize = 1000;
 
 /// Every order of the atoms in which those of one relation change places, until none is `left`.

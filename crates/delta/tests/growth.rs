@@ -59,6 +59,7 @@ fn operations(compiled: &Compiled, db: &Db, rows: usize) -> Vec<f64> {
     const MEASURED: usize = 10;
     let options = Options { executor: Executor::Interpreted, ..Options::default() };
     let mut engine = Engine::new(compiled.program.clone(), options).unwrap();
+    engine.begin().unwrap();
     let mut random = Random::new(3);
     let mut counted = vec![0; compiled.inputs.len()];
     for at in 0..rows + MEASURED {

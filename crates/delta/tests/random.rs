@@ -81,6 +81,7 @@ fn run(seed: u64, without: Option<u64>) -> Outcome {
         let which = which as usize % busy.len();
         busy[which].statements.clear();
         view.engine = Engine::new(program, Options::default()).unwrap();
+        view.engine.begin().unwrap();
     }
     let mut done: Vec<(String, Row, i64)> = Vec::new();
     for step in 0..100 {
@@ -111,12 +112,14 @@ fn run(seed: u64, without: Option<u64>) -> Outcome {
             return Outcome::Different(format!("{sql}\n{error}"));
         }
     }
-    for map in 0..view.engine.program().maps.len() {
-        if !view.engine.entries(map).is_empty() {
-            let name = &view.engine.program().maps[map].name;
+    let program = view.engine.program().clone();
+    let mut fresh = Engine::new(program.clone(), Options::default()).unwrap();
+    fresh.begin().unwrap();
+    for (map, declared) in program.maps.iter().enumerate() {
+        if view.engine.entries(map) != fresh.entries(map) {
+            let name = &declared.name;
             return Outcome::Different(format!(
-                "{sql}\nmap {name} is not empty at the end\n{}",
-                view.engine.program()
+                "{sql}\nmap {name} is not at the end what it was at first\n{program}"
             ));
         }
     }

@@ -33,6 +33,11 @@ const VIEWS: &[(&str, &str)] = &[
     ("outer_join", "SELECT b.id, a.x FROM b LEFT JOIN a ON a.g = b.id"),
     ("lonely", "SELECT id FROM b WHERE NOT EXISTS (SELECT 1 FROM a WHERE a.g = b.id)"),
     ("above", "SELECT id FROM a WHERE x > (SELECT AVG(x) FROM a a2 WHERE a2.g = a.g)"),
+    (
+        "numbered",
+        "SELECT v.n, COUNT(a.id) AS c FROM (VALUES (1), (2), (7)) AS v (n) LEFT JOIN a ON a.g = v.n \
+         GROUP BY v.n UNION ALL SELECT 0, (SELECT COUNT(*) FROM b)",
+    ),
     ("over_sums", "SELECT MAX(s) AS top, COUNT(*) AS n FROM sums"),
     ("sums_named", "SELECT b.name, sums.s FROM sums JOIN b ON b.id = sums.g"),
 ];

@@ -68,6 +68,14 @@ impl Program {
         if self.output_repeats && output.columns.last() != Some(&Type::Int) {
             return Err("the last column of the output must count repetitions".to_string());
         }
+        if let Some(one_row) = self.one_row {
+            let one_row = self.relations.get(usize::from(one_row.0));
+            if one_row.is_none_or(|one| one.derived.is_some() || !one.columns.is_empty()) {
+                return Err(
+                    "the relation of one row must be a base one without columns".to_string()
+                );
+            }
+        }
         let first_derived = self.relations.iter().position(|relation| relation.derived.is_some());
         let last_base = self.relations.iter().rposition(|relation| relation.derived.is_none());
         if last_base > first_derived {

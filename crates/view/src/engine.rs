@@ -26,11 +26,11 @@ pub enum Executor {
 /// Choices for the run of a program.
 #[derive(Default)]
 pub struct Options {
-    /// What runs it.
+    /// The executor.
     pub executor: Executor,
-    /// What maps and strings may take, in bytes. `None`: as much as there is.
+    /// Memory that maps and strings may take, in bytes; `None` for no limit.
     pub memory_bytes_max: Option<u64>,
-    /// By [`Program::functions`]. They must agree with each other's declarations.
+    /// The functions that [`Program::functions`] declares, in the same order.
     pub functions: Vec<Call>,
 }
 
@@ -169,8 +169,8 @@ impl Engine {
 
     /// Events one after the other, as [`Engine::apply`] does each; those that are `None` are left out.
     ///
-    /// Who has many events at hand gains by giving them at once: what an event will look up is on its
-    /// way from memory while those before it are at work.
+    /// Many events at once are cheaper than one by one: the entries that an event will look up are on their
+    /// way from memory while the events before it are at work.
     ///
     /// Errors: of the first that fails, with the number of items before it, which stay applied.
     /// Panics: as [`Engine::apply`].
@@ -222,6 +222,19 @@ impl Engine {
         if let (ExecutorState::Compiled(state), Some((relation, row, _))) = (&self.state, event) {
             state.ask_for_entries(relation, row);
         }
+    }
+
+    /// Gives the program its first event, the row of [`Program::one_row`]; nothing to programs without
+    /// such a relation. To be called once, before any other event.
+    ///
+    /// Errors: as those of [`Engine::apply`].
+    pub fn begin(&mut self) -> Result<(), ApplyError> {
+        if let Some(one_row) = self.program.one_row {
+            self.apply(one_row, &[], 1)?;
+            // The row belongs to no table, so it counts as no event.
+            self.events -= 1;
+        }
+        Ok(())
     }
 
     /// Reports every output row that differs from what the last call left, in no particular order.

@@ -9,7 +9,7 @@ use halcyon_value::ValueError;
 pub struct ProgramError {
     /// Where, for people: `trigger of bids, statement 2 (…)`.
     pub place: String,
-    /// What is wrong there.
+    /// The mistake at that place.
     pub problem: String,
 }
 
@@ -31,7 +31,7 @@ pub enum EvalError {
     OutOfRange,
     /// Division by zero.
     DivisionByZero,
-    /// What a function of the program said.
+    /// The message of a function of the program that failed.
     Function(String),
 }
 
@@ -68,7 +68,7 @@ pub enum ApplyError {
     Eval(EvalError),
     /// The maps would take more memory than they may.
     MemoryBudget {
-        /// What they may take.
+        /// The memory that maps and strings may take.
         bytes_max: u64,
     },
 }

@@ -25,7 +25,7 @@ type Key = Vec<u64>;
 type Payload = Vec<i128>;
 type Result<T = ()> = core::result::Result<T, ApplyError>;
 
-/// What is done with a binding.
+/// The continuation of a loop: what happens to each binding.
 type Then<'a> =
     dyn FnMut(&mut [Value], &mut Environment) -> core::result::Result<(), EvalError> + 'a;
 
@@ -35,7 +35,7 @@ pub struct Interpreter {
     /// By map and component: what the absolute values of all entries add up to, of sorted maps. It
     /// must fit, so that the sum over any range does.
     magnitudes: Vec<Vec<u128>>,
-    /// By relation; those of base relations stay empty.
+    /// A log per relation; the logs of base relations stay empty.
     logs: Vec<Log>,
     /// Entries as they were, in the order of the event's changes.
     journal: Vec<(usize, Key, Payload)>,
@@ -614,7 +614,7 @@ fn plain_key(declared: &MapDecl, mut key: &[u64]) -> Vec<u64> {
     words
 }
 
-/// What a value adds to a sum: itself, or nothing if it is NULL.
+/// The amount by which a value changes a sum: the value, or zero if it is NULL.
 fn addend(value: Value) -> core::result::Result<i128, EvalError> {
     Ok(match value {
         value if value.is_null() => 0,

@@ -114,6 +114,9 @@ pub struct Program {
     pub triggers: Vec<Trigger>,
     /// Functions beyond [`Expr`], which the owner of the engine must provide.
     pub functions: Vec<FunctionDecl>,
+    /// The base relation without columns that has one row from the beginning, if the program has one:
+    /// what is there without any table hangs on that row ([`crate::Engine::begin`]).
+    pub one_row: Option<RelationId>,
     /// The derived relation whose rows are the view.
     pub output: RelationId,
     /// The last column of the output ([`Type::Int`]) is no column of the view but says how often the
@@ -131,7 +134,7 @@ pub struct Relation {
     pub columns: Vec<Type>,
     /// For base relations: which columns of the table these are.
     pub source_columns: Vec<u16>,
-    /// Which columns are never NULL, as the source of the events promises; columns beyond may be.
+    /// By column whether it is never NULL, as the source of the events promises; columns beyond may be NULL.
     pub never_null: Vec<bool>,
     /// `None` for base relations.
     pub derived: Option<Derived>,
@@ -146,7 +149,7 @@ pub struct Derived {
     /// Types of the registers below: key columns first, then the components of the payload, then
     /// those of `steps`.
     pub registers: Vec<Type>,
-    /// What else has to be looked up, for instance the smallest key of an ordered map.
+    /// Look-ups beyond the group itself, for instance of the smallest key of an ordered map.
     pub steps: Vec<Step>,
     /// Whether the group has a row: over the payload zero, too, so that a constant true stands for a
     /// relation with a row for every key (an aggregate without GROUP BY, a scalar subquery).
@@ -197,7 +200,7 @@ pub struct Statement {
     pub target: MapId,
     /// The entry: a value per key column.
     pub key: Vec<Expr>,
-    /// What is added, a value per component. NULL adds nothing.
+    /// The addends, a value per component. NULL adds nothing.
     pub add: Vec<Expr>,
     /// Every entry of the target is set to zero first: re-evaluation.
     pub replace: bool,
@@ -288,7 +291,7 @@ pub enum Step {
     Sum {
         /// Inner steps; their registers are not visible outside.
         steps: Vec<Step>,
-        /// What is summed, and where it goes.
+        /// The summands, and the registers for their sums.
         terms: Vec<(Expr, Reg)>,
     },
 }

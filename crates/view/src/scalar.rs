@@ -254,7 +254,7 @@ fn fraction_to_sum(a: f64) -> Result<i128> {
     if a.is_null() { Ok(0) } else { scaled(a, SUM_SCALE).ok_or(EvalError::OutOfRange) }
 }
 
-/// What an exact sum reads as.
+/// The floating-point number of an exact sum.
 #[inline(always)]
 pub fn sum_to_float(sum: i128) -> f64 {
     // Whole numbers of 64 bits, which are most: their conversion is an instruction, not a call.

@@ -19,9 +19,9 @@ pub enum ViewError {
     UnsupportedType,
     /// All views together would take more memory than they may.
     OutOfMemory {
-        /// What they would take, in bytes.
+        /// The memory that all views would take, in bytes.
         used: i64,
-        /// What they may take, in bytes.
+        /// The memory that all views may take, in bytes.
         max: u64,
     },
     /// The statement was cancelled, by its client or for its time.
@@ -61,7 +61,7 @@ impl ViewError {
         }
     }
 
-    /// What the user may do about it.
+    /// Advice to the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::OutOfMemory { .. } => Some("Raise view_memory by ALTER SYSTEM, or drop a view."),
@@ -103,9 +103,9 @@ impl From<ApplyError> for ViewError {
 /// Why changes were not written to a view's rows. `E`: what the judge of new rows says.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused<E> {
-    /// By the view.
+    /// The view refused.
     View(ViewError),
-    /// By the judge of new rows.
+    /// The judge of new rows refused.
     Judge(E),
 }
 

@@ -17,16 +17,16 @@ use halcyon_store::Value;
 /// A row of a view that came, went or became another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowDelta {
-    /// What it was; `None` if it is new.
+    /// The row before; `None` if the row is new.
     pub old: Option<Vec<Value>>,
-    /// What it is; `None` if it is gone.
+    /// The row after; `None` if the row is gone.
     pub new: Option<Vec<Value>>,
 }
 
 /// Changed rows that are kept for followers; the last transaction is kept whatever its size.
 pub const ROWS_KEPT_MAX: usize = 1 << 16;
 
-/// What a transaction has changed of a view.
+/// The changes of a view's rows by one transaction.
 #[derive(Debug)]
 pub struct FeedBatch {
     /// Number of the transaction: the first since the view exists in this process is 1, and none is
@@ -108,7 +108,7 @@ pub struct Follower {
     position: u64,
 }
 
-/// What a follower finds in a feed.
+/// The state of a feed as a follower finds it.
 pub enum FeedNews {
     /// The next transaction.
     Batch(Arc<FeedBatch>),

@@ -65,7 +65,7 @@ pub struct MaintenanceError<E> {
     pub refused: Refused<E>,
 }
 
-/// What a statement has done, for the views.
+/// A statement's changes, as the views follow them.
 #[derive(Clone, Copy)]
 struct StatementChanges<'s> {
     rows: &'s ChangedRows,
@@ -82,7 +82,7 @@ struct OpenView<'v> {
     events: u64,
 }
 
-/// Which events of changed rows are told.
+/// A pass over changed rows: which of their events are told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
     Both,

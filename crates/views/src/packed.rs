@@ -38,7 +38,7 @@ struct EventLayout {
     routes: Vec<Vec<Option<EventRoute>>>,
 }
 
-/// What a view gets of an event.
+/// The part of an event that a view gets.
 #[derive(Clone, Debug)]
 struct EventRoute {
     relation: RelationId,
@@ -78,7 +78,7 @@ impl PackedEvents {
         self.starts.is_empty()
     }
 
-    /// Forgets them; their memory stays.
+    /// Forgets all events; their memory stays.
     pub fn clear(&mut self) {
         self.words.clear();
         self.starts.clear();
@@ -125,7 +125,7 @@ impl<'a> Iterator for EventRun<'a> {
     }
 }
 
-/// What has become of packed events.
+/// The result of taking packed events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// All have met the views.

@@ -27,12 +27,12 @@ use crate::feed::{RowDelta, ViewFeed};
 use crate::journal::{GroupKey, JournalMark, RowPlaces, ViewJournal};
 use crate::rows::{PlainRows, RowWriter};
 
-/// A table that a view reads.
+/// An input of a view: a table that the view reads, as a relation of its program.
 #[derive(Clone, Debug)]
 pub struct ViewInput {
     /// The table.
     pub table: TableId,
-    /// What the program calls it.
+    /// The program's relation for the table.
     pub relation: RelationId,
     /// The columns that the program needs, by position in the table.
     pub columns: Vec<u16>,
@@ -71,7 +71,7 @@ struct OutputChange<'r> {
     new: Option<&'r [u64]>,
 }
 
-/// What else becomes of rows that are written.
+/// The traces that written rows leave beside the partition.
 #[derive(Clone, Copy)]
 pub(crate) struct RowsWritten {
     /// Places that change go to the journal: the writer may be taken back.
@@ -85,7 +85,8 @@ impl RowsWritten {
     pub(crate) const FOR_GOOD: RowsWritten = RowsWritten { noted: false, told: false };
 }
 
-/// The state of a view. What else may touch it is said in [`halcyon_txn::view`].
+/// The state of a running view: its engine, the places of its rows, and the journal of its changes. Who may
+/// touch the state when is said in [`halcyon_txn::view`].
 pub(crate) struct ViewState {
     pub engine: Engine,
     pub inputs: Arc<[ViewInput]>,

@@ -33,7 +33,7 @@ pub struct StreamViews {
 /// A view as a reader of a stream.
 pub(crate) struct StreamReader {
     pub view: Arc<MaintainedView>,
-    /// Which of the view's inputs the stream is.
+    /// The stream's position among the view's inputs.
     pub input: usize,
 }
 

@@ -22,15 +22,16 @@ use crate::error::ViewError;
 use crate::feed::ViewFeed;
 use crate::state::{ViewInput, ViewState};
 
-/// What makes a view: the compiler's program, and how tables and rows are its relations.
+/// The definition of a view that is to run: the compiler's program, and how tables and rows are the
+/// program's relations.
 pub struct ViewProgram {
     /// The trigger program.
     pub program: Program,
-    /// What runs it.
+    /// The executor that runs the program.
     pub executor: Executor,
-    /// What the view reads.
+    /// The tables that the view reads.
     pub inputs: Vec<ViewInput>,
-    /// The columns of its rows.
+    /// The columns of the view's rows.
     pub columns: Vec<ViewColumn>,
 }
 
@@ -56,6 +57,7 @@ impl ViewProgram {
         let mut state =
             ViewState::new(engine, Arc::clone(&inputs), self.columns, Arc::clone(&feed));
         state.write_first(&mut rows)?;
+        state.engine.begin()?;
         for (table, root) in tables {
             state.fill(table, root, cancel)?;
         }
@@ -67,7 +69,7 @@ impl ViewProgram {
     }
 }
 
-/// A view that is kept up to date.
+/// A running view: engine, rows, subscribers and memory of a materialized view that is kept up to date.
 pub struct MaintainedView {
     id: TableId,
     cell: Arc<ViewCell<ViewState>>,
@@ -102,7 +104,7 @@ impl MaintainedView {
         self.cell.rows()
     }
 
-    /// What the view reads.
+    /// The tables that the view reads.
     pub fn inputs(&self) -> &[ViewInput] {
         &self.inputs
     }
@@ -181,7 +183,7 @@ impl MaintainedView {
         }
     }
 
-    /// What the system view shows.
+    /// The view in numbers, for the system view `halcyon.views`.
     pub fn figures(&self) -> ViewFigures {
         let state = self.lock();
         ViewFigures {
@@ -208,7 +210,7 @@ impl MaintainedView {
 /// Brings the rows of all stale views up to date with the events that streams' handles have given so
 /// far, at one moment, as a transaction of its own: see [`halcyon_txn::view::settle_views`].
 ///
-/// Errors: those of locks and of the log.
+/// Errors: the errors of locks and of the log.
 pub fn settle_views(
     manager: &Manager,
     session: SessionId,

@@ -350,7 +350,7 @@ impl Plan<'_> {
         unique.iter().any(|key| key.iter().all(|column| vars.contains(&atom.vars[*column])))
     }
 
-    /// What follows from some variables by unique keys of the members.
+    /// The variables whose values follow from those of others by unique keys of the members.
     fn determined(&self, start: BTreeSet<Var>, members: &[usize]) -> BTreeSet<Var> {
         let mut found = start;
         loop {
@@ -592,7 +592,7 @@ impl Plan<'_> {
     }
 }
 
-/// What the statement needs of a component beyond sums.
+/// The columns that a statement needs of a component beyond sums, while they are collected.
 struct Needs<'n> {
     region: &'n Region<'n>,
     outs: &'n mut Vec<(Expr, Var)>,

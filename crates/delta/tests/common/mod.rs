@@ -178,6 +178,7 @@ impl View {
         // Over nothing, only a view without groups has a row.
         let mut mirror = HashMap::new();
         engine.for_each_row(|row| drop(mirror.insert(Vec::new(), row.to_vec()))).unwrap();
+        engine.begin().unwrap();
         Ok(View { sql: sql.to_owned(), compiled, engine, mirror })
     }
 
@@ -194,6 +195,10 @@ impl View {
             let applied = self.engine.apply(input.relation, &words, weight);
             applied.map_err(|e| format!("{e:?}"))?;
         }
+        self.drain()
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
         let (mirror, mut wrong) = (&mut self.mirror, None);
         let drained = self.engine.drain_changes(|change| {
             let old = match change.new {
@@ -210,6 +215,7 @@ impl View {
 
     /// The view's rows, as text, sorted.
     pub fn rows(&mut self) -> Vec<String> {
+        self.drain().unwrap();
         let types: Vec<Type> = {
             let program = self.engine.program();
             program.relations[usize::from(program.output.0)].columns.clone()
