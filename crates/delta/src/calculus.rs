@@ -163,8 +163,8 @@ impl Variables {
                 Some(length) => write!(text, "substring({}, {start}, {length})", self.show(value)),
                 None => write!(text, "substring({}, {start})", self.show(value)),
             },
-            Expr::Call { function, args } => {
-                write!(text, "f{}({})", function.0, self.list(args, ", "))
+            Expr::Call { call, args } => {
+                write!(text, "{}({})", call.function().name(), self.list(args, ", "))
             }
         };
     }

@@ -1,7 +1,8 @@
 //! Encodings of SQL values as the words of a trigger program.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use halcyon_view::program::Type;
+use halcyon_value::Type as ValueType;
+use halcyon_view::program::{DIGITS_OF_A_WORD, Type};
 
 use crate::error::{Result, Unsupported};
 
@@ -28,9 +29,6 @@ pub enum Encoding {
     /// The number that the view's dictionary gives to the string.
     Text,
 }
-
-/// Digits of a decimal that fit one word.
-pub const DIGITS_OF_A_WORD: u8 = 18;
 
 impl Encoding {
     /// The encoding of an Arrow type.
@@ -61,4 +59,23 @@ impl Encoding {
             _ => Type::Int,
         }
     }
+}
+
+/// The type that values of an Arrow type have in functions of the table. `None`: none takes them.
+pub fn value_type(ty: &DataType) -> Option<ValueType> {
+    Some(match *ty {
+        DataType::Boolean => ValueType::Bool,
+        DataType::Int16 => ValueType::Int16,
+        DataType::Int32 => ValueType::Int32,
+        DataType::Int64 => ValueType::Int64,
+        DataType::Float32 => ValueType::Float32,
+        DataType::Float64 => ValueType::Float64,
+        DataType::Decimal128(precision, scale) => ValueType::Decimal { precision, scale },
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ValueType::Text,
+        DataType::Date32 => ValueType::Date,
+        DataType::Time64(TimeUnit::Microsecond) => ValueType::Time,
+        DataType::Timestamp(TimeUnit::Microsecond, None) => ValueType::Timestamp,
+        DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => ValueType::TimestampTz,
+        _ => return None,
+    })
 }

@@ -96,6 +96,9 @@ pub fn type_of(expr: &Expr, of: &dyn Fn(Reg) -> Type) -> Type {
         | Expr::Rescale { ty, .. }
         | Expr::Within { ty, .. }
         | Expr::Cast { to: ty, .. } => *ty,
+        Expr::Call { call, .. } => {
+            Type::of(call.result()).expect("calls are made of types with words")
+        }
         _ => Type::Int,
     }
 }

@@ -17,12 +17,14 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{BinaryExpr, Expr as Sql, ExprSchemable, Operator, Volatility};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use halcyon_value::Type as ValueType;
 use halcyon_value::calendar::{DAY_US, day_of, time_of};
 use halcyon_value::decimal::float_divisor;
+use halcyon_value::functions::{self, Call};
 use halcyon_view::program::{BinaryOp, CompareOp, DatePart, Expr, NumberRange, Type};
 
 use crate::builder::Builder;
-use crate::encoding::Encoding;
+use crate::encoding::{Encoding, value_type};
 use crate::error::{Result, Unsupported};
 use crate::expression::{
     and, binary, cast, compare, fold, is_null, not, null_safe_eq, within_range,
@@ -167,6 +169,7 @@ impl Builder<'_> {
             Operator::Multiply => self.arithmetic(BinaryOp::Mul, left, right, result),
             Operator::Divide => self.arithmetic(BinaryOp::Div, left, right, result),
             Operator::Modulo => self.arithmetic(BinaryOp::Rem, left, right, result),
+            Operator::StringConcat => self.table_call("textcat", &[&**left, &**right], result),
             other => Err(Unsupported::new(format!("the operator {other}"))),
         }
     }
@@ -372,19 +375,41 @@ impl Builder<'_> {
                 Ok(fold(Expr::Case { ty, when, otherwise: Box::new(value) }))
             }
             ("date_part" | "extract" | "datepart", [part, moment]) => self.date_part(part, moment),
-            ("substr" | "substring", [text, rest @ ..]) => self.substring(text, rest),
+            ("substr" | "substring", [text, rest @ ..]) => match self.substring(text, rest)? {
+                Some(part) => Ok(part),
+                None => self.table_call("substr", &args.iter().collect::<Vec<_>>(), result),
+            },
             ("left", [text, length]) => match self.scalar(length)? {
                 Expr::Int(length) if length >= 0 => {
                     let value = Box::new(self.scalar(text)?);
                     Ok(fold(Expr::Substring { value, start: 1, length: Some(length) }))
                 }
-                _ => Err(Unsupported::new("LEFT with a length that is no constant from 0")),
+                _ => self.table_call("left", &[text, length], result),
             },
             ("greatest", [first, rest @ ..]) => self.extreme(CompareOp::Ge, first, rest, result),
             ("least", [first, rest @ ..]) => self.extreme(CompareOp::Le, first, rest, result),
-            (name, _) => Err(Unsupported::new(format!("the function {name}"))
-                .hint("Let a column of the table hold its result.")),
+            (name, args) => self.table_call(name, &args.iter().collect::<Vec<_>>(), result),
         }
+    }
+
+    /// The general operation: a function of the table, on arguments of the types that it takes.
+    fn table_call(&mut self, name: &str, args: &[&Sql], result: &DataType) -> Result<Expr> {
+        let types = args
+            .iter()
+            .map(|arg| Ok(value_type(&self.type_of(arg)?)))
+            .collect::<Result<Option<Vec<ValueType>>>>()?;
+        let has_words = |ty: &ValueType| Type::of(*ty).is_some();
+        let call = types
+            .zip(value_type(result))
+            .filter(|(types, result)| types.iter().chain([result]).all(has_words))
+            .and_then(|(types, result)| Call::exact(name, &types, result))
+            .filter(|call| call.function().volatility == functions::Volatility::Immutable);
+        let Some(call) = call else {
+            return Err(Unsupported::new(format!("the function {name}"))
+                .hint("Let a column of the table hold its result."));
+        };
+        let args = args.iter().map(|arg| self.scalar(arg)).collect::<Result<_>>()?;
+        Ok(Expr::Call { call: call.into(), args })
     }
 
     /// GREATEST or LEAST of values of one type; NULLs are passed over.
@@ -441,7 +466,8 @@ impl Builder<'_> {
         Ok(fold(Expr::DatePart(part, Box::new(days))))
     }
 
-    fn substring(&mut self, text: &Sql, rest: &[Sql]) -> Result<Expr> {
+    /// A part of a text within constant bounds; `None` for others.
+    fn substring(&mut self, text: &Sql, rest: &[Sql]) -> Result<Option<Expr>> {
         let value = Box::new(self.scalar(text)?);
         let rest: Vec<Expr> = rest.iter().map(|arg| self.scalar(arg)).collect::<Result<_>>()?;
         let (start, length) = match rest.as_slice() {
@@ -449,11 +475,9 @@ impl Builder<'_> {
             [Expr::Int(start), Expr::Int(length)] if *start >= 1 && *length >= 0 => {
                 (*start, Some(*length))
             }
-            _ => {
-                return Err(Unsupported::new("SUBSTRING with bounds that are no constants from 1"));
-            }
+            _ => return Ok(None),
         };
-        Ok(fold(Expr::Substring { value, start, length }))
+        Ok(Some(fold(Expr::Substring { value, start, length })))
     }
 }
 

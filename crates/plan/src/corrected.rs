@@ -1,9 +1,10 @@
-//! DataFusion's functions with PostgreSQL's errors, roundings and eras.
+//! DataFusion's functions with PostgreSQL's errors, roundings and eras, where no row of the table of
+//! functions stands for them.
 //!
-//! Logarithms, roots and powers of what has none give NaN or an infinity in DataFusion; here they are
-//! errors, as PostgreSQL's are. `round` of a float takes halves to the even number, `date_part` has no
-//! year 0. Each function is wrapped: DataFusion's does the work, the arguments or the results are
-//! looked at. Cost: one more pass.
+//! `log2` of what has none gives NaN or an infinity in DataFusion; here it is an error, as PostgreSQL's
+//! logarithms are. `round` of a float takes halves to the even number, `date_part` has no year 0. Each
+//! function is wrapped: DataFusion's does the work, the arguments or the results are looked at. Cost: one
+//! more pass.
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,21 +18,16 @@ use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
-use halcyon_value::{ValueError, float};
+use halcyon_value::float;
 
-use halcyon_sql::diagnose::{division_by_zero, external};
+use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 
 /// The functions of `all` that are corrected, to be registered over the others.
 pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
     let wrap = |function: &Arc<ScalarUDF>| {
         let correction = match function.name() {
-            "ln" | "log10" | "log2" => Correction::Refuse(logarithm),
-            "log" => Correction::Refuse(logarithm_to_base),
-            "sqrt" => Correction::Refuse(root),
-            "power" => Correction::Refuse(power),
-            "exp" => Correction::Refuse(exponential),
-            "acos" | "asin" => Correction::Refuse(arc),
+            "log2" => Correction::Refuse(logarithm),
             "round" => Correction::HalvesToEven,
             "date_part" => return Some(date_part()),
             _ => return None,
@@ -71,48 +67,6 @@ fn logarithm(args: &[f64]) -> Option<SqlError> {
         _ => return None,
     };
     Some(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_LOGARITHM, why))
-}
-
-fn logarithm_to_base(args: &[f64]) -> Option<SqlError> {
-    let refused = args.iter().find_map(|value| logarithm(&[*value]));
-    let base_is_one = args.len() == 2 && args[0] == 1.0;
-    refused.or_else(|| base_is_one.then(division_by_zero))
-}
-
-fn root(args: &[f64]) -> Option<SqlError> {
-    let why = "cannot take square root of a negative number";
-    (args[0] < 0.0).then(|| SqlError::new(SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION, why))
-}
-
-fn power(args: &[f64]) -> Option<SqlError> {
-    let [base, exponent] = [args[0], *args.get(1)?];
-    let why = if base == 0.0 && exponent < 0.0 {
-        "zero raised to a negative power is undefined"
-    } else if base < 0.0 && exponent.is_finite() && exponent != float::trunc(exponent) {
-        "a negative number raised to a non-integer power yields a complex result"
-    } else {
-        return lost(base.powf(exponent), base.is_finite() && exponent.is_finite(), base == 0.0);
-    };
-    Some(SqlError::new(SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION, why))
-}
-
-fn exponential(args: &[f64]) -> Option<SqlError> {
-    lost(args[0].exp(), args[0].is_finite(), false)
-}
-
-/// A result that became infinite, or 0, though it is neither.
-fn lost(result: f64, of_finite: bool, is_zero: bool) -> Option<SqlError> {
-    if of_finite && result.is_infinite() {
-        return Some(ValueError::FloatOverflow.into());
-    }
-    (of_finite && result == 0.0 && !is_zero).then(|| {
-        SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: underflow")
-    })
-}
-
-fn arc(args: &[f64]) -> Option<SqlError> {
-    (args[0].abs() > 1.0)
-        .then(|| SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "input is out of range"))
 }
 
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! Functions of PostgreSQL that DataFusion lacks or means differently: all together, and those that
 //! operators and casts become. By topic: [`crate::execution`] (clock, session, sequences),
-//! [`crate::pg_functions`] (strings, numbers, dates), [`crate::aggregates`].
+//! [`crate::table_functions`] (of their arguments), [`crate::aggregates`].
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int64Array, IntervalMonthDayNanoArray};
-use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit};
+use arrow::array::{Array, ArrayRef, Int64Array};
+use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
@@ -13,8 +13,6 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use halcyon_store::ValueRef;
-use halcyon_value::calendar::{US_NS, difference};
-use halcyon_value::{Interval, interval};
 
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::zone::TimeZone;
@@ -23,10 +21,13 @@ use halcyon_sql::error::SqlError;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{ArrayWriter, value_at};
 
+use crate::table_functions;
+
 /// Our scalar functions, to be registered over DataFusion's.
 pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut functions = crate::execution::functions();
-    functions.extend(crate::pg_functions::all());
+    functions.extend(table_functions::all());
+    functions.push(Arc::new(crate::zone_function::function()));
     functions
 }
 
@@ -207,97 +208,18 @@ fn finish(array: ArrayRef, is_scalar: bool) -> Result<ColumnarValue> {
 // ---------------------------------------------------------------------------------------------
 // Intervals
 
-/// Arithmetic that yields an interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum IntervalOp {
-    /// Timestamp − timestamp, in days and a rest.
-    Moments,
-    /// Time − time.
-    Times,
-    /// Interval × number.
-    Times2,
-    /// Interval ÷ number.
-    Divided,
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct IntervalFunction {
-    op: IntervalOp,
-    signature: Signature,
-}
-
-fn interval_call(op: IntervalOp, left: Expr, right: Expr) -> Expr {
-    let signature = Signature::any(2, Volatility::Immutable);
-    ScalarUDF::new_from_impl(IntervalFunction { op, signature }).call(vec![left, right])
-}
-
 /// The interval between two timestamps.
 pub fn timestamp_difference(left: Expr, right: Expr) -> Expr {
-    interval_call(IntervalOp::Moments, left, right)
+    table_functions::call("timestamp_difference", vec![left, right])
 }
 
 /// The interval between two times of day.
 pub fn time_difference(left: Expr, right: Expr) -> Expr {
-    interval_call(IntervalOp::Times, left, right)
+    table_functions::call("time_difference", vec![left, right])
 }
 
 /// An interval times, or divided by, a double.
 pub fn scale_interval(interval: Expr, by: Expr, divide: bool) -> Expr {
-    interval_call(if divide { IntervalOp::Divided } else { IntervalOp::Times2 }, interval, by)
-}
-
-impl ScalarUDFImpl for IntervalFunction {
-    fn name(&self) -> &str {
-        match self.op {
-            IntervalOp::Moments => "timestamp_difference",
-            IntervalOp::Times => "time_difference",
-            IntervalOp::Times2 => "interval_multiply",
-            IntervalOp::Divided => "interval_divide",
-        }
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Interval(IntervalUnit::MonthDayNano))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let rows = arrays[0].len();
-        let values = (0..rows).map(|row| {
-            let left = value_at(arrays[0].as_ref(), row);
-            let right = value_at(arrays[1].as_ref(), row);
-            self.value(left, right).map_err(external)
-        });
-        let array: IntervalMonthDayNanoArray = values.collect::<Result<_>>()?;
-        finish(Arc::new(array), is_scalar)
-    }
-}
-
-impl IntervalFunction {
-    fn value(
-        &self,
-        left: Option<ValueRef<'_>>,
-        right: Option<ValueRef<'_>>,
-    ) -> halcyon_sql::error::Result<Option<IntervalMonthDayNano>> {
-        let span = match (left, right) {
-            (
-                Some(ValueRef::Timestamp(a) | ValueRef::TimestampTz(a)),
-                Some(ValueRef::Timestamp(b) | ValueRef::TimestampTz(b)),
-            ) => difference(a, b)?,
-            (Some(ValueRef::Time(a)), Some(ValueRef::Time(b))) => {
-                Interval { nanos: (a - b) * US_NS, ..Interval::default() }
-            }
-            (Some(ValueRef::Interval(value)), Some(ValueRef::Float64(by))) => match self.op {
-                IntervalOp::Divided => interval::divide(value, by)?,
-                _ => interval::multiply(value, by)?,
-            },
-            _ => return Ok(None),
-        };
-        Ok(Some(IntervalMonthDayNano::new(span.months, span.days, span.nanos)))
-    }
+    let name = if divide { "interval_divide" } else { "interval_multiply" };
+    table_functions::call(name, vec![interval, by])
 }

@@ -52,6 +52,7 @@ use crate::functions::{self, PgCast};
 use crate::join_keys::with_null_safe_keys;
 use crate::levels::aggregates_are_own;
 use crate::row_sets::with_fields_compared;
+use crate::table_functions;
 use crate::unnest::unnest;
 use crate::{corrected, intervals, like, nested};
 use halcyon_sql::coerce;
@@ -754,13 +755,7 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             }
             args
         }
-        "power" | "pow" => args
-            .into_iter()
-            .map(|arg| {
-                let arg = adapt(arg, &DataType::Float64, types)?;
-                arg.cast_to(&DataType::Float64, schema)
-            })
-            .collect::<Result<Vec<_>>>()?,
+        name if table_functions::is_ours(name) => table_arguments(name, args, schema, types)?,
         // Text in any type: what is not text yet is written as PostgreSQL writes it.
         "concat" | "concat_ws" => {
             args.into_iter().map(|arg| as_text(arg, schema)).collect::<Result<Vec<_>>>()?
@@ -787,6 +782,25 @@ fn nullif(args: Vec<Expr>) -> Result<Expr> {
     let [value, other] = <[Expr; 2]>::try_from(args).expect("two");
     let equal = whole(value.clone(), Operator::Eq, other);
     when(equal, Expr::Literal(ScalarValue::Null, None)).otherwise(value)
+}
+
+/// The arguments of a function of the table: quoted constants and parameters get the types that it
+/// takes there.
+fn table_arguments(
+    name: &str,
+    args: Vec<Expr>,
+    schema: &DFSchema,
+    types: &mut Parameters,
+) -> Result<Vec<Expr>> {
+    let type_of = |arg: &Expr| match quoted(arg).is_some() || untyped(arg) {
+        true => Ok(None),
+        false => arg.get_type(schema).map(Some),
+    };
+    let given = args.iter().map(type_of).collect::<Result<Vec<_>>>()?;
+    let Some(wanted) = table_functions::argument_types(name, &given) else {
+        return Err(external(table_functions::does_not_exist(name, &given)));
+    };
+    args.into_iter().zip(wanted).map(|(arg, ty)| adapt(arg, &ty, types)).collect()
 }
 
 fn as_text(expr: Expr, schema: &DFSchema) -> Result<Expr> {

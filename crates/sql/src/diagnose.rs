@@ -206,6 +206,7 @@ const RULES: &[(&str, SqlState)] = &[
     ("cannot cast string", SqlState::INVALID_TEXT_REPRESENTATION),
     ("error parsing", SqlState::INVALID_DATETIME_FORMAT),
     ("parser error: ", SqlState::INVALID_DATETIME_FORMAT),
+    ("negative count not allowed", SqlState::SUBSTRING_ERROR),
     ("cannot cast to decimal", SqlState::INVALID_TEXT_REPRESENTATION),
     ("unary operator 'not'", SqlState::DATATYPE_MISMATCH),
     ("unary operator", SqlState::UNDEFINED_FUNCTION),
@@ -262,6 +263,7 @@ fn from_text(message: &str, otherwise: SqlState) -> SqlError {
         Some(SqlState::NUMERIC_VALUE_OUT_OF_RANGE) => {
             SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range").detail(line)
         }
+        Some(SqlState::SUBSTRING_ERROR) => ValueError::NegativeLength.into(),
         Some(SqlState::UNDEFINED_FUNCTION) => undefined_function(&line),
         Some(SqlState::INVALID_TEXT_REPRESENTATION) => invalid_text(&line),
         Some(SqlState::FEATURE_NOT_SUPPORTED) => {

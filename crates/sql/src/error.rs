@@ -6,7 +6,7 @@
 use std::fmt;
 
 pub use halcyon_base::sqlstate::SqlState;
-use halcyon_value::{TextProblem, ValueError};
+use halcyon_value::ValueError;
 
 /// Result of anything a statement can fail at.
 pub type Result<T, E = SqlError> = std::result::Result<T, E>;
@@ -136,22 +136,10 @@ impl fmt::Debug for SqlError {
 
 impl std::error::Error for SqlError {}
 
-/// The one place where a value's error gets its SQLSTATE.
 impl From<ValueError> for SqlError {
     #[cold]
     fn from(error: ValueError) -> Self {
-        let state = match &error {
-            ValueError::DivisionByZero => SqlState::DIVISION_BY_ZERO,
-            ValueError::OutOfRange("interval") => SqlState::DATETIME_FIELD_OVERFLOW,
-            ValueError::OutOfRange(_)
-            | ValueError::FloatOverflow
-            | ValueError::DecimalField { .. } => SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-            ValueError::MomentOutOfRange(_) => SqlState::DATETIME_FIELD_OVERFLOW,
-            ValueError::NegativeLength => SqlState::SUBSTRING_ERROR,
-            ValueError::EscapeLength => SqlState::INVALID_ESCAPE_SEQUENCE,
-            ValueError::Mismatch(_) => SqlState::UNDEFINED_FUNCTION,
-            ValueError::Text(text) => state_of(text.problem),
-        };
+        let state = SqlState::new(&error.state());
         let told = SqlError::new(state, error.to_string());
         let told = match error.detail() {
             Some(detail) => told.detail(detail),
@@ -164,28 +152,13 @@ impl From<ValueError> for SqlError {
     }
 }
 
-fn state_of(problem: TextProblem) -> SqlState {
-    match problem {
-        TextProblem::Syntax => SqlState::INVALID_TEXT_REPRESENTATION,
-        TextProblem::MomentSyntax => SqlState::INVALID_DATETIME_FORMAT,
-        TextProblem::IntegerRange | TextProblem::FloatRange | TextProblem::NotFinite { .. } => {
-            SqlState::NUMERIC_VALUE_OUT_OF_RANGE
-        }
-        TextProblem::FieldRange | TextProblem::MomentRange => SqlState::DATETIME_FIELD_OVERFLOW,
-        TextProblem::IntervalRange => SqlState::INTERVAL_FIELD_OVERFLOW,
-        TextProblem::Infinite => SqlState::FEATURE_NOT_SUPPORTED,
-        TextProblem::OddHex | TextProblem::HexDigit | TextProblem::Field => {
-            SqlState::INVALID_PARAMETER_VALUE
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use halcyon_value::TextProblem;
 
     #[test]
-    fn errors_of_values_get_their_states_in_one_place() {
+    fn states_of_values_errors_are_named_here() {
         let state = |error: ValueError| SqlError::from(error).state();
         for (error, expected) in [
             (ValueError::DivisionByZero, SqlState::DIVISION_BY_ZERO),
@@ -210,6 +183,16 @@ mod tests {
             (TextProblem::OddHex, SqlState::INVALID_PARAMETER_VALUE),
         ] {
             assert_eq!(text(problem), expected, "{problem:?}");
+        }
+        // The states of functions' own errors.
+        let known = [
+            SqlState::INVALID_ARGUMENT_FOR_LOGARITHM,
+            SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION,
+        ];
+        for error in halcyon_value::functions::all().flat_map(|function| function.errors) {
+            let state = SqlState::new(&error.state);
+            let is_known = state == SqlState::NUMERIC_VALUE_OUT_OF_RANGE || known.contains(&state);
+            assert!(is_known, "{state}: {}", error.message);
         }
         let field = SqlError::from(ValueError::DecimalField { precision: 5, scale: 2 });
         assert_eq!(field.message(), "numeric field overflow");

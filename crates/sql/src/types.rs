@@ -1,7 +1,7 @@
 //! SQL's types: how they are spelled, stored, shown to DataFusion and named on the wire.
 
 use arrow::datatypes::{DataType, Field};
-use halcyon_store::Type;
+use halcyon_store::{ArrowType, Type};
 
 /// A column's or parameter's SQL type.
 ///

@@ -9,7 +9,7 @@ use crate::index::Conflict;
 use crate::key::KeyBuf;
 use crate::partition::Partition;
 use crate::segment::{Column, clear_word};
-use crate::value::{ColumnDef, Type};
+use crate::value::{ArrowType, ColumnDef, Type};
 use crate::vector::{make_mut, set_bit};
 use arrow::array::{Array, ArrayAccessor, ArrayRef, AsArray};
 use arrow::datatypes::{

@@ -8,7 +8,7 @@
 use crate::row::RowRef;
 use crate::segment::Segment;
 use crate::text;
-use crate::value::{Schema, Type};
+use crate::value::{ArrowType, Schema, Type, has_views};
 use crate::vector::{Vector, bits_buffer, gather_bits, set_bits};
 use arrow::array::{
     ArrayRef, BooleanArray, Decimal128Array, FixedSizeBinaryArray, PrimitiveArray, UInt32Array,
@@ -64,7 +64,7 @@ impl<'a> SegmentRef<'a> {
     pub fn batch(&self, projection: &[usize]) -> Batch {
         let mut blocks: Option<Arc<[Buffer]>> = None;
         let columns = projection.iter().map(|&column| {
-            let has_views = self.schema.columns[column].ty.has_views();
+            let has_views = has_views(self.schema.columns[column].ty);
             let buffers =
                 || Arc::clone(blocks.get_or_insert_with(|| self.segment.heap().buffers()));
             self.array(column, has_views.then(buffers))

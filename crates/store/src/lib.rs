@@ -45,4 +45,4 @@ pub use key::{KeyBuf, KeyColumn};
 pub use partition::Partition;
 pub use row::RowRef;
 pub use tree::Direction;
-pub use value::{ColumnDef, Interval, Schema, Type, Value, ValueRef};
+pub use value::{ArrowType, ColumnDef, Interval, Schema, Type, Value, ValueRef};

@@ -15,7 +15,7 @@
 
 use crate::heap::Heap;
 use crate::text;
-use crate::value::{ColumnDef, Interval, Schema, Type, ValueRef};
+use crate::value::{ColumnDef, Interval, Schema, Type, ValueRef, has_views};
 use crate::vector::{self, Vector, Width, bit, end_of_bits, set_bit, set_bits};
 use halcyon_base::ids::SEGMENT_ROWS;
 use triomphe::Arc;
@@ -257,7 +257,7 @@ impl Segment {
         for (&column, &value) in columns.iter().zip(values) {
             let column_idx = column as usize;
             let def = schema.columns[column_idx];
-            if def.ty.has_views() {
+            if has_views(def.ty) {
                 self.heap.release(self.columns[column_idx].words.w16()[slot]);
             }
             self.write(def, column_idx, slot, value);
@@ -272,7 +272,7 @@ impl Segment {
     pub(crate) fn delete(&mut self, schema: &Schema, slot: usize) {
         assert!(self.is_live(slot), "slot {slot} holds no row");
         for (column_idx, def) in schema.columns.iter().enumerate() {
-            if def.ty.has_views() {
+            if has_views(def.ty) {
                 self.heap.release(self.columns[column_idx].words.w16()[slot]);
             }
         }
@@ -321,7 +321,7 @@ impl Segment {
     fn compact(&mut self, schema: &Schema) {
         let mut heap = self.heap.for_compaction();
         for (column, def) in self.columns.iter_mut().zip(&schema.columns) {
-            if def.ty.has_views() {
+            if has_views(def.ty) {
                 let views = column.words.w16_mut();
                 for slot in set_bits(&self.live) {
                     views[slot] = heap.store(self.heap.bytes(&views[slot]));
@@ -396,7 +396,7 @@ impl Segment {
         let mut columns = std::mem::take(&mut narrower.columns).into_vec();
         let column = columns.remove(column_idx);
         narrower.columns = columns.into_boxed_slice();
-        if ty.has_views() {
+        if has_views(ty) {
             for slot in set_bits(&self.live) {
                 narrower.heap.release(column.words.w16()[slot]);
             }
@@ -433,7 +433,7 @@ impl Segment {
                 assert!(word_is_zero(&column.words, slot), "a NULL lies above a zero word");
             }
         }
-        let views = self.columns.iter().zip(&schema.columns).filter(|(_, def)| def.ty.has_views());
+        let views = self.columns.iter().zip(&schema.columns).filter(|(_, def)| has_views(def.ty));
         self.heap
             .check(views.flat_map(|(column, _)| live.iter().map(|&slot| column.words.w16()[slot])));
     }

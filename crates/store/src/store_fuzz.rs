@@ -9,8 +9,8 @@
 
 use crate::fuzz;
 use crate::{
-    AppendError, ColumnDef, Conflict, Direction, IndexDef, Interval, KeyBuf, KeyColumn, Partition,
-    Schema, Type, Value, ValueRef,
+    AppendError, ArrowType, ColumnDef, Conflict, Direction, IndexDef, Interval, KeyBuf, KeyColumn,
+    Partition, Schema, Type, Value, ValueRef,
 };
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanArray, Date32Array,

@@ -1,59 +1,25 @@
-//! The types that a partition can hold. Single values of them are `halcyon_value`'s.
-//!
-//! A [`Type`] is physical: VARCHAR(n), CHAR(n) and TEXT are all [`Type::Text`].
+//! The columns of a partition, and the Arrow types of their vectors. Types and single values are
+//! `halcyon_value`'s.
 
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
-use std::fmt;
 use std::sync::Arc;
 
-pub use halcyon_value::{Interval, Value, ValueRef};
+pub use halcyon_value::{Interval, Type, Value, ValueRef};
 
 /// The time zone that Arrow is told for TIMESTAMP WITH TIME ZONE.
 const UTC: &str = "+00:00";
 
-/// How the values of a column are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Type {
-    /// BOOLEAN
-    Bool,
-    /// SMALLINT
-    Int16,
-    /// INTEGER
-    Int32,
-    /// BIGINT
-    Int64,
-    /// REAL
-    Float32,
-    /// DOUBLE PRECISION
-    Float64,
-    /// DECIMAL(precision, scale), at most 38 digits
-    Decimal {
-        /// Digits in all, `1..=38`.
-        precision: u8,
-        /// Digits after the point.
-        scale: i8,
-    },
-    /// TEXT, VARCHAR, CHAR
-    Text,
-    /// BYTEA
-    Bytes,
-    /// DATE: days since 1970-01-01
-    Date,
-    /// TIME: microseconds since midnight
-    Time,
-    /// TIMESTAMP: microseconds since 1970-01-01 00:00 of no zone
-    Timestamp,
-    /// TIMESTAMP WITH TIME ZONE: microseconds since 1970-01-01 00:00 UTC
-    TimestampTz,
-    /// INTERVAL
-    Interval,
-    /// UUID
-    Uuid,
+/// The Arrow side of a [`Type`].
+pub trait ArrowType: Sized {
+    /// The Arrow type of a vector of such values.
+    fn arrow(&self) -> DataType;
+
+    /// The type whose vectors are of this Arrow type; the inverse of [`ArrowType::arrow`].
+    fn from_arrow(arrow: &DataType) -> Option<Self>;
 }
 
-impl Type {
-    /// The Arrow type of a vector of such values.
-    pub fn arrow(&self) -> DataType {
+impl ArrowType for Type {
+    fn arrow(&self) -> DataType {
         match *self {
             Type::Bool => DataType::Boolean,
             Type::Int16 => DataType::Int16,
@@ -73,8 +39,7 @@ impl Type {
         }
     }
 
-    /// The type whose vectors are of this Arrow type; the inverse of [`Type::arrow`].
-    pub fn from_arrow(arrow: &DataType) -> Option<Type> {
+    fn from_arrow(arrow: &DataType) -> Option<Type> {
         use Type::*;
         let plain = [
             Bool,
@@ -97,33 +62,11 @@ impl Type {
             ref other => plain.into_iter().find(|ty| ty.arrow() == *other),
         }
     }
+}
 
-    /// Whether a column of this type can hold the value; NULL is of every type.
-    pub fn holds(self, value: &ValueRef<'_>) -> bool {
-        match value {
-            ValueRef::Null => true,
-            ValueRef::Bool(_) => self == Type::Bool,
-            ValueRef::Int16(_) => self == Type::Int16,
-            ValueRef::Int32(_) => self == Type::Int32,
-            ValueRef::Int64(_) => self == Type::Int64,
-            ValueRef::Float32(_) => self == Type::Float32,
-            ValueRef::Float64(_) => self == Type::Float64,
-            ValueRef::Decimal(_) => matches!(self, Type::Decimal { .. }),
-            ValueRef::Text(_) => self == Type::Text,
-            ValueRef::Bytes(_) => self == Type::Bytes,
-            ValueRef::Date(_) => self == Type::Date,
-            ValueRef::Time(_) => self == Type::Time,
-            ValueRef::Timestamp(_) => self == Type::Timestamp,
-            ValueRef::TimestampTz(_) => self == Type::TimestampTz,
-            ValueRef::Interval(_) => self == Type::Interval,
-            ValueRef::Uuid(_) => self == Type::Uuid,
-        }
-    }
-
-    /// True if values of any length are kept beside the vector, in the segment's heap.
-    pub(crate) fn has_views(&self) -> bool {
-        matches!(self, Type::Text | Type::Bytes)
-    }
+/// True if values of any length are kept beside the vector, in the segment's heap.
+pub(crate) fn has_views(ty: Type) -> bool {
+    matches!(ty, Type::Text | Type::Bytes)
 }
 
 /// A column of a partition.
@@ -146,14 +89,5 @@ impl Schema {
     /// A schema of these columns, ready to be shared by the table's partitions.
     pub fn new(columns: Vec<ColumnDef>) -> Arc<Self> {
         Arc::new(Schema { columns })
-    }
-}
-
-impl fmt::Display for Type {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Type::Decimal { precision, scale } => write!(f, "Decimal({precision}, {scale})"),
-            other => write!(f, "{other:?}"),
-        }
     }
 }

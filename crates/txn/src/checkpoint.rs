@@ -20,7 +20,7 @@ use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::FileWriter;
 use halcyon_base::crc32c::{self, crc32c};
 use halcyon_base::{PartitionId, RowId};
-use halcyon_store::{ColumnDef, Partition, Schema, SegmentRef, Type};
+use halcyon_store::{ArrowType, ColumnDef, Partition, Schema, SegmentRef, Type};
 use std::fmt;
 use std::io::{self, Cursor, Write};
 use std::sync::Arc;

@@ -7,8 +7,8 @@ use core::fmt;
 /// Result of anything that computes or reads a value.
 pub type Result<T, E = ValueError> = core::result::Result<T, E>;
 
-/// Why there is no value. [`fmt::Display`] is PostgreSQL's message; SQLSTATEs are given where
-/// statements get their errors (`halcyon_sql`), so that this crate knows of no protocol.
+/// Why there is no value. [`fmt::Display`] is PostgreSQL's message, [`ValueError::state`] its
+/// SQLSTATE.
 ///
 /// Three words: `Result<i64, ValueError>` comes back in memory, but arithmetic is inlined.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,17 @@ pub enum ValueError {
     Mismatch(&'static str),
     /// A text cannot be read, or does not fit.
     Text(Box<TextError>),
+    /// The function has no value for these arguments, as its row in the table says.
+    Refused(&'static Refusal),
+}
+
+/// An error that only some functions have, written beside their rows.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The SQLSTATE.
+    pub state: [u8; 5],
+    /// PostgreSQL's message.
+    pub message: &'static str,
 }
 
 /// What is wrong with a text.
@@ -90,6 +101,23 @@ impl ValueError {
         ValueError::Text(Box::new(TextError { problem, ty, text: text.into() }))
     }
 
+    /// The SQLSTATE.
+    pub fn state(&self) -> [u8; 5] {
+        *match self {
+            ValueError::DivisionByZero => b"22012",
+            ValueError::OutOfRange("interval") => b"22008",
+            ValueError::OutOfRange(_)
+            | ValueError::FloatOverflow
+            | ValueError::DecimalField { .. } => b"22003",
+            ValueError::MomentOutOfRange(_) => b"22008",
+            ValueError::NegativeLength => b"22011",
+            ValueError::EscapeLength => b"22025",
+            ValueError::Mismatch(_) => b"42883",
+            ValueError::Text(text) => text.problem.state(),
+            ValueError::Refused(refusal) => &refusal.state,
+        }
+    }
+
     /// The line of detail, if there is one.
     pub fn detail(&self) -> Option<String> {
         let ValueError::DecimalField { precision, scale } = self else { return None };
@@ -111,6 +139,22 @@ impl ValueError {
     }
 }
 
+impl TextProblem {
+    fn state(self) -> &'static [u8; 5] {
+        match self {
+            TextProblem::Syntax => b"22P02",
+            TextProblem::MomentSyntax => b"22007",
+            TextProblem::IntegerRange | TextProblem::FloatRange | TextProblem::NotFinite { .. } => {
+                b"22003"
+            }
+            TextProblem::FieldRange | TextProblem::MomentRange => b"22008",
+            TextProblem::IntervalRange => b"22015",
+            TextProblem::Infinite => b"0A000",
+            TextProblem::OddHex | TextProblem::HexDigit | TextProblem::Field => b"22023",
+        }
+    }
+}
+
 impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -124,6 +168,7 @@ impl fmt::Display for ValueError {
             ValueError::EscapeLength => f.write_str("invalid escape string"),
             ValueError::Mismatch(what) => write!(f, "{what} does not take these arguments"),
             ValueError::Text(error) => error.fmt(f),
+            ValueError::Refused(refusal) => f.write_str(refusal.message),
         }
     }
 }

@@ -4,20 +4,20 @@
 //! Every evaluator stands on this crate: closures of point plans and the functions of analytical
 //! plans (`plan`), the folding of constants (`delta`), and the interpreter, the operations and the
 //! machine code of views (`view`). Where it matters how fast one of them is, it calls the small
-//! inline functions of the modules here; [`functions`] has the same meanings as a table from names
-//! to `fn(&[ValueRef]) -> Value`, which tests compare the evaluators with.
+//! inline functions of the modules here; [`functions`] is the table of all functions by name, which
+//! every evaluator goes by where it has no quicker code of its own.
 //!
 //! Meanings are PostgreSQL's; a deviation is named where it is made. NULL is the caller's: functions
 //! take values, and answer for values, but those of the table, which say themselves what NULL gives.
 //!
-//! `no_std + alloc`, no dependencies, no unsafe code, no clock, no time zone and no catalog: whatever
+//! `no_std + alloc` (but for the feature `math`), no dependencies, no unsafe code, no clock, no time zone and no catalog: whatever
 //! needs one of those is passed in ([`datetime::Zone`]) or stands above.
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "math"))]
 extern crate std;
 
 pub mod calendar;
@@ -33,9 +33,11 @@ pub mod interval;
 pub mod like;
 pub mod spelling;
 pub mod text;
+mod types;
 mod value;
 
-pub use error::{Result, TextError, TextProblem, ValueError};
+pub use error::{Refusal, Result, TextError, TextProblem, ValueError};
+pub use types::Type;
 pub use value::{Interval, Value, ValueRef};
 
 /// Arithmetic on two operands.

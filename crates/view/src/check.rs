@@ -8,6 +8,8 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
+use halcyon_value::functions::Volatility;
+
 use crate::error::ProgramError;
 use crate::machine::ORDERED_KEY_WORDS_MAX;
 use crate::program::{
@@ -30,9 +32,6 @@ impl Program {
         self.check_relations().map_err(at("relations".to_string()))?;
         for map in &self.maps {
             check_map(map).map_err(at(format!("map {}", map.name)))?;
-        }
-        for function in &self.functions {
-            check_width(&function.args).map_err(at("functions".to_string()))?;
         }
         for (index, relation) in self.relations.iter().enumerate() {
             let name = &relation.name;
@@ -432,11 +431,19 @@ impl<'a> Scope<'a> {
                 }
                 Type::Int
             }
-            Expr::Call { function, args } => {
-                let function = self.program.functions.get(usize::from(function.0));
-                let function = function.ok_or("there is no such function")?;
-                self.expect_all(args, &function.args)?;
-                function.result
+            Expr::Call { call, args } => {
+                let name = call.function().name();
+                if call.function().volatility != Volatility::Immutable {
+                    return Err(format!("{name} may give another value the next time"));
+                }
+                let words = |ty: &halcyon_value::Type| {
+                    Type::of(*ty)
+                        .ok_or_else(|| format!("{name}: no words hold a value of type {ty}"))
+                };
+                let types = call.args().iter().map(words).collect::<Check<Vec<Type>>>()?;
+                check_width(&types)?;
+                self.expect_all(args, &types)?;
+                words(&call.result())?
             }
         })
     }

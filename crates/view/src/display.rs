@@ -300,10 +300,7 @@ impl Display for Expr {
                 write!(f, "substring({value} from {start} for {length})")
             }
             Self::Text(text) => write!(f, "{text:?}"),
-            Self::Call { function, args } => {
-                write!(f, "function{}", function.0)?;
-                call(f, "", args)
-            }
+            Self::Call { call: called, args } => call(f, called.function().name(), args),
         }
     }
 }

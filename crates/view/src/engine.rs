@@ -8,7 +8,7 @@ use crate::interpret::Interpreter;
 use crate::machine::Machine;
 use crate::maps::hint::{ENTRIES_AHEAD, PLACES_AHEAD};
 use crate::program::{Expr, Program, RelationId};
-use crate::value::{Call, Environment, Function};
+use crate::value::Environment;
 
 /// An executor of programs. All executors give the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,8 +30,6 @@ pub struct Options {
     pub executor: Executor,
     /// Memory that maps and strings may take, in bytes; `None` for no limit.
     pub memory_bytes_max: Option<u64>,
-    /// The functions that [`Program::functions`] declares, in the same order.
-    pub functions: Vec<Call>,
 }
 
 /// A group of the output whose row differs from what it was.
@@ -91,21 +89,10 @@ enum ExecutorState {
 impl Engine {
     /// Empty maps, ready for the first event.
     ///
-    /// Errors: the program makes no sense, or does not have its functions.
+    /// Errors: the program makes no sense.
     pub fn new(program: Program, options: Options) -> Result<Engine, ProgramError> {
         program.check()?;
         let mut env = Environment::default();
-        if options.functions.len() != program.functions.len() {
-            let problem = alloc::format!(
-                "{} functions were given, {} are declared",
-                options.functions.len(),
-                program.functions.len()
-            );
-            return Err(ProgramError { place: "functions".into(), problem });
-        }
-        for (call, declared) in options.functions.into_iter().zip(&program.functions) {
-            env.functions.push(Function { call, result: declared.result });
-        }
         program.for_each_expr(&mut |expr| {
             if let Expr::Text(text) = expr {
                 env.dictionary.intern(text);

@@ -1,6 +1,6 @@
 //! The errors of programs: while one is loaded, and while it runs.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt;
 use halcyon_value::ValueError;
 
@@ -31,8 +31,8 @@ pub enum EvalError {
     OutOfRange,
     /// Division by zero.
     DivisionByZero,
-    /// The message of a function of the program that failed.
-    Function(String),
+    /// What else a function of the program said.
+    Value(ValueError),
 }
 
 impl fmt::Display for EvalError {
@@ -41,7 +41,7 @@ impl fmt::Display for EvalError {
             Self::Overflow => f.write_str("integer out of range"),
             Self::OutOfRange => f.write_str("floating-point value out of range"),
             Self::DivisionByZero => f.write_str("division by zero"),
-            Self::Function(message) => f.write_str(message),
+            Self::Value(error) => error.fmt(f),
         }
     }
 }
@@ -55,7 +55,7 @@ impl From<ValueError> for EvalError {
             ValueError::DivisionByZero => Self::DivisionByZero,
             ValueError::FloatOverflow => Self::OutOfRange,
             ValueError::OutOfRange(_) => Self::Overflow,
-            other => Self::Function(other.to_string()),
+            other => Self::Value(other),
         }
     }
 }

@@ -100,15 +100,12 @@ pub fn eval(expr: &Expr, registers: &[Value], env: &mut Environment) -> Result<V
             int(substring_of(value, *start, *length, env))
         }
         Expr::Text(text) => int(env.dictionary.intern(text)),
-        Expr::Call { function, args } => {
+        Expr::Call { call, args } => {
             let mut words = Vec::new();
             for arg in args {
                 eval(arg, registers, env)?.put(&mut words);
             }
-            let mut result = [0; 2];
-            (env.functions[usize::from(function.0)].call)(&words, &mut result)?;
-            let result_type = env.functions[usize::from(function.0)].result;
-            Ok(Value::take(result_type, &mut &result[..]))
+            crate::call::call(call, &words, env)
         }
     }
 }

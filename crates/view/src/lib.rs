@@ -16,6 +16,7 @@ extern crate std;
 
 pub mod program;
 
+mod call;
 mod check;
 mod dictionary;
 mod display;
@@ -40,4 +41,3 @@ mod walk;
 pub use dictionary::Dictionary;
 pub use engine::{Change, Engine, Executor, MapStatistics, Options, Statistics};
 pub use error::{ApplyError, EvalError, ProgramError};
-pub use value::Call;

@@ -26,9 +26,11 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use halcyon_value::calendar::Field;
 use halcyon_value::compare::Compare;
+use halcyon_value::functions::Call;
 
 /// NULL of type [`Type::Int`].
 pub const NULL_INT: i64 = i64::MIN;
@@ -36,6 +38,9 @@ pub const NULL_INT: i64 = i64::MIN;
 pub const NULL_WIDE: i128 = i128::MIN;
 /// The bits of NULL of type [`Type::Float`]: a quiet NaN that no operation makes.
 pub const NULL_FLOAT_BITS: u64 = 0x7ff8_4841_4c43_594f;
+
+/// Digits of a decimal that fit one word.
+pub const DIGITS_OF_A_WORD: u8 = 18;
 
 /// Type of a register, of a column of a relation, or of a key column of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +55,19 @@ pub enum Type {
 }
 
 impl Type {
+    /// The type of the words that hold a value. `None`: no program holds values of the type.
+    pub fn of(ty: halcyon_value::Type) -> Option<Type> {
+        use halcyon_value::Type as V;
+        Some(match ty {
+            V::Bool | V::Int16 | V::Int32 | V::Int64 => Self::Int,
+            V::Date | V::Time | V::Timestamp | V::TimestampTz | V::Text => Self::Int,
+            V::Float32 | V::Float64 => Self::Float,
+            V::Decimal { precision, .. } if precision > DIGITS_OF_A_WORD => Self::Wide,
+            V::Decimal { .. } => Self::Int,
+            V::Bytes | V::Interval | V::Uuid => return None,
+        })
+    }
+
     /// How many 64-bit words a value takes.
     pub const fn words(self) -> usize {
         match self {
@@ -99,10 +117,6 @@ pub struct RelationId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SliceId(pub u16);
 
-/// Index into [`Program::functions`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FunctionId(pub u16);
-
 /// The whole program of a view: its relations, maps and triggers.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
@@ -112,8 +126,6 @@ pub struct Program {
     pub maps: Vec<MapDecl>,
     /// One per relation, at the same index; the output's is empty.
     pub triggers: Vec<Trigger>,
-    /// Functions beyond [`Expr`], which the owner of the engine must provide.
-    pub functions: Vec<FunctionDecl>,
     /// The base relation without columns that has one row from the beginning, if the program has one:
     /// what is there without any table hangs on that row ([`crate::Engine::begin`]).
     pub one_row: Option<RelationId>,
@@ -521,23 +533,12 @@ pub enum Expr {
     },
     /// A constant string: its number is fixed when the program is loaded.
     Text(String),
-    /// A function of [`Program::functions`].
+    /// An immutable function of the table ([`halcyon_value::functions`]): the general operation, for
+    /// everything that has none of its own above.
     Call {
-        /// Which.
-        function: FunctionId,
-        /// Operands, of the declared types.
+        /// The function with the types of its arguments and of its result, which all have words.
+        call: Arc<Call>,
+        /// Operands, in the words of these types.
         args: Vec<Expr>,
     },
-}
-
-/// The declaration of a function that the owner of the engine provides: it must give the same result for the same
-/// arguments at all times.
-#[derive(Clone, Debug)]
-pub struct FunctionDecl {
-    /// Name, by which it is found.
-    pub name: String,
-    /// Types of the arguments.
-    pub args: Vec<Type>,
-    /// Type of the result.
-    pub result: Type,
 }

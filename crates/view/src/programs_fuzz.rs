@@ -11,14 +11,15 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use halcyon_value::functions::Call;
+
 use crate::program::{
-    BinaryOp, Bound, CompareOp, Component, DatePart, Derived, Expr, FunctionDecl, FunctionId,
-    MapDecl, MapId, NULL_INT, NumberRange, Program, Reg, Relation, RelationId, SliceId, Statement,
-    Step, Trigger, Type,
+    BinaryOp, Bound, CompareOp, Component, DatePart, Derived, Expr, MapDecl, MapId, NumberRange,
+    Program, Reg, Relation, RelationId, SliceId, Statement, Step, Trigger, Type,
 };
 use crate::random::Random;
 use crate::value::Value;
-use crate::{Engine, EvalError, Executor, Options};
+use crate::{Engine, Executor, Options};
 
 struct Generator {
     random: Random,
@@ -130,16 +131,41 @@ impl Generator {
                 inner(self, Type::Int),
             ),
             10 => Expr::DateOf(inner(self, Type::Int)),
-            11 => Expr::Call {
-                function: FunctionId(0),
-                args: vec![self.expr(Type::Int, depth - 1), self.expr(Type::Wide, depth - 1)],
-            },
+            11 => self.call(depth),
             _ => self.condition(depth - 1),
         }
     }
 
+    /// A call of the table: arguments and results of one word and of two, texts, and errors.
+    fn call(&mut self, depth: usize) -> Expr {
+        use halcyon_value::Type as V;
+        let wide = V::Decimal { precision: 30, scale: 2 };
+        let (name, args, result): (_, &[V], _) = match self.below(5) {
+            0 => ("bitwise_not", &[V::Int64], V::Int64),
+            1 => ("abs", &[V::Int32], V::Int32),
+            2 => ("length", &[V::Text], V::Int32),
+            3 => ("strpos", &[V::Text, V::Text], V::Int32),
+            _ => ("coalesce", &[V::Int64; 6], V::Int64),
+        };
+        let call = Call::exact(name, args, result).expect(name);
+        let args = args.iter().map(|ty| match ty {
+            V::Text => self.text(depth - 1),
+            // A decimal of two words on the way to one that has one.
+            V::Int32 if self.one_in(3) => Expr::Cast {
+                from: Type::Wide,
+                to: Type::Int,
+                value: Box::new(Expr::Call {
+                    call: Call::exact("abs", &[wide], wide).expect("abs").into(),
+                    args: vec![self.expr(Type::Wide, depth - 1)],
+                }),
+            },
+            _ => self.expr(Type::Int, depth - 1),
+        });
+        Expr::Call { args: args.collect(), call: call.into() }
+    }
+
     fn text(&mut self, depth: usize) -> Expr {
-        match self.below(if depth == 0 { 5 } else { 7 }) {
+        match self.below(if depth == 0 { 5 } else { 8 }) {
             0 => Expr::Null(Type::Int),
             number @ 1..=4 => Expr::Text(["", "abc", "aé%", "b_"][number - 1].into()),
             5 => Expr::Substring {
@@ -147,6 +173,14 @@ impl Generator {
                 start: self.below(4) as i64 - 1,
                 length: if self.one_in(2) { None } else { Some(self.below(3) as i64) },
             },
+            6 => {
+                use halcyon_value::Type::Text;
+                let name = ["upper", "btrim", "textcat"][self.below(3)];
+                let count = if name == "textcat" { 2 } else { 1 };
+                let call = Call::exact(name, &[Text, Text][..count], Text).expect(name);
+                let args = (0..count).map(|_| self.text(depth - 1)).collect();
+                Expr::Call { call: call.into(), args }
+            }
             _ => Expr::Case {
                 ty: Type::Int,
                 when: vec![(self.condition(depth - 1), self.text(depth - 1))],
@@ -483,11 +517,6 @@ impl Generator {
     fn program(&mut self) -> Program {
         self.maps = (0..5).map(|number| self.map(number)).collect();
         let mut program = Program { output: RelationId(3), ..Program::default() };
-        program.functions.push(FunctionDecl {
-            name: "f".into(),
-            args: vec![Type::Int, Type::Wide],
-            result: Type::Int,
-        });
         for name in ["a", "b"] {
             let columns: Vec<Type> = (0..1 + self.below(3)).map(|_| self.ty()).collect();
             program.triggers.push(self.trigger(&columns, &[0, 1, 2], &[0, 1, 2]));
@@ -532,15 +561,7 @@ const FLOATS: [f64; 7] = [0.0, -0.0, 1.5, -2.25, 0.001, 1e30, f64::INFINITY];
 const QUICK: [Executor; 2] = [Executor::Compiled, Executor::Operations];
 
 fn engine(program: &Program, executor: Executor) -> Engine {
-    let function = |args: &[u64], result: &mut [u64]| match args[0] as i64 {
-        NULL_INT => Err(EvalError::Function("null".into())),
-        arg => {
-            result[0] = (arg ^ args[1] as i64 & 3) as u64;
-            Ok(())
-        }
-    };
-    let functions: Vec<crate::Call> = vec![Box::new(function)];
-    let options = Options { executor, functions, ..Options::default() };
+    let options = Options { executor, ..Options::default() };
     Engine::new(program.clone(), options).unwrap_or_else(|error| panic!("{error}\n{program}"))
 }
 

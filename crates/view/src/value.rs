@@ -1,34 +1,22 @@
 //! Values as words, and keys as words whose order is the order of the values.
 
-use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::dictionary::Dictionary;
-use crate::error::EvalError;
 use crate::program::{NULL_FLOAT_BITS, NULL_INT, NULL_WIDE, Type};
 use crate::scalar::{Number, key_float};
 
 /// A listener to changed rows: words of the key, old row, new row.
 pub type Report<'a> = dyn FnMut(&[u64], Option<&[u64]>, Option<&[u64]>) + 'a;
 
-/// A function of [`crate::program::Program::functions`]: argument words in, result words out.
-pub type Call = Box<dyn Fn(&[u64], &mut [u64]) -> Result<(), EvalError> + Send>;
-
-/// A function that the owner of the engine provides.
-pub struct Function {
-    /// The function.
-    pub call: Call,
-    /// Type of its result.
-    pub result: Type,
-}
-
-/// The strings and functions that expressions need besides registers.
+/// What expressions need besides registers.
 #[derive(Default)]
 pub struct Environment {
     /// Numbers of strings.
     pub dictionary: Dictionary,
-    /// By [`crate::program::FunctionId`].
-    pub functions: Vec<Function>,
+    /// Room for the text that a function makes.
+    pub text: String,
 }
 
 /// A value of some type; NULL is its type's mark.

@@ -150,8 +150,8 @@ impl Expr {
             Expr::Substring { value, start, length } => {
                 Expr::Substring { value: boxed(value), start, length }
             }
-            Expr::Call { function, args } => {
-                Expr::Call { function, args: args.into_iter().map(f).collect() }
+            Expr::Call { call, args } => {
+                Expr::Call { call, args: args.into_iter().map(f).collect() }
             }
             leaf => leaf,
         }

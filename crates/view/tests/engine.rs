@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 
+use halcyon_value::functions::{Answer, Call, Function, Gives, Kind, Takes};
 use halcyon_view::program::{
-    BinaryOp, Bound, CompareOp, Component, Derived, Expr, FunctionDecl, FunctionId, MapDecl, MapId,
-    NULL_FLOAT_BITS, NULL_INT, Program, Reg, Relation, RelationId, SliceId, Statement, Step,
-    Trigger, Type,
+    BinaryOp, Bound, CompareOp, Component, Derived, Expr, MapDecl, MapId, NULL_FLOAT_BITS,
+    NULL_INT, Program, Reg, Relation, RelationId, SliceId, Statement, Step, Trigger, Type,
 };
 use halcyon_view::{ApplyError, Engine, EvalError, Executor, Options};
 
@@ -760,18 +760,22 @@ fn scalars_agree_at_their_edges() {
 /// A function that panics does so through every executor, and nobody's process ends.
 #[test]
 fn panics_of_functions_unwind() {
-    use Type::Int;
-    let call = Expr::Call { function: FunctionId(0), args: vec![r(0)] };
+    static NOT_FIVE: Function = Function::new(
+        &["not_five"],
+        "Its argument.",
+        Takes { kinds: &[Kind::BigInt], optional: 0, any_number: false },
+        Gives::Argument(0),
+        |args, _| {
+            assert_ne!(args.integer(0), Ok(5), "five");
+            Ok(Answer::Value(args.value(0)))
+        },
+    );
+    let call = Call::of(&NOT_FIVE, &[Some(halcyon_value::Type::Int64)]).expect("an integer");
+    let call = Expr::Call { call: call.into(), args: vec![r(0)] };
     let mut program = sums_alone();
-    program.functions = vec![FunctionDecl { name: "f".into(), args: vec![Int], result: Int }];
     program.triggers[0].statements.push(add(1, vec![], vec![call]));
     for executor in ALL {
-        let function: halcyon_view::Call = Box::new(|args, result| {
-            assert_ne!(args[0], 5, "five");
-            result[0] = args[0];
-            Ok(())
-        });
-        let options = Options { executor, functions: vec![function], ..Options::default() };
+        let options = Options { executor, ..Options::default() };
         let mut engine = Engine::new(program.clone(), options).expect("a sound program");
         apply(&mut engine, &[4, 1], 1).expect("fits");
         let panicked = AssertUnwindSafe(|| apply(&mut engine, &[5, 1], 1));

@@ -40,7 +40,7 @@ impl ViewError {
     pub fn sql_state(&self) -> SqlState {
         match self {
             Self::Engine(ApplyError::Eval(EvalError::DivisionByZero)) => SqlState::DIVISION_BY_ZERO,
-            Self::Engine(ApplyError::Eval(EvalError::Function(_))) => SqlState::INTERNAL_ERROR,
+            Self::Engine(ApplyError::Eval(EvalError::Value(error))) => SqlState(error.state()),
             Self::Engine(ApplyError::MemoryBudget { .. }) | Self::OutOfMemory { .. } => {
                 SqlState::OUT_OF_MEMORY
             }

@@ -70,7 +70,6 @@ fn sums() -> Program {
             },
             Trigger { registers: vec![Int; 4], statements: vec![] },
         ],
-        functions: vec![],
         output: RelationId(1),
         output_repeats: false,
     }

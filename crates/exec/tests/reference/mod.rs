@@ -7,6 +7,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator};
+use halcyon_plan::scalar::storage_type;
 use halcyon_sql::values::value_at;
 use halcyon_value::calendar::{self, Field};
 use halcyon_value::cast::{self, MomentType, NumberType};
@@ -221,7 +222,9 @@ impl Reference<'_> {
                 };
                 Ok(Value::Bool(same == (binary.op == Operator::IsNotDistinctFrom)))
             }
-            Operator::StringConcat => named("textcat", &[left, right]),
+            Operator::StringConcat => {
+                named("textcat", &[left, right], &[&types.0, &types.1], &types.2)
+            }
             op => {
                 let op = arith_of(op).ok_or(Refused::Unknown)?;
                 self.arithmetic(op, (&left, &types.0), (&right, &types.1), &types.2)
@@ -319,7 +322,10 @@ impl Reference<'_> {
                 };
                 Ok(owned(Width::Integer.value(field.extract(us))?))
             }
-            (name, args) => named(name, args),
+            (name, args) => {
+                let types = call.args.iter().map(|arg| self.ty(arg)).collect::<Result<Vec<_>>>()?;
+                named(name, args, &types.iter().collect::<Vec<_>>(), &ty)
+            }
         }
     }
 }
@@ -343,11 +349,13 @@ fn moment(value: Value, to: MomentType) -> Result<Value> {
     cast::moment(value.as_ref(), to, Utc)?.map(owned).ok_or(Refused::Unknown)
 }
 
-/// A function of the table.
-fn named(name: &str, args: &[Value]) -> Result<Value> {
-    let function = functions::find(name).ok_or(Refused::Unknown)?;
+/// A function of the table, for arguments of these types and a result of that one.
+fn named(name: &str, args: &[Value], types: &[&DataType], ty: &DataType) -> Result<Value> {
+    let types: Option<Vec<_>> = types.iter().map(|ty| storage_type(ty)).collect();
+    let (types, ty) = types.zip(storage_type(ty)).ok_or(Refused::Unknown)?;
+    let call = functions::Call::exact(name, &types, ty).ok_or(Refused::Unknown)?;
     let args: Vec<ValueRef<'_>> = args.iter().map(Value::as_ref).collect();
-    function.call(&args).map_err(|error| match error {
+    call.value(&args).map_err(|error| match error {
         ValueError::Mismatch(_) => Refused::Unknown,
         other => Refused::Value(other),
     })

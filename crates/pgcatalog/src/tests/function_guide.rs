@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use halcyon_plan::engine::DataFusion;
-use halcyon_plan::{execution, pg_functions};
+use halcyon_plan::{execution, zone_function};
+use halcyon_value::functions as table;
 
 use crate::functions;
 
@@ -29,16 +30,34 @@ fn execution_functions() -> String {
     execution::FUNCTIONS.iter().map(row).collect()
 }
 
+fn functions_of_arguments() -> String {
+    let row = |names: &[&str], takes: &str, purpose: &str| {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        format!("| {} | {takes} | {purpose} |\n", names.join(", "))
+    };
+    let of_table = |function: &table::Function| {
+        let kinds = function.takes.kinds.iter().map(|kind| kind.name());
+        let mut kinds: Vec<String> = kinds.map(str::to_owned).collect();
+        let required = kinds.len() - function.takes.optional;
+        kinds[required..].iter_mut().for_each(|kind| *kind = format!("[{kind}]"));
+        let more = if function.takes.any_number { ", …" } else { "" };
+        row(function.names, &format!("{}{more}", kinds.join(", ")), function.purpose)
+    };
+    let mut all: String = table::all().map(of_table).collect();
+    all.push_str(&row(&[zone_function::NAME], zone_function::TAKES, zone_function::PURPOSE));
+    all
+}
+
 fn page() -> String {
-    let pure = pg_functions::DEFINITIONS.iter();
-    let pure: String = pure.map(|row| format!("| `{}` | {} |\n", row.name, row.purpose)).collect();
+    let pure: String = functions_of_arguments();
     let tools: BTreeSet<&str> = functions::names().collect();
     let tools: Vec<String> = tools.into_iter().map(|name| format!("`{name}`")).collect();
     format!(
         "{HEAD}## Of the execution\nKnown when a statement runs. Views refuse them: their value changes \
          while no row does.\n\n| function | gives | reads | |\n|---|---|---|---|\n{}\n\
-         ## Of their arguments\nThat DataFusion lacks; operators and casts become some of them.\n\n\
-         | function | gives |\n|---|---|\n{pure}\n\
+         ## Of their arguments\nThe same in point plans, analytical plans and materialized views (but \
+         `timezone`, which views do not take). Operators and casts become some of them.\n\n\
+         | function | takes | gives |\n|---|---|---|\n{pure}\n\
          ## Of the system catalogs\nAs PostgreSQL's tools call them: {}.\n",
         execution_functions(),
         tools.join(", ")
@@ -60,7 +79,9 @@ fn the_guide_lists_the_functions_of_ours() {
 #[test]
 fn no_function_is_defined_twice() {
     let execution = execution::FUNCTIONS.iter().flat_map(|row| row.names.iter().copied());
-    let pure = pg_functions::DEFINITIONS.iter().map(|row| row.name);
+    // Rows of the table may share a name, which then differ in the arguments that they take.
+    let pure: BTreeSet<&str> = table::all().flat_map(|row| row.names).copied().collect();
+    let pure = pure.into_iter().chain([zone_function::NAME]);
     let mut seen = BTreeSet::new();
     for name in execution.chain(pure).chain(functions::names()) {
         assert!(seen.insert(name), "{name} is defined twice");

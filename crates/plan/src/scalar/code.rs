@@ -6,12 +6,14 @@
 
 use std::cmp::Ordering;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use halcyon_store::{Type, Value, ValueRef};
 use halcyon_value::calendar::{self, DAY_US, Field, day_of};
 use halcyon_value::compare::{Compare, values as compare_values, whole as integer};
 use halcyon_value::decimal::Rescale;
 use halcyon_value::float::{self, compare as compare_floats};
+use halcyon_value::functions::{self, Answer, Meaning};
 use halcyon_value::text as parts;
 use halcyon_value::{Arith, ValueError, decimal, like as patterns};
 
@@ -217,6 +219,7 @@ fn any_fun(ir: &Ir, pool: &mut Pool) -> Fun<Any> {
             let args = args.iter().map(|arg| any_fun(arg, pool)).collect();
             extreme::<Any>(args, *function == Function::Greatest, |a, b| compare_values(*a, *b))
         }
+        Ir::TableCall { call, args } => table_call(call, args, pool),
         Ir::Foreign(foreign) => {
             let foreign = foreign.clone();
             let inputs: Vec<Fun<Any>> =
@@ -231,6 +234,61 @@ fn any_fun(ir: &Ir, pool: &mut Pool) -> Fun<Any> {
             let code = compile(other, pool);
             fun::<Any>(move |frame| Ok(Some(code.eval(frame)?).filter(|v| some(*v))))
         }
+    }
+}
+
+/// Arguments of a call that lie on the stack.
+const TABLE_ARGS: usize = 4;
+
+/// A call of the table's own evaluation. Text that it makes is written to the arena.
+fn table_call(call: &Arc<functions::Call>, args: &[Ir], pool: &mut Pool) -> Fun<Any> {
+    let call = Arc::clone(call);
+    let args: Vec<Fun<Any>> = args.iter().map(|arg| any_fun(arg, pool)).collect();
+    pool.makes_text |= !matches!(class(call.result()), Class::Int | Class::Float | Class::Bool);
+    fun::<Any>(move |frame| {
+        let (mut few, mut many) = ([ValueRef::Null; TABLE_ARGS], vec![]);
+        let values = match few.get_mut(..args.len()) {
+            Some(few) => few,
+            None => {
+                many.resize(args.len(), ValueRef::Null);
+                &mut many[..]
+            }
+        };
+        for (value, arg) in values.iter_mut().zip(&args) {
+            *value = arg(frame)?.unwrap_or(ValueRef::Null);
+        }
+        let mut made = text::builder(frame.arena);
+        let value = match call.eval(values, &mut made)? {
+            Answer::Value(value) => value,
+            Answer::Written => ValueRef::Text(made.into_bump_str()),
+            Answer::Made(Value::Text(text)) => ValueRef::Text(frame.arena.alloc_str(&text)),
+            Answer::Made(Value::Bytes(bytes)) => {
+                ValueRef::Bytes(frame.arena.alloc_slice_copy(&bytes))
+            }
+            Answer::Made(other) => fixed(&other),
+        };
+        Ok(Some(value).filter(|value| !value.is_null()))
+    })
+}
+
+/// A value that lends nothing.
+fn fixed(value: &Value) -> ValueRef<'static> {
+    match *value {
+        Value::Null => ValueRef::Null,
+        Value::Bool(value) => ValueRef::Bool(value),
+        Value::Int16(value) => ValueRef::Int16(value),
+        Value::Int32(value) => ValueRef::Int32(value),
+        Value::Int64(value) => ValueRef::Int64(value),
+        Value::Float32(value) => ValueRef::Float32(value),
+        Value::Float64(value) => ValueRef::Float64(value),
+        Value::Decimal(value) => ValueRef::Decimal(value),
+        Value::Date(value) => ValueRef::Date(value),
+        Value::Time(value) => ValueRef::Time(value),
+        Value::Timestamp(value) => ValueRef::Timestamp(value),
+        Value::TimestampTz(value) => ValueRef::TimestampTz(value),
+        Value::Interval(value) => ValueRef::Interval(value),
+        Value::Uuid(value) => ValueRef::Uuid(value),
+        Value::Text(_) | Value::Bytes(_) => unreachable!("copied to the arena"),
     }
 }
 
@@ -326,7 +384,7 @@ fn untagged<K: Kind>(
             let index = pool.constant(value);
             fun::<K>(move |frame| Ok(take(frame.consts[index].as_ref())))
         }
-        Ir::Foreign(_) => {
+        Ir::TableCall { .. } | Ir::Foreign(_) => {
             let inner = any_fun(ir, pool);
             fun::<K>(move |frame| Ok(inner(frame)?.and_then(&take)))
         }
@@ -488,6 +546,23 @@ fn float_fun(ir: &Ir, pool: &mut Pool) -> Fun<Float> {
         }
         Ir::Cast { of, ty } => float_cast(of, *ty, pool),
         Ir::Call { function, args, .. } => float_call(*function, args, pool),
+        Ir::TableCall { call, args } => match (call.function().meaning, &args[..]) {
+            (Meaning::Double(eval), [x]) => {
+                let x = float_fun(x, pool);
+                fun::<Float>(move |frame| match x(frame)? {
+                    Some(x) => Ok(Some(eval(x)?)),
+                    None => Ok(None),
+                })
+            }
+            (Meaning::Doubles(eval), [x, y]) => {
+                let (x, y) = (float_fun(x, pool), float_fun(y, pool));
+                fun::<Float>(move |frame| match (x(frame)?, y(frame)?) {
+                    (Some(x), Some(y)) => Ok(Some(eval(x, y)?)),
+                    _ => Ok(None),
+                })
+            }
+            _ => untagged::<Float>(ir, float_of, pool),
+        },
         other => untagged::<Float>(other, float_of, pool),
     }
 }

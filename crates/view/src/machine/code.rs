@@ -5,8 +5,10 @@
 //! size of the file, which makes every access valid without a look at bounds.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use halcyon_value::functions::Call;
 use halcyon_value::like::Pattern;
 
 use crate::program::{BinaryOp, CompareOp, DatePart, NULL_INT, NumberRange, Type};
@@ -495,9 +497,9 @@ pub struct Like {
 }
 
 /// A call of a function.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Called {
-    pub function: u16,
+    pub call: Arc<Call>,
     pub arg_words: usize,
     pub result_words: usize,
 }

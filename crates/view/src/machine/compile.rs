@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use halcyon_value::like::Pattern;
@@ -721,7 +722,7 @@ impl<'a> Compiler<'a> {
             | Expr::Cast { to: ty, .. }
             | Expr::Rescale { ty, .. }
             | Expr::Within { ty, .. } => *ty,
-            Expr::Call { function, .. } => self.program.functions[usize::from(function.0)].result,
+            Expr::Call { call, .. } => Type::of(call.result()).expect("words (Program::check)"),
             _ => Type::Int,
         }
     }
@@ -927,13 +928,12 @@ impl<'a> Compiler<'a> {
                 let substring = (self.code.substrings.len() - 1) as u16;
                 self.emit(Op::Substring { substring, d, a });
             }
-            Expr::Call { function, args } => {
+            Expr::Call { call, args } => {
                 let arg_words = args.iter().map(|arg| self.ty(arg).words()).sum();
                 let a = self.block(arg_words);
                 self.all_into(args, a);
                 let result_words = self.ty(expr).words();
-                let function = function.0;
-                self.code.calls.push(Called { function, arg_words, result_words });
+                self.code.calls.push(Called { call: Arc::clone(call), arg_words, result_words });
                 self.emit(Op::Call { call: (self.code.calls.len() - 1) as u16, d, a });
             }
         }

@@ -15,7 +15,7 @@ use crate::scalar::{
     int_to_float, int_to_wide, key_float, negate, not, rescale, rescale_int, sum_to_float,
     wide_to_float, wide_to_int, within_int, within_wide,
 };
-use crate::value::{Environment, halves, order_float, order_int, wide};
+use crate::value::{Environment, Value, halves, order_float, order_int, wide};
 
 pub use crate::maps::ordered::KEY_WORDS_MAX as ORDERED_KEY_WORDS_MAX;
 
@@ -281,13 +281,13 @@ pub fn scalar(
             set_int(registers, d, substring_of(registers.int(a), start, length, env));
         }
         Op::Call { call, d, a } => {
-            let called = code.calls[usize::from(call)];
-            let mut result = [0; 2];
+            let called = &code.calls[usize::from(call)];
             let args = registers.words(a, called.arg_words);
-            (env.functions[usize::from(called.function)].call)(args, &mut result)?;
-            registers
-                .words_mut(d, called.result_words)
-                .copy_from_slice(&result[..called.result_words]);
+            match crate::call::call(&called.call, args, env)? {
+                Value::Int(value) => set_int(registers, d, value),
+                Value::Float(value) => set_float(registers, d, value),
+                Value::Wide(value) => set_wide(registers, d, value),
+            }
         }
         Op::FromSum { d, a } => set_float(registers, d, sum_to_float(wide_at(registers, a))),
         Op::Accumulate { ty: Type::Wide, d, a } => {

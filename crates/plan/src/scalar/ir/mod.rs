@@ -11,6 +11,7 @@ use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use halcyon_store::{Type, Value};
 pub use halcyon_value::Arith;
 pub use halcyon_value::compare::Compare;
+use halcyon_value::functions;
 
 pub(in crate::scalar) use foreign::Evaluate;
 pub use foreign::Foreign;
@@ -94,6 +95,11 @@ pub enum Ir {
         args: Vec<Ir>,
         ty: Type,
     },
+    /// A function of the table that has no form of its own above.
+    TableCall {
+        call: Arc<functions::Call>,
+        args: Vec<Ir>,
+    },
     /// What DataFusion evaluates; its inputs are its own.
     Foreign(Arc<Foreign>),
 }
@@ -111,6 +117,7 @@ impl Ir {
             | Ir::Cast { ty, .. }
             | Ir::Case { ty, .. }
             | Ir::Call { ty, .. } => Some(*ty),
+            Ir::TableCall { call, .. } => Some(call.result()),
             Ir::Foreign(foreign) => Some(foreign.ty()),
             _ => Some(Type::Bool),
         }
@@ -122,9 +129,10 @@ impl Ir {
             Ir::Slot(..) | Ir::Const(..) | Ir::Param(..) => {}
             Ir::Not(of) | Ir::Neg(of, _) => visit(of),
             Ir::IsNull { of, .. } | Ir::IsBool { of, .. } | Ir::Cast { of, .. } => visit(of),
-            Ir::And(list) | Ir::Or(list) | Ir::Call { args: list, .. } => {
-                list.iter().for_each(visit)
-            }
+            Ir::And(list)
+            | Ir::Or(list)
+            | Ir::Call { args: list, .. }
+            | Ir::TableCall { args: list, .. } => list.iter().for_each(visit),
             Ir::Compare { left, right, .. }
             | Ir::Distinct { left, right, .. }
             | Ir::Arith { left, right, .. }
@@ -267,6 +275,11 @@ impl fmt::Display for Ir {
             }
             Ir::Call { function, args, .. } => {
                 write!(f, "{}(", function.name())?;
+                list(f, args, ", ")?;
+                f.write_str(")")
+            }
+            Ir::TableCall { call, args } => {
+                write!(f, "{}(", call.function().name())?;
                 list(f, args, ", ")?;
                 f.write_str(")")
             }

@@ -1,11 +1,13 @@
 //! Functions with a typed form, by the names that DataFusion and we give them.
 //!
-//! A function stands here if hot statements use it; any other is foreign and no less right.
+//! A function stands here if hot statements use it. Others of the table are called by the table's own
+//! evaluation ([`Ir::TableCall`]); what the table does not have is foreign.
 
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
 use halcyon_store::{Type, Value};
 use halcyon_value::calendar::Field as Part;
+use halcyon_value::functions;
 
 use super::super::arith;
 use super::super::ir::{Compare, Function, Ir, fit_type};
@@ -27,12 +29,22 @@ pub(super) fn lower(
             None => return Ok(None),
         }
     }
-    Ok(typed(call.func.name(), args, ty))
+    let name = call.func.name();
+    let table = functions::Call::exact(name, &types_of(&args).unwrap_or_default(), ty);
+    Ok(match typed(name, args.clone(), ty) {
+        Some(typed) => Some(typed),
+        None => table.map(|call| Ir::TableCall { call: call.into(), args }),
+    })
+}
+
+/// The types of arguments; None if one is a NULL of no type.
+fn types_of(args: &[Ir]) -> Option<Vec<Type>> {
+    args.iter().map(Ir::ty).collect()
 }
 
 fn typed(name: &str, mut args: Vec<Ir>, ty: Type) -> Option<Ir> {
     use Type::{Date, Float32, Float64, Int32, Int64, Text, Timestamp, TimestampTz};
-    let types: Vec<Type> = args.iter().map(|arg| arg.ty()).collect::<Option<_>>()?;
+    let types = types_of(&args)?;
     let is_integer = |ty| matches!(ty, Type::Int16 | Int32 | Int64);
     let function = match (name, &types[..]) {
         ("concat", list) if list.iter().all(|ty| *ty == Text) => Function::ConcatSkip,

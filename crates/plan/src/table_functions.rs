@@ -1,0 +1,237 @@
+//! Functions of the table ([`halcyon_value::functions`]) as functions of DataFusion.
+//!
+//! Where DataFusion has a kernel over whole vectors that means the same, plans keep the kernel
+//! ([`KERNELS`]); all other rows of the table are evaluated here. Functions of doubles run over the
+//! vectors themselves, others value by value.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
+use arrow::datatypes::{DataType, Float64Type};
+use datafusion::common::{Result as DfResult, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use halcyon_sql::diagnose::external;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::values::{ArrayWriter, sql_type_of_arrow, value_at};
+use halcyon_store::{ArrowType, Type, ValueRef};
+use halcyon_value::functions::{self, Answer, Call, Function, Meaning};
+
+/// Names, as plans show them, of functions for which DataFusion's kernels stand.
+///
+/// `the_kernels_are_there` and the comparison of random calls in `exec/tests/functions.rs` check them.
+const KERNELS: &[&str] = &[
+    "abs",
+    "btrim",
+    "ceil",
+    "coalesce",
+    "concat",
+    "date_trunc",
+    "floor",
+    "greatest",
+    "least",
+    "left",
+    "length",
+    "lower",
+    "ltrim",
+    "nullif",
+    "octet_length",
+    "replace",
+    "right",
+    "round",
+    "rtrim",
+    "starts_with",
+    "strpos",
+    "substr",
+    "trunc",
+    "upper",
+];
+
+/// The rows of the table that are evaluated here.
+fn rows() -> impl Iterator<Item = &'static Function> {
+    functions::all().filter(|function| !KERNELS.contains(&function.name()))
+}
+
+/// The functions, one for each name, to be registered over DataFusion's.
+pub fn all() -> Vec<Arc<ScalarUDF>> {
+    let mut names: Vec<&'static str> = rows().flat_map(|row| row.names).copied().collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(|name| Arc::new(function(name))).collect()
+}
+
+/// Whether calls by this name are evaluated here.
+pub fn is_ours(name: &str) -> bool {
+    rows().any(|row| row.names.contains(&name))
+}
+
+/// A call of a function by a name that the table has.
+pub fn call(name: &'static str, args: Vec<Expr>) -> Expr {
+    function(name).call(args)
+}
+
+fn function(name: &'static str) -> ScalarUDF {
+    let row = functions::named(name).next().expect("the table has the function");
+    let volatility = match row.volatility {
+        functions::Volatility::Immutable => Volatility::Immutable,
+        functions::Volatility::Stable => Volatility::Stable,
+        functions::Volatility::Volatile => Volatility::Volatile,
+    };
+    ScalarUDF::new_from_impl(TableFunction { name, signature: Signature::user_defined(volatility) })
+}
+
+/// The types that a call's arguments are brought to, for arguments of these types; `None` among them
+/// stands for one without a type. `None`: no function of the name takes them.
+pub fn argument_types(name: &str, args: &[Option<DataType>]) -> Option<Vec<DataType>> {
+    let types: Option<Vec<Option<Type>>> =
+        args.iter().map(|ty| ty.as_ref().map_or(Some(None), storage)).collect();
+    let call = Call::named(name, &types?)?;
+    Some(call.args().iter().map(ArrowType::arrow).collect())
+}
+
+/// The stored type of an Arrow type; `Some(None)` for that of NULL, `None` if there is none.
+fn storage(ty: &DataType) -> Option<Option<Type>> {
+    if ty.is_null() {
+        return Some(None);
+    }
+    sql_type_of_arrow(ty).map(|ty| Some(ty.storage()))
+}
+
+/// The functions of a name, as DataFusion calls them.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TableFunction {
+    name: &'static str,
+    signature: Signature,
+}
+
+/// 42883: no function of the name takes these arguments; `None` stands for one without a type.
+pub fn does_not_exist(name: &str, args: &[Option<DataType>]) -> SqlError {
+    let shown = |ty: &Option<DataType>| match ty {
+        Some(ty) => sql_type_of_arrow(ty).map_or_else(|| ty.to_string(), |ty| ty.to_string()),
+        None => "unknown".to_owned(),
+    };
+    let args: Vec<String> = args.iter().map(shown).collect();
+    let takes = |row: &Function| {
+        let kinds: Vec<&str> = row.takes.kinds.iter().map(|kind| kind.name()).collect();
+        format!("{name}({})", kinds.join(", "))
+    };
+    let known: Vec<String> = functions::named(name).map(takes).collect();
+    SqlError::new(
+        SqlState::UNDEFINED_FUNCTION,
+        format!("function {name}({}) does not exist", args.join(", ")),
+    )
+    .detail(format!("There is {}.", known.join(", ")))
+    .hint("You might need to add explicit type casts.")
+}
+
+/// The call that arguments of these types make. DataFusion asks before quoted constants have their
+/// types ([`crate::semantics`] gives them), so text may stand for any type here.
+fn resolve(name: &str, args: &[DataType]) -> DfResult<Call> {
+    let types: Option<Vec<Option<Type>>> = args.iter().map(storage).collect();
+    let untyped = |types: &Vec<Option<Type>>| -> Vec<Option<Type>> {
+        types.iter().map(|ty| ty.filter(|ty| *ty != Type::Text)).collect()
+    };
+    types
+        .and_then(|types| Call::named(name, &types).or_else(|| Call::named(name, &untyped(&types))))
+        .ok_or_else(|| {
+            let args: Vec<Option<DataType>> = args.iter().cloned().map(Some).collect();
+            external(does_not_exist(name, &args))
+        })
+}
+
+impl ScalarUDFImpl for TableFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, args: &[DataType]) -> DfResult<Vec<DataType>> {
+        Ok(resolve(self.name, args)?.args().iter().map(ArrowType::arrow).collect())
+    }
+
+    fn return_type(&self, args: &[DataType]) -> DfResult<DataType> {
+        Ok(resolve(self.name, args)?.result().arrow())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let rows = arrays.first().map_or(args.number_rows, |array| array.len());
+        let types: Vec<DataType> = arrays.iter().map(|array| array.data_type().clone()).collect();
+        let array = evaluate(&resolve(self.name, &types)?, &arrays, rows).map_err(external)?;
+        if is_scalar {
+            return ScalarValue::try_from_array(&array, 0).map(ColumnarValue::Scalar);
+        }
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+/// The values of a call over rows of arguments.
+fn evaluate(call: &Call, args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    match (call.function().meaning, args) {
+        (Meaning::Double(eval), [x]) => {
+            let values: Float64Array =
+                x.as_primitive::<Float64Type>().try_unary(|x| eval(x).map_err(SqlError::from))?;
+            Ok(Arc::new(values))
+        }
+        (Meaning::Doubles(eval), [x, y]) => {
+            let (x, y) = (x.as_primitive::<Float64Type>(), y.as_primitive::<Float64Type>());
+            let pairs = x.iter().zip(y).map(|(x, y)| x.zip(y));
+            let value = |pair: Option<(f64, f64)>| pair.map(|(x, y)| eval(x, y)).transpose();
+            let values: Float64Array =
+                pairs.map(|pair| value(pair).map_err(SqlError::from)).collect::<Result<_>>()?;
+            Ok(Arc::new(values))
+        }
+        _ => each(call, args, rows),
+    }
+}
+
+/// Value by value.
+fn each(call: &Call, args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let result = sql_type_of_arrow(&call.result().arrow()).expect("every stored type is SQL's");
+    let mut writer = ArrayWriter::new(result, rows);
+    let mut cells = vec![ValueRef::Null; args.len()];
+    let mut text = String::new();
+    for row in 0..rows {
+        for (cell, array) in cells.iter_mut().zip(args) {
+            *cell = value_at(array.as_ref(), row).unwrap_or(ValueRef::Null);
+        }
+        text.clear();
+        match call.eval(&cells, &mut text)? {
+            Answer::Value(value) => writer.push(value)?,
+            Answer::Written => writer.push(ValueRef::Text(&text))?,
+            Answer::Made(value) => writer.push(value.as_ref())?,
+        }
+    }
+    Ok(writer.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::execution::SessionStateDefaults;
+
+    #[test]
+    fn the_kernels_are_there() {
+        let known: Vec<String> = SessionStateDefaults::default_scalar_functions()
+            .iter()
+            .flat_map(|function| [vec![function.name().to_owned()], function.aliases().to_vec()])
+            .flatten()
+            .collect();
+        for name in KERNELS {
+            assert!(known.iter().any(|known| known == name), "DataFusion has no {name}");
+            assert!(functions::named(name).next().is_some(), "the table has no {name}");
+        }
+        for row in functions::all() {
+            let by_kernel = |name: &&str| KERNELS.contains(name);
+            let rows = row.names.iter().flat_map(|name| functions::named(name));
+            let one_way =
+                rows.map(Function::name).filter(|name| by_kernel(&name) != by_kernel(&row.name()));
+            assert_eq!(one_way.count(), 0, "{}: its name has rows of both kinds", row.name());
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `timezone`, as AT TIME ZONE calls it: the one function of its arguments that is not in the table
+//! of `halcyon_value`, which knows no time zones.
+
+use arrow::array::Array;
+use arrow::datatypes::DataType;
+use datafusion::common::{Result as DfResult, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use halcyon_sql::coerce::zone::TimeZone;
+use halcyon_sql::diagnose::external;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::types::SqlType;
+use halcyon_sql::values::{ArrayWriter, sql_type_of_arrow, value_at};
+use halcyon_store::ValueRef;
+use halcyon_value::ValueError;
+use halcyon_value::calendar::midnight;
+
+/// The function's name.
+pub const NAME: &str = "timezone";
+/// The kinds of its arguments, for the guide.
+pub const TAKES: &str = "text, date or timestamp";
+/// What it gives, for the guide.
+pub const PURPOSE: &str = "A moment in a time zone, as AT TIME ZONE.";
+
+/// The function, to be registered.
+pub fn function() -> ScalarUDF {
+    ScalarUDF::new_from_impl(ZoneFunction {
+        signature: Signature::user_defined(Volatility::Immutable),
+    })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ZoneFunction {
+    signature: Signature,
+}
+
+/// TIMESTAMPTZ for a moment of no zone, and the other way round.
+fn result(moment: &DataType) -> SqlType {
+    match moment {
+        DataType::Timestamp(_, Some(_)) => SqlType::Timestamp,
+        _ => SqlType::TimestampTz,
+    }
+}
+
+fn does_not_exist(args: &[DataType]) -> SqlError {
+    let shown =
+        |ty: &DataType| sql_type_of_arrow(ty).map_or_else(|| ty.to_string(), |ty| ty.to_string());
+    let args: Vec<String> = args.iter().map(shown).collect();
+    let message = format!("function {NAME}({}) does not exist", args.join(", "));
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, message).detail(format!("{NAME} gives: {PURPOSE}"))
+}
+
+impl ScalarUDFImpl for ZoneFunction {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, args: &[DataType]) -> DfResult<Vec<DataType>> {
+        match args {
+            [zone, moment] if zone.is_string() || zone.is_null() => {
+                let moment = match moment {
+                    ty if ty.is_null() => SqlType::Timestamp.arrow(),
+                    DataType::Date32 | DataType::Timestamp(..) => moment.clone(),
+                    _ => return Err(external(does_not_exist(args))),
+                };
+                Ok(vec![DataType::Utf8View, moment])
+            }
+            _ => Err(external(does_not_exist(args))),
+        }
+    }
+
+    fn return_type(&self, args: &[DataType]) -> DfResult<DataType> {
+        Ok(result(&args[1]).arrow())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let [zones, moments] = &arrays[..] else { return Err(external(does_not_exist(&[]))) };
+        let mut writer = ArrayWriter::new(result(moments.data_type()), zones.len());
+        for row in 0..zones.len() {
+            let zone = value_at(zones, row).unwrap_or(ValueRef::Null);
+            let moment = value_at(moments, row).unwrap_or(ValueRef::Null);
+            let moved = in_zone(zone, moment).map_err(external)?;
+            writer.push(moved).map_err(external)?;
+        }
+        let array = writer.finish();
+        if is_scalar {
+            return ScalarValue::try_from_array(&array, 0).map(ColumnarValue::Scalar);
+        }
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+/// `moment AT TIME ZONE zone`; NULL if either is.
+fn in_zone(zone: ValueRef<'_>, moment: ValueRef<'_>) -> Result<ValueRef<'static>> {
+    let ValueRef::Text(zone) = zone else { return Ok(ValueRef::Null) };
+    let zone = TimeZone::parse(zone)?;
+    let far = || SqlError::from(ValueError::MomentOutOfRange("timestamp"));
+    let to_utc = |us| zone.to_utc(us).ok_or_else(far).map(ValueRef::TimestampTz);
+    match moment {
+        ValueRef::TimestampTz(us) => zone.to_local(us).ok_or_else(far).map(ValueRef::Timestamp),
+        ValueRef::Timestamp(us) => to_utc(us),
+        ValueRef::Date(day) => to_utc(midnight(day.into())?),
+        _ => Ok(ValueRef::Null),
+    }
+}

@@ -1,0 +1,278 @@
+use alloc::vec::Vec;
+
+use super::*;
+use crate::error::TextProblem;
+use crate::{Interval, calendar};
+
+/// The type of a value; decimals have two places.
+fn type_of(value: &ValueRef<'_>) -> Option<Type> {
+    use Type as T;
+    let plain = [
+        T::Bool,
+        T::Int16,
+        T::Int32,
+        T::Int64,
+        T::Float32,
+        T::Float64,
+        T::Decimal { precision: 9, scale: 2 },
+        T::Text,
+        T::Bytes,
+        T::Date,
+        T::Time,
+        T::Timestamp,
+        T::TimestampTz,
+        T::Interval,
+        T::Uuid,
+    ];
+    if value.is_null() { None } else { plain.into_iter().find(|ty| ty.holds(value)) }
+}
+
+fn call(name: &str, args: &[ValueRef<'_>]) -> Result<Value> {
+    assert!(named(name).next().is_some(), "{name}");
+    let types: Vec<_> = args.iter().map(type_of).collect();
+    let call = Call::named(name, &types).ok_or(ValueError::Mismatch("no row"))?;
+    call.value(args)
+}
+
+fn made(text: &str) -> Value {
+    Value::Text(text.into())
+}
+
+#[test]
+fn rows_are_sound() {
+    let rows: Vec<&Function> = all().collect();
+    for (at, function) in rows.iter().enumerate() {
+        let Takes { kinds, optional, any_number } = function.takes;
+        assert!(!any_number || kinds.len() == 1, "{function:?}");
+        assert!(optional < kinds.len(), "{function:?}");
+        assert!(function.purpose.ends_with('.'), "{function:?}");
+        for name in function.names {
+            assert_eq!(name.to_lowercase(), *name);
+        }
+        for other in &rows[..at] {
+            let shared = other.names.iter().any(|name| function.names.contains(name));
+            assert!(!shared || other.takes.kinds != kinds, "{function:?} is there twice");
+            assert!(
+                !shared || other.names == function.names || other.takes.kinds.len() != kinds.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn functions_mean_what_they_say() {
+    let t = ValueRef::Text;
+    let (i, l) = (ValueRef::Int32, ValueRef::Int64);
+    let noon = ValueRef::Timestamp(calendar::DAY_US / 2);
+    let span = ValueRef::Interval(Interval { months: 1, days: 2, nanos: 0 });
+    let interval = |months, days, nanos| Value::Interval(Interval { months, days, nanos });
+    let cases: &[Case<'_>] = &[
+        ("textcat", &[t("a"), t("b")], made("ab")),
+        ("concat", &[t("a"), ValueRef::Null, t("b")], made("ab")),
+        ("lower", &[t("ÄB")], made("äb")),
+        ("upper", &[t("äb")], made("ÄB")),
+        ("char_length", &[t("äö")], Value::Int32(2)),
+        ("octet_length", &[t("äö")], Value::Int32(4)),
+        ("substring", &[t("abc"), l(2), l(1)], made("b")),
+        ("substr", &[t("abc"), l(2)], made("bc")),
+        ("left", &[t("abc"), l(-1)], made("ab")),
+        ("right", &[t("abc"), l(1)], made("c")),
+        ("trim", &[t(" a ")], made("a")),
+        ("ltrim", &[t("xa"), t("x")], made("a")),
+        ("rtrim", &[t("ax"), t("x")], made("a")),
+        ("replace", &[t("abab"), t("a"), t("x")], made("xbxb")),
+        ("replace", &[t("ab"), t(""), t("x")], made("ab")),
+        ("position", &[t("abc"), t("c")], Value::Int32(3)),
+        ("starts_with", &[t("abc"), t("ab")], Value::Bool(true)),
+        ("like_escape", &[t("a!%"), t("!")], made("a\\%")),
+        ("similar_to_escape", &[t("a%")], made("^(?:a(?s:.*))$")),
+        ("abs", &[ValueRef::Int16(-3)], Value::Int16(3)),
+        ("abs", &[ValueRef::Decimal(-3)], Value::Decimal(3)),
+        ("abs", &[ValueRef::Float32(-1.5)], Value::Float32(1.5)),
+        ("floor", &[ValueRef::Float64(-1.5)], Value::Float64(-2.0)),
+        ("ceil", &[ValueRef::Float32(-1.5)], Value::Float32(-1.0)),
+        ("floor", &[ValueRef::Decimal(-101)], Value::Decimal(-200)),
+        ("ceil", &[ValueRef::Decimal(-101)], Value::Decimal(-100)),
+        ("round", &[ValueRef::Float64(-3.5)], Value::Float64(-4.0)),
+        ("round", &[ValueRef::Decimal(250)], Value::Decimal(300)),
+        ("round", &[ValueRef::Decimal(-255), i(1)], Value::Decimal(-260)),
+        ("round", &[ValueRef::Decimal(4999), i(-2)], Value::Decimal(0)),
+        ("round", &[ValueRef::Decimal(4999), i(7)], Value::Decimal(4999)),
+        ("round", &[ValueRef::Decimal(4999), i(i32::MIN)], Value::Decimal(0)),
+        ("trunc", &[ValueRef::Float64(-2.5)], Value::Float64(-2.0)),
+        ("trunc", &[ValueRef::Decimal(-299)], Value::Decimal(-200)),
+        ("trunc", &[ValueRef::Decimal(-299), l(1)], Value::Decimal(-290)),
+        ("bitwise_not", &[l(0)], Value::Int64(-1)),
+        ("coalesce", &[ValueRef::Null, i(1), i(2)], Value::Int32(1)),
+        ("nullif", &[i(1), i(1)], Value::Null),
+        ("nullif", &[i(1), ValueRef::Null], Value::Int32(1)),
+        ("greatest", &[i(1), ValueRef::Null, i(2)], Value::Int32(2)),
+        ("least", &[t("b"), t("a")], made("a")),
+        ("least", &[ValueRef::Null], Value::Null),
+        ("extract_whole", &[t("dow"), noon], Value::Int32(4)),
+        ("extract_fraction", &[t("second"), ValueRef::Time(7)], Value::Decimal(7)),
+        ("date_trunc", &[t("day"), noon], Value::Timestamp(0)),
+        (
+            "timestamp_difference",
+            &[noon, ValueRef::Timestamp(0)],
+            interval(0, 0, calendar::DAY_NS / 2),
+        ),
+        ("time_difference", &[ValueRef::Time(1), ValueRef::Time(3)], interval(0, 0, -2_000)),
+        ("interval_multiply", &[span, ValueRef::Float64(2.0)], interval(2, 4, 0)),
+        ("interval_divide", &[span, ValueRef::Float32(0.5)], interval(2, 4, 0)),
+    ];
+    for (name, args, expected) in cases {
+        assert_eq!(call(name, args).as_ref(), Ok(expected), "{name}({args:?})");
+    }
+    #[cfg(feature = "math")]
+    for (name, args, expected) in OF_DOUBLES {
+        let args: Vec<_> = args.iter().copied().map(ValueRef::Float64).collect();
+        assert_eq!(call(name, &args), Ok(Value::Float64(*expected)), "{name}({args:?})");
+    }
+    // Every row of the table is called above.
+    for function in table::FUNCTIONS {
+        let called = cases.iter().any(|(name, args, _)| {
+            let types: Vec<_> = args.iter().map(type_of).collect();
+            Call::named(name, &types).is_some_and(|call| call.function() == function)
+                || args.iter().any(ValueRef::is_null) && function.names.contains(name)
+        });
+        assert!(called, "{}", function.name());
+    }
+}
+
+#[test]
+fn null_and_wrong_arguments() {
+    let text = ValueRef::Text("a");
+    assert_eq!(call("lower", &[ValueRef::Null]), Ok(Value::Null));
+    assert_eq!(call("textcat", &[text, ValueRef::Null]), Ok(Value::Null));
+    assert_eq!(call("lower", &[ValueRef::Int32(1)]), Err(ValueError::Mismatch("no row")));
+    assert_eq!(call("substr", &[text]), Err(ValueError::Mismatch("no row")));
+    assert_eq!(call("concat", &[]), Err(ValueError::Mismatch("no row")));
+    let one = ValueRef::Int32(1);
+    assert_eq!(
+        call("substr", &[text, ValueRef::Int64(1), ValueRef::Int64(-1)]),
+        Err(ValueError::NegativeLength)
+    );
+    let far = Err(ValueError::OutOfRange("smallint"));
+    assert_eq!(call("abs", &[ValueRef::Int16(i16::MIN)]), far);
+    let field = Err(ValueError::text(TextProblem::Field, "timestamp", "dow"));
+    assert_eq!(call("extract_whole", &[ValueRef::Text("dow"), ValueRef::Time(1)]), field);
+    assert_eq!(call("date_trunc", &[ValueRef::Text("dow"), ValueRef::Timestamp(1)]), field);
+    assert!(named("nextval").next().is_none());
+    // A call holds types; values of others are refused.
+    let lower = Call::named("lower", &[None]).expect("NULL is a text");
+    assert_eq!(lower.value(&[one]), Err(ValueError::Mismatch("lower")));
+}
+
+/// A function, its arguments, and the value that it has for them.
+type Case<'a> = (&'static str, &'a [ValueRef<'a>], Value);
+
+#[test]
+fn calls_have_the_types_of_their_row() {
+    let decimal = |scale| Type::Decimal { precision: 9, scale };
+    let call = |name, args: &[Type]| {
+        let args: Vec<_> = args.iter().copied().map(Some).collect();
+        Call::named(name, &args).map(|call| (call.args().to_vec(), call.result()))
+    };
+    let same = |args: &[Type], result| Some((args.to_vec(), result));
+    assert_eq!(call("abs", &[Type::Int16]), same(&[Type::Int16], Type::Int16));
+    assert_eq!(call("bitwise_not", &[Type::Int16]), same(&[Type::Int64], Type::Int64));
+    assert_eq!(call("round", &[decimal(2)]), same(&[decimal(2)], decimal(2)));
+    assert_eq!(call("round", &[Type::Float32]), same(&[Type::Float32], Type::Float32));
+    assert_eq!(call("greatest", &[Type::Date, Type::Int32]), None);
+    assert_eq!(call("lower", &[Type::Int32]), None);
+    assert_eq!(call("concat", &[]), None);
+    // The planner may know how many places a rounded decimal keeps.
+    let places = Call::exact("round", &[decimal(4), Type::Int32], decimal(1)).expect("a decimal");
+    assert_eq!(
+        places.value(&[ValueRef::Decimal(12_555), ValueRef::Int32(1)]),
+        Ok(Value::Decimal(13))
+    );
+    assert_eq!(Call::exact("round", &[decimal(4), Type::Int32], Type::Int32), None);
+    assert_eq!(Call::exact("bitwise_not", &[Type::Int16], Type::Int64), None);
+}
+
+#[cfg(feature = "math")]
+const OF_DOUBLES: &[(&str, &[f64], f64)] = &[
+    ("sqrt", &[2.25], 1.5),
+    ("cbrt", &[-27.0], -3.0),
+    ("power", &[2.0, -1.0], 0.5),
+    ("exp", &[0.0], 1.0),
+    ("ln", &[1.0], 0.0),
+    ("log", &[1000.0], 3.0),
+    ("log", &[2.0, 8.0], 3.0),
+    ("sin", &[0.0], 0.0),
+    ("cos", &[0.0], 1.0),
+    ("tan", &[0.0], 0.0),
+    ("cot", &[0.0], f64::INFINITY),
+    ("asin", &[0.0], 0.0),
+    ("acos", &[1.0], 0.0),
+    ("atan", &[0.0], 0.0),
+    ("atan2", &[0.0, -1.0], core::f64::consts::PI),
+    ("sinh", &[0.0], 0.0),
+    ("cosh", &[0.0], 1.0),
+    ("tanh", &[0.0], 0.0),
+    ("asinh", &[0.0], 0.0),
+    ("acosh", &[1.0], 0.0),
+    ("atanh", &[0.0], 0.0),
+    ("degrees", &[core::f64::consts::PI], 180.0),
+    ("radians", &[180.0], core::f64::consts::PI),
+];
+
+/// As in `functions_mean_what_they_say`, for the rows of `doubles`.
+#[cfg(feature = "math")]
+#[test]
+fn every_function_of_doubles_is_called() {
+    for function in doubles::FUNCTIONS {
+        let of = |(name, args, _): &&(&str, &[f64], f64)| {
+            function.names.contains(name) && function.takes.count(args.len())
+        };
+        assert!(OF_DOUBLES.iter().any(|case| of(&case)), "{function:?}");
+    }
+}
+
+#[cfg(feature = "math")]
+#[test]
+fn functions_of_doubles_refuse_what_has_no_value() {
+    let refused = |name: &str, args: &[f64]| {
+        let args: Vec<_> = args.iter().copied().map(ValueRef::Float64).collect();
+        let error = call(name, &args).expect_err(name);
+        (error.state(), alloc::format!("{error}"))
+    };
+    let cases: &[(&str, &[f64], &[u8; 5], &str)] = &[
+        ("sqrt", &[-1.0], b"2201F", "cannot take square root of a negative number"),
+        ("power", &[0.0, -1.0], b"2201F", "zero raised to a negative power is undefined"),
+        (
+            "power",
+            &[-1.0, 0.5],
+            b"2201F",
+            "a negative number raised to a non-integer power yields a complex result",
+        ),
+        ("power", &[10.0, 400.0], b"22003", "value out of range: overflow"),
+        ("power", &[10.0, -400.0], b"22003", "value out of range: underflow"),
+        ("exp", &[1000.0], b"22003", "value out of range: overflow"),
+        ("exp", &[-1000.0], b"22003", "value out of range: underflow"),
+        ("ln", &[0.0], b"2201E", "cannot take logarithm of zero"),
+        ("log10", &[-1.0], b"2201E", "cannot take logarithm of a negative number"),
+        ("log", &[1.0, 2.0], b"22012", "division by zero"),
+        ("sin", &[f64::INFINITY], b"22003", "input is out of range"),
+        ("acos", &[1.5], b"22003", "input is out of range"),
+        ("acosh", &[0.5], b"22003", "input is out of range"),
+        ("degrees", &[1e308], b"22003", "value out of range: overflow"),
+    ];
+    for (name, args, state, message) in cases {
+        assert_eq!(refused(name, args), (**state, (*message).into()), "{name}({args:?})");
+    }
+    // What a row says of its errors is all that it refuses.
+    for (name, args, state, message) in cases {
+        let listed = named(name).flat_map(|row| row.errors);
+        let known = [ValueError::FloatOverflow, ValueError::DivisionByZero];
+        let of_all = known.iter().any(|error| alloc::format!("{error}") == *message);
+        let listed = listed.filter(|error| error.state == **state && error.message == *message);
+        assert!(of_all || listed.count() > 0, "{name}({args:?})");
+    }
+    // Infinity and NaN go through, as PostgreSQL lets them.
+    let double = |name: &str, x| call(name, &[ValueRef::Float64(x)]);
+    assert_eq!(double("exp", f64::NEG_INFINITY), Ok(Value::Float64(0.0)));
+    assert!(matches!(double("sqrt", f64::NAN), Ok(Value::Float64(value)) if value.is_nan()));
+}
