@@ -507,7 +507,10 @@ impl ContextProvider for Context<'_> {
     }
 
     fn options(&self) -> &ConfigOptions {
-        self.binder.df.options()
+        match self.reads_streams {
+            true => self.binder.df.bare().config_options(),
+            false => self.binder.df.options(),
+        }
     }
 
     fn udf_names(&self) -> Vec<String> {

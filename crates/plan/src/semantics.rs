@@ -1,8 +1,8 @@
 //! What PostgreSQL means where DataFusion means something else.
 //!
 //! Between planner and optimizer a plan passes through, in this order:
-//! 0. `crate::levels`: aggregates stand in the query whose columns they aggregate, and `crate::row_sets`:
-//!    rows are compared with rows of subqueries field by field.
+//! 0. `crate::levels` and `crate::recursion` refuse what has no meaning; `crate::row_sets` compares rows
+//!    with rows of subqueries field by field, `crate::set_operations` counts copies.
 //! 1. `literals`: integer constants are INTEGER if they fit, then BIGINT, then NUMERIC.
 //! 2. `outer_references`: columns of outer queries get the types they have by now.
 //! 3. `operators`: constants in quotes take the type of what they meet; division of decimals,
@@ -51,7 +51,9 @@ use crate::execution;
 use crate::functions::{self, PgCast};
 use crate::join_keys::with_null_safe_keys;
 use crate::levels::aggregates_are_own;
+use crate::recursion::recursion_is_well_formed;
 use crate::row_sets::with_fields_compared;
+use crate::set_operations::with_copies_counted;
 use crate::table_functions;
 use crate::unnest::unnest;
 use crate::{corrected, intervals, like, nested};
@@ -105,7 +107,9 @@ pub fn meaning(
     df: &DataFusion,
 ) -> Result<(LogicalPlan, Vec<SqlType>)> {
     aggregates_are_own(&plan)?;
-    let plan = literals(with_fields_compared(plan)?)?;
+    recursion_is_well_formed(&plan)?;
+    let plan = with_copies_counted(with_fields_compared(plan)?)?;
+    let plan = literals(plan)?;
     let plan = outer_references(plan)?;
     let mut types = Parameters::new(given);
     let plan = operators(plan, &mut types)?;
@@ -655,8 +659,7 @@ fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Tra
                 all.push(adapt(item, &ty, types)?);
             }
             without_padding(&mut all, schema)?;
-            let expr = Box::new(all.remove(0));
-            Expr::InList(InList { expr, list: all, negated })
+            in_list(all.remove(0), all, negated, schema, types)?
         }
         Expr::Between(Between { expr, negated, low, high }) => {
             let ty = meeting_type([expr.as_ref(), &low, &high].into_iter(), schema);
@@ -808,6 +811,38 @@ fn as_text(expr: Expr, schema: &DFSchema) -> Result<Expr> {
         ty if is_text(&ty) || ty.is_null() => Ok(expr),
         _ => Ok(Expr::Cast(Cast::new(Box::new(expr), DataType::Utf8View))),
     }
+}
+
+/// `x IN (a, b)`. DataFusion takes NULLs of a list for values that are not equal unless the list has
+/// constants alone, so other lists become `x = a OR x = b`.
+fn in_list(
+    expr: Expr,
+    list: Vec<Expr>,
+    negated: bool,
+    schema: &DFSchema,
+    types: &mut Parameters,
+) -> Result<Expr> {
+    fn constant(expr: &Expr) -> bool {
+        match expr {
+            Expr::Literal(..) | Expr::Placeholder(_) => true,
+            Expr::Cast(Cast { expr, .. }) | Expr::Negative(expr) => constant(expr),
+            _ => false,
+        }
+    }
+    if list.iter().all(constant) || expr.is_volatile() {
+        return Ok(Expr::InList(InList { expr: Box::new(expr), list, negated }));
+    }
+    let mut any: Option<Expr> = None;
+    for item in list {
+        let (left, right) = (Box::new(expr.clone()), Box::new(item));
+        let equal = binary_operator(BinaryExpr::new(left, Operator::Eq, right), schema, types)?;
+        any = Some(match any {
+            Some(any) => any.or(equal),
+            None => equal,
+        });
+    }
+    let any = any.expect("a list has an item");
+    Ok(if negated { !any } else { any })
 }
 
 fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {

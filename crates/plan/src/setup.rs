@@ -96,8 +96,12 @@ fn states() -> (SessionState, SessionState) {
     planners.extend(SessionStateDefaults::default_expr_planners());
     let mut aggregates = SessionStateDefaults::default_aggregate_functions();
     aggregates.extend(functions::aggregate_functions());
+    // What is sorted below a LIMIT or at the end of a query keeps its order. The bare state's options are
+    // for views, which have no order.
+    let mut ordered = config();
+    ordered.options_mut().sql_parser.enable_subquery_sort_elimination = false;
     let state = SessionStateBuilder::new()
-        .with_config(config())
+        .with_config(ordered)
         .with_runtime_env(runtime)
         .with_expr_planners(planners)
         .with_scalar_functions(scalars)

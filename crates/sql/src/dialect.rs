@@ -72,7 +72,8 @@ impl VisitorMut for Rewrite {
             SetExpr::Select(select) => windows::resolve(select, query.order_by.as_mut()),
             _ => Ok(()),
         };
-        match resolved.and_then(|()| clauses(query)) {
+        let checked = resolved.and_then(|()| crate::volatile_ctes::run_once(query));
+        match checked.and_then(|()| clauses(query)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
@@ -88,6 +89,9 @@ impl VisitorMut for Rewrite {
             return ControlFlow::Break(
                 SqlError::unsupported("SELECT INTO").hint("Use CREATE TABLE … AS."),
             );
+        }
+        if let Err(error) = crate::whole_rows::count_rows(select) {
+            return ControlFlow::Break(error);
         }
         crate::wildcards::name_whole_tables(select);
         name_items(&mut select.projection);

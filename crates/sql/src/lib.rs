@@ -23,6 +23,8 @@ pub mod type_names;
 pub mod types;
 pub mod utility;
 pub mod values;
+mod volatile_ctes;
+mod whole_rows;
 mod wildcards;
 mod windows;
 

@@ -1,6 +1,7 @@
 //! PostgreSQL's dialect, mended where the SQL parser reads another tree out of a text than PostgreSQL.
 //!
 //! - `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`.
+//! - `a IN ((SELECT …), b)` has a list and not a subquery.
 //! - `a JOIN b JOIN c ON … ON …` is `a JOIN (b JOIN c ON …) ON …`: see [`with_parentheses`].
 
 use std::any::TypeId;
@@ -37,6 +38,9 @@ impl Dialect for Postgresql {
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
         use Keyword::{DISTINCT, FROM, IS, NOT};
+        if let Some(list) = list_of_subqueries(parser, expr) {
+            return Some(Ok(list));
+        }
         let not = parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]);
         if !not && !parser.parse_keywords(&[IS, DISTINCT, FROM]) {
             return None;
@@ -90,6 +94,31 @@ impl Dialect for Postgresql {
         supports_xml_expressions() -> bool;
         supports_comment_optimizer_hint() -> bool;
     }
+}
+
+/// `IN` and a list of at least two items that begins with a subquery. Any other `IN` is left.
+fn list_of_subqueries(parser: &mut Parser<'_>, expr: &Expr) -> Option<Expr> {
+    let mut ahead = (0..4).map(|at| parser.peek_nth_token_ref(at).token.clone());
+    let word = |token: &Token, wanted: Keyword| matches!(token, Token::Word(word) if word.keyword == wanted);
+    let first = ahead.next()?;
+    let negated = word(&first, Keyword::NOT);
+    let is_in = if negated { ahead.next()? } else { first };
+    let opens = |token: Option<Token>| token == Some(Token::LParen);
+    if !word(&is_in, Keyword::IN) || !opens(ahead.next()) || !opens(ahead.next()) {
+        return None;
+    }
+    let list = |parser: &mut Parser<'_>| {
+        let _ = parser.parse_keyword(Keyword::NOT);
+        parser.expect_keyword_is(Keyword::IN)?;
+        parser.expect_token(&Token::LParen)?;
+        let list = parser.parse_comma_separated(Parser::parse_expr)?;
+        parser.expect_token(&Token::RParen)?;
+        match list.len() {
+            1 => Err(ParserError::ParserError("one item".to_owned())),
+            _ => Ok(Expr::InList { expr: Box::new(expr.clone()), list, negated }),
+        }
+    };
+    parser.maybe_parse(list).ok().flatten()
 }
 
 /// The tokens with parentheses around joins that stand on the right of a join whose condition comes

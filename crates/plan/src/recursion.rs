@@ -1,0 +1,87 @@
+//! What a recursive query may say of itself.
+//!
+//! Each step sees the rows of the step before. What needs all rows (an aggregate, an outer join that adds
+//! rows without a match, EXCEPT) has no meaning over them, and an aggregate, which has a row of none, would
+//! never end. The rules are PostgreSQL's.
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, JoinType, Result};
+use datafusion::logical_expr::{LogicalPlan, RecursiveQuery};
+use halcyon_sql::diagnose::external;
+use halcyon_sql::error::{SqlError, SqlState};
+
+/// Checks all recursive queries of a plan as DataFusion's planner made it. Errors: 42P19.
+pub(crate) fn recursion_is_well_formed(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::RecursiveQuery(query) = node {
+            let found = references(&query.recursive_term, query)?;
+            if found > 1 {
+                return Err(wrong(format!(
+                    "recursive reference to query \"{}\" must not appear more than once",
+                    query.name
+                )));
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+fn wrong(message: String) -> DataFusionError {
+    external(SqlError::new(SqlState::INVALID_RECURSION, message))
+}
+
+/// How often `query` is named in a part of its recursive term.
+fn references(plan: &LogicalPlan, query: &RecursiveQuery) -> Result<usize> {
+    let not_within = |what: &str| {
+        let name = &query.name;
+        wrong(format!("recursive reference to query \"{name}\" must not appear within {what}"))
+    };
+    let mut found = 0;
+    let mut in_subquery = false;
+    plan.apply_subqueries(|subquery| {
+        in_subquery |= names(subquery, query)?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    // LATERAL is a subquery of a node too, and its own input.
+    if in_subquery && !matches!(plan, LogicalPlan::Subquery(_)) {
+        return Err(not_within("a subquery"));
+    }
+    match plan {
+        LogicalPlan::TableScan(scan) if scan.table_name.table() == query.name => return Ok(1),
+        LogicalPlan::Aggregate(aggregate)
+            if !aggregate.aggr_expr.is_empty() && names(&aggregate.input, query)? =>
+        {
+            let message =
+                "aggregate functions are not allowed in a recursive query's recursive term";
+            return Err(wrong(message.to_owned()));
+        }
+        LogicalPlan::Join(join) => {
+            let (left, right) = (names(&join.left, query)?, names(&join.right, query)?);
+            match join.join_type {
+                JoinType::Left if right => return Err(not_within("an outer join")),
+                JoinType::Right if left => return Err(not_within("an outer join")),
+                JoinType::Full if left || right => return Err(not_within("an outer join")),
+                JoinType::LeftAnti if right => return Err(not_within("EXCEPT")),
+                JoinType::LeftSemi if right => return Err(not_within("INTERSECT")),
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+    for input in plan.inputs() {
+        found += references(input, query)?;
+    }
+    Ok(found)
+}
+
+/// Whether `query` is named anywhere in a plan.
+fn names(plan: &LogicalPlan, query: &RecursiveQuery) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= matches!(node, LogicalPlan::TableScan(scan)
+            if scan.table_name.table() == query.name);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
