@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, ObjectNamePart, Query, Visit, Visitor};
 
-use crate::dialect::normal;
 use crate::error::{Result, SqlError};
+use crate::identifier::fold;
 
 /// Functions that give another value each time.
 const VOLATILE: &[&str] =
@@ -20,7 +20,7 @@ pub(crate) fn run_once(query: &Query) -> Result<()> {
         if cte.query.visit(&mut Calls).is_continue() {
             continue;
         }
-        let name = normal(&cte.alias.name);
+        let name = fold(&cte.alias.name);
         let mut names = Names { name: &name, found: 0 };
         let _ = query.visit(&mut names);
         if names.found > 1 {
@@ -66,5 +66,5 @@ impl Visitor for Names<'_> {
 }
 
 fn last(name: &ObjectName) -> Option<String> {
-    name.0.last().and_then(ObjectNamePart::as_ident).map(normal)
+    name.0.last().and_then(ObjectNamePart::as_ident).map(fold)
 }

@@ -12,8 +12,8 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 
-use crate::dialect::normal;
 use crate::error::{Result, SqlError};
+use crate::identifier::fold;
 
 /// The name of that column. No identifier can be typed with its end.
 const THERE: &str = "there\u{1}";
@@ -68,7 +68,7 @@ impl VisitorMut for Calls {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(normal);
+        let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
         let FunctionArguments::List(list) = &mut function.args else {
             return ControlFlow::Continue(());
         };
@@ -79,7 +79,7 @@ impl VisitorMut for Calls {
             && let Some(table) = last(table)
         {
             self.distinct |= list.duplicate_treatment.is_some();
-            self.tables.insert(normal(&table));
+            self.tables.insert(fold(&table));
             let column = vec![table, Ident::with_quote('"', THERE)];
             *arg = FunctionArgExpr::Expr(Expr::CompoundIdentifier(column));
         }
@@ -110,7 +110,7 @@ fn mark_one(factor: &mut TableFactor, names: &HashSet<String>) -> Result<()> {
         },
         _ => return Ok(()),
     };
-    if !names.contains(&normal(&own)) {
+    if !names.contains(&fold(&own)) {
         return Ok(());
     }
     let mut query = crate::parse::parse_query("SELECT *, TRUE AS there FROM t")?;
