@@ -80,6 +80,7 @@ states! {
     STRING_DATA_RIGHT_TRUNCATION = b"22001", "A string is longer than its column.";
     NUMERIC_VALUE_OUT_OF_RANGE = b"22003", "A number does not fit its type.";
     NULL_VALUE_NO_INDICATOR_PARAMETER = b"22002", "A NULL was read into something that cannot hold it.";
+    NULL_VALUE_NOT_ALLOWED = b"22004", "An argument must not be NULL.";
     INVALID_DATETIME_FORMAT = b"22007", "Not a date or time.";
     DATETIME_FIELD_OVERFLOW = b"22008", "A date or time outside what can be kept.";
     DIVISION_BY_ZERO = b"22012", "Division by zero.";

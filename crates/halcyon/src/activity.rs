@@ -15,6 +15,7 @@ use halcyon_prepare::shapes::MissReason;
 use parking_lot::Mutex;
 
 use crate::settings::Settings;
+use crate::signals::Signals;
 use crate::statement::Statement;
 
 /// Statements a session keeps counts of at a time.
@@ -38,6 +39,7 @@ pub(crate) struct SessionEntry {
     pub client: Option<String>,
     pub began_us: i64,
     pub application: Mutex<String>,
+    pub signals: Arc<Signals>,
     /// The session's settings, for statements over the system views.
     settings: Mutex<Settings>,
     running: AtomicBool,
@@ -120,7 +122,7 @@ pub(crate) struct Watch {
 }
 
 impl SessionEntry {
-    pub fn new(id: u32, role: &str, client: Option<String>) -> Self {
+    pub fn new(id: u32, role: &str, client: Option<String>, signals: Arc<Signals>) -> Self {
         let nothing: Arc<str> = "".into();
         SessionEntry {
             id,
@@ -128,6 +130,7 @@ impl SessionEntry {
             client,
             began_us: clock::wall_us(),
             application: Mutex::default(),
+            signals,
             settings: Mutex::default(),
             running: AtomicBool::new(false),
             syncing: AtomicBool::new(false),
@@ -365,7 +368,7 @@ mod tests {
 
     #[test]
     fn an_error_fails_its_own_stretch_and_no_later_one() {
-        let entry = Arc::new(SessionEntry::new(1, "halcyon", None));
+        let entry = Arc::new(SessionEntry::new(1, "halcyon", None, Arc::default()));
         entry.begin_block(TxnId(7), false);
         let old = entry.stretch_of_result();
         assert!(!entry.has_failed());

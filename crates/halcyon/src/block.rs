@@ -73,14 +73,22 @@ impl Session {
 
     /// Commits the transaction block.
     pub(crate) fn finish_commit(&mut self) -> Result<()> {
-        let failed = self.entry.has_failed();
-        let Block { work, local, .. } = *self.block.take().expect("a transaction in progress");
-        if failed {
-            drop(work);
+        if self.entry.has_failed() {
+            self.rollback_block();
             return Err(failed_transaction());
         }
+        if let Err(error) = self.cursors.keep_held() {
+            self.rollback_block();
+            return Err(error);
+        }
+        let Block { work, local, .. } = *self.block.take().expect("a transaction in progress");
         let committed = self.commit_work(work);
         self.restore(local);
+        match committed {
+            Ok(()) => self.shared.channels.carry_out(self.id, &self.entry.signals),
+            Err(_) => self.entry.signals.forget_wishes(0),
+        }
+        self.shared.advisory.end_transaction(self.id);
         committed
     }
 
@@ -93,7 +101,8 @@ impl Session {
 
     /// SAVEPOINT. Errors: 25P01 outside blocks.
     pub(crate) fn savepoint(&mut self, name: &str) -> Result<()> {
-        self.in_progress("SAVEPOINT")?.savepoint(name);
+        let wishes = self.entry.signals.wish_count();
+        self.in_progress("SAVEPOINT")?.savepoint(name, wishes);
         Ok(())
     }
 
@@ -105,7 +114,8 @@ impl Session {
     /// ROLLBACK TO SAVEPOINT, after which the block is not failed any more. Errors: 25P01 outside
     /// blocks, 3B001.
     pub(crate) fn rollback_to(&mut self, name: &str) -> Result<()> {
-        self.in_progress("ROLLBACK TO SAVEPOINT")?.rollback_to(name)?;
+        let wishes = self.in_progress("ROLLBACK TO SAVEPOINT")?.rollback_to(name)?;
+        self.entry.signals.forget_wishes(wishes);
         self.entry.begin_stretch();
         Ok(())
     }

@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
+use halcyon_catalog::{Relation, wrong_kind};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse::ast::DataType;
+use halcyon_sql::syntax::{Discarded, UpkeepVerb};
 use halcyon_sql::type_names::cast_type;
 use halcyon_sql::utility::Utility;
 use halcyon_txn::Pace;
@@ -12,9 +14,11 @@ use halcyon_txn::Pace;
 use crate::checkpoint;
 use crate::outcome::{Outcome, Tag};
 use crate::session::Session;
+use crate::signals::Wish;
 
 impl Session {
-    /// Carries out a command, except EXECUTE and IMPORT DATABASE, which run other statements.
+    /// Carries out a command, except EXECUTE, DECLARE and IMPORT DATABASE, which run other
+    /// statements.
     pub(crate) fn command(&mut self, utility: &Utility, tag: &'static str) -> Result<Outcome> {
         let done = |name| Ok(Outcome::Done(Tag::plain(name)));
         match utility {
@@ -75,8 +79,8 @@ impl Session {
                 self.deallocate(name.as_deref())?;
                 done(tag)
             }
-            Utility::Discard => {
-                self.discard()?;
+            Utility::Discard(what) => {
+                self.discard(*what)?;
                 done(tag)
             }
             Utility::Lock { tables, exclusive } => {
@@ -95,8 +99,30 @@ impl Session {
                 self.alter_system(name, value.as_deref())?;
                 done(tag)
             }
-            Utility::Nothing(tag) => done(tag),
-            Utility::Execute { .. } | Utility::Import(_) => {
+            Utility::Upkeep { verb, tables, indexes, schemas } => {
+                self.refuse_upkeep(*verb)?;
+                self.require_objects(tables, indexes, schemas)?;
+                done(tag)
+            }
+            Utility::Fetch { cursor, step, moves_only } => self.fetch(cursor, *step, *moves_only),
+            Utility::Close(name) => {
+                self.close_cursor(name.as_deref())?;
+                done(tag)
+            }
+            Utility::Listen(channel) => {
+                self.entry.signals.wish(Wish::Listen(channel.clone()))?;
+                done(tag)
+            }
+            Utility::Unlisten(channel) => {
+                self.entry.signals.wish(Wish::Unlisten(channel.clone()))?;
+                done(tag)
+            }
+            Utility::Notify { channel, payload } => {
+                let (channel, payload) = (channel.clone(), payload.clone());
+                self.entry.signals.wish(Wish::Notify { channel, payload })?;
+                done(tag)
+            }
+            Utility::Execute { .. } | Utility::Import(_) | Utility::Declare(_) => {
                 unreachable!("{tag} runs other statements, which commands do not")
             }
         }
@@ -169,13 +195,64 @@ impl Session {
         Ok(())
     }
 
-    fn discard(&mut self) -> Result<()> {
+    /// Refuses VACUUM in a block, as PostgreSQL does. Errors: 25001.
+    fn refuse_upkeep(&self, verb: UpkeepVerb) -> Result<()> {
+        match verb == UpkeepVerb::Vacuum && self.block.is_some() {
+            true => Err(SqlError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "VACUUM cannot run inside a transaction block",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Sees that there are the objects that VACUUM and the like name.
+    ///
+    /// Errors: 42P01, 42703, 42809, 3F000.
+    fn require_objects(
+        &mut self,
+        tables: &[(Vec<String>, Vec<String>)],
+        indexes: &[Vec<String>],
+        schemas: &[String],
+    ) -> Result<()> {
+        let catalog = self.current_catalog();
+        let path = &self.vars.search_path;
+        for (name, columns) in tables {
+            let table = catalog.find_table(name, path)?;
+            for column in columns {
+                table.require_column(column)?;
+            }
+        }
+        for name in indexes {
+            let found = catalog.require(name, path)?;
+            if !matches!(found.relation, Relation::Index { .. }) {
+                return Err(wrong_kind(found.name, "index"));
+            }
+        }
+        for name in schemas {
+            catalog.schema(name)?;
+        }
+        Ok(())
+    }
+
+    fn discard(&mut self, what: Discarded) -> Result<()> {
+        match what {
+            Discarded::All => {}
+            Discarded::Sequences => {
+                self.vars.sequence_values.lock().clear();
+                return Ok(());
+            }
+            Discarded::Plans | Discarded::Temp => return Ok(()),
+        }
         if self.block.is_some() {
             return Err(SqlError::new(
                 SqlState::ACTIVE_SQL_TRANSACTION,
                 "DISCARD ALL cannot run inside a transaction block",
             ));
         }
+        self.cursors.by_name.clear();
+        self.entry.signals.wish(Wish::Unlisten(None))?;
+        self.shared.advisory.unlock_all(self.id);
         self.named.clear();
         self.vars.user.clone_from(&self.vars.session_user);
         self.vars.sequence_values.lock().clear();

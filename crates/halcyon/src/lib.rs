@@ -23,18 +23,21 @@
 
 mod acquire;
 mod activity;
+mod advisory;
 mod block;
 mod checkpoint;
 mod commands;
 mod commit;
 mod copy;
 mod copying;
+mod cursor;
 mod database;
 mod deadline;
 mod driver;
 mod durable;
 mod execute;
 mod explain;
+mod fetch;
 mod following;
 mod live;
 mod lock_errors;
@@ -47,6 +50,7 @@ mod session;
 mod set;
 mod settings;
 mod shared;
+mod signals;
 mod statement;
 mod stream;
 mod stream_views;
@@ -67,6 +71,7 @@ pub use rows::{FromValue, Row, Rows};
 pub use run::Source;
 pub use session::{CancelHandle, Session, SessionState};
 pub use settings::{SERVER_VERSION, SystemSetting, SystemSettings, system_settings};
+pub use signals::{Notification, Waker};
 pub use statement::{Statement, split_statements};
 pub use stream::{Stream, Streams, ViewReader};
 pub use subscribe::Subscription;
@@ -74,6 +79,9 @@ pub use text::TextFormat;
 pub use transaction::Access;
 
 // Values, types and errors are the same for all layers; they are part of the door on purpose.
+pub use halcyon_pgcatalog::function_oid;
+pub use halcyon_sql::arrays;
+pub use halcyon_sql::client_types::{ClientType, Shape};
 pub use halcyon_sql::error::{Result, SqlError, SqlState};
 pub use halcyon_sql::rows::{ResultColumn, RowSet};
 pub use halcyon_sql::types::SqlType;

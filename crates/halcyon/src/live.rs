@@ -1,24 +1,31 @@
 //! What the system views show of the running engine: sessions, transactions, locks, the log.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use halcyon_base::clock;
 use halcyon_catalog::Table;
+use halcyon_exec::analytic::waiting;
 use halcyon_pgcatalog::{
-    Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
+    AdvisoryKey, AdvisoryRequest, Effects, Live, LockRow, LogRow, SessionRow, SessionState,
+    SettingRow, StatementRow, TransactionRow,
 };
 use halcyon_prepare::shapes::MissReason;
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::utility::{Modes, isolation_name, parse_isolation};
 use halcyon_store::Partition;
 use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
 
 use crate::activity::{SessionEntry, StatementEntry};
-use crate::settings::{SERVER_VERSION, Surroundings};
+use crate::settings::{SERVER_VERSION, Surroundings, transaction_modes};
 use crate::shared::Shared;
+use crate::signals::{SettingWish, Wish};
 
 /// How long the view of memory waits for a running write before it leaves a table out.
 const ROOTS_WAIT_MAX: Duration = Duration::from_millis(200);
+
+/// How often a sleeping statement looks whether it was cancelled.
+const SLEEP_LOOK: Duration = Duration::from_millis(5);
 
 /// The engine as the system views of one session see it.
 pub(crate) struct View {
@@ -144,9 +151,106 @@ impl Live for View {
         self.entry.settings().rows(&around)
     }
 
+    fn effects(&self) -> Option<&dyn Effects> {
+        Some(self)
+    }
+
     fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>> {
         let cancel = CancelToken::new();
         let limits = WaitLimits { timeout: Some(ROOTS_WAIT_MAX), cancel: &cancel };
         cut(&self.shared.manager, &table.cells, &limits).unwrap_or_default()
     }
+}
+
+impl View {
+    /// Sends a signal to a session, if the asking one may. Errors: 42501.
+    fn signal(&self, session: u32, send: impl FnOnce(&SessionEntry)) -> Result<bool> {
+        let Some(entry) = self.shared.sessions.lock().get(&session).cloned() else {
+            return Ok(false);
+        };
+        let catalog = self.shared.catalog();
+        let own = &self.entry.role;
+        let permitted = match catalog.is_superuser(&entry.role) {
+            true => catalog.is_superuser(own),
+            false => catalog.is_superuser(own) || catalog.acts_for(own, &entry.role),
+        };
+        if !permitted {
+            let message = "permission denied to signal this session";
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+                .detail("Only its own role and superusers may."));
+        }
+        send(&entry);
+        Ok(true)
+    }
+}
+
+impl Effects for View {
+    fn set_config(&self, name: &str, value: &str, local: bool) -> Result<String> {
+        let name = name.to_ascii_lowercase();
+        if transaction_modes(&name, Some(value))?.is_none() {
+            let mut settings = self.entry.settings();
+            settings.set(&name, Some(value))?;
+            let shown = settings.changed(&name).unwrap_or(value).to_owned();
+            self.entry.set_settings(&settings);
+            self.entry.signals.wish_setting(SettingWish { name, value: shown.clone(), local });
+            return Ok(shown);
+        }
+        let value = value.to_ascii_lowercase();
+        self.entry.signals.wish_setting(SettingWish { name, value: value.clone(), local });
+        Ok(value)
+    }
+
+    fn notify(&self, channel: &str, payload: &str) -> Result<()> {
+        let (channel, payload) = (channel.to_owned(), payload.to_owned());
+        self.entry.signals.wish(Wish::Notify { channel, payload })
+    }
+
+    fn cancel(&self, session: u32) -> Result<bool> {
+        self.signal(session, |entry| entry.signals.cancel.cancel())
+    }
+
+    fn end(&self, session: u32) -> Result<bool> {
+        self.signal(session, |entry| entry.signals.end())
+    }
+
+    fn sleep(&self, time: Duration) -> Result<()> {
+        let until = Instant::now().checked_add(time);
+        waiting(|| {
+            loop {
+                if self.entry.signals.cancel.is_cancelled() {
+                    return Err(cancelled());
+                }
+                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                match left.unwrap_or(SLEEP_LOOK) {
+                    Duration::ZERO => return Ok(()),
+                    left => std::thread::sleep(left.min(SLEEP_LOOK)),
+                }
+            }
+        })
+    }
+
+    fn lock(&self, request: AdvisoryRequest, waits: bool) -> Result<bool> {
+        let (locks, session) = (&self.shared.advisory, self.entry.id);
+        if locks.try_lock(session, request) {
+            return Ok(true);
+        }
+        if !waits {
+            return Ok(false);
+        }
+        let timeout = self.entry.settings().duration("lock_timeout");
+        let cancel = &self.entry.signals.cancel;
+        waiting(|| locks.lock(session, request, cancel, timeout)).map(|()| true)
+    }
+
+    fn unlock(&self, key: AdvisoryKey, shared: bool) -> bool {
+        self.shared.advisory.unlock(self.entry.id, key, shared)
+    }
+
+    fn unlock_all(&self) {
+        self.shared.advisory.unlock_all(self.entry.id);
+    }
+}
+
+fn cancelled() -> SqlError {
+    SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }

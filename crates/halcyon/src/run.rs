@@ -8,7 +8,7 @@ use std::sync::Arc;
 use halcyon_prepare::plan::{Plan, Reach};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse::ast::Expr;
-use halcyon_sql::rows::RowSet;
+use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::utility::Utility;
 use halcyon_store::Value;
 use halcyon_txn::Isolation;
@@ -19,6 +19,7 @@ use crate::execute::Ran;
 use crate::outcome::{Outcome, Tag};
 use crate::rows::{Rows, Streamed};
 use crate::session::Session;
+use crate::set::shown_columns;
 use crate::statement::{Statement, split_statements};
 use crate::transaction::Access;
 
@@ -133,6 +134,24 @@ impl Session {
         Ok(self.dress(statement, ran, out))
     }
 
+    /// The columns of the rows that a statement will give if it is run now; none if it gives none.
+    ///
+    /// Of SHOW, FETCH and EXECUTE these depend on settings, cursors and statements of the session.
+    pub fn columns(&self, statement: &Statement) -> Arc<[ResultColumn]> {
+        let prepared = statement.prepared();
+        let none = || Arc::from([]);
+        match &prepared.plan {
+            Plan::Utility(Utility::Show(name)) => shown_columns(name.as_deref()),
+            Plan::Utility(Utility::Fetch { cursor, moves_only: false, .. }) => {
+                self.cursor_columns(cursor).unwrap_or_else(none)
+            }
+            Plan::Utility(Utility::Execute { name, .. }) => {
+                self.named.get(name).map_or_else(none, |named| self.columns(named))
+            }
+            _ => prepared.columns.clone(),
+        }
+    }
+
     /// What the caller of [`Session::run`] gets.
     fn dress(&mut self, statement: &Statement, ran: Ran, out: RowSet) -> Outcome {
         let tag = statement.tag();
@@ -186,6 +205,8 @@ impl Session {
         params: &[Value],
         out: &mut RowSet,
     ) -> Result<Ran> {
+        self.carry_out_wishes();
+        let wishes = self.entry.signals.wish_count();
         self.cancel.reset();
         let timeout = self.in_force.statement_timeout;
         let deadline =
@@ -199,7 +220,11 @@ impl Session {
         match (&mut ran, &mut self.copying) {
             (Ok(Ran::Stream(streamed)), _) => streamed.until = deadline,
             (Ok(_), Some(Copying::In(copy))) => copy.deadline = deadline,
-            _ => {}
+            (Ok(_), _) => {}
+            (Err(_), _) => self.entry.signals.forget_wishes(wishes),
+        }
+        if self.block.is_none() && !matches!(ran, Ok(Ran::Stream(_))) {
+            self.shared.advisory.end_transaction(self.id);
         }
         let rows = ran.as_ref().ok().map(|ran| ran.rows(out));
         self.tallies.end(&watch, rows, &self.entry, &self.shared.statements);
@@ -217,13 +242,18 @@ impl Session {
         let reach = prepared.reach();
         drop(prepared);
         match reach {
-            Reach::Session => self.run_here(statement, out),
+            Reach::Session => self.run_here(statement, params, out),
             Reach::Catalog | Reach::Locks | Reach::Snapshot => self.drive(statement, params, out),
         }
     }
 
     /// Runs a statement that reaches neither tables nor the catalog.
-    fn run_here(&mut self, statement: &Statement, out: &mut RowSet) -> Result<Ran> {
+    fn run_here(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
         let catalog = self.current_catalog();
         if statement.prepared().catalog_version != catalog.version {
             self.bind_again(statement, &catalog)?;
@@ -237,6 +267,10 @@ impl Session {
             Plan::Utility(Utility::Import(folder)) => {
                 let rows = self.import(Path::new(folder))?;
                 Ok(Ran::other(Outcome::Done(Tag::counted(prepared.tag, rows))))
+            }
+            Plan::Utility(Utility::Declare(declare)) => {
+                self.declare(declare, &prepared.params, params)?;
+                Ok(Ran::other(Outcome::Done(Tag::plain(prepared.tag))))
             }
             Plan::Utility(utility) => self.command(utility, prepared.tag).map(Ran::other),
             Plan::Lines(lines) => Ran::lines(lines, out),

@@ -24,9 +24,11 @@ use halcyon_txn::{CancelToken, WaitLimits};
 use crate::acquire::{Acquisition, LockSet};
 use crate::activity::{SessionEntry, StretchOfResult, Tallies};
 use crate::copying::Copying;
+use crate::cursor::Cursors;
 use crate::live::View;
 use crate::settings::{Facts, InForce, Settings, search_path};
 use crate::shared::Shared;
+use crate::signals::{Notification, Signals, Waker};
 use crate::statement::{Statement, is_taken_after_failure};
 use crate::transaction::{Block, Work};
 
@@ -43,6 +45,7 @@ pub struct Session {
     /// The transaction block in progress; not here while one of its statements runs.
     pub(crate) block: Option<Box<Block>>,
     pub(crate) copying: Option<Copying>,
+    pub(crate) cursors: Cursors,
     /// Statements of PREPARE, by name.
     pub(crate) named: HashMap<String, Statement>,
     /// Buffers of point plans and writes, kept from statement to statement.
@@ -94,7 +97,8 @@ impl Session {
     ) -> Self {
         let id = shared.next_session();
         let cancel = CancelToken::new();
-        let entry = Arc::new(SessionEntry::new(id, role, client));
+        let signals = Arc::new(Signals::new(cancel.clone()));
+        let entry = Arc::new(SessionEntry::new(id, role, client, signals));
         shared.sessions.lock().insert(id, entry.clone());
         let facts = Facts { session_role: role.to_owned(), role: role.to_owned(), superuser };
         let settings = Settings::new(facts);
@@ -118,6 +122,7 @@ impl Session {
             settings,
             block: None,
             copying: None,
+            cursors: Cursors::default(),
             named: HashMap::new(),
             scratch: Scratch::default(),
             locked: LockSet::default(),
@@ -159,7 +164,47 @@ impl Session {
 
     /// Settings that clients are to be told of, changed since the last call: (name, value).
     pub fn take_changes(&mut self) -> Vec<(String, String)> {
+        self.carry_out_wishes();
         std::mem::take(&mut self.changes)
+    }
+
+    /// Notifications that have come since the last call, on channels that the session listens to.
+    pub fn take_notifications(&mut self) -> Vec<Notification> {
+        self.carry_out_wishes();
+        self.entry.signals.take_mail()
+    }
+
+    /// Says whom to call, on whatever thread, when a notification has come or [`Session::is_ending`].
+    pub fn set_waker(&self, waker: Waker) {
+        self.entry.signals.set_waker(waker);
+    }
+
+    /// Whether another session has asked for this one's end (`pg_terminate_backend`).
+    pub fn is_ending(&self) -> bool {
+        self.entry.signals.is_ending()
+    }
+
+    /// Carries out what functions of the last statement wished for, and outside of blocks what counts
+    /// at the end of a transaction.
+    #[inline]
+    pub(crate) fn carry_out_wishes(&mut self) {
+        if self.entry.signals.has_wishes() {
+            self.carry_out();
+        }
+    }
+
+    #[cold]
+    fn carry_out(&mut self) {
+        for wish in self.entry.signals.take_settings() {
+            // Its value was checked when it was wished for.
+            let set = self.set_in_transaction(&wish.name, Some(&wish.value), wish.local);
+            if let Err(refused) = set {
+                self.notice(refused);
+            }
+        }
+        if self.block.is_none() {
+            self.shared.channels.carry_out(self.id, &self.entry.signals);
+        }
     }
 
     /// Plans `text`, which holds one statement.
@@ -180,6 +225,7 @@ impl Session {
     }
 
     fn look_up(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Bound> {
+        self.carry_out_wishes();
         let catalog = self.current_catalog();
         let bound = self.bind(text, types, &catalog).inspect_err(|_| self.fail_transaction())?;
         self.refuse_plan_if_failed(&bound.prepared.plan)?;
@@ -329,6 +375,9 @@ impl Session {
     /// Rolls back the transaction block, if there is one.
     pub(crate) fn rollback_block(&mut self) {
         self.copying = None;
+        self.cursors.drop_of_block();
+        self.entry.signals.forget_wishes(0);
+        self.shared.advisory.end_transaction(self.id);
         let Some(block) = self.block.take() else { return };
         let Block { work: Work { tx, .. }, settings_before, .. } = *block;
         if let Some(settings) = settings_before {
@@ -356,6 +405,8 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.rollback_block();
+        self.shared.channels.forget(self.id);
+        self.shared.advisory.release(self.id);
         self.tallies.flush(&self.shared.statements);
         self.shared.sessions.lock().remove(&self.id);
     }

@@ -14,7 +14,7 @@ use halcyon_store::ValueRef::Text;
 use crate::outcome::Outcome;
 use crate::rows::Rows;
 use crate::session::Session;
-use crate::settings::{Surroundings, altered, transaction_modes};
+use crate::settings::{Surroundings, altered, told_name, transaction_modes};
 use crate::transaction::Block;
 
 impl Session {
@@ -116,26 +116,19 @@ impl Session {
 
     /// SHOW name, SHOW ALL. Errors: 42704.
     pub(crate) fn show(&mut self, name: Option<&str>) -> Result<Outcome> {
-        let text = |name: &str| ResultColumn {
-            name: name.into(),
-            field: Arc::new(SqlType::Text.field(name, true)),
-            ty: Some(SqlType::Text),
-            origin: None,
-        };
+        let columns = shown_columns(name);
         let mut sink = RowSet::new(1);
-        let columns: Arc<[ResultColumn]> = match name {
+        match name {
             Some(name) => {
                 sink.row(&[Text(&self.setting(name)?)])?;
-                [text(name)].into()
             }
             None => {
                 sink.reset(3);
                 for row in self.with_surroundings(|around| self.settings.rows(around)) {
                     sink.row(&[Text(&row.name), Text(&row.value), Text(row.description)])?;
                 }
-                ["name", "setting", "description"].map(text).into()
             }
-        };
+        }
         Ok(Outcome::Rows { rows: Rows::from_set(columns, sink), tag: "SHOW", written: None })
     }
 
@@ -176,5 +169,20 @@ impl Session {
             ));
         }
         Ok(())
+    }
+}
+
+/// Columns of SHOW name and of SHOW ALL. A setting that clients are told of has the name by which they
+/// are told, as in PostgreSQL.
+pub(crate) fn shown_columns(name: Option<&str>) -> Arc<[ResultColumn]> {
+    let text = |name: &str| ResultColumn {
+        name: name.into(),
+        field: Arc::new(SqlType::Text.field(name, true)),
+        ty: Some(SqlType::Text),
+        origin: None,
+    };
+    match name {
+        Some(name) => [text(told_name(name))].into(),
+        None => ["name", "setting", "description"].map(text).into(),
     }
 }

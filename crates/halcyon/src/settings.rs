@@ -5,6 +5,7 @@
 //! `set`.
 //! Names with a dot that no row has are the application's own.
 
+mod accepted;
 #[cfg(test)]
 mod guide;
 mod kind;
@@ -19,6 +20,7 @@ use halcyon_pgcatalog::{self as catalogs, SettingRow};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::utility::Modes;
 
+use accepted::ACCEPTED;
 use kind::{Kind, switch};
 pub use registry::SERVER_VERSION;
 use registry::{Home, REGISTRY, Setting};
@@ -53,8 +55,22 @@ pub(crate) struct Surroundings<'a> {
 
 /// The row of a setting, by name in lower case.
 fn find(name: &str) -> Option<&'static Setting> {
-    let at = REGISTRY.binary_search_by(|setting| setting.name.cmp(name));
-    at.ok().map(|at| &REGISTRY[at])
+    [REGISTRY, ACCEPTED].into_iter().find_map(|rows| {
+        let at = rows.binary_search_by(|setting| setting.name.cmp(name));
+        at.ok().map(|at| &rows[at])
+    })
+}
+
+/// All settings in alphabetical order, those without effect among them.
+fn all() -> Vec<&'static Setting> {
+    let mut all: Vec<_> = REGISTRY.iter().chain(ACCEPTED).collect();
+    all.sort_by_key(|setting| setting.name);
+    all
+}
+
+/// The name of a setting as clients are told it: `TimeZone` of `timezone`.
+pub(crate) fn told_name(name: &str) -> &str {
+    find(name).and_then(|setting| setting.reported_as).unwrap_or(name)
 }
 
 fn unknown(name: &str) -> SqlError {
@@ -167,7 +183,7 @@ impl Settings {
 
     /// Every setting as the system views list it, the application's own last.
     pub fn rows(&self, around: &Surroundings<'_>) -> Vec<SettingRow> {
-        let known = REGISTRY.iter().map(|setting| self.row(setting, around));
+        let known = all().into_iter().map(|setting| self.row(setting, around));
         let own = self.changed.iter().filter(|(name, _)| find(name).is_none());
         let own = own.map(|(name, value)| SettingRow {
             name: Cow::Owned(name.clone()),

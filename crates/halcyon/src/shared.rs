@@ -15,10 +15,12 @@ use halcyon_txn::{Manager, PartitionCell};
 use parking_lot::Mutex;
 
 use crate::activity::{SessionEntry, StatementTable};
+use crate::advisory::AdvisoryLocks;
 use crate::deadline::Deadlines;
 use crate::durable::Durable;
 use crate::options::DatabaseOptions;
 use crate::settings::{self, Chosen, TunedParts, Tuning};
+use crate::signals::Channels;
 
 /// What all sessions share.
 ///
@@ -38,6 +40,9 @@ pub(crate) struct Shared {
     pub deadlines: Deadlines,
     pub sessions: Mutex<BTreeMap<u32, Arc<SessionEntry>>>,
     pub statements: StatementTable,
+    /// Who listens to what.
+    pub channels: Channels,
+    pub advisory: AdvisoryLocks,
     next_session: AtomicU32,
     /// What there is on disk; None for a database that lives in memory alone.
     pub durable: Option<Durable>,
@@ -61,6 +66,8 @@ impl Shared {
             deadlines: Deadlines::default(),
             sessions: Mutex::default(),
             statements: StatementTable::new(options.cached_statements),
+            channels: Channels::default(),
+            advisory: AdvisoryLocks::default(),
             next_session: AtomicU32::new(1),
             started_us: halcyon_base::clock::wall_us(),
             durable,

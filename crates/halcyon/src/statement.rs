@@ -103,6 +103,16 @@ impl Statement {
         }
     }
 
+    /// The parameters that stand for arrays: numbers from 1, types of elements. A value of one is the
+    /// array's text (`{1,2}`).
+    pub fn array_params(&self) -> Vec<(usize, SqlType)> {
+        let bound = self.bound.borrow();
+        match bound.has_constants() {
+            true => Vec::new(),
+            false => bound.prepared.arrays.clone(),
+        }
+    }
+
     /// Columns of the result; empty if there is none.
     pub fn columns(&self) -> Arc<[ResultColumn]> {
         self.prepared().columns.clone()

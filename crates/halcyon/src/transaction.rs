@@ -56,6 +56,8 @@ struct Named {
     name: String,
     at: Savepoint,
     catalog: Option<Arc<Catalog>>,
+    /// Wishes of the transaction then ([`crate::signals`]).
+    wishes: usize,
 }
 
 impl Block {
@@ -85,18 +87,19 @@ impl Block {
         self.work.catalog.as_ref().or_else(of_snapshot)
     }
 
-    pub fn savepoint(&mut self, name: &str) {
+    pub fn savepoint(&mut self, name: &str, wishes: usize) {
         self.work.tx.begin_statement();
         let at = self.work.tx.savepoint();
         self.work.tx.end_statement();
         let catalog = self.work.catalog.clone();
-        self.savepoints.push(Named { name: name.to_owned(), at, catalog });
+        self.savepoints.push(Named { name: name.to_owned(), at, catalog, wishes });
     }
 
-    /// Undoes everything since the savepoint `name`, which stays.
+    /// Undoes everything since the savepoint `name`, which stays. Returns how many wishes the
+    /// transaction had then.
     ///
     /// Errors: 3B001 if there is none of that name.
-    pub fn rollback_to(&mut self, name: &str) -> Result<()> {
+    pub fn rollback_to(&mut self, name: &str) -> Result<usize> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
         let savepoint = &self.savepoints[at];
@@ -104,7 +107,7 @@ impl Block {
         self.work.tx.rollback_to(savepoint.at);
         self.work.tx.end_statement();
         self.work.catalog = savepoint.catalog.clone();
-        Ok(())
+        Ok(savepoint.wishes)
     }
 
     /// Forgets the savepoint `name` and those after it.

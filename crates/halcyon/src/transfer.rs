@@ -183,7 +183,7 @@ impl Session {
 /// to a client. Errors: 0A000.
 fn refuse_in_script(prepared: &Prepared) -> Result<()> {
     match &prepared.plan {
-        Plan::Utility(Utility::Nothing(_)) => Ok(()),
+        Plan::Utility(Utility::Upkeep { .. }) => Ok(()),
         Plan::Utility(_) | Plan::Subscribe { .. } => {
             let what = format!("{} in a script of IMPORT DATABASE", prepared.tag);
             Err(SqlError::unsupported(what))

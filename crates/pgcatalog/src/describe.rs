@@ -273,6 +273,28 @@ pub(crate) fn size(bytes: i64) -> String {
     format!("{size} {}", UNITS[unit])
 }
 
+/// Rights on an object of a kind (`acldefault`'s letter) while nobody has granted or revoked any;
+/// `None` if there is no such kind.
+pub(crate) fn default_rights(kind: &str, owner: &str) -> Option<Vec<String>> {
+    let (everybody, own) = match kind {
+        "c" => return Some(Vec::new()),
+        "r" => ("", "arwdDxt"),
+        "s" => ("", "rwU"),
+        "d" => ("Tc", "CTc"),
+        "f" => ("X", "X"),
+        "l" | "T" => ("U", "U"),
+        "L" => ("", "rw"),
+        "n" => ("", "UC"),
+        "p" => ("", "sA"),
+        "t" => ("", "C"),
+        "F" | "S" => ("", "U"),
+        _ => return None,
+    };
+    let owner = quote_ident(owner);
+    let all = (!everybody.is_empty()).then(|| format!("={everybody}/{owner}"));
+    Some(all.into_iter().chain([format!("{owner}={own}/{owner}")]).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

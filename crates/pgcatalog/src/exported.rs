@@ -14,8 +14,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow_ipc::reader::FileReader;
 
-/// Metadata of a column that holds object ids: the name of PostgreSQL's type, as `regclass`.
-pub(crate) const OID_ALIAS_KEY: &str = "pg.oid_alias";
+pub(crate) use halcyon_sql::types::OID_ALIAS_KEY;
 
 /// A column of object ids of the type `kind`.
 pub(crate) fn oid_field(name: &str, kind: &str, nullable: bool) -> Field {

@@ -11,6 +11,7 @@ use halcyon_store::Partition;
 use halcyon_txn::PartitionCell;
 
 use super::Context;
+use super::effects::Effects;
 use super::memory;
 use super::objects::{What, table_of};
 use super::view::{Moment, Name, system_views};
@@ -381,6 +382,8 @@ pub trait Live: Send + Sync {
     fn log(&self) -> Option<LogRow>;
     /// Settings as the asking session has them.
     fn settings(&self) -> Vec<SettingRow>;
+    /// What functions do to the session that asks and to others; `None` where nothing runs.
+    fn effects(&self) -> Option<&dyn Effects>;
     /// Roots of a table's partitions as last committed, in partition order.
     fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>>;
 }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod describe;
+mod effects;
 mod exported;
 mod functions;
 mod halcyon_views;
@@ -39,6 +40,7 @@ use halcyon_catalog::{Catalog, Grant, Privilege, Sequence, Table};
 use halcyon_plan::env::SessionVars;
 use halcyon_plan::system_names::{SystemNames, SystemSchemas};
 
+pub use effects::{AdvisoryKey, AdvisoryRequest, Effects};
 pub use functions::{function, functions, is_known as is_function};
 pub use halcyon_views::{
     Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
@@ -46,6 +48,11 @@ pub use halcyon_views::{
 pub use rewrite::rewrite;
 
 use objects::{Object, Objects, System};
+
+/// The object id of a function of `pg_proc` by its name, as `regproc` has it; 0 for none.
+pub fn function_oid(name: &str) -> u32 {
+    statics::function_oid(name.strip_prefix("pg_catalog.").unwrap_or(name)).unwrap_or(0)
+}
 
 /// Schemas whose tables are answered here.
 pub const SCHEMAS: &[&str] = &["pg_catalog", "information_schema", "halcyon"];
@@ -138,6 +145,10 @@ impl Live for NoEngine {
 
     fn settings(&self) -> Vec<SettingRow> {
         Vec::new()
+    }
+
+    fn effects(&self) -> Option<&dyn Effects> {
+        None
     }
 
     fn roots(&self, _: &Table) -> Vec<triomphe::Arc<Partition>> {

@@ -15,6 +15,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 
 use super::exported::{Exported, ExportedTables};
+use super::table::PG_TYPE_KEY;
 
 /// Namespace of the rows of `pg_type`, `pg_proc` and their like.
 pub(crate) const PG_CATALOG: u32 = 11;
@@ -99,6 +100,28 @@ fn has_type(oid: u32) -> bool {
     type_by_oid(oid).is_some_and(|ty| TYPES.contains(&&*ty.name))
 }
 
+/// PostgreSQL's type of an exported column that came as text: names, letters, functions.
+fn told_type(column: &str) -> Option<&'static str> {
+    Some(match column {
+        "typname" | "proname" | "oprname" | "collname" | "amname" | "opcname" | "opfname"
+        | "lanname" | "cfgname" | "dictname" | "prsname" | "tmplname" | "conname" | "spcname"
+        | "datname" | "nspname" => "name",
+        "typtype" | "typcategory" | "typdelim" | "typalign" | "typstorage" | "prokind"
+        | "provolatile" | "proparallel" | "oprkind" | "castcontext" | "castmethod"
+        | "collprovider" | "amtype" | "amoppurpose" => "char",
+        "typinput" | "typoutput" | "typreceive" | "typsend" | "typmodin" | "typmodout"
+        | "typanalyze" | "typsubscript" | "oprcode" | "oprrest" | "oprjoin" | "prosupport"
+        | "amhandler" => "regproc",
+        "proargtypes" => "oidvector",
+        _ => return None,
+    })
+}
+
+/// Whether a column of this name holds functions (`regproc`).
+pub(crate) fn is_function_column(column: &str) -> bool {
+    told_type(column) == Some("regproc")
+}
+
 /// A table that never changes.
 #[derive(Clone)]
 pub(crate) struct Fixed {
@@ -107,19 +130,29 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// As exported, but for rights, which came as text: they are lists, and nobody was given any.
+    /// As exported, but for text, which is Arrow's other kind, as in all tables here, and for rights,
+    /// which came as text: they are lists, and nobody was given any.
     /// Only rows that `keep` marks, if it is given.
     fn of(table: &Exported, keep: Option<Keep<'_>>) -> Fixed {
         let fields = table.schema.fields().iter().map(|field| match field.data_type() {
             DataType::Utf8 if field.name().ends_with("acl") => {
-                let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
+                let item = Arc::new(Field::new_list_field(DataType::Utf8View, true));
                 Arc::new(Field::new(field.name(), DataType::List(item), true))
             }
             // Renamed by PostgreSQL 17; clients go by the version that the server tells them.
             _ if field.name() == "colllocale" => {
-                Arc::new(Field::new("colliculocale", DataType::Utf8, true))
+                Arc::new(Field::new("colliculocale", DataType::Utf8View, true))
             }
-            _ => Arc::clone(field),
+            _ => {
+                let mut field = field.as_ref().clone();
+                if *field.data_type() == DataType::Utf8 {
+                    field.set_data_type(DataType::Utf8View);
+                }
+                if let Some(told) = told_type(field.name()) {
+                    field.metadata_mut().insert(PG_TYPE_KEY.to_owned(), told.to_owned());
+                }
+                Arc::new(field)
+            }
         });
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let convert = |batch: &RecordBatch| {
@@ -127,6 +160,9 @@ impl Fixed {
             let columns =
                 columns.map(|(column, field)| match field.data_type() == column.data_type() {
                     true => Arc::clone(column),
+                    false if *field.data_type() == DataType::Utf8View => {
+                        cast(column, field.data_type()).expect("text stays text")
+                    }
                     false => new_null_array(field.data_type(), column.len()),
                 });
             let rows = RecordBatch::try_new(Arc::clone(&schema), columns.collect())

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder,
-    Int64Builder, ListBuilder, RecordBatch, RecordBatchOptions, StringBuilder,
+    Int64Builder, ListBuilder, RecordBatch, RecordBatchOptions, StringViewBuilder,
     TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -27,8 +27,7 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use super::Context;
 use super::exported::{OID_ALIAS_KEY, oid_field};
 
-/// Metadata key of columns whose PostgreSQL type Arrow cannot tell, beside the aliases of `oid`.
-pub(crate) const PG_TYPE_KEY: &str = "pg.type";
+pub(crate) use halcyon_sql::types::PG_TYPE_KEY;
 
 /// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +70,13 @@ impl Kind {
             Kind::Int8 => Field::new(name, DataType::Int64, true),
             Kind::Float4 => Field::new(name, DataType::Float32, true),
             Kind::Float8 => Field::new(name, DataType::Float64, true),
-            Kind::Text => Field::new(name, DataType::Utf8, true),
-            Kind::Name => tagged(DataType::Utf8, "name"),
-            Kind::Char => tagged(DataType::Utf8, "char"),
+            Kind::Text => Field::new(name, DataType::Utf8View, true),
+            Kind::Name => tagged(DataType::Utf8View, "name"),
+            Kind::Char => tagged(DataType::Utf8View, "char"),
             Kind::Oid => oid_field(name, "oid", true),
             Kind::Time => Field::new(name, time_type(), true),
-            Kind::Texts => Field::new(name, list(DataType::Utf8), true),
-            Kind::Acl => tagged(list(DataType::Utf8), "aclitem[]"),
+            Kind::Texts => Field::new(name, list(DataType::Utf8View), true),
+            Kind::Acl => tagged(list(DataType::Utf8View), "aclitem[]"),
             Kind::Int2s => Field::new(name, list(DataType::Int16), true),
             Kind::Int2Vector => tagged(list(DataType::Int16), "int2vector"),
             Kind::Oids => tagged(list(DataType::Int32), "oidvector"),
@@ -139,6 +138,16 @@ pub(crate) fn type_oid(field: &Field) -> u32 {
             _ => 1009,
         },
         _ => 25,
+    }
+}
+
+/// The `pg_type` id of any field: as of a system table, or of the SQL type that it stands for.
+pub(crate) fn type_of(field: &Field) -> u32 {
+    let metadata = field.metadata();
+    let is_system = metadata.contains_key(OID_ALIAS_KEY) || metadata.contains_key(PG_TYPE_KEY);
+    match halcyon_sql::values::sql_type_of(field).filter(|_| !is_system) {
+        Some(ty) => ty.oid(),
+        None => type_oid(field),
     }
 }
 
@@ -229,13 +238,13 @@ impl Rows {
             Kind::Float4 => build!(Float32Builder::new(), Cell::Float(v) => *v as f32),
             Kind::Float8 => build!(Float64Builder::new(), Cell::Float(v) => *v),
             Kind::Text | Kind::Name | Kind::Char => {
-                build!(StringBuilder::new(), Cell::Str(v) => v, Cell::Text(v) => v)
+                build!(StringViewBuilder::new(), Cell::Str(v) => v, Cell::Text(v) => v)
             }
             Kind::Time => build!(
                 TimestampMicrosecondBuilder::new().with_data_type(time_type()),
                 Cell::Int(v) => *v
             ),
-            Kind::Texts | Kind::Acl => lists!(StringBuilder::new(), Cell::Texts(v) => v.iter()),
+            Kind::Texts | Kind::Acl => lists!(StringViewBuilder::new(), Cell::Texts(v) => v.iter()),
             Kind::Int2s | Kind::Int2Vector => {
                 lists!(Int16Builder::new(), Cell::Ints(v) => v.iter().map(|v| *v as i16))
             }

@@ -32,6 +32,7 @@ use halcyon_base::ids::TableId;
 use crate::engine::DataFusion;
 use crate::env::SessionVars;
 use crate::merged_columns::{self, Tables};
+use crate::origin::origins;
 use crate::phases::{Phase, PhaseClock};
 use crate::provider::{HalcyonTable, ViewSource};
 use crate::row_sets;
@@ -72,6 +73,9 @@ pub struct BoundQuery {
     pub plan: LogicalPlan,
     /// Types of `$1`, `$2`, …
     pub params: Vec<SqlType>,
+    /// The parameters that stand for arrays: numbers from 1, types of elements. Their values come as
+    /// the array's text.
+    pub arrays: Vec<(usize, SqlType)>,
     /// Whether other sessions may run it: it shows nothing of this one.
     pub shareable: bool,
 }
@@ -137,7 +141,12 @@ impl Binder<'_> {
                 let zone = &self.session.time_zone;
                 let analyze = || semantics::analyze(plan, &given, self.df, zone);
                 let (plan, params) = self.timed(Phase::Meaning, analyze)?;
-                Ok(BoundQuery { plan, params, shareable: context.system.get().is_none() })
+                let arrays = match params.is_empty() {
+                    true => Vec::new(),
+                    false => semantics::array_parameters(&plan),
+                };
+                let shareable = context.system.get().is_none();
+                Ok(BoundQuery { plan, params, arrays, shareable })
             });
             bound.map_err(|error| sql_error(error, text))
         })
@@ -267,9 +276,10 @@ pub fn result_columns(plan: &LogicalPlan) -> Arc<[ResultColumn]> {
     let schema = plan.schema();
     schema
         .iter()
-        .map(|(_, field)| {
+        .zip(origins(plan))
+        .map(|((_, field), origin)| {
             let name = dialect::shown_name(field.name()).to_owned();
-            ResultColumn { name, field: Arc::clone(field), ty: sql_type_of(field), origin: None }
+            ResultColumn { name, field: Arc::clone(field), ty: sql_type_of(field), origin }
         })
         .collect()
 }

@@ -33,7 +33,7 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
 
 /// Our aggregates.
 pub fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
-    crate::aggregates::all()
+    crate::aggregates::all().into_iter().chain(crate::variance::all()).collect()
 }
 
 /// Adapts a call to what DataFusion's function of that name expects, or its result to PostgreSQL's.

@@ -31,6 +31,7 @@ mod mended_rules;
 mod merged_columns;
 mod nested;
 mod operands;
+pub mod origin;
 pub mod phases;
 pub mod provider;
 mod recursion;

@@ -22,7 +22,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions::string::expr_fn::rtrim;
@@ -57,6 +57,7 @@ use crate::set_operations::with_copies_counted;
 use crate::table_functions;
 use crate::unnest::unnest;
 use crate::{corrected, intervals, like, nested};
+use halcyon_sql::arrays;
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::coerce::zone::TimeZone;
@@ -112,6 +113,7 @@ pub fn meaning(
     let plan = literals(plan)?;
     let plan = outer_references(plan)?;
     let mut types = Parameters::new(given);
+    types.find_arrays(&plan)?;
     let plan = operators(plan, &mut types)?;
     let plan = types.settle(plan)?;
     // The analyzer's own check comes last, when the subqueries it would refuse are gone.
@@ -490,6 +492,55 @@ impl Parameters {
         Parameters { known: known.collect(), count: given.len() }
     }
 
+    /// Notes the parameters that stand for arrays: `x = ANY ($1)`, `$1::integer[]`. They come as the
+    /// array's text.
+    fn find_arrays(&mut self, plan: &LogicalPlan) -> Result<()> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        plan.apply_with_subqueries(|node| {
+            let schema = input_schema(node)?;
+            node.apply_expressions(|expr| {
+                expr.apply(|expr| {
+                    self.note_array(expr, &schema);
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        })
+        .map(|_| ())
+    }
+
+    fn note_array(&mut self, expr: &Expr, schema: &DFSchema) {
+        let (id, field) = match expr {
+            Expr::Cast(Cast { expr, field }) => match expr.as_ref() {
+                Expr::Placeholder(placeholder) => (&placeholder.id, Arc::clone(field)),
+                _ => return,
+            },
+            Expr::ScalarFunction(call) if call.name() == "array_has" => {
+                match call.args.as_slice() {
+                    [Expr::Placeholder(placeholder), element] => {
+                        let element = match element {
+                            element if untyped(element) || quoted(element).is_some() => {
+                                Ok(DataType::Utf8View)
+                            }
+                            element => element.get_type(schema),
+                        };
+                        let Some(element) = element.ok().filter(|ty| !ty.is_null()) else { return };
+                        let item = Field::new_list_field(element, true);
+                        let list = DataType::List(Arc::new(item));
+                        (&placeholder.id, Arc::new(Field::new("", list, true)))
+                    }
+                    _ => return,
+                }
+            }
+            _ => return,
+        };
+        let DataType::List(item) = field.data_type() else { return };
+        if sql_type_of(item).is_some() {
+            self.known.insert(id.clone(), field);
+        }
+    }
+
     /// The parameter as it is known, or as something of type `ty` from now on.
     fn typed(&mut self, placeholder: Placeholder, ty: &DataType) -> Expr {
         let ty = sql_type_of_arrow(ty).unwrap_or(SqlType::Text);
@@ -541,6 +592,29 @@ impl Parameters {
             })
             .collect()
     }
+}
+
+/// The parameters of an analysed plan that stand for arrays: their numbers from 1, and the types of
+/// their elements.
+pub fn array_parameters(plan: &LogicalPlan) -> Vec<(usize, SqlType)> {
+    let mut found = Vec::new();
+    let walked = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = expr
+                    && let DataType::List(item) = field.data_type()
+                    && let Some(element) = sql_type_of(item)
+                    && let Some(number) = id.strip_prefix('$').and_then(|n| n.parse().ok())
+                    && !found.contains(&(number, element))
+                {
+                    found.push((number, element));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    walked.expect("the closures do not fail");
+    found
 }
 
 /// A constant in quotes, whose type is decided by what it meets.
@@ -1181,8 +1255,15 @@ pub fn bind_late(plan: LogicalPlan, env: &Env<'_>) -> halcyon_sql::error::Result
 pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Placeholder(placeholder) => {
-            let ty = placeholder.field.as_deref().and_then(sql_type_of).unwrap_or(SqlType::Text);
-            match parameter(env, &placeholder.id, ty) {
+            let field = placeholder.field.as_deref();
+            let value = match field.map(Field::data_type) {
+                Some(DataType::List(item)) => array_parameter(env, &placeholder.id, item)?,
+                _ => {
+                    let ty = field.and_then(sql_type_of).unwrap_or(SqlType::Text);
+                    parameter(env, &placeholder.id, ty)
+                }
+            };
+            match value {
                 Some(value) => Ok(Transformed::yes(Expr::Literal(value, None))),
                 None => Err(external(SqlError::new(
                     SqlState::UNDEFINED_PARAMETER,
@@ -1195,6 +1276,18 @@ pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// The value of a parameter that stands for an array. Errors: 22P02 and others of its text.
+fn array_parameter(env: &Env<'_>, id: &str, item: &Field) -> Result<Option<ScalarValue>> {
+    let Some(ScalarValue::Utf8View(text)) = parameter(env, id, SqlType::Text) else {
+        return Ok(None);
+    };
+    let zone = TimeZone::parse(&env.session.time_zone).map_err(external)?;
+    let element = sql_type_of(item).unwrap_or(SqlType::Text);
+    let list = arrays::to_scalar(text.as_deref(), element, &zone).map_err(external)?;
+    // Of the field's own type: metadata and names of its items.
+    list.cast_to(&DataType::List(Arc::new(item.clone()))).map(Some)
 }
 
 /// Values of parameters by their place in the statement.

@@ -247,6 +247,7 @@ fn bind_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Resul
             catalog_version: binder.catalog.version,
             plan: Plan::Empty,
             params: Vec::new(),
+            arrays: Vec::new(),
             columns: Arc::from([]),
             tag: "",
             shareable: true,

@@ -16,11 +16,11 @@ use halcyon_plan::bind::{Binder, result_columns};
 use halcyon_plan::phases::PlanningTimes;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
-use halcyon_sql::parse::Parsed;
+use halcyon_sql::parse::{Parsed, parse_query};
 use halcyon_sql::rows::ResultColumn;
-use halcyon_sql::syntax::{Explained, Statement, ViewStatement};
+use halcyon_sql::syntax::{DeclareCursor, Explained, Statement, ViewStatement};
 use halcyon_sql::types::SqlType;
-use halcyon_sql::utility;
+use halcyon_sql::utility::{self, Utility};
 
 /// Binds a statement to what runs it.
 ///
@@ -42,7 +42,12 @@ impl StatementBinder<'_> {
             Statement::Sql(statement) => self.sql(statement, text, param_types),
             Statement::Session(own) => {
                 let (utility, tag) = utility::bind_own(own)?;
-                Ok(self.prepared(text, Plan::Utility(utility), tag))
+                let (params, arrays) = match &utility {
+                    Utility::Declare(declare) => self.declared(declare, text, param_types)?,
+                    _ => (Vec::new(), Vec::new()),
+                };
+                let prepared = self.prepared(text, Plan::Utility(utility), tag);
+                Ok(Prepared { params, arrays, ..prepared })
             }
             Statement::Ddl(own) => {
                 Ok(self.prepared(text, Plan::Ddl(Ddl::Own(own.clone())), own.tag()))
@@ -53,6 +58,23 @@ impl StatementBinder<'_> {
                 Ok(self.prepared(text, Plan::Copy(plan), "COPY"))
             }
         }
+    }
+
+    /// Types of the parameters of a cursor's query, which is bound anew when it is declared.
+    fn declared(
+        &self,
+        declare: &DeclareCursor,
+        text: &str,
+        param_types: &[Option<SqlType>],
+    ) -> Result<(Vec<SqlType>, Vec<(usize, SqlType)>)> {
+        let query = parse_query(&declare.query)?;
+        let bound = self.select(&query, &declare.query, param_types);
+        let before = text.chars().count().saturating_sub(declare.query.chars().count()) as u32;
+        let shift = |error: SqlError| match error.fields().position {
+            Some(position) => error.position(position + before),
+            None => error,
+        };
+        bound.map(|bound| (bound.params, bound.arrays)).map_err(shift)
     }
 
     /// Binds what the SQL parser has a tree for.
@@ -71,10 +93,10 @@ impl StatementBinder<'_> {
             Sql::Explain { analyze, statement, format, options, .. } => {
                 let analyze = explain::runs(*analyze, format.as_ref(), options.as_deref())?;
                 let of = self.sql(statement, text, param_types)?;
-                let params = of.params.clone();
+                let (params, arrays) = (of.params.clone(), of.arrays.clone());
                 let plan = Plan::Explain { analyze, of: Box::new(of) };
                 let columns = vec![text_column("QUERY PLAN")].into();
-                Ok(Prepared { params, columns, ..self.prepared(text, plan, "EXPLAIN") })
+                Ok(Prepared { params, arrays, columns, ..self.prepared(text, plan, "EXPLAIN") })
             }
             Sql::Copy { source, to, target, options, legacy_options, .. } => {
                 let parsed = ParsedCopy { source, to: *to, target, options, legacy_options };
@@ -113,8 +135,9 @@ impl StatementBinder<'_> {
         param_types: &[Option<SqlType>],
     ) -> Result<Prepared> {
         let write = dml::bind(self.0, write, text, param_types)?;
-        let prepared = self.prepared(text, Plan::Write(write.plan), write.tag);
-        Ok(Prepared { params: write.params, columns: write.columns, ..prepared })
+        let dml::BoundWrite { plan, params, arrays, columns, tag } = write;
+        let prepared = self.prepared(text, Plan::Write(plan), tag);
+        Ok(Prepared { params, arrays, columns, ..prepared })
     }
 
     fn about_view(&self, statement: &ViewStatement, text: &str) -> Result<Prepared> {
@@ -169,7 +192,8 @@ impl StatementBinder<'_> {
         };
         let shareable = bound.shareable;
         let prepared = self.prepared(text, plan, "SELECT");
-        Ok(Prepared { params: bound.params, columns, shareable, locks_rows, ..prepared })
+        let (params, arrays) = (bound.params, bound.arrays);
+        Ok(Prepared { params, arrays, columns, shareable, locks_rows, ..prepared })
     }
 
     fn prepared(&self, text: &str, plan: Plan, tag: &'static str) -> Prepared {
@@ -178,6 +202,7 @@ impl StatementBinder<'_> {
             catalog_version: self.0.catalog.version,
             plan,
             params: Vec::new(),
+            arrays: Vec::new(),
             columns: Arc::from([]),
             tag,
             shareable: true,

@@ -108,7 +108,9 @@ impl ShapePlan {
         shape: &Shape,
         first: &Way,
     ) -> Result<ShapePlan, MissReason> {
-        let is_whole = prepared.shareable && prepared.params.len() == shape.literals.len();
+        let is_whole = prepared.shareable
+            && prepared.params.len() == shape.literals.len()
+            && prepared.arrays.is_empty();
         if !is_whole || !Way::of(&prepared)?.is_that_of(first) {
             return Err(MissReason::LiteralsDecide);
         }

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use halcyon::{Session, SessionState, SqlError, SqlState, Statement, TextFormat};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
 
 use crate::farewell::{fatal, violation};
 use crate::rows::{FLUSH_BYTES, Paused, RowStream};
@@ -61,6 +62,8 @@ pub(crate) struct Connection<S> {
     implicit: bool,
     /// How values become text, in the session's time zone.
     text_format: TextFormat,
+    /// Told when a notification has come, or when somebody wants the session to end.
+    woken: Arc<Notify>,
     _place: SessionPlace,
 }
 
@@ -125,6 +128,9 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(crate) fn new(shared: Arc<Shared>, client: Client<S>) -> Self {
         let text_format = client.session.text_format();
+        let woken = Arc::new(Notify::new());
+        let waker = Arc::clone(&woken);
+        client.session.set_waker(Arc::new(move || waker.notify_one()));
         Connection {
             shared,
             stream: client.stream,
@@ -136,6 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             skipping: false,
             implicit: false,
             text_format,
+            woken,
             _place: client.place,
         }
     }
@@ -197,9 +204,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Ok(()) => Ok(()),
             Err(Failure::End(end)) => Err(end),
             Err(Failure::Sql(error)) => {
+                // At once, as PostgreSQL does: a client that has sent Flush waits for it, and its
+                // Flush may be among the messages that are skipped now.
                 self.report(&error);
                 self.skipping = true;
-                Ok(())
+                Ok(self.flush().await?)
             }
         }
     }
@@ -207,23 +216,43 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// The next message. While waiting, the server's end and the session's timeouts are heeded.
     async fn receive(&mut self) -> Result<Message, End> {
         let large = self.shared.config.message_bytes_max;
+        if self.session.is_ending() {
+            return Err(End::Fatal(ended_by_others()));
+        }
         if let Some(message) = self.input.take(large)? {
             return Ok(message);
         }
         let (idle_max, timed_out) = self.idle_limit();
         let mut stopping = self.shared.stopping.subscribe();
-        let message = tokio::select! {
-            biased;
-            message = self.input.next(&mut self.stream, large) => message?,
-            _ = stopping.wait_for(|stopping| *stopping) => {
-                return Err(End::Fatal(SqlError::new(
-                    SqlState::ADMIN_SHUTDOWN,
-                    "terminating connection due to administrator command",
-                )));
+        let idle = sleep(idle_max);
+        tokio::pin!(idle);
+        loop {
+            if self.session.is_ending() {
+                return Err(End::Fatal(ended_by_others()));
             }
-            () = sleep(idle_max) => return Err(End::Fatal(timed_out)),
-        };
-        message.ok_or(End::Quiet)
+            if self.session.state() == SessionState::Idle && self.tell_notifications() {
+                self.flush().await?;
+            }
+            let message = tokio::select! {
+                biased;
+                message = self.input.next(&mut self.stream, large) => message?,
+                _ = stopping.wait_for(|stopping| *stopping) => {
+                    return Err(End::Fatal(ended_by_others()));
+                }
+                () = self.woken.notified() => continue,
+                () = &mut idle => return Err(End::Fatal(timed_out)),
+            };
+            return message.ok_or(End::Quiet);
+        }
+    }
+
+    /// Tells what others have notified the session of; whether there was anything.
+    fn tell_notifications(&mut self) -> bool {
+        let notifications = self.session.take_notifications();
+        for told in &notifications {
+            self.output.notification(told.session as i32, &told.channel, &told.payload);
+        }
+        !notifications.is_empty()
     }
 
     /// How long the client may be silent now, and what it is told then.
@@ -257,6 +286,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Ends the answer to a Query or a pipeline.
     async fn ready(&mut self) -> Result<(), End> {
         self.tell_changes();
+        if self.session.state() == SessionState::Idle {
+            self.tell_notifications();
+        }
         self.output.ready(self.session.state());
         Ok(self.flush().await?)
     }
@@ -264,9 +296,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Sends notices and changed settings.
     fn tell_changes(&mut self) {
         for notice in self.session.take_notices() {
-            let severity = match notice.state().class() == *b"00" {
-                true => Severity::Notice,
-                false => Severity::Warning,
+            // Classes 01 (warning) and 25 (state of the transaction); what is skipped because it is there
+            // or missing is worth a notice.
+            let severity = match &notice.state().class() {
+                b"01" | b"25" => Severity::Warning,
+                _ => Severity::Notice,
             };
             self.output.notice(severity, &notice);
         }
@@ -325,6 +359,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
     }
+}
+
+/// 57P01: the server stops, or another session has asked for this one's end.
+fn ended_by_others() -> SqlError {
+    SqlError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
 }
 
 async fn sleep(duration: Option<Duration>) {

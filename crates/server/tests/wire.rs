@@ -14,5 +14,7 @@ mod protocol;
 mod security;
 #[path = "wire/subscribe.rs"]
 mod subscribe;
+#[path = "wire/tools.rs"]
+mod tools;
 #[path = "wire/vanishing.rs"]
 mod vanishing;

@@ -8,6 +8,8 @@
 //! (tables, roles) or how anything runs. Of `halcyon_txn` only the names of isolation levels are used.
 #![forbid(unsafe_code)]
 
+pub mod arrays;
+pub mod client_types;
 pub mod coerce;
 pub mod diagnose;
 pub mod dialect;

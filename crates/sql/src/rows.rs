@@ -3,6 +3,7 @@
 use arrow::datatypes::FieldRef;
 use halcyon_store::ValueRef;
 
+use crate::client_types::ClientType;
 use crate::error::Result;
 use crate::types::SqlType;
 
@@ -17,6 +18,13 @@ pub struct ResultColumn {
     pub ty: Option<SqlType>,
     /// Table and column (counted from 1) it comes from unchanged, for the wire's description.
     pub origin: Option<(u32, u16)>,
+}
+
+impl ResultColumn {
+    /// The column's type as clients are told it.
+    pub fn client_type(&self) -> ClientType {
+        ClientType::of(&self.field, self.ty)
+    }
 }
 
 /// Receives the rows of a row-at-a-time plan.

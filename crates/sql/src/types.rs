@@ -32,6 +32,13 @@ pub enum SqlType {
 /// Metadata key of an Arrow field that carries a type Arrow cannot tell (`uuid`, `bpchar`, …).
 pub const TYPE_KEY: &str = "halcyon.type";
 
+/// Metadata key of an Arrow field of a system table or function whose PostgreSQL type is none of
+/// [`SqlType`]: the type's name (`name`, `"char"` as `char`, `int2vector`, `aclitem[]`, `void`, …).
+pub const PG_TYPE_KEY: &str = "pg.type";
+
+/// Metadata key of a field that holds object ids: the name of PostgreSQL's type (`oid`, `regclass`, …).
+pub const OID_ALIAS_KEY: &str = "pg.oid_alias";
+
 impl SqlType {
     /// How values lie in a segment.
     pub fn storage(self) -> Type {
@@ -63,6 +70,49 @@ impl SqlType {
     pub fn field(self, name: &str, nullable: bool) -> Field {
         let field = Field::new(name, self.arrow(), nullable);
         field.with_metadata([(TYPE_KEY.to_owned(), self.to_string())].into())
+    }
+
+    /// `pg_type.typlen`: bytes of a fixed-width type, -1 of others.
+    pub fn length(self) -> i16 {
+        match self {
+            SqlType::Boolean => 1,
+            SqlType::SmallInt => 2,
+            SqlType::Integer | SqlType::Real | SqlType::Date => 4,
+            SqlType::BigInt
+            | SqlType::Double
+            | SqlType::Time
+            | SqlType::Timestamp
+            | SqlType::TimestampTz => 8,
+            SqlType::Interval | SqlType::Uuid => 16,
+            SqlType::Decimal { .. }
+            | SqlType::Char(_)
+            | SqlType::Varchar(_)
+            | SqlType::Text
+            | SqlType::Bytea => -1,
+        }
+    }
+
+    /// Object id of the type of arrays of this type.
+    pub fn array_oid(self) -> u32 {
+        match self {
+            SqlType::Boolean => 1000,
+            SqlType::Bytea => 1001,
+            SqlType::SmallInt => 1005,
+            SqlType::Integer => 1007,
+            SqlType::Text => 1009,
+            SqlType::Char(_) => 1014,
+            SqlType::Varchar(_) => 1015,
+            SqlType::BigInt => 1016,
+            SqlType::Real => 1021,
+            SqlType::Double => 1022,
+            SqlType::Timestamp => 1115,
+            SqlType::Date => 1182,
+            SqlType::Time => 1183,
+            SqlType::TimestampTz => 1185,
+            SqlType::Interval => 1187,
+            SqlType::Decimal { .. } => 1231,
+            SqlType::Uuid => 2951,
+        }
     }
 
     /// Object id in PostgreSQL's `pg_type`.

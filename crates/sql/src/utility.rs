@@ -6,8 +6,11 @@ use datafusion::sql::sqlparser::ast::{self, Expr, ObjectName, Value as AstValue}
 use halcyon_txn::Isolation;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::identifier::fold;
-use crate::syntax::{SessionStatement, SystemChange};
+use crate::identifier::{fold, parts};
+use crate::syntax::{
+    CursorStatement, DeclareCursor, Discarded, SessionStatement, Step, SystemChange, Upkeep,
+    UpkeepObject, UpkeepVerb,
+};
 
 /// A bound session statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +70,8 @@ pub enum Utility {
     },
     /// DEALLOCATE name, DEALLOCATE ALL.
     Deallocate(Option<String>),
-    /// DISCARD ALL and its parts.
-    Discard,
+    /// DISCARD.
+    Discard(Discarded),
     /// LOCK TABLE … IN SHARE or EXCLUSIVE MODE.
     Lock {
         /// Tables as written.
@@ -92,8 +95,41 @@ pub enum Utility {
         /// Value as text.
         value: Option<String>,
     },
-    /// VACUUM, ANALYZE, LISTEN …: accepted, nothing to do; the tag is returned.
-    Nothing(&'static str),
+    /// VACUUM, ANALYZE, REINDEX, CLUSTER: their objects must exist, and nothing is done.
+    Upkeep {
+        /// The statement.
+        verb: UpkeepVerb,
+        /// Tables as written, with columns of them.
+        tables: Vec<(Vec<String>, Vec<String>)>,
+        /// Indexes as written.
+        indexes: Vec<Vec<String>>,
+        /// Schemas.
+        schemas: Vec<String>,
+    },
+    /// DECLARE.
+    Declare(DeclareCursor),
+    /// FETCH and MOVE.
+    Fetch {
+        /// The cursor.
+        cursor: String,
+        /// Where it goes.
+        step: Step,
+        /// MOVE: rows are counted, not given.
+        moves_only: bool,
+    },
+    /// CLOSE name, CLOSE ALL.
+    Close(Option<String>),
+    /// LISTEN.
+    Listen(String),
+    /// UNLISTEN channel, UNLISTEN *.
+    Unlisten(Option<String>),
+    /// NOTIFY.
+    Notify {
+        /// Whom it concerns.
+        channel: String,
+        /// What is told.
+        payload: String,
+    },
 }
 
 /// What BEGIN and SET TRANSACTION may say.
@@ -170,7 +206,45 @@ pub fn bind_own(statement: &SessionStatement) -> Result<(Utility, &'static str)>
             let (types, text) = (types.clone(), text.clone());
             (Utility::Prepare { name: fold(name), types, text }, "PREPARE")
         }
+        SessionStatement::Abort { chain } => (Utility::Rollback { chain: *chain }, "ROLLBACK"),
+        SessionStatement::Cursor(statement) => bind_cursor(statement),
+        SessionStatement::Upkeep(upkeep) => (bind_upkeep(upkeep)?, upkeep.verb.name()),
+        SessionStatement::Listen(channel) => (Utility::Listen(fold(channel)), "LISTEN"),
+        SessionStatement::Unlisten(channel) => {
+            (Utility::Unlisten(channel.as_ref().map(fold)), "UNLISTEN")
+        }
+        SessionStatement::Notify { channel, payload } => {
+            (Utility::Notify { channel: fold(channel), payload: payload.clone() }, "NOTIFY")
+        }
+        SessionStatement::Discard(what) => (Utility::Discard(*what), what.tag()),
     })
+}
+
+fn bind_cursor(statement: &CursorStatement) -> (Utility, &'static str) {
+    match statement {
+        CursorStatement::Declare(declare) => (Utility::Declare(declare.clone()), "DECLARE CURSOR"),
+        CursorStatement::Fetch { cursor, step, moves_only } => {
+            let tag = if *moves_only { "MOVE" } else { "FETCH" };
+            let (cursor, step, moves_only) = (fold(cursor), *step, *moves_only);
+            (Utility::Fetch { cursor, step, moves_only }, tag)
+        }
+        CursorStatement::Close(Some(name)) => (Utility::Close(Some(fold(name))), "CLOSE CURSOR"),
+        CursorStatement::Close(None) => (Utility::Close(None), "CLOSE CURSOR ALL"),
+    }
+}
+
+fn bind_upkeep(upkeep: &Upkeep) -> Result<Utility> {
+    let (mut tables, mut indexes, mut schemas) = (Vec::new(), Vec::new(), Vec::new());
+    for object in &upkeep.objects {
+        match object {
+            UpkeepObject::Table(name, columns) => {
+                tables.push((parts(name)?, columns.iter().map(fold).collect()));
+            }
+            UpkeepObject::Index(name) => indexes.push(parts(name)?),
+            UpkeepObject::Schema(name) => schemas.push(fold(name)),
+        }
+    }
+    Ok(Utility::Upkeep { verb: upkeep.verb, tables, indexes, schemas })
 }
 
 /// Binds a statement of the SQL parser if it concerns the session itself, and gives its command
@@ -209,10 +283,7 @@ pub fn bind(statement: &ast::Statement) -> Result<Option<(Utility, &'static str)
             let all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
             (Utility::Deallocate((!all).then(|| fold(name))), "DEALLOCATE")
         }
-        Statement::Discard { .. } => (Utility::Discard, "DISCARD ALL"),
         Statement::Lock(lock) => (bind_lock(lock), "LOCK TABLE"),
-        Statement::Vacuum { .. } => (Utility::Nothing("VACUUM"), "VACUUM"),
-        Statement::Analyze { .. } => (Utility::Nothing("ANALYZE"), "ANALYZE"),
         _ => return Ok(None),
     };
     Ok(Some(bound))

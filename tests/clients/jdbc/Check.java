@@ -48,6 +48,14 @@ public class Check {
         check("savepoints and isolation", Check::transactions);
         check("a timeout cancels", Check::timeout);
         check("COPY", Check::copy);
+        check("isolation and read-only are told", Check::modes);
+        check("arrays both ways", Check::arrays);
+        check("a result set that writes back", Check::updatable);
+        check("batches rewritten as one INSERT", Check::rewritten);
+        check("statements in the simple protocol", Check::simple);
+        check("notifications", Check::notifications);
+        check("a savepoint around every statement", Check::autosave);
+        check("a pool of HikariCP", Check::pool);
         System.exit(failed == 0 ? 0 : 1);
     }
 
@@ -298,5 +306,111 @@ public class Check {
         String sql = "COPY (SELECT * FROM customer WHERE id >= 3000 ORDER BY id) TO STDOUT";
         same(2L, copy.copyOut(sql, out));
         same("3000\tCid\n3001\tDot\n", out.toString());
+    }
+
+    static void modes(Connection c) throws Exception {
+        same(Connection.TRANSACTION_SERIALIZABLE, c.getTransactionIsolation());
+        c.setTransactionIsolation(Connection.TRANSACTION_READ_COMMITTED);
+        same(Connection.TRANSACTION_READ_COMMITTED, c.getTransactionIsolation());
+        c.setReadOnly(true);
+        same(true, c.isReadOnly());
+        c.setReadOnly(false);
+        c.setSchema("public");
+        same("public", c.getSchema());
+    }
+
+    static void arrays(Connection c) throws Exception {
+        try (PreparedStatement s = c.prepareStatement("SELECT id FROM customer WHERE id = ANY (?)")) {
+            // From the fifth execution on, values travel in binary.
+            for (int round = 0; round < 8; round++) {
+                s.setArray(1, c.createArrayOf("int4", new Integer[] {1, 2, -5}));
+                same(List.of("1", "2"), column(s.executeQuery(), "id"));
+            }
+        }
+        try (Statement s = c.createStatement()) {
+            ResultSet rows = s.executeQuery("SELECT ARRAY[1, NULL, 3], ARRAY['a', 'b c']");
+            rows.next();
+            same("[1, null, 3]", Arrays.toString((Object[]) rows.getArray(1).getArray()));
+            same("[a, b c]", Arrays.toString((Object[]) rows.getArray(2).getArray()));
+        }
+    }
+
+    static void updatable(Connection c) throws Exception {
+        int kind = ResultSet.TYPE_SCROLL_INSENSITIVE;
+        try (Statement s = c.createStatement(kind, ResultSet.CONCUR_UPDATABLE)) {
+            ResultSet rows = s.executeQuery("SELECT id, name FROM customer WHERE id = 110");
+            rows.next();
+            rows.updateString("name", "changed");
+            rows.updateRow();
+        }
+        try (Statement s = c.createStatement()) {
+            ResultSet rows = s.executeQuery("SELECT name FROM customer WHERE id = 110");
+            same(List.of("changed"), column(rows, "name"));
+        }
+    }
+
+    static void rewritten(Connection c) throws Exception {
+        String own = url + "?reWriteBatchedInserts=true";
+        try (Connection other = DriverManager.getConnection(own, "halcyon", "");
+             PreparedStatement s = other.prepareStatement("INSERT INTO customer VALUES (?, ?)")) {
+            for (int id = 4000; id < 4100; id++) {
+                s.setInt(1, id);
+                s.setString(2, "r" + id);
+                s.addBatch();
+            }
+            s.executeBatch();
+        }
+        try (Statement s = c.createStatement()) {
+            String sql = "SELECT count(*) FROM customer WHERE id BETWEEN 4000 AND 4099";
+            same(List.of("100"), column(s.executeQuery(sql), "count"));
+        }
+    }
+
+    static void simple(Connection c) throws Exception {
+        String own = url + "?preferQueryMode=simple";
+        try (Connection other = DriverManager.getConnection(own, "halcyon", "");
+             PreparedStatement s = other.prepareStatement("SELECT name FROM customer WHERE id = ?")) {
+            s.setInt(1, 1);
+            same(List.of("Ann"), column(s.executeQuery(), "name"));
+        }
+    }
+
+    static void notifications(Connection c) throws Exception {
+        try (Statement s = c.createStatement()) {
+            s.execute("LISTEN changes");
+            s.execute("NOTIFY changes, 'of customer'");
+        }
+        var told = c.unwrap(org.postgresql.PGConnection.class).getNotifications(5000);
+        same("of customer", told[0].getParameter());
+    }
+
+    static void autosave(Connection c) throws Exception {
+        String own = url + "?autosave=always";
+        try (Connection other = DriverManager.getConnection(own, "halcyon", "");
+             Statement s = other.createStatement()) {
+            other.setAutoCommit(false);
+            try {
+                s.execute("SELECT nonsense");
+            } catch (SQLException error) {
+                same("42703", error.getSQLState());
+            }
+            same(List.of("1"), column(s.executeQuery("SELECT 1 AS one"), "one"));
+            other.commit();
+        }
+    }
+
+    static void pool(Connection c) throws Exception {
+        var config = new com.zaxxer.hikari.HikariConfig();
+        config.setJdbcUrl(url);
+        config.setUsername("halcyon");
+        config.setMaximumPoolSize(3);
+        config.setTransactionIsolation("TRANSACTION_SERIALIZABLE");
+        try (var pool = new com.zaxxer.hikari.HikariDataSource(config)) {
+            for (int round = 0; round < 10; round++) {
+                try (Connection own = pool.getConnection(); Statement s = own.createStatement()) {
+                    same(List.of("1"), column(s.executeQuery("SELECT 1 AS one"), "one"));
+                }
+            }
+        }
     }
 }

@@ -169,7 +169,8 @@ impl RowsIn {
         let mut cx = WriteContext::new(env, tx, locks);
         if options.format == Format::Binary {
             self.take_tuples(from, &mut cx)?;
-            if !self.ended {
+            // The end marker may be missing, as in PostgreSQL, but not half a tuple or the header.
+            if !self.begun || (!self.ended && !self.pending.is_empty()) {
                 return Err(malformed("unexpected EOF in COPY data"));
             }
         } else {

@@ -79,6 +79,8 @@ pub struct BoundWrite {
     pub plan: WritePlan,
     /// Types of `$1`, `$2`, ….
     pub params: Vec<SqlType>,
+    /// Parameters that stand for arrays: numbers from 1, types of elements.
+    pub arrays: Vec<(usize, SqlType)>,
     /// Columns of RETURNING.
     pub columns: Arc<[ResultColumn]>,
     /// First words of the tag.
@@ -135,8 +137,9 @@ pub fn bind(
     let target = scope.tables[kind.target()].clone();
     let views = scope.feed(&target)?;
     let stream = target.is_stream().then_some(target);
+    let arrays = std::mem::take(&mut scope.arrays);
     let plan = WritePlan { tables: scope.tables, whole: scope.whole, kind, views, stream };
-    Ok(BoundWrite { plan, params, columns, tag })
+    Ok(BoundWrite { plan, params, arrays, columns, tag })
 }
 
 /// What binding a write gathers: tables, locks, parameter types.
@@ -146,11 +149,14 @@ pub(crate) struct Scope<'a> {
     tables: Vec<Arc<Table>>,
     whole: Vec<(usize, Mode)>,
     params: Vec<Option<SqlType>>,
+    /// Parameters that stand for arrays: numbers from 1, types of elements.
+    arrays: Vec<(usize, SqlType)>,
 }
 
 impl<'a> Scope<'a> {
     pub fn new(binder: &Binder<'a>, text: &'a str, params: Vec<Option<SqlType>>) -> Self {
-        Scope { binder: *binder, text, tables: Vec::new(), whole: Vec::new(), params }
+        let (tables, whole, arrays) = (Vec::new(), Vec::new(), Vec::new());
+        Scope { binder: *binder, text, tables, whole, params, arrays }
     }
 
     /// Position of the table in the plan's list, added if need be.

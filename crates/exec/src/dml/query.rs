@@ -140,6 +140,7 @@ pub(super) fn bind(
 ) -> Result<(QuerySource, Arc<[ResultColumn]>, LogicalPlan)> {
     let bound = scope.binder.query_with(query, with_row_ids, &scope.params, scope.text)?;
     scope.learn(&bound.params);
+    scope.arrays.extend(&bound.arrays);
     let columns = result_columns(&bound.plan);
     let source = QuerySource::new(bound.plan.clone(), &scope.binder)?;
     assert!(scope.tables.is_empty(), "the query's tables come first");

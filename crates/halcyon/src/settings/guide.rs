@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::accepted::ACCEPTED;
 use super::kind::{Kind, SWITCH};
 use super::registry::{Home, REGISTRY, Setting};
 use super::{Facts, Settings, Surroundings};
@@ -26,6 +27,13 @@ A bare number has the unit in brackets. Durations take `us`, `ms`, `s`, `min`, `
 
 | setting | of | default | values | what it is for |
 |---|---|---|---|---|
+";
+
+const WITHOUT_EFFECT: &str = "
+## Without effect
+
+Settings of PostgreSQL that tools set and show: they take what PostgreSQL takes and give it back, and
+nothing goes by them. `pg_settings` lists them under *Without Effect*.
 ";
 
 fn values<T>(kind: &Kind<T>) -> String {
@@ -70,6 +78,14 @@ fn page() -> String {
     for setting in REGISTRY {
         let default = settings.row(setting, &around).default;
         page.write_str(&row(setting, &default)).expect("memory takes it");
+    }
+    page.push_str(WITHOUT_EFFECT);
+    for of_session in [true, false] {
+        let wanted = |setting: &&Setting| matches!(setting.home, Home::Session(_)) == of_session;
+        let names = ACCEPTED.iter().filter(wanted).map(|setting| format!("`{}`", setting.name));
+        let of = if of_session { "Of a session" } else { "Read-only" };
+        let names: Vec<String> = names.collect();
+        write!(page, "\n{of}: {}.\n", names.join(", ")).expect("memory takes it");
     }
     page
 }

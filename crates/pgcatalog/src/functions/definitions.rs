@@ -66,10 +66,29 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
     define("shobj_description", (2, 2), Gives::Text, BOUND, none),
     define("col_description", (2, 2), Gives::Text, BOUND, column_description),
-    define("to_regclass", (1, 1), Gives::Text, BOUND, |c, args| {
-        let Some(name) = args[0].text() else { return Ok(ScalarValue::Null) };
-        let object = parse_name(name).and_then(|parts| c.resolve(&parts));
-        Ok(text_or_null(object.map(|object| relation_name(c, object))))
+    // NULL where a cast from text would be an error. The rewriter puts casts around calls of these.
+    define("to_regclass", (1, 1), Gives::Oid, BOUND, |c, args| found(relation_oid(c, &args[0]))),
+    define("to_regtype", (1, 1), Gives::Oid, BOUND, |_, args| found(type_oid(&args[0]))),
+    define("to_regnamespace", (1, 1), Gives::Oid, BOUND, |c, args| {
+        found(namespace_oid(c, &args[0]))
+    }),
+    define("to_regrole", (1, 1), Gives::Oid, BOUND, |c, args| found(role_oid(c, &args[0]))),
+    define("to_regproc", (1, 1), Gives::Oid, BOUND, |_, args| found(function_oid(&args[0]))),
+    define("pg_typeof", (1, 1), Gives::Type, PURE, |_, args| {
+        let oid = crate::table::type_of(args[0].field());
+        Ok(text(describe::format_type(oid, None).unwrap_or_else(|| "unknown".to_owned())))
+    }),
+    define("acldefault", (2, 2), Gives::Texts, BOUND, |c, args| {
+        let (Some(kind), Some(owner)) = (args[0].text(), args[1].oid()) else {
+            return Ok(ScalarValue::Null);
+        };
+        let owner = role_name(c, owner).unwrap_or_else(|| owner.to_string());
+        let Some(rights) = describe::default_rights(kind, &owner) else {
+            let message = format!("unrecognized object type abbreviation: {kind}");
+            return Err(error(SqlState::INVALID_PARAMETER_VALUE, message));
+        };
+        let rights: Vec<ScalarValue> = rights.into_iter().map(text).collect();
+        Ok(ScalarValue::List(ScalarValue::new_list(&rights, &DataType::Utf8View, true)))
     }),
     // What the rewritten casts to and from `regclass` and its like call.
     define("pg_regclass_oid", (1, 1), Gives::Oid, BOUND, |c, args| {
@@ -118,6 +137,11 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(text(known.unwrap_or_else(|| if oid == 0 { "-".into() } else { oid.to_string() })))
     }),
 ];
+
+/// What a name stands for, or NULL if that does not exist.
+fn found(oid: Result<Option<u32>>) -> Outcome {
+    Ok(oid.ok().flatten().map_or(ScalarValue::Null, super::oid))
+}
 
 fn none(_: &Context, _: &[Arg<'_>]) -> Outcome {
     Ok(ScalarValue::Null)

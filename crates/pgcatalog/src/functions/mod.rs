@@ -4,6 +4,7 @@
 //! and a plain function from values to a value. They are called for a few hundred rows at most, so
 //! one value at a time is fast enough.
 
+mod acting;
 mod definitions;
 mod privileges;
 mod session;
@@ -15,14 +16,16 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
-use arrow::datatypes::{DataType, Field, Int16Type, Int32Type, Int64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Int16Type, Int32Type, Int64Type};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
-    Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
 };
 
 use super::Context;
+use super::exported::oid_field;
+use super::table::PG_TYPE_KEY;
 use halcyon_sql::error::{SqlError, SqlState};
 
 /// What a function gives.
@@ -35,11 +38,19 @@ enum Gives {
     Text,
     Texts,
     Oids,
+    /// A list of INTEGER.
+    Subscripts,
     /// The type of the argument, which is a list.
     Same,
     /// `_pg_expandarray`: list of (x, n).
     Pairs,
     Time,
+    /// `void`: the empty text.
+    Void,
+    /// `regtype`, as its text.
+    Type,
+    /// `json`, as its text.
+    Json,
 }
 
 impl Gives {
@@ -56,14 +67,29 @@ impl Gives {
             Gives::Bool => DataType::Boolean,
             Gives::Int4 | Gives::Oid => DataType::Int32,
             Gives::Int8 => DataType::Int64,
-            Gives::Text => DataType::Utf8,
-            Gives::Texts | Gives::Same => list(DataType::Utf8),
-            Gives::Oids => list(DataType::Int32),
+            Gives::Text | Gives::Void | Gives::Type | Gives::Json => DataType::Utf8View,
+            Gives::Texts | Gives::Same => list(DataType::Utf8View),
+            Gives::Oids | Gives::Subscripts => list(DataType::Int32),
             Gives::Pairs => list(text::pair_type()),
             Gives::Time => {
                 DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, Some("+00:00".into()))
             }
         }
+    }
+}
+
+impl Gives {
+    /// The result's field: metadata names types that Arrow cannot tell.
+    fn field(self, name: &str, argument: Option<&DataType>) -> FieldRef {
+        let field = Field::new(name, self.of(argument), true);
+        let tagged = |tag: &str| [(PG_TYPE_KEY.to_owned(), tag.to_owned())].into();
+        Arc::new(match self {
+            Gives::Oid => oid_field(name, "oid", true),
+            Gives::Void => field.with_metadata(tagged("void")),
+            Gives::Type => field.with_metadata(tagged("regtype")),
+            Gives::Json => field.with_metadata(tagged("json")),
+            _ => field,
+        })
     }
 }
 
@@ -98,8 +124,13 @@ const fn define(
 }
 
 fn definitions() -> impl Iterator<Item = &'static Definition> {
-    let topics =
-        [definitions::FUNCTIONS, privileges::FUNCTIONS, session::FUNCTIONS, text::FUNCTIONS];
+    let topics = [
+        acting::FUNCTIONS,
+        definitions::FUNCTIONS,
+        privileges::FUNCTIONS,
+        session::FUNCTIONS,
+        text::FUNCTIONS,
+    ];
     topics.into_iter().flatten()
 }
 
@@ -190,10 +221,17 @@ impl ScalarUDFImpl for Function {
         Ok(self.definition.gives.of(arguments.first()))
     }
 
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let argument = args.arg_fields.first().map(|field| field.data_type());
+        Ok(self.definition.gives.field(self.definition.name, argument))
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let ty = args.return_field.data_type().clone();
+        let fields = args.arg_fields.clone();
         let call = |values: &[ScalarValue]| -> Outcome {
-            let args: Vec<Arg<'_>> = values.iter().map(Arg).collect();
+            let args: Vec<Arg<'_>> =
+                values.iter().zip(&fields).map(|(value, field)| Arg(value, field)).collect();
             let value = (self.definition.call)(&self.context, &args)?;
             if value.data_type() == DataType::Null { ScalarValue::try_from(&ty) } else { Ok(value) }
         };
@@ -227,7 +265,7 @@ impl ScalarUDFImpl for Function {
 }
 
 /// An argument, of whatever type the query gave it.
-struct Arg<'a>(&'a ScalarValue);
+struct Arg<'a>(&'a ScalarValue, &'a Field);
 
 impl Arg<'_> {
     /// As an object id or other integer; digits in a string count too.
@@ -253,6 +291,26 @@ impl Arg<'_> {
     /// As text, if it is text.
     fn text(&self) -> Option<&str> {
         self.0.try_as_str().flatten()
+    }
+
+    /// As a number with a fraction; digits in a string count too.
+    fn number(&self) -> Option<f64> {
+        match self.0 {
+            ScalarValue::Float32(v) => v.map(f64::from),
+            ScalarValue::Float64(v) => *v,
+            ScalarValue::Decimal128(Some(v), _, scale) => {
+                Some(*v as f64 / 10_f64.powi(i32::from(*scale)))
+            }
+            _ => match self.text() {
+                Some(text) => text.trim().parse().ok(),
+                None => self.int().map(|v| v as f64),
+            },
+        }
+    }
+
+    /// The argument's type, as its field tells.
+    fn field(&self) -> &Field {
+        self.1
     }
 
     fn bool(&self) -> Option<bool> {
@@ -298,7 +356,7 @@ impl Arg<'_> {
 }
 
 fn text(value: impl Into<String>) -> ScalarValue {
-    ScalarValue::Utf8(Some(value.into()))
+    ScalarValue::Utf8View(Some(value.into()))
 }
 
 fn text_or_null(value: Option<String>) -> ScalarValue {

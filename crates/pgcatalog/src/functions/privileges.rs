@@ -14,7 +14,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         // Grants are per relation: the column decides nothing.
         let at = args.len() - 2;
         let kept: Vec<_> = (args.iter().enumerate()).filter(|(i, _)| *i != at).collect();
-        let kept: Vec<Arg<'_>> = kept.into_iter().map(|(_, arg)| Arg(arg.0)).collect();
+        let kept: Vec<Arg<'_>> = kept.into_iter().map(|(_, arg)| Arg(arg.0, arg.1)).collect();
         on_relation(c, &kept)
     }),
     define("has_schema_privilege", (2, 3), Gives::Bool, BOUND, on_schema),

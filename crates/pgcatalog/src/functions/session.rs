@@ -59,7 +59,7 @@ fn current_schemas(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let implicit = args[0].bool().unwrap_or(false).then_some("pg_catalog");
     let path = implicit.into_iter().chain(context.search_path());
     let values: Vec<ScalarValue> = path.map(text).collect();
-    Ok(ScalarValue::List(ScalarValue::new_list(&values, &DataType::Utf8, true)))
+    Ok(ScalarValue::List(ScalarValue::new_list(&values, &DataType::Utf8View, true)))
 }
 
 fn current_setting(context: &Context, args: &[Arg<'_>]) -> Outcome {

@@ -50,6 +50,18 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let pairs: ArrayRef = Arc::new(StructArray::try_new(pair_fields(), columns, None)?);
         Ok(list_of(pairs))
     }),
+    // SQLAlchemy asks for the options of identity columns so.
+    define("json_build_object", (0, 32), Gives::Json, PURE, json_object),
+    // The subscripts of a list: from 1, those of a vector from 0.
+    define("generate_subscripts", (2, 2), Gives::Subscripts, PURE, |_, args| {
+        let Some(list) = args[0].list() else { return Ok(ScalarValue::Null) };
+        let first = args[1].int() == Some(1);
+        let told = args[0].field().metadata().get(PG_TYPE_KEY);
+        let is_vector = told.is_some_and(|told| told.ends_with("vector"));
+        let from = i32::from(!is_vector);
+        let count = if first { list.len() as i32 } else { 0 };
+        Ok(list_of(Arc::new(Int32Array::from_iter_values(from..from + count))))
+    }),
     // Elements of an `oidvector` of the exported tables, which is text there: `23 25`.
     define("pg_vector_elements", (1, 1), Gives::Oids, PURE, |_, args| {
         let Some(text) = args[0].text() else { return Ok(ScalarValue::Null) };
@@ -60,7 +72,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     define("pg_array_or_empty", (1, 1), Gives::Same, PURE, |_, args| {
         let element = match args[0].0.data_type() {
             DataType::List(field) => field.data_type().clone(),
-            _ => DataType::Utf8,
+            _ => DataType::Utf8View,
         };
         let empty = || arrow::array::new_empty_array(&element);
         Ok(list_of(args[0].list().unwrap_or_else(empty)))
@@ -70,7 +82,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let prefix = args[0].text().unwrap_or_default();
         let texts = args[1].texts().unwrap_or_default();
         let texts = texts.iter().map(|text| text.as_ref().map(|text| format!("{prefix}{text}")));
-        let values: ArrayRef = Arc::new(arrow::array::StringArray::from_iter(texts));
+        let values: ArrayRef = Arc::new(arrow::array::StringViewArray::from_iter(texts));
         Ok(list_of(values))
     }),
 ];
@@ -111,6 +123,48 @@ fn format_text(_: &Context, args: &[Arg<'_>]) -> Outcome {
         }
     }
     Ok(text(shown))
+}
+
+/// Names and values in turn as an object of JSON, spaced as PostgreSQL spaces it.
+fn json_object(_: &Context, args: &[Arg<'_>]) -> Outcome {
+    let mut shown = String::from("{");
+    for (at, pair) in args.chunks(2).enumerate() {
+        let [name, value] = pair else {
+            let message = "argument list must have even number of elements";
+            return Err(error(SqlState::INVALID_PARAMETER_VALUE, message));
+        };
+        let Some(name) = name.text() else {
+            let message = "null value not allowed for object key";
+            return Err(error(SqlState::INVALID_PARAMETER_VALUE, message));
+        };
+        shown.push_str(if at > 0 { ", " } else { "" });
+        push_json_text(&mut shown, name);
+        shown.push_str(" : ");
+        match (value.is_null(), value.text()) {
+            (true, _) => shown.push_str("null"),
+            (_, Some(text)) => push_json_text(&mut shown, text),
+            _ if value.bool().is_some() || value.number().is_some() => {
+                shown.push_str(&value.0.to_string());
+            }
+            _ => push_json_text(&mut shown, &value.0.to_string()),
+        }
+    }
+    shown.push('}');
+    Ok(text(shown))
+}
+
+fn push_json_text(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
 }
 
 fn list_of(values: ArrayRef) -> ScalarValue {

@@ -1,9 +1,11 @@
 //! Expressions, from the inside out.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Function,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, Subscript, UnaryOperator, Value,
-    ValueWithSpan,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, Select, Subscript, UnaryOperator, Value,
+    ValueWithSpan, VisitMut, VisitorMut,
 };
 
 use super::{call, folded, function_name, number, parts};
@@ -13,11 +15,15 @@ use crate::{Context, functions};
 pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
     match expr {
         Expr::Function(function) => strip_schema(function),
-        Expr::BinaryOp { op, .. } => builtin_operator(op),
+        Expr::BinaryOp { left, op, right } => {
+            builtin_operator(op);
+            function_ids(left, right);
+            function_ids(right, left);
+        }
         _ => {}
     }
     let new = match expr {
-        Expr::Function(function) => set_returning(function),
+        Expr::Function(function) => set_returning(function).or_else(|| to_reg(function)),
         Expr::Identifier(ident) if ident.quote_style.is_none() => {
             let name = folded(ident);
             is_bare_function(&name).then(|| call(&name, Vec::new()))
@@ -45,6 +51,30 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
     if let Some(new) = new {
         *expr = new;
     }
+}
+
+/// `pg_catalog.t.c`, a column by its table's whole name, as `t.c`.
+pub(super) fn without_schema(expr: &mut Expr) {
+    if let Expr::CompoundIdentifier(path) = expr
+        && path.len() == 3
+        && crate::SCHEMAS.contains(&folded(&path[0]).as_str())
+    {
+        path.remove(0);
+    }
+}
+
+/// All columns that a SELECT names so, in subqueries too.
+pub(super) fn columns_without_schema(select: &mut Select) {
+    struct Columns;
+    impl VisitorMut for Columns {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            without_schema(expr);
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = VisitMut::visit(select, &mut Columns);
 }
 
 /// Functions of SQL that are called without parentheses, where the parser takes them for columns.
@@ -97,6 +127,23 @@ fn builtin_operator(op: &mut BinaryOperator) {
     };
 }
 
+/// A column of functions (`regproc`), which holds their names, is compared with a number by its ids.
+fn function_ids(expr: &mut Expr, other: &Expr) {
+    let number = matches!(other, Expr::Value(value) if matches!(value.value, Value::Number(..)));
+    if number && is_function_column(expr) {
+        *expr = call("pg_regproc_oid", vec![expr.clone()]);
+    }
+}
+
+fn is_function_column(expr: &Expr) -> bool {
+    let name = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(names) => names.last(),
+        _ => None,
+    };
+    name.is_some_and(|name| crate::statics::is_function_column(&folded(name)))
+}
+
 /// Functions that give a list here and a set of rows in PostgreSQL.
 fn set_returning(function: &mut Function) -> Option<Expr> {
     let name = function_name(function)?;
@@ -106,7 +153,10 @@ fn set_returning(function: &mut Function) -> Option<Expr> {
         let elements = call("pg_vector_elements", vec![Expr::Identifier(column.clone())]);
         return Some(call("unnest", vec![elements]));
     }
-    let sets = matches!(name.as_str(), "_pg_expandarray" | "pg_partition_ancestors");
+    let sets = matches!(
+        name.as_str(),
+        "_pg_expandarray" | "pg_partition_ancestors" | "generate_subscripts"
+    );
     sets.then(|| call("unnest", vec![Expr::Function(function.clone())]))
 }
 
@@ -127,6 +177,14 @@ fn reg_type(ty: &DataType) -> Option<&'static str> {
     })
 }
 
+/// `to_regclass(name)` and its like as the cast that they are where the name stands for something.
+fn to_reg(function: &Function) -> Option<Expr> {
+    let name = function_name(function)?;
+    let kind = name.strip_prefix("to_").filter(|kind| kind.starts_with("reg"))?;
+    matches!(kind, "regclass" | "regtype" | "regnamespace" | "regrole" | "regproc")
+        .then(|| call(&format!("pg_{kind}_oid"), vec![Expr::Function(function.clone())]))
+}
+
 fn cast(inner: &Expr, ty: &DataType) -> Option<Expr> {
     if let Some(reg) = reg_type(ty) {
         if reg == "regproc" {
@@ -139,6 +197,9 @@ fn cast(inner: &Expr, ty: &DataType) -> Option<Expr> {
         return array_literal(inner, element);
     }
     let ty = builtin_type(ty)?;
+    if matches!(ty, DataType::Integer(_)) && is_function_column(inner) {
+        return Some(call("pg_regproc_oid", vec![inner.clone()]));
+    }
     if matches!(ty, DataType::Integer(_))
         && let Expr::Function(function) = inner
         && function_name(function).as_deref() == Some("pg_regproc_name")
@@ -294,6 +355,19 @@ fn access(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
                 path.push(ident.clone());
             }
             let name = folded(path.last()?);
+            // A name's letters are counted from 0 too.
+            if name.ends_with("name") && path.len() <= 2 {
+                let place = Expr::BinaryOp {
+                    left: Box::new(Expr::Nested(Box::new(index.clone()))),
+                    op: BinaryOperator::Plus,
+                    right: Box::new(number(1)),
+                };
+                let column = match path.len() {
+                    1 => Expr::Identifier(path.remove(0)),
+                    _ => Expr::CompoundIdentifier(path),
+                };
+                return Some(call("substr", vec![column, place, number(1)]));
+            }
             let vectors = ["indoption", "indkey", "indclass", "indcollation"];
             if !vectors.iter().any(|vector| name.ends_with(vector)) {
                 return None;

@@ -2,6 +2,7 @@
 //!
 //! Only statements that mention the system catalogs are touched ([`mention`]). The rules, in the
 //! order in which a SELECT meets them:
+//! 0. `pg_catalog.t.c` is `t.c`: system tables have different names in all schemas.
 //! 1. Output columns get PostgreSQL's names, unique within their SELECT ([`names`]).
 //! 2. A SELECT from a table that never has rows loses its filter and everything in its output that
 //!    would have to be planned and never be evaluated ([`empty`]).
@@ -58,6 +59,7 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        exprs::columns_without_schema(select);
         names::name_outputs(select);
         empty::simplify(select);
         relations::table_ids(select);
@@ -72,6 +74,11 @@ impl VisitorMut for Rewriter<'_> {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         relations::table_function(factor, self.context);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        exprs::without_schema(expr);
         ControlFlow::Continue(())
     }
 

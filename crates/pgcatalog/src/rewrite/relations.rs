@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Select,
-    Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    SelectItem, Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use super::{arguments, folded, function_name, number, parts};
@@ -101,11 +101,16 @@ fn bound(expr: &Expr, context: &Context) -> Option<i64> {
 
 /// `alias.tableoid` of a system table is that table's id.
 pub(super) fn table_ids(select: &mut Select) {
-    struct Ids(Vec<(String, u32)>);
+    struct Ids(Vec<(String, u32)>, Option<u32>);
     impl VisitorMut for Ids {
         type Break = ();
 
         fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let (Expr::Identifier(column), Some(oid)) = (&*expr, self.1)
+                && column.value == "tableoid"
+            {
+                *expr = number(i64::from(oid));
+            }
             if let Expr::CompoundIdentifier(path) = expr
                 && let [alias, column] = path.as_slice()
                 && column.value == "tableoid"
@@ -126,7 +131,22 @@ pub(super) fn table_ids(select: &mut Select) {
         Some((alias, system_tables::named("pg_catalog", &table)?.oid))
     });
     let ids: Vec<(String, u32)> = ids.collect();
-    if !ids.is_empty() {
-        let _ = VisitMut::visit(select, &mut Ids(ids));
+    if ids.is_empty() {
+        return;
     }
+    for item in &mut select.projection {
+        // The column keeps its name, by which clients look for it.
+        let SelectItem::UnnamedExpr(expr) = item else { continue };
+        let column = match &*expr {
+            Expr::CompoundIdentifier(path) => path.last(),
+            Expr::Identifier(column) => Some(column),
+            _ => None,
+        };
+        if let Some(alias) = column.filter(|column| column.value == "tableoid").cloned() {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+    // Without an alias before it, it is the only table's.
+    let only = (select.from.len() == 1 && select.from[0].joins.is_empty()).then(|| ids[0].1);
+    let _ = VisitMut::visit(select, &mut Ids(ids, only));
 }

@@ -122,6 +122,10 @@ impl Live for Engine {
         vec![row("max_index_keys", "32", "32"), row("work_mem", "4MB", "4096")]
     }
 
+    fn effects(&self) -> Option<&dyn crate::Effects> {
+        None
+    }
+
     fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>> {
         self.roots[&table.id].clone()
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use halcyon::{Outcome, SessionState, SqlError, SqlState, Statement, Value};
+use halcyon::{Outcome, SessionState, SqlError, SqlState, Statement, TextFormat, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::simple::{concerns_transaction, rows_tag};
@@ -80,7 +80,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let (params, formats) = {
             let statement = lock(&statement);
             self.session.refuse_if_failed(&statement)?;
-            (params(&bind, &statement)?, formats(&bind, statement.columns().len())?)
+            let columns = self.session.columns(&statement).len();
+            (params(&bind, &statement, self.text_format)?, formats(&bind, columns)?)
         };
         let portal = Portal { statement, params, formats, progress: Progress::Bound };
         self.portals.insert(bind.portal, portal);
@@ -105,15 +106,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Target::Statement(name) => {
                 let parsed = self.statement(name)?;
                 let statement = lock(&parsed);
-                self.output.parameter_description(&statement.params(), &parsed.declared);
+                let (types, arrays) = (statement.params(), statement.array_params());
+                self.output.parameter_description(&types, &arrays, &parsed.declared);
                 formats = Vec::new();
-                statement.columns()
+                self.session.columns(&statement)
             }
-            Target::Portal(name) => {
-                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
-                formats = portal.formats.clone();
-                lock(&portal.statement).columns()
-            }
+            Target::Portal(name) => match self.portals.get(name) {
+                Some(portal) => {
+                    formats = portal.formats.clone();
+                    self.session.columns(&lock(&portal.statement))
+                }
+                None => {
+                    formats = Vec::new();
+                    self.session.cursor_columns(name).ok_or_else(|| no_portal(name))?
+                }
+            },
         };
         match columns.is_empty() {
             true => self.output.put_empty(b'n'),
@@ -126,7 +133,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn close(&mut self, target: &Target) {
         match target {
             Target::Statement(name) => drop(self.statements.remove(name)),
-            Target::Portal(name) => drop(self.portals.remove(name)),
+            Target::Portal(name) => {
+                if self.portals.remove(name).is_none() {
+                    // What is not there is closed already.
+                    let _ = self.session.close_cursor(Some(name));
+                }
+            }
         }
         self.output.put_empty(b'3');
     }
@@ -134,12 +146,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Execute: runs a portal, or goes on with it.
     pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<(), Failure> {
         // Out of the table while it runs: a COMMIT it may be clears the others.
-        let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        let Some(mut portal) = self.portals.remove(name) else {
+            return self.execute_cursor(name, rows_max).await;
+        };
         let executed = self.execute_portal(&mut portal, rows_max).await;
         if !concerns_transaction(&lock(&portal.statement)) {
             self.portals.insert(name.to_owned(), portal);
         }
         executed
+    }
+
+    /// Execute of a cursor that DECLARE has made, which is a portal too.
+    async fn execute_cursor(&mut self, name: &str, rows_max: i32) -> Result<(), Failure> {
+        if self.session.cursor_columns(name).is_none() {
+            return Err(no_portal(name).into());
+        }
+        let limit = u64::try_from(rows_max).ok().filter(|limit| *limit > 0);
+        let Outcome::Rows { rows, .. } = blocking(|| self.session.fetch_cursor(name, limit))?
+        else {
+            unreachable!("FETCH gives rows");
+        };
+        let mut rows = RowStream::new(rows, &[], self.text_format);
+        let (_, sent) = self.send_rows(&mut rows, u64::MAX).await?;
+        match limit {
+            Some(limit) if sent == limit => self.output.put_empty(b's'),
+            _ => self.output.command_complete(&rows_tag("SELECT", sent)),
+        }
+        Ok(())
     }
 
     async fn execute_portal(&mut self, portal: &mut Portal, rows_max: i32) -> Result<(), Failure> {
@@ -275,8 +308,9 @@ fn no_portal(name: &str) -> SqlError {
 /// Parameter values as the statement's types ask for them.
 ///
 /// Errors: 08P01 if numbers do not fit, those of decoding.
-fn params(bind: &Bind, statement: &Statement) -> Result<Vec<Value>, SqlError> {
-    let types = statement.params();
+fn params(bind: &Bind, statement: &Statement, text: TextFormat) -> Result<Vec<Value>, SqlError> {
+    let (types, arrays) = (statement.params(), statement.array_params());
+    let is_array = |at: usize| arrays.iter().any(|(number, _)| *number == at + 1);
     let formats = Format::from_codes(&bind.parameter_formats)?;
     let given = bind.parameters.len();
     if formats.len() > 1 && formats.len() != given {
@@ -296,6 +330,9 @@ fn params(bind: &Bind, statement: &Statement) -> Result<Vec<Value>, SqlError> {
         ));
     }
     let value = |(at, bytes): (usize, &Option<Bytes>)| match bytes {
+        Some(bytes) if is_array(at) && Format::of(&formats, at) == Format::Binary => {
+            parameter::decode_array(bytes, text, at + 1)
+        }
         Some(bytes) => parameter::decode(bytes, Format::of(&formats, at), types[at], at + 1),
         None => Ok(Value::Null),
     };

@@ -1,7 +1,7 @@
 //! Encodes rows, one DataRow message each.
 
 use bytes::{BufMut, BytesMut};
-use halcyon::{Interval, ResultColumn, SqlType, TextFormat, ValueRef};
+use halcyon::{Interval, ResultColumn, Shape, SqlType, TextFormat, ValueRef, arrays};
 
 use super::{EPOCH_DAYS, EPOCH_US, Format, numeric};
 
@@ -15,7 +15,7 @@ pub struct RowEncoder {
 /// How one column is written.
 #[derive(Clone, Copy)]
 struct Column {
-    ty: SqlType,
+    shape: Shape,
     format: Format,
 }
 
@@ -23,7 +23,7 @@ impl RowEncoder {
     /// An encoder for rows of `columns`; `text_format` makes the text of columns that are sent so.
     pub fn new(columns: &[ResultColumn], formats: &[Format], text_format: TextFormat) -> Self {
         let column = |(at, column): (usize, &ResultColumn)| Column {
-            ty: column.ty.unwrap_or(SqlType::Text),
+            shape: column.client_type().shape,
             format: Format::of(formats, at),
         };
         let columns = columns.iter().enumerate().map(column).collect();
@@ -50,9 +50,13 @@ impl RowEncoder {
         }
         let start = out.len();
         out.put_u32(0);
-        match column.format {
-            Format::Text => self.text(out, column.ty, value),
-            Format::Binary => binary(out, column.ty, value),
+        match (column.format, column.shape, value) {
+            (Format::Text, Shape::Vector { .. }, ValueRef::Text(text)) => put_vector(out, text),
+            (Format::Text, Shape::Value(ty), value) => self.text(out, ty, value),
+            (Format::Text, _, value) => self.text(out, SqlType::Text, value),
+            (Format::Binary, Shape::Value(ty), value) => binary(out, ty, value),
+            (Format::Binary, shape, ValueRef::Text(text)) => put_shaped(out, shape, text),
+            (Format::Binary, _, value) => binary(out, SqlType::Text, value),
         }
         let length = (out.len() - start - 4) as u32;
         out[start..start + 4].copy_from_slice(&length.to_be_bytes());
@@ -70,6 +74,60 @@ impl RowEncoder {
                 out.put_slice(self.text.as_bytes());
             }
         }
+    }
+}
+
+/// `{1,2}` as vectors are written: `1 2`.
+fn put_vector(out: &mut BytesMut, text: &str) {
+    let inner = text.trim_start_matches('{').trim_end_matches('}');
+    inner.bytes().for_each(|byte| out.put_u8(if byte == b',' { b' ' } else { byte }));
+}
+
+/// What comes as text and is none, in binary.
+fn put_shaped(out: &mut BytesMut, shape: Shape, text: &str) {
+    match shape {
+        Shape::Array { element, element_oid } => {
+            let elements = arrays::parse(text).unwrap_or_default();
+            put_array(out, &elements, (element, element_oid), 1);
+        }
+        Shape::Vector { element, element_oid } => {
+            let inner = text.trim_start_matches('{').trim_end_matches('}');
+            let elements = inner.split([',', ' ']).filter(|element| !element.is_empty());
+            let elements: Vec<_> = elements.map(|element| Some(element.to_owned())).collect();
+            put_array(out, &elements, (element, element_oid), 0);
+        }
+        Shape::Function => out.put_u32(halcyon::function_oid(text)),
+        Shape::Value(_) => out.put_slice(text.as_bytes()),
+    }
+}
+
+/// An array of one dimension whose subscripts begin at `lower`. Elements that are no values of their
+/// type, which no statement gives, are sent as NULL.
+fn put_array(
+    out: &mut BytesMut,
+    elements: &[Option<String>],
+    (element, oid): (SqlType, u32),
+    lower: i32,
+) {
+    out.put_i32(i32::from(!elements.is_empty()));
+    out.put_i32(i32::from(elements.iter().any(Option::is_none)));
+    out.put_u32(oid);
+    if elements.is_empty() {
+        return;
+    }
+    out.put_i32(elements.len() as i32);
+    out.put_i32(lower);
+    for text in elements {
+        let value = text.as_deref().and_then(|text| arrays::element(text, element).ok());
+        let Some(value) = value else {
+            out.put_i32(-1);
+            continue;
+        };
+        let start = out.len();
+        out.put_u32(0);
+        binary(out, element, value.as_ref());
+        let length = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
     }
 }
 

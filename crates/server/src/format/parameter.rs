@@ -5,7 +5,7 @@
 //! value fits, as drivers send what they have declared and the statement may have widened it.
 
 use bytes::{Buf, Bytes};
-use halcyon::{Interval, SqlError, SqlState, SqlType, Value};
+use halcyon::{Interval, SqlError, SqlState, SqlType, TextFormat, Value, arrays};
 use halcyon_value::calendar::DAY_US;
 
 use super::{EPOCH_DAYS, EPOCH_US, Format, numeric};
@@ -48,6 +48,77 @@ pub fn decode(
         Format::Binary => binary(bytes, ty),
     }
     .map_err(|error| error.context(format!("parameter ${number}")))
+}
+
+/// The text of parameter `number` (from 1), an array in binary, whose elements `format` writes.
+///
+/// Errors: those of [`decode`]; 0A000 for several dimensions and for elements of a type that SQL has no
+/// values of here.
+pub fn decode_array(bytes: &Bytes, format: TextFormat, number: usize) -> Result<Value, SqlError> {
+    let decoded = array(bytes, format).map(Value::Text);
+    decoded.map_err(|error| error.context(format!("parameter ${number}")))
+}
+
+fn array(bytes: &Bytes, format: TextFormat) -> Result<String, SqlError> {
+    let mut rest = bytes.clone();
+    let dimensions = header(&mut rest, "number of dimensions")?;
+    header(&mut rest, "flags")?;
+    let oid = header(&mut rest, "type of elements")? as u32;
+    match dimensions {
+        0 => return Ok("{}".to_owned()),
+        1 => {}
+        _ => return Err(SqlError::unsupported("an array of several dimensions")),
+    }
+    let length = header(&mut rest, "length")?;
+    header(&mut rest, "lower bound")?;
+    let Some(ty) = element_type(oid) else {
+        return Err(SqlError::unsupported(format!("an array of the type with object id {oid}")));
+    };
+    let (mut out, mut written) = (String::from("{"), String::new());
+    for at in 0..length {
+        if at > 0 {
+            out.push(',');
+        }
+        let bytes = match header(&mut rest, "element")? {
+            -1 => {
+                arrays::push_element(&mut out, None);
+                continue;
+            }
+            bytes => usize::try_from(bytes).map_err(|_| malformed())?,
+        };
+        if rest.len() < bytes {
+            return Err(malformed());
+        }
+        written.clear();
+        match binary(&rest.split_to(bytes), ty)? {
+            Value::Text(text) => written = text,
+            Value::Bytes(bytes) => {
+                written.push_str("\\x");
+                bytes.iter().for_each(|byte| written.push_str(&format!("{byte:02x}")));
+            }
+            value => format.write(value.as_ref(), ty, &mut written),
+        }
+        arrays::push_element(&mut out, Some(&written));
+    }
+    out.push('}');
+    match rest.is_empty() {
+        true => Ok(out),
+        false => Err(malformed()),
+    }
+}
+
+/// The next number of an array's description. Errors: 22P03 if it ends before `what`.
+fn header(rest: &mut Bytes, what: &str) -> Result<i32, SqlError> {
+    let ended = |_| malformed().detail(format!("The array ends before its {what}."));
+    rest.try_get_i32().map_err(ended)
+}
+
+/// The type of an array's elements by object id.
+fn element_type(oid: u32) -> Option<SqlType> {
+    match oid {
+        1700 => Some(SqlType::Decimal { precision: 38, scale: 10 }),
+        oid => type_of(oid),
+    }
 }
 
 fn text(bytes: &[u8]) -> Result<String, SqlError> {

@@ -4,7 +4,7 @@
 //! pipelined message is written here directly.
 
 use bytes::{BufMut, BytesMut};
-use halcyon::{ResultColumn, SessionState, SqlError, SqlType};
+use halcyon::{ResultColumn, SessionState, Shape, SqlError, SqlType};
 use pgwire::messages::data::{FieldDescription, ParameterDescription, RowDescription};
 use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use pgwire::messages::startup::ParameterStatus;
@@ -91,11 +91,35 @@ impl Output {
         self.put(&ParameterStatus::new(clean(name), clean(value)));
     }
 
+    /// NotificationResponse.
+    pub fn notification(&mut self, session: i32, channel: &str, payload: &str) {
+        let (channel, payload) = (clean(channel), clean(payload));
+        self.buffer.put_u8(b'A');
+        self.buffer.put_u32((4 + 4 + channel.len() + 1 + payload.len() + 1) as u32);
+        self.buffer.put_i32(session);
+        for text in [channel, payload] {
+            self.buffer.put_slice(text.as_bytes());
+            self.buffer.put_u8(0);
+        }
+    }
+
     /// ParameterDescription: types as the client `declared` them, and as found where it did not.
-    pub fn parameter_description(&mut self, types: &[SqlType], declared: &[u32]) {
-        let declared = declared.iter().copied().chain(std::iter::repeat(0));
-        let oid = |(ty, declared): (&SqlType, u32)| if declared > 0 { declared } else { ty.oid() };
-        self.put(&ParameterDescription::new(types.iter().zip(declared).map(oid).collect()));
+    /// `arrays`: the parameters that stand for arrays, with the types of their elements.
+    pub fn parameter_description(
+        &mut self,
+        types: &[SqlType],
+        arrays: &[(usize, SqlType)],
+        declared: &[u32],
+    ) {
+        let mut oids: Vec<u32> = types.iter().map(|ty| ty.oid()).collect();
+        for (number, element) in arrays {
+            oids[number - 1] = element.array_oid();
+        }
+        for (oid, declared) in oids.iter_mut().zip(declared).filter(|(_, declared)| **declared > 0)
+        {
+            *oid = *declared;
+        }
+        self.put(&ParameterDescription::new(oids));
     }
 
     /// RowDescription, or NoData if there are no columns to describe.
@@ -126,36 +150,20 @@ impl Output {
 
 fn describe(column: &ResultColumn, format: Format) -> FieldDescription {
     let (table, attribute) = column.origin.unwrap_or((0, 0));
-    let ty = column.ty.unwrap_or(SqlType::Text);
+    let told = column.client_type();
+    let modifier = match told.shape {
+        Shape::Value(ty) => type_modifier(ty),
+        _ => -1,
+    };
     FieldDescription::new(
         clean(&column.name),
         table as i32,
         attribute as i16,
-        ty.oid(),
-        type_bytes(ty),
-        type_modifier(ty),
+        told.oid,
+        told.length,
+        modifier,
         format.code(),
     )
-}
-
-/// `pg_type.typlen`: bytes of a fixed-width type, -1 of others.
-fn type_bytes(ty: SqlType) -> i16 {
-    match ty {
-        SqlType::Boolean => 1,
-        SqlType::SmallInt => 2,
-        SqlType::Integer | SqlType::Real | SqlType::Date => 4,
-        SqlType::BigInt
-        | SqlType::Double
-        | SqlType::Time
-        | SqlType::Timestamp
-        | SqlType::TimestampTz => 8,
-        SqlType::Interval | SqlType::Uuid => 16,
-        SqlType::Decimal { .. }
-        | SqlType::Char(_)
-        | SqlType::Varchar(_)
-        | SqlType::Text
-        | SqlType::Bytea => -1,
-    }
 }
 
 /// `pg_attribute.atttypmod`: length or precision, with the header's 4 bytes PostgreSQL counts.

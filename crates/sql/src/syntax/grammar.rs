@@ -13,7 +13,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::balance::balanced;
 use super::reader::{Reader, is_at_end, is_word};
 use super::{
-    CopyOrders, DdlStatement, SessionStatement, Statement, ViewStatement, ddl, session, view,
+    CopyOrders, CursorStatement, DdlStatement, SessionStatement, Statement, Upkeep, ViewStatement,
+    copy, cursor, ddl, session, upkeep, view,
 };
 use crate::error::Result;
 
@@ -38,6 +39,20 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "IMPORT DATABASE", read: |r| session::import(r).map(Into::into) },
     Production { begins: "ALTER SYSTEM", read: |r| session::alter_system(r).map(Into::into) },
     Production { begins: "PREPARE", read: |r| prepare(r).map(Into::into) },
+    Production { begins: "ABORT", read: |r| session::abort(r).map(Into::into) },
+    Production { begins: "DISCARD", read: |r| session::discard(r).map(Into::into) },
+    Production { begins: "LISTEN", read: |r| session::listen(r).map(Into::into) },
+    Production { begins: "UNLISTEN", read: |r| session::unlisten(r).map(Into::into) },
+    Production { begins: "NOTIFY", read: |r| session::notify(r).map(Into::into) },
+    Production { begins: "DECLARE", read: |r| cursor::declare(r).map(Into::into) },
+    Production { begins: "FETCH", read: |r| cursor::fetch(r).map(Into::into) },
+    Production { begins: "MOVE", read: |r| cursor::move_cursor(r).map(Into::into) },
+    Production { begins: "CLOSE", read: |r| cursor::close(r).map(Into::into) },
+    Production { begins: "VACUUM", read: |r| upkeep::vacuum(r).map(Into::into) },
+    Production { begins: "ANALYZE", read: |r| upkeep::analyze(r).map(Into::into) },
+    Production { begins: "ANALYSE", read: |r| upkeep::analyze(r).map(Into::into) },
+    Production { begins: "REINDEX", read: |r| upkeep::reindex(r).map(Into::into) },
+    Production { begins: "CLUSTER", read: |r| upkeep::cluster(r).map(Into::into) },
     Production { begins: "SUBSCRIBE", read: |r| view::subscribe(r).map(Into::into) },
     Production { begins: "EXPLAIN MAINTENANCE", read: |r| view::maintenance(r).map(Into::into) },
     Production { begins: "EXPLAIN ( … TRIGGERS", read: |r| view::triggers(r).map(Into::into) },
@@ -45,6 +60,7 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
         begins: "COPY <name> FROM … FORMAT ORDERBOOK",
         read: |r| view::copy_orders(r).map(Into::into),
     },
+    Production { begins: "COPY", read: copy::copy },
     Production { begins: "CREATE STREAM", read: |r| ddl::create_stream(r).map(Into::into) },
     Production { begins: "CREATE ASSERTION", read: |r| ddl::create_assertion(r).map(Into::into) },
     Production { begins: "DROP ASSERTION", read: |r| ddl::drop_assertion(r).map(Into::into) },
@@ -71,6 +87,18 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
 impl From<SessionStatement> for Statement {
     fn from(statement: SessionStatement) -> Self {
         Statement::Session(Box::new(statement))
+    }
+}
+
+impl From<CursorStatement> for Statement {
+    fn from(statement: CursorStatement) -> Self {
+        SessionStatement::Cursor(statement).into()
+    }
+}
+
+impl From<Upkeep> for Statement {
+    fn from(statement: Upkeep) -> Self {
+        SessionStatement::Upkeep(statement).into()
     }
 }
 

@@ -11,24 +11,31 @@
 //! settings. It needs the SQL parser, [`crate::error`] and the dialect of `postgresql`.
 
 mod balance;
+mod copy;
+mod cursor;
 mod ddl;
 mod errors;
 mod grammar;
 mod reader;
 mod session;
+mod spellings;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod view;
+mod words;
 
 use std::fmt;
 
 use datafusion::sql::sqlparser::ast;
 
+pub use cursor::{CursorStatement, DeclareCursor, Step};
 pub use ddl::{CreateRole, DdlStatement, MoveTo, RelationKind, RoleKind, SequenceOptions};
 pub use errors::{CHAIN_MAX, NESTING_MAX, position_of};
 pub(crate) use errors::{Lines, from_tokenizer, too_deep};
 pub(crate) use grammar::parse;
-pub use session::{SessionStatement, SystemChange};
+pub use session::{Discarded, SessionStatement, SystemChange};
+pub use upkeep::{Upkeep, UpkeepObject, UpkeepVerb};
 pub use view::{CopyOrders, Explained, Side, ViewStatement};
 
 /// One statement of a text.

@@ -9,6 +9,8 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 use super::errors::{Lines, NESTING_MAX, from_parser, near};
+use super::spellings;
+pub(crate) use super::words::is_word;
 use crate::error::{Result, SqlError, SqlState};
 use crate::postgresql::{Postgresql, with_parentheses};
 
@@ -55,6 +57,11 @@ impl<'a> Reader<'a> {
     /// Whether the next token is this word, in any case but without quotes.
     pub fn is(&self, word: &str) -> bool {
         is_word(&self.parser.peek_token_ref().token, word)
+    }
+
+    /// Reads the next token, whatever it is.
+    pub fn skip(&mut self) {
+        self.parser.advance_token();
     }
 
     /// Whether everything has been read.
@@ -246,19 +253,13 @@ pub(crate) fn is_at_end(parser: &Parser<'_>) -> bool {
     matches!(parser.peek_token_ref().token, Token::SemiColon | Token::EOF)
 }
 
-/// Whether a token is this word, in any case but without quotes.
-pub(crate) fn is_word(token: &Token, wanted: &str) -> bool {
-    matches!(token, Token::Word(word)
-        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
-}
-
 fn parser(tokens: &[TokenWithSpan], origin: Location) -> Parser<'static> {
     let own = |token: &TokenWithSpan| {
         TokenWithSpan::new(token.token.clone(), relative(token.span, origin))
     };
     // COPY … FROM STDIN is parsed with the data that would follow; there is none.
     let end = TokenWithSpan::wrap(Token::SemiColon);
-    let tokens = tokens.iter().map(own).chain([end]).collect();
+    let tokens = spellings::known_to_the_parser(tokens.iter().map(own).chain([end]).collect());
     Parser::new(&Postgresql)
         .with_recursion_limit(8 * NESTING_MAX)
         .with_tokens_with_locations(tokens)

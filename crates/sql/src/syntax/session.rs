@@ -4,8 +4,11 @@ use std::fmt;
 
 use datafusion::sql::sqlparser::ast::{self, DataType, Expr, Ident, ObjectName, Value};
 use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::cursor::CursorStatement;
 use super::reader::Reader;
+use super::upkeep::Upkeep;
 use crate::error::Result;
 
 /// A statement about the session or the whole database that the SQL parser has no tree for.
@@ -31,6 +34,41 @@ pub enum SessionStatement {
         /// asks the statement cache for it.
         text: String,
     },
+    /// ABORT, which is ROLLBACK.
+    Abort {
+        /// Whether a new transaction with the same modes follows.
+        chain: bool,
+    },
+    /// A statement about a cursor.
+    Cursor(CursorStatement),
+    /// VACUUM and the like.
+    Upkeep(Upkeep),
+    /// LISTEN channel.
+    Listen(Ident),
+    /// UNLISTEN channel; without one, UNLISTEN *.
+    Unlisten(Option<Ident>),
+    /// NOTIFY channel [, 'payload'].
+    Notify {
+        /// Whom it concerns.
+        channel: Ident,
+        /// What is told; empty if nothing is.
+        payload: String,
+    },
+    /// `DISCARD ALL|PLANS|SEQUENCES|TEMP`.
+    Discard(Discarded),
+}
+
+/// What DISCARD forgets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discarded {
+    /// ALL: everything that the session has set, prepared and opened.
+    All,
+    /// PLANS, which are the database's and stay right by themselves.
+    Plans,
+    /// SEQUENCES: what `currval` and `lastval` would tell.
+    Sequences,
+    /// TEMP: the session's temporary tables.
+    Temp,
 }
 
 /// What ALTER SYSTEM does to a setting.
@@ -47,6 +85,59 @@ pub enum SystemChange {
     Reset(ObjectName),
     /// RESET ALL.
     ResetAll,
+}
+
+impl Discarded {
+    /// The command tag, and how the statement is written.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Discarded::All => "DISCARD ALL",
+            Discarded::Plans => "DISCARD PLANS",
+            Discarded::Sequences => "DISCARD SEQUENCES",
+            Discarded::Temp => "DISCARD TEMP",
+        }
+    }
+}
+
+/// Behind ABORT.
+pub(super) fn abort(reader: &mut Reader<'_>) -> Result<SessionStatement> {
+    let _ = reader.eats("WORK") || reader.eats("TRANSACTION");
+    let chain = !reader.eats("AND NO CHAIN") && reader.eats("AND CHAIN");
+    Ok(SessionStatement::Abort { chain })
+}
+
+/// Behind LISTEN.
+pub(super) fn listen(reader: &mut Reader<'_>) -> Result<SessionStatement> {
+    reader.ident().map(SessionStatement::Listen)
+}
+
+/// Behind UNLISTEN.
+pub(super) fn unlisten(reader: &mut Reader<'_>) -> Result<SessionStatement> {
+    match reader.eats_token(&Token::Mul) {
+        true => Ok(SessionStatement::Unlisten(None)),
+        false => reader.ident().map(Some).map(SessionStatement::Unlisten),
+    }
+}
+
+/// Behind NOTIFY.
+pub(super) fn notify(reader: &mut Reader<'_>) -> Result<SessionStatement> {
+    let channel = reader.ident()?;
+    let payload = match reader.eats_token(&Token::Comma) {
+        true => reader.string()?,
+        false => String::new(),
+    };
+    Ok(SessionStatement::Notify { channel, payload })
+}
+
+/// Behind DISCARD.
+pub(super) fn discard(reader: &mut Reader<'_>) -> Result<SessionStatement> {
+    let what = match reader.expect_one_of(&["ALL", "PLANS", "SEQUENCES", "TEMPORARY", "TEMP"])? {
+        "ALL" => Discarded::All,
+        "PLANS" => Discarded::Plans,
+        "SEQUENCES" => Discarded::Sequences,
+        _ => Discarded::Temp,
+    };
+    Ok(SessionStatement::Discard(what))
 }
 
 /// Behind BACKUP.
@@ -104,6 +195,21 @@ impl fmt::Display for SessionStatement {
                 }
                 write!(f, " AS {text}")
             }
+            SessionStatement::Abort { chain } => {
+                write!(f, "ABORT{}", if *chain { " AND CHAIN" } else { "" })
+            }
+            SessionStatement::Cursor(statement) => statement.fmt(f),
+            SessionStatement::Upkeep(statement) => statement.fmt(f),
+            SessionStatement::Listen(channel) => write!(f, "LISTEN {channel}"),
+            SessionStatement::Unlisten(Some(channel)) => write!(f, "UNLISTEN {channel}"),
+            SessionStatement::Unlisten(None) => f.write_str("UNLISTEN *"),
+            SessionStatement::Notify { channel, payload } if payload.is_empty() => {
+                write!(f, "NOTIFY {channel}")
+            }
+            SessionStatement::Notify { channel, payload } => {
+                write!(f, "NOTIFY {channel}, {}", quote(payload))
+            }
+            SessionStatement::Discard(what) => f.write_str(what.tag()),
         }
     }
 }

@@ -1,0 +1,242 @@
+//! Advisory locks: locks on numbers that mean something to the application alone
+//! (`pg_advisory_lock` and its kin).
+//!
+//! A lock is held by a session, as often as it was taken, until it is given back as often or the
+//! session ends; or by a transaction, until that ends. Locks that are shared exclude exclusive ones
+//! only, and a session never excludes itself.
+//!
+//! A wait that would close a circle of sessions waiting for advisory locks fails with 40P01. Circles
+//! that pass through locks of tables are not found; `lock_timeout` ends them.
+//!
+//! Invariant, checked by `locks_exclude_each_other_and_are_counted`: of the holders of one key either
+//! all hold it shared, or all are one session.
+//!
+//! Cost: one mutex for all keys; waiting is by a condition variable that every release wakes.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use halcyon_pgcatalog::{AdvisoryKey, AdvisoryRequest as Request};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_txn::CancelToken;
+use parking_lot::{Condvar, Mutex};
+
+/// How long a wait lasts before it looks whether it was cancelled.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// One session's share in a key.
+#[derive(Debug)]
+struct Holder {
+    session: u32,
+    shared: bool,
+    of_transaction: bool,
+    count: u32,
+}
+
+#[derive(Default)]
+struct State {
+    held: HashMap<AdvisoryKey, Vec<Holder>>,
+    /// What each waiting session waits for.
+    waiting: HashMap<u32, Request>,
+}
+
+/// All advisory locks of a database.
+#[derive(Default)]
+pub(crate) struct AdvisoryLocks {
+    /// Whether any lock was ever taken; most databases never see one.
+    is_used: AtomicBool,
+    state: Mutex<State>,
+    released: Condvar,
+}
+
+impl State {
+    /// Sessions that keep another from having a key.
+    fn blockers(&self, session: u32, key: AdvisoryKey, shared: bool) -> Vec<u32> {
+        let holders = self.held.get(&key).into_iter().flatten();
+        let conflicts = |holder: &&Holder| holder.session != session && !(shared && holder.shared);
+        holders.filter(conflicts).map(|holder| holder.session).collect()
+    }
+
+    fn grant(&mut self, session: u32, request: Request) {
+        let Request { key, shared, of_transaction } = request;
+        let holders = self.held.entry(key).or_default();
+        let same = |holder: &&mut Holder| {
+            (holder.session, holder.shared, holder.of_transaction)
+                == (session, shared, of_transaction)
+        };
+        match holders.iter_mut().find(same) {
+            Some(holder) => holder.count += 1,
+            None => holders.push(Holder { session, shared, of_transaction, count: 1 }),
+        }
+    }
+
+    /// Whether `session`, if it waited for `key`, would wait for itself.
+    fn closes_circle(&self, session: u32, request: Request) -> bool {
+        let mut open = self.blockers(session, request.key, request.shared);
+        let mut seen = Vec::new();
+        while let Some(blocker) = open.pop() {
+            if blocker == session {
+                return true;
+            }
+            if seen.contains(&blocker) {
+                continue;
+            }
+            seen.push(blocker);
+            if let Some(waits) = self.waiting.get(&blocker) {
+                open.extend(self.blockers(blocker, waits.key, waits.shared));
+            }
+        }
+        false
+    }
+}
+
+impl AdvisoryLocks {
+    /// Takes a lock if nobody is in the way.
+    pub fn try_lock(&self, session: u32, request: Request) -> bool {
+        let mut state = self.state.lock();
+        self.is_used.store(true, Ordering::Release);
+        let free = state.blockers(session, request.key, request.shared).is_empty();
+        if free {
+            state.grant(session, request);
+        }
+        free
+    }
+
+    /// Takes a lock, and waits for it.
+    ///
+    /// Errors: 40P01 for a circle of waits, 57014 cancelled, 55P03 after `timeout`.
+    pub fn lock(
+        &self,
+        session: u32,
+        request: Request,
+        cancel: &CancelToken,
+        timeout: Option<Duration>,
+    ) -> Result<()> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut state = self.state.lock();
+        self.is_used.store(true, Ordering::Release);
+        loop {
+            if state.blockers(session, request.key, request.shared).is_empty() {
+                state.grant(session, request);
+                return Ok(());
+            }
+            let failed = if state.closes_circle(session, request) {
+                Some((SqlState::DEADLOCK_DETECTED, "deadlock detected"))
+            } else if cancel.is_cancelled() {
+                Some((SqlState::QUERY_CANCELED, "canceling statement due to user request"))
+            } else if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                Some((SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"))
+            } else {
+                None
+            };
+            if let Some((state, message)) = failed {
+                return Err(SqlError::new(state, message));
+            }
+            state.waiting.insert(session, request);
+            self.released.wait_for(&mut state, LOOK);
+            state.waiting.remove(&session);
+        }
+    }
+
+    /// Gives a lock of the session back once; false if the session does not hold it.
+    pub fn unlock(&self, session: u32, key: AdvisoryKey, shared: bool) -> bool {
+        let mut state = self.state.lock();
+        let Some(holders) = state.held.get_mut(&key) else { return false };
+        let mine = |holder: &Holder| {
+            !holder.of_transaction && (holder.session, holder.shared) == (session, shared)
+        };
+        let Some(at) = holders.iter().position(mine) else { return false };
+        holders[at].count -= 1;
+        if holders[at].count == 0 {
+            holders.swap_remove(at);
+            if holders.is_empty() {
+                state.held.remove(&key);
+            }
+            self.released.notify_all();
+        }
+        true
+    }
+
+    /// Gives back what a session's transaction took. One load if there are no advisory locks at all.
+    #[inline]
+    pub fn end_transaction(&self, session: u32) {
+        if self.is_used.load(Ordering::Acquire) {
+            self.give_back(|holder| holder.session == session && holder.of_transaction);
+        }
+    }
+
+    /// Gives back everything that a session holds, which has ended.
+    pub fn release(&self, session: u32) {
+        if self.is_used.load(Ordering::Acquire) {
+            self.give_back(|holder| holder.session == session);
+        }
+    }
+
+    /// Gives back what a session holds for itself: `pg_advisory_unlock_all`.
+    pub fn unlock_all(&self, session: u32) {
+        self.give_back(|holder| holder.session == session && !holder.of_transaction);
+    }
+
+    fn give_back(&self, goes: impl Fn(&Holder) -> bool) {
+        let mut state = self.state.lock();
+        state.held.values_mut().for_each(|holders| holders.retain(|holder| !goes(holder)));
+        state.held.retain(|_, holders| !holders.is_empty());
+        self.released.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(key: i64, shared: bool, of_transaction: bool) -> Request {
+        Request { key: AdvisoryKey::One(key), shared, of_transaction }
+    }
+
+    #[test]
+    fn locks_exclude_each_other_and_are_counted() {
+        let locks = AdvisoryLocks::default();
+        let exclusive = request(1, false, false);
+        assert!(locks.try_lock(1, exclusive) && locks.try_lock(1, exclusive));
+        assert!(!locks.try_lock(2, exclusive) && !locks.try_lock(2, request(1, true, false)));
+        assert!(locks.unlock(1, AdvisoryKey::One(1), false));
+        assert!(!locks.try_lock(2, exclusive), "it was taken twice");
+        assert!(locks.unlock(1, AdvisoryKey::One(1), false));
+        assert!(!locks.unlock(1, AdvisoryKey::One(1), false), "not held any more");
+        assert!(
+            locks.try_lock(2, request(1, true, true)) && locks.try_lock(3, request(1, true, false))
+        );
+        assert!(!locks.try_lock(1, exclusive));
+        locks.end_transaction(2);
+        assert!(!locks.try_lock(1, exclusive), "3 holds it");
+        locks.unlock_all(3);
+        assert!(locks.try_lock(1, exclusive));
+        assert!(locks.try_lock(2, Request { key: AdvisoryKey::Two(0, 1), ..exclusive }));
+    }
+
+    #[test]
+    fn waits_end_by_release_timeout_cancelling_and_circles() {
+        let locks = AdvisoryLocks::default();
+        let (never, cancelled) = (CancelToken::new(), CancelToken::new());
+        cancelled.cancel();
+        assert!(locks.try_lock(1, request(1, false, false)));
+        let soon = Some(Duration::from_millis(1));
+        let state = |done: Result<()>| done.expect_err("taken").state();
+        let wanted = request(1, false, false);
+        assert_eq!(state(locks.lock(2, wanted, &never, soon)), SqlState::LOCK_NOT_AVAILABLE);
+        assert_eq!(state(locks.lock(2, wanted, &cancelled, None)), SqlState::QUERY_CANCELED);
+        assert!(locks.try_lock(2, request(2, false, false)));
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| locks.lock(2, wanted, &never, None));
+            while !locks.state.lock().waiting.contains_key(&2) {
+                std::thread::yield_now();
+            }
+            // 2 waits for 1 from now on.
+            let circle = locks.lock(1, request(2, false, false), &never, None);
+            assert_eq!(state(circle), SqlState::DEADLOCK_DETECTED);
+            locks.release(1);
+            waiter.join().expect("no panic").expect("1 gave it back");
+        });
+    }
+}

@@ -1,0 +1,211 @@
+//! Cursors of a session: DECLARE, FETCH, MOVE, CLOSE.
+//!
+//! A cursor is a result that is read in pieces. Its rows come as they are asked for, from the snapshot
+//! that DECLARE took, so later changes of its own transaction are not seen (PostgreSQL: insensitive).
+//! A cursor that scrolls keeps the rows that it has passed; one that holds keeps the rest of them when
+//! its transaction commits.
+//!
+//! Invariant, checked by `a_cursor_goes_where_a_list_would`: `position` is 0 before the first row, the
+//! number of the row that the cursor stands on, or one more than there are rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::rows::{ResultColumn, RowSet};
+use halcyon_sql::syntax::{DeclareCursor, Step};
+
+use crate::rows::Rows;
+
+/// The open cursors of a session.
+#[derive(Default)]
+pub(crate) struct Cursors {
+    pub by_name: BTreeMap<String, Cursor>,
+}
+
+impl Cursors {
+    /// Lets cursors that hold read what they have not read, before their transaction commits; the
+    /// others are closed. Errors: those of the queries.
+    pub fn keep_held(&mut self) -> Result<()> {
+        self.by_name.retain(|_, cursor| cursor.holds);
+        for cursor in self.by_name.values_mut().filter(|cursor| cursor.of_block) {
+            cursor.keep_rest()?;
+            cursor.of_block = false;
+        }
+        Ok(())
+    }
+
+    /// Closes the cursors of a transaction that is rolled back.
+    pub fn drop_of_block(&mut self) {
+        self.by_name.retain(|_, cursor| !cursor.of_block);
+    }
+}
+
+/// An open cursor.
+pub(crate) struct Cursor {
+    columns: Arc<[ResultColumn]>,
+    /// Rows that have not been read; none once all have.
+    source: Option<Rows>,
+    /// Rows that have been read, from number `first + 1` on, if `keeps`; else nothing.
+    kept: RowSet,
+    first: u64,
+    keeps: bool,
+    /// How many rows have been read from `source`.
+    read: u64,
+    position: u64,
+    scrolls: bool,
+    holds: bool,
+    /// Whether the transaction that declared it is still under way.
+    of_block: bool,
+}
+
+impl Cursor {
+    pub fn new(rows: Rows, declare: &DeclareCursor, of_block: bool) -> Self {
+        let columns = rows.columns().clone();
+        Cursor {
+            kept: RowSet::new(columns.len()),
+            columns,
+            source: Some(rows),
+            first: 0,
+            keeps: declare.scrolls,
+            read: 0,
+            position: 0,
+            scrolls: declare.scrolls,
+            holds: declare.holds,
+            of_block,
+        }
+    }
+
+    /// The columns of its rows.
+    pub fn columns(&self) -> &Arc<[ResultColumn]> {
+        &self.columns
+    }
+
+    /// Goes a step and puts the rows that it gives into `out`; without `out` they are counted.
+    ///
+    /// Errors: 55000 backward without SCROLL; those of the query, as its rows are read.
+    pub fn go(&mut self, step: Step, out: Option<&mut RowSet>) -> Result<u64> {
+        match step {
+            Step::By(0) => self.again(out),
+            Step::By(rows) if rows > 0 => self.forward(rows.unsigned_abs(), out),
+            Step::By(rows) => self.backward(rows.unsigned_abs(), out),
+            Step::ToEnd => self.forward(u64::MAX, out),
+            Step::ToBegin => self.backward(u64::MAX, out),
+            Step::Relative(0) => self.again(out),
+            Step::Relative(rows) if rows > 0 => self.single(rows.unsigned_abs(), out),
+            Step::Relative(rows) => self.single_back(rows.unsigned_abs(), out),
+            Step::Absolute(row) if row >= 0 => self.to(row.unsigned_abs(), out),
+            Step::Absolute(row) => {
+                self.require_scroll()?;
+                self.forward(u64::MAX, None)?;
+                self.single_back(row.unsigned_abs(), out)
+            }
+        }
+    }
+
+    fn to(&mut self, row: u64, out: Option<&mut RowSet>) -> Result<u64> {
+        match row.cmp(&self.position) {
+            std::cmp::Ordering::Greater => self.single(row - self.position, out),
+            std::cmp::Ordering::Equal if row == 0 => Ok(0),
+            std::cmp::Ordering::Equal => self.again(out),
+            std::cmp::Ordering::Less => self.single_back(self.position - row, out),
+        }
+    }
+
+    /// Passes all but the last of so many rows forward, and gives that one.
+    fn single(&mut self, rows: u64, out: Option<&mut RowSet>) -> Result<u64> {
+        self.forward(rows - 1, None)?;
+        self.forward(1, out)
+    }
+
+    fn single_back(&mut self, rows: u64, out: Option<&mut RowSet>) -> Result<u64> {
+        self.backward(rows - 1, None)?;
+        self.backward(1, out)
+    }
+
+    /// Gives the row that it stands on once more.
+    fn again(&mut self, out: Option<&mut RowSet>) -> Result<u64> {
+        self.require_scroll()?;
+        match self.position {
+            row if row > self.first && row <= self.read => {
+                self.give(row, out);
+                Ok(1)
+            }
+            _ => Ok(0),
+        }
+    }
+
+    fn forward(&mut self, rows: u64, mut out: Option<&mut RowSet>) -> Result<u64> {
+        let mut gone = 0;
+        while gone < rows {
+            let next = self.position + 1;
+            if next <= self.read {
+                self.give(next, out.as_deref_mut());
+            } else if !self.pull(out.as_deref_mut())? {
+                self.position = self.read + 1;
+                break;
+            }
+            self.position = next;
+            gone += 1;
+        }
+        Ok(gone)
+    }
+
+    fn backward(&mut self, rows: u64, mut out: Option<&mut RowSet>) -> Result<u64> {
+        self.require_scroll()?;
+        let mut gone = 0;
+        while gone < rows && self.position > 0 {
+            self.position -= 1;
+            if self.position == 0 {
+                break;
+            }
+            self.give(self.position, out.as_deref_mut());
+            gone += 1;
+        }
+        Ok(gone)
+    }
+
+    /// Puts a row that is kept into `out`.
+    fn give(&self, row: u64, out: Option<&mut RowSet>) {
+        let Some(out) = out else { return };
+        let at = usize::try_from(row - self.first - 1).expect("kept rows fit memory");
+        out.push_row((0..self.columns.len()).map(|column| self.kept.value(at, column)));
+    }
+
+    /// Reads one row of the query, keeps it if it must be kept, and gives it; false at the end.
+    fn pull(&mut self, out: Option<&mut RowSet>) -> Result<bool> {
+        let Some(source) = &mut self.source else { return Ok(false) };
+        let Some(row) = source.next()? else {
+            self.source = None;
+            return Ok(false);
+        };
+        if self.keeps {
+            self.kept.push_row((0..row.len()).map(|column| row.value(column)));
+        }
+        if let Some(out) = out {
+            out.push_row((0..row.len()).map(|column| row.value(column)));
+        }
+        self.read += 1;
+        Ok(true)
+    }
+
+    /// Reads what is left of the query, so that it needs its snapshot no more.
+    pub fn keep_rest(&mut self) -> Result<()> {
+        if !self.keeps {
+            (self.keeps, self.first) = (true, self.read);
+        }
+        while self.pull(None)? {}
+        Ok(())
+    }
+
+    fn require_scroll(&self) -> Result<()> {
+        if self.scrolls {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "cursor can only scan forward",
+        )
+        .hint("Declare it with SCROLL option to enable backward scan."))
+    }
+}

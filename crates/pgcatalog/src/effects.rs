@@ -1,0 +1,59 @@
+//! What functions of the system catalogs do to the engine, beside telling of it.
+
+use std::time::Duration;
+
+use halcyon_sql::error::Result;
+
+/// What is locked by an advisory lock: one number of 64 bits, or two of 32, which are other keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AdvisoryKey {
+    /// `pg_advisory_lock(bigint)`.
+    One(i64),
+    /// `pg_advisory_lock(integer, integer)`.
+    Two(i32, i32),
+}
+
+/// A request for an advisory lock.
+#[derive(Clone, Copy, Debug)]
+pub struct AdvisoryRequest {
+    /// What is to be locked.
+    pub key: AdvisoryKey,
+    /// Others may hold it shared too.
+    pub shared: bool,
+    /// Held until the transaction ends, else until it is given back.
+    pub of_transaction: bool,
+}
+
+/// What functions that a session calls do to the session and to others.
+///
+/// They run on threads of the executor. What concerns the session's own state counts once its
+/// statement has ended.
+pub trait Effects {
+    /// `set_config`: the value that the setting will have.
+    ///
+    /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 not the session's.
+    fn set_config(&self, name: &str, value: &str, local: bool) -> Result<String>;
+
+    /// `pg_notify`. Errors: 22023 for a name or payload that is too long.
+    fn notify(&self, channel: &str, payload: &str) -> Result<()>;
+
+    /// `pg_cancel_backend`: whether there is such a session. Errors: 42501 if it is another role's.
+    fn cancel(&self, session: u32) -> Result<bool>;
+
+    /// `pg_terminate_backend`: whether there is such a session. Errors: 42501 if it is another role's.
+    fn end(&self, session: u32) -> Result<bool>;
+
+    /// `pg_sleep`. Errors: 57014 cancelled.
+    fn sleep(&self, time: Duration) -> Result<()>;
+
+    /// Takes an advisory lock; false if it would have to wait and is not to.
+    ///
+    /// Errors: 40P01, 57014, 55P03.
+    fn lock(&self, request: AdvisoryRequest, waits: bool) -> Result<bool>;
+
+    /// Gives an advisory lock of the session back; false if the session does not hold it.
+    fn unlock(&self, key: AdvisoryKey, shared: bool) -> bool;
+
+    /// Gives all advisory locks of the session back.
+    fn unlock_all(&self);
+}

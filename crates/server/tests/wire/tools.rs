@@ -1,0 +1,216 @@
+//! What strangers' drivers and tools rely on beside rows: descriptions, cursors, notifications, types.
+
+use tokio_postgres::NoTls;
+
+use super::common::*;
+use super::driver::connect;
+
+/// Name, table, column, type of each column of a RowDescription.
+fn described(frame: &Frame) -> Vec<(String, u32, u16, u32)> {
+    let mut rest = &frame.body[2..];
+    let mut columns = Vec::new();
+    while let Some(end) = rest.iter().position(|byte| *byte == 0) {
+        let name = String::from_utf8_lossy(&rest[..end]).into_owned();
+        let number = |at: usize| {
+            u32::from_be_bytes(rest[end + 1 + at..end + 5 + at].try_into().expect("four bytes"))
+        };
+        columns.push((name, number(0), (number(2) & 0xffff) as u16, number(6)));
+        rest = &rest[end + 19..];
+    }
+    columns
+}
+
+#[test]
+fn statements_that_return_rows_of_the_session_are_described() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    let mut shown = |text: &str| {
+        let messages = [parse("", text), describe(b'S', ""), bind("", "", &[]), execute("", 0)];
+        raw.send(&[messages.concat(), sync()].concat());
+        raw.until(b'Z')
+    };
+    for text in ["SHOW TRANSACTION ISOLATION LEVEL", "SHOW TimeZone", "SHOW ALL"] {
+        let frames = shown(text);
+        assert!(kinds(&frames).starts_with("1tT2D"), "{text}: {frames:?}");
+    }
+    assert_eq!(described(&shown("SHOW time zone")[2])[0].0, "TimeZone");
+    shown("BEGIN");
+    shown("DECLARE \"C\" SCROLL CURSOR FOR SELECT n, 'x' AS t FROM generate_series(1, 5) AS g (n)");
+    let fetched = shown("FETCH 2 FROM \"C\"");
+    assert_eq!(kinds(&fetched), "1tT2DDCZ");
+    assert_eq!(described(&fetched[2])[1].0, "t");
+    assert_eq!(fetched[6].body, b"FETCH 2\0");
+    assert_eq!(kinds(&shown("MOVE 1 FROM \"C\"")), "1tn2CZ");
+    shown("PREPARE p AS SELECT 7 AS seven");
+    assert_eq!(described(&shown("EXECUTE p")[2])[0].0, "seven");
+    // A cursor is a portal too.
+    raw.send(&[describe(b'P', "C"), execute("C", 1), execute("C", 0), sync()].concat());
+    assert_eq!(kinds(&raw.until(b'Z')), "TDsDCZ");
+    raw.send(&[message(b'C', &[b"P", b"C\0"]), sync()].concat());
+    assert_eq!(kinds(&raw.until(b'Z')), "3Z");
+    assert_eq!(raw.query("FETCH 1 FROM \"C\"")[0].field(b'C'), Some("34000"));
+}
+
+#[test]
+fn an_error_of_the_extended_protocol_does_not_wait_for_sync() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    raw.send(&parse("", "SELECT nonsense"));
+    assert_eq!(raw.next().expect("at once").field(b'C'), Some("42703"));
+    raw.send(&[parse("", "SELECT 1"), message(b'H', &[]), sync()].concat());
+    assert_eq!(kinds(&raw.until(b'Z')), "Z", "what follows is skipped");
+}
+
+#[test]
+fn columns_tell_the_table_that_they_come_from_and_their_type_in_the_catalog() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    raw.ok("CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR(9))");
+    let oid = raw.ok("SELECT 't'::regclass::oid")[1].body[6..].to_vec();
+    let oid: u32 = String::from_utf8_lossy(&oid).parse().expect("a number");
+    let text = "SELECT b.name, a.id + 1, a.id FROM t a JOIN t b ON a.id = b.id WHERE a.id > 0";
+    let columns = described(&raw.ok(text)[0]);
+    let origins: Vec<_> = columns.iter().map(|(_, table, column, _)| (*table, *column)).collect();
+    assert_eq!(origins, [(oid, 2), (0, 0), (oid, 1)]);
+    for (text, oids) in [
+        ("SELECT oid, relname, relkind, reltype FROM pg_class", vec![26, 19, 18, 26]),
+        ("SELECT typname, typinput, typtype FROM pg_type", vec![19, 24, 18]),
+        ("SELECT conkey, conname FROM pg_constraint", vec![1005, 19]),
+        ("SELECT indkey, indclass FROM pg_index", vec![22, 30]),
+        ("SELECT ARRAY[1, 2], ARRAY['a'], pg_sleep(0)", vec![1007, 1009, 2278]),
+    ] {
+        let told: Vec<u32> = described(&raw.ok(text)[0]).iter().map(|column| column.3).collect();
+        assert_eq!(told, oids, "{text}");
+    }
+    let keys = raw.ok("SELECT indkey FROM pg_index WHERE indrelid = 't'::regclass");
+    assert_eq!(&keys[1].body[6..], b"1", "a vector has no braces");
+}
+
+#[test]
+fn notifications_come_when_the_transaction_commits_and_wake_an_idle_client() {
+    let server = server();
+    let (mut one, mut two) = (Raw::connect(server.address()), Raw::connect(server.address()));
+    one.ok("LISTEN \"Ch\"");
+    two.ok("BEGIN");
+    two.ok("NOTIFY \"Ch\", 'first'");
+    two.ok("SAVEPOINT s");
+    two.ok("NOTIFY \"Ch\", 'undone'");
+    two.ok("ROLLBACK TO s");
+    two.ok("NOTIFY \"Ch\", 'first'");
+    two.ok("SELECT pg_notify('Ch', 'second')");
+    assert_eq!(kinds(&one.ok("SELECT 1")), "TDCZ", "nothing has been committed");
+    two.ok("COMMIT");
+    let told = [one.next().expect("told"), one.next().expect("told")];
+    let payload = |frame: &Frame| String::from_utf8_lossy(&frame.body[4..]).into_owned();
+    assert_eq!(told.each_ref().map(payload), ["Ch\0first\0", "Ch\0second\0"]);
+    let own = one.ok("NOTIFY \"Ch\"");
+    assert_eq!(kinds(&own), "CAZ", "a session hears itself");
+    one.ok("UNLISTEN *");
+    two.ok("NOTIFY \"Ch\"");
+    assert_eq!(kinds(&one.ok("SELECT 1")), "TDCZ");
+    let refused = two.query("SELECT pg_notify('', 'x')");
+    let error = refused.iter().find(|frame| frame.kind == b'E').expect("no channel");
+    assert_eq!(error.field(b'C'), Some("22023"));
+}
+
+#[test]
+fn sessions_cancel_and_end_others() {
+    let server = server();
+    let (mut one, mut two) = (Raw::connect(server.address()), Raw::connect(server.address()));
+    let own = one.ok("SELECT pg_backend_pid()")[1].body[6..].to_vec();
+    let own = String::from_utf8_lossy(&own).into_owned();
+    one.send(&query("SELECT pg_sleep(60)"));
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    two.ok(&format!("SELECT pg_cancel_backend({own})"));
+    let cancelled = one.until(b'Z');
+    let error = cancelled.iter().find(|frame| frame.kind == b'E').expect("cancelled");
+    assert_eq!(error.field(b'C'), Some("57014"));
+    two.ok(&format!("SELECT pg_terminate_backend({own})"));
+    assert_eq!(one.next().expect("a farewell").field(b'C'), Some("57P01"));
+    assert_eq!(one.next(), None);
+    // The session goes after its farewell.
+    let is_gone = |two: &mut Raw| {
+        let gone = two.ok(&format!("SELECT pg_terminate_backend({own})"));
+        gone[1].body[6..] == *b"f"
+    };
+    let began = std::time::Instant::now();
+    while !is_gone(&mut two) {
+        assert!(began.elapsed() < PATIENCE, "the session stays");
+    }
+}
+
+#[test]
+fn advisory_locks_keep_sessions_apart() {
+    let server = server();
+    let (mut one, mut two) = (Raw::connect(server.address()), Raw::connect(server.address()));
+    let answer = |raw: &mut Raw, text: &str| raw.ok(text)[1].body[6..].to_vec();
+    one.ok("SELECT pg_advisory_lock(7)");
+    assert_eq!(answer(&mut two, "SELECT pg_try_advisory_lock(7)"), b"f");
+    assert_eq!(answer(&mut two, "SELECT pg_try_advisory_lock(7, 7)"), b"t");
+    two.ok("SET lock_timeout = 50");
+    let late = two.query("SELECT pg_advisory_lock(7)");
+    let error = late.iter().find(|frame| frame.kind == b'E').expect("it is taken");
+    assert_eq!(error.field(b'C'), Some("55P03"));
+    assert_eq!(answer(&mut one, "SELECT pg_advisory_unlock(7)"), b"t");
+    two.ok("BEGIN");
+    two.ok("SELECT pg_advisory_xact_lock(7)");
+    assert_eq!(answer(&mut one, "SELECT pg_try_advisory_lock_shared(7)"), b"f");
+    two.ok("COMMIT");
+    assert_eq!(answer(&mut one, "SELECT pg_try_advisory_lock_shared(7)"), b"t");
+}
+
+#[test]
+fn set_config_sets_and_clients_are_told() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    let told = raw.ok("SELECT set_config('TimeZone', 'Asia/Tokyo', false)");
+    assert!(kinds(&told).contains('S'), "{told:?}");
+    assert_eq!(&raw.ok("SHOW timezone")[1].body[6..], b"Asia/Tokyo");
+    raw.ok("BEGIN");
+    raw.ok("SELECT set_config('search_path', 'pg_catalog', true)");
+    assert_eq!(&raw.ok("SHOW search_path")[1].body[6..], b"pg_catalog");
+    raw.ok("COMMIT");
+    assert_eq!(&raw.ok("SHOW search_path")[1].body[6..], b"\"$user\", public");
+    let refused = raw.query("SELECT set_config('lock_timeout', 'soon', false)");
+    let error = refused.iter().find(|frame| frame.kind == b'E').expect("no time");
+    assert_eq!(error.field(b'C'), Some("22023"));
+}
+
+#[test]
+fn arrays_go_in_and_come_out_in_binary() {
+    let server = server();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = connect(&server).await;
+        let config = format!("host=127.0.0.1 port={}", server.address().port());
+        assert!(tokio_postgres::connect(&config, NoTls).await.is_err(), "no user was named");
+        let table = "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, at DATE);
+            INSERT INTO t VALUES (1, 'a'), (2, 'b,c'), (3, NULL)";
+        client.batch_execute(table).await.unwrap();
+        let ids = |rows: Vec<tokio_postgres::Row>| -> Vec<i32> {
+            rows.iter().map(|row| row.get(0)).collect()
+        };
+        let text = "SELECT id FROM t WHERE id = ANY($1) ORDER BY id";
+        let found = client.query(text, &[&vec![3, 1, 9]]).await.unwrap();
+        assert_eq!(ids(found), [1, 3]);
+        let text = "SELECT id FROM t WHERE name = ANY($1::text[]) ORDER BY id";
+        let found = client.query(text, &[&vec!["b,c", "\"x\""]]).await.unwrap();
+        assert_eq!(ids(found), [2]);
+        let found = client.query("SELECT id FROM t WHERE id <> ALL($1)", &[&vec![1, 2]]).await;
+        assert_eq!(ids(found.unwrap()), [3]);
+        let none: Vec<i32> = Vec::new();
+        let found = client.query("SELECT id FROM t WHERE id = ANY($1)", &[&none]).await;
+        assert_eq!(ids(found.unwrap()), none);
+        let gone = client.execute("DELETE FROM t WHERE id = ANY($1)", &[&vec![1, 2]]).await;
+        assert_eq!(gone.unwrap(), 2);
+        let row =
+            client.query_one("SELECT ARRAY[1, NULL, 3], ARRAY['a', 'b c']", &[]).await.unwrap();
+        assert_eq!(row.get::<_, Vec<Option<i32>>>(0), [Some(1), None, Some(3)]);
+        assert_eq!(row.get::<_, Vec<&str>>(1), ["a", "b c"]);
+        let text = "SELECT typname, typarray FROM pg_type WHERE typname = $1 AND oid = $2";
+        let row = client.query_one(text, &[&"int4", &23_i32]).await.unwrap();
+        assert_eq!((row.get::<_, &str>(0), row.get::<_, u32>(1)), ("int4", 1007));
+        let text = "SELECT indkey FROM pg_index WHERE indrelid = $1::regclass";
+        assert!(client.query(text, &[&"t"]).await.is_ok());
+    });
+}

@@ -1,0 +1,184 @@
+//! COPY, whose options PostgreSQL spells in more ways than the SQL parser knows.
+//!
+//! In brackets a switch takes `on`, `true`, `1` and their opposites, a name may stand in quotes, and a
+//! list may be `*`. Options without brackets are those of PostgreSQL before 9.0.
+
+use datafusion::sql::sqlparser::ast::{
+    CopyOption, CopySource, CopyTarget, Ident, Statement as Sql,
+};
+use datafusion::sql::sqlparser::parser::IsOptional;
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::Statement;
+use super::balance::balanced;
+use super::reader::Reader;
+use crate::error::Result;
+
+/// Behind COPY.
+pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
+    let of_query = reader.eats_token(&Token::LParen);
+    let source = match of_query {
+        true => {
+            let query = reader.sql_with_joins(|parser| parser.parse_query().map(balanced))?;
+            reader.expect_token(&Token::RParen)?;
+            CopySource::Query(query)
+        }
+        false => CopySource::Table {
+            table_name: reader.name()?,
+            columns: reader
+                .sql(|p| p.parse_parenthesized_column_list(IsOptional::Optional, false))?,
+        },
+    };
+    let to = match of_query {
+        true => reader.expect("TO").map(|()| true)?,
+        false => reader.expect_one_of(&["FROM", "TO"])? == "TO",
+    };
+    let target = if reader.eats("STDIN") {
+        CopyTarget::Stdin
+    } else if reader.eats("STDOUT") {
+        CopyTarget::Stdout
+    } else if reader.eats("PROGRAM") {
+        CopyTarget::Program { command: reader.string()? }
+    } else {
+        CopyTarget::File { filename: reader.string()? }
+    };
+    reader.eats("WITH");
+    let mut options = Vec::new();
+    if reader.eats_token(&Token::LParen) {
+        options.push(option(reader)?);
+        while reader.eats_token(&Token::Comma) {
+            options.push(option(reader)?);
+        }
+        reader.expect_token(&Token::RParen)?;
+    }
+    while !reader.is_at_end() {
+        options.push(bare_option(reader)?);
+    }
+    let (legacy_options, values) = (Vec::new(), Vec::new());
+    let copy = Sql::Copy { source, to, target, options, legacy_options, values };
+    Ok(Statement::Sql(Box::new(copy)))
+}
+
+fn option(reader: &mut Reader<'_>) -> Result<CopyOption> {
+    const NAMES: &[&str] = &[
+        "FORMAT",
+        "FREEZE",
+        "DELIMITER",
+        "NULL",
+        "HEADER",
+        "QUOTE",
+        "ESCAPE",
+        "FORCE_QUOTE",
+        "FORCE_NOT_NULL",
+        "FORCE_NULL",
+        "ENCODING",
+    ];
+    Ok(match reader.expect_one_of(NAMES)? {
+        "FORMAT" => CopyOption::Format(word(reader)?),
+        "FREEZE" => CopyOption::Freeze(switch(reader)?),
+        "DELIMITER" => CopyOption::Delimiter(character(reader)?),
+        "NULL" => CopyOption::Null(reader.string()?),
+        "HEADER" => CopyOption::Header(switch(reader)?),
+        "QUOTE" => CopyOption::Quote(character(reader)?),
+        "ESCAPE" => CopyOption::Escape(character(reader)?),
+        "FORCE_QUOTE" => CopyOption::ForceQuote(columns(reader)?),
+        "FORCE_NOT_NULL" => CopyOption::ForceNotNull(columns(reader)?),
+        "FORCE_NULL" => CopyOption::ForceNull(columns(reader)?),
+        _ => CopyOption::Encoding(word(reader)?.value),
+    })
+}
+
+/// An option as PostgreSQL wrote it before options stood in brackets.
+fn bare_option(reader: &mut Reader<'_>) -> Result<CopyOption> {
+    const NAMES: &[&str] = &[
+        "BINARY",
+        "CSV",
+        "PARQUET",
+        "FREEZE",
+        "HEADER",
+        "DELIMITER",
+        "NULL",
+        "QUOTE",
+        "ESCAPE",
+        "FORCE QUOTE",
+        "FORCE NOT NULL",
+        "FORCE NULL",
+        "ENCODING",
+    ];
+    let listed = |reader: &mut Reader<'_>| match reader.eats_token(&Token::Mul) {
+        true => Ok(vec![Ident::new("*")]),
+        false => reader.idents(),
+    };
+    let name = reader.expect_one_of(NAMES)?;
+    if matches!(name, "DELIMITER" | "NULL" | "QUOTE" | "ESCAPE") {
+        reader.eats("AS");
+    }
+    Ok(match name {
+        "BINARY" => CopyOption::Format(Ident::new("binary")),
+        "CSV" => CopyOption::Format(Ident::new("csv")),
+        "PARQUET" => CopyOption::Format(Ident::new("parquet")),
+        "FREEZE" => CopyOption::Freeze(true),
+        "HEADER" => CopyOption::Header(true),
+        "DELIMITER" => CopyOption::Delimiter(character(reader)?),
+        "NULL" => CopyOption::Null(reader.string()?),
+        "QUOTE" => CopyOption::Quote(character(reader)?),
+        "ESCAPE" => CopyOption::Escape(character(reader)?),
+        "FORCE QUOTE" => CopyOption::ForceQuote(listed(reader)?),
+        "FORCE NOT NULL" => CopyOption::ForceNotNull(listed(reader)?),
+        "FORCE NULL" => CopyOption::ForceNull(listed(reader)?),
+        _ => CopyOption::Encoding(reader.string()?),
+    })
+}
+
+/// A name, bare or in quotes.
+fn word(reader: &mut Reader<'_>) -> Result<Ident> {
+    match reader.ahead().next() {
+        Some(Token::SingleQuotedString(_)) => reader.string().map(Ident::new),
+        _ => reader.ident(),
+    }
+}
+
+/// On, off, or nothing, which is on.
+fn switch(reader: &mut Reader<'_>) -> Result<bool> {
+    let value = match reader.ahead().next() {
+        Some(Token::Comma | Token::RParen) => return Ok(true),
+        Some(Token::Number(digits, _)) => digits.clone(),
+        Some(Token::SingleQuotedString(text)) => text.clone(),
+        Some(Token::Word(word)) => word.value.clone(),
+        _ => String::new(),
+    };
+    let refused = reader.unexpected("true or false");
+    let on = match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "1" => true,
+        "off" | "false" | "0" => false,
+        _ => return Err(refused),
+    };
+    reader.skip();
+    Ok(on)
+}
+
+/// One character in quotes.
+fn character(reader: &mut Reader<'_>) -> Result<char> {
+    let refused = reader.unexpected("one character in quotes");
+    let text = reader.string()?;
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        (Some(one), None) => Ok(one),
+        _ => Err(refused),
+    }
+}
+
+/// Columns in brackets, or `*` for all.
+fn columns(reader: &mut Reader<'_>) -> Result<Vec<Ident>> {
+    if reader.eats_token(&Token::Mul) {
+        return Ok(vec![Ident::new("*")]);
+    }
+    reader.expect_token(&Token::LParen)?;
+    if reader.eats_token(&Token::Mul) {
+        reader.expect_token(&Token::RParen)?;
+        return Ok(vec![Ident::new("*")]);
+    }
+    let columns = reader.idents()?;
+    reader.expect_token(&Token::RParen)?;
+    Ok(columns)
+}

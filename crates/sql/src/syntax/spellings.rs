@@ -1,0 +1,143 @@
+//! Spellings of PostgreSQL that the SQL parser does not know, brought to those that it does before it
+//! sees the tokens. Each says nothing here that the other does not.
+//!
+//! Words that go become blanks, and what takes the place of a word has the word's place, so positions
+//! in errors stay right. A word that becomes several shifts the numbers of the tokens behind it, which
+//! nobody counts once the SQL parser has got that far.
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
+
+use super::words::is_word;
+
+/// The tokens of a statement in spellings that the SQL parser knows.
+///
+/// - `FOR NO KEY UPDATE` and `FOR KEY SHARE` lock what FOR UPDATE and FOR SHARE lock: partitions.
+/// - `CREATE UNLOGGED TABLE` makes a table, which is logged all the same.
+/// - `DROP INDEX CONCURRENTLY` waits for its locks as DROP INDEX does.
+/// - `[NOT] DEFERRABLE` of a transaction: one that only reads takes no lock and never fails.
+/// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
+pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let words: Vec<usize> =
+        (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
+    let is = |tokens: &[TokenWithSpan], at: usize, word: &str| {
+        words.get(at).is_some_and(|at| is_word(&tokens[*at].token, word))
+    };
+    let begins =
+        |tokens: &[TokenWithSpan], list: &[&str]| list.iter().any(|word| is(tokens, 0, word));
+    let mut silent = Vec::new();
+    if is(&tokens, 0, "CREATE") && is(&tokens, 1, "UNLOGGED") {
+        silent.push(1);
+    }
+    if is(&tokens, 0, "DROP") && is(&tokens, 1, "INDEX") && is(&tokens, 2, "CONCURRENTLY") {
+        silent.push(2);
+    }
+    let of_transaction = begins(&tokens, &["BEGIN", "START", "SET"]);
+    let mut queries = Vec::new();
+    for at in 0..words.len() {
+        let Token::Word(word) = &tokens[words[at]].token else { continue };
+        match word.keyword {
+            Keyword::FOR if is(&tokens, at + 1, "KEY") && is(&tokens, at + 2, "SHARE") => {
+                silent.push(at + 1);
+            }
+            Keyword::FOR
+                if is(&tokens, at + 1, "NO")
+                    && is(&tokens, at + 2, "KEY")
+                    && is(&tokens, at + 3, "UPDATE") =>
+            {
+                silent.extend([at + 1, at + 2]);
+            }
+            Keyword::DEFERRABLE if of_transaction => {
+                silent.push(at);
+                let before = at - usize::from(is(&tokens, at - 1, "NOT"));
+                silent.extend(before..at);
+                if before > 0 && tokens[words[before - 1]].token == Token::Comma {
+                    silent.push(before - 1);
+                }
+            }
+            Keyword::TABLE if word.quote_style.is_none() && is_query(&tokens, &words, at) => {
+                queries.push(words[at]);
+            }
+            _ => {}
+        }
+    }
+    for at in silent {
+        tokens[words[at]].token = Token::Whitespace(Whitespace::Space);
+    }
+    for at in queries.into_iter().rev() {
+        let span = tokens[at].span;
+        let select = [
+            Token::make_keyword("SELECT"),
+            Token::Mul,
+            Token::Whitespace(Whitespace::Space),
+            Token::make_keyword("FROM"),
+        ];
+        tokens.splice(at..=at, select.map(|token| TokenWithSpan::new(token, span)));
+    }
+    tokens
+}
+
+/// Whether the word TABLE at `words[at]` begins a query: a name follows, and before it stands what a
+/// query may follow.
+fn is_query(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
+    let names = match words.get(at + 1).map(|next| &tokens[*next].token) {
+        Some(Token::Word(name)) => name.quote_style.is_some() || name.keyword != Keyword::FROM,
+        _ => false,
+    };
+    let follows = match at.checked_sub(1).map(|before| &tokens[words[before]].token) {
+        None | Some(Token::LParen) => true,
+        Some(Token::Word(word)) => matches!(
+            word.keyword,
+            Keyword::AS
+                | Keyword::FOR
+                | Keyword::UNION
+                | Keyword::INTERSECT
+                | Keyword::EXCEPT
+                | Keyword::ALL
+                | Keyword::EXPLAIN
+        ),
+        _ => false,
+    };
+    names && follows
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::parse;
+
+    #[test]
+    fn spellings_that_the_parser_lacks_mean_what_others_mean() {
+        for (text, same) in [
+            ("SELECT a FROM t FOR NO KEY UPDATE", "SELECT a FROM t FOR UPDATE"),
+            ("SELECT a FROM t FOR KEY SHARE SKIP LOCKED", "SELECT a FROM t FOR SHARE SKIP LOCKED"),
+            ("CREATE UNLOGGED TABLE t (a INT)", "CREATE TABLE t (a INT)"),
+            ("DROP INDEX CONCURRENTLY IF EXISTS i", "DROP INDEX IF EXISTS i"),
+            (
+                "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
+                "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
+            ),
+            ("START TRANSACTION READ ONLY, NOT DEFERRABLE", "START TRANSACTION READ ONLY"),
+            ("TABLE t", "SELECT * FROM t"),
+            ("table \"T\" ORDER BY 1 LIMIT 2", "SELECT * FROM \"T\" ORDER BY 1 LIMIT 2"),
+            ("TABLE a.t UNION ALL TABLE u", "SELECT * FROM a.t UNION ALL SELECT * FROM u"),
+            ("WITH x AS (TABLE t) SELECT 1", "WITH x AS (SELECT * FROM t) SELECT 1"),
+            ("CREATE TABLE u AS TABLE t", "CREATE TABLE u AS SELECT * FROM t"),
+            ("SELECT a AS table FROM t", "SELECT a AS table FROM t"),
+        ] {
+            let parsed = |text: &str| match parse(text) {
+                Ok(mut found) => found.remove(0).statement.to_string(),
+                Err(error) => panic!("{text}: {error:?}"),
+            };
+            assert_eq!(parsed(text), parsed(same), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_no_query_stays() {
+        for text in ["CREATE TABLE t (a INT)", "DROP TABLE t", "TRUNCATE TABLE t"] {
+            assert!(parse(text).expect(text).remove(0).statement.to_string().contains("TABLE t"));
+        }
+        let error = parse("TABLE t ORDER BY )").expect_err("no expression");
+        assert_eq!(error.fields().position, Some(18), "{error:?}");
+    }
+}
