@@ -70,6 +70,7 @@ fn sums() -> Program {
             },
             Trigger { registers: vec![Int; 4], statements: vec![] },
         ],
+        one_row: None,
         output: RelationId(1),
         output_repeats: false,
     }
