@@ -342,7 +342,6 @@ fn what_is_outside_is_refused_by_name() {
         ),
         ("SELECT a, b, COUNT(*) FROM r GROUP BY ROLLUP (a, b)", "ROLLUP"),
         ("SELECT DISTINCT ON (a) a, b FROM r", "DISTINCT ON"),
-        ("SELECT upper(name) FROM p", "the function upper"),
         ("SELECT day + INTERVAL '1' MONTH FROM p", "a column plus or minus an interval of months"),
         ("SELECT EXTRACT(WEEK FROM day) FROM p", "EXTRACT of \"week\""),
         ("SELECT name FROM p WHERE substring(name FROM c FOR 1) = 'a'", "SUBSTRING"),

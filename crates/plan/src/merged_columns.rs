@@ -16,8 +16,9 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
     TableWithJoins, Value, VisitMut, VisitorMut,
 };
-use halcyon_sql::dialect::{call, normal, shown_item_name};
+use halcyon_sql::dialect::{call, shown_item_name};
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
 
 /// What tables have.
 pub(crate) trait Tables {
@@ -114,7 +115,7 @@ impl Scope {
             Column { name: name.clone(), value: Expr::CompoundIdentifier(parts), merged: false }
         };
         let columns = names.iter().map(column).collect();
-        let table = qualifier.last().map(normal).unwrap_or_default();
+        let table = qualifier.last().map(fold).unwrap_or_default();
         Scope { columns, tables: vec![(table, names)], open: false }
     }
 
@@ -217,7 +218,7 @@ impl Settle<'_> {
     fn enter_ctes(&mut self, query: &Query) -> Result<()> {
         self.ctes.push(HashMap::new());
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
-            let name = normal(&cte.alias.name);
+            let name = fold(&cte.alias.name);
             // A recursive query names itself.
             let own = self.ctes.last_mut().expect("pushed above");
             own.entry(name.clone()).or_insert(None);
@@ -306,7 +307,7 @@ impl Settle<'_> {
         if let [part] = &name.0[..]
             && let Some(part) = part.as_ident()
         {
-            let name = normal(part);
+            let name = fold(part);
             if let Some(names) = self.ctes.iter().rev().find_map(|ctes| ctes.get(&name)) {
                 return Ok(names.clone());
             }
@@ -352,7 +353,7 @@ impl Settle<'_> {
                     SelectItemQualifiedWildcardKind::ObjectName(name),
                     _,
                 ) => {
-                    let wanted = name.0.last().and_then(|part| part.as_ident()).map(normal);
+                    let wanted = name.0.last().and_then(|part| part.as_ident()).map(fold);
                     let own = |(table, _): &&(String, Vec<String>)| Some(table) == wanted.as_ref();
                     let Some((_, own)) = scope.tables.iter().find(own) else { return Ok(None) };
                     names.extend(own.iter().cloned());
@@ -368,7 +369,7 @@ impl Settle<'_> {
 
     /// What a name without a table means, if it means a merged column.
     fn meaning(&self, name: &Ident) -> Option<Expr> {
-        let name = normal(name);
+        let name = fold(name);
         for frame in self.frames.iter().rev() {
             let mut found = frame.scope.columns.iter().filter(|column| column.name == name);
             match (found.next(), found.next()) {
@@ -388,12 +389,12 @@ fn renamed(names: Option<Vec<String>>, alias: Option<&TableAlias>) -> Option<Vec
     match names {
         Some(mut names) => {
             for (name, given) in names.iter_mut().zip(given) {
-                *name = normal(&given.name);
+                *name = fold(&given.name);
             }
             Some(names)
         }
         None if given.is_empty() => None,
-        None => Some(given.iter().map(|column| normal(&column.name)).collect()),
+        None => Some(given.iter().map(|column| fold(&column.name)).collect()),
     }
 }
 
@@ -408,7 +409,7 @@ fn as_item(column: &Column) -> SelectItem {
 /// `ORDER BY k` means the result's column if there is one: its place says so.
 fn by_position(expr: &mut Expr, select: &Select, scope: &Scope) {
     let Expr::Identifier(name) = expr else { return };
-    let name = normal(name);
+    let name = fold(name);
     if !scope.columns.iter().any(|column| column.merged && column.name == name) {
         return;
     }
@@ -423,8 +424,7 @@ fn merged(left: Scope, right: Scope, join: &mut Join) -> Result<Scope> {
     let Some(constraint) = constraint(&join.join_operator) else { return Ok(left.beside(right)) };
     let names: Vec<String> = match constraint {
         JoinConstraint::Using(names) => {
-            let last =
-                |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).map(normal);
+            let last = |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).map(fold);
             names.iter().filter_map(last).collect()
         }
         JoinConstraint::Natural if left.open || right.open => {

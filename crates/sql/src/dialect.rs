@@ -24,6 +24,7 @@ use halcyon_value::Interval;
 use halcyon_value::interval::{self, Field as FieldOfInterval};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::fold;
 use crate::{many_rows, windows};
 
 /// Begins the tail that makes a repeated name unique. No identifier can be typed with it.
@@ -156,7 +157,7 @@ fn separate_order_names(query: &mut Query) {
 
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             if let Expr::CompoundIdentifier(parts) = expr {
-                self.0.extend(parts.last().map(normal));
+                self.0.extend(parts.last().map(fold));
             }
             ControlFlow::Continue(())
         }
@@ -177,14 +178,14 @@ fn separate_order_names(query: &mut Query) {
     let grouped = select.group_by.to_string();
     for item in &mut select.projection {
         let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
-        let name = normal(alias);
+        let name = fold(alias);
         let plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
         if plain || !columns.0.contains(&name) || grouped.contains(&name) {
             continue;
         }
         *alias = Ident::with_quote('"', format!("{name}{TAIL}o"));
         for by in order.iter_mut() {
-            if matches!(&by.expr, Expr::Identifier(ident) if normal(ident) == name) {
+            if matches!(&by.expr, Expr::Identifier(ident) if fold(ident) == name) {
                 by.expr = Expr::Identifier(alias.clone());
             }
         }
@@ -348,7 +349,7 @@ fn name_items(items: &mut [SelectItem]) {
                 }
             }
             SelectItem::ExprWithAlias { alias, .. } => {
-                let given = unique(normal(alias), false);
+                let given = unique(fold(alias), false);
                 *alias = Ident { value: given, quote_style: Some('"'), span: alias.span };
             }
             _ => {}
@@ -362,7 +363,7 @@ pub fn shown_item_name(item: &SelectItem) -> Option<String> {
         SelectItem::UnnamedExpr(expr) => {
             Some(figure(expr).unwrap_or_else(|| "?column?".to_owned()))
         }
-        SelectItem::ExprWithAlias { alias, .. } => Some(normal(alias)),
+        SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
         _ => None,
     }
 }
@@ -379,8 +380,8 @@ fn figure(expr: &Expr) -> Option<String> {
 fn figured(expr: &Expr) -> Option<(String, bool)> {
     let strong = |name: String| Some((name, false));
     let name = match expr {
-        Expr::Identifier(ident) => return strong(normal(ident)),
-        Expr::CompoundIdentifier(parts) => return parts.last().map(normal).and_then(strong),
+        Expr::Identifier(ident) => return strong(fold(ident)),
+        Expr::CompoundIdentifier(parts) => return parts.last().map(fold).and_then(strong),
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return figured(inner),
         Expr::Cast { expr: inner, data_type, .. } => {
             let strong = figured(inner).filter(|(_, weak)| !weak);
@@ -388,7 +389,7 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
         }
         Expr::Function(function) => {
             let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
-            return name.map(normal).and_then(strong);
+            return name.map(fold).and_then(strong);
         }
         Expr::Case { else_result, .. } => {
             let strong = else_result.as_deref().and_then(figured).filter(|(_, weak)| !weak);
@@ -459,7 +460,7 @@ fn name_function_columns(factor: &mut TableFactor) {
         _ => return,
     };
     let Some(own) = name.0.last().and_then(ObjectNamePart::as_ident) else { return };
-    if !matches!(normal(own).as_str(), "generate_series" | "range") {
+    if !matches!(fold(own).as_str(), "generate_series" | "range") {
         return;
     }
     let column = |name: &Ident| TableAliasColumnDef { name: name.clone(), data_type: None };
@@ -467,7 +468,7 @@ fn name_function_columns(factor: &mut TableFactor) {
         Some(alias) if alias.columns.is_empty() => alias.columns = vec![column(&alias.name)],
         Some(_) => {}
         None => {
-            let name = quoted(normal(own));
+            let name = quoted(fold(own));
             *alias =
                 Some(TableAlias { explicit: true, columns: vec![column(&name)], name, at: None });
         }
@@ -712,7 +713,7 @@ fn each_field(expr: Expr, condition: fn(Box<Expr>) -> Expr) -> Expr {
 
 /// Functions that are an operator, or have another name, in DataFusion.
 fn renamed(mut function: Function) -> Expr {
-    let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(normal);
+    let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
     let arguments = match &function.args {
         FunctionArguments::List(list) => list.args.len(),
         _ => 0,
@@ -1032,14 +1033,6 @@ fn in_list(expr: Expr, list: Vec<Expr>, negated: bool) -> Result<Expr> {
     } else {
         nested(any)
     })
-}
-
-/// An identifier as names are compared: folded unless quoted.
-pub fn normal(ident: &Ident) -> String {
-    match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
-    }
 }
 
 fn quoted(name: String) -> Ident {

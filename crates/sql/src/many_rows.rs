@@ -6,14 +6,14 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, GroupByExpr, ObjectNamePart, Query, Select, Visit, Visitor,
 };
 
-use crate::dialect::normal;
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::fold;
 
 /// Functions that return many rows.
 const FUNCTIONS: [&str; 2] = ["generate_series", "unnest"];
 
 fn returns_rows(function: &Function) -> bool {
-    let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(normal);
+    let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
     name.is_some_and(|name| FUNCTIONS.contains(&name.as_str()))
 }
 
@@ -74,7 +74,7 @@ fn place_of(expr: &Expr) -> Option<&'static str> {
     match expr {
         Expr::Case { .. } => Some("CASE"),
         Expr::Function(function) => {
-            let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(normal);
+            let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
             match name.as_deref() {
                 Some("coalesce") => Some("COALESCE"),
                 Some("count" | "sum" | "avg" | "min" | "max" | "array_agg" | "string_agg") => {

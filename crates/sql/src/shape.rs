@@ -115,9 +115,15 @@ impl Shape {
         let mut copied = 0;
         for (span, literal) in &self.places {
             out.push_str(&text[copied..span.start]);
-            // A sign belongs to its literal and may stand behind another operator.
-            let space = if out.ends_with(|c: char| "<>=+-*/%".contains(c)) { " " } else { "" };
-            write!(out, "{space}${}", literal + 1).expect("a string takes everything");
+            // `AND'x'` and `a-1` are two tokens, and so must be the word or operator and the parameter.
+            let joins = |byte: &u8| is_word_byte(*byte) || b"<>=+-*/%".contains(byte);
+            if out.as_bytes().last().is_some_and(joins) {
+                out.push(' ');
+            }
+            write!(out, "${}", literal + 1).expect("a string takes everything");
+            if text.as_bytes().get(span.end).is_some_and(|byte| is_word_byte(*byte)) {
+                out.push(' ');
+            }
             copied = span.end;
         }
         out.push_str(&text[copied..]);
@@ -720,7 +726,7 @@ mod tests {
             ("SELECT * FROM t WHERE id=-5;", "SELECT * FROM t WHERE id= $1;"),
             (
                 "select a-5 from t where b = 'it''s' and c <> .5",
-                "select a-$1 from t where b = $2 and c <> $3",
+                "select a- $1 from t where b = $2 and c <> $3",
             ),
             (
                 "UPDATE t SET a = a + 1, b = 'x' WHERE id = 3",

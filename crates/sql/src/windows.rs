@@ -13,8 +13,8 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, VisitorMut, WindowSpec, WindowType,
 };
 
-use crate::dialect::normal;
 use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::fold;
 
 /// Replaces the names of windows in a SELECT's list, in its other expressions and in the ORDER BY of
 /// its query. Subqueries have windows of their own and are left alone.
@@ -24,7 +24,7 @@ use crate::error::{Result, SqlError, SqlState};
 pub(crate) fn resolve(select: &mut Select, order: Option<&mut OrderBy>) -> Result<()> {
     let mut known: Vec<(String, WindowSpec)> = Vec::new();
     for NamedWindowDefinition(name, window) in std::mem::take(&mut select.named_window) {
-        let name = normal(&name);
+        let name = fold(&name);
         if find(&known, &name).is_some() {
             let message = format!("window \"{name}\" is already defined");
             return Err(SqlError::new(SqlState::WINDOWING_ERROR, message));
@@ -101,7 +101,7 @@ fn find<'a>(known: &'a [(String, WindowSpec)], name: &str) -> Option<&'a WindowS
 }
 
 fn named<'a>(known: &'a [(String, WindowSpec)], name: &Ident) -> Result<&'a WindowSpec> {
-    let name = normal(name);
+    let name = fold(name);
     find(known, &name).ok_or_else(|| {
         SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
     })
@@ -115,7 +115,7 @@ fn extended(
 ) -> Result<WindowSpec> {
     let Some(name) = window.window_name.take() else { return Ok(window) };
     let base = named(known, &name)?;
-    let name = normal(&name);
+    let name = fold(&name);
     let refused = |what: &str| {
         SqlError::new(SqlState::WINDOWING_ERROR, format!("cannot {what} of window \"{name}\""))
     };

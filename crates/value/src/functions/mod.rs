@@ -121,8 +121,8 @@ pub enum Gives {
     Type(Type),
     /// The type of this argument, counted from 0.
     Argument(usize),
-    /// A decimal of at most the places of the first argument: how many, whoever plans the call says,
-    /// who may know the value of the second.
+    /// A decimal of at most the places of the first argument. How many is told by the planner of the
+    /// call, which may know the value of the second.
     Places,
 }
 
