@@ -437,7 +437,9 @@ impl<'t> Scanner<'t> {
             _ => 1,
         };
         let run = rest.iter().take_while(|byte| b"<>=+-*/%~!@#^&|?".contains(byte)).count();
-        let other = rest[..run].iter().any(|byte| b"~!@#^&|?".contains(byte));
+        let other = rest[..run].iter().any(|byte| b"~!@#^&|?".contains(byte))
+            || rest.starts_with(b"->")
+            || rest.starts_with(b"=>");
         if other && !(length == 2 && run == 2) {
             self.token(run, Before::Operator);
             return Some(());
@@ -853,7 +855,7 @@ mod tests {
             "SELECT", "a", "\"b c\"", "1", "-1", "2.50", "'x'", "'it''s'", "=", "<>", "-", "+",
             "(", ")", ",", "IN", "VALUES", "BETWEEN", "AND", "GROUP BY", "ORDER BY", "LIMIT",
             "/* 3 */", "-- 4\n", "CASE", "END", "DATE", "round", "[", "]", "::", "numeric", "E'x'",
-            "$1", "||", "->", "é", "1e5", ".", "*",
+            "||", "->", "é", "1e5", ".", "*",
         ];
         let tokens = |text: &str| {
             let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize().expect("tokens");

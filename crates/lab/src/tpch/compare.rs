@@ -2,8 +2,9 @@
 //!
 //! The queries order their rows, but engines may break ties either way, so rows are compared as a
 //! multiset, sorted by their text. Numbers are compared as numbers, to one part in 10^9 and at
-//! least to one unit in the last place of the shorter: averages of decimals have a scale that each engine
-//! chooses, and some cut off where others round. Everything else is compared as text.
+//! least to half a unit in the last place, or a whole one if one number has fewer places: averages of
+//! decimals have a scale that each engine chooses, and some cut off where others round. Everything else is
+//! compared as text.
 
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
@@ -124,8 +125,10 @@ fn same_cell(left: &str, right: &str, numeric: bool) -> bool {
     }
     let (Ok(a), Ok(b)) = (left.parse::<f64>(), right.parse::<f64>()) else { return false };
     let digits = |text: &str| text.split_once('.').map_or(0, |(_, behind)| behind.len()) as i32;
-    let last_place = 10_f64.powi(-digits(left).min(digits(right)));
-    (a - b).abs() <= (1e-9 * a.abs().max(b.abs())).max(1.01 * last_place)
+    let (shorter, longer) = (digits(left).min(digits(right)), digits(left).max(digits(right)));
+    let last_place = 10_f64.powi(-shorter);
+    let units = if shorter == longer { 0.505 } else { 1.01 };
+    (a - b).abs() <= (1e-9 * a.abs().max(b.abs())).max(units * last_place)
 }
 
 #[cfg(test)]
