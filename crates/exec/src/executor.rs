@@ -11,9 +11,9 @@ use halcyon_sql::error::Result;
 /// A query with the executor that runs it.
 pub enum Executor {
     /// Row at a time over bounded index lookups.
-    Point(PointPlan),
+    Point(Box<PointPlan>),
     /// Vectorised over a snapshot.
-    Analytical(AnalyticalPlan),
+    Analytical(Box<AnalyticalPlan>),
 }
 
 impl Executor {
@@ -30,13 +30,13 @@ impl Executor {
             && let Some(brief) = binder.optimize_briefly(&plan)?
             && let Some(point) = PointPlan::compile(&brief)
         {
-            return Ok(Executor::Point(point));
+            return Ok(Executor::Point(Box::new(point)));
         }
         let plan = binder.optimize(plan)?;
         let point = point_plans.then(|| PointPlan::compile(&plan)).flatten();
         Ok(match point {
-            Some(point) => Executor::Point(point),
-            None => Executor::Analytical(AnalyticalPlan::new(plan, binder.df)),
+            Some(point) => Executor::Point(Box::new(point)),
+            None => Executor::Analytical(Box::new(AnalyticalPlan::new(plan, binder.df))),
         })
     }
 }

@@ -26,7 +26,7 @@ type Answer = Result<Vec<String>, String>;
 /// Who answers statements.
 enum Answering {
     Session(Box<Session>),
-    Client(Runtime, Client),
+    Client(Box<(Runtime, Client)>),
 }
 
 impl Answering {
@@ -45,13 +45,14 @@ impl Answering {
             tokio::spawn(connection);
             client
         });
-        Answering::Client(runtime, client)
+        Answering::Client(Box::new((runtime, client)))
     }
 
     fn ask(&mut self, sql: &str) -> Answer {
         let mut rows = match self {
             Answering::Session(session) => of_session(session, sql)?,
-            Answering::Client(runtime, client) => {
+            Answering::Client(connected) => {
+                let (runtime, client) = &**connected;
                 let answer = runtime.block_on(client.simple_query(sql));
                 let messages = answer.map_err(|error| match error.code() {
                     Some(state) => state.code().to_owned(),

@@ -214,7 +214,8 @@ impl Writer<'_> {
         let mut of = vec![first];
         if self.chance(40) {
             let (table, alias) = self.table();
-            let on = format!("{} = {}", self.column(&of), self.column(&[alias.clone()]));
+            let on =
+                format!("{} = {}", self.column(&of), self.column(std::slice::from_ref(&alias)));
             let kind = self.pick(&["JOIN", "JOIN", "LEFT JOIN", "FULL JOIN"]);
             from = format!("{from} {kind} {table} ON {on}");
             of.push(alias);

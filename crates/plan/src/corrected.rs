@@ -62,7 +62,7 @@ enum Correction {
 
 fn logarithm(args: &[f64]) -> Option<SqlError> {
     let why = match args[0] {
-        value if value == 0.0 => "cannot take logarithm of zero",
+        0.0 => "cannot take logarithm of zero",
         value if value < 0.0 => "cannot take logarithm of a negative number",
         _ => return None,
     };

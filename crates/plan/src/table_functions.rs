@@ -230,7 +230,7 @@ mod tests {
             let by_kernel = |name: &&str| KERNELS.contains(name);
             let rows = row.names.iter().flat_map(|name| functions::named(name));
             let one_way =
-                rows.map(Function::name).filter(|name| by_kernel(&name) != by_kernel(&row.name()));
+                rows.map(Function::name).filter(|name| by_kernel(name) != by_kernel(&row.name()));
             assert_eq!(one_way.count(), 0, "{}: its name has rows of both kinds", row.name());
         }
     }

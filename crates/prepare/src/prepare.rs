@@ -33,6 +33,9 @@ pub fn prepare(
     StatementBinder(binder).bind(parsed, param_types)
 }
 
+/// Types of parameters, and which of them stand for arrays of which type (numbers from 1).
+type ParameterTypes = (Vec<SqlType>, Vec<(usize, SqlType)>);
+
 struct StatementBinder<'a>(&'a Binder<'a>);
 
 impl StatementBinder<'_> {
@@ -66,7 +69,7 @@ impl StatementBinder<'_> {
         declare: &DeclareCursor,
         text: &str,
         param_types: &[Option<SqlType>],
-    ) -> Result<(Vec<SqlType>, Vec<(usize, SqlType)>)> {
+    ) -> Result<ParameterTypes> {
         let query = parse_query(&declare.query)?;
         let bound = self.select(&query, &declare.query, param_types);
         let before = text.chars().count().saturating_sub(declare.query.chars().count()) as u32;
@@ -187,7 +190,7 @@ impl StatementBinder<'_> {
         let columns = result_columns(&bound.plan);
         let locks_rows = !query.locks.is_empty();
         let plan = match Executor::choose(bound.plan, self.0, *point_plans)? {
-            Executor::Point(plan) => Plan::Point(plan),
+            Executor::Point(plan) => Plan::Point(*plan),
             Executor::Analytical(plan) => Plan::Analytical(plan.locking_rows(locks_rows)),
         };
         let shareable = bound.shareable;

@@ -713,7 +713,7 @@ fn decimal_type(digits: &str) -> Option<SqlType> {
         whole => whole.len() + scale,
     };
     let precision = significant.max(scale).max(1);
-    (precision <= 38).then(|| SqlType::Decimal { precision: precision as u8, scale: scale as i8 })
+    (precision <= 38).then_some(SqlType::Decimal { precision: precision as u8, scale: scale as i8 })
 }
 
 #[cfg(test)]
@@ -880,8 +880,8 @@ mod tests {
         for _ in 0..40_000 {
             let mut text = "SELECT ".to_owned();
             for _ in 0..1 + rng.below(12) {
-                text.push_str(*rng.pick::<&str>(&pieces));
-                text.push_str(*rng.pick::<&str>(&["", " ", " "]));
+                text.push_str(rng.pick::<&str>(&pieces));
+                text.push_str(rng.pick::<&str>(&["", " ", " "]));
             }
             let Some(shape) = Shape::of(&text) else { continue };
             shapes += usize::from(!shape.literals.is_empty());

@@ -385,7 +385,7 @@ fn a_view_evaluated_anew_follows_its_maps() {
 #[test]
 fn memory_is_bounded_and_the_event_that_meets_the_bound_fails() {
     for executor in ALL {
-        let options = Options { executor, memory_bytes_max: Some(1 << 20), ..Options::default() };
+        let options = Options { executor, memory_bytes_max: Some(1 << 20) };
         let mut engine = Engine::new(sums_alone(), options).expect("sound");
         let mut refused = None;
         for key in 0..100_000 {

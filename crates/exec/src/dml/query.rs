@@ -31,8 +31,8 @@ impl QuerySource {
     /// Chooses the executor of a bound query. Errors: those of optimising.
     pub fn new(plan: LogicalPlan, binder: &Binder<'_>) -> Result<Self> {
         Ok(match Executor::choose(plan, binder, true)? {
-            Executor::Point(plan) => QuerySource::Point(Box::new(plan)),
-            Executor::Analytical(plan) => QuerySource::Analytical(Box::new(plan)),
+            Executor::Point(plan) => QuerySource::Point(plan),
+            Executor::Analytical(plan) => QuerySource::Analytical(plan),
         })
     }
 
