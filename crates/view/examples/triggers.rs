@@ -3,14 +3,16 @@
 //! `cargo run --release -p halcyon-view --example triggers -- [--orders FILE] [--only NAME]
 //! [--executor compiled|operations|interpreted] [--scale S] [--passes N] [--batch N]`
 //!
-//! `events_per_s`: one pass over all events without a clock in between, the best of the passes, in
-//! processor time where the system tells it.
-//! `intrinsic_ns_*`: per event the least over all passes, which starts the view anew each; the
-//! machine's noise is not in it, the clock's own cost is (`clock_ns`). `page_faults`: minor ones
-//! during the last pass (Linux; else absent), after memory was reserved for what the first one took.
+//! `events_per_s`: events per second of processor time (of time on the clock where the system does
+//! not tell processor time), in the best of the passes; a pass takes all events and looks at no
+//! clock in between.
+//! `intrinsic_ns_*`: time of single events, for each event the least of all passes, each of which
+//! begins with an empty view. That leaves out the machine's noise but includes the clock's own cost
+//! (`clock_ns`). `page_faults`: minor page faults during the last pass (Linux; else absent), with
+//! as much memory reserved beforehand as an earlier pass took.
 //!
-//! With the feature `maps`, axfinder and q6 are measured by hand as well: Rust's own code for their
-//! triggers over the same maps, the most that machine code for trigger programs could come to.
+//! With the feature `maps`, axfinder and q6 are measured as hand-written Rust over the same maps,
+//! too: the most that machine code for trigger programs could come to.
 //!
 //! Without `--orders` (messages `t,id,action,volume,price`) the order book's events are made up.
 
@@ -29,13 +31,13 @@ type Event = (u16, i8, [u64; 7]);
 struct Case {
     program: Program,
     events: Vec<Event>,
-    /// The events are gone through so many times in one run, on top of each other.
+    /// How many times one pass takes all the events, without emptying the view in between.
     rounds: usize,
 }
 
-/// Makes a case of the order book's events.
+/// Makes a case from the order book's events.
 type FromOrders = fn(&[Event]) -> Case;
-/// Makes a case of a size.
+/// Makes a case of a given scale.
 type FromScale = fn(f64) -> Case;
 
 fn main() {
@@ -165,19 +167,19 @@ fn measure(name: &str, case: Case, executor: Executor, (passes, batch): (usize, 
     );
 }
 
-/// The least that the clock shows between two looks at it.
+/// The shortest time that the clock shows between two readings.
 fn clock_ns() -> u128 {
     (0..1000).map(|_| black_box(Instant::now()).elapsed().as_nanos()).min().unwrap_or(0)
 }
 
-/// Processor time of this thread until now, in seconds (Linux with its scheduler's statistics).
+/// Processor time of this thread so far, in seconds (Linux with its scheduler's statistics).
 fn processor_s() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let ns: f64 = stat.split_whitespace().next()?.parse().ok()?;
     (ns > 0.0).then_some(ns / 1e9)
 }
 
-/// Minor page faults of this process until now.
+/// Minor page faults of this process so far.
 fn minor_faults() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // Behind the name in parentheses: state is the 3rd field, minor faults the 10th.
@@ -291,7 +293,8 @@ fn base(name: &str, columns: usize) -> Relation {
     }
 }
 
-/// The view: the groups of map 0 whose count, the last component, is above zero; all but the count.
+/// The output relation: a row for each group of map 0 whose last component, the count, is above
+/// zero; the row has all columns but the count.
 fn output(map: &MapDecl) -> Relation {
     let mut registers = map.key.clone();
     registers.extend(map.payload.iter().map(|component| component.ty()));
@@ -334,7 +337,8 @@ fn range(map: u16, prefix: Vec<Expr>, low: Bound, high: Bound, to: &[u16]) -> St
 
 const PAIR: [Component; 2] = [Component::Int, Component::Int];
 
-/// Per broker, volumes of asks less those of bids over all pairs far enough apart in price.
+/// The query axfinder: per broker, volume of asks less volume of bids over all pairs of an ask and
+/// a bid that are far enough apart in price.
 fn axfinder(orders: &[Event]) -> Case {
     let side = |own: u16, other: u16, is_bid: bool| {
         // Row: r0 broker, r1 volume, r2 price, r3 weight.
@@ -372,7 +376,8 @@ fn axfinder(orders: &[Event]) -> Case {
     Case { program, events: orders.to_vec(), rounds: 100 }
 }
 
-/// Price differences over all pairs of orders that are not small beside their side.
+/// The query pricespread: price differences over all pairs of an ask and a bid that are not small
+/// beside the total of their side.
 fn price_spread(orders: &[Event]) -> Case {
     let side = |own: u16, own_total: u16| {
         let get = |map: u16, to: u16| Step::Get {
@@ -412,7 +417,8 @@ fn price_spread(orders: &[Event]) -> Case {
     Case { program, events: orders.to_vec(), rounds: 100 }
 }
 
-/// Price times volume over the bids above which lies less than a quarter of all volume.
+/// The query vwap: price times volume over those bids above which there is less than a quarter of
+/// all volume.
 fn vwap(orders: &[Event]) -> Case {
     let all = range(1, vec![], Bound::Open, Bound::Open, &[4]);
     let quarter = binary(BinaryOp::Div, sub(r(4), Expr::Int(1)), Expr::Int(4));
@@ -501,7 +507,7 @@ fn q6(scale: f64) -> Case {
     Case { program, events: line_items(scale), rounds: 1 }
 }
 
-/// Value of the parts in stock, by part, of suppliers that are known.
+/// The query q11a: value of the parts in stock, per part, of those suppliers that are known.
 fn q11a(scale: f64) -> Case {
     // Row: r0 part, r1 supplier, r2 cost, r3 quantity, r4 weight.
     let get = Step::Get { map: MapId(2), key: vec![r(1)], payload: vec![(0, Reg(5))] };
@@ -541,7 +547,7 @@ fn q11a(scale: f64) -> Case {
     let suppliers = (10_000.0 * scale) as u64;
     let mut events: Vec<Event> = Vec::new();
     for number in 0..(800_000.0 * scale) as u64 {
-        // One supplier for every part at first, as streams are merged in turn.
+        // Begins with one supplier for every part, because streams are merged in turn.
         if number < suppliers {
             events.push((1, 1, [number, 0, 0, 0, 0, 0, 0]));
         }
@@ -552,7 +558,7 @@ fn q11a(scale: f64) -> Case {
     Case { program, events, rounds: 1 }
 }
 
-/// Nothing but a map that grows.
+/// A program whose one map only grows.
 fn growth(scale: f64) -> Case {
     let statements = vec![statement(vec![], 0, vec![r(0)], vec![r(1), r(2)])];
     let trigger = Trigger { registers: vec![Type::Int; 3], statements };
@@ -563,7 +569,7 @@ fn growth(scale: f64) -> Case {
     Case { program, events: (0..(1_000_000.0 * scale) as u64).map(event).collect(), rounds: 1 }
 }
 
-/// Triggers by hand, over the maps that programs have.
+/// Triggers written by hand over the maps that programs use.
 #[cfg(feature = "maps")]
 mod by_hand {
     use std::time::Instant;
@@ -575,14 +581,14 @@ mod by_hand {
 
     use super::{Case, Event, PAIR, processor_s};
 
-    /// What a view by hand does about an event.
+    /// A view written by hand.
     trait View: Default {
         fn event(&mut self, event: &Event);
-        /// Groups of the view: keys and sums, sorted.
+        /// Groups of the view, each with its key and sums, sorted.
         fn rows(&self) -> Vec<Vec<u64>>;
     }
 
-    /// A word of a sorted map's key.
+    /// Makes a word of a sorted map's key from an integer's word.
     fn ordered(word: u64) -> u64 {
         word ^ 1 << 63
     }
@@ -662,7 +668,7 @@ mod by_hand {
         }
     }
 
-    /// Measures a case that is here by hand, having compared it with the engine.
+    /// Compares a case's hand-written view with the engine, then measures the hand-written view.
     pub fn measure(name: &str, case: &Case, passes: usize) {
         match name {
             "axfinder" => run::<Axfinder>(name, case, passes),

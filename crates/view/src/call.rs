@@ -1,4 +1,5 @@
-//! Calls of functions of the table: words become values, and the value words again.
+//! Calls of functions of the table: the words of the arguments become values, and the result words
+//! again.
 //!
 //! Cost: a function that makes no new text allocates nothing, for calls of up to [`ARGS`] arguments;
 //! a text that the view has not met before is added to its dictionary.
@@ -14,10 +15,10 @@ use crate::error::EvalError;
 use crate::program::Type;
 use crate::value::{Environment, Value};
 
-/// Arguments that a call has room for without allocating.
+/// Arguments for which a call has room without allocating.
 const ARGS: usize = 4;
 
-/// The value of a call. `words`: the arguments', one after the other.
+/// Returns the value of a call. `words`: the words of all arguments, one after the other.
 ///
 /// Errors: those of the function; an argument or a result that its type does not hold.
 pub fn call(call: &Call, words: &[u64], env: &mut Environment) -> Result<Value, EvalError> {
@@ -34,10 +35,10 @@ pub fn call(call: &Call, words: &[u64], env: &mut Environment) -> Result<Value, 
     result
 }
 
-/// An answer that borrows nothing.
+/// The result of a call, in a form that borrows nothing from the environment.
 enum Found {
     Value(Value),
-    /// The text in the buffer.
+    /// The text in the environment's buffer.
     Text,
 }
 
@@ -82,7 +83,7 @@ fn found(
     })
 }
 
-/// The value of a type that words stand for.
+/// Returns the value of a type that some words stand for.
 ///
 /// Errors: operations on integers are 64 bits wide, so a narrower argument may not fit its type.
 fn value_of(
@@ -114,7 +115,7 @@ fn value_of(
     })
 }
 
-/// A value other than text in its words. Errors: the value is the mark of NULL.
+/// Returns the words of a value other than text. Errors: the value is the mark of NULL.
 fn words_of(ty: ValueType, value: ValueRef<'_>) -> Result<Value, EvalError> {
     let words = Type::of(ty).expect("words hold the result (Program::check)");
     let value = match value {

@@ -1,7 +1,8 @@
-//! The check of a program: every index within its list, every value of the type its place
-//! asks for, every register set before it is read, maps fit for what is asked of them.
+//! The check of a program: every index lies within its list, every value has the type that its
+//! place asks for, every register is set before it is read, and maps have the form that their uses
+//! need.
 //!
-//! What runs programs relies on it, so [`crate::Engine::new`] checks every program.
+//! The executors rely on all this, so [`crate::Engine::new`] checks every program.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -17,16 +18,17 @@ use crate::program::{
     Type,
 };
 
-/// Words that the registers of one trigger may take, and anything that has its words side by side: a
-/// key, a payload, a row, arguments.
+/// Words that the registers of one trigger may take, and likewise a key, a payload, a row or the
+/// arguments of a call.
 pub const REGISTER_WORDS_MAX: usize = 3000;
 
 type Check<T = ()> = Result<T, String>;
 
 impl Program {
-    /// Checks all that is documented in [`crate::program`] and can be seen without running it.
+    /// Checks everything documented in [`crate::program`] that can be checked without running the
+    /// program.
     ///
-    /// Errors: names the first place that is wrong, and what is wrong there.
+    /// Errors: names the first place that is wrong, and what is wrong with it.
     pub fn check(&self) -> Result<(), ProgramError> {
         let at = |place: String| move |problem| ProgramError { place, problem };
         self.check_relations().map_err(at("relations".to_string()))?;
@@ -83,7 +85,7 @@ impl Program {
         Ok(())
     }
 
-    /// Trigger registers start with the row and the weight.
+    /// Checks that a trigger's registers start with the row and the weight.
     fn check_registers(&self, index: usize) -> Check {
         let columns = &self.relations[index].columns;
         let registers = &self.triggers[index].registers;
@@ -123,7 +125,8 @@ impl Program {
         scope.expect_all(&derived.row, columns)
     }
 
-    /// A derived relation comes after all relations whose events change what it is made of.
+    /// Checks that a derived relation comes after all relations whose events change the maps it is
+    /// made of.
     fn check_order(&self, index: usize, map: MapId) -> Check {
         let changes = |relation: usize| {
             self.triggers[relation].statements.iter().any(|statement| statement.target == map)
@@ -161,7 +164,7 @@ impl Program {
         Scope { program: self, registers, is_set, fixed: set }
     }
 
-    /// A relation by its name.
+    /// Returns the relation of a name.
     pub fn relation(&self, name: &str) -> Option<RelationId> {
         let index = self.relations.iter().position(|relation| relation.name == name)?;
         u16::try_from(index).ok().map(RelationId)
@@ -201,7 +204,7 @@ fn check_width(registers: &[Type]) -> Check {
     Ok(())
 }
 
-/// Maps that a step reads, inner steps included.
+/// Returns the maps that a step reads, its inner steps included.
 pub fn maps_read(step: &Step) -> Vec<MapId> {
     match step {
         Step::Let { .. } | Step::If(_) => vec![],
@@ -219,12 +222,12 @@ struct Scope<'a> {
     program: &'a Program,
     registers: &'a [Type],
     is_set: Vec<bool>,
-    /// The first ones must not be set: the row and the weight.
+    /// The first registers, which must not be set: the row and the weight.
     fixed: usize,
 }
 
 impl<'a> Scope<'a> {
-    /// An ordered map, and the type of the column behind the prefix.
+    /// Returns an ordered map's declaration, and the type of the key column behind the prefix.
     fn ordered(&self, map: MapId, prefix: &[Expr]) -> Check<(&'a MapDecl, Type)> {
         let program: &'a Program = self.program;
         let map = program.map(map)?;
@@ -340,7 +343,7 @@ impl<'a> Scope<'a> {
         values.iter().zip(types).try_for_each(|(value, ty)| self.expect(value, *ty))
     }
 
-    /// Type of an expression, having checked all within it.
+    /// Returns the type of an expression, having checked all expressions within it.
     fn ty(&self, expr: &Expr) -> Check<Type> {
         Ok(match expr {
             Expr::Reg(Reg(index)) => {

@@ -4,14 +4,14 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Strings of a chunk: the list of all grows by a chunk and never moves them, so that no event pays
-/// for those before it.
+/// Strings per chunk: the list of strings grows by whole chunks and never moves what it has, so
+/// that no event pays for the strings of earlier events.
 const CHUNK: usize = 4096;
 
 /// The strings that a view has met. Only grows: a string stays when the rows that held it go.
 #[derive(Debug, Default)]
 pub struct Dictionary {
-    /// Chunks, full but for the last.
+    /// Chunks of strings by number; all but the last are full.
     chunks: Vec<Vec<Arc<str>>>,
     numbers: BTreeMap<Arc<str>, i64>,
     bytes: u64,

@@ -32,36 +32,36 @@ pub struct Options {
     pub memory_bytes_max: Option<u64>,
 }
 
-/// A group of the output whose row differs from what it was.
+/// A change of one row of the view, for a group whose row differs from the one last reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
-    /// Words of the group's key: what stays the same about the row.
+    /// Words of the group's key, which a change leaves as it is.
     pub key: &'a [u64],
-    /// The row at the last call of [`Engine::drain_changes`]; `None` if there was none.
+    /// The row at the last call of [`Engine::drain_changes`]; `None` if the group had none.
     pub old: Option<&'a [u64]>,
-    /// The row now; `None` if there is none.
+    /// The row now; `None` if the group has none.
     pub new: Option<&'a [u64]>,
 }
 
-/// An engine in numbers: events met, and maps held.
+/// Statistics of an engine: the number of events, and its maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Events applied without an error.
     pub events: u64,
-    /// By map of the program.
+    /// Statistics by map of the program.
     pub maps: Vec<MapStatistics>,
 }
 
-/// A map in numbers.
+/// Statistics of one map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapStatistics {
     /// Name of the map.
     pub name: alloc::string::String,
-    /// Keys that are not zero.
+    /// Entries whose payload is not zero.
     pub entries: u64,
     /// Memory, in bytes.
     pub bytes: u64,
-    /// How often it began to grow into a larger table.
+    /// How often the map began to grow into a larger table.
     pub growths: u64,
 }
 
@@ -72,11 +72,11 @@ pub struct Engine {
     state: ExecutorState,
     events: u64,
     memory_bytes_max: u64,
-    /// By base relation.
+    /// Words of a row, by base relation.
     row_words: Vec<usize>,
 }
 
-/// A program under its executor.
+/// An executor's state for one program.
 #[cfg_attr(
     feature = "native",
     expect(clippy::large_enum_variant, reason = "one per view, and every event goes through it")
@@ -87,9 +87,9 @@ enum ExecutorState {
 }
 
 impl Engine {
-    /// Empty maps, ready for the first event.
+    /// Makes an engine with empty maps, ready for the first event.
     ///
-    /// Errors: the program makes no sense.
+    /// Errors: the program breaks a rule of [`Program::check`].
     pub fn new(program: Program, options: Options) -> Result<Engine, ProgramError> {
         program.check()?;
         let mut env = Environment::default();
@@ -127,8 +127,8 @@ impl Engine {
         self.env.dictionary.intern(text)
     }
 
-    /// One row inserted into (`weight` 1) or deleted from (−1) a base relation; other weights stand
-    /// for as many. `row`: the words of the relation's columns.
+    /// Applies one row inserted into (`weight` 1) or deleted from (−1) a base relation; a weight of
+    /// another size stands for that many rows. `row`: the words of the relation's columns.
     ///
     /// Errors: see [`ApplyError`]; nothing has changed then.
     /// Panics: if there is no such base relation, or the row is not of its width.
@@ -154,12 +154,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Events one after the other, as [`Engine::apply`] does each; those that are `None` are left out.
+    /// Applies events one after the other, as [`Engine::apply`] does each; items that are `None`
+    /// are skipped.
     ///
-    /// Many events at once are cheaper than one by one: the entries that an event will look up are on their
-    /// way from memory while the events before it are at work.
+    /// Many events at once are cheaper than one by one: while events are applied, the entries that
+    /// later events will look up are prefetched from memory.
     ///
-    /// Errors: of the first that fails, with the number of items before it, which stay applied.
+    /// Errors: the error of the first event that fails, with the number of items before that event,
+    /// which stay applied.
     /// Panics: as [`Engine::apply`].
     #[inline]
     pub fn apply_all<'r>(
@@ -211,10 +213,10 @@ impl Engine {
         }
     }
 
-    /// Gives the program its first event, the row of [`Program::one_row`]; nothing to programs without
-    /// such a relation. To be called once, before any other event.
+    /// Inserts the row of [`Program::one_row`], for programs that have such a relation; does
+    /// nothing for others. To be called once, before any other event.
     ///
-    /// Errors: as those of [`Engine::apply`].
+    /// Errors: as [`Engine::apply`].
     pub fn begin(&mut self) -> Result<(), ApplyError> {
         if let Some(one_row) = self.program.one_row {
             self.apply(one_row, &[], 1)?;
@@ -224,10 +226,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Reports every output row that differs from what the last call left, in no particular order.
+    /// Reports every output row that differs from the last reported one, in no particular order.
     ///
     /// Errors: an expression of the view fails (division by zero in an expression over aggregates).
-    /// What was reported is void then: the changes stay, for a call after the event was taken back.
+    /// The rows reported until then are void: all changes stay noted, to be reported by a call
+    /// after the event has been taken back.
     pub fn drain_changes(&mut self, mut each: impl FnMut(Change<'_>)) -> Result<(), ApplyError> {
         let mut each = |key: &[u64], old: Option<&[u64]>, new: Option<&[u64]>| {
             each(Change { key, old, new });
@@ -240,7 +243,8 @@ impl Engine {
         }
     }
 
-    /// Whether [`Engine::drain_changes`] has something to look at; it may turn out to be no change.
+    /// Whether some group was touched since the last [`Engine::drain_changes`]; its row may still
+    /// be the same.
     pub fn has_changes(&self) -> bool {
         match &self.state {
             ExecutorState::Compiled(state) => state.has_changes(),
@@ -248,7 +252,7 @@ impl Engine {
         }
     }
 
-    /// The view as it is now, in no particular order.
+    /// Calls `each` for every row of the view as it is now, in no particular order.
     ///
     /// Errors: an expression of the view fails.
     pub fn for_each_row(&mut self, mut each: impl FnMut(&[u64])) -> Result<(), ApplyError> {
@@ -260,7 +264,8 @@ impl Engine {
         }
     }
 
-    /// The row of a group, by the words of its key, in place of what is in `out`; whether it has one.
+    /// Puts the row of a group, given the words of its key, into `out` in place of the contents;
+    /// returns whether the group has a row.
     ///
     /// Errors: an expression of the view fails.
     pub fn row(&mut self, key: &[u64], out: &mut Vec<u64>) -> Result<bool, ApplyError> {
@@ -275,16 +280,16 @@ impl Engine {
         }
     }
 
-    /// Takes memory for so many entries of a map (by its index in the program) and touches it now, so
-    /// that growing there needs none from the allocator, and no page faults. The interpreter does
-    /// nothing.
+    /// Takes memory for this number of entries of a map (given by its index in the program) and
+    /// touches it now, so that the map can grow to that size without asking the allocator and
+    /// without page faults. Does nothing in the interpreter.
     pub fn reserve(&mut self, map: usize, entries: usize) {
         if let ExecutorState::Compiled(state) = &mut self.state {
             state.reserve(map, entries);
         }
     }
 
-    /// Events and maps in numbers.
+    /// Statistics of events and maps.
     pub fn statistics(&self) -> Statistics {
         let map = |(index, declared): (usize, &crate::program::MapDecl)| match &self.state {
             ExecutorState::Compiled(state) => MapStatistics {
@@ -304,7 +309,7 @@ impl Engine {
         Statistics { events: self.events, maps }
     }
 
-    /// Machine code of the triggers, in bytes; or why there is none, for people.
+    /// Bytes of the triggers' machine code; the error says, for people, why there is none.
     pub fn machine_code(&self) -> Result<usize, &str> {
         match &self.state {
             ExecutorState::Compiled(state) => state.machine_code(),
@@ -312,9 +317,9 @@ impl Engine {
         }
     }
 
-    /// Steps of statements and of derived rows that have run so far, those of failed events among them:
-    /// of an enumeration as many as it has entries, of a look-up, a sum over a range or a search one.
-    /// Only the interpreter counts. For tests of what an event costs.
+    /// Steps of statements and of derived rows that have run so far, those of failed events
+    /// included. An enumeration counts as many steps as it has entries; a look-up, a range sum and
+    /// a search count one. Only the interpreter counts. For tests of what an event costs.
     pub fn operations(&self) -> Option<u64> {
         match &self.state {
             ExecutorState::Compiled(_) => None,
@@ -322,7 +327,7 @@ impl Engine {
         }
     }
 
-    /// Entries of all maps together.
+    /// Number of entries of all maps together.
     pub fn entry_count(&self) -> u64 {
         let maps = 0..self.program.maps.len();
         match &self.state {

@@ -1,10 +1,11 @@
-//! The errors of programs: while one is loaded, and while it runs.
+//! Errors of programs: found when a program is loaded, and raised while it runs.
 
 use alloc::string::String;
 use core::fmt;
 use halcyon_value::ValueError;
 
-/// A program that makes no sense: the compiler that made it is broken.
+/// The error of a program that breaks a rule of [`crate::program`]: the compiler that made it is
+/// broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramError {
     /// Where, for people: `trigger of bids, statement 2 (…)`.
@@ -31,7 +32,7 @@ pub enum EvalError {
     OutOfRange,
     /// Division by zero.
     DivisionByZero,
-    /// What else a function of the program said.
+    /// Any other error that a function of the program raised.
     Value(ValueError),
 }
 
@@ -60,15 +61,15 @@ impl From<ValueError> for EvalError {
     }
 }
 
-/// Why an event was not applied. Nothing has changed then.
+/// Why an event was not applied. Nothing has changed if an event ends with this error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ApplyError {
     /// A value could not be computed, or a sum does not fit its component.
     Eval(EvalError),
-    /// The maps would take more memory than they may.
+    /// The maps would take more memory than they are allowed.
     MemoryBudget {
-        /// The memory that maps and strings may take.
+        /// Bytes that maps and strings are allowed to take.
         bytes_max: u64,
     },
 }

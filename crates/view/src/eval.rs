@@ -1,4 +1,5 @@
-//! The reference evaluator of expressions, which takes them as they stand.
+//! The reference evaluator of expressions: it walks the tree of an expression as the program has
+//! it.
 
 use alloc::vec::Vec;
 use halcyon_value::like;
@@ -118,7 +119,7 @@ pub fn eval_int(expr: &Expr, registers: &[Value], env: &mut Environment) -> Resu
     }
 }
 
-/// Whether a condition is true: AND and OR stop as soon as that is decided.
+/// Whether a condition is true; AND and OR stop as soon as the answer is decided.
 pub fn is_true(expr: &Expr, registers: &[Value], env: &mut Environment) -> Result<bool> {
     match expr {
         Expr::And(list) => {
@@ -181,7 +182,7 @@ pub fn compare_text(op: CompareOp, a: i64, b: i64, env: &Environment) -> i64 {
     i64::from(holds(op, order))
 }
 
-/// The number of a part of a string.
+/// Returns the number of a part of a string.
 pub fn substring_of(value: i64, start: i64, length: Option<i64>, env: &mut Environment) -> i64 {
     if value == NULL_INT {
         return NULL_INT;

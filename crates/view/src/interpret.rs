@@ -1,7 +1,7 @@
 //! The interpreter: the reference executor, which runs a program as it stands over plain sorted maps.
 //!
-//! Nothing here is clever: every loop over a map looks at all its entries, sums are added up entry
-//! by entry. What is quick ([`crate::machine`]) is compared to it.
+//! Nothing here is clever: every loop over a map visits all its entries, sums are added up entry by
+//! entry. The quick executor ([`crate::machine`]) is compared to this one.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -21,25 +21,25 @@ use crate::value::{Environment, Report, Value};
 
 /// A key, its words in the order of [`Value::put_ordered`].
 type Key = Vec<u64>;
-/// Sums of the components, whatever their width.
+/// Sums of the components, in the widest integer for all of them.
 type Payload = Vec<i128>;
 type Result<T = ()> = core::result::Result<T, ApplyError>;
 
-/// The continuation of a loop: what happens to each binding.
+/// The continuation of a loop: called for each binding.
 type Then<'a> =
     dyn FnMut(&mut [Value], &mut Environment) -> core::result::Result<(), EvalError> + 'a;
 
 /// A view under the interpreter: its maps, logs and journal.
 pub struct Interpreter {
     maps: Vec<BTreeMap<Key, Payload>>,
-    /// By map and component: what the absolute values of all entries add up to, of sorted maps. It
-    /// must fit, so that the sum over any range does.
+    /// For sorted maps, by map and component: the sum of the absolute values of all entries. This
+    /// sum must fit the component, so that the sum over any range does.
     magnitudes: Vec<Vec<u128>>,
     /// A log per relation; the logs of base relations stay empty.
     logs: Vec<Log>,
-    /// Entries as they were, in the order of the event's changes.
+    /// Payloads that entries had before the event changed them, in the order of the changes.
     journal: Vec<(usize, Key, Payload)>,
-    /// Steps that have run: see [`crate::Engine::operations`].
+    /// Steps that have run so far: see [`crate::Engine::operations`].
     operations: Cell<u64>,
 }
 
@@ -50,16 +50,16 @@ struct Log {
     rows: Vec<(Key, Before)>,
 }
 
-/// A group before it was touched.
+/// A group as it was before it was touched.
 enum Before {
-    /// Payload of the group, from which the row can be made later.
+    /// The group's payload, from which the row can be computed later.
     Payload(Payload),
-    /// Row of the group, which depends on other maps as well.
+    /// The group's row, computed at once because it depends on other maps as well.
     Row(Option<Vec<u64>>),
 }
 
 impl Interpreter {
-    /// Empty maps.
+    /// An interpreter with empty maps.
     pub fn new(program: &Program) -> Self {
         let log = |_| Log::default();
         Interpreter {
@@ -76,7 +76,7 @@ impl Interpreter {
         self.operations.get()
     }
 
-    /// One event, with all that derives from it. On an error nothing has changed.
+    /// Applies one event, with all that derives from it. On an error nothing has changed.
     pub fn apply(
         &mut self,
         program: &Program,
@@ -159,7 +159,8 @@ impl Interpreter {
         Ok(())
     }
 
-    /// The steps never read the target, so all bindings can be found before the first one counts.
+    /// Runs one statement. Its steps never read the target, so all bindings are found before the
+    /// first addition.
     fn statement(
         &mut self,
         program: &Program,
@@ -334,7 +335,7 @@ impl Interpreter {
         self.maps[map].get(key).cloned().unwrap_or_else(zero)
     }
 
-    /// Sets an entry, after its old payload has been noted for its watches and for undo.
+    /// Sets an entry, having noted the old payload for its watches and for the journal.
     fn change(
         &mut self,
         program: &Program,
@@ -397,7 +398,7 @@ impl Interpreter {
         }
     }
 
-    /// The row of a group, if it has one.
+    /// Returns the row of a group, if the group has one.
     fn row(
         &self,
         program: &Program,
@@ -409,7 +410,7 @@ impl Interpreter {
         self.row_of(program, env, derived, key, &payload)
     }
 
-    /// The row that a group had.
+    /// Returns the row that a group had before it was touched.
     fn row_before(
         &self,
         program: &Program,
@@ -424,7 +425,7 @@ impl Interpreter {
         }
     }
 
-    /// Whether a group has come back to what it was: its row is not looked at then.
+    /// Whether a group's payload is back to what it was: then its row need not be computed.
     fn is_as_before(
         &self,
         program: &Program,
@@ -540,7 +541,7 @@ impl Interpreter {
         Ok(self.row(program, env, derived, &words)?)
     }
 
-    /// Entries of a map: key words, payload words.
+    /// Entries of a map, each with the words of its key and of its payload.
     pub fn entries(&self, program: &Program, map: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
         let declared = &program.maps[map];
         let words = |(key, payload): (&Key, &Payload)| {
@@ -561,14 +562,16 @@ impl Interpreter {
         self.maps[map].len() as u64
     }
 
-    /// Roughly: a node of the standard library's sorted map is filled to two thirds.
+    /// Memory of a map, estimated: nodes of the standard library's sorted map are taken to be two
+    /// thirds full.
     pub fn bytes(&self, program: &Program, map: usize) -> u64 {
         let declared = &program.maps[map];
         let words: usize = declared.key.iter().map(|ty| ty.words()).sum();
         self.len(map) * (3 * (48 + 16) / 2 + 8 * words + 16 * declared.payload.len()) as u64
     }
 
-    /// No entry is zero, keys have their width, and no group of an inner relation waits.
+    /// Panics unless no entry is zero, all keys have their width, and no group of an inner relation
+    /// is touched.
     pub fn check(&self, program: &Program) {
         for (map, declared) in self.maps.iter().zip(&program.maps) {
             let words: usize = declared.key.iter().map(|ty| ty.words()).sum();
@@ -614,7 +617,7 @@ fn plain_key(declared: &MapDecl, mut key: &[u64]) -> Vec<u64> {
     words
 }
 
-/// The amount by which a value changes a sum: the value, or zero if it is NULL.
+/// The amount by which a value changes a sum: the value as an integer, or zero for NULL.
 fn addend(value: Value) -> core::result::Result<i128, EvalError> {
     Ok(match value {
         value if value.is_null() => 0,
@@ -635,7 +638,7 @@ fn set_payload(registers: &mut [Value], map: &MapDecl, list: &[(u16, Reg)], payl
     }
 }
 
-/// Words of some columns of a key.
+/// Returns the words of some columns of a key.
 fn columns_of(declared: &MapDecl, key: &[u64], columns: &[u16]) -> Vec<u64> {
     let mut words = Vec::new();
     let mut at = 0;
@@ -648,7 +651,7 @@ fn columns_of(declared: &MapDecl, key: &[u64], columns: &[u16]) -> Vec<u64> {
     words
 }
 
-/// Words of the column behind a prefix.
+/// Returns the words of the key column behind a prefix.
 fn next_column<'a>(declared: &MapDecl, key: &'a [u64], prefix: &[u64]) -> &'a [u64] {
     let mut words = 0;
     let column = declared.key.iter().find(|ty| {
@@ -676,7 +679,7 @@ fn exceeds(sum: i128, limit: Value) -> bool {
     }
 }
 
-/// A bound's words.
+/// A bound of a range, in words.
 enum Words {
     Open,
     Nothing,

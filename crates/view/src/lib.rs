@@ -1,10 +1,11 @@
 //! Run time of incremental views: trigger programs, their maps, and their executors.
 //!
-//! `no_std + alloc`, without dependencies but `halcyon_value`, which says what operations on values
-//! mean and has none: the same code runs inside the database and in a cell.
+//! Built on `no_std + alloc`, with no dependency but `halcyon_value`, which defines what operations
+//! on values mean and has no dependency itself: the same code runs inside the database and in a
+//! cell of a partitioning hypervisor without an operating system.
 //!
-//! Where to start: [`program`], the form in which a view's maintenance comes from the compiler;
-//! [`Engine`], which runs one.
+//! Where to start: [`program`], the form in which the compiler describes a view's maintenance;
+//! [`Engine`], which runs a program.
 
 #![no_std]
 #![cfg_attr(not(feature = "native"), forbid(unsafe_code))]

@@ -1,22 +1,21 @@
-//! Trigger programs: the maintenance of a view for one inserted or deleted row, as data.
+//! Trigger programs: the maintenance of a view under inserted and deleted rows, as data.
 //!
 //! The compiler (crate `delta`) makes a program, an executor runs it, `Display` prints it, and
-//! [`Program::check`] says whether it makes sense. It is the form that DBToaster calls M3: per event,
+//! [`Program::check`] says whether it is well-formed. DBToaster calls this form M3: per event,
 //! statements over maps [koch2014, §3].
 //!
 //! Words: a *map* goes from a key to a *payload*, a product of counts and sums (an element of the
 //! ring of [koch2014, §3.1], one component per aggregate); a key without an entry has the payload
 //! zero. An *event* is one row of a relation with a weight, +1 for an insert and −1 for a delete. A
 //! *derived relation* has a row per group of a map, so it changes when the map does: the old row
-//! goes, the new one comes, and these are events for triggers of its own. That is how everything
-//! that is not linear (nested aggregates, EXISTS, DISTINCT, outer joins, MIN and MAX) is kept: the
-//! lift of the calculus is the border between a map and a derived relation.
+//! goes, the new one comes, and these are events for a trigger of its own. Everything that is not
+//! linear (nested aggregates, EXISTS, DISTINCT, outer joins, MIN and MAX) is kept in this way:
+//! where the calculus has a lift, a program has the border between a map and a derived relation.
 //!
 //! Order of one event of a base relation: its trigger's statements, one after the other; then, for
 //! every derived relation in order, for every group whose row differs from before the event, the
 //! trigger of that relation with the old row and −1, then with the new row and +1. The rows of
-//! [`Program::output`] are the view; nothing is triggered by them, and the engine reports
-//! their changes.
+//! [`Program::output`] are the view; they trigger nothing, and the engine reports their changes.
 //!
 //! Values: a value is one or two 64-bit words ([`Type`]). NULL is the smallest value of its type
 //! ([`NULL_INT`], [`NULL_WIDE`]) or one particular NaN ([`NULL_FLOAT_BITS`]); it compares to NULL in
@@ -55,7 +54,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// The type of the words that hold a value. `None`: no program holds values of the type.
+    /// The type of the words that hold a value. `None`: programs have no values of that type.
     pub fn of(ty: halcyon_value::Type) -> Option<Type> {
         use halcyon_value::Type as V;
         Some(match ty {
@@ -68,7 +67,7 @@ impl Type {
         })
     }
 
-    /// How many 64-bit words a value takes.
+    /// Number of 64-bit words of a value.
     pub const fn words(self) -> usize {
         match self {
             Self::Int | Self::Float => 1,
@@ -77,7 +76,7 @@ impl Type {
     }
 }
 
-/// One summand of a payload.
+/// A component of a payload: one sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Component {
     /// A sum of integers in 64 bits; counts. Overflow fails the event.
@@ -101,23 +100,23 @@ impl Component {
     }
 }
 
-/// A register of a trigger: index into [`Trigger::registers`].
+/// A register of a trigger: an index into [`Trigger::registers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reg(pub u16);
 
-/// Index into [`Program::maps`].
+/// A map: an index into [`Program::maps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MapId(pub u16);
 
-/// Index into [`Program::relations`].
+/// A relation: an index into [`Program::relations`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelationId(pub u16);
 
-/// Index into [`MapDecl::slices`].
+/// A slice: an index into [`MapDecl::slices`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SliceId(pub u16);
 
-/// The whole program of a view: its relations, maps and triggers.
+/// The program of a view: its relations, maps and triggers.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// Base relations first, then derived ones, each after those that it depends on.
@@ -126,12 +125,14 @@ pub struct Program {
     pub maps: Vec<MapDecl>,
     /// One per relation, at the same index; the output's is empty.
     pub triggers: Vec<Trigger>,
-    /// The base relation without columns that has one row from the beginning, if the program has one:
-    /// what is there without any table hangs on that row ([`crate::Engine::begin`]).
+    /// The base relation without columns that has one row from the beginning, if the program has
+    /// such a relation: view rows that do not depend on any table follow from that row
+    /// ([`crate::Engine::begin`]).
     pub one_row: Option<RelationId>,
     /// The derived relation whose rows are the view.
     pub output: RelationId,
-    /// The last column of the output ([`Type::Int`]) is no column of the view but says how often the
+    /// Whether the last column of the output ([`Type::Int`]) is no column of the view but says how
+    /// many times the view has the row; for views that keep duplicates.
     /// row is there: for views that keep duplicates.
     pub output_repeats: bool,
 }
@@ -139,49 +140,52 @@ pub struct Program {
 /// A relation: the source of a trigger's events.
 #[derive(Clone, Debug)]
 pub struct Relation {
-    /// For people. Base relations: the table's or stream's name.
+    /// Name of the relation, for people. For base relations: the table's or stream's name.
     pub name: String,
     /// Types of the columns of a row. A base relation has only the columns that the view needs, in
     /// the order of the table.
     pub columns: Vec<Type>,
-    /// For base relations: which columns of the table these are.
+    /// For base relations: the table's column for each of the columns.
     pub source_columns: Vec<u16>,
-    /// By column whether it is never NULL, as the source of the events promises; columns beyond may be NULL.
+    /// For each column, whether it is never NULL, as the source of the events promises; further
+    /// columns may be NULL.
     pub never_null: Vec<bool>,
-    /// `None` for base relations.
+    /// How the relation's rows follow from a map; `None` for base relations.
     pub derived: Option<Derived>,
 }
 
-/// The derivation of a relation's rows from the groups of a map.
+/// The way in which a derived relation's rows follow from the groups of a map.
 #[derive(Clone, Debug)]
 pub struct Derived {
-    /// The map whose entries are the groups. Every change of an entry is noticed. Statements on it
-    /// stand before those on maps that `steps` read.
+    /// The map whose entries are the groups. Every change of an entry is noticed. Within a trigger,
+    /// statements on this map stand before those on maps that `steps` read.
     pub map: MapId,
-    /// Types of the registers below: key columns first, then the components of the payload, then
+    /// Types of the registers that the expressions here use: key columns first, then the components
+    /// of the payload, then the registers of `steps`.
     /// those of `steps`.
     pub registers: Vec<Type>,
-    /// Look-ups beyond the group itself, for instance of the smallest key of an ordered map.
+    /// Look-ups beyond the group itself, for instance of the smallest key of a sorted map.
     pub steps: Vec<Step>,
-    /// Whether the group has a row: over the payload zero, too, so that a constant true stands for a
-    /// relation with a row for every key (an aggregate without GROUP BY, a scalar subquery).
+    /// Whether a group has a row. Also asked of a payload of zero: a constant true gives a relation
+    /// that has a row for every key (an aggregate without GROUP BY, a scalar subquery).
     pub exists: Expr,
-    /// The row.
+    /// The values of the row.
     pub row: Vec<Expr>,
 }
 
 /// The declaration of a map: key, payload, and the ways in which it is asked.
 #[derive(Clone, Debug)]
 pub struct MapDecl {
-    /// For people.
+    /// Name of the map, for people.
     pub name: String,
     /// The query in the calculus that the map materialises, for people and tests.
     pub definition: String,
     /// Types of the key's columns; none for a single value.
     pub key: Vec<Type>,
-    /// The components. An entry is dropped when all are zero ([`Component::Float`]: below 2⁻²⁰).
+    /// The components. An entry goes when all of them are zero ([`Component::Float`]: below 2⁻²⁰).
     pub payload: Vec<Component>,
-    /// Sorted by the key, with sums over ranges: [`Step::RangeSum`], [`Step::Edge`],
+    /// Whether the map is sorted by its key, with sums over ranges: for [`Step::RangeSum`],
+    /// [`Step::Edge`],
     /// [`Step::Search`] and [`Step::Each`] over leading columns.
     pub ordered: bool,
     /// Sets of key columns by whose values entries can be enumerated ([`Step::Each`]); for unordered
@@ -193,28 +197,29 @@ pub struct MapDecl {
 /// ([`Type::Int`]).
 #[derive(Clone, Debug, Default)]
 pub struct Trigger {
-    /// Types of all registers.
+    /// Types of all registers, the row's and the weight included.
     pub registers: Vec<Type>,
-    /// In order; each sees what those before it have done.
+    /// Statements in the order in which they run; each sees what those before it have done.
     pub statements: Vec<Statement>,
 }
 
-/// For every binding that the steps make: adds to an entry of the target.
+/// A statement: for every binding that its steps make, it adds to one entry of its target.
 ///
-/// The steps never read the target itself, unless `replace` is set (then they may not either).
+/// The steps never read the target itself, not even with `replace` set.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// For people: what the statement computes, in the calculus.
+    /// What the statement computes, in the calculus; for people.
     pub comment: String,
-    /// Bindings, nested from left to right.
+    /// Steps that make the bindings, nested from left to right.
     pub steps: Vec<Step>,
     /// The map that changes.
     pub target: MapId,
-    /// The entry: a value per key column.
+    /// The entry's key: a value per key column.
     pub key: Vec<Expr>,
     /// The addends, a value per component. NULL adds nothing.
     pub add: Vec<Expr>,
-    /// Every entry of the target is set to zero first: re-evaluation.
+    /// Whether every entry of the target is set to zero first, so that the statement evaluates its
+    /// map anew.
     pub replace: bool,
 }
 
@@ -243,16 +248,17 @@ pub enum Step {
     Each {
         /// The map.
         map: MapId,
-        /// Which columns are given. `None`: leading columns of an ordered map, or none at all.
+        /// The slice whose columns are given. `None`: leading columns of a sorted map, or none at
+        /// all.
         slice: Option<SliceId>,
-        /// A value per given column.
+        /// A value per column given.
         prefix: Vec<Expr>,
         /// Registers for some of the key's columns.
         key: Vec<(u16, Reg)>,
         /// Registers for some components.
         payload: Vec<(u16, Reg)>,
     },
-    /// Sums over the entries of an ordered map whose leading columns equal `prefix` and whose next
+    /// Sums over the entries of a sorted map whose leading columns equal `prefix` and whose next
     /// column lies between the bounds. O(log n).
     RangeSum {
         /// The map.
@@ -266,7 +272,7 @@ pub enum Step {
         /// Registers for some components' sums.
         payload: Vec<(u16, Reg)>,
     },
-    /// The first or last entry of an ordered map with the given leading columns. O(log n).
+    /// The first or last entry of a sorted map with the given leading columns. O(log n).
     Edge {
         /// The map.
         map: MapId,
@@ -279,7 +285,7 @@ pub enum Step {
         /// Register for the next column; NULL if there is no such entry.
         key: Reg,
     },
-    /// In an ordered map, among the entries with the given leading columns, in ascending (or
+    /// In a sorted map, among the entries with the given leading columns, in ascending (or
     /// descending) order of the next column: the first at which the sum of `component` over all
     /// entries up to and including it exceeds `limit`; the component must be nowhere negative.
     /// O(log n).
@@ -311,11 +317,11 @@ pub enum Step {
 /// A bound of a range.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bound {
-    /// None. On the lower side NULLs are left out.
+    /// No bound; a lower side without a bound still leaves NULLs out.
     Open,
-    /// Up to and including the value. A NULL value makes the range empty.
+    /// The value is the last one of the range. A NULL value makes the range empty.
     Included(Expr),
-    /// Up to the value. A NULL value makes the range empty.
+    /// The range ends before the value. A NULL value makes the range empty.
     Excluded(Expr),
 }
 
@@ -347,7 +353,8 @@ impl CompareOp {
         Compare::from(self).opposite().into()
     }
 
-    /// How days compare, if their midnights compare so with a moment; see [`Compare::of_days`].
+    /// The operator between days, given that midnights compare so with a moment; see
+    /// [`Compare::of_days`].
     pub fn of_days(self, is_midnight: bool) -> Option<CompareOp> {
         Compare::from(self).of_days(is_midnight).map(CompareOp::from)
     }
@@ -380,7 +387,8 @@ impl From<Compare> for CompareOp {
     }
 }
 
-/// An operation on two values of one type, which is also the result's. NULL if either is NULL.
+/// A binary operation on two values of one type, with a result of that type. NULL if either is
+/// NULL.
 /// Overflow, and division by zero, fail the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BinaryOp {
@@ -398,12 +406,12 @@ pub enum BinaryOp {
     Rem,
 }
 
-/// The numbers that a type of SQL has, where its words have more.
+/// The values of a narrower SQL type, whose words could hold more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NumberRange {
-    /// Signed integers of so many bits, 1 to 64.
+    /// Signed integers of this many bits, 1 to 64.
     Bits(u8),
-    /// Decimals of so many digits, 1 to 38, whatever their scale.
+    /// Decimals of this many digits, 1 to 38, at any scale.
     Digits(u8),
 }
 
@@ -412,13 +420,13 @@ pub enum NumberRange {
 pub enum DatePart {
     /// The year.
     Year,
-    /// 1 to 12.
+    /// The month, 1 to 12.
     Month,
-    /// 1 to 31.
+    /// The day of the month, 1 to 31.
     Day,
     /// The quarter, 1 to 4.
     Quarter,
-    /// The day of the week, Sunday is 0.
+    /// The day of the week; Sunday is 0.
     DayOfWeek,
     /// The day of the year, from 1.
     DayOfYear,
@@ -449,7 +457,7 @@ pub enum Expr {
     Float(f64),
     /// A constant [`Type::Wide`]; [`NULL_WIDE`] is NULL.
     Wide(i128),
-    /// NULL of a type.
+    /// NULL of the given type.
     Null(Type),
     /// Two operands of the given type.
     Binary(BinaryOp, Type, Box<Expr>, Box<Expr>),
@@ -459,7 +467,7 @@ pub enum Expr {
     Compare(CompareOp, Type, Box<Expr>, Box<Expr>),
     /// Compares two strings, by their bytes; 0, 1 or NULL.
     CompareText(CompareOp, Box<Expr>, Box<Expr>),
-    /// 0 or 1, of a value of the given type.
+    /// Whether a value of the given type is NULL: 0 or 1.
     IsNull(Type, Box<Expr>),
     /// SQL's AND over conditions ([`Type::Int`]). Stops at the first that is false; in
     /// [`Step::If`], at the first that is not true.
@@ -468,13 +476,14 @@ pub enum Expr {
     Or(Vec<Expr>),
     /// SQL's NOT.
     Not(Box<Expr>),
-    /// The value of the first condition that is true, else `otherwise`; values of the given type.
+    /// The value of the first condition that is true, otherwise `otherwise`; values of the given
+    /// type.
     Case {
         /// Type of the values.
         ty: Type,
         /// Conditions and values.
         when: Vec<(Expr, Expr)>,
-        /// If none is true.
+        /// The value if no condition is true.
         otherwise: Box<Expr>,
     },
     /// The first value that is not NULL.
@@ -489,7 +498,8 @@ pub enum Expr {
         /// The operand.
         value: Box<Expr>,
     },
-    /// Multiplies an `Int` or `Wide` by 10^`by`; divides, rounding half away from zero, if negative.
+    /// Multiplies an `Int` or `Wide` by 10^`by`; if `by` is negative, divides, rounding half away
+    /// from zero.
     Rescale {
         /// Type of operand and result.
         ty: Type,
@@ -498,11 +508,11 @@ pub enum Expr {
         /// The operand.
         value: Box<Expr>,
     },
-    /// The operand, if a narrower type of SQL than the words has that number; else the event fails.
+    /// The operand, if it is a value of a narrower SQL type; otherwise the event fails.
     Within {
         /// Type of operand and result: `Int` or `Wide`.
         ty: Type,
-        /// The numbers of the narrower type.
+        /// The values of the narrower type.
         range: NumberRange,
         /// The operand.
         value: Box<Expr>,
@@ -531,14 +541,15 @@ pub enum Expr {
         /// Number of characters; `None`: to the end.
         length: Option<i64>,
     },
-    /// A constant string: its number is fixed when the program is loaded.
+    /// A constant string; its number is determined when the program is loaded.
     Text(String),
-    /// An immutable function of the table ([`halcyon_value::functions`]): the general operation, for
-    /// everything that has none of its own above.
+    /// An immutable function of the table ([`halcyon_value::functions`]): the general operation,
+    /// for functions that have no expression of their own above.
     Call {
-        /// The function with the types of its arguments and of its result, which all have words.
+        /// The function with the types of its arguments and of its result, all of which words can
+        /// hold.
         call: Arc<Call>,
-        /// Operands, in the words of these types.
+        /// Operands, in words of the arguments' types.
         args: Vec<Expr>,
     },
 }

@@ -1,9 +1,11 @@
-//! Random programs under random events: machine code and operations do what the interpreter does.
+//! Random programs under random events: machine code and operations are compared with the
+//! interpreter.
 //!
-//! Programs are of all steps and expressions that [`crate::program`] has, over two base relations, a
+//! Programs have all steps and expressions that [`crate::program`] has, over two base relations, a
 //! derived one with a trigger of its own, and the output. Values are from small domains with NULLs,
-//! so that keys collide, groups die and divisions by zero happen. After every event: the same
-//! outcome, the same entries in all maps, the same rows and changes, all invariants.
+//! so that keys collide, groups vanish and divisions by zero happen. After every event the
+//! executors must agree in the outcome, in the entries of all maps, in rows and changes, and all
+//! invariants must hold.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -25,11 +27,11 @@ struct Generator {
     random: Random,
     maps: Vec<MapDecl>,
     registers: Vec<Type>,
-    /// Registers that have a value.
+    /// Registers that have a value at this point.
     set: Vec<Reg>,
     /// Whether loops are allowed here.
     loops: bool,
-    /// Whether the order in which events come must not matter.
+    /// Whether the result must not depend on the order in which events come.
     in_any_order: bool,
 }
 
@@ -136,7 +138,8 @@ impl Generator {
         }
     }
 
-    /// A call of the table: arguments and results of one word and of two, texts, and errors.
+    /// A call of a function of the table: with arguments and results of one word and of two, texts,
+    /// and errors.
     fn call(&mut self, depth: usize) -> Expr {
         use halcyon_value::Type as V;
         let wide = V::Decimal { precision: 30, scale: 2 };
@@ -150,7 +153,7 @@ impl Generator {
         let call = Call::exact(name, args, result).expect(name);
         let args = args.iter().map(|ty| match ty {
             V::Text => self.text(depth - 1),
-            // A decimal of two words on the way to one that has one.
+            // A decimal of two words, on its way to a decimal of one word.
             V::Int32 if self.one_in(3) => Expr::Cast {
                 from: Type::Wide,
                 to: Type::Int,
@@ -331,7 +334,7 @@ impl Generator {
                 let (last, skip_null) = (self.one_in(2), self.one_in(2));
                 Step::Edge { map, prefix, last, skip_null, key }
             }
-            // Its sums must be nowhere negative, which random programs do not promise.
+            // A search needs sums that are nowhere negative, which random programs do not promise.
             _ => return None,
         })
     }
@@ -344,8 +347,8 @@ impl Generator {
         self.expr(column, 1)
     }
 
-    /// What statements of a trigger have in common: conditions on the row, and the first steps of
-    /// one that came before.
+    /// The steps that statements of a trigger share: conditions on the row, and the first steps of
+    /// an earlier statement.
     fn beginning(&mut self, target: usize, before: &[Statement], on_row: &[Step]) -> Vec<Step> {
         let mut steps = on_row.to_vec();
         if on_row.len() > 1 && self.one_in(2) {
@@ -363,8 +366,8 @@ impl Generator {
         steps
     }
 
-    /// A statement whose steps are a sum over a range of an ordered map, if there is one: two of them
-    /// may be added up.
+    /// A statement whose steps are a sum over a range of a sorted map, if there is such a map:
+    /// plans may merge two of them.
     fn range_statement(&mut self, target: usize, columns: &[Type]) -> Option<Statement> {
         self.set = (0..=columns.len() as u16).map(Reg).collect();
         let ordered = (0..self.maps.len())
@@ -416,15 +419,15 @@ impl Generator {
         self.set = (0..=columns.len() as u16).map(Reg).collect();
         for step in &begun {
             match step {
-                // What is set within it is not visible outside.
+                // Registers set within a sum are not visible outside it.
                 Step::Sum { terms, .. } => self.set.extend(terms.iter().map(|(_, reg)| *reg)),
                 step => step.for_each_set(&mut |reg| self.set.push(reg)),
             }
         }
         let declared = self.maps[target].clone();
         let readable: Vec<usize> = readable.iter().copied().filter(|map| *map != target).collect();
-        // A loop, or clearing, changes groups in an order that is the executor's own; random programs
-        // show in which order the events of the inner relation come.
+        // The order in which a loop or a clearing changes groups is the executor's own, and random
+        // programs would show it through the order of the inner relation's events.
         let in_order = target == INNER_MAP;
         self.loops = !in_order;
         let mut steps = begun;
@@ -433,7 +436,7 @@ impl Generator {
         let key = self.exprs(&declared.key);
         let mut add = Vec::new();
         for component in &declared.payload {
-            // Mostly sums that come back to zero when the row goes.
+            // Mostly sums that return to zero when the row is deleted.
             let weight = Expr::Reg(Reg(columns.len() as u16));
             add.push(match component {
                 Component::Int if !self.one_in(4) => weight,
@@ -466,7 +469,7 @@ impl Generator {
         Trigger { registers: core::mem::take(&mut self.registers), statements }
     }
 
-    /// Limits that the exact sums of a map must keep, of which there are some.
+    /// A condition that bounds some of a map's exact sums.
     fn limits(&mut self, declared: &MapDecl) -> Expr {
         use CompareOp::{Ge, Gt, Lt};
         let mut all = Vec::new();
@@ -529,8 +532,8 @@ impl Generator {
             });
         }
         let (derived, columns) = self.derived(INNER_MAP, &[1, 2]);
-        // Of a relation whose row is of the key the compiled executor only notes who comes and goes,
-        // so its groups come in another order.
+        // The compiled executor notes only crossings of a relation whose row consists of key
+        // columns alone, so its groups come in another order.
         self.in_any_order = derived.steps.is_empty();
         let readable: &[usize] = if self.in_any_order { &[1, 2] } else { &[1, 2, 3, 4] };
         program.triggers.push(self.trigger(&columns, &[3, 4], readable));
@@ -557,7 +560,7 @@ const INNER_MAP: usize = 0;
 
 const FLOATS: [f64; 7] = [0.0, -0.0, 1.5, -2.25, 0.001, 1e30, f64::INFINITY];
 
-/// What is compared with the interpreter.
+/// The executors that are compared with the interpreter.
 const QUICK: [Executor; 2] = [Executor::Compiled, Executor::Operations];
 
 fn engine(program: &Program, executor: Executor) -> Engine {
@@ -659,7 +662,7 @@ fn compare(seed: u64, executor: Executor, seen: &mut Seen) {
     }
 }
 
-/// `HALCYON_VIEW_SEED=n` runs seed `n` alone; `HALCYON_FUZZ_SECONDS` goes on for so long.
+/// `HALCYON_VIEW_SEED=n` runs seed `n` alone; `HALCYON_FUZZ_SECONDS` sets how long to go on.
 #[test]
 fn fuzz_compiled_programs_do_what_interpreted_ones_do() {
     let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
@@ -670,7 +673,7 @@ fn fuzz_compiled_programs_do_what_interpreted_ones_do() {
     for seed in 0..1500 {
         QUICK.into_iter().for_each(|executor| compare(seed, executor, &mut seen));
     }
-    // The programs do something.
+    // Guards against programs that do nothing.
     assert!(seen.applied > 40_000 && seen.refused > 4_000, "{} {}", seen.applied, seen.refused);
     assert!(seen.changes > 1_900 && seen.entries > 200_000, "{} {}", seen.changes, seen.entries);
     let start = std::time::Instant::now();

@@ -1,15 +1,15 @@
-//! Numbers for tests: the same ones every time.
+//! Random numbers for tests: the same ones every time.
 
 /// SplitMix64.
 pub struct Random(u64);
 
 impl Random {
-    /// One sequence per seed.
+    /// Makes the generator of a seed's sequence.
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
 
-    /// Any number.
+    /// The next number of the sequence, any of 64 bits.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -18,7 +18,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`.
+    /// The next number, below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }

@@ -1,8 +1,8 @@
-//! Arithmetic on words with NULL: the meanings of `halcyon_value`, as the operators of
-//! [`crate::program::Expr`] have them.
+//! Arithmetic on words with NULL: operations that `halcyon_value` defines, in the form of the
+//! operators of [`crate::program::Expr`].
 //!
-//! Every function takes NULL as its type's mark and gives NULL where SQL does. No integer result is
-//! the mark of NULL: that one value counts as overflow.
+//! Every function takes NULL as its type's mark and returns NULL where SQL does. No integer result
+//! is the mark of NULL: an operation with that result overflows.
 
 use core::cmp::Ordering;
 use halcyon_value::compare::Compare;
@@ -19,15 +19,15 @@ type Result<T> = core::result::Result<T, EvalError>;
 
 /// A type of numbers in which expressions compute.
 pub trait Number: Copy + PartialEq {
-    /// The mark.
+    /// The mark of NULL.
     fn null() -> Self;
     /// Whether this is the mark.
     fn is_null(self) -> bool;
-    /// Both operands are not NULL.
+    /// `a op b`, for operands that are not NULL.
     fn operate(op: BinaryOp, a: Self, b: Self) -> Result<Self>;
-    /// Not NULL.
+    /// −`self`, for an operand that is not NULL.
     fn negate(self) -> Result<Self>;
-    /// Order of SQL, neither being NULL.
+    /// The order of two operands that are not NULL, as SQL has it.
     fn order(a: Self, b: Self) -> Ordering;
 }
 
@@ -87,7 +87,7 @@ impl Number for f64 {
             BinaryOp::Div | BinaryOp::DivRound => Arith::Div,
             BinaryOp::Rem => Arith::Rem,
         };
-        // One NaN for all, so that no operation makes the mark of NULL.
+        // All NaN are made one, so that no operation yields the mark of NULL.
         Ok(float::canonical(float::calculate(op, a, b)?))
     }
     #[inline(always)]
@@ -100,7 +100,7 @@ impl Number for f64 {
     }
 }
 
-/// The value by which keys are compared: no −0, one NaN.
+/// The value by which keys are compared: 0 for −0, one NaN for all.
 #[inline(always)]
 pub fn key_float(value: f64) -> f64 {
     if value.is_null() { value } else { float::key(value) }
@@ -112,31 +112,31 @@ pub fn binary<T: Number>(op: BinaryOp, a: T, b: T) -> Result<T> {
     if a.is_null() || b.is_null() { Ok(T::null()) } else { T::operate(op, a, b) }
 }
 
-/// −`a`, NULL if it is.
+/// −`a`, NULL if `a` is NULL.
 #[inline(always)]
 pub fn negate<T: Number>(a: T) -> Result<T> {
     if a.is_null() { Ok(a) } else { a.negate() }
 }
 
-/// 0, 1 or NULL.
+/// Whether `a op b`: 0, 1 or NULL.
 #[inline(always)]
 pub fn compare<T: Number>(op: CompareOp, a: T, b: T) -> i64 {
     if a.is_null() || b.is_null() { NULL_INT } else { i64::from(holds(op, T::order(a, b))) }
 }
 
-/// Whether an order of two values is what the operator asks for.
+/// Whether two values in this order meet the operator.
 #[inline(always)]
 pub fn holds(op: CompareOp, order: Ordering) -> bool {
     Compare::from(op).accepts(order)
 }
 
-/// A condition's opposite; NULL stays.
+/// The negation of a condition; NULL stays NULL.
 #[inline(always)]
 pub fn not(a: i64) -> i64 {
     if a == NULL_INT { a } else { i64::from(a == 0) }
 }
 
-/// Shifts of a decimal point: × 10^`by`, or ÷ 10^−`by` rounded half away from zero. The power must
+/// Shifts the decimal point: × 10^`by`, or ÷ 10^−`by` rounded half away from zero. The power must
 /// fit the type.
 pub fn rescale<T: Number + TryFrom<i128>>(by: i8, a: T) -> Result<T> {
     if a.is_null() {
@@ -152,7 +152,7 @@ pub fn rescale_int(by: i8, a: i64) -> Result<i64> {
     if by.unsigned_abs() <= 18 { rescale(by, a) } else { wide_to_int(rescale(by, int_to_wide(a))?) }
 }
 
-/// `a` if it lies within the range; NULL stays.
+/// `a` if it is a value of the range; NULL stays NULL.
 #[inline]
 pub fn within_wide(range: NumberRange, a: i128) -> Result<i128> {
     let lies_within = match range {
@@ -173,13 +173,13 @@ pub fn within_int(range: NumberRange, a: i64) -> Result<i64> {
     }
 }
 
-/// Wider.
+/// A 64-bit integer in 128 bits.
 #[inline(always)]
 pub fn int_to_wide(a: i64) -> i128 {
     if a == NULL_INT { NULL_WIDE } else { i128::from(a) }
 }
 
-/// Narrower, if it fits.
+/// A 128-bit integer in 64 bits, if it fits.
 #[inline(always)]
 pub fn wide_to_int(a: i128) -> Result<i64> {
     if a == NULL_WIDE {
@@ -210,10 +210,11 @@ pub fn float_to_int(a: f64) -> Result<i64> {
     wide_to_int(float_to_wide(a)?).map_err(|_| EvalError::OutOfRange)
 }
 
-/// Beyond it, years do not fit the calendar's arithmetic; SQL's dates end far earlier.
+/// Years beyond this number of days do not fit the calendar's arithmetic; SQL's dates end far
+/// earlier.
 const DAYS_MAX: u64 = 1 << 40;
 
-/// A part of a date; NULL of NULL.
+/// A part of a date; NULL for NULL.
 #[inline]
 pub fn date_part(part: DatePart, days: i64) -> Result<i64> {
     if days == NULL_INT {
@@ -225,7 +226,7 @@ pub fn date_part(part: DatePart, days: i64) -> Result<i64> {
     Ok(calendar::Field::from(part).of_day(days))
 }
 
-/// The day of a timestamp; NULL of NULL.
+/// The day of a timestamp; NULL for NULL.
 #[inline]
 pub fn date_of(timestamp_us: i64) -> i64 {
     if timestamp_us == NULL_INT { NULL_INT } else { calendar::day_of(timestamp_us) }
@@ -241,7 +242,7 @@ pub const SUM_ZERO_BELOW: u128 = 1 << 20;
 /// Errors: beyond ±2⁸⁶, infinite or NaN.
 #[inline(always)]
 pub fn float_to_sum(a: f64) -> Result<i128> {
-    // Whole numbers, which are most: the conversion saturates, and NULL is equal to nothing.
+    // Most addends are whole numbers. The conversion saturates, and NULL equals nothing.
     let whole = a as i64;
     if whole as f64 == a && whole.unsigned_abs() < 1 << 62 {
         return Ok(i128::from(whole) << SUM_SCALE);
@@ -257,17 +258,17 @@ fn fraction_to_sum(a: f64) -> Result<i128> {
 /// The floating-point number of an exact sum.
 #[inline(always)]
 pub fn sum_to_float(sum: i128) -> f64 {
-    // Whole numbers of 64 bits, which are most: their conversion is an instruction, not a call.
+    // Most sums are whole numbers of 64 bits; their conversion is an instruction, not a call.
     let whole = sum >> SUM_SCALE;
     if whole << SUM_SCALE == sum && i128::from(whole as i64) == whole {
         return whole as i64 as f64;
     }
-    // A power of two, so that only the conversion rounds.
+    // The unit is a power of two, so that only the conversion rounds.
     const UNIT: f64 = 1.0 / (1_u64 << SUM_SCALE) as f64;
     sum as f64 * UNIT
 }
 
-/// The largest exact sum that does not exceed a number; NaN is above all of them.
+/// The largest exact sum that does not exceed a number; NaN is above all sums.
 pub fn float_limit(limit: f64) -> i128 {
     match scaled(limit, SUM_SCALE) {
         Some(sum) => sum - i128::from(sum_to_float(sum) > limit),
@@ -276,7 +277,7 @@ pub fn float_limit(limit: f64) -> i128 {
     }
 }
 
-/// `a`·2^`scale`, rounded half to even; `None` beyond ±2¹²⁶ and if `a` is no number.
+/// `a`·2^`scale`, rounded half to even; `None` beyond ±2¹²⁶, and for infinities and NaN.
 fn scaled(a: f64, scale: i32) -> Option<i128> {
     let bits = a.to_bits();
     let exponent_bits = ((bits >> 52) & 0x7ff) as i32;

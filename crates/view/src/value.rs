@@ -1,4 +1,4 @@
-//! Values as words, and keys as words whose order is the order of the values.
+//! Values in words, and keys in words whose order is the order of the values.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,16 +10,16 @@ use crate::scalar::{Number, key_float};
 /// A listener to changed rows: words of the key, old row, new row.
 pub type Report<'a> = dyn FnMut(&[u64], Option<&[u64]>, Option<&[u64]>) + 'a;
 
-/// What expressions need besides registers.
+/// The data that expressions need besides registers.
 #[derive(Default)]
 pub struct Environment {
     /// Numbers of strings.
     pub dictionary: Dictionary,
-    /// Room for the text that a function makes.
+    /// A buffer for the text that a function makes.
     pub text: String,
 }
 
-/// A value of some type; NULL is its type's mark.
+/// A value of one of the types; NULL is the type's mark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// [`Type::Int`]
@@ -93,7 +93,7 @@ impl Value {
     }
 }
 
-/// A 128-bit integer of its words.
+/// A 128-bit integer from its two words.
 #[inline(always)]
 pub fn wide(low: u64, high: u64) -> i128 {
     (i128::from(high as i64) << 64) | i128::from(low)
@@ -105,13 +105,14 @@ pub fn halves(value: i128) -> [u64; 2] {
     [value as u64, (value >> 64) as u64]
 }
 
-/// Integers in the order of unsigned words, and back.
+/// Turns an integer's word into one that compares as an unsigned number, or back.
 #[inline(always)]
 pub fn order_int(word: u64) -> u64 {
     word ^ 1 << 63
 }
 
-/// Bits of a key's number in the order of unsigned words, NULL first, NaN last.
+/// Turns the bits of a key's floating-point number into a word that compares as an unsigned number:
+/// NULL first, NaN last.
 #[inline(always)]
 pub fn order_float(bits: u64) -> u64 {
     match bits {
@@ -121,7 +122,7 @@ pub fn order_float(bits: u64) -> u64 {
     }
 }
 
-/// The inverse.
+/// The inverse of [`order_float`].
 #[inline(always)]
 pub fn unorder_float(word: u64) -> u64 {
     match word {

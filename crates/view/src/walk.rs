@@ -1,4 +1,4 @@
-//! Visitors of all expressions and steps of a program.
+//! Visitors of a program's expressions and steps.
 
 use alloc::boxed::Box;
 
@@ -70,7 +70,7 @@ fn steps(all: &[Step], each: &mut dyn FnMut(&Expr)) {
     }
 }
 
-/// Calls `each` for an expression and all within it.
+/// Calls `each` for an expression and all expressions within it.
 pub fn for_each_within(value: &Expr, each: &mut dyn FnMut(&Expr)) {
     expr(value, each);
 }
@@ -113,7 +113,7 @@ fn expr(value: &Expr, each: &mut dyn FnMut(&Expr)) {
 }
 
 impl Expr {
-    /// The expression with every operand replaced.
+    /// The expression with every operand replaced by what `f` makes of it.
     pub fn map_operands(self, f: &mut dyn FnMut(Expr) -> Expr) -> Expr {
         let mut boxed = |value: Box<Expr>| Box::new(f(*value));
         match self {
@@ -157,7 +157,8 @@ impl Expr {
         }
     }
 
-    /// The expression with every part of it, the inner ones first, replaced by what `f` makes of it.
+    /// The expression with every expression in it replaced by what `f` makes of it, inner ones
+    /// first.
     pub fn rewritten(&self, f: &mut dyn FnMut(Expr) -> Expr) -> Expr {
         let operands = self.clone().map_operands(&mut |operand| operand.rewritten(f));
         f(operands)
@@ -222,7 +223,7 @@ impl Step {
         }
     }
 
-    /// Calls `each` for every register that the step sets, inner ones included.
+    /// Calls `each` for every register that the step sets; inner steps' registers are included.
     pub fn for_each_set(&self, each: &mut dyn FnMut(Reg)) {
         let mut list = |list: &[(u16, Reg)]| list.iter().for_each(|(_, reg)| each(*reg));
         match self {
@@ -241,7 +242,7 @@ impl Step {
         }
     }
 
-    /// Calls `each` for every map that the step reads, inner ones included.
+    /// Calls `each` for every map that the step reads; inner steps' maps are included.
     pub fn for_each_read(&self, each: &mut dyn FnMut(MapId)) {
         match self {
             Step::If(_) | Step::Let { .. } => {}

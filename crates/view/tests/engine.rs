@@ -1,4 +1,4 @@
-//! What an engine promises, by small programs written by hand, under all executors.
+//! What an engine promises, shown by small hand-written programs under all executors.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -134,7 +134,7 @@ fn sums() -> Program {
                     add(1, vec![], vec![square]),
                 ],
             ),
-            // Fails at the third group: the weight is added 2⁶² times.
+            // Overflows at the third group: the weight is added 2⁶² times.
             trigger(
                 &[Int; 2],
                 vec![add(2, vec![], vec![op(BinaryOp::Mul, r(1), Expr::Int(1 << 62))])],
@@ -153,8 +153,8 @@ fn an_event_that_overflows_half_way_leaves_everything_as_it_was() {
         apply(&mut engine, &[1, 7], 1).expect("fits");
         changes(&mut engine);
         let before: Vec<_> = (0..3).map(|map| engine.entries(map)).collect();
-        // The first statement is done when the second one overflows; then one when a derived
-        // relation's trigger does, at the second group.
+        // At first the second statement overflows when the first is done; later, at the second
+        // group, the trigger of a derived relation overflows when a statement is done.
         let overflow = Err(ApplyError::Eval(EvalError::Overflow));
         assert_eq!(apply(&mut engine, &[1, 1 << 40], 1), overflow);
         assert_eq!(apply(&mut engine, &[9, 1 << 32], 1), overflow);
@@ -164,7 +164,7 @@ fn an_event_that_overflows_half_way_leaves_everything_as_it_was() {
         assert_eq!(after, before);
         assert_eq!(changes(&mut engine), BTreeMap::new());
         assert_eq!(engine.statistics().events, 1);
-        // And it goes on.
+        // The engine goes on after the error.
         apply(&mut engine, &[1, 7], -1).expect("fits");
         apply(&mut engine, &[2, 3], 1).expect("fits");
         assert_eq!(rows(&mut engine), [[2, 3, 1]]);
@@ -238,7 +238,7 @@ fn sums_of_floats_come_back_to_what_they_were_in_any_order() {
         event(&mut engine, 0.7, -1);
         changes(&mut engine);
         assert_eq!(engine.entries(0), []);
-        // NULL adds nothing, but the row is there; what is no number fails.
+        // NULL adds nothing, but the row is counted; infinities and NaN fail.
         event(&mut engine, f64::from_bits(NULL_FLOAT_BITS), 1);
         let mut sum = Vec::new();
         assert_eq!(engine.row(&[1], &mut sum), Ok(true));
@@ -405,7 +405,7 @@ fn memory_is_bounded_and_the_event_that_meets_the_bound_fails() {
     }
 }
 
-/// The sums of [`sums`] without what overflows.
+/// The sums of [`sums`] without the parts that overflow.
 fn sums_alone() -> Program {
     let mut program = sums();
     program.triggers[0].statements.truncate(1);
@@ -500,8 +500,8 @@ fn strings_have_numbers_that_stay() {
     assert!(engine.dictionary().memory_bytes() > 0 && engine.dictionary().len() == 3);
 }
 
-/// A trigger of many statements: one on each of 70 maps, more than can be taken back by registers
-/// alone, and so many more on the last map. Each has temporary values of its own.
+/// A trigger of many statements: one on each of 70 maps, which is more than registers alone can
+/// take back, and `more` of them on the last map. Each has temporary values of its own.
 fn many_statements(more: usize) -> Program {
     use Type::Int;
     let product = |a: Expr, b: Expr| op(BinaryOp::Mul, a, b);
@@ -529,7 +529,7 @@ fn many_statements(more: usize) -> Program {
 
 #[test]
 fn a_statement_uses_the_registers_of_the_one_before() {
-    // So many are machine code, and so many are too many for it.
+    // The first number of statements is small enough for machine code, the second too large.
     many_statements_agree(300, true, 1);
     many_statements_agree(2000, false, 2);
 }
@@ -540,7 +540,7 @@ fn many_statements_agree(more: usize, native: bool, failing: usize) {
     let is_native = cfg!(feature = "native") && native;
     assert_eq!(engines[2].machine_code().is_ok(), is_native, "{:?}", engines[2].machine_code());
     let mut failed = 0;
-    // The cube of the third overflows, of the sums on the last map only after many statements.
+    // The third row's cube overflows; a sum on the last map overflows only after many statements.
     for row in [3, 5, 2_500_000, 300_000, 4, 3] {
         let results = engines.each_mut().map(|engine| apply(engine, &[row], 1));
         assert!(results.iter().all(|result| *result == results[0]), "event {row} {results:?}");
@@ -567,10 +567,10 @@ fn a_program_beyond_the_registers_is_refused() {
     };
     program.triggers[0].statements[0].add = vec![Expr::And((0..5000).map(unequal).collect())];
     assert!(refused(&program).contains("words of registers"), "{}", refused(&program));
-    // Sites have numbers of 16 bits.
+    // Sites have 16-bit numbers.
     let error = refused(&many_statements(70_000));
     assert!(error.contains("65536 can be numbered"), "{error}");
-    // What lies side by side must fit as well.
+    // Runs of words side by side must fit the register file as well.
     let mut program = many_statements(0);
     program.maps[0].payload = vec![Component::Int; 70_000];
     program.triggers[0].statements[0].add = vec![Expr::Int(1); 70_000];
@@ -580,7 +580,7 @@ fn a_program_beyond_the_registers_is_refused() {
     assert!(refused(&program).contains("side by side"), "{}", refused(&program));
 }
 
-/// Integers, and NULL, around which something is about to overflow.
+/// NULL and integers at which the operators overflow or nearly do.
 const EDGES: [i64; 11] = [
     NULL_INT,
     -i64::MAX,
@@ -595,7 +595,8 @@ const EDGES: [i64; 11] = [
     i64::MAX,
 ];
 
-/// Sums between all pairs of bounds, of keys of which some are the first and the last.
+/// Sums between all pairs of bounds, with keys among which are the first and the last possible
+/// ones.
 #[test]
 fn ranges_end_where_keys_do() {
     use Type::Int;
@@ -658,8 +659,8 @@ fn ranges_end_where_keys_do() {
     }
 }
 
-/// Every operator on every pair of operands next to where it overflows: all executors give the same
-/// value, or the same error.
+/// Every operator on every pair of operands near overflow: all executors give the same value or the
+/// same error.
 #[test]
 fn scalars_agree_at_their_edges() {
     use BinaryOp::{Add, Div, DivRound, Mul, Rem, Sub};
@@ -715,7 +716,7 @@ fn scalars_agree_at_their_edges() {
                 Wide => Component::Wide,
                 Float => Component::Float,
             };
-            // By value as a key, by value as a sum, with and without an order of keys.
+            // The results by value: as a key of a hash map, as a key of a sorted map, and as a sum.
             let mut ordered = map(&[result], &[Component::Int]);
             ordered.ordered = true;
             let program = Program {
@@ -757,7 +758,7 @@ fn scalars_agree_at_their_edges() {
     assert!(outcomes.iter().all(|count| *count > 500), "{outcomes:?}");
 }
 
-/// A function that panics does so through every executor, and nobody's process ends.
+/// A function that panics does so through every executor, and the process goes on.
 #[test]
 fn panics_of_functions_unwind() {
     static NOT_FIVE: Function = Function::new(

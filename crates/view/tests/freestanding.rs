@@ -14,7 +14,7 @@ fn a_view_is_maintained_without_any_library() {
         .arg(manifest)
         .arg("--target-dir")
         .arg(&target)
-        // Flags of the tests' own build are not for this one.
+        // The tests' own compiler flags must not reach this build.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .output()

@@ -1,7 +1,7 @@
 //! Counts rows per group in a view, without std, without a C library, with memory of its own.
 //!
-//! Exit status 0 if the view is right. What the view's run time needs from outside is here: an
-//! allocator and four functions on bytes.
+//! Exit status 0 if the view is right. Everything that the run time needs from outside is in this
+//! file: an allocator and four functions on bytes.
 
 #![no_std]
 #![no_main]
@@ -30,7 +30,8 @@ extern "C" fn run() -> ! {
     exit(if is_right() { 0 } else { 1 })
 }
 
-/// Two rows for every group, one of them deleted again for every second one.
+/// Inserts two rows for every group, deletes one of the two again for every second group, and
+/// compares the view with what is left.
 fn is_right() -> bool {
     let Ok(mut engine) = Engine::new(counts(), Options::default()) else { return false };
     let events = (0..3 * GROUPS).map(|number| (number % GROUPS, number < 2 * GROUPS));
@@ -112,7 +113,7 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     exit(101)
 }
 
-/// Memory is given out from the front to the back and never taken back.
+/// An allocator that gives memory out from front to back and never takes it back.
 struct Heap {
     memory: UnsafeCell<[u8; HEAP_BYTES]>,
     used: AtomicUsize,
@@ -208,7 +209,7 @@ unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, bytes: usize) -> i32 {
     unsafe { memcmp(a, b, bytes) }
 }
 
-/// The ready-made `alloc` names it, although nothing unwinds here.
+/// The compiled crate `alloc` names this function, although nothing unwinds here.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 

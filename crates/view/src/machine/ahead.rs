@@ -1,9 +1,12 @@
-//! Prefetches: entries that events will look at, asked of memory while earlier events are at work.
+//! Prefetches: hints to the memory about entries that coming events will look up, given while
+//! earlier events are at work.
 //!
-//! Where an entry lies follows from the row if its key stands there. That is asked for in two steps, as
-//! many events before the event's turn as a step needs: the place in a hash table; then, in a map with
-//! slices, the entry to which that leads. Nothing waits, and nothing else comes of it. What the row of a
-//! derived relation is going to be, if it is the key that the event changes, is looked up for as well.
+//! Where an entry lies follows from the event's row alone if the entry's key consists of words of
+//! that row. A prefetch has two steps, each as many events ahead as the step takes time: the first
+//! asks for the place in a hash table; the second, in a map with slices, for the entry to which
+//! that place leads. Neither step waits or has any effect but on caches. If the trigger adds to the
+//! map of a derived relation whose rows consist of key columns alone, that relation's row is known, too,
+//! and the look-ups of its trigger are prefetched as well.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -13,18 +16,20 @@ use super::maps::{MapStructure, Maps};
 use crate::maps::any::HashMap;
 use crate::program::{Expr, Program, Relation};
 
-/// Maps of fewer entries stay in the processor's caches. (In tests all but the smallest do not.)
+/// Maps of fewer entries stay in the processor's caches. (In tests the limit is low, so that most
+/// maps are prefetched.)
 const LEN_MIN: usize = if cfg!(test) { 16 } else { 1 << 15 };
 
-/// A prefetch: an entry, or the entries of a slice, that a trigger looks at, by words of the row.
+/// A prefetch: one entry, or the entries of a slice, that a trigger looks up by words of the row.
 #[derive(Debug)]
 pub struct Ahead {
     map: u16,
     key: Range<usize>,
     slice: Option<u16>,
-    /// Whether the entry may come or go, with its places in all slices.
+    /// Whether the trigger adds to the entry: it may come or go then, with its places in all
+    /// slices.
     changes: bool,
-    /// Whether its map is large enough for that, now.
+    /// Whether the map is large enough now for prefetches to pay.
     is_large: bool,
 }
 
@@ -51,7 +56,8 @@ pub fn of(program: &Program, codes: &[&Code]) -> Vec<Vec<Ahead>> {
     codes.iter().enumerate().map(of_relation).collect()
 }
 
-/// Which words of its map's key make the row of a derived relation, if nothing else does.
+/// Returns which words of the map's key make up the row of a derived relation; `None` if the row
+/// has anything else in it.
 fn row_of_key(program: &Program, relation: &Relation, map: u16) -> Option<Vec<usize>> {
     let derived = relation.derived.as_ref().filter(|derived| derived.map.0 == map)?;
     let key = &program.maps[usize::from(map)].key;
@@ -65,7 +71,8 @@ fn row_of_key(program: &Program, relation: &Relation, map: u16) -> Option<Vec<us
     Some(row)
 }
 
-/// Adds what a piece of code looks at, each once. `row`: the event's words that are those of its row.
+/// Adds the look-ups of a piece of code to `found`, each once. `row`: for each word of the
+/// trigger's row, its position in the event's row.
 fn look(code: &Code, row: &[usize], found: &mut Vec<Ahead>) {
     for op in &code.ops {
         let (Op::Get { site } | Op::Add { site } | Op::Start { site }) = op else { continue };
@@ -88,7 +95,7 @@ fn look(code: &Code, row: &[usize], found: &mut Vec<Ahead>) {
 }
 
 impl Ahead {
-    /// Looks whether the map has become large; says so.
+    /// Looks at the map's size anew; returns whether the map is large.
     pub fn measure(&mut self, maps: &Maps) -> bool {
         self.is_large = match &maps.all[usize::from(self.map)].structure {
             MapStructure::Hash(map) => map.len() >= LEN_MIN,
@@ -97,7 +104,7 @@ impl Ahead {
         self.is_large
     }
 
-    /// The first step: places in hash tables.
+    /// The first step: asks for the place in the hash table.
     #[inline(always)]
     pub fn ask_for_place(&self, row: &[u64], maps: &Maps) {
         if !self.is_large {
@@ -116,7 +123,7 @@ impl Ahead {
         }
     }
 
-    /// The second step, when that has come: entries.
+    /// The second step, once the place has come: asks for the entry.
     #[inline(always)]
     pub fn ask_for_entry(&self, row: &[u64], maps: &Maps) {
         if !self.is_large {

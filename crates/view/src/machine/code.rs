@@ -1,8 +1,9 @@
 //! Code: the list of small operations, on registers of one word, that a trigger is compiled to.
 //!
-//! Constants lie in registers, too, set once when the code is loaded, so every operation is of one
-//! shape. What goes to maps ([`Site`]) has its words side by side. Register numbers are cut to the
-//! size of the file, which makes every access valid without a look at bounds.
+//! Constants lie in registers, too, set once when the code is loaded, so that every operation has
+//! the same form. The operands of operations on maps ([`Site`]) are words side by side. Register
+//! numbers are taken modulo the size of the register file, which makes every access valid without a
+//! check of bounds.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -30,7 +31,7 @@ pub type Target = u32;
 pub struct Registers(Box<[u64; REGISTERS]>);
 
 impl Registers {
-    /// With the constants in their places.
+    /// Makes a register file with the constants in their places.
     pub fn new(constants: &[(R, u64)]) -> Self {
         let words = vec![0; REGISTERS].into_boxed_slice();
         let mut registers = Registers(words.try_into().expect("of this length"));
@@ -40,13 +41,13 @@ impl Registers {
         registers
     }
 
-    /// A word.
+    /// Returns the word of a register.
     #[inline(always)]
     pub fn get(&self, register: R) -> u64 {
         self.0[usize::from(register) % REGISTERS]
     }
 
-    /// A word as an integer.
+    /// Returns the word of a register as an integer.
     #[inline(always)]
     pub fn int(&self, register: R) -> i64 {
         self.get(register) as i64
@@ -58,21 +59,21 @@ impl Registers {
         self.0[usize::from(register) % REGISTERS] = word;
     }
 
-    /// All words.
+    /// All words of the register file.
     #[cfg(feature = "native")]
     #[inline(always)]
     pub fn file(&mut self) -> &mut [u64; REGISTERS] {
         &mut self.0
     }
 
-    /// Words side by side.
+    /// The words of `count` registers side by side.
     #[inline(always)]
     pub fn words(&self, first: R, count: usize) -> &[u64] {
         let first = usize::from(first);
         &self.0[first..first + count]
     }
 
-    /// Words side by side, to be written.
+    /// The words of `count` registers side by side, to be written.
     #[inline(always)]
     pub fn words_mut(&mut self, first: R, count: usize) -> &mut [u64] {
         let first = usize::from(first);
@@ -80,7 +81,8 @@ impl Registers {
     }
 }
 
-/// Operations. `d` is set, `a` and `b` are read. Those that jump do so unless a condition is true.
+/// An operation. Register `d` is set, `a` and `b` are read. Conditional jumps jump unless their
+/// condition is true.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     AddInt {
@@ -152,7 +154,7 @@ pub enum Op {
         b: R,
         to: Target,
     },
-    /// Jumps unless all of some [`Code::ranges`] hold.
+    /// Jumps unless all of a run of [`Code::ranges`] hold.
     UnlessWithin {
         first: u16,
         end: u16,
@@ -243,7 +245,7 @@ pub enum Op {
         d: R,
         a: R,
     },
-    /// NULL to zero: it adds nothing.
+    /// Turns NULL into zero, because NULL adds nothing to a sum.
     OrZero {
         d: R,
     },
@@ -281,37 +283,37 @@ pub enum Op {
         a: R,
         b: R,
     },
-    /// A floating-point addend as a sum of two words.
+    /// Turns a floating-point addend into the two words of an exact sum.
     ToSum {
         d: R,
         a: R,
     },
-    /// And back.
+    /// Turns the two words of an exact sum into a floating-point number.
     FromSum {
         d: R,
         a: R,
     },
-    /// Adds to a sum in registers; `ty` is that of the sum's words.
+    /// Adds to a sum in registers; `ty` is the type of the sum's words.
     Accumulate {
         ty: Type,
         d: R,
         a: R,
     },
-    /// A floating-point number by which keys compare.
+    /// Turns a floating-point number into the form by which keys compare.
     KeyFloat {
         d: R,
     },
-    /// A key's column in the order of words.
+    /// Turns a key's column into words that compare as unsigned numbers.
     Order {
         ty: Type,
         d: R,
         a: R,
     },
-    /// The payload under a key.
+    /// Loads the payload under a key.
     Get {
         site: u16,
     },
-    /// Begins a loop.
+    /// Begins a loop over a map's entries.
     Start {
         site: u16,
     },
@@ -341,7 +343,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Where it may jump.
+    /// The target of the operation's jump, if the operation may jump.
     pub fn target_mut(&mut self) -> Option<&mut Target> {
         match self {
             Op::UnlessInt { to, .. }
@@ -364,7 +366,7 @@ impl Op {
     }
 }
 
-/// An integer that must lie within bounds: `value − low`, as unsigned, is at most `span`.
+/// A range of integers: `value − low`, as unsigned, must be at most `span`.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     pub a: R,
@@ -373,12 +375,13 @@ pub struct Range {
 }
 
 impl Range {
-    /// From `low` to `high`, which is not below.
+    /// The range from `low` to `high`; `high` must not be below `low`.
     pub fn between(a: R, low: i64, high: i64) -> Range {
         Range { a, low, span: high.wrapping_sub(low) as u64 }
     }
 
-    /// What compares so with a constant, without NULL; `None` if that is no range, or an empty one.
+    /// The range of the values that compare so with a constant, NULL left out. `None` if these
+    /// values are not one range or are none.
     pub fn of(a: R, op: CompareOp, constant: i64) -> Option<Range> {
         let (low, high) = match op {
             _ if constant == NULL_INT => return None,
@@ -392,36 +395,36 @@ impl Range {
         (low <= high).then(|| Range::between(a, low, high))
     }
 
-    /// The last integer in it.
+    /// The last integer of the range.
     pub fn high(&self) -> i64 {
         self.low.wrapping_add(self.span as i64)
     }
 
-    /// Whether an integer is in it.
+    /// Whether the range holds an integer.
     #[inline(always)]
     pub fn holds(&self, value: i64) -> bool {
         value.wrapping_sub(self.low) as u64 <= self.span
     }
 }
 
-/// The way of an entry's words into registers.
+/// A transfer of an entry's words into registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Out {
-    /// First word within key or payload.
+    /// First word within the key or payload.
     pub from: u16,
     /// First register.
     pub to: R,
     pub kind: OutKind,
 }
 
-/// The form in which an entry's words are read.
+/// The form in which a transfer reads an entry's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutKind {
     One,
     Two,
-    /// A sum of floating-point numbers.
+    /// The two words of a sum of floating-point numbers.
     Sum,
-    /// A column of a sorted key.
+    /// A column of a sorted map's key.
     Ordered(Type),
 }
 
@@ -437,35 +440,36 @@ pub enum Limit {
 #[derive(Clone, Debug)]
 pub struct Site {
     pub map: u16,
-    /// First word of key, prefix or slice values, and how many there are.
+    /// First word of the key, the prefix or the slice's values, and the number of words.
     pub key: R,
     pub key_words: usize,
-    /// Words of the column behind the prefix.
+    /// Number of words of the key column behind the prefix.
     pub column_words: usize,
     pub low: Limit,
     pub high: Limit,
-    /// Where a loop keeps its position: [`POSITION_WORDS`].
+    /// Where a loop keeps its position, of [`POSITION_WORDS`] words.
     pub position: R,
     pub slice: Option<u16>,
-    /// [`Op::Add`]: first word of what is added. [`Op::Search`]: the limit.
+    /// [`Op::Add`]: first word of the addend. [`Op::Search`]: first word of the limit.
     pub value: R,
-    /// [`Op::Search`]: the component, type of the limit.
+    /// [`Op::Search`]: the component to sum, and the limit's type.
     pub component: u16,
     pub limit_type: Type,
-    /// [`Op::Search`]: descending. [`Op::Edge`]: last.
+    /// [`Op::Search`]: in descending order. [`Op::Edge`]: the last entry.
     pub backwards: bool,
     pub skip_null: bool,
-    /// [`Op::Add`]: something may fail after this, within the event.
+    /// [`Op::Add`]: something may fail after this addition within the event, so the journal takes
+    /// the entry down.
     pub journal: bool,
-    /// [`Op::Add`]: the same, but the registers can take it back: this bit of
-    /// [`super::maps::Maps::done`]. Zero: none.
+    /// [`Op::Add`]: something may fail after this addition within the event, and the registers hold
+    /// enough to take it back; this is its bit of [`super::maps::Maps::done`]. Zero: needs no bit.
     pub undo: u64,
     pub keys: Vec<Out>,
     pub outs: Vec<Out>,
 }
 
 impl Site {
-    /// Of a map, with nothing else yet.
+    /// Makes the operands of an operation on a map, all but the map itself still to be set.
     pub fn new(map: u16) -> Self {
         Site {
             map,
@@ -489,7 +493,7 @@ impl Site {
     }
 }
 
-/// A LIKE: results by the string's number, so that each string is looked at once.
+/// A LIKE. Its results are kept by the string's number, so that each string is matched once.
 #[derive(Clone, Debug)]
 pub struct Like {
     pub pattern: Pattern,
@@ -513,9 +517,9 @@ pub struct Code {
     pub likes: Vec<Like>,
     pub substrings: Vec<(i64, Option<i64>)>,
     pub calls: Vec<Called>,
-    /// By bit of [`Site::undo`]: the site.
+    /// The site of each bit of [`Site::undo`].
     pub undos: Vec<u16>,
 }
 
-// One operation per half cache line at most.
+// An operation takes at most half a cache line.
 const _: () = assert!(size_of::<Op>() <= 16);

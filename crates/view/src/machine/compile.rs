@@ -21,21 +21,21 @@ use crate::program::{
 use crate::value::{Environment, halves};
 use crate::walk::for_each_within;
 
-/// Sites, and whatever else an operation has by number: numbers have 16 bits.
+/// The most sites, or other things that operations name by number: these numbers have 16 bits.
 const NUMBERED_MAX: usize = 1 << 16;
 
-/// The code of a relation's trigger.
+/// A trigger's code, for all weights.
 #[derive(Debug)]
 pub struct TriggerCode {
-    /// Without which nothing is done.
+    /// Conditions on the row without which the trigger does nothing.
     pub guard: Guard,
-    /// By weight: 1, −1, any. They share their registers.
+    /// The code for weight 1, for weight −1, and for any weight. The three share their registers.
     pub by_weight: [Code; 3],
-    /// Registers that never change.
+    /// Registers that never change, with their words.
     pub constants: Vec<(R, u64)>,
 }
 
-/// The trigger of a relation.
+/// Compiles the trigger of a relation.
 ///
 /// `fails_later`: whether something may fail after the trigger, within the same event.
 pub fn trigger(
@@ -81,19 +81,19 @@ pub fn trigger(
 #[derive(Clone, Debug)]
 pub struct RowCode {
     pub code: Code,
-    /// Registers that never change.
+    /// Registers that never change, with their words.
     pub constants: Vec<(R, u64)>,
-    /// Set to 1 if there is a row.
+    /// Register that the code sets to 1 if the group has a row.
     pub exists: R,
-    /// The row's words.
+    /// First register of the row's words.
     pub row: R,
     pub row_words: usize,
-    /// Key and payload as the map has them: first word and where it goes.
+    /// How key and payload get into the first registers from the form in which the map has them.
     pub keys: Vec<Out>,
     pub payload: Vec<Out>,
 }
 
-/// The row of a derived relation.
+/// Compiles the row of a derived relation.
 pub fn row(
     program: &Program,
     env: &mut Environment,
@@ -125,11 +125,11 @@ pub fn row(
     Ok(RowCode { code, constants, exists, row, row_words, keys, payload })
 }
 
-/// The rest of a plan that is not compiled yet.
+/// The part of a plan that is not compiled yet.
 struct Rest {
-    /// By map: statements that change it.
+    /// Number of statements of the whole plan that change each map.
     changes: Vec<u32>,
-    /// Statements that have not been compiled.
+    /// Number of statements that have not been compiled.
     adds: usize,
     /// Whether something may fail after the trigger.
     fails_later: bool,
@@ -143,37 +143,38 @@ struct Compiler<'a> {
     places: Vec<R>,
     never_null: Vec<bool>,
     code: Code,
-    /// Registers that never change.
+    /// Registers that never change, with their words.
     constants: Vec<(R, u64)>,
-    /// By label; `u32::MAX` until it is placed.
+    /// The index of each label's operation; `u32::MAX` until the label is placed.
     labels: Vec<u32>,
     words: Words,
-    /// Expressions that have been computed on every way to here, and where they are.
+    /// Expressions whose value has been computed on every path to the present operation, and the
+    /// register that has it.
     known: Vec<(Expr, R)>,
-    /// Words of the event's row, if it is there until the next event and what it changes may be
-    /// taken back by what is in the registers.
+    /// Number of words of the event's row, if the row stays in its registers until the next event
+    /// and its trigger's changes may be taken back from registers.
     row_words: Option<usize>,
 }
 
-/// The owners of the words of the register file. Behind the declared registers, a word belongs to a
-/// constant for good, or to a statement until that ends.
+/// Owners of the words of the register file. Of the words behind the declared registers, each
+/// belongs to a constant for good, or to a statement until the statement's end.
 struct Words {
-    /// First word that nobody has had.
+    /// The first word that has never had an owner.
     top: usize,
-    /// What statements have left, by first word: where, and how many.
+    /// Runs of words that earlier statements have given back: first word, and number of words.
     free: Vec<(usize, usize)>,
-    /// What the statement has that is being compiled.
+    /// Runs of words lent to the statement that is being compiled.
     lent: Vec<(usize, usize)>,
 }
 
 impl Words {
-    /// Words side by side that nobody else sets, before or after.
+    /// Takes words side by side that no other owner gets, before or after.
     fn take(&mut self, words: usize) -> usize {
         self.top += words;
         self.top - words
     }
 
-    /// Words side by side until the statement ends.
+    /// Lends words side by side to the present statement, until it ends.
     fn lend(&mut self, words: usize) -> usize {
         let first = match self.free.iter().position(|(_, free)| *free >= words) {
             None => self.take(words),
@@ -190,12 +191,13 @@ impl Words {
         first
     }
 
-    /// What was lent from `first` on stays until the next event.
+    /// Keeps the run that was lent from `first` on until the next event: later statements do not
+    /// get it.
     fn keep(&mut self, first: R) {
         self.lent.retain(|(lent, _)| *lent != usize::from(first));
     }
 
-    /// The statement ends.
+    /// Takes back all words lent to the statement, which ends.
     fn give_back(&mut self) {
         self.free.append(&mut self.lent);
         self.free.sort_unstable();
@@ -234,7 +236,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The code, if it can be run; the next one has the same constants.
+    /// Returns the finished code if it can be run, and begins a new one with the same constants.
     fn finish(&mut self, name: &str) -> Result<Code, ProgramError> {
         self.emit(Op::Halt);
         let Code { sites, ranges, likes, substrings, calls, .. } = &self.code;
@@ -273,9 +275,9 @@ impl<'a> Compiler<'a> {
         self.labels[label as usize] = self.code.ops.len() as u32;
     }
 
-    /// Words side by side, until the statement ends.
+    /// Lends words side by side to the present statement.
     fn block(&mut self, words: usize) -> R {
-        // Beyond the file: `finish` refuses the code, nothing runs it.
+        // The run may lie beyond the file; `finish` refuses such code, so it never runs.
         (self.words.lend(words) % REGISTERS) as R
     }
 
@@ -323,7 +325,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A piece of a plan; goes on at `exit`.
+    /// Compiles a node of a plan. Control goes on at `exit` afterwards.
     fn node(&mut self, node: &Node, exit: Target, looped: bool, plan: &Plan, rest: &mut Rest) {
         match node {
             Node::Clear(map) => self.emit(Op::Clear { map: map.0 }),
@@ -335,7 +337,7 @@ impl<'a> Compiler<'a> {
                 let known = self.known.clone();
                 let next = self.step(step, exit);
                 let looped = looped || next != exit;
-                // Registers may have another value from here on.
+                // From here on the registers that the step sets may have other values.
                 let mut sets = Vec::new();
                 node.for_each_set(&mut |reg| sets.push(reg));
                 self.known.retain(|(value, _)| !sets.iter().any(|reg| mentions(value, *reg)));
@@ -352,7 +354,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A statement's change of its target.
+    /// Compiles a statement's change of its target.
     fn add(&mut self, statement: &Change, looped: bool, rest: &Rest) {
         let map = self.map(statement.target);
         let mut site = Site::new(statement.target.0);
@@ -370,10 +372,11 @@ impl<'a> Compiler<'a> {
         self.emit(Op::Add { site });
     }
 
-    /// Changes that run once per event, and whose map nothing else in the trigger changes, can be
-    /// taken back by what is in the registers: key and addend are kept there until the next event,
-    /// and whatever changes the map later in the event is taken back before. They need no journal.
-    /// Payloads that round do, and what is in a loop.
+    /// Whether an addition can be taken back from registers instead of the journal. That takes an
+    /// addition that runs once per event, on a map that nothing else in the trigger changes: its
+    /// key and addend stay in their registers until the next event, and changes that come later in
+    /// the event are taken back first. Additions in loops and to payloads that round need the
+    /// journal.
     fn may_undo(&self, map: &MapDecl, site: &Site) -> bool {
         let Some(row_words) = self.row_words else { return false };
         let declared_words: usize = self.types.iter().map(|ty| ty.words()).sum();
@@ -388,19 +391,20 @@ impl<'a> Compiler<'a> {
         (self.code.sites.len() - 1) as u16
     }
 
-    /// Ends the body of the innermost loop, if there is one.
+    /// Ends the body of the innermost loop, if there is a loop.
     fn jump_back(&mut self, next: Target, exit: Target) {
         if next != exit {
             self.emit(Op::Jump { to: next });
         }
     }
 
-    /// Compiles steps; returns where the innermost loop goes on.
+    /// Compiles steps; returns where control goes when the steps behind them have ended or do not
+    /// apply: to the next round of the innermost loop, or to `exit`.
     fn steps(&mut self, steps: &[Step], exit: Target) -> Target {
         let mut next = exit;
         for step in steps {
             next = self.step(step, next);
-            // Registers may have another value from here on.
+            // From here on registers may have other values.
             if !matches!(step, Step::If(_)) {
                 self.known.clear();
             }
@@ -408,7 +412,8 @@ impl<'a> Compiler<'a> {
         next
     }
 
-    /// Compiles a step; returns where to go on if what follows has ended or does not take place.
+    /// Compiles a step; returns where control goes when what follows the step has ended or does not
+    /// apply.
     fn step(&mut self, step: &Step, exit: Target) -> Target {
         match step {
             Step::Let { reg, value } => {
@@ -466,7 +471,7 @@ impl<'a> Compiler<'a> {
         exit
     }
 
-    /// Returns where the loop goes on.
+    /// Compiles a loop over entries; returns where its next round begins.
     fn each(
         &mut self,
         map: MapId,
@@ -498,7 +503,8 @@ impl<'a> Compiler<'a> {
         next
     }
 
-    /// A nested aggregate: sums in words of their own, until the loops have ended.
+    /// Compiles a nested aggregate: sums in words of their own, which are read once the loops have
+    /// ended.
     fn sum(&mut self, steps: &[Step], terms: &[(Expr, Reg)]) {
         let types: Vec<Type> =
             terms.iter().map(|(_, reg)| self.types[usize::from(reg.0)]).collect();
@@ -508,7 +514,8 @@ impl<'a> Compiler<'a> {
         for (ty, sum) in types.iter().zip(&sums) {
             self.copy(sum_type(*ty), *sum, zero);
         }
-        // What is computed within may not be: there may be no binding.
+        // Expressions computed within the loop are not known behind it: the loop may have run for
+        // no binding.
         let known = core::mem::take(&mut self.known);
         let exit = self.label();
         let next = self.steps(steps, exit);
@@ -529,7 +536,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// What is added by several, each under its condition, added up.
+    /// Compiles the total of several addends, each of which counts only under its own condition.
     fn addends(&mut self, components: &[Component], addends: &[Addend]) -> R {
         let [Addend { condition: None, values }] = addends else {
             let words: usize = components.iter().map(|component| words_of(*component)).sum();
@@ -564,7 +571,7 @@ impl<'a> Compiler<'a> {
         self.payload(components, values)
     }
 
-    /// Adds components to others, side by side, as integers.
+    /// Adds components to other components, side by side, as integers.
     fn add_to(&mut self, components: &[Component], sum: R, addend: R) {
         let mut at = 0;
         for component in components {
@@ -577,7 +584,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A value as it is added to a sum, in words of its own.
+    /// Compiles a value in the form in which it is added to a sum, into words of its own.
     fn addend(&mut self, ty: Type, value: &Expr) -> R {
         let component = match ty {
             Type::Int => Component::Int,
@@ -587,7 +594,7 @@ impl<'a> Compiler<'a> {
         self.payload(&[component], core::slice::from_ref(value))
     }
 
-    /// What is added to a payload, side by side.
+    /// Compiles the addend of a payload: its components side by side.
     fn payload(&mut self, components: &[Component], values: &[Expr]) -> R {
         let words = components.iter().map(|component| words_of(*component)).sum();
         let first = self.block(words);
@@ -614,10 +621,10 @@ impl<'a> Compiler<'a> {
         self.key_of(map.ordered, &map.key, values)
     }
 
-    /// A key, or some columns of one, side by side and in the form of the map.
+    /// Compiles a key, or some columns of a key, side by side and in the form of the map.
     fn key_of(&mut self, ordered: bool, types: &[Type], values: &[Expr]) -> (R, usize) {
         let words = types.iter().map(|ty| ty.words()).sum();
-        // As they stand, if they do so side by side already.
+        // Values that stand side by side already are used where they are.
         if !ordered && !types.contains(&Type::Float) {
             let in_place = |value: &Expr| match value {
                 Expr::Reg(reg) => Some(self.places[usize::from(reg.0)]),
@@ -671,7 +678,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The column behind a prefix, as [`Op::Edge`] and [`Op::Search`] give it.
+    /// The transfer of the column behind a prefix, as [`Op::Edge`] and [`Op::Search`] give it.
     fn column_out(&mut self, map: MapId, column: usize, reg: Reg) -> Out {
         self.never_null[usize::from(reg.0)] = false;
         self.key_outs(self.map(map), &[(column as u16, reg)])[0]
@@ -727,7 +734,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Known from the form of an expression alone.
+    /// Whether an expression's form alone shows that its value is never NULL.
     fn is_never_null(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Reg(reg) => self.never_null[usize::from(reg.0)],
@@ -758,7 +765,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Where an expression's value is, computed if need be.
+    /// Returns the register of an expression's value, computing the value if need be.
     fn expr(&mut self, expr: &Expr) -> R {
         match expr {
             Expr::Reg(reg) => self.places[usize::from(reg.0)],
@@ -784,7 +791,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Computes an expression into a register that it does not read.
+    /// Computes an expression into a register that the expression does not read.
     fn into(&mut self, expr: &Expr, d: R) {
         match expr {
             Expr::Reg(_)
@@ -939,7 +946,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Jumps unless a condition is true.
+    /// Compiles a jump that is taken unless a condition is true.
     fn unless(&mut self, condition: &Expr, to: Target) {
         if let Some(range) = self.range(condition) {
             self.unless_within(range, to);
@@ -974,7 +981,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Adds a range to those that were just asked for with the same consequence.
+    /// Adds a range to those tested just before, if they jump to the same target; otherwise begins
+    /// a new test.
     fn unless_within(&mut self, range: Range, to: Target) {
         let count = self.code.ranges.len() as u16;
         self.code.ranges.push(range);
@@ -990,7 +998,8 @@ impl<'a> Compiler<'a> {
         self.emit(Op::UnlessWithin { first: count, end: count.wrapping_add(1), to });
     }
 
-    /// A comparison of a register with a constant as a range without NULL.
+    /// The range that a comparison of a register with a constant stands for; a range never holds
+    /// NULL.
     fn range(&self, condition: &Expr) -> Option<Range> {
         let Expr::Compare(op, Type::Int, a, b) = condition else { return None };
         let (op, reg, constant) = match (&**a, &**b) {
@@ -1002,7 +1011,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The 64-bit integer that an expression only makes wider.
+/// The 64-bit integer that an expression does nothing but widen.
 fn widened(value: &Expr) -> Option<&Expr> {
     match value {
         Expr::Cast { from: Type::Int, to: Type::Wide, value } => Some(value),

@@ -1,4 +1,4 @@
-//! Guards: conditions on an event's row that are asked before anything else.
+//! Guards: conditions on an event's row that are tested before anything else of a trigger.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use super::code::Range;
 use crate::program::{CompareOp, Expr, Type};
 use crate::scalar::compare;
 
-/// Conditions of which all must hold. Each is of integers of the row.
+/// A guard: conditions on the integers of a row, all of which must hold.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
     ranges: Vec<Range>,
@@ -18,7 +18,7 @@ enum Test {
     Within(Range),
     /// Compares two words of the row.
     Compare(CompareOp, u16, u16),
-    /// One of them holds.
+    /// At least one of these tests holds.
     Any(Vec<Test>),
 }
 
@@ -40,8 +40,8 @@ impl Test {
 }
 
 impl Guard {
-    /// Of conditions as [`Guard::can_ask`] says. `word`: where a register of the row is; `number`:
-    /// that of a string.
+    /// Makes a guard of conditions that [`Guard::can_ask`] accepts. `word`: the word of the row
+    /// where a register lies; `number`: the number of a string.
     pub fn new(
         conditions: &[Expr],
         word: &dyn Fn(u16) -> u16,
@@ -57,7 +57,8 @@ impl Guard {
         guard
     }
 
-    /// Adds a range; two of the same word become one if that is one again.
+    /// Adds a range. Two ranges of the same word become one, their intersection, unless that is
+    /// empty.
     fn narrow(&mut self, range: Range) {
         for known in self.ranges.iter_mut().filter(|known| known.a == range.a) {
             let low = known.low.max(range.low);
@@ -70,15 +71,15 @@ impl Guard {
         self.ranges.push(range);
     }
 
-    /// Whether all hold.
+    /// Whether all conditions hold for a row.
     #[inline(always)]
     pub fn holds(&self, row: &[u64]) -> bool {
         self.ranges.iter().all(|range| range.holds(row[usize::from(range.a)] as i64))
             && self.others.iter().all(|test| test.holds(row))
     }
 
-    /// Whether it can ask this, of a row of these types: comparisons of integers with constants or
-    /// with each other, or whether one of several holds.
+    /// Whether a guard can test a condition on rows of these types. It can if the condition
+    /// compares integers with constants or with each other, or is an OR of such comparisons.
     pub fn can_ask(condition: &Expr, types: &[Type]) -> bool {
         match condition {
             Expr::Compare(op, Type::Int, a, b) => {
@@ -87,7 +88,8 @@ impl Guard {
                     _ => false,
                 };
                 let is_constant = |value: &Expr| match value {
-                    // Any number of a string will do.
+                    // Whether this gives a range does not depend on the string's number, so any
+                    // number will do.
                     Expr::Text(_) => Range::of(0, *op, 1).is_some(),
                     Expr::Int(constant) => {
                         Range::of(0, *op, *constant).is_some()

@@ -3,7 +3,8 @@
 //!
 //! A *watch* is a derived relation's interest in its map. The first change of an entry since the
 //! watch was last served is noted with the entry as it was; a stamp behind the payload says that it
-//! has been noted, so that noticing costs one comparison. An entry that becomes zero stays, with its
+//! has been noted, so that a further change costs one comparison. An entry that becomes zero stays,
+//! with its
 //! stamps, until all watches have been served.
 //!
 //! The *journal* holds what entries were before the event's changes.
@@ -29,7 +30,7 @@ use crate::value::{halves, order_int, unorder_float, wide};
 /// Marks in the journal that what follows the key was added, instead of there before.
 const DELTA: u64 = 1 << 63;
 
-/// Fewer noted entries are looked up as they are. (In tests few are enough.)
+/// Prefetching begins at so many noted entries. (In tests at few.)
 const NOTED_MIN: usize = if cfg!(test) { 4 } else { 1 << 10 };
 
 /// All maps of a view, and what their changes leave behind.
@@ -39,16 +40,16 @@ pub struct Maps {
     /// The watches never move either: machine code has their addresses.
     pub watches: Box<[Watch]>,
     journal: Vec<u64>,
-    /// Changes of the event's first trigger that its registers can take back, by bit
+    /// Changes of the event's first trigger that can be taken back from its registers, one bit each
     /// ([`super::code::Code::undos`]).
     pub done: u64,
-    /// Why machine code failed, if that has no number.
+    /// The error with which machine code failed, if its status has no number for that error.
     #[cfg(feature = "native")]
     pub error: Option<crate::error::ApplyError>,
-    /// A panic of what machine code has called.
+    /// The panic of a function that machine code has called.
     #[cfg(feature = "native")]
     pub panic: Option<Box<dyn core::any::Any + Send>>,
-    /// Memory of small things: a key, a payload, a row.
+    /// Buffers for a key, a payload and a row, reused by all operations.
     pub scratch: Scratch,
 }
 
@@ -57,48 +58,51 @@ pub struct Map {
     pub structure: MapStructure,
     pub sums: Sums,
     pub key_words: usize,
-    /// Of a sorted map: words in front that choose a tree.
+    /// Of a sorted map: the number of leading key words that choose a tree.
     pub prefix_words: usize,
     /// Indices of watches, in the order of their stamps.
     pub watches: Vec<usize>,
-    /// Some watch must compute the old row at once.
+    /// Some watch needs the group's old row computed before an entry changes.
     pub eager: bool,
-    /// Some watch only asks whether a group has a row.
+    /// Some watch has a [`Crossing`].
     crossed: bool,
 }
 
 /// The structure that holds the entries of a map.
 #[expect(clippy::large_enum_variant, reason = "one per map, and every event goes through it")]
 pub enum MapStructure {
-    /// Without order; stamps lie behind the payloads.
+    /// A map without order; the watches' stamps lie behind the payloads.
     Hash(HashMap),
-    /// Sorted; stamps lie in a table of their own, by key.
+    /// A sorted map; the watches' stamps lie in a table of their own, by key.
     Ordered(OrderedMap, Option<Table<Wide>>),
 }
 
-/// A derived relation's interest in its map.
+/// A watch: a derived relation's interest in the changes of its map.
 pub struct Watch {
     pub relation: usize,
     pub map: usize,
-    /// Number of this watch among those of its map.
+    /// Position of this watch's stamp among the stamps of an entry.
     stamp: usize,
-    /// Stamp of entries that have been noted since the watch was last served.
+    /// The stamp that says: noted since the watch was last served.
     epoch: u64,
-    /// Per noted entry: key, then the old payload, or if `eager` 1 and the old row, or 0.
+    /// Noted entries: the key, and behind it the old payload; if `eager`, 1 and the old row
+    /// instead, or 0 if the group had no row.
     pub log: Slab,
-    /// Taken out while it runs.
+    /// Computes a group's row. Taken out while it runs.
     pub row: Option<Box<RowMaker>>,
-    /// The row depends on other maps, so the old one is computed before anything changes.
+    /// The row depends on other maps as well, so the old row is computed before anything changes.
     pub eager: bool,
-    /// The row is of the key alone: only whether there is one can change.
+    /// Set if the row consists of key columns alone: then a change of the payload can only make the
+    /// row come or go.
     crossing: Option<Crossing>,
 }
 
-/// Whether a group has a row, by its payload: all these parts of it lie within bounds.
+/// A crossing test: decides from its payload whether a group has a row, which it has if all these
+/// components lie within their bounds.
 #[derive(Debug)]
 pub struct Crossing(Vec<ComponentBounds>);
 
-/// Bounds of a component of a payload.
+/// Bounds of one component of a payload.
 #[derive(Clone, Copy, Debug)]
 pub struct ComponentBounds {
     /// First word of the component; two words if wide.
@@ -109,12 +113,12 @@ pub struct ComponentBounds {
 }
 
 impl Crossing {
-    /// Of components that must all lie within their bounds.
+    /// Makes the test of the bounds that components must lie within, all of them.
     pub fn new(bounds: Vec<ComponentBounds>) -> Self {
         Crossing(bounds)
     }
 
-    /// The bounds.
+    /// The bounds of all components tested.
     #[cfg(feature = "native")]
     pub fn bounds(&self) -> &[ComponentBounds] {
         &self.0
@@ -133,13 +137,13 @@ impl Crossing {
     }
 }
 
-/// What computes a group's row: code with its registers.
+/// The computation of a group's row: code with its registers.
 pub struct RowMaker {
     pub code: RowCode,
     pub registers: Registers,
 }
 
-/// Buffers that are taken while they are used.
+/// Buffers that are taken out while they are in use.
 #[derive(Default)]
 pub struct Scratch {
     pub row: Vec<u64>,
@@ -148,7 +152,8 @@ pub struct Scratch {
 }
 
 impl Map {
-    /// `prefix`: columns of a sorted map that every question gives.
+    /// Makes an empty map. `prefix`: number of leading columns that every question to a sorted map
+    /// gives.
     pub fn new(declared: &MapDecl, prefix: usize, watches: Vec<usize>, eager: bool) -> Self {
         let key_words = declared.key.iter().map(|ty| ty.words()).sum();
         let stamps = watches.len();
@@ -212,19 +217,19 @@ impl Watch {
         Watch { relation, map, stamp, epoch: 1, log, row, eager, crossing: None }
     }
 
-    /// How it decides whether its groups have rows, if that is all it asks.
+    /// The watch's crossing test, if it has one.
     #[cfg(feature = "native")]
     pub fn crossing(&self) -> Option<&Crossing> {
         self.crossing.as_ref()
     }
 
-    /// Which stamp is its own.
+    /// Position of this watch's stamp among the stamps of an entry.
     #[cfg(feature = "native")]
     pub fn stamp(&self) -> usize {
         self.stamp
     }
 
-    /// What the stamps of noted entries are.
+    /// The stamp that entries get when this watch notes them.
     #[cfg(feature = "native")]
     pub fn epoch(&self) -> &u64 {
         &self.epoch
@@ -259,14 +264,15 @@ impl Watch {
         rest[..payload.len()].copy_from_slice(payload);
     }
 
-    /// Everything noted has been seen to.
+    /// Forgets all noted entries, once their rows have been dealt with.
     fn serve(&mut self) {
         self.epoch += 1;
         self.log.clear();
     }
 }
 
-/// Which of a map's watches that only ask whether there is a row have one now, by their bits.
+/// Returns which of the map's watches with a crossing test have a row for this payload now: one bit
+/// per watch.
 #[inline(always)]
 fn have_rows(of_map: &[usize], watches: &[Watch], value: &[u64]) -> u64 {
     let mut rows = 0;
@@ -277,8 +283,8 @@ fn have_rows(of_map: &[usize], watches: &[Watch], value: &[u64]) -> u64 {
     rows
 }
 
-/// Notes an entry, which has been added to, for those watches whose row has come or gone by it.
-/// `before`: what [`have_rows`] said then.
+/// Notes an entry that has been added to, for those watches with a crossing test whose row has come
+/// or gone by it. `before`: what [`have_rows`] returned before the addition.
 fn note_crossed(
     (of_map, sums): (&[usize], &Sums),
     watches: &mut [Watch],
@@ -299,7 +305,7 @@ fn note_crossed(
         let logged = &mut watch.log.piece_mut(number)[key.len()..][..words];
         sums.deduct(logged, &delta[..words]);
     }
-    // Nobody has to be told of an entry that is gone without a trace.
+    // An entry that is zero again and noted by no watch is gone: no watch has to be told.
     let (payload, stamps) = value.split_at_mut(words);
     if is_zero(payload) && !of_map.iter().any(|watch| watches[*watch].has_noted(stamps)) {
         stamps.fill(0);
@@ -307,7 +313,8 @@ fn note_crossed(
 }
 
 impl Maps {
-    /// Adds to an entry, telling the watches. `journal`: the event may still fail.
+    /// Adds to an entry and notes it for the watches. `journal`: the event may still fail after
+    /// this.
     ///
     /// Errors: nothing has changed in this map then.
     #[inline(always)]
@@ -397,7 +404,7 @@ impl Maps {
         }
     }
 
-    /// Makes a single value zero; false if the map has keys.
+    /// Zeroes the value of a map without a key; returns false if the map has a key.
     #[inline(always)]
     pub fn clear_single(&mut self, index: usize) -> bool {
         let map = &mut self.all[index];
@@ -414,7 +421,7 @@ impl Maps {
         true
     }
 
-    /// Whether rows have to be computed before an entry of this map changes.
+    /// Whether some watch needs old rows computed before an entry of this map changes.
     #[inline(always)]
     pub fn is_eager(&self, index: usize) -> bool {
         self.all[index].eager
@@ -431,7 +438,8 @@ impl Maps {
         map.watches.iter().copied().filter(waits).collect()
     }
 
-    /// Asks memory for what was noted some numbers behind this one; see [`super::ahead`].
+    /// Prefetches the entries that were noted some positions behind entry `number`; see
+    /// [`super::ahead`].
     #[inline(always)]
     pub fn ask_for_noted(&self, watch: usize, number: usize) {
         let Watch { log, map, .. } = &self.watches[watch];
@@ -449,14 +457,14 @@ impl Maps {
         }
     }
 
-    /// Whether a group had a row when a watch noted it, and whether it has one, if that is all that the
-    /// watch asks: the row is of the key alone.
+    /// For watches with a crossing test: whether the group had a row when the watch noted it, and
+    /// whether it has a row now. `None` for watches without one.
     pub fn crossed(&self, watch: usize, key: &[u64], before: &[u64]) -> Option<[bool; 2]> {
         let watch = &self.watches[watch];
         let crossing = watch.crossing.as_ref()?;
         let now = self.all[watch.map].payload(key);
-        // What is not there is zero, which gives no row: a watch of groups that have one from the start
-        // asks for more than this.
+        // An absent entry has the payload zero, which gives no row: groups that have a row from the
+        // start get no crossing test.
         Some([crossing.has_row(before), now.is_some_and(|now| crossing.has_row(now))])
     }
 
@@ -482,14 +490,14 @@ impl Maps {
         }
     }
 
-    /// The event is complete.
+    /// Empties the journal, once the event is complete.
     #[inline(always)]
     pub fn forget(&mut self) {
         self.journal.clear();
         self.done = 0;
     }
 
-    /// Takes back what was added to an entry of a map that does not round.
+    /// Takes back an addition to an entry, for maps whose sums are exact.
     pub fn take_back(&mut self, index: usize, key: &[u64], added: &[u64]) {
         let map = &mut self.all[index];
         let words = map.sums.words();
@@ -504,7 +512,8 @@ impl Maps {
         }
     }
 
-    /// Ends a watch's turn: noted entries that have become zero go, unless another watch waits.
+    /// Ends a watch's turn. Noted entries that have become zero are removed, unless another watch
+    /// has noted them too.
     pub fn serve(&mut self, watch: usize) {
         let served = &self.watches[watch];
         let (count, index) = (served.log.live(), served.map);
@@ -551,8 +560,8 @@ impl Maps {
         maps + self.watches.iter().map(|watch| watch.log.bytes()).sum::<u64>()
     }
 
-    /// Lets a watch ask only whether its groups have rows, where its map can tell: one that is not
-    /// sorted, and whose sums can be taken back exactly.
+    /// Gives a watch a crossing test, where its map allows it: the map must not be sorted, and its
+    /// sums must be exact, so that the old payload follows from the new one.
     pub fn only_crossings(&mut self, watch: usize, crossing: Crossing) {
         let map = &mut self.all[self.watches[watch].map];
         if matches!(map.structure, MapStructure::Hash(_))
@@ -564,7 +573,7 @@ impl Maps {
         }
     }
 
-    /// An empty maps.
+    /// Puts maps and their watches together, with an empty journal.
     pub fn new(maps: Vec<Map>, watches: Vec<Watch>) -> Self {
         Maps {
             all: maps.into_boxed_slice(),
@@ -579,7 +588,7 @@ impl Maps {
         }
     }
 
-    /// Notes the old row of a key for a watch that asked for it.
+    /// Notes the old row of a key for an eager watch.
     pub fn log_row(&mut self, watch: usize, key: &[u64], row: Option<&[u64]>) {
         let log = &mut self.watches[watch].log;
         let number = log.allocate();
@@ -591,7 +600,8 @@ impl Maps {
         }
     }
 
-    /// Entries of a map whose payload is not zero, each with its stamps' map form of the key.
+    /// Calls `each` for every entry of a map whose payload is not zero: key, in the form in which
+    /// the map stores it, and payload.
     pub fn for_each_entry(&self, index: usize, each: &mut dyn FnMut(&[u64], &[u64])) {
         let map = &self.all[index];
         let words = map.sums.words();
@@ -640,7 +650,7 @@ impl Maps {
 }
 
 impl Map {
-    /// Takes back what was added to a sorted map without rounding.
+    /// Takes back an addition to a sorted map whose sums are exact.
     fn deduct(&mut self, key: &[u64], added: &[u64]) {
         let mut delta = vec![0; added.len()];
         self.sums.deduct(&mut delta, added);
@@ -702,7 +712,7 @@ fn load_other(kind: OutKind, words: &[u64], to: u16, registers: &mut Registers) 
     }
 }
 
-/// Registers of an entry that is not there: sums of zero, keys that read as NULL.
+/// Loads the registers of an absent entry: sums of zero, keys that read as NULL.
 pub fn load_zero(outs: &[Out], registers: &mut Registers) {
     for out in outs {
         load(&[Out { from: 0, ..*out }], &[0; 2], registers);

@@ -1,7 +1,8 @@
-//! The machine: the quick executor, with triggers compiled to small operations over maps of bounded cost.
+//! The quick executor, called the machine: triggers compiled to small operations over maps of
+//! bounded cost.
 //!
 //! Where to start: [`plan`] (a trigger's statements put together), [`code`] (the operations),
-//! [`compile`] (how they come of a plan), [`run`], [`maps`] (maps, watches, journal).
+//! [`compile`] (from plans to operations), [`run`], [`maps`] (maps, watches, journal).
 
 mod ahead;
 mod code;
@@ -37,7 +38,7 @@ use crate::walk::for_each_within;
 
 pub use self::run::ORDERED_KEY_WORDS_MAX;
 
-/// A view under compiled triggers.
+/// The state of a view under compiled triggers.
 pub struct Machine {
     triggers: Vec<Trigger>,
     maps: Maps,
@@ -45,27 +46,28 @@ pub struct Machine {
     inner: Vec<usize>,
     /// The watch of the output.
     output: usize,
-    /// Where machine code of triggers lies, or why they have none.
+    /// The machine code of the triggers, or the reason why they have none.
     native: Result<Native, String>,
 }
 
 struct Trigger {
     guard: Guard,
-    /// By weight: 1, −1, any.
+    /// The code for weight 1, for weight −1, and for any weight.
     by_weight: [Code; 3],
-    /// Which of them ran last.
+    /// Index of the code that ran last.
     ran: usize,
     registers: Registers,
-    /// Words of a row; the weight is behind them.
+    /// Words of a row; the weight lies behind them.
     row_words: usize,
-    /// What it looks at by the row alone.
+    /// Prefetches for the trigger's look-ups whose keys follow from the row alone.
     ahead: Vec<Ahead>,
     /// Machine code for the weights 1 and −1.
     native: Option<[Function; 2]>,
 }
 
 impl Machine {
-    /// Empty maps. `native`: machine code for the triggers, where that is possible.
+    /// Makes a machine with empty maps. `native`: make machine code for the triggers, where that is
+    /// possible.
     ///
     /// Errors: a trigger needs too many registers.
     pub fn new(
@@ -139,14 +141,14 @@ impl Machine {
         if native {
             machine.compile_triggers(program, &all_constants);
         }
-        // The first event would ask the allocator for a piece of memory per map and watch, and touch
-        // it: several times what it takes itself.
+        // Otherwise the first event would ask the allocator for a piece of memory per map and watch
+        // and touch it, which takes several times as long as the event itself.
         (0..program.maps.len()).for_each(|map| machine.reserve(map, 1));
         Ok(machine)
     }
 
-    /// Compiles what the triggers do for weights 1 and −1; if that is not possible, they stay as they
-    /// are. `constants`: by trigger.
+    /// Makes machine code of the triggers for weights 1 and −1. Where that is not possible, the
+    /// operations remain. `constants`: per trigger.
     fn compile_triggers(&mut self, program: &Program, constants: &[Vec<(code::R, u64)>]) {
         let mut parts = Vec::new();
         let never_null: Vec<Vec<bool>> = program.relations.iter().map(never_null).collect();
@@ -166,18 +168,18 @@ impl Machine {
         });
     }
 
-    /// Machine code of the triggers, in bytes, or why there is none.
+    /// Bytes of the triggers' machine code; the error says why there is none.
     pub fn machine_code(&self) -> Result<usize, &str> {
         self.native.as_ref().map(Native::bytes).map_err(String::as_str)
     }
 
-    /// Whether it pays to ask for what events look at, as large as maps are now.
+    /// Whether prefetching for events pays, at the maps' present sizes.
     pub fn looks_ahead(&mut self) -> bool {
         let all = self.triggers.iter_mut().flat_map(|trigger| &mut trigger.ahead);
         HELPS && all.fold(false, |any, one| one.measure(&self.maps) | any)
     }
 
-    /// Asks for the places of what an event will look at; see [`ahead`].
+    /// Prefetches the table places for an event's look-ups; see [`ahead`].
     #[inline(always)]
     pub fn ask_for_places(&self, relation: RelationId, row: &[u64]) {
         let Some(trigger) = self.triggers.get(usize::from(relation.0)) else { return };
@@ -186,7 +188,7 @@ impl Machine {
         }
     }
 
-    /// Asks for the entries to which they lead, when the places have come.
+    /// Prefetches the entries to which those places lead, once the places have come.
     #[inline(always)]
     pub fn ask_for_entries(&self, relation: RelationId, row: &[u64]) {
         let Some(trigger) = self.triggers.get(usize::from(relation.0)) else { return };
@@ -195,7 +197,7 @@ impl Machine {
         }
     }
 
-    /// One event, with all that derives from it. On an error nothing has changed.
+    /// Applies one event, with all that derives from it. On an error nothing has changed.
     #[inline]
     pub fn apply(
         &mut self,
@@ -239,7 +241,7 @@ impl Machine {
         }
     }
 
-    /// Events of derived relations.
+    /// Applies the events of derived relations that follow from changed groups.
     fn derive(&mut self, env: &mut Environment) -> Result<(), ApplyError> {
         for watch in &self.inner {
             if self.maps.watches[*watch].log.live() == 0 {
@@ -295,7 +297,7 @@ impl Machine {
         if key_words > 0 {
             self.maps.for_each_entry(map, &mut |key, _| keys.extend_from_slice(key));
         }
-        // Without a key there is one group, always.
+        // A map without a key always has one group.
         for number in 0..keys.len().checked_div(key_words).unwrap_or(1) {
             let key = &keys[number * key_words..][..key_words];
             run::with_row(self.output, key, None, &mut self.maps, env, |_, row| {
@@ -353,7 +355,7 @@ impl Machine {
         entries
     }
 
-    /// Entries of a map; those that are zero, but kept for a watch, included.
+    /// Number of entries of a map; zero entries that are kept for a watch are counted, too.
     pub fn len(&self, map: usize) -> u64 {
         match &self.maps.all[map].structure {
             MapStructure::Hash(map) => map.len() as u64,
@@ -374,12 +376,12 @@ impl Machine {
         }
     }
 
-    /// Memory of everything that grows, in bytes.
+    /// Memory of everything that grows with the data, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.maps.bytes()
     }
 
-    /// Memory for so many entries of a map, touched now.
+    /// Takes and touches memory for this number of entries of a map.
     pub fn reserve(&mut self, map: usize, entries: usize) {
         match &mut self.maps.all[map].structure {
             MapStructure::Hash(map) => map.reserve(entries),
@@ -430,15 +432,15 @@ impl Trigger {
     }
 }
 
-/// By word of a relation's rows: it belongs to a column that is never NULL.
+/// For each word of a relation's rows, whether its column is never NULL.
 fn never_null(relation: &Relation) -> Vec<bool> {
     let known = relation.never_null.iter().copied().chain(core::iter::repeat(false));
     let columns = relation.columns.iter().zip(known);
     columns.flat_map(|(ty, known)| core::iter::repeat_n(known, ty.words())).collect()
 }
 
-/// By map: how many leading columns of a sorted map choose a tree, because every question for sums gives
-/// them, and every enumeration gives all of them or none.
+/// For each map, how many leading key columns choose a tree of a sorted map: those that every sum
+/// and search gives, and that every enumeration gives, too, unless it gives none.
 fn prefixes(program: &Program) -> Vec<usize> {
     let mut summed = vec![false; program.maps.len()];
     let mut given: Vec<usize> = program.maps.iter().map(|map| map.key.len()).collect();
@@ -457,12 +459,13 @@ fn prefixes(program: &Program) -> Vec<usize> {
         given[map] = given[map].min(prefix.len());
         summed[map] |= sums;
     });
-    // A tree per group takes a leaf each: where there are only minima, one for all is smaller.
+    // Every tree takes a leaf at least. A map that is asked only for least or greatest keys gets
+    // one tree for all groups, which is smaller.
     summed.iter().zip(given).map(|(summed, given)| if *summed { given } else { 0 }).collect()
 }
 
-/// What says whether a group has a row, if its row is of the key alone and the conditions are
-/// comparisons of components with constants.
+/// The crossing test of a derived relation, if its row consists of key columns alone and its
+/// conditions compare components with constants.
 fn crossing(program: &Program, derived: &Derived) -> Option<Crossing> {
     let map = &program.maps[usize::from(derived.map.0)];
     let sums = crate::maps::sums::Sums::new(&map.payload);
@@ -509,13 +512,13 @@ fn crossing(program: &Program, derived: &Derived) -> Option<Crossing> {
         Some(ComponentBounds { word, wide: *ty == Type::Wide, low, high })
     });
     let bounds = bounds.collect::<Option<Vec<_>>>()?;
-    // A group that has its row from the start may have one that cannot be computed: every change of
-    // it fails.
+    // If groups had a row from the start, their row's expressions might fail, and then every change
+    // of such a group must fail: noting crossings alone would not see that.
     let from_the_start = bounds.iter().all(|bounds| bounds.low <= 0 && 0 <= bounds.high);
     (!from_the_start).then(|| Crossing::new(bounds))
 }
 
-/// A group of a derived relation whose row differs from the one before.
+/// A group of a derived relation whose row differs from the one before the event.
 struct RowChange<'a> {
     key: &'a [u64],
     old: Option<&'a [u64]>,
@@ -601,7 +604,7 @@ fn copy(row: Option<&[u64]>, to: &mut Vec<u64>) -> bool {
     row.is_some()
 }
 
-/// A key as its map has it.
+/// Puts a key into `out` in the form in which its map has it.
 fn map_key(program: &Program, map: usize, mut key: &[u64], out: &mut Vec<u64>) {
     let declared = &program.maps[map];
     for ty in &declared.key {

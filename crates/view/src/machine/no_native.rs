@@ -8,7 +8,7 @@ use super::maps::Maps;
 use crate::error::ApplyError;
 use crate::value::Environment;
 
-/// A trigger as the source of a function, if there were machine code.
+/// A trigger to make machine code of, if there were any.
 #[expect(dead_code, reason = "the same as where there is machine code")]
 pub struct Trigger<'a> {
     pub code: &'a Code,
@@ -17,15 +17,15 @@ pub struct Trigger<'a> {
     pub weight: i64,
 }
 
-/// A function of machine code: there is none.
+/// A function of machine code, of which there are none.
 #[derive(Clone, Copy)]
 pub enum Function {}
 
-/// Machine code of a view: there is none.
+/// The machine code of a view, of which there is none.
 pub enum Native {}
 
 impl Native {
-    /// Says why not.
+    /// Fails: the error says why there is no machine code.
     pub fn new(_: &[Trigger<'_>], _: &Maps) -> Result<(Native, Vec<Function>), String> {
         Err("built without it".into())
     }

@@ -1,17 +1,18 @@
-//! Plans: triggers before they become code, with their statements put together.
+//! Plans: triggers whose statements have been merged, before they become code.
 //!
-//! A program says each statement by itself, which is how it can be read and what the interpreter
-//! does. Many statements of a trigger ask the same things first. A *plan* asks once: conditions on
-//! the event's row that all statements share are its *guard*, which most events of a selective view
-//! fail; further steps that statements have in common become one, with what is nested in it as the
-//! branches of a tree. Two statements that only differ in a range of the same map are added up
-//! before they go to their target.
+//! A program states each statement by itself, which is how a reader and the interpreter take it.
+//! But many statements of a trigger begin with the same tests and look-ups. A *plan* does these
+//! once: conditions on the event's row that all statements share become its *guard*, which most
+//! events of a selective view fail; further leading steps that statements have in common become one
+//! node of a tree, with the rest of each statement as a branch below. Two statements that differ
+//! only in the range of a map that they sum are added up before their target changes.
 //!
-//! A weight that is known disappears: with 1 and −1 most products of a trigger are none.
+//! Where the weight is known, its products disappear: for 1 and −1 most multiplications of a
+//! trigger go.
 //!
-//! Nothing of that may be seen from outside: a statement comes before another one only where neither
-//! reads what the other one changes, what is asked once cannot change in between, and nothing is
-//! computed that could fail where the program would not have come to it.
+//! A plan has the same effect as its program: a statement is moved before another one only where
+//! neither reads what the other changes, a shared test has the same answer for all its statements,
+//! and no expression that could fail is computed where the program would not have computed it.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -26,35 +27,35 @@ use crate::walk::for_each_within;
 /// The plan of a trigger.
 #[derive(Debug)]
 pub struct Plan {
-    /// Types of all registers: those of the trigger, and some more.
+    /// Types of all registers: the trigger's own, and the plan's behind them.
     pub registers: Vec<Type>,
-    /// Conditions on the row without which nothing is done. They cannot fail.
+    /// Conditions on the row without which the trigger does nothing. They cannot fail.
     pub guard: Vec<Expr>,
-    /// What is done, in this order.
+    /// The tree of steps and changes, run in this order.
     pub body: Vec<Node>,
-    /// What the nodes add.
+    /// The changes that the nodes of the body refer to by number.
     pub changes: Vec<Change>,
 }
 
-/// A statement, or several with the same target and key.
+/// An addition to a map: one statement, or several with the same target and key.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The map that changes.
     pub target: MapId,
-    /// The entry.
+    /// The entry's key, a value per column.
     pub key: Vec<Expr>,
-    /// What is added, each part by itself as its statement says.
+    /// The addends, one per statement that was merged into this change.
     pub addends: Vec<Addend>,
-    /// What comes before.
+    /// Steps before the addition.
     steps: Vec<Step>,
-    /// The target is zeroed first.
+    /// Whether the target is zeroed first.
     pub replace: bool,
 }
 
 /// The part of a change that one statement adds.
 #[derive(Clone, Debug)]
 pub struct Addend {
-    /// Condition without which the statement adds nothing.
+    /// Condition without which the addend counts as zero.
     pub condition: Option<Expr>,
     /// A value per component.
     pub values: Vec<Expr>,
@@ -76,22 +77,22 @@ impl Change {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are few, while a program is compiled")]
 pub enum Node {
-    /// A step, and what is done for every binding that it makes.
+    /// A step, and the nodes that are run for every binding that it makes.
     Step(Step, Vec<Node>),
-    /// A statement's change of its target.
+    /// The change of this number (see [`Plan::changes`]).
     Add(usize),
     /// Zeroes a map.
     Clear(MapId),
 }
 
 impl Node {
-    /// Calls `each` for every register that is set within.
+    /// Calls `each` for every register that the node's steps set.
     pub fn for_each_set(&self, each: &mut dyn FnMut(Reg)) {
         for_each_step(self, &mut |step| step.for_each_set(each));
     }
 }
 
-/// The plan of a relation's trigger, for a weight if it is known.
+/// Makes the plan of a relation's trigger, for a weight if the weight is known.
 pub fn plan(program: &Program, relation: usize, weight: Option<i64>) -> Plan {
     let trigger = &program.triggers[relation];
     let columns = program.relations[relation].columns.len();
@@ -123,7 +124,8 @@ pub fn plan(program: &Program, relation: usize, weight: Option<i64>) -> Plan {
     Plan { registers, guard, body, changes }
 }
 
-/// Rewrites all expressions of a change, part by part, and renames the registers that it sets.
+/// Rewrites every expression of a change, inner ones first, and renames the registers that its
+/// steps set.
 fn rewrite(change: &mut Change, name: &mut dyn FnMut(Reg) -> Reg, f: &mut dyn FnMut(Expr) -> Expr) {
     for step in &mut change.steps {
         *step = step.rewritten(&mut |value| value.rewritten(f), name);
@@ -143,8 +145,8 @@ struct All<'a> {
     eager: &'a [(MapId, MapId)],
 }
 
-/// Maps of derived relations that look something up, each with those in which they do: before a group
-/// of the first changes its row is computed, so the others must be as they were.
+/// Pairs of a derived relation's map and a map that the relation's steps look up. Before a group of
+/// the first map changes, its row is computed, so the second map must still be as it was.
 fn eager(program: &Program) -> Vec<(MapId, MapId)> {
     let mut pairs = Vec::new();
     for derived in program.relations.iter().filter_map(|relation| relation.derived.as_ref()) {
@@ -155,7 +157,7 @@ fn eager(program: &Program) -> Vec<(MapId, MapId)> {
     pairs
 }
 
-/// Whether a statement sets a register of the row or the weight.
+/// Whether some statement sets a register of the row or the weight: those up to `last`.
 pub fn sets_up_to(trigger: &Trigger, last: usize) -> bool {
     let mut sets = false;
     for step in trigger.statements.iter().flat_map(|statement| &statement.steps) {
@@ -164,7 +166,7 @@ pub fn sets_up_to(trigger: &Trigger, last: usize) -> bool {
     sets
 }
 
-/// Statements one after the other.
+/// The plan of statements one after the other, with nothing merged.
 fn apart(changes: &[Change]) -> Vec<Node> {
     let mut body = Vec::new();
     for (number, change) in changes.iter().enumerate() {
@@ -176,12 +178,12 @@ fn apart(changes: &[Change]) -> Vec<Node> {
     body
 }
 
-/// Steps nested in each other, and a change in the innermost.
+/// Nests steps in each other, with a change in the innermost.
 fn chain(steps: &[Step], number: usize) -> Node {
     steps.iter().rev().fold(Node::Add(number), |inner, step| Node::Step(step.clone(), vec![inner]))
 }
 
-/// Makes a step of each part of a condition.
+/// Makes a step of each operand of an AND.
 fn spread_conditions(statement: &mut Change) {
     let mut steps = Vec::new();
     for step in &statement.steps {
@@ -193,8 +195,9 @@ fn spread_conditions(statement: &mut Change) {
     statement.steps = steps;
 }
 
-/// Takes the conditions that all statements begin with out of them, in whatever order they have them.
-/// The others at their beginning come in one order in all.
+/// Takes the conditions that every statement begins with, in any order, out of the statements and
+/// returns them. The other leading conditions are brought into one order for all statements, so
+/// that common ones come first together.
 fn take_guard(statements: &mut [Change], columns: usize, types: &[Type]) -> Vec<Expr> {
     let mut order: Vec<Expr> = Vec::new();
     let leading = |statement: &Change| {
@@ -239,7 +242,7 @@ fn take_guard(statements: &mut [Change], columns: usize, types: &[Type]) -> Vec<
     guard
 }
 
-/// Whether an expression is of the row alone and cannot fail.
+/// Whether an expression reads the row alone and cannot fail.
 fn is_plain(value: &Expr, columns: usize) -> bool {
     let mut plain = true;
     for_each_within(value, &mut |part| {
@@ -263,7 +266,8 @@ fn is_plain(value: &Expr, columns: usize) -> bool {
     plain
 }
 
-/// Puts a statement into the tree: as a further branch of what it has in common with others.
+/// Puts a statement into the tree, as a branch below the steps that it has in common with earlier
+/// ones.
 fn insert(nodes: &mut Vec<Node>, steps: &[Step], number: usize, all: &All<'_>) {
     let Some((first, rest)) = steps.split_first() else {
         nodes.push(Node::Add(number));
@@ -284,7 +288,7 @@ fn insert(nodes: &mut Vec<Node>, steps: &[Step], number: usize, all: &All<'_>) {
     nodes.push(chain(steps, number));
 }
 
-/// Whether a statement may be nested in a step that others have begun.
+/// Whether a statement may become a branch below a step of earlier statements.
 fn may_share(step: &Step, inner: &[Node], number: usize, all: &All<'_>) -> bool {
     let mut sets = Vec::new();
     step.for_each_set(&mut |reg| sets.push(reg));
@@ -303,7 +307,7 @@ fn for_each_step(node: &Node, each: &mut dyn FnMut(&Step)) {
     }
 }
 
-/// Whether a statement reads what one within the node changes, or the other way round.
+/// Whether a statement and those within the node must keep their order.
 fn conflicts(node: &Node, number: usize, all: &All<'_>) -> bool {
     match node {
         Node::Step(_, inner) => inner.iter().any(|node| conflicts(node, number, all)),
@@ -316,7 +320,7 @@ fn conflicts(node: &Node, number: usize, all: &All<'_>) -> bool {
 }
 
 fn must_keep_order(one: &Change, other: &Change, eager: &[(MapId, MapId)]) -> bool {
-    // Groups of one map are noted in the order in which they change.
+    // The groups of a map are noted in the order in which they change, so that order must stay.
     one.target == other.target
         || reads(one, other.target)
         || reads(other, one.target)
@@ -331,9 +335,9 @@ fn reads(change: &Change, map: MapId) -> bool {
     found
 }
 
-/// Adds changes that only look ranges up to earlier ones with the same target and key.
+/// Merges each change that consists of range sums into an earlier one with the same target and key.
 fn add_up(changes: &mut Vec<Change>, registers: &mut Vec<Type>, eager: &[(MapId, MapId)]) {
-    // Those that may take others up, in order.
+    // Numbers of the changes that later ones may be merged into, ascending.
     let mut open: Vec<usize> = Vec::new();
     let mut at = 0;
     while at < changes.len() {
@@ -366,13 +370,13 @@ fn add_up(changes: &mut Vec<Change>, registers: &mut Vec<Type>, eager: &[(MapId,
     }
 }
 
-/// The conditions that a change begins with.
+/// The conditions at the beginning of a change.
 fn conditions_before(change: &Change) -> &[Step] {
     let count = change.steps.iter().take_while(|step| matches!(step, Step::If(_))).count();
     &change.steps[..count]
 }
 
-/// Whether a change is made by range sums, perhaps with conditions before, and behind.
+/// Whether a change consists of range sums, perhaps with conditions before and behind them.
 fn is_sum_of_ranges(change: &Change) -> bool {
     let rest = &change.steps[conditions_before(change).len()..];
     let is_range = |step: &&Step| matches!(step, Step::RangeSum { .. });
@@ -380,7 +384,7 @@ fn is_sum_of_ranges(change: &Change) -> bool {
     ranges > 0 && rest[ranges..].iter().all(|step| matches!(step, Step::If(_)))
 }
 
-/// Makes the conditions behind the look-ups those of what is added.
+/// Turns the conditions behind a change's look-ups into conditions of its addends.
 fn conditions_to_addends(change: &mut Change) {
     let before = conditions_before(change).len();
     let mut behind = Vec::new();
@@ -401,7 +405,7 @@ fn conditions_to_addends(change: &mut Change) {
     }
 }
 
-/// Lets a change set registers that nothing else uses.
+/// Gives the registers that a change sets new numbers, which nothing else uses.
 fn rename(change: &mut Change, registers: &mut Vec<Type>) {
     let mut old: Vec<Reg> = Vec::new();
     for step in &change.steps {
@@ -421,8 +425,8 @@ fn rename(change: &mut Change, registers: &mut Vec<Type>) {
     });
 }
 
-/// An expression whose parts have been folded, without products of one and minus one. It fails where
-/// the other one does.
+/// Simplifies an expression whose operands have been simplified: products with 1 and −1 go. The
+/// result fails for the same values as the expression.
 fn folded(value: Expr) -> Expr {
     use BinaryOp::{Add, Mul, Sub};
     use Expr::{Binary, Cast, Float, Int, Neg, Wide};
@@ -437,8 +441,8 @@ fn folded(value: Expr) -> Expr {
         Cast { from: Type::Int, to, value } if to != Type::Int => match (*value, to) {
             (Int(number), Type::Wide) if number != NULL_INT => Wide(number.into()),
             (Int(number @ (-1 | 1)), Type::Float) => Float(number as f64),
-            // A change of sign is exact on either side; but only one of two floating-point zeros is
-            // what an integer becomes.
+            // Negation and widening may be exchanged because both are exact. Not so for floating
+            // point: an integer zero becomes +0, and its negation would be −0.
             (Neg(Type::Int, inner), Type::Wide) => {
                 Neg(to, boxed(Cast { from: Type::Int, to, value: inner }))
             }

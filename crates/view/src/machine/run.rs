@@ -1,4 +1,4 @@
-//! The loop that runs [`Code`], with one function per operation on maps.
+//! The loop that runs [`Code`], and a function per operation on maps.
 
 use alloc::vec::Vec;
 
@@ -21,18 +21,19 @@ pub use crate::maps::ordered::KEY_WORDS_MAX as ORDERED_KEY_WORDS_MAX;
 
 /// Runs code to its end.
 ///
-/// Errors: what has been changed until then is in the journal.
+/// Errors: the changes made before the error are in the journal, or in the registers
+/// ([`Site::undo`]).
 pub fn run(
     code: &Code,
     registers: &mut Registers,
     maps: &mut Maps,
     env: &mut Environment,
 ) -> Result<(), ApplyError> {
-    // What goes to maps is called, so that this loop stays in processor registers.
+    // Operations on maps are calls, so that this loop's own state stays in processor registers.
     let ops = &code.ops[..];
     let mut rest = ops;
     loop {
-        // Looked at in place: only what an operation has is loaded.
+        // The operation is matched in place: only the fields that it has are loaded.
         let Some((op, behind)) = rest.split_first() else { return Ok(()) };
         rest = behind;
         match *op {
@@ -192,7 +193,7 @@ pub fn run(
     }
 }
 
-/// The payload under a key.
+/// Loads the payload under a key into registers.
 #[inline(never)]
 pub fn get(site: &Site, registers: &mut Registers, maps: &Maps) {
     let key = registers.words(site.key, site.key_words);
@@ -221,7 +222,7 @@ pub fn add(
     Ok(())
 }
 
-/// Operations on registers alone that are less frequent.
+/// Runs the less frequent operations on registers alone.
 #[inline(never)]
 pub fn scalar(
     op: Op,
@@ -339,7 +340,8 @@ fn set_wide(registers: &mut Registers, d: u16, value: i128) {
     registers.set(d + 1, high);
 }
 
-/// Small factors first: a full multiplication of 128 bits is a call, and takes several times as long.
+/// Multiplies in 128 bits; small factors are tried first because a full multiplication is a call
+/// that takes several times as long.
 #[inline(never)]
 fn mul_wide(a: i128, b: i128) -> Result<i128, EvalError> {
     match (i64::try_from(a), i64::try_from(b)) {
@@ -388,8 +390,9 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// What begins with the given words. Word by word: what is copied at once and then read by words,
-    /// or the other way round, has to wait for the memory.
+    /// The range of the keys that begin with the given words. Copied word by word: the processor
+    /// would stall on words that are read one by one right after they were written as a block, or
+    /// the other way round.
     #[inline(always)]
     fn within(given: &[u64]) -> Self {
         let (low, high) = ([0; ORDERED_KEY_WORDS_MAX], [0; ORDERED_KEY_WORDS_MAX]);
@@ -408,7 +411,8 @@ impl Bounds {
     }
 }
 
-/// Makes a key the first behind all that begin with its first `words` words; false if there is none.
+/// Makes a key the first one behind all keys that begin with its first `words` words; false if
+/// there is none.
 #[inline(always)]
 fn step_behind(key: &mut Key, words: usize) -> bool {
     for word in (0..words).rev() {
@@ -421,13 +425,13 @@ fn step_behind(key: &mut Key, words: usize) -> bool {
     false
 }
 
-/// Narrows what begins with `given` to the bounds of a range sum; false if nothing can lie between
-/// them.
+/// Narrows the keys that begin with `given` to the bounds of a range sum; false if no key can lie
+/// between the bounds.
 #[inline(always)]
 fn narrow(bounds: &mut Bounds, given: &[u64], site: &Site, registers: &Registers) -> bool {
     let end = given.len() + site.column_words;
     match site.low {
-        // NULL is zero in all words: it is left out.
+        // NULL is zero in all words, so a lower bound of 1 leaves it out.
         Limit::Open => bounds.low[end - 1] = 1,
         Limit::Included(value) | Limit::Excluded(value) => {
             let value = registers.words(value, site.column_words);
@@ -456,7 +460,7 @@ fn narrow(bounds: &mut Bounds, given: &[u64], site: &Site, registers: &Registers
     true
 }
 
-/// The bounds of [`narrow`] for a column of one word with nothing else behind the prefix.
+/// The bounds of [`narrow`], for a key whose prefix is followed by one column of one word.
 #[inline(always)]
 fn one_word(site: &Site, registers: &Registers) -> Option<(u64, Option<u64>)> {
     // NULL is zero: bounds of NULL hold nothing, and without a bound NULL is left out.
@@ -474,7 +478,7 @@ fn one_word(site: &Site, registers: &Registers) -> Option<(u64, Option<u64>)> {
     Some((low, high))
 }
 
-/// Words of payloads that are summed up on the stack.
+/// Words of a payload up to which its sum is computed on the stack.
 const SUM_WORDS: usize = 8;
 
 #[inline(never)]
@@ -556,7 +560,7 @@ pub fn search(site: &Site, registers: &mut Registers, maps: &Maps) {
     load_column(site, found, prefix.len(), registers);
 }
 
-/// Loads the column that was asked for: it lies behind what was given, in the rest of a key.
+/// Loads the column that the operation is to give: in a key's rest, it lies behind the words given.
 fn load_column(site: &Site, rest: Option<&[u64]>, prefix: usize, registers: &mut Registers) {
     let Some(rest) = rest else { return load_zero(&site.keys, registers) };
     for out in &site.keys {
@@ -565,7 +569,7 @@ fn load_column(site: &Site, rest: Option<&[u64]>, prefix: usize, registers: &mut
     }
 }
 
-/// Begins a loop over entries.
+/// Begins a loop over the entries of a map or a slice.
 #[inline(never)]
 pub fn start(site: &Site, registers: &mut Registers, maps: &Maps) {
     let map = &maps.all[usize::from(site.map)];
@@ -584,7 +588,7 @@ pub fn start(site: &Site, registers: &mut Registers, maps: &Maps) {
     registers.words_mut(site.position, POSITION_WORDS).copy_from_slice(&position);
 }
 
-/// Loads the next entry; false if there is none.
+/// Loads the loop's next entry; false at the end.
 #[inline(never)]
 pub fn next(site: &Site, registers: &mut Registers, maps: &Maps) -> bool {
     let map = &maps.all[usize::from(site.map)];
@@ -614,12 +618,12 @@ pub fn next(site: &Site, registers: &mut Registers, maps: &Maps) -> bool {
                 if ordered_key[..site.key_words] != *prefix {
                     return false;
                 }
-                // Never zero: their stamps lie elsewhere.
+                // Entries of sorted maps are never zero: the stamps lie elsewhere.
                 break (&ordered_key[..], payload);
             }
         };
         let Some((key, payload)) = entry else { return false };
-        // Zero: kept for a watch, or a map without a key.
+        // Zero entries are skipped: they are kept for a watch, or belong to a map without a key.
         if !is_zero(&payload[..map.sums.words()]) {
             break (key, payload);
         }
@@ -630,7 +634,8 @@ pub fn next(site: &Site, registers: &mut Registers, maps: &Maps) -> bool {
     true
 }
 
-/// Rows of a group before it changes, for watches whose rows depend on other maps as well.
+/// Notes the rows of a group before it changes, for watches whose rows depend on other maps as
+/// well.
 #[cold]
 fn note_rows(
     site: &Site,
@@ -661,7 +666,8 @@ fn note_rows_of(
     Ok(())
 }
 
-/// Computes the row of a group, with the payload as given or as it is, and hands it to `then`.
+/// Computes the row of a group, with the payload given or else the present one, and hands it to
+/// `then`.
 pub fn with_row<T>(
     watch: usize,
     key: &[u64],
@@ -685,7 +691,7 @@ pub fn with_row<T>(
     result
 }
 
-/// Zeroes all entries of a map, each with the journal and the watches.
+/// Zeroes all entries of a map; each change is journalled and noted for the watches.
 #[inline(never)]
 pub fn clear(map: usize, maps: &mut Maps, env: &mut Environment) -> Result<(), ApplyError> {
     if !maps.is_eager(map) && maps.clear_single(map) {

@@ -1,4 +1,4 @@
-//! Maps of any width: each picks the structure that fits its declaration.
+//! Maps of any width: each has the structure that fits its declaration.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -12,18 +12,18 @@ use super::tables::Tables;
 use crate::error::EvalError;
 use crate::program::{Component, MapDecl, Type};
 
-/// A map without order. Values are payloads, and behind them a stamp per watch.
+/// A map without order. A value is a payload with a stamp per watch behind it.
 #[derive(Debug)]
 pub enum HashMap {
-    /// Without a key: one value.
+    /// A map without a key: it has one value.
     Single(Box<[u64]>),
-    /// With a key.
+    /// A map with a key.
     Table(Tables),
-    /// With slices.
+    /// A map whose entries are also enumerated by slices.
     Sliced(Sliced<Wide>),
 }
 
-/// Calls the same of whichever map it is.
+/// Evaluates an expression for the map of whichever structure it is.
 macro_rules! maps {
     ($map:expr, $single:ident => $one:expr, $table:ident => $many:expr) => {
         match $map {
@@ -55,7 +55,7 @@ impl HashMap {
         maps!(self, value => Some(&value[..]), table => table.get(key))
     }
 
-    /// Asks memory for the place of a key's entry.
+    /// Prefetches the place of a key's entry.
     #[inline(always)]
     pub fn ask_for_place(&self, key: &[u64]) {
         match self {
@@ -65,7 +65,7 @@ impl HashMap {
         }
     }
 
-    /// Asks for the entry, where its place only leads there.
+    /// Prefetches the entry itself, where the table only leads to it.
     #[inline(always)]
     pub fn ask_for_entry(&self, key: &[u64]) {
         if let Self::Sliced(map) = self {
@@ -73,7 +73,7 @@ impl HashMap {
         }
     }
 
-    /// As `Table::change`.
+    /// Changes a value as [`Table::change`](super::table::Table::change) does.
     #[inline(always)]
     pub fn change<R, E>(
         &mut self,
@@ -83,7 +83,8 @@ impl HashMap {
         maps!(self, value => f(value), table => table.change(key, f))
     }
 
-    /// As `Table::next`. The single value is an entry, whatever it is.
+    /// The next entry, as [`Table::next`](super::table::Table::next). A map without a key always
+    /// has one entry.
     #[inline(always)]
     pub fn next(&self, position: usize) -> Option<(usize, &[u64], &[u64])> {
         maps!(
@@ -101,7 +102,7 @@ impl HashMap {
         }
     }
 
-    /// Goes on with it.
+    /// The next entry of an enumeration by a slice.
     #[inline(always)]
     pub fn step(&self, position: &mut SlicePosition) -> Option<(&[u64], &[u64])> {
         match self {
@@ -110,7 +111,7 @@ impl HashMap {
         }
     }
 
-    /// Entries, including those whose payload is zero while somebody has still to be told.
+    /// Number of entries; those with the payload zero that wait for a watch are counted, too.
     pub fn len(&self) -> usize {
         maps!(self, _value => 1, table => table.len())
     }
@@ -120,12 +121,12 @@ impl HashMap {
         maps!(self, value => 8 * value.len() as u64, table => table.bytes())
     }
 
-    /// How often it began to grow into a larger table.
+    /// How often the map began to grow into a larger table.
     pub fn growths(&self) -> u64 {
         maps!(self, _value => 0, table => table.growths())
     }
 
-    /// Memory for so many entries, touched now.
+    /// Takes and touches memory for this number of entries.
     pub fn reserve(&mut self, entries: usize) {
         maps!(self, _value => (), table => table.reserve(entries));
     }
@@ -136,7 +137,7 @@ impl HashMap {
     }
 }
 
-/// Words of some columns of a key.
+/// Returns which words of a key some of its columns have.
 fn words_of(key: &[Type], columns: &[u16]) -> Vec<u16> {
     let mut words = Vec::new();
     let mut at = 0;
@@ -150,10 +151,11 @@ fn words_of(key: &[Type], columns: &[u16]) -> Vec<u16> {
     words
 }
 
-/// A sorted map. Names: words of a key's rest, and the payload's components (I: one word, W: two).
+/// A sorted map. Names of variants: the number of words of a key's rest, then the payload's
+/// components (I has one word, W two).
 #[derive(Debug)]
 pub enum OrderedMap {
-    /// Key and payload of usual widths, known when compiled.
+    /// Structures for usual widths of key and payload, known to the compiler.
     O1I(Ordered<Fixed<1, 1>>),
     O1II(Ordered<Fixed<1, 2>>),
     O1W(Ordered<Fixed<1, 2, 0b1>>),
@@ -162,7 +164,7 @@ pub enum OrderedMap {
     O1WWI(Ordered<Fixed<1, 5, 0b101>>),
     O2I(Ordered<Fixed<2, 1>>),
     O2II(Ordered<Fixed<2, 2>>),
-    /// All others.
+    /// The structure for all other widths.
     Any(Ordered<Wide>),
 }
 
@@ -185,7 +187,7 @@ macro_rules! trees {
 pub(crate) use trees;
 
 impl OrderedMap {
-    /// An empty map with a tree for each combination of the first `prefix` columns.
+    /// Makes an empty map with a tree for each combination of values of the first `prefix` columns.
     pub fn new(declared: &MapDecl, prefix: usize) -> Self {
         let words = |columns: &[Type]| columns.iter().map(|ty| ty.words()).sum::<usize>();
         let (prefix, key) = (words(&declared.key[..prefix]), words(&declared.key[prefix..]));
@@ -269,7 +271,7 @@ impl OrderedMap {
         trees!(self, tree => tree.bytes())
     }
 
-    /// Memory for so many entries, touched now.
+    /// Takes and touches memory for this number of entries.
     pub fn reserve(&mut self, entries: usize) {
         trees!(self, tree => tree.reserve(entries));
     }

@@ -1,16 +1,16 @@
-//! Prefetch hints: memory is asked for data that will be looked at, without waiting for it.
+//! Prefetch hints: they ask the memory for data that will be read soon, and wait for nothing.
 
-/// How many events before its turn an event's places in tables are asked for, and how many before it
-/// the entries to which they lead.
+/// How many events ahead of its turn the places of an event's entries are asked for, and how many
+/// events ahead the entries to which they lead.
 pub const PLACES_AHEAD: usize = 16;
-/// See [`PLACES_AHEAD`].
+/// How many events ahead entries are asked for: see [`PLACES_AHEAD`].
 pub const ENTRIES_AHEAD: usize = 8;
 
-/// Whether asking has any effect.
+/// Whether hints have any effect in this build.
 pub const HELPS: bool = cfg!(all(feature = "native", target_arch = "x86_64"));
 
-/// Asks for the cache line of a word. Without machine code's feature, or on another processor, it does
-/// nothing: a load in safe code is one that the processor has to finish, which cost more than it
+/// Asks for the cache line of a word. Does nothing without the feature `native` or on another
+/// processor: safe code could only load the word, and a load has to finish, which cost more than it
 /// brought.
 #[cfg(all(feature = "native", target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "no safe function of the standard library does it")]
@@ -21,7 +21,7 @@ pub fn ask_for(word: &u64) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(word).cast()) }
 }
 
-/// Asks for a few words side by side: for the one or two cache lines that they lie in.
+/// Asks for a few words side by side: for the one or two cache lines in which they lie.
 #[inline(always)]
 pub fn ask_for_all(words: &[u64]) {
     let [first, .., last] = words else { return words.iter().for_each(ask_for) };
@@ -32,7 +32,7 @@ pub fn ask_for_all(words: &[u64]) {
     }
 }
 
-/// Does nothing here.
+/// Does nothing in this build.
 #[cfg(not(all(feature = "native", target_arch = "x86_64")))]
 #[inline(always)]
 pub fn ask_for(_: &u64) {}

@@ -1,5 +1,5 @@
-//! The structures behind a view's maps. None of them ever stops the world: whatever one change does
-//! is bounded, or logarithmic, however many entries there are.
+//! The structures of a view's maps. No change ever pauses for the whole structure: the cost of one
+//! change is bounded, or logarithmic in the number of entries.
 
 pub mod any;
 pub mod hint;
@@ -12,6 +12,6 @@ pub mod table;
 pub mod tables;
 pub mod tree;
 
-/// Words of one piece of memory of a growing structure (32 KiB): little enough to be zeroed and
+/// Words of one piece of memory of a growing structure (32 KiB): few enough to be zeroed and
 /// touched within one change.
 const SEGMENT_WORDS: usize = 4096;

@@ -1,12 +1,12 @@
-//! Sorted map with sums over ranges.
+//! A sorted map with sums over ranges.
 //!
 //! Keys are words that compare as unsigned numbers, from the first word on (`Value::put_ordered`).
-//! Columns in front that are given whenever the map is asked for something (the *prefix*) choose a
-//! tree of their own, in which keys are shorter by them: how many levels a search goes down is what
-//! it costs. Without such columns there is one tree.
+//! Leading columns that every question to the map gives (the *prefix*) choose a tree of their own,
+//! whose keys lack these columns: the cost of a search is the number of levels, which is smaller in
+//! smaller trees. Without such columns there is one tree.
 //!
-//! Words: a *root* says where a tree begins and what all of it adds up to. A key's *rest* is what is
-//! behind the prefix.
+//! Words: a *root* says where a tree begins, and the sum of the whole tree. A key's *rest* is the
+//! words behind the prefix.
 //!
 //! Invariants, checked by [`Ordered::check`] with those of [`super::tree`]: every prefix leads to its
 //! root; a root has the sum of its tree; only the tree without a prefix is ever empty.
@@ -23,12 +23,12 @@ use crate::error::EvalError;
 use crate::program::Component;
 use crate::value::order_int;
 
-/// Words of a key at most.
+/// The most words that a key may have.
 pub const KEY_WORDS_MAX: usize = 8;
 /// Memory for a key of any width; the words behind a narrower key mean nothing.
 pub type Key = [u64; KEY_WORDS_MAX];
 
-/// Integers below this lead to their tree by an array, if they are the whole prefix.
+/// A prefix that is one integer, 0 or above and below this, leads to its tree by an array.
 const DENSE: u64 = 1024;
 
 /// Words of a root before the sum: node, height, whether a key's rest has ever been zero.
@@ -38,14 +38,15 @@ const HEAD: usize = 3;
 #[derive(Debug)]
 pub struct Ordered<S> {
     trees: Trees<S>,
-    /// Words of the prefix.
+    /// Number of words of the prefix.
     prefix: usize,
-    /// Head, sum, room for any prefix, so that the width is known where the sum's is. Without a
-    /// prefix, piece 0 is the root.
+    /// Roots: head, sum, and room for a prefix of any width, so that a root's width follows from
+    /// the sum's. Without a prefix, piece 0 is the root.
     roots: Slab,
-    /// From prefixes to roots plus one.
+    /// The number of a prefix's root, plus one.
     groups: Tables,
-    /// From prefixes that are small integers to roots plus one; these are not in `groups`.
+    /// For prefixes that are small integers, the number of the root plus one; such prefixes are not
+    /// in `groups`.
     dense: Box<[u32]>,
 }
 
@@ -54,18 +55,18 @@ pub struct Ordered<S> {
 pub struct OrderedPosition {
     within: LeafPosition,
     root: usize,
-    /// What comes after this tree, plus one; zero: nothing.
+    /// The group whose tree comes next, plus one; zero if there is none.
     group: usize,
 }
 
 impl OrderedPosition {
-    /// As it lies in registers.
+    /// The position in words, as it is kept in registers.
     pub fn words(self) -> [u64; 4] {
         let LeafPosition { leaf, slot } = self.within;
         [leaf as u64, slot as u64, self.root as u64, self.group as u64]
     }
 
-    /// From there.
+    /// The position of words kept in registers.
     pub fn of([leaf, slot, root, group]: [u64; 4]) -> Self {
         let within = LeafPosition { leaf: leaf as usize, slot: slot as usize };
         OrderedPosition { within, root: root as usize, group: group as usize }
@@ -115,7 +116,7 @@ impl<S: Shape> Ordered<S> {
         self.prefix
     }
 
-    /// A root with an empty tree.
+    /// Makes a root with an empty tree; returns its number.
     fn plant(&mut self, prefix: &[u64]) -> usize {
         let number = self.roots.allocate();
         let root = self.trees.plant();
@@ -127,7 +128,7 @@ impl<S: Shape> Ordered<S> {
         number
     }
 
-    /// Sets what a prefix leads to: a root plus one, or zero.
+    /// Sets the entry of a prefix: the number of its root plus one, or zero to remove the entry.
     fn lead(&mut self, prefix: &[u64], to: u64) {
         if let Some(dense) = self.dense_at(prefix) {
             self.dense[dense] = to as u32;
@@ -146,7 +147,7 @@ impl<S: Shape> Ordered<S> {
         (value < self.dense.len()).then_some(value)
     }
 
-    /// The root of a prefix.
+    /// The number of a prefix's root, if it has one.
     #[inline(always)]
     fn number(&self, prefix: &[u64]) -> Option<usize> {
         if self.prefix == 0 {
@@ -186,7 +187,7 @@ impl<S: Shape> Ordered<S> {
         self.trees.get(self.root_of(prefix)?, rest)
     }
 
-    /// Adds to the payload of a key; an entry that becomes zero goes.
+    /// Adds to the payload of a key; an entry whose payload becomes zero is removed.
     ///
     /// Errors: overflow of the entry, or of the sum of the absolute values of all entries; nothing
     /// has changed then.
@@ -212,7 +213,7 @@ impl<S: Shape> Ordered<S> {
         result
     }
 
-    /// The first entry of a prefix.
+    /// Adds the first entry of a prefix.
     #[cold]
     fn add_to_new(&mut self, prefix: &[u64], rest: &[u64], delta: &[u64]) -> Result<(), EvalError> {
         if is_zero(delta) {
@@ -241,7 +242,7 @@ impl<S: Shape> Ordered<S> {
         self.range_sum_here(prefix, low, high, sum);
     }
 
-    /// [`Ordered::range_sum`] as part of the caller, who knows more of the range.
+    /// [`Ordered::range_sum`], inlined into callers that know more of the range.
     #[inline(always)]
     pub fn range_sum_here(
         &self,
@@ -266,7 +267,8 @@ impl<S: Shape> Ordered<S> {
                 shape.accumulate(self.trees.sums(), sum, below.as_mut());
             }
         }
-        // `low` only leaves out NULL, which is zero, and which there is not.
+        // A lower bound that leaves out NULL alone, which is zero, where no rest was ever zero: so
+        // it leaves out nothing.
         let leaves_null_out = low[key_words - 1] <= 1 && is_zero(&low[..key_words - 1]);
         if leaves_null_out && piece[2] == 0 {
             return;
@@ -275,8 +277,8 @@ impl<S: Shape> Ordered<S> {
         shape.deduct(self.trees.sums(), sum, before.as_mut());
     }
 
-    /// Begins an enumeration at the first key with this prefix whose rest is not below `low`; of
-    /// all keys, in no order of prefixes, without a prefix.
+    /// Begins an enumeration at the first key with this prefix whose rest is not below `low`. With
+    /// an empty prefix the enumeration has all keys, in no order of their prefixes.
     #[inline]
     pub fn start(&self, prefix: &[u64], low: &[u64]) -> OrderedPosition {
         if prefix.len() < self.prefix {
@@ -287,7 +289,7 @@ impl<S: Shape> Ordered<S> {
         OrderedPosition { within, root, group: 0 }
     }
 
-    /// The beginning of the first tree from a place on among all.
+    /// The beginning of the first tree at or after a position among all trees.
     #[cold]
     fn next_tree(&self, from: usize) -> OrderedPosition {
         let dense = self.dense.iter().enumerate().skip(from).find(|(_, root)| **root > 0);
@@ -303,7 +305,8 @@ impl<S: Shape> Ordered<S> {
         OrderedPosition { within, root: root - 1, group: after + 1 }
     }
 
-    /// The next entry: puts its key into `key`, gives its payload. Holds as long as nothing changes.
+    /// The next entry: puts its key into `key` and returns its payload. The position is valid until
+    /// the map changes.
     #[inline]
     pub fn step(&self, position: &mut OrderedPosition, key: &mut Key) -> Option<&[u64]> {
         loop {
@@ -327,15 +330,15 @@ impl<S: Shape> Ordered<S> {
         self.trees.step(&mut self.trees.start(root, low)).map(|(key, _)| key)
     }
 
-    /// The rest of the last key with this prefix whose rest is below `high`; of all of them
-    /// without it.
+    /// The rest of the last key with this prefix whose rest is below `high`; of the last key with
+    /// this prefix if there is no `high`.
     pub fn last_below(&self, prefix: &[u64], high: Option<&[u64]>) -> Option<&[u64]> {
         self.trees.last_below(self.root_of(prefix)?, high)
     }
 
-    /// Among the keys with this prefix whose rest is `low` or above, and below `high`, the rest of
-    /// the first at which the sum of a component up to it, itself included, exceeds `limit`; from
-    /// the last to the first if `descending`. The component must be nowhere negative.
+    /// Among the keys with this prefix whose rest is `low` or above and below `high`: the rest of
+    /// the first key at which the sum of a component, this key's included, exceeds `limit`. From
+    /// the last key to the first if `descending`. The component must be nowhere negative.
     pub fn search(
         &self,
         prefix: &[u64],
@@ -351,8 +354,8 @@ impl<S: Shape> Ordered<S> {
         let sum = sum.as_mut();
         let key = if descending {
             self.range_sum(prefix, &[0; KEY_WORDS_MAX], high, sum);
-            // The sum before the key must be less than this; the last such key is the first up to
-            // which the sum is not.
+            // In descending order: the sum of the keys before the one sought must be less than this
+            // value. The last such key is the first up to which the sum is not less.
             let rest = sums.value(sum, component, at).saturating_sub(limit);
             match (limit < 0, rest > 0) {
                 (true, _) => self.trees.last_below(root, high)?,
@@ -378,7 +381,7 @@ impl<S: Shape> Ordered<S> {
         self.trees.len()
     }
 
-    /// Memory for so many entries, touched now.
+    /// Takes and touches memory for this number of entries.
     pub fn reserve(&mut self, entries: usize) {
         self.trees.reserve(entries);
         self.roots.reserve(1);
@@ -422,8 +425,8 @@ mod tests {
     use crate::random::Random;
     use alloc::collections::BTreeMap;
 
-    /// Random changes, and all ways to ask, against a sorted map.
-    /// Keys have `prefix` words in front, of few values.
+    /// Makes random changes and asks every kind of question, compared with the standard library's
+    /// sorted map. Keys have a prefix of `prefix` words with few values.
     fn compare<S: Shape>(
         prefix: usize,
         shape: S,
@@ -439,7 +442,7 @@ mod tests {
             let mut key = vec![3; prefix + shape.key()];
             key[prefix] = random.below(if shape.key() > 1 { 4 } else { domain });
             key[prefix + shape.key() - 1] = random.below(domain);
-            // Some in the array of small integers, some not.
+            // Some of the values lie in the array of small integers, some do not.
             let values = [order_int(0), order_int(7), order_int(DENSE), 0, 5];
             let groups = key[..prefix].iter_mut();
             groups.for_each(|word| *word = values[random.below(5) as usize]);

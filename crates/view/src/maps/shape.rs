@@ -1,5 +1,6 @@
-//! Shapes: the widths of keys and values, and the components of values. The usual shapes are known when
-//! compiled, so that loops over words disappear; the rest are known at run time.
+//! Shapes: the widths of keys and values, and the components of values. The compiler knows the
+//! usual shapes, so that loops over their words disappear; the widths of all others are known at
+//! run time.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,7 +10,8 @@ use crate::error::EvalError;
 use crate::program::Component;
 use crate::value::{halves, wide};
 
-/// Mixes the words of a key. Not secret: a client that chooses keys can make them collide.
+/// Mixes the words of a key. The function is public: a client that chooses keys can make them
+/// collide.
 #[inline(always)]
 pub fn hash(key: &[u64]) -> u64 {
     const FACTOR: u128 = 0xa076_1d64_78bd_642f;
@@ -21,13 +23,13 @@ pub fn hash(key: &[u64]) -> u64 {
     hash
 }
 
-/// What sums in one and in two words hold at most.
+/// The largest absolute values that sums of one and of two words hold.
 const INT_MAX: u128 = i64::MAX as u128;
 const WIDE_MAX: u128 = i128::MAX as u128;
 
 /// Widths of keys and values, in words.
 pub trait Shape: Copy {
-    /// Whether the compiler knows them.
+    /// Whether the compiler knows the widths.
     const KNOWN: bool;
     /// The words of a value, in processor registers where the compiler knows how many.
     type ValueWords: AsMut<[u64]>;
@@ -42,28 +44,28 @@ pub trait Shape: Copy {
     fn entry(self) -> usize {
         self.key() + self.value()
     }
-    /// Where a hash table's entry belongs.
+    /// The hash by which a table finds an entry's home.
     #[inline(always)]
     fn hash(self, entry: &[u64]) -> u64 {
         hash(&entry[..self.key()])
     }
-    /// As [`Sums::add`].
+    /// Adds to a value: see [`Sums::add`].
     #[inline(always)]
     fn add(self, sums: &Sums, row: &mut [u64], delta: &[u64]) -> Result<(), EvalError> {
         sums.add(row, delta)
     }
-    /// As [`Sums::accumulate`].
+    /// Adds to a value without checks: see [`Sums::accumulate`].
     #[inline(always)]
     fn accumulate(self, sums: &Sums, row: &mut [u64], delta: &[u64]) {
         sums.accumulate(row, delta);
     }
-    /// As [`Sums::deduct`].
+    /// Subtracts from a value: see [`Sums::deduct`].
     #[inline(always)]
     fn deduct(self, sums: &Sums, row: &mut [u64], delta: &[u64]) {
         sums.deduct(row, delta);
     }
-    /// Accounts for a value that becomes another one in the sums of absolute values by component;
-    /// false if one would be more than its component can hold: nothing has changed then.
+    /// Replaces a value by another one in the sums of absolute values, one sum per component.
+    /// Returns false if a sum would exceed what its component can hold; nothing has changed then.
     #[inline(always)]
     fn weigh(self, sums: &Sums, magnitudes: &mut [u128], old: Option<&[u64]>, new: &[u64]) -> bool {
         let sum = |component: usize, magnitude: u128| {
@@ -86,19 +88,20 @@ pub trait Shape: Copy {
     }
 }
 
-/// A shape that is known when compiled. Bit `w` of `WIDE`: the component that begins at word `w` of the value has two
-/// words; all others have one.
+/// A shape that the compiler knows. Bit `w` of `WIDE` is set if the component that begins at word
+/// `w` of the value has two words; all others have one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fixed<const KEY: usize, const VALUE: usize, const WIDE: u32 = 0>;
 
-/// Whether the component that begins at a word has two.
+/// Whether the component that begins at a word has two words.
 #[inline(always)]
 const fn is_wide(components: u32, word: usize) -> bool {
     components >> word & 1 == 1
 }
 
 impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Fixed<KEY, VALUE, WIDE> {
-    /// Puts `delta` to `row`, component by component: those of two words, those of one.
+    /// Combines `delta` with `row`, component by component, by one operation for components of two
+    /// words and one for components of one.
     #[inline(always)]
     fn combine(
         self,
@@ -152,7 +155,7 @@ impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY,
                 let (sum, overflows) = a.overflowing_add(b);
                 fits &= !overflows & (sum != i128::MIN);
                 [next[word], next[word + 1]] = halves(sum);
-                // Few words say this of all that could count as zero.
+                // Few sums pass this test; all those that could count as zero do.
                 small &= sum.wrapping_add(1 << 32) as u128 >> 33 == 0;
                 word += 2;
             } else {
@@ -198,7 +201,7 @@ impl<const KEY: usize, const VALUE: usize, const WIDE: u32> Shape for Fixed<KEY,
                 next[component] = sum;
                 word += 2;
             } else {
-                // No more than INT_MAX and what is added 2^63: one word holds it.
+                // At most INT_MAX plus 2^63: that fits one word.
                 let value = |row: &[u64]| (row[word] as i64).unsigned_abs();
                 let sum = magnitudes[component] as u64 - old.map_or(0, value) + value(new);
                 fits &= sum as i64 >= 0;
@@ -242,23 +245,23 @@ impl Shape for Wide {
     }
 }
 
-/// Numbers of entries that lie elsewhere: in the upper half the upper half of the key's hash, in the
-/// lower one the number plus one.
+/// The shape of a table of numbers, whose entries lie elsewhere. Each slot is one word: the upper
+/// half of the key's hash, and below it the entry's number plus one.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers;
 
 impl Numbers {
-    /// What of a hash is kept.
+    /// The part of a hash that a slot keeps.
     pub const HASH: u64 = !0 << 32;
 
-    /// An entry. Panics for the number 2³² - 1 and above.
+    /// The slot of an entry. Panics: if the number is 2³² − 1 or above.
     #[inline(always)]
     pub fn entry(hash: u64, number: usize) -> u64 {
         let number = u32::try_from(number).ok().and_then(|number| number.checked_add(1));
         hash & Self::HASH | u64::from(number.expect("fewer than 2^32 entries"))
     }
 
-    /// The number that an entry holds.
+    /// The entry's number, read from its slot.
     #[inline(always)]
     pub fn number(entry: u64) -> usize {
         entry as u32 as usize - 1
@@ -287,7 +290,7 @@ impl Shape for Numbers {
     }
 }
 
-/// Whether two runs of words are equal; a loop, which is unrolled where the width is known.
+/// Whether two runs of words are equal; a loop, which the compiler unrolls if it knows the width.
 #[inline(always)]
 pub fn same(a: &[u64], b: &[u64], words: usize) -> bool {
     let (a, b) = (&a[..words], &b[..words]);

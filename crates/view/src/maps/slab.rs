@@ -1,6 +1,7 @@
-//! Pieces of equal width with numbers that stay: entries of sliced maps, list chunks, tree nodes.
+//! Pieces of memory of equal width with lasting numbers: entries of sliced maps, chunks of lists,
+//! tree nodes.
 //!
-//! Cost: everything O(1). A new segment is zeroed when the last one is full, never more.
+//! Cost: everything O(1). When all segments are full, one new segment is zeroed.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -8,22 +9,23 @@ use alloc::vec::Vec;
 
 use super::SEGMENT_WORDS;
 
-/// Numbered pieces of memory.
+/// Numbered pieces of memory, all of one width.
 #[derive(Debug)]
 pub struct Slab {
     segments: Vec<Box<[u64]>>,
     width: usize,
     /// Logarithm of the number of pieces in a segment.
     bits: u32,
-    /// Pieces ever given out; those behind have not been touched.
+    /// Number of pieces ever given out; the pieces behind them have never been touched.
     used: usize,
-    /// First free piece and the number behind it, plus one; in its first word stands the next.
+    /// First free piece, as its number plus one; each free piece's first word leads to the next in
+    /// the same form.
     free: u64,
     live: usize,
 }
 
 impl Slab {
-    /// Pieces of `width` words.
+    /// Makes a slab of pieces of `width` words, with no piece in use.
     pub fn new(width: usize) -> Self {
         let bits = Self::bits(width);
         Slab { segments: Vec::new(), width, bits, used: 0, free: 0, live: 0 }
@@ -35,7 +37,7 @@ impl Slab {
         (SEGMENT_WORDS / width).max(1).ilog2()
     }
 
-    /// As [`Slab::piece`], where the compiler knows the width.
+    /// The words of a piece whose width the compiler knows: see [`Slab::piece`].
     #[inline(always)]
     pub fn piece_of(&self, piece: usize, width: usize) -> &[u64] {
         let bits = Self::bits(width);
@@ -51,7 +53,7 @@ impl Slab {
         &mut self.segments[piece >> bits][at..at + width]
     }
 
-    /// A piece. Its words are what the last user left there.
+    /// Takes a piece into use and returns its number. Its words are those that the last user left.
     pub fn allocate(&mut self) -> usize {
         self.live += 1;
         if let Some(free) = (self.free as usize).checked_sub(1) {
@@ -78,12 +80,12 @@ impl Slab {
         self.free = piece as u64 + 1;
     }
 
-    /// Takes all pieces back; their memory stays.
+    /// Gives all pieces back; their memory stays.
     pub fn clear(&mut self) {
         (self.used, self.free, self.live) = (0, 0, 0);
     }
 
-    /// Memory for so many pieces, touched now.
+    /// Takes and touches memory for this number of pieces.
     pub fn reserve(&mut self, pieces: usize) {
         while self.segments.len() << self.bits < pieces {
             self.push_segment();
@@ -106,7 +108,7 @@ impl Slab {
         &mut self.segments[piece >> self.bits][at..at + self.width]
     }
 
-    /// Copies words of one piece into another one.
+    /// Copies words of one piece into another one. `from`, `to`: piece and first word.
     pub fn copy(&mut self, from: (usize, usize), to: (usize, usize), words: usize) {
         for word in 0..words {
             self.piece_mut(to.0)[to.1 + word] = self.piece(from.0)[from.1 + word];
@@ -136,7 +138,8 @@ impl Slab {
     }
 }
 
-/// Makes the kernel give the pages now: it counts them out zeroed, at the first write.
+/// Writes to every page, so that the kernel provides it now; otherwise it would do so at the first
+/// use.
 pub fn touch(words: &mut [u64]) {
     const PAGE_WORDS: usize = 512;
     for word in words.iter_mut().step_by(PAGE_WORDS) {

@@ -1,17 +1,18 @@
 //! A hash map whose entries can be enumerated by some of their key's columns.
 //!
-//! Entries have numbers that stay. A table leads from keys to numbers; it holds the upper half of the
-//! key's hash beside the number, and the key itself stands in the entry alone. For every slice another
-//! table leads from the slice's values to a list of numbers: the first in the table itself, since most
-//! lists have no other, the others in chunks of [`CHUNK_IDS`]. The entry says where it stands in each
-//! of its lists, so that leaving one is O(1): the last of the list takes its place.
+//! Entries have lasting numbers. A table leads from keys to these numbers; a slot of it has the
+//! number and the upper half of the key's hash, the key itself stands in the entry alone. For every
+//! slice another table leads from the values of the slice's columns to a list of numbers. The first
+//! number of a list stands in that table, since most lists have no other; the rest stand in chunks
+//! of [`CHUNK_IDS`]. An entry knows its place in each of its lists, so that it leaves a list in
+//! O(1): the list's last number takes its place.
 //!
-//! Cost: `get` one lookup and the entry, changes of an entry the same; inserts and deletes one change
-//! of a table per slice more; a step of an enumeration O(1).
+//! Cost: `get` and changes of an entry take one look-up and the entry; inserts and deletes also
+//! change one table per slice; a step of an enumeration is O(1).
 //!
 //! Invariants, all checked by [`Sliced::check`]:
 //! 1. Every key leads to its entry.
-//! 2. Every entry stands once in each of its lists, at the place that it names.
+//! 2. Every entry stands once in each of its lists, at the place that the entry records.
 //! 3. A list that is not empty has a first number; all its chunks but the first are full.
 
 use alloc::vec::Vec;
@@ -23,13 +24,13 @@ use super::slab::Slab;
 use super::table::Table;
 use super::tables::Tables;
 
-/// Numbers in a chunk of a list; with the link to the next chunk that makes a cache line.
+/// Numbers in a chunk of a list; together with the link to the next chunk they fill a cache line.
 const CHUNK_IDS: usize = 7;
-/// Words of a chunk, and what the number of one is multiplied by to make place for a word's.
+/// Words of a chunk. A place is the chunk's number times this, plus the word within the chunk.
 const CHUNK: usize = CHUNK_IDS + 1;
 /// Place of a list's first number.
 const FIRST: u64 = 0;
-/// Words of a slice's values that need no memory while it changes.
+/// Values of a slice with at most this many words are put together on the stack.
 const FEW: usize = 4;
 
 /// A hash map with slices.
@@ -37,55 +38,57 @@ const FEW: usize = 4;
 pub struct Sliced<S> {
     /// Widths of entries: key and value.
     shape: S,
-    /// From keys to entries.
+    /// Numbers of entries by key.
     index: Table<Numbers>,
-    /// Key, value, then per slice the place: [`FIRST`] or chunk × [`CHUNK`] + word.
+    /// Entries: key, value, and per slice the entry's place in its list, which is [`FIRST`] or
+    /// chunk × [`CHUNK`] + word.
     entries: Slab,
     slices: Vec<Slice>,
-    /// What lies behind (another chunk's last word, as a place, or zero), then numbers.
+    /// Chunks: the link (the last place of another chunk, or zero), then numbers.
     chunks: Slab,
 }
 
 #[derive(Debug)]
 struct Slice {
-    /// Which words of the key.
+    /// The words of the key that the slice's columns have.
     words: Vec<u16>,
-    /// From the values to the list: first number plus one; place of the last number, or zero if there
-    /// is but one.
+    /// Lists by the values of these words: the first number plus one, and the place of the last
+    /// number, or zero if the list has but one.
     lists: Tables,
 }
 
 /// The position of an enumeration of a slice.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SlicePosition {
-    /// The list's first number plus one, until it has been passed.
+    /// The first number of the list plus one; zero once it has been passed.
     first: u64,
     /// Place of the next number, zero at the end.
     place: u64,
 }
 
 impl SlicePosition {
-    /// As it lies in registers.
+    /// The position in words, as it is kept in registers.
     #[inline(always)]
     pub fn words(self) -> [u64; 2] {
         [self.first, self.place]
     }
 
-    /// From there.
+    /// The position of words kept in registers.
     #[inline(always)]
     pub fn of([first, place]: [u64; 2]) -> Self {
         SlicePosition { first, place }
     }
 }
 
-/// Where the word before a place is: in the chunk behind, if it was the chunk's first.
+/// The place before a place: the last one of the linked chunk, if the place is the first of its
+/// chunk.
 #[inline(always)]
 fn before(chunk: &[u64], place: u64) -> u64 {
     if place % CHUNK as u64 > 1 { place - 1 } else { chunk[0] }
 }
 
 impl Slice {
-    /// Hands the values of a key to `then`.
+    /// Hands the values that a key has in the slice's columns to `then`.
     #[inline(always)]
     fn with_values<T>(words: &[u16], key: &[u64], then: impl FnOnce(&[u64]) -> T) -> T {
         let (mut few, mut many) = ([0; FEW], Vec::new());
@@ -101,7 +104,7 @@ impl Slice {
         then(values)
     }
 
-    /// Lets `then` change the list of an entry with this key.
+    /// Lets `then` change the table's entry for the list of a key.
     #[inline(always)]
     fn change(&mut self, key: &[u64], then: impl FnOnce(&mut [u64])) {
         let done: Result<(), Infallible> = Self::with_values(&self.words, key, |values| {
@@ -115,7 +118,7 @@ impl Slice {
 }
 
 impl<S: Shape> Sliced<S> {
-    /// An empty map. `slices`: which words of the key each has.
+    /// Makes an empty map. `slices`: for each slice, the words of the key by which it enumerates.
     pub fn new(shape: S, slices: Vec<Vec<u16>>) -> Self {
         let slice = |words: Vec<u16>| {
             let lists = Tables::new(words.len(), 2);
@@ -137,7 +140,7 @@ impl<S: Shape> Sliced<S> {
         self.shape
     }
 
-    /// The number of a key's entry, if there is one.
+    /// The number of a key's entry, if the key has one.
     #[inline(always)]
     fn number(&self, hash: u64, key: &[u64]) -> Option<usize> {
         let found = self.index.find(hash, |slot| {
@@ -165,7 +168,7 @@ impl<S: Shape> Sliced<S> {
         entry[..self.shape.entry()].split_at(self.shape.key())
     }
 
-    /// Asks for what leads to a key's entry, and if it `changes`, to its lists.
+    /// Prefetches the slots that lead to a key's entry and, with `changes`, to its lists.
     #[inline]
     pub fn ask_for_place(&self, key: &[u64], changes: bool) {
         self.index.ask_for_home(self.hash(key));
@@ -176,7 +179,7 @@ impl<S: Shape> Sliced<S> {
         }
     }
 
-    /// Asks for the entry, or one whose hash is much the same.
+    /// Prefetches the entry of a key, or one whose hash agrees in the upper half.
     #[inline]
     pub fn ask_for_entry(&self, key: &[u64]) {
         let hash = self.hash(key);
@@ -186,13 +189,13 @@ impl<S: Shape> Sliced<S> {
         }
     }
 
-    /// Asks for what leads to the entries with these values in a slice.
+    /// Prefetches the slot that leads to the list of some values in a slice.
     #[inline]
     pub fn ask_for_list(&self, slice: usize, values: &[u64]) {
         self.slices[slice].lists.ask_for_place(values);
     }
 
-    /// Asks for the first of these entries.
+    /// Prefetches the first entry of the list of some values in a slice.
     #[inline]
     pub fn ask_for_first(&self, slice: usize, values: &[u64]) {
         if let Some(list) = self.slices[slice].lists.get(values) {
@@ -205,7 +208,7 @@ impl<S: Shape> Sliced<S> {
         ask_for_all(self.entries.piece(id));
     }
 
-    /// As [`Table::change`].
+    /// Changes the value of a key: see [`Table::change`].
     #[inline(always)]
     pub fn change<R, E>(
         &mut self,
@@ -230,7 +233,7 @@ impl<S: Shape> Sliced<S> {
         result
     }
 
-    /// An entry of value zero, which nothing leads to.
+    /// Makes an entry of value zero, which neither table nor lists know yet.
     fn allocate(&mut self, key: &[u64]) -> usize {
         let id = self.entries.allocate();
         let (entry_key, value) = self.entries.piece_mut(id).split_at_mut(self.shape.key());
@@ -239,7 +242,7 @@ impl<S: Shape> Sliced<S> {
         id
     }
 
-    /// Leads to an entry.
+    /// Enters an entry into the table and its lists.
     fn enter(&mut self, hash: u64, id: usize) {
         let number = Numbers::entry(hash, id);
         let entered: Result<(), Infallible> = self.index.change_by(
@@ -257,7 +260,7 @@ impl<S: Shape> Sliced<S> {
         }
     }
 
-    /// Leads to it no more.
+    /// Removes an entry from the table and its lists.
     fn leave(&mut self, hash: u64, id: usize) {
         let number = Numbers::entry(hash, id);
         let left: Result<(), Infallible> = self.index.change_by(
@@ -275,7 +278,7 @@ impl<S: Shape> Sliced<S> {
         }
     }
 
-    /// Puts an entry at the end of its list.
+    /// Appends an entry to its list in a slice.
     fn enlist(&mut self, slice: usize, id: usize) {
         let chunks = &mut self.chunks;
         let entry = self.entries.piece_mut(id);
@@ -298,7 +301,7 @@ impl<S: Shape> Sliced<S> {
         entry[self.shape.entry() + slice] = place;
     }
 
-    /// Takes an entry out of its list; the last one of the list comes to its place.
+    /// Removes an entry from its list in a slice; the list's last number takes its place.
     fn delist(&mut self, slice: usize, id: usize) {
         let link = self.shape.entry() + slice;
         let chunks = &mut self.chunks;
@@ -331,7 +334,7 @@ impl<S: Shape> Sliced<S> {
         }
     }
 
-    /// Words of a slice's values.
+    /// Number of key words of a slice.
     #[cfg(feature = "native")]
     #[inline(always)]
     pub fn slice_words(&self, slice: usize) -> usize {
@@ -347,7 +350,7 @@ impl<S: Shape> Sliced<S> {
         }
     }
 
-    /// The next entry: key and value. Holds as long as nothing changes.
+    /// The next entry: key and value. The position is valid until the map changes.
     #[inline(always)]
     pub fn step(&self, position: &mut SlicePosition) -> Option<(&[u64], &[u64])> {
         if position.first != 0 {
@@ -364,7 +367,7 @@ impl<S: Shape> Sliced<S> {
         Some(self.entry(chunk[place % CHUNK] as usize))
     }
 
-    /// As [`Table::next`].
+    /// The next entry of all: see [`Table::next`].
     pub fn next(&self, position: usize) -> Option<(usize, &[u64], &[u64])> {
         let (position, _, slot) = self.index.next(position)?;
         let (key, value) = self.entry(Numbers::number(slot[0]));
@@ -376,16 +379,16 @@ impl<S: Shape> Sliced<S> {
         self.index.len()
     }
 
-    /// How often one of its tables began to double.
+    /// How often one of the map's tables began to double.
     pub fn growths(&self) -> u64 {
         self.index.growths() + self.slices.iter().map(|slice| slice.lists.growths()).sum::<u64>()
     }
 
-    /// Memory for so many entries, touched now.
+    /// Takes and touches memory for this number of entries.
     pub fn reserve(&mut self, entries: usize) {
         self.index.reserve(entries);
         self.entries.reserve(entries);
-        // A list with a chunk has two entries.
+        // A list needs a chunk only from two entries on.
         self.chunks.reserve(entries / 2 * self.slices.len());
         for slice in &mut self.slices {
             slice.lists.reserve(entries);
@@ -451,8 +454,9 @@ mod tests {
     use alloc::collections::BTreeMap;
     use alloc::vec;
 
-    /// Random changes, and enumerations by all slices, against a sorted map. `domains`: of the key's
-    /// words; the smaller, the longer are the lists.
+    /// Makes random changes and enumerates all slices, compared with the standard library's sorted
+    /// map. `domains`: number of values of each key word; lists are the longer, the fewer these
+    /// are.
     fn compare<S: Shape>(shape: S, slices: &[Vec<u16>], domains: &[u64], seed: u64) {
         let mut random = Random::new(seed);
         let mut map = Sliced::new(shape, slices.to_vec());

@@ -1,4 +1,4 @@
-//! Payloads as words: adding, and what counts as zero.
+//! Payloads in words: addition, and the rule what counts as zero.
 
 use alloc::vec::Vec;
 
@@ -14,19 +14,19 @@ pub struct Sums {
     words: usize,
     /// Whether all components are 64-bit sums.
     ints: bool,
-    /// Whether a component drops what is next to zero.
+    /// Whether some component counts sums next to zero as zero.
     rounds: bool,
 }
 
 const WORD_PER_COMPONENT: &str = "payloads have all words of their components";
 
-/// Words of a component.
+/// Words that a component takes.
 pub fn words_of(component: Component) -> usize {
     if component == Component::Int { 1 } else { 2 }
 }
 
 impl Sums {
-    /// Of a map's payload.
+    /// Makes the components of a map's payload.
     pub fn new(components: &[Component]) -> Self {
         Sums {
             components: components.to_vec(),
@@ -46,7 +46,8 @@ impl Sums {
         &self.components
     }
 
-    /// Whether a component drops what is next to zero.
+    /// Whether some component counts sums next to zero as zero, so that additions cannot be taken
+    /// back exactly.
     #[inline(always)]
     pub fn rounds(&self) -> bool {
         self.rounds
@@ -57,7 +58,7 @@ impl Sums {
         self.components[..component].iter().map(|component| words_of(*component)).sum()
     }
 
-    /// Adds to a payload; one that counts as zero becomes zero in all words.
+    /// Adds to a payload; a payload that counts as zero becomes zero in all words.
     ///
     /// Errors: a sum does not fit; the payload is as it was.
     #[inline(always)]
@@ -79,8 +80,8 @@ impl Sums {
         Ok(())
     }
 
-    /// Takes both apart from the front: an index that depends on the components before would be
-    /// compared with four lengths.
+    /// Adds components of both widths. Row and delta are taken apart from the front: indexes that
+    /// depend on earlier components would need four comparisons with lengths.
     fn add_mixed(&self, row: &mut [u64], delta: &[u64]) -> Result<(), EvalError> {
         if self.rounds {
             return self.add_rounding(row, delta);
@@ -114,7 +115,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Adds where a component drops what is next to zero.
+    /// Adds where some component counts sums next to zero as zero.
     fn add_rounding(&self, row: &mut [u64], delta: &[u64]) -> Result<(), EvalError> {
         let mut at = 0;
         let mut is_zero = true;
@@ -147,7 +148,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Takes the components before word `end` back.
+    /// Subtracts the components before word `end`.
     fn subtract(&self, row: &mut [u64], delta: &[u64], end: usize) {
         let mut at = 0;
         for component in &self.components {
@@ -165,7 +166,7 @@ impl Sums {
         }
     }
 
-    /// Adds without a look at overflow and zero: for sums that are known to fit in the end.
+    /// Adds without tests for overflow and zero, for sums that are known to fit in the end.
     #[inline(always)]
     pub fn accumulate(&self, row: &mut [u64], delta: &[u64]) {
         if self.ints {
@@ -188,13 +189,13 @@ impl Sums {
         }
     }
 
-    /// Takes away without a look at overflow and zero.
+    /// Subtracts without tests for overflow and zero.
     #[inline(always)]
     pub fn deduct(&self, row: &mut [u64], delta: &[u64]) {
         self.subtract(row, delta, self.words);
     }
 
-    /// A component, wide enough for all kinds. `offset`: its first word.
+    /// A component as the widest integer. `offset`: the component's first word.
     #[inline(always)]
     pub fn value(&self, row: &[u64], component: usize, offset: usize) -> i128 {
         match self.components[component] {

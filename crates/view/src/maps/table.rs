@@ -1,15 +1,16 @@
-//! Hash table whose changes are bounded however large it is.
+//! A hash table with a bound on the cost of a change, however large the table is.
 //!
 //! Linear probing; the home of a key is given by the upper bits of its hash, so that doubling the
 //! table keeps the order of homes. A full table is moved into one of twice the size from the front
 //! to the back, [`MOVES`] slots per insert and on to the end of the cluster: keys whose home has been
-//! passed are in the new table, all others in the old one, and no lookup needs both. Slots of the
-//! old table that were passed are zero again and become memory of the new one.
-//!
-//! Words: a *slot* has the words of a key and of a value; it is empty if the value is zero in all
+//! table keeps the order of homes. A full table is moved into one of twice the size from front to
+//! back: every insert moves [`MOVES`] slots and then the rest of the cluster. Keys whose home has
+//! been passed are in the new table, all others in the old one, so that a look-up needs only one of
+//! the two. Slots of the old table that were passed are zero again, and their memory is used for
+//! the new one.
 //! words, so values that are zero cannot be stored. A *cluster* is a run of slots that are not empty.
-//!
-//! Invariants, all checked by [`Table::check`]:
+//! Words: a *slot* has the words of a key and of a value; a slot whose value is zero in all words
+//! is empty, so a value of zero cannot be stored. A *cluster* is a run of slots that are not empty.
 //! 1. Between a key's home and its slot no slot is empty.
 //! 2. Homes in the old table are not before the cursor, and the slot before the cursor is empty.
 //! 3. `len` counts the slots that are not empty.
@@ -38,22 +39,23 @@ const BITS_MIN: u32 = 3;
 pub struct Table<S> {
     shape: S,
     current: Slots,
-    /// What is being moved; empty otherwise.
+    /// The table that is being moved; empty if none is.
     old: Slots,
-    /// Homes of the old table before this one have moved; `usize::MAX` if nothing is being moved.
+    /// The first home of the old table that has not moved; `usize::MAX` if nothing is being moved.
     cursor: usize,
     len: usize,
-    /// Segments for tables to come, zeroed.
+    /// Zeroed segments for coming tables.
     spare: Vec<Box<[u64]>>,
-    /// Lists of segments for tables to come, the largest first.
+    /// Empty lists for the segments of coming tables, the largest first.
     lists: Vec<Vec<Box<[u64]>>>,
-    /// The last old table's list, of nothing but passed segments: taken apart in steps, too.
+    /// The segment list of the table that was moved last, all of whose segments have been passed;
+    /// it is freed in steps, too.
     retired: Vec<Box<[u64]>>,
     growths: u64,
     work: Work,
 }
 
-/// The cost of changes in steps, which do not depend on the machine.
+/// The work of a change in steps, a measure that does not depend on the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
     /// Slots looked at by the last change.
@@ -64,7 +66,7 @@ pub struct Work {
     pub segments: usize,
 }
 
-/// An array of slots in segments; those behind the last segment are empty.
+/// An array of slots in segments. Slots behind the last segment have no memory and count as empty.
 #[derive(Debug, Default)]
 struct Slots {
     segments: Vec<Box<[u64]>>,
@@ -80,12 +82,13 @@ impl Slots {
         Slots { segments: Vec::new(), bits, segment_bits }
     }
 
-    /// Logarithm of the slots in a segment.
+    /// Logarithm of the slots in a segment, for a table of `bits` and entries of a width.
     fn segment_bits(bits: u32, entry_words: usize) -> u32 {
         (SEGMENT_WORDS / entry_words).max(1).ilog2().min(bits)
     }
 
-    /// One more than there are homes for: clusters may reach beyond the last home.
+    /// The most segments of a table: one more than its homes need, since clusters may reach beyond
+    /// the last home.
     fn segments_max(&self) -> usize {
         (1 << (self.bits - self.segment_bits)) + 1
     }
@@ -95,7 +98,7 @@ impl Slots {
         (hash >> (64 - self.bits)) as usize
     }
 
-    /// Words of a slot; `None` behind the last segment.
+    /// Words of a slot; `None` if it lies behind the last segment.
     #[inline(always)]
     fn slot(&self, slot: usize, words: usize) -> Option<&[u64]> {
         let segment = self.segments.get(slot >> self.segment_bits)?;
@@ -103,8 +106,8 @@ impl Slots {
         Some(&segment[at..at + words])
     }
 
-    /// Words from a slot to the end of its segment: slots side by side are looked at there, without
-    /// asking for their segment each time. (Not by `chunks_exact`, which divides.)
+    /// Words from a slot to the end of its segment, so that a search through neighbouring slots
+    /// finds their segment once. (`chunks_exact` would divide.)
     #[inline(always)]
     fn rest(&self, slot: usize, words: usize) -> Option<&[u64]> {
         let segment = self.segments.get(slot >> self.segment_bits)?;
@@ -118,7 +121,7 @@ impl Slots {
         &mut segment[(slot & ((1 << self.segment_bits) - 1)) * words..]
     }
 
-    /// Whether a slot has no memory.
+    /// Whether a slot lies behind the last segment and so has no memory.
     #[inline(always)]
     fn ends_before(&self, slot: usize) -> bool {
         slot >> self.segment_bits >= self.segments.len()
@@ -131,7 +134,7 @@ impl Slots {
         &mut segment[at..at + words]
     }
 
-    /// Number of slots, as far as there are segments.
+    /// Number of slots that have memory.
     fn count(&self) -> usize {
         self.segments.len() << self.segment_bits
     }
@@ -142,7 +145,7 @@ impl Slots {
 }
 
 impl<S: Shape> Table<S> {
-    /// An empty table. Takes memory with the first entry.
+    /// Makes an empty table, which takes memory with its first entry.
     pub fn new(shape: S) -> Self {
         Table {
             shape,
@@ -179,7 +182,7 @@ impl<S: Shape> Table<S> {
         Some(&slot[key.len()..])
     }
 
-    /// The slot of this hash that `is_it`, if there is one.
+    /// The slot with this hash for which `is_it` holds, if there is one.
     #[inline(always)]
     pub fn find(&self, hash: u64, is_it: impl Fn(&[u64]) -> bool) -> Option<&[u64]> {
         let slots = if self.is_old(hash) { &self.old } else { &self.current };
@@ -200,13 +203,13 @@ impl<S: Shape> Table<S> {
         }
     }
 
-    /// Asks for the slot where an entry of this key would best be.
+    /// Prefetches the home of a key's slot.
     #[inline(always)]
     pub fn ask_for_place(&self, key: &[u64]) {
         self.ask_for_home(hash(&key[..self.shape.key()]));
     }
 
-    /// Asks for the slot where an entry of a key of this hash would best be.
+    /// Prefetches the home of a hash.
     #[inline(always)]
     pub fn ask_for_home(&self, hash: u64) {
         let slots = if self.is_old(hash) { &self.old } else { &self.current };
@@ -215,10 +218,10 @@ impl<S: Shape> Table<S> {
         }
     }
 
-    /// Lets `f` change the value of a key, zero if there is no entry. There is none afterwards if the
-    /// value is zero.
+    /// Lets `f` change the value of a key, which is zero if the key has no entry. If `f` leaves the
+    /// value zero, the key has no entry afterwards.
     ///
-    /// Errors: those of `f`, which must have left the value as it was.
+    /// Errors: those of `f`, which must leave the value as it was if it fails.
     #[inline(always)]
     pub fn change<R, E>(
         &mut self,
@@ -229,7 +232,8 @@ impl<S: Shape> Table<S> {
         self.change_by(hash(key), |slot| same(slot, key, key.len()), key, f)
     }
 
-    /// [`Table::change`] of the slot of this hash that `is_it`; one that is new gets this key.
+    /// Does what [`Table::change`] does, on the slot with this hash for which `is_it` holds; a new
+    /// slot gets this key.
     #[inline(always)]
     pub fn change_by<R, E>(
         &mut self,
@@ -280,7 +284,7 @@ impl<S: Shape> Table<S> {
         if is_old { &self.old } else { &self.current }
     }
 
-    /// Counts an entry that came, and goes on growing.
+    /// Counts a new entry, and moves on if the table is growing.
     fn count_in(&mut self) {
         self.len += 1;
         if !self.retired.is_empty() {
@@ -293,7 +297,8 @@ impl<S: Shape> Table<S> {
         }
     }
 
-    /// Takes an entry out of its cluster: later ones that may move up do.
+    /// Removes an entry from its cluster; later entries of the cluster move up where their homes
+    /// allow.
     fn remove_at(&mut self, is_old: bool, at: usize) {
         self.len -= 1;
         let (words, key_words) = (self.shape.entry(), self.shape.key());
@@ -314,7 +319,7 @@ impl<S: Shape> Table<S> {
         slots.slot_mut(hole, words).fill(0);
     }
 
-    /// Segments up to that of a slot; says how many were allocated.
+    /// Allocates the segments up to that of a slot; returns how many were allocated.
     #[cold]
     fn grow_to(&mut self, is_old: bool, at: usize) -> usize {
         let slots = if is_old { &mut self.old } else { &mut self.current };
@@ -330,7 +335,7 @@ impl<S: Shape> Table<S> {
         allocated
     }
 
-    /// The next table, without its segments: they come as the cursor does.
+    /// Begins to grow: makes the next table, whose segments come as the cursor moves.
     #[cold]
     fn start_growing(&mut self) {
         let mut next = Slots { bits: self.current.bits + 1, ..Slots::default() };
@@ -345,7 +350,7 @@ impl<S: Shape> Table<S> {
         self.advance();
     }
 
-    /// Moves some slots, up to the end of a cluster.
+    /// Moves some slots of the old table, and the rest of the last cluster.
     fn advance(&mut self) {
         let (words, key_words) = (self.shape.entry(), self.shape.key());
         let mut passed = 0;
@@ -357,7 +362,7 @@ impl<S: Shape> Table<S> {
                 self.cursor = usize::MAX;
                 break;
             }
-            // Taken out meanwhile: the new table changes.
+            // The segment is taken out of the old table meanwhile, because the new table changes.
             let number = self.cursor >> self.old.segment_bits;
             let mut segment = core::mem::take(&mut self.old.segments[number]);
             let from = self.cursor - (number << self.old.segment_bits);
@@ -376,14 +381,14 @@ impl<S: Shape> Table<S> {
             if self.cursor >> self.old.segment_bits == number {
                 self.old.segments[number] = segment;
             } else if segment.len() == self.current.segment_words(words) {
-                // Passed: it serves the new table.
+                // All of the segment has been passed: its memory is for the new table.
                 self.spare.push(segment);
             }
         }
         self.work.moved = passed;
     }
 
-    /// Puts an entry of the old table into the new one, and zeroes its slot.
+    /// Moves an entry of the old table into the new one, and zeroes its old slot.
     #[inline(always)]
     fn insert_moved(&mut self, from: &mut [u64]) {
         let (words, key_words) = (self.shape.entry(), self.shape.key());
@@ -405,8 +410,8 @@ impl<S: Shape> Table<S> {
         }
     }
 
-    /// Memory for so many entries, touched now: growing up to there takes none of the allocator,
-    /// apart from small tables and lists of segments.
+    /// Takes and touches memory for this number of entries. Growing to that number then asks the
+    /// allocator for nothing but small tables and lists of segments.
     pub fn reserve(&mut self, entries: usize) {
         let mut bits = BITS_MIN;
         while entries >= (11 << bits) / 16 {
@@ -443,7 +448,7 @@ impl<S: Shape> Table<S> {
         self.growths
     }
 
-    /// What the last change that inserted or removed an entry cost: for tests, which bound it.
+    /// The work of the last change that inserted or removed an entry. For tests, which bound it.
     #[cfg_attr(not(test), allow(dead_code))]
     pub fn work(&self) -> Work {
         self.work
@@ -455,7 +460,8 @@ impl<S: Shape> Table<S> {
         let words: usize = all
             .iter()
             .map(|list| match list.last() {
-                // All segments of a list are of one size, but those passed are none.
+                // The segments of a list all have the size of the last one, but those passed have
+                // been taken out.
                 Some(last) => list.len() * last.len() + 2 * list.capacity(),
                 None => 0,
             })
@@ -467,8 +473,8 @@ impl<S: Shape> Table<S> {
         (words - passed) as u64 * 8
     }
 
-    /// The entry at or after a position, and the position after it. Positions begin at 0 and hold as
-    /// long as nothing changes.
+    /// The first entry at or after a position, and the position after that entry. The first
+    /// position is 0; a position is valid until the table changes.
     #[inline]
     pub fn next(&self, mut position: usize) -> Option<(usize, &[u64], &[u64])> {
         let words = self.shape.entry();
@@ -537,7 +543,7 @@ mod tests {
         let mut table = Table::new(shape);
         let mut model: BTreeMap<Vec<u64>, u64> = BTreeMap::new();
         for step in 0..6000 {
-            // More inserts, then more deletes, in turns.
+            // Periods with more inserts and periods with more deletes take turns.
             let growing = (step / 1500) % 2 == 0;
             let mut key = vec![random.below(keys)];
             key.resize(shape.key(), 7);
@@ -607,7 +613,7 @@ mod tests {
         let bytes = table.bytes();
         for key in 0..100_000 {
             add(&mut table, &[key], 1);
-            // Below a segment's size tables are of smaller pieces.
+            // Tables smaller than a segment have smaller pieces of memory.
             assert!(key < 2000 || table.work().segments == 0, "at {key}");
         }
         assert!(table.bytes() < bytes + bytes / 50, "{} {bytes}", table.bytes());

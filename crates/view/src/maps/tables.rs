@@ -1,12 +1,12 @@
-//! A hash table whose widths are known when compiled, if they are usual.
+//! A hash table of any widths: the compiler knows the usual ones.
 
 use super::shape::{Fixed, Wide};
 use super::table::Table;
 
-/// A hash table of any widths.
+/// A hash table of keys and values of any widths.
 #[derive(Debug)]
 pub enum Tables {
-    /// Key and value of usual widths, known when compiled.
+    /// Tables for usual widths of key and value, known to the compiler.
     T11(Table<Fixed<1, 1>>),
     T12(Table<Fixed<1, 2>>),
     T13(Table<Fixed<1, 3>>),
@@ -17,11 +17,11 @@ pub enum Tables {
     T24(Table<Fixed<2, 4>>),
     T31(Table<Fixed<3, 1>>),
     T32(Table<Fixed<3, 2>>),
-    /// All others.
+    /// The table for all other widths.
     Any(Table<Wide>),
 }
 
-/// Calls the same of whichever table it is.
+/// Evaluates an expression for the table of whichever widths it is.
 macro_rules! tables {
     ($tables:expr, $table:ident => $call:expr) => {
         match $tables {

@@ -1,21 +1,25 @@
-//! B+trees whose inner nodes know the sums of their children, over common memory.
+//! B+trees whose inner nodes know the sums of their children; all trees of one map share their
+//! memory.
 //!
 //! Keys are words that compare as unsigned numbers, from the first word on (`Value::put_ordered`).
-//! Inner sums wrap around; [`Trees::add`] sees to it that the absolute values of all entries add
-//! up to what a component can hold, so that no sum over a range overflows.
+//! Inner sums wrap around. [`Trees::add`] bounds the sum of the absolute values of all entries by
+//! what a component can hold, so that no sum over a range overflows.
 //!
-//! Words: *slots* of a node are its entries or children; a child's *separator* is not above any of
-//! its keys and above all keys before; that of a node's first child is zero.
+//! Words: *slots* of a node are its entries or children. The *separator* of a child is at most the
+//! child's smallest key, and above all keys before that child; the separator of a node's first
+//! child is zero.
 //!
 //! Invariants, all checked by [`Trees::check`]:
 //! 1. Every node but a root has [`SLOTS_MIN`] to [`SLOTS`] slots; all leaves of a tree are equally
 //!    deep.
-//! 2. Keys ascend, separators separate; places for keys without a slot hold the highest key.
-//! 3. The row of a child is the sum of what is in the children before it; no entry is zero.
+//! 2. Keys ascend, separators separate; in the places behind a node's slots stands the highest
+//! possible key.
+//! 3. The row of a child in an inner node is the sum over the children before it; no entry is zero.
 //! 4. Leaves of a tree are linked in the order of their keys.
 //!
-//! A search looks at the same number of places in every node, whether they are taken or not, and rows
-//! of inner nodes are sums up to there: how far a loop goes is what a processor mispredicts.
+//! A search looks at the same number of places in every node, whether they are slots or not, and
+//! rows of inner nodes are sums up to a child: both avoid loops of varying length, whose ends a
+//! processor mispredicts.
 //!
 //! Cost: O(log n) for everything; at most one split or merge per level and change.
 //! Source: Abeysinghe, He, Rompf, "Efficient incrementialization of correlated nested aggregate
@@ -34,35 +38,35 @@ use crate::program::Component;
 const SLOTS: usize = 16;
 /// Fewest slots of a node that is not the root.
 const SLOTS_MIN: usize = 4;
-/// Two nodes become one if they fill no more of it.
+/// Two neighbours become one node if together they have no more slots than this.
 const SLOTS_MERGED: usize = 12;
 /// Words before the keys: number of slots; in leaves the next leaf plus one.
 const HEAD: usize = 2;
-/// Levels of more than 4·10⁹ entries, as every node has [`SLOTS_MIN`].
+/// The most levels of a tree of 2³² entries, since every node has at least [`SLOTS_MIN`] slots.
 const LEVELS_MAX: usize = 17;
 
-/// The way down to a leaf, from the level above it on: inner node and slot.
+/// The path to a leaf, starting with the level above the leaf: inner node and slot.
 type Path = [(u32, u32); LEVELS_MAX];
 
-/// Trees of one shape.
+/// Trees over common memory, all of one shape.
 #[derive(Debug)]
 pub struct Trees<S> {
     shape: S,
     sums: Sums,
     leaves: Slab,
     inners: Slab,
-    /// Entries of all trees.
+    /// Number of entries of all trees.
     len: usize,
-    /// By component: the sum of the absolute values in all trees.
+    /// For each component, the sum of the absolute values in all trees.
     magnitudes: Vec<u128>,
 }
 
-/// A tree: its topmost node, and the levels of inner nodes.
+/// A tree: its topmost node, and its height.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Root {
-    /// Number of a leaf at height 0, of an inner node above.
+    /// Number of the topmost node: a leaf at height 0, an inner node above.
     pub node: usize,
-    /// Levels of inner nodes.
+    /// Number of levels of inner nodes.
     pub height: usize,
 }
 
@@ -79,7 +83,7 @@ pub struct LeafPosition {
 pub fn less(a: &[u64], b: &[u64], words: usize) -> bool {
     let (a, b) = (&a[..words], &b[..words]);
     if words == 2 {
-        // A comparison with borrow, where the general way takes three flags.
+        // One comparison with borrow; comparing word by word would take three flags.
         let pair = |key: &[u64]| u128::from(key[0]) << 64 | u128::from(key[1]);
         return pair(a) < pair(b);
     }
@@ -90,19 +94,19 @@ pub fn less(a: &[u64], b: &[u64], words: usize) -> bool {
     is_less
 }
 
-/// A piece of a width that is known as far as that of entries is.
+/// A node's words; the compiler knows the width if it knows that of entries.
 #[inline(always)]
 pub fn piece<S: Shape>(nodes: &Slab, number: usize, width: usize) -> &[u64] {
     if S::KNOWN { nodes.piece_of(number, width) } else { nodes.piece(number) }
 }
 
-/// A piece of such a width, to be written.
+/// A node's words, to be written.
 #[inline(always)]
 pub fn piece_mut<S: Shape>(nodes: &mut Slab, number: usize, width: usize) -> &mut [u64] {
     if S::KNOWN { nodes.piece_of_mut(number, width) } else { nodes.piece_mut(number) }
 }
 
-/// Word by word, for a few of them.
+/// Moves words one by one, which is best for a few of them.
 #[inline(always)]
 fn move_words(words: &mut [u64], from: usize, to: usize, count: usize) {
     for word in 0..count {
@@ -111,7 +115,7 @@ fn move_words(words: &mut [u64], from: usize, to: usize, count: usize) {
 }
 
 impl<S: Shape> Trees<S> {
-    /// No trees; the shape's value is the payload.
+    /// Makes the memory of trees, of which there are none yet; a shape's value is the payload.
     pub fn new(shape: S, components: &[Component]) -> Self {
         let slot = shape.entry();
         Trees {
@@ -124,7 +128,7 @@ impl<S: Shape> Trees<S> {
         }
     }
 
-    /// An empty tree.
+    /// Makes an empty tree.
     pub fn plant(&mut self) -> Root {
         let node = self.leaves.allocate();
         let leaf = self.leaves.piece_mut(node);
@@ -133,7 +137,7 @@ impl<S: Shape> Trees<S> {
         Root { node, height: 0 }
     }
 
-    /// Takes an empty tree away.
+    /// Frees the memory of an empty tree.
     pub fn fell(&mut self, root: Root) {
         self.leaves.free(root.node);
     }
@@ -144,7 +148,7 @@ impl<S: Shape> Trees<S> {
         self.shape
     }
 
-    /// What payloads consist of.
+    /// The components of payloads.
     #[inline(always)]
     pub fn sums(&self) -> &Sums {
         &self.sums
@@ -191,7 +195,8 @@ impl<S: Shape> Trees<S> {
         &node[self.row_at(slot)..][..self.shape.value()]
     }
 
-    /// Places whose keys are below `key`, or not above it with `equal`.
+    /// Number of places of a node whose keys are below `key`; with `equal`, also of those that
+    /// equal it.
     #[inline(always)]
     fn count(&self, node: &[u64], key: &[u64], equal: bool) -> usize {
         const STEP: usize = 4;
@@ -211,7 +216,7 @@ impl<S: Shape> Trees<S> {
         count
     }
 
-    /// Slots of a leaf whose keys are below `key`.
+    /// Number of slots of a leaf whose keys are below `key`.
     #[inline(always)]
     fn count_below(&self, leaf: &[u64], key: &[u64]) -> usize {
         self.count(leaf, key, false)
@@ -220,11 +225,12 @@ impl<S: Shape> Trees<S> {
     /// The child in which a key belongs.
     #[inline(always)]
     fn child_of(&self, node: &[u64], key: &[u64]) -> usize {
-        // The first separator is zero; the highest key is not above the places without a slot.
+        // The first separator is zero, so the count is at least one; for the highest key it
+        // includes the places without a slot.
         self.count(node, key, true).min(node[0] as usize) - 1
     }
 
-    /// The last child that may have keys below a key.
+    /// The last child that may have keys below a key; the last one of all without a key.
     #[inline(always)]
     fn child_below(&self, node: &[u64], key: Option<&[u64]>) -> usize {
         match key {
@@ -233,7 +239,7 @@ impl<S: Shape> Trees<S> {
         }
     }
 
-    /// The leaf in which a key belongs, and the way to it.
+    /// Returns the leaf in which a key belongs, and puts the path to the leaf into `path`.
     #[inline(always)]
     fn descend(&self, root: Root, key: &[u64], path: &mut Path) -> usize {
         let mut node = root.node;
@@ -266,7 +272,8 @@ impl<S: Shape> Trees<S> {
         found.then(|| self.row(leaf, slot))
     }
 
-    /// Adds to the payload of a key, and to the sum of the tree; an entry that becomes zero goes.
+    /// Adds to the payload of a key, and to the sum of the tree; an entry whose payload becomes
+    /// zero is removed.
     ///
     /// Errors: overflow of the entry, or of the sum of the absolute values of all entries; nothing
     /// has changed then.
@@ -303,7 +310,7 @@ impl<S: Shape> Trees<S> {
             shape.accumulate(&self.sums, total, delta);
             self.spread(root.height, &path, delta, false);
         } else {
-            // What the sums above change by: an entry that counts as zero takes its rest along.
+            // The change of the sums above: an entry that counts as zero goes with all that it had.
             row.copy_from_slice(old);
             shape.deduct(&self.sums, total, row);
             self.spread(root.height, &path, row, true);
@@ -312,7 +319,7 @@ impl<S: Shape> Trees<S> {
         Ok(())
     }
 
-    /// [`Trees::add`] of a key without an entry, having found its place.
+    /// Adds an entry for a key that has none, at the place that [`Trees::add`] has found.
     fn add_new(
         &mut self,
         root: &mut Root,
@@ -341,7 +348,7 @@ impl<S: Shape> Trees<S> {
         Ok(())
     }
 
-    /// Adds to the sums behind the way to a leaf, or takes from them.
+    /// Adds to the sums behind the path to a leaf, or subtracts from them.
     #[inline(always)]
     fn spread(&mut self, height: usize, path: &Path, row: &[u64], negative: bool) {
         let (shape, words) = (self.shape, self.shape.value());
@@ -360,7 +367,7 @@ impl<S: Shape> Trees<S> {
         }
     }
 
-    /// Number of slots, keys and rows of a leaf.
+    /// The number of slots, the keys and the rows of a leaf.
     #[inline(always)]
     fn leaf_parts(&mut self, number: usize) -> (&mut u64, &mut [u64], &mut [u64]) {
         let (key_words, words) = (SLOTS * self.shape.key(), SLOTS * self.shape.value());
@@ -370,12 +377,12 @@ impl<S: Shape> Trees<S> {
         (&mut head[0], keys, rows)
     }
 
-    /// Puts an entry into a leaf that has room.
+    /// Puts an entry into a leaf that has a free slot.
     #[inline(always)]
     fn insert(&mut self, number: usize, slot: usize, key: &[u64], row: &[u64]) {
         let (key_words, words) = (self.shape.key(), self.shape.value());
         let (count, keys, rows) = self.leaf_parts(number);
-        // One loop over both: calls to move a few words cost more than the words.
+        // One loop moves keys and rows: calls that move a few words cost more than the words.
         for place in (slot..(*count as usize).min(SLOTS - 1)).rev() {
             move_words(keys, place * key_words, (place + 1) * key_words, key_words);
             move_words(rows, place * words, (place + 1) * words, words);
@@ -386,7 +393,7 @@ impl<S: Shape> Trees<S> {
         self.len += 1;
     }
 
-    /// Takes an entry out of its leaf, and evens out what has become too small.
+    /// Removes an entry from its leaf, and evens out nodes that have become too small.
     fn remove(&mut self, root: &mut Root, path: &Path, number: usize, slot: usize) {
         let (key_words, words) = (self.shape.key(), self.shape.value());
         let (count, keys, rows) = self.leaf_parts(number);
@@ -420,7 +427,7 @@ impl<S: Shape> Trees<S> {
         if level == 0 { &mut self.leaves } else { &mut self.inners }
     }
 
-    /// Moves the slots from `from` on to `to`, and counts accordingly.
+    /// Moves the slots from `from` on to `to`, and sets the number of slots accordingly.
     fn shift(&mut self, level: usize, node: usize, from: usize, to: usize) {
         let (key_words, words) = (self.shape.key(), self.shape.value());
         let (key_from, key_to) = (self.key_at(from), self.key_at(to));
@@ -436,7 +443,7 @@ impl<S: Shape> Trees<S> {
         self.set_count(level, node, count + to);
     }
 
-    /// Places behind the slots get the highest key.
+    /// Sets the number of slots, and fills the places behind them with the highest key.
     fn set_count(&mut self, level: usize, node: usize, count: usize) {
         let (from, to) = (self.key_at(count), self.key_at(SLOTS));
         let piece = self.nodes(level).piece_mut(node);
@@ -444,7 +451,8 @@ impl<S: Shape> Trees<S> {
         piece[from..to].fill(u64::MAX);
     }
 
-    /// Turns the rows of an inner node from sums up to a child into sums of the child.
+    /// Turns the rows of an inner node from sums over the children before each into sums of each
+    /// child.
     fn separate_sums(&mut self, level: usize, node: usize) {
         if level == 0 {
             return;
@@ -467,7 +475,8 @@ impl<S: Shape> Trees<S> {
         }
     }
 
-    /// The inverse.
+    /// Turns the rows of an inner node from sums of each child into sums over the children before
+    /// each.
     fn join_sums(&mut self, level: usize, node: usize) {
         if level == 0 {
             return;
@@ -481,12 +490,12 @@ impl<S: Shape> Trees<S> {
             row.copy_from_slice(&sum);
             sum = next;
         }
-        // The first separator is not read, but counted.
+        // The first separator bounds nothing, but searches count it, so it is zero.
         let (from, to) = (self.key_at(0), self.key_at(1));
         self.inners.piece_mut(node)[from..to].fill(0);
     }
 
-    /// Adds up what is in a node.
+    /// Adds up all entries below a node.
     fn total(&self, level: usize, mut node: usize, sum: &mut [u64]) {
         for _ in 0..level {
             let inner = self.inners.piece(node);
@@ -498,7 +507,7 @@ impl<S: Shape> Trees<S> {
         self.add_up(leaf, sum);
     }
 
-    /// Copies slots from one node to another one of its level.
+    /// Copies slots from one node to another node of its level.
     fn copy(&mut self, level: usize, from: (usize, usize), to: (usize, usize), count: usize) {
         let (key_words, words) = (self.shape.key(), self.shape.value());
         let keys = (self.key_at(from.1), self.key_at(to.1));
@@ -512,7 +521,7 @@ impl<S: Shape> Trees<S> {
         }
     }
 
-    /// Splits every full node on the way to a key, so that its leaf has room.
+    /// Splits every full node on the path to a key, so that the leaf gets a free slot.
     fn split_way_to(&mut self, root: &mut Root, key: &[u64]) {
         if self.nodes(root.height).piece(root.node)[0] as usize == SLOTS {
             let node = self.inners.allocate();
@@ -535,7 +544,7 @@ impl<S: Shape> Trees<S> {
         }
     }
 
-    /// Splits a full child of a node that has room.
+    /// Splits a full child of a node that has a free slot.
     fn split(&mut self, level: usize, parent: usize, slot: usize) {
         let left = self.inners.piece(parent)[self.child_at(slot)] as usize;
         let right = self.nodes(level - 1).allocate();
@@ -555,7 +564,7 @@ impl<S: Shape> Trees<S> {
         self.share(level, parent, slot, left, right);
     }
 
-    /// Puts separator and sums of two neighbours right, whose slots have moved.
+    /// Updates the separator and the sums of two neighbours after slots have moved between them.
     fn share(&mut self, level: usize, parent: usize, slot: usize, left: usize, right: usize) {
         self.separate(level, parent, slot + 1);
         self.join_sums(level - 1, left);
@@ -575,7 +584,7 @@ impl<S: Shape> Trees<S> {
         }
     }
 
-    /// Computes the sum of a child, of a node whose sums are separate.
+    /// Computes the sum of a child, for a node whose rows are sums of each child.
     fn sum_up(&mut self, level: usize, parent: usize, slot: usize) {
         let child = self.inners.piece(parent)[self.child_at(slot)] as usize;
         let mut sum = vec![0; self.shape.value()];
@@ -584,13 +593,14 @@ impl<S: Shape> Trees<S> {
         self.inners.piece_mut(parent)[at..at + sum.len()].copy_from_slice(&sum);
     }
 
-    /// Makes one node of two neighbours, or shares their slots evenly.
+    /// Merges two neighbours into one node, or shares their slots evenly.
     fn even_out(&mut self, level: usize, parent: usize, slot: usize) {
         let inner = self.inners.piece(parent);
         let left = inner[self.child_at(slot)] as usize;
         let right = inner[self.child_at(slot + 1)] as usize;
         if level > 0 {
-            // The right one's first separator is about to be read.
+            // The first separator of the right neighbour is about to be read, so it must be a real
+            // one.
             let (from, to) = (self.key_at(slot + 1), self.key_at(0));
             self.inners.copy((parent, from), (right, to), self.shape.key());
         }
@@ -628,7 +638,7 @@ impl<S: Shape> Trees<S> {
         self.share(level + 1, parent, slot, left, right);
     }
 
-    /// Adds the payloads of a leaf.
+    /// Adds up the payloads of a leaf.
     fn add_up(&self, leaf: &[u64], sum: &mut [u64]) {
         for slot in 0..leaf[0] as usize {
             self.shape.accumulate(&self.sums, sum, self.row(leaf, slot));
@@ -650,7 +660,7 @@ impl<S: Shape> Trees<S> {
         }
         let leaf = self.leaf(node);
         let (keys, rows) = leaf[HEAD..].split_at(SLOTS * key_words);
-        // Looks at keys on the way: no key is below one of the places without a slot.
+        // Looks at every key on the way: in the places without a slot no key is below the bound.
         for slot in 0..SLOTS {
             if !less(&keys[slot * key_words..][..key_words], high, key_words) {
                 break;
@@ -667,7 +677,7 @@ impl<S: Shape> Trees<S> {
         LeafPosition { leaf: leaf + 1, slot: self.count_below(self.leaf(leaf), low) }
     }
 
-    /// The next entry: key and payload. Holds as long as nothing changes.
+    /// The next entry: key and payload. The position is valid until the tree changes.
     #[inline]
     pub fn step(&self, position: &mut LeafPosition) -> Option<(&[u64], &[u64])> {
         loop {
@@ -681,7 +691,7 @@ impl<S: Shape> Trees<S> {
         }
     }
 
-    /// The key before `high`: the last one of all without it.
+    /// The last key below `high`; the last key of all without `high`.
     pub fn last_below(&self, root: Root, high: Option<&[u64]>) -> Option<&[u64]> {
         let mut path = [(0, 0); LEVELS_MAX];
         let mut node = root.node;
@@ -696,7 +706,7 @@ impl<S: Shape> Trees<S> {
         if slot > 0 {
             return Some(self.key(leaf, slot - 1));
         }
-        // The last key of what stands before this leaf.
+        // The last key of the subtree before this leaf.
         let level = (1..=root.height).find(|level| path[*level].1 > 0)?;
         let (node, slot) = path[level];
         let inner = self.inner(node as usize);
@@ -709,8 +719,8 @@ impl<S: Shape> Trees<S> {
         Some(self.key(leaf, leaf[0] as usize - 1))
     }
 
-    /// The first key of all up to which the sum of a component exceeds `limit`; `at` is the
-    /// component's first word. It must be nowhere negative.
+    /// The first key at which the sum of a component over all keys up to it exceeds `limit`. `at`:
+    /// the component's first word. The component must be nowhere negative.
     pub fn passes(&self, root: Root, component: usize, at: usize, limit: i128) -> Option<&[u64]> {
         let mut before = 0_i128;
         let mut node = root.node;
@@ -738,7 +748,7 @@ impl<S: Shape> Trees<S> {
         self.len
     }
 
-    /// Memory for so many entries, touched now.
+    /// Takes and touches memory for this number of entries.
     pub fn reserve(&mut self, entries: usize) {
         self.leaves.reserve(entries / (SLOTS / 2) + 1);
         self.inners.reserve(entries / (SLOTS * SLOTS / 8) + 1);
@@ -821,7 +831,7 @@ impl<S: Shape> Trees<S> {
     }
 }
 
-/// What a check has come by in a tree.
+/// What the check has found in one tree so far.
 #[derive(Default)]
 struct Seen {
     root: Root,

@@ -1,7 +1,7 @@
 //! The functions that machine code calls, by C's conventions: operations on maps and scalars.
 //!
-//! All of it is safe code. Widths that are known where a map is declared are known in here: there is
-//! an instance of each function for every structure in [`crate::maps::any`].
+//! All of this is safe code. Where a map's declaration fixes its widths, the functions for that map
+//! know them: each function has an instance for every structure in [`crate::maps::any`].
 
 use std::panic::AssertUnwindSafe;
 
@@ -17,7 +17,7 @@ use crate::program::{BinaryOp, CompareOp};
 use crate::scalar::{binary, compare, float_to_sum, key_float, sum_to_float};
 use crate::value::{Environment, halves, order_float, wide};
 
-/// How a trigger, or something that it calls, has ended.
+/// The outcome of a trigger, or of a function that it calls, as a number.
 pub mod status {
     /// Everything has been done.
     pub const DONE: u32 = 0;
@@ -33,14 +33,15 @@ pub mod status {
     pub const PANICKED: u32 = 5;
 }
 
-/// The file of registers, as machine code has it.
+/// The register file as machine code has it: bare words.
 pub type Words = [u64; REGISTERS];
 
-/// Payloads of at most so many words are summed up where the caller says.
+/// Payloads of at most this many words are summed up in memory that the caller names.
 pub const SUM_WORDS: usize = 8;
 
-/// Does something, and says how it has ended; what has no number of its own is left in the maps.
-/// Nothing can unwind through machine code, so a panic goes around it.
+/// Runs `f` and returns its outcome as a status; an error without a number of its own is left in
+/// the maps. Nothing may unwind through machine code, so a panic is caught here and left in the
+/// maps, too.
 fn status_of(maps: &mut Maps, f: impl FnOnce(&mut Maps) -> Result<(), ApplyError>) -> u32 {
     let done = std::panic::catch_unwind(AssertUnwindSafe(|| f(maps)));
     match done {
@@ -69,9 +70,9 @@ fn eval_status(error: EvalError, maps: &mut Maps) -> u32 {
     }
 }
 
-/// The error of a status that is one.
+/// Returns the error that a status stands for.
 ///
-/// Panics: if that is what has happened; it goes on from here.
+/// Panics: if the status says that a function panicked; that panic goes on from here.
 #[cold]
 pub fn error_of(status: u32, maps: &mut Maps) -> ApplyError {
     match status {
@@ -85,7 +86,7 @@ pub fn error_of(status: u32, maps: &mut Maps) -> ApplyError {
     }
 }
 
-// Operations as they are, for everything that has no better way.
+// Operations as [`run`] does them, for everything that has no quicker function below.
 
 pub extern "C" fn get(code: &Code, site: usize, registers: &mut Registers, maps: &Maps) {
     run::get(&code.sites[site], registers, maps);
@@ -125,7 +126,7 @@ pub extern "C" fn clear(map: usize, maps: &mut Maps, env: &mut Environment) -> u
     status_of(maps, |maps| run::clear(map, maps, env))
 }
 
-/// Operation number `op`, one that goes on with the next.
+/// Runs operation number `op`, one that does not jump.
 pub extern "C" fn scalar(
     code: &Code,
     op: usize,
@@ -138,7 +139,8 @@ pub extern "C" fn scalar(
 
 // Scalars.
 
-/// Floating-point arithmetic where the result is not finite. `op`: see [`operator_number`].
+/// Floating-point arithmetic, called only if the result is not finite. `op`: see
+/// [`operator_number`].
 pub extern "C" fn float_binary(op: usize, a: u64, b: u64, to: &mut u64) -> u32 {
     match binary(OPERATORS[op], f64::from_bits(a), f64::from_bits(b)) {
         Ok(value) => {
@@ -150,7 +152,7 @@ pub extern "C" fn float_binary(op: usize, a: u64, b: u64, to: &mut u64) -> u32 {
     }
 }
 
-/// A product in 128 bits.
+/// A product of 128 bits.
 pub extern "C" fn wide_mul(low: u64, high: u64, b: u64, b_high: u64, to: &mut [u64; 2]) -> u32 {
     match binary(BinaryOp::Mul, wide(low, high), wide(b, b_high)) {
         Ok(value) => {
@@ -166,7 +168,7 @@ pub extern "C" fn float_compare(op: usize, a: u64, b: u64) -> i64 {
     compare(COMPARISONS[op], f64::from_bits(a), f64::from_bits(b))
 }
 
-/// A floating-point addend as a sum.
+/// Turns a floating-point addend into the two words of an exact sum.
 pub extern "C" fn to_sum(a: u64, to: &mut [u64; 2]) -> u32 {
     match float_to_sum(f64::from_bits(a)) {
         Ok(value) => {
@@ -177,17 +179,17 @@ pub extern "C" fn to_sum(a: u64, to: &mut [u64; 2]) -> u32 {
     }
 }
 
-/// And back.
+/// Turns the two words of an exact sum into a floating-point number.
 pub extern "C" fn from_sum(low: u64, high: u64) -> u64 {
     sum_to_float(wide(low, high)).to_bits()
 }
 
-/// By which a floating-point number compares as a key.
+/// Turns a floating-point number into the form by which keys compare.
 pub extern "C" fn float_key(a: u64) -> u64 {
     key_float(f64::from_bits(a)).to_bits()
 }
 
-/// The order of floating-point keys, as words.
+/// Turns a floating-point key into a word that compares as an unsigned number.
 pub extern "C" fn float_order(a: u64) -> u64 {
     order_float(a)
 }
@@ -198,19 +200,19 @@ const OPERATORS: [BinaryOp; 6] =
 const COMPARISONS: [CompareOp; 6] =
     [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
 
-/// How machine code names an operator.
+/// The number by which machine code names an operator.
 pub fn operator_number(op: BinaryOp) -> usize {
     OPERATORS.iter().position(|other| *other == op).expect("all are there")
 }
 
-/// How it names a comparison.
+/// The number by which machine code names a comparison.
 pub fn comparison_number(op: CompareOp) -> usize {
     COMPARISONS.iter().position(|other| *other == op).expect("all are there")
 }
 
 // Maps.
 
-/// Where the value of a key in a hash table lies; null if there is no entry.
+/// Returns the address of a key's value in a hash table; null if the key has no entry.
 pub extern "C" fn find<S: Shape>(table: &Table<S>, words: &Words, key: usize) -> *const u64 {
     let found = if S::KNOWN && table.shape().key() <= KEY_WORDS {
         let mut words_of_key = [0; KEY_WORDS];
@@ -224,16 +226,17 @@ pub extern "C" fn find<S: Shape>(table: &Table<S>, words: &Words, key: usize) ->
     found.map_or(core::ptr::null(), <[u64]>::as_ptr)
 }
 
-/// Words of the longest key of [`crate::maps::tables::Tables`] with a width of its own.
+/// The longest key, in words, for which [`crate::maps::tables::Tables`] has a structure of fixed
+/// width.
 const KEY_WORDS: usize = 3;
 
-/// Address of the value under a key in a map with slices, or null.
+/// Returns the address of a key's value in a map with slices; null if the key has no entry.
 pub extern "C" fn find_sliced<S: Shape>(map: &Sliced<S>, words: &Words, key: usize) -> *const u64 {
     let found = map.get(&words[key..key + map.shape().key()]);
     found.map_or(core::ptr::null(), <[u64]>::as_ptr)
 }
 
-/// Begins an enumeration of a slice, whose values and position lie in registers.
+/// Begins an enumeration of a slice; the slice's values and the position lie in registers.
 pub extern "C" fn start_slice<S: Shape>(
     map: &Sliced<S>,
     slice: usize,
@@ -246,8 +249,8 @@ pub extern "C" fn start_slice<S: Shape>(
     words[position..position + start.len()].copy_from_slice(&start);
 }
 
-/// Where its next entry lies, of those whose first `payload` words of a value are not all zero; null at
-/// the end.
+/// Returns the address of the next entry of an enumeration, skipping entries whose payload (the
+/// first `payload` words of a value) is zero; null at the end.
 pub extern "C" fn next_of_slice<S: Shape>(
     map: &Sliced<S>,
     words: &mut Words,
@@ -268,7 +271,7 @@ pub extern "C" fn next_of_slice<S: Shape>(
     found
 }
 
-/// What is behind a prefix of one word or none, from a key of one word on.
+/// Sums the payloads behind a prefix of at most one word, from a key of one word on.
 pub extern "C" fn sum_from<S: Shape>(
     tree: &Ordered<S>,
     prefix: u64,
@@ -278,7 +281,7 @@ pub extern "C" fn sum_from<S: Shape>(
     sum(tree, prefix, low, None, sums);
 }
 
-/// Sums between two keys: from the first on, to before the second.
+/// Sums the payloads between two keys: the first included, the second not.
 pub extern "C" fn sum_between<S: Shape>(
     tree: &Ordered<S>,
     prefix: u64,

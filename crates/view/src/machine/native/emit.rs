@@ -1,7 +1,8 @@
 //! The translation of [`Code`] into Cranelift's form: registers become values, operations instructions.
 //!
-//! Words that something called reads or writes lie in the file of registers as well; all others do
-//! not exist outside of the processor's registers. A value that cannot be NULL is not asked.
+//! A register lies in the register file in memory only if a called function reads or writes it; all
+//! other registers live in the processor's registers alone. A value that cannot be NULL is never
+//! tested for NULL.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,22 +25,22 @@ use crate::program::Type;
 /// Parameters of a trigger's function ([`super::Entry`]).
 pub const PARAMETERS: usize = 6;
 
-/// Memory that is there for as long as a trigger runs.
+/// Flags of accesses to memory that stays in place as long as a trigger runs.
 pub const TRUSTED: MemFlagsData = MemFlagsData::trusted();
 
-/// A trigger as the source of a function.
+/// A trigger, given as the source of a function.
 pub struct Trigger<'a> {
-    /// What it does.
+    /// The operations.
     pub code: &'a Code,
-    /// Registers that never change.
+    /// Registers that never change, with their words.
     pub constants: &'a [(R, u64)],
-    /// By word of the row: it is never NULL.
+    /// For each word of the row, whether it is never NULL.
     pub never_null: &'a [bool],
-    /// The weight, which lies behind the row.
+    /// The weight; its register lies behind the row.
     pub weight: i64,
 }
 
-/// Fills a function.
+/// Emits a trigger's instructions into a function.
 pub fn trigger(
     to: FunctionBuilder<'_>,
     config: TargetFrontendConfig,
@@ -55,21 +56,21 @@ pub fn trigger(
 /// A truth value, of one byte.
 pub type Flag = Value;
 
-/// A value that cannot be NULL: of one word, or the upper one of two.
+/// Values that cannot be NULL: values of one word, and the upper words of values of two.
 #[derive(Default)]
 pub struct NeverNull {
     pub one: HashSet<Value>,
     pub two: HashSet<Value>,
 }
 
-/// A trigger's parameters.
+/// Parameters of a trigger's function, all of them addresses.
 #[derive(Clone, Copy)]
 pub struct Parameters {
-    /// Where the row's words lie.
+    /// Words of the row.
     pub row: Value,
-    /// Where the registers' words lie.
+    /// Words of the register file.
     pub words: Value,
-    /// Where the registers lie, as operations have them.
+    /// The register file as the type that operations take.
     pub registers: Value,
     pub code: Value,
     pub maps: Value,
@@ -83,21 +84,21 @@ pub struct Emitter<'a, 'f> {
     pub maps: &'a Maps,
     constants: HashMap<R, u64>,
     variables: Vec<Option<Variable>>,
-    /// By register: what is called may look at it.
+    /// For each register, whether a called function may read or write it.
     in_memory: Vec<bool>,
     pub never_null: NeverNull,
     pub parameters: Parameters,
-    /// Changes that registers can take back, so far.
+    /// A bit for each change so far that registers can take back.
     pub done: Variable,
-    /// By number of an operation that something jumps to.
+    /// The block that begins at an operation which something jumps to, by the operation's number.
     blocks: HashMap<usize, Block>,
     /// Numbers of the operations that something jumps back to.
     loops: HashSet<usize>,
     /// Ends with an error, whose status is its parameter.
     failed: Block,
-    /// By number of parameters, and result.
+    /// Signatures of called functions, by number of parameters and type of the result.
     signatures: HashMap<(usize, Option<IrType>), SigRef>,
-    /// Words that a callee fills.
+    /// Memory on the stack that called functions fill.
     scratch: StackSlot,
 }
 
@@ -141,7 +142,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         }
     }
 
-    /// The row, the weight.
+    /// Loads the row and the weight into their registers.
     fn begin(&mut self, trigger: &Trigger<'_>) {
         for (number, op) in self.code.ops.iter().enumerate() {
             for (first, words) in self.looked_at(op) {
@@ -181,7 +182,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
                 if reached {
                     self.to.ins().jump(block, &[]);
                 }
-                // What jumps back to it comes later.
+                // A block at the head of a loop has a jump back that is emitted later.
                 match self.loops.contains(&number) {
                     true => self.to.switch_to_block(block),
                     false => self.enter(block),
@@ -197,7 +198,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         }
     }
 
-    /// One operation; whether the next one can come after it.
+    /// Emits one operation; returns whether control can reach the next one.
     fn operation(&mut self, number: usize, op: &Op) -> bool {
         match *op {
             Op::Jump { to } => {
@@ -269,7 +270,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         true
     }
 
-    /// Lets the operation do it, on registers in memory.
+    /// Emits a call of the operation itself, on registers in memory.
     fn by_operation(&mut self, number: usize, op: &Op) {
         let Parameters { code, registers, maps, env, .. } = self.parameters;
         let at = self.word(number);
@@ -283,7 +284,8 @@ impl<'a, 'f> Emitter<'a, 'f> {
         }
     }
 
-    /// A step of AND, or of OR if `decisive` is true: that decides, NULL is remembered.
+    /// Emits a step of AND, or of OR if `decisive` is true: a value equal to `decisive` decides,
+    /// NULL is remembered.
     fn connect(&mut self, d: R, a: R, to: u32, decisive: bool) {
         let (before, value) = (self.get(d), self.get(a));
         let decided = match decisive {
@@ -311,7 +313,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.unless(go_on, to);
     }
 
-    /// Goes on with a block to which nothing else is going to jump.
+    /// Goes on emitting in a block that no further jump will target.
     pub fn enter(&mut self, block: Block) {
         self.to.switch_to_block(block);
         self.to.seal_block(block);
@@ -333,7 +335,8 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.enter(next);
     }
 
-    /// Ends with this status unless it says that everything has been done.
+    /// Returns from the trigger with a status, unless the status says that everything has been
+    /// done.
     pub fn fail_with(&mut self, status: Value) {
         let next = self.to.create_block();
         self.to.ins().brif(status, self.failed, &[status.into()], next, &[]);
@@ -345,7 +348,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.leave(done);
     }
 
-    /// Says what could be taken back, and returns.
+    /// Stores which changes can be taken back, and returns from the trigger.
     fn leave(&mut self, status: Value) {
         if !self.code.undos.is_empty() {
             let done = self.to.use_var(self.done);
@@ -359,7 +362,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.enter(self.failed);
         let status = self.to.block_params(self.failed)[0];
         self.leave(status);
-        // Heads of loops.
+        // Seals the heads of loops, too, whose jumps back have all been emitted now.
         self.to.seal_all_blocks();
         self.to.finalize(self.config);
     }
@@ -401,7 +404,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.set(register + 1, high);
     }
 
-    /// The value that something called has given to a register.
+    /// Loads the value that a called function has given to a register.
     fn reload(&mut self, register: R) {
         let at = 8 * i32::from(register);
         let value = self.to.ins().load(I64, TRUSTED, self.parameters.words, at);
@@ -429,7 +432,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         constant
     }
 
-    /// A number of something, or an address.
+    /// An integer constant: a number of something, or an address.
     pub fn word(&mut self, value: usize) -> Value {
         self.to.ins().iconst(I64, value as i64)
     }
@@ -451,7 +454,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
 
     // Calls.
 
-    /// Calls a function of so many words.
+    /// Emits a call of a function that takes these words.
     pub fn call(
         &mut self,
         function: usize,
@@ -470,27 +473,28 @@ impl<'a, 'f> Emitter<'a, 'f> {
         gives.map(|_| self.to.inst_results(call)[0])
     }
 
-    /// Calls what has code, site, registers and maps as parameters.
+    /// Emits a call of a function that takes code, site, registers and maps.
     pub fn call_site(&mut self, function: usize, site: usize) {
         let Parameters { code, registers, maps, .. } = self.parameters;
         let site = self.word(site);
         self.call(function, &[code, site, registers, maps], None);
     }
 
-    /// Where a callee puts words.
+    /// The address at which called functions leave words.
     pub fn scratch(&mut self) -> Value {
         self.to.ins().stack_addr(I64, self.scratch, 0)
     }
 
-    /// A word that it has put there.
+    /// Loads a word that a called function has left.
     pub fn scratch_word(&mut self, word: usize) -> Value {
         let at = self.scratch();
         self.to.ins().load(I64, TRUSTED, at, 8 * word as i32)
     }
 
-    // What is called looks at these.
+    // The registers below are those that called functions read or write.
 
-    /// Registers that an operation reads from memory, or writes there: first, and how many.
+    /// Runs of registers that an operation reads from memory or writes there: the first, and their
+    /// number.
     fn looked_at(&self, op: &Op) -> Vec<(R, usize)> {
         let mut all = Vec::new();
         match *op {
@@ -533,7 +537,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         all
     }
 
-    /// What an operation sets that is done by [`calls::scalar`].
+    /// The registers that an operation sets if [`calls::scalar`] runs it.
     fn result(&self, op: &Op) -> Option<(R, usize)> {
         match *op {
             Op::Binary { ty, d, .. } | Op::Rescale { ty, d, .. } | Op::Within { ty, d, .. } => {
@@ -551,7 +555,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
     }
 }
 
-/// Registers that a part of an entry takes.
+/// Registers that a transfer from an entry fills.
 pub fn words_of(out: &Out) -> usize {
     match out.kind {
         OutKind::Two | OutKind::Ordered(Type::Wide) => 2,

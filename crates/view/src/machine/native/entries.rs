@@ -1,10 +1,11 @@
-//! Operations on maps, as instructions where an entry is there, as calls where it is not.
+//! Operations on maps: instructions for the common case, calls for all others.
 //!
-//! The common change of an entry is small: the entry is there, its watches have noted it, the sums fit
-//! and do not become zero. That is emitted here, with all conditions asked before anything is
-//! written. Everything else is the operation itself ([`super::calls::add`]).
+//! The common change of an entry is small: the entry exists, its watches have noted it, the sums
+//! fit and do not become zero. Instructions for that are emitted here; they test all conditions
+//! before they write anything. All other changes call the operation itself ([`super::calls::add`]).
 //!
-//! Addresses are of maps, of what lies in them, and of watches: none moves once a machine is built.
+//! The instructions contain addresses of maps, of parts of maps and of watches: none of these moves
+//! once a machine is built.
 
 use alloc::vec::Vec;
 use core::ptr::from_ref;
@@ -26,11 +27,11 @@ use crate::maps::tables::{Tables, tables};
 use crate::program::{BinaryOp, Component, Type};
 use crate::value::halves;
 
-/// Where the value of a key lies.
+/// The place of the value of a key.
 enum EntryPlace {
-    /// Always here.
+    /// Always at this address.
     Fixed(usize),
-    /// Where this function finds it in this map.
+    /// At the address that this function returns for this map.
     Found { function: usize, map: usize },
 }
 
@@ -132,7 +133,7 @@ impl<'a> Emitter<'a, '_> {
         self.know_sums(site);
     }
 
-    /// Sums are never NULL, whichever way they came.
+    /// Notes that a site's sums are never NULL, however they were loaded.
     fn know_sums(&mut self, site: &Site) {
         for out in &site.outs {
             match out.kind {
@@ -155,7 +156,7 @@ impl<'a> Emitter<'a, '_> {
         self.call(function, &[map, words, key], Some(I64)).expect("has a result")
     }
 
-    /// Registers of a payload that lies there.
+    /// Loads the registers of a payload from its address.
     fn load_payload(&mut self, site: &Site, at: Value) {
         for out in &site.outs {
             let words: Vec<Value> = (0..words_of_sum(out.kind))
@@ -168,7 +169,7 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// Registers of one that is not there.
+    /// Loads the registers of an absent payload.
     fn load_zero(&mut self, site: &Site) {
         for out in &site.outs {
             let zero = self.int(0);
@@ -197,7 +198,8 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// The tree that is asked for a sum between keys of one word behind a prefix of at most one.
+    /// The tree of a site that asks for sums between keys of one word, behind a prefix of at most
+    /// one.
     pub fn tree_of_one_word(&self, site: &Site) -> Option<Tree> {
         let map = &self.maps.all[usize::from(site.map)];
         let MapStructure::Ordered(ordered, _) = &map.structure else { return None };
@@ -220,7 +222,7 @@ impl<'a> Emitter<'a, '_> {
         };
         let (nothing, after) = (self.to.create_block(), self.to.create_block());
         let low = match site.low {
-            // NULL is zero: it is left out, and a bound of NULL holds nothing.
+            // NULL is zero, so an open lower bound is 1; a bound of NULL makes the range empty.
             Limit::Open => self.word(1),
             Limit::Included(register) => self.bound(register, nothing),
             Limit::Excluded(register) => {
@@ -246,7 +248,7 @@ impl<'a> Emitter<'a, '_> {
         if let Some((high, may_wrap)) = high {
             let open = self.to.create_block();
             if may_wrap {
-                // Behind the last of all keys there is none: the range has no end.
+                // No key lies behind the highest one: the range has no end then.
                 let bounded = self.to.create_block();
                 self.to.ins().brif(high, bounded, &[], open, &[]);
                 self.enter(bounded);
@@ -278,7 +280,7 @@ impl<'a> Emitter<'a, '_> {
         self.know_sums(site);
     }
 
-    /// A bound, or nothing if it is NULL.
+    /// Loads a bound; jumps to `nothing` if it is NULL.
     fn bound(&mut self, register: u16, nothing: cranelift_codegen::ir::Block) -> Value {
         let value = self.get(register);
         let next = self.to.create_block();
@@ -287,7 +289,7 @@ impl<'a> Emitter<'a, '_> {
         value
     }
 
-    /// The key behind another, or nothing if that is the last.
+    /// The key after another one; jumps to `nothing` if the other is the highest.
     fn next_key(&mut self, key: Value, nothing: cranelift_codegen::ir::Block) -> Value {
         let one = self.word(1);
         let next_key = self.to.ins().iadd(key, one);
@@ -299,7 +301,7 @@ impl<'a> Emitter<'a, '_> {
 
     // Loops.
 
-    /// The map with slices that a loop goes over by one of them.
+    /// The map with slices that a site's loop enumerates by a slice, and which slice that is.
     fn sliced(&self, site: &Site) -> Option<(Slices, usize)> {
         let map = &self.maps.all[usize::from(site.map)];
         match (&map.structure, site.slice) {
@@ -323,7 +325,7 @@ impl<'a> Emitter<'a, '_> {
         self.call(slices.start, &[map, slice, words, at[0], at[1]], None);
     }
 
-    /// Goes to the next entry of the slice; jumps if there is none.
+    /// Goes to the next entry of the slice; jumps to `to` if there is none.
     pub fn next(&mut self, number: usize, to: u32) {
         let (site, map) = self.site(number);
         let Parameters { code, registers, maps, words, .. } = self.parameters;
@@ -401,8 +403,9 @@ impl<'a> Emitter<'a, '_> {
         self.fail_with(status.expect("has a result"));
     }
 
-    /// Changes an entry in its place, if nothing else follows from it; goes to `slow` before it has
-    /// written anything. False if something always does.
+    /// Emits the change of an entry in place, for changes from which nothing else follows. All
+    /// others jump to `slow` before anything is written. Returns false, having emitted nothing, if
+    /// every change of the map needs the operation.
     fn change(
         &mut self,
         site: &Site,
@@ -461,7 +464,8 @@ impl<'a> Emitter<'a, '_> {
         true
     }
 
-    /// A payload that has been added to, and whether it overflows or counts as zero.
+    /// Emits the addition to a payload; returns the new payload, and whether it overflows or counts
+    /// as zero.
     fn added(
         &mut self,
         site: &Site,
@@ -489,7 +493,7 @@ impl<'a> Emitter<'a, '_> {
                 any = self.to.ins().bor(any, low);
                 any = self.to.ins().bor(any, high);
             } else {
-                // What is next to zero counts as zero: all of that lies in here.
+                // Sums next to zero count as zero; these bounds enclose all of them.
                 let zero = self.word(0);
                 let [middle, width] = [1 << 32, 1 << 33].map(|word| self.word(word));
                 let shift = self.to.ins().iconcat(middle, zero);
@@ -506,7 +510,7 @@ impl<'a> Emitter<'a, '_> {
         (new, fails)
     }
 
-    /// Whether a group of this payload has a row; `None`: always.
+    /// Emits the test whether a group of this payload has a row; `None`: it always has.
     fn has_row(&mut self, crossing: &Crossing, payload: &[Value]) -> Option<Flag> {
         let mut all: Option<Flag> = None;
         for bounds in crossing.bounds() {
@@ -542,7 +546,7 @@ impl<'a> Emitter<'a, '_> {
     }
 }
 
-/// Words of a sum in a payload.
+/// Words that a sum takes in a payload.
 fn words_of_sum(kind: OutKind) -> u16 {
     match kind {
         OutKind::One => 1,
@@ -551,7 +555,7 @@ fn words_of_sum(kind: OutKind) -> u16 {
     }
 }
 
-/// Whether a bound of one word lies beyond all integers: nothing meets it.
+/// Whether a bound of a one-word component lies beyond all integers, so that no value meets it.
 fn is_beyond(bounds: &ComponentBounds) -> bool {
     !bounds.wide && (bounds.low > i64::MAX.into() || bounds.high < i64::MIN.into())
 }

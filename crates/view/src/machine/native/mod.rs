@@ -1,17 +1,18 @@
 //! Machine code for triggers, where there is an operating system and Cranelift knows the processor.
 //!
-//! DBToaster has its triggers as C++ through an ahead-of-time compiler (VLDB J. 23(2), 2014, §7); here
-//! [`Code`] becomes machine code in milliseconds, while a view is created.
+//! DBToaster turns its triggers into C++, for an ahead-of-time compiler (VLDB J. 23(2), 2014, §7);
+//! here [`Code`] becomes machine code in milliseconds, while a view is created.
 //!
-//! Where to start: [`emit`] (operations), [`scalars`], [`entries`] (maps); [`calls`] is what the code
-//! calls. The safe twin is [`super::run`], which does the same by operations; it runs wherever this
-//! cannot, and events with weights other than 1 and −1 everywhere.
+//! Where to start: [`emit`] (operations), [`scalars`], [`entries`] (maps); [`calls`] has the
+//! functions that machine code calls. The safe twin is [`super::run`], which runs the same
+//! operations one by one. It runs where machine code cannot be made, and everywhere for events with
+//! weights other than 1 and −1.
 //!
-//! Nothing unwinds through machine code. Panics of operations that it calls go around it, functions of
-//! a program among them; one in the maps themselves, which only a broken invariant makes, ends the
-//! process.
+//! Nothing unwinds through machine code. A panic of an operation that machine code calls, and of
+//! functions of the program within it, is caught and goes on behind the trigger. A panic within the
+//! maps themselves, which only a broken invariant causes, ends the process.
 
-/// Where a function lies.
+/// The address of a function.
 macro_rules! address {
     ($function:path) => {
         $function as *const () as usize
@@ -45,30 +46,30 @@ use crate::value::Environment;
 
 pub use self::emit::Trigger;
 
-/// Operations of all triggers of a view, by weight, beyond which it stays with them: Cranelift takes
-/// about a third of a second for so many.
+/// A view whose triggers have more operations than this, all weights together, keeps to its
+/// operations: Cranelift takes about a third of a second for so many.
 const OPERATIONS_MAX: usize = 10_000;
 
-/// A trigger's machine code: the row's words, registers as words and as they are, code, maps,
-/// environment. Gives a [`calls::status`].
+/// A trigger's machine code. Parameters: the row's words, the register file as words and as its
+/// type, code, maps, environment. Returns a [`calls::status`].
 type Entry =
     extern "C" fn(*const u64, *mut u64, &mut Registers, &Code, &mut Maps, &mut Environment) -> u32;
 
-/// A trigger for one weight, by its number.
+/// The machine code of a trigger for one weight, by number.
 #[derive(Clone, Copy)]
 pub struct Function(usize);
 
 /// Machine code of a view's triggers.
 pub struct Native {
-    /// Taken when it is dropped.
+    /// The memory of the machine code; `None` once it is being freed.
     module: Option<JITModule>,
     compiled: Vec<Compiled>,
-    /// Where the maps and watches lie, of which the code has addresses.
+    /// The addresses of the maps and the watches for which the code was made.
     lies_at: [usize; 2],
     bytes: usize,
 }
 
-/// A function, and how many words of a row it reads.
+/// A function, with the number of words of a row that it reads.
 struct Compiled {
     entry: Entry,
     row_words: usize,
@@ -79,7 +80,7 @@ fn lies_at(maps: &Maps) -> [usize; 2] {
 }
 
 impl Native {
-    /// Compiles triggers over the maps of a maps. Says why not, where that is not possible.
+    /// Compiles triggers over some maps. The error says why that is not possible.
     pub fn new(triggers: &[Trigger<'_>], maps: &Maps) -> Result<(Native, Vec<Function>), String> {
         let operations: usize = triggers.iter().map(|trigger| trigger.code.ops.len()).sum();
         if operations > OPERATIONS_MAX {
@@ -87,7 +88,7 @@ impl Native {
         }
         let isa = isa()?;
         let module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
-        // From here on its memory is given back, whatever happens.
+        // From here on dropping `native` frees the module's memory.
         let (compiled, lies_at) = (Vec::new(), lies_at(maps));
         let mut native = Native { module: Some(module), compiled, lies_at, bytes: 0 };
         let functions = native.compile(triggers, maps)?;
@@ -108,8 +109,8 @@ impl Native {
         module.finalize_definitions().map_err(|error| format!("{error}"))?;
         for (id, trigger) in ids.into_iter().zip(triggers) {
             let address = module.get_finalized_function(id);
-            // Cranelift has compiled it for this processor with the C convention, and it lies in memory
-            // that has been made executable and is given back with `self`, which alone calls it.
+            // The code was compiled for this processor with C's calling convention. It lies in
+            // memory that has been made executable and is freed with `self`, which alone calls it.
             // SAFETY: `define` has given it the parameters and the result of `Entry`.
             let entry = unsafe { core::mem::transmute::<*const u8, Entry>(address) };
             self.compiled.push(Compiled { entry, row_words: trigger.never_null.len() });
@@ -119,8 +120,8 @@ impl Native {
 
     /// Runs a trigger on a row.
     ///
-    /// Errors: as [`super::run::run`]. Panics: if the row is not as long as those that it was compiled
-    /// for, or the maps another one.
+    /// Errors: as [`super::run::run`]. Panics: if the row's length is not that of the rows for
+    /// which the trigger was compiled, or the maps are not the maps.
     #[inline(always)]
     pub fn run(
         &self,
@@ -140,7 +141,7 @@ impl Native {
         }
     }
 
-    /// Machine code, in bytes.
+    /// Bytes of machine code.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -155,7 +156,7 @@ impl Drop for Native {
     }
 }
 
-/// Compiles one trigger: its function and how many bytes that has.
+/// Compiles one trigger; returns its function and the number of bytes.
 fn define(
     module: &mut JITModule,
     context: &mut Context,
@@ -176,13 +177,13 @@ fn define(
     Ok((id, bytes))
 }
 
-/// Cranelift's description of the processor, if Cranelift knows it.
+/// Cranelift's description of this processor, if Cranelift supports it.
 fn isa() -> Result<OwnedTargetIsa, String> {
     static ISA: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
     let isa = ISA.get_or_init(|| {
         let mut flags = settings::builder();
         let verifies = if cfg!(debug_assertions) { "true" } else { "false" };
-        // Addresses are those of this process: nothing is to be relocated.
+        // The code runs in this process alone, so addresses need no relocation.
         let set = [
             ("opt_level", "speed"),
             ("enable_verifier", verifies),

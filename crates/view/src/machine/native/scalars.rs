@@ -9,7 +9,7 @@ use super::calls::{self, comparison_number, operator_number, status};
 use super::emit::{Emitter, Flag};
 use crate::program::{BinaryOp, CompareOp, NULL_FLOAT_BITS, NULL_INT, Type};
 
-/// How processors name a comparison.
+/// Cranelift's name of a comparison.
 fn condition(op: CompareOp) -> IntCC {
     match op {
         CompareOp::Eq => IntCC::Equal,
@@ -22,7 +22,7 @@ fn condition(op: CompareOp) -> IntCC {
 }
 
 impl Emitter<'_, '_> {
-    /// Emits an operation; false if there is no better way than to call it.
+    /// Emits an operation; returns false if calling the operation is best.
     pub fn scalar(&mut self, op: &Op) -> bool {
         match *op {
             Op::AddInt { d, a, b } => self.int_binary(BinaryOp::Add, d, a, b),
@@ -73,7 +73,7 @@ impl Emitter<'_, '_> {
                 let value = self.get_wide(a);
                 self.set_wide(d, value);
             }
-            // NULL is what it is the opposite of.
+            // The mark of NULL is its own negation.
             Op::Neg { ty: Type::Int, d, a } => {
                 let a = self.get(a);
                 let value = self.to.ins().ineg(a);
@@ -213,13 +213,13 @@ impl Emitter<'_, '_> {
         true
     }
 
-    /// An integer as a word of a sorted key, and back.
+    /// Turns an integer into a word of a sorted key, or such a word into the integer.
     pub fn ordered(&mut self, value: Value) -> Value {
         let sign = self.to.ins().iconst(I64, i64::MIN);
         self.to.ins().bxor(value, sign)
     }
 
-    /// Whether an integer lies in a range.
+    /// Emits the test whether an integer lies in a range.
     pub fn within(&mut self, range: &Range, value: Value) -> Flag {
         if range.span == 0 {
             return self.is(value, range.low);
@@ -230,7 +230,7 @@ impl Emitter<'_, '_> {
         self.to.ins().icmp(IntCC::UnsignedLessThanOrEqual, above, span)
     }
 
-    /// 0 or 1.
+    /// Turns a flag into 0 or 1.
     fn truth(&mut self, flag: Flag) -> Value {
         self.to.ins().uextend(I64, flag)
     }
@@ -239,7 +239,7 @@ impl Emitter<'_, '_> {
         self.to.ins().band(a, b)
     }
 
-    /// Either, where there may be none.
+    /// The OR of two flags, of which either may be absent.
     pub fn either(&mut self, a: Option<Flag>, b: Option<Flag>) -> Option<Flag> {
         match (a, b) {
             (Some(a), Some(b)) => Some(self.to.ins().bor(a, b)),
@@ -249,12 +249,12 @@ impl Emitter<'_, '_> {
 
     // NULL.
 
-    /// Whether an integer is NULL; `None`: it cannot be.
+    /// Emits the test whether an integer is NULL; `None`: it cannot be.
     pub fn is_null_int(&mut self, value: Value) -> Option<Flag> {
         (!self.never_null.one.contains(&value)).then(|| self.is(value, NULL_INT))
     }
 
-    /// Whether the upper word says that a wide integer cannot be NULL.
+    /// Whether a wide integer with this upper word is known never to be NULL.
     fn is_known_wide(&self, high: Value) -> bool {
         self.never_null.two.contains(&high) || self.never_null.one.contains(&high)
     }
@@ -266,7 +266,7 @@ impl Emitter<'_, '_> {
         Some(self.is_mark([low, high]))
     }
 
-    /// Whether two words are those of NULL.
+    /// Emits the test whether two words are the mark of NULL.
     fn is_mark(&mut self, [low, high]: [Value; 2]) -> Flag {
         let upper = self.ordered(high);
         let any = self.to.ins().bor(low, upper);
@@ -299,7 +299,7 @@ impl Emitter<'_, '_> {
         self.either(a, b)
     }
 
-    /// A wide value, NULL where a flag is true. Without a flag it never is.
+    /// A wide value that becomes NULL where a flag is true. Without a flag the value stays.
     fn null_if(&mut self, null: Option<Flag>, [low, high]: [Value; 2]) -> [Value; 2] {
         let Some(null) = null else {
             self.never_null.two.insert(high);
@@ -318,7 +318,8 @@ impl Emitter<'_, '_> {
 
     // Arithmetic.
 
-    /// A sum or what else, and whether it does not fit.
+    /// Emits a sum, difference or product of integers, and the test whether the result does not
+    /// fit.
     pub fn int_sum(&mut self, op: BinaryOp, a: Value, b: Value) -> (Value, Flag) {
         let (value, overflows) = match op {
             BinaryOp::Add => self.to.ins().sadd_overflow(a, b),
@@ -350,7 +351,7 @@ impl Emitter<'_, '_> {
         self.set(d, value);
     }
 
-    /// A sum or difference of wide integers, and whether it does not fit.
+    /// Emits a sum or difference of wide integers, and the test whether the result does not fit.
     pub fn wide_sum(
         &mut self,
         op: BinaryOp,
@@ -364,8 +365,8 @@ impl Emitter<'_, '_> {
             _ => self.to.ins().isub(a, b),
         };
         let (low, high) = self.to.ins().isplit(sum);
-        // It overflows if its sign is not that of either addend; of the minuend, and that is not
-        // the subtrahend's.
+        // A sum overflows if its sign differs from that of both addends; a difference, if its sign
+        // differs from the minuend's and the signs of minuend and subtrahend differ.
         let from_a = self.to.ins().bxor(a_high, high);
         let other = match op {
             BinaryOp::Add => self.to.ins().bxor(b_high, high),
@@ -392,7 +393,8 @@ impl Emitter<'_, '_> {
         self.set_wide(d, value);
     }
 
-    /// Factors that fit 64 bits are multiplied here; NULL does not.
+    /// Emits a product of wide integers. Factors that fit 64 bits are multiplied by instructions;
+    /// NULL never fits, and all other factors go to a call.
     fn wide_mul(&mut self, d: R, a: [Value; 2], b: [Value; 2]) {
         let (few, many) = (self.to.create_block(), self.to.create_block());
         let after = self.to.create_block();
@@ -424,7 +426,8 @@ impl Emitter<'_, '_> {
         self.set_wide(d, [low, high]);
     }
 
-    /// A finite result has finite operands, neither of them NULL.
+    /// Emits floating-point arithmetic. A finite result has finite operands, so neither of them was
+    /// NULL.
     fn float_binary(&mut self, op: BinaryOp, d: R, a: R, b: R) {
         let (a, b) = (self.get(a), self.get(b));
         let x = self.to.ins().bitcast(F64, MemFlagsData::new(), a);
@@ -462,7 +465,7 @@ impl Emitter<'_, '_> {
         value.expect("has a result")
     }
 
-    /// Whether integers compare so; not if one is NULL.
+    /// Emits the test whether integers compare so; false if one of them is NULL.
     pub fn int_holds(&mut self, op: CompareOp, a: Value, b: Value) -> Flag {
         let flag = self.to.ins().icmp(condition(op), a, b);
         match self.any_null(a, b) {
@@ -474,7 +477,8 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Whether integers of one or two words compare so, and whether one is NULL.
+    /// Emits the comparison of integers of one or two words, and the test whether one of them is
+    /// NULL.
     fn compare(&mut self, op: CompareOp, ty: Type, a: R, b: R) -> (Flag, Option<Flag>) {
         if ty == Type::Int {
             let (a, b) = (self.get(a), self.get(b));
@@ -489,7 +493,7 @@ impl Emitter<'_, '_> {
         (flag, self.either(a_null, b_null))
     }
 
-    /// Whether two registers compare so; not if one is NULL.
+    /// Emits the test whether two registers compare so; false if one of them is NULL.
     pub fn holds(&mut self, op: CompareOp, ty: Type, a: R, b: R) -> Flag {
         if ty == Type::Float {
             let value = self.float_compare(op, a, b);
