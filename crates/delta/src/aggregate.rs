@@ -1,13 +1,16 @@
-//! Aggregations: where a block ends and a derived relation begins.
+//! Aggregations: a block ends below an aggregation, and a derived relation stands for the
+//! aggregation in the block above.
 //!
-//! A group's map has a hidden count, by which the group exists, and a component per sum; what is not
-//! linear (AVG, NULL over nothing, expressions) is computed when the row is read. MIN and MAX look
-//! up the edge of an ordered map, DISTINCT arguments are a relation of their own.
+//! The map of the groups has a hidden count, which says whether a group exists, and a component per
+//! sum. Values that are not linear (AVG, a sum that is NULL over no rows, expressions) are computed
+//! when the row is read. MIN and MAX look up the edge of an ordered map; DISTINCT arguments become
+//! a relation of their own.
 //!
-//! A block of a subquery may mention columns of enclosing queries. Where it says that they equal
-//! something of its own, that becomes a key of the groups, and the equality stands above the
-//! aggregation (decorrelation by equality [koch2014, §5.2]). If it says anything else, the block is
-//! joined with the distinct values for which the enclosing query asks, which become the key.
+//! A subquery's block may mention columns of enclosing queries. If a condition equates such a
+//! column with an expression of the block itself, that expression becomes a key of the groups, and
+//! the equality moves above the aggregation (decorrelation by equality [koch2014, §5.2]). If the
+//! block mentions outer columns in any other way, it is joined with their distinct values in the
+//! enclosing query, which become the key.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -28,7 +31,7 @@ use crate::scalar::{rescale, scale};
 use crate::simplify::{isolate, replace, simplify};
 use crate::viewlet::combined;
 
-/// A term of rows that are to be grouped.
+/// A term that gives rows to be grouped.
 struct Input {
     term: Term,
     keys: Vec<Expr>,
@@ -44,10 +47,10 @@ enum Function {
     Max,
 }
 
-/// The call of an aggregate function. Arguments and filters are numbers into [`Input::args`].
+/// A call of an aggregate function. Argument and filter are indexes into [`Input::args`].
 struct Call {
     function: Function,
-    /// The argument; none for `count(*)`.
+    /// The argument; `None` for `count(*)`.
     arg: Option<usize>,
     filter: Option<usize>,
     distinct: bool,
@@ -62,11 +65,12 @@ type Split = (Vec<Expr>, Vec<Expr>, Vec<(Expr, Expr, bool)>);
 
 /// The relation between the rows to be grouped and the enclosing queries.
 struct Correlation {
-    /// Outer values that the first keys equal, and whether NULL equals NULL there.
+    /// Outer values that the first keys must equal, each with whether NULL equals NULL there.
     outer: Vec<(Expr, bool)>,
-    /// Conditions on enclosing queries alone.
+    /// Conditions on values of enclosing queries alone.
     floating: Vec<Expr>,
-    /// The relation of values that are asked for.
+    /// The relation of the distinct outer values for which the subquery is evaluated, with the
+    /// variables that hold them.
     domain: Option<(RelationIndex, Vec<Var>)>,
 }
 
@@ -74,7 +78,7 @@ impl Builder<'_> {
     pub fn aggregate(&mut self, rows: Vec<Term>, aggregate: &Aggregate) -> Result<Group> {
         let schema = aggregate.input.schema().clone();
         self.push_scope(schema, rows.clone(), 0);
-        // What is grouped by twice is one column of the aggregation's schema.
+        // An expression that GROUP BY names twice is one column of the aggregation's schema.
         let mut keys: Vec<&Sql> = Vec::new();
         for key in &aggregate.group_expr {
             if !keys.contains(&key) {
@@ -111,7 +115,7 @@ impl Builder<'_> {
         self.group(inputs, &names, &calls, aggregate.group_expr.is_empty())
     }
 
-    /// Rows without duplicates.
+    /// Groups the rows by all their columns, which takes duplicates out.
     pub fn distinct(&mut self, rows: Vec<Term>) -> Result<Group> {
         let width = rows.first().map_or(0, |row| row.keys.len());
         let names: Vec<String> =
@@ -123,7 +127,7 @@ impl Builder<'_> {
         self.group(inputs, &names, &[], false)
     }
 
-    /// Whether there are rows, for each value that enclosing queries ask for.
+    /// A group that exists if there are rows, for each combination of outer values.
     pub fn presence(&mut self, rows: Vec<Term>) -> Result<Group> {
         let inputs = rows.into_iter().map(|term| Input { term, keys: vec![], args: vec![] });
         self.group(inputs.collect(), &[], &[], false)
@@ -240,8 +244,8 @@ impl Builder<'_> {
         Ok(self.group_of(relation, correlation, keys.len(), global, always))
     }
 
-    /// The group as the block above sees it: its atom, the conditions that relate the group to enclosing
-    /// queries, and its row over nothing.
+    /// The group as the block above uses it: its atom, the conditions that relate it to enclosing
+    /// queries, and the row that it has over no input rows.
     fn group_of(
         &mut self,
         relation: RelationIndex,
@@ -282,7 +286,7 @@ impl Builder<'_> {
         Group { relation, row, having: Vec::new(), defaults, always }
     }
 
-    /// The rows of a group, where it has become one operand of many.
+    /// The rows of a group as terms, for a group that is an operand of a join, a union or the like.
     pub fn group_rows(&mut self, group: Group) -> Vec<Term> {
         let Group { relation, row, having, defaults, always } = group;
         if let Some(defaults) = defaults.filter(|_| !always) {
@@ -308,7 +312,7 @@ impl Builder<'_> {
         vec![row]
     }
 
-    /// Makes conditions on a derived relation's row part of whether there is one.
+    /// Adds conditions on a derived relation's row to the condition under which the row exists.
     pub fn restrict(&mut self, relation: RelationIndex, row: &Term, having: Vec<Expr>) {
         let derived = self.parts.relations[relation].derived.as_mut().expect("a group is derived");
         let by = columns_of(&row.atoms[0].vars, &derived.row);
@@ -317,8 +321,8 @@ impl Builder<'_> {
         derived.exists = and(all);
     }
 
-    /// Takes the conditions that relate rows to enclosing queries out of the rows. What they compare
-    /// becomes the first keys of the groups.
+    /// Takes the conditions that relate rows to enclosing queries out of the inputs. The inputs'
+    /// sides of these conditions become the first keys of the groups.
     fn correlate(&mut self, inputs: &mut [Input]) -> Result<Correlation> {
         let vars = &self.parts.vars;
         let is_outer = |var: &Var| vars.get(*var).scope.is_some();
@@ -363,7 +367,8 @@ impl Builder<'_> {
         Ok(Correlation { outer, floating, domain: None })
     }
 
-    /// Joins the rows with the distinct values that the enclosing query asks for.
+    /// Joins the inputs with the distinct outer values for which the enclosing query evaluates the
+    /// subquery.
     fn correlate_by_domain(&mut self, inputs: &mut [Input]) -> Result<Correlation> {
         let mut asked: BTreeSet<Var> = BTreeSet::new();
         for input in inputs.iter() {
@@ -399,8 +404,8 @@ impl Builder<'_> {
         })
     }
 
-    /// Rows whose keys are, among others, all values that the variables have in rows of the enclosing
-    /// queries. Of queries within each other the rows are joined.
+    /// Rows whose keys include every value that the variables take in rows of the enclosing
+    /// queries. The rows of several queries nested in each other are joined.
     fn asking_rows(&self, asked: &[Var]) -> Result<Vec<Term>> {
         let scope_of = |var: &Var| self.parts.vars.get(*var).scope;
         let values: Vec<Expr> = asked.iter().map(|var| Expr::Reg(*var)).collect();
@@ -434,7 +439,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A component that counts the asked-for values themselves.
+    /// Adds a component that counts the outer values themselves.
     fn domain_presence(
         &mut self,
         domain: RelationIndex,
@@ -453,8 +458,8 @@ impl Builder<'_> {
         for (at, term) in layout.terms.iter().enumerate() {
             let mut values: Vec<Expr> =
                 layout.components.iter().map(|(_, values)| values[at].clone()).collect();
-            // What an edge is looked up of is no component. But as its row is looked at when the
-            // groups change, only what changes neither may cancel out.
+            // The argument of MIN or MAX is no component. But its row is looked at only when its
+            // group changes, so terms may cancel out only if they agree in these arguments, too.
             let args = layout.args(at);
             if args.is_main {
                 values.extend(calls.iter().filter(is_edge).map(|call| args.value(call)));
@@ -478,7 +483,7 @@ impl Builder<'_> {
         Ok(self.parts.maps.len() - 1)
     }
 
-    /// The value of an aggregate, and the components that it needs.
+    /// Adds the components that an aggregate needs; returns its value over them.
     fn result(&mut self, call: &Call, layout: &mut Layout) -> Result<Computed> {
         let of = |reg: usize| Expr::Reg(Reg(reg as u16));
         if matches!(call.function, Function::Min | Function::Max) {
@@ -486,7 +491,7 @@ impl Builder<'_> {
         }
         let term = if call.distinct { Some(self.distinct_argument(call, layout)?) } else { None };
         let vars = &self.parts.vars;
-        // The value of a row, NULL where it does not count.
+        // The argument in a row of an input, NULL where the row does not count.
         let value = |index: usize, input: &TermArgs| -> Expr {
             match term {
                 Some((at, var)) if index == at => Expr::Reg(var),
@@ -558,7 +563,8 @@ impl Builder<'_> {
         Ok(over(cast(average, sum_type, result), result))
     }
 
-    /// An ordered map of the argument's values by group.
+    /// Adds an ordered map of the argument's values by group, and the look-up of its first or last
+    /// value.
     fn edge(&mut self, call: &Call, layout: &Layout) -> Result<Computed> {
         if Encoding::of(&call.arg_type)? == Encoding::Text {
             return Err(Unsupported::new("MIN or MAX of text")
@@ -593,7 +599,8 @@ impl Builder<'_> {
         Ok(Computed::Edge { map, last: call.function == Function::Max, ty })
     }
 
-    /// A term over the distinct values of an argument, and the variable that holds them.
+    /// Adds a term over the distinct values of an argument; returns it with the variable that holds
+    /// these values.
     fn distinct_argument(&mut self, call: &Call, layout: &mut Layout) -> Result<(usize, Var)> {
         let mut inputs = Vec::new();
         for (index, term) in layout.terms.iter().enumerate() {
@@ -613,28 +620,28 @@ impl Builder<'_> {
     }
 }
 
-/// The value of an aggregate: over components, numbered from zero, or looked up.
+/// The value of an aggregate: an expression over components (numbered from zero), or a look-up.
 enum Computed {
     OfSums(Expr),
     Edge { map: usize, last: bool, ty: Type },
 }
 
-/// Terms and components of a group's map while it is laid out.
+/// The terms and components of a group's map while it is being laid out.
 struct Layout {
     terms: Vec<Term>,
     args: Vec<TermArgs>,
-    /// Per component the value in each term.
+    /// The components, each with its value in every term.
     components: Vec<(Component, Vec<Expr>)>,
 }
 
-/// The arguments of a term's sum.
+/// The arguments that a term's rows give to the aggregates.
 struct TermArgs {
     is_main: bool,
     args: Vec<Expr>,
 }
 
 impl TermArgs {
-    /// The argument, NULL where a filter does not hold; 1 for `count(*)`.
+    /// The argument of a call, NULL where its filter does not hold; 1 for `count(*)`.
     fn value(&self, call: &Call) -> Expr {
         let value = call.arg.map_or(Expr::Int(1), |at| self.args[at].clone());
         match call.filter {
@@ -652,7 +659,7 @@ impl TermArgs {
 }
 
 impl Layout {
-    /// With the hidden count.
+    /// Begins a layout with the inputs as terms and the hidden count as its component.
     fn new(inputs: Vec<Input>) -> Layout {
         let mut layout = Layout { terms: Vec::new(), args: Vec::new(), components: Vec::new() };
         for Input { term, keys, args } in inputs {
@@ -671,7 +678,7 @@ impl Layout {
         &self.args[index]
     }
 
-    /// A term that adds to no component yet.
+    /// Adds a term, which adds nothing to the components so far.
     fn add_term(&mut self, term: Term) -> usize {
         self.terms.push(term);
         self.args.push(TermArgs { is_main: false, args: Vec::new() });
@@ -681,7 +688,8 @@ impl Layout {
         self.terms.len() - 1
     }
 
-    /// A component with a value for every term, or one that is the same.
+    /// Returns the component with these values, one per term; it is added unless there is an equal
+    /// one.
     fn component(
         &mut self,
         component: Component,
@@ -708,13 +716,13 @@ fn column(name: String, ty: Type, nullable: bool) -> Column {
     Column { name, encoding, ty, foreign: None, nullable, never_negative: false }
 }
 
-/// Registers moved up.
+/// Adds `by` to the number of every register in an expression.
 fn shifted(expr: &Expr, by: u16) -> Expr {
     let moved = variables(expr).into_iter().map(|reg| (reg, Expr::Reg(Reg(reg.0 + by)))).collect();
     substitute(expr.clone(), &moved)
 }
 
-/// `inner = outer`, if a condition says so.
+/// The sides of `inner = outer`, if the condition is of that form.
 fn equality(
     condition: &Expr,
     own: &BTreeSet<Var>,
@@ -733,13 +741,14 @@ fn equality(
     }
 }
 
-/// The part of a row that determines the keys: atoms that bind their variables, and conditions on
-/// these atoms alone. It has the row's keys, and maybe more.
+/// The part of a row that determines the keys: the atoms that bind the keys' variables, and
+/// conditions on these atoms alone. It gives at least the keys that the row gives, and maybe more.
 fn needed(row: &Term, keys: Vec<Expr>) -> Term {
     let used: BTreeSet<Var> = keys.iter().flat_map(variables).collect();
     let atoms: Vec<_> =
         row.atoms.iter().filter(|atom| atom.vars.iter().any(|v| used.contains(v))).collect();
-    // Of constants there is as much to know as that there is a row.
+    // If all keys are constants, the only thing to know is whether there is a row: all atoms
+    // matter.
     let atoms = if atoms.is_empty() { row.atoms.iter().collect() } else { atoms };
     let bound: BTreeSet<Var> = atoms.iter().flat_map(|atom| atom.vars.iter().copied()).collect();
     let conditions = row.conditions.iter().filter(|c| within(c, &bound)).cloned().collect();

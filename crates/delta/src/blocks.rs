@@ -1,12 +1,12 @@
-//! Blocks: the tree of sums of terms that a logical plan becomes.
+//! Blocks: sums of terms, which the nodes of a logical plan become.
 //!
-//! A *bag* is what a node of the plan gives, as a sum of [`Term`]s whose keys are its columns. Scans,
-//! filters, projections, joins and unions stay within one block: they multiply and add terms.
-//! Whatever is not linear ends a block ([`crate::aggregate`]): its map is derived into a relation,
-//! which is an atom of the block above.
+//! A *bag* is the result of a plan's node: a sum of [`Term`]s whose keys are the node's columns.
+//! Scans, filters, projections, joins and unions stay within one block: they multiply and add
+//! terms. Every operator that is not linear ends a block ([`crate::aggregate`]): its map is derived
+//! into a relation, which is an atom of the block above.
 //!
-//! Subqueries ([`crate::subquery`]) and outer joins are sums as well: a row without a partner is
-//! the row, minus the row joined with whether there is a partner.
+//! Subqueries ([`crate::subquery`]) and outer joins are sums as well: the rows without a partner
+//! are all rows minus the rows that have one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::parts::Column;
 use crate::scalar::compared;
 use crate::simplify::replace;
 
-/// Terms of one bag: every OR of subqueries multiplies them.
+/// The most terms of one bag: every OR of subqueries multiplies them.
 const TERMS_MAX: usize = 200;
 
 impl Builder<'_> {
-    /// The rows that a node of a plan gives, as sums of terms.
+    /// The rows of a plan's node, as a sum of terms or as groups.
     pub fn bag(&mut self, plan: &LogicalPlan) -> Result<Bag> {
         let seeks = std::mem::replace(&mut self.seeks_thresholds, false);
         let bag = self.node(plan);
@@ -83,7 +83,8 @@ impl Builder<'_> {
                 let keys = empty.schema.fields().iter();
                 let nulls = keys.map(|field| Ok(Expr::Null(Encoding::of(field.data_type())?.ty())));
                 let keys = nulls.collect::<Result<_>>()?;
-                // Never no row at all, as columns tell types: one that is never there.
+                // There is always a term, because its columns tell types: for no rows one whose
+                // condition is false.
                 let conditions = if empty.produce_one_row { vec![] } else { vec![Expr::Int(0)] };
                 Ok(Bag::Rows(vec![Term { keys, conditions, ..Term::unit() }]))
             }
@@ -97,7 +98,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The rows of a plan.
+    /// The rows of a plan, as a sum of terms.
     pub fn rows(&mut self, plan: &LogicalPlan) -> Result<Vec<Term>> {
         let bag = self.bag(plan)?;
         let rows = self.rows_of(bag);
@@ -115,10 +116,10 @@ impl Builder<'_> {
         }
     }
 
-    /// The rows of VALUES, which may speak of enclosing queries.
+    /// The rows of VALUES, whose expressions may mention columns of enclosing queries.
     fn values(&mut self, values: &Values) -> Result<Vec<Term>> {
         let types: Vec<_> = values.schema.fields().iter().map(|f| f.data_type().clone()).collect();
-        // VALUES has no columns of its own to speak of.
+        // VALUES has no columns of its own that its expressions could mention.
         self.push_scope(Arc::new(DFSchema::empty()), Vec::new(), 0);
         let mut row = |row: &Vec<Sql>| {
             let keys = row.iter().zip(&types).map(|(value, ty)| self.converted(value, ty));
@@ -176,7 +177,8 @@ impl Builder<'_> {
     /// Rows for which the predicate is true.
     pub fn filter(&mut self, bag: Bag, schema: &DFSchemaRef, predicate: &Sql) -> Result<Bag> {
         let all: Vec<Sql> = utils::split_conjunction(predicate).into_iter().cloned().collect();
-        // Plain conditions first: a subquery may need to know for which rows it is asked.
+        // Conditions without subqueries come first: a subquery may need the rows for which it is
+        // evaluated.
         let (nested, plain): (Vec<Sql>, Vec<Sql>) = all.into_iter().partition(has_subquery);
         let mut bag = bag;
         for condition in plain.iter().chain(&nested) {
@@ -230,8 +232,8 @@ impl Builder<'_> {
         Ok(kept)
     }
 
-    /// The row where a condition over the scope's columns is true. Never no row at all: its columns
-    /// tell types.
+    /// The terms of a row where a condition over the scope's columns is true. There is always a
+    /// term, because its columns tell types.
     fn restricted(&self, row: &Term, vars: &[Var], condition: &Expr) -> Vec<Term> {
         let by = columns_of(vars, &row.keys);
         let cases = self.expand(row, &by, std::slice::from_ref(condition));
@@ -254,8 +256,8 @@ impl Builder<'_> {
         kept
     }
 
-    /// A row, with the scope's columns replaced in expressions, for every case of the subqueries in
-    /// them.
+    /// The terms that a row and some expressions become: one for every case of the subqueries in
+    /// the expressions, with the scope's columns replaced.
     pub fn expand(
         &self,
         row: &Term,
@@ -263,7 +265,8 @@ impl Builder<'_> {
         exprs: &[Expr],
     ) -> Vec<(Term, Vec<Expr>)> {
         let mut open: Vec<(Term, Vec<Expr>)> = vec![(row.clone(), exprs.to_vec())];
-        // A case may speak of subqueries that were met before it: the operand of an IN.
+        // A case may mention subqueries that were translated before it, such as the operand of an
+        // IN.
         for (var, cases) in self.subqueries.iter().rev() {
             let used = [*var].into();
             let speaks = |row: &Term, exprs: &[Expr]| {
@@ -322,7 +325,7 @@ impl Builder<'_> {
         let right = self.rows(&join.right)?;
         let both = join.left.schema().join(join.right.schema())?;
         let left_width = join.left.schema().fields().len();
-        // The subqueries of an ON condition would have to know the rows of both sides.
+        // Subqueries in an ON condition would have to know the rows of both sides.
         let nested = join.filter.as_ref().is_some_and(has_subquery);
         if nested && join.join_type != JoinType::Inner {
             return Err(Unsupported::new("a subquery in the ON of an outer join"));
@@ -434,7 +437,7 @@ impl Builder<'_> {
         Ok(all.into_iter().flat_map(conjuncts).collect())
     }
 
-    /// The rows of one side that have a partner in the other (`wanted` 1) or none (0).
+    /// The rows of one side that have a partner on the other (`wanted` 1) or have none (0).
     fn partnered(
         &mut self,
         rows: &[Term],
@@ -470,7 +473,7 @@ fn product(left: &[Term], right: &[Term]) -> Vec<Term> {
     all
 }
 
-/// A comparison at the top of a condition: where a threshold may be.
+/// Whether an expression is a comparison, which at the top of a condition may be a threshold.
 fn is_comparison(expr: &Sql) -> bool {
     matches!(expr, Sql::BinaryExpr(binary) if crate::scalar::comparison(binary.op).is_some())
 }

@@ -1,8 +1,8 @@
-//! The compilation of a query's blocks: its state, and the values that its parts hand each other.
+//! The builder of blocks: its state, and the values that its parts hand each other.
 //!
-//! [`Builder`] goes through a plan. Its methods are where their subject is: nodes of a plan in
-//! [`crate::blocks`], expressions in [`crate::scalar`], groups in [`crate::aggregate`], subqueries in
-//! [`crate::subquery`], thresholds in [`crate::threshold`].
+//! [`Builder`] walks a logical plan. Its methods stand with their subjects: nodes of a plan in
+//! [`crate::blocks`], expressions in [`crate::scalar`], groups in [`crate::aggregate`], subqueries
+//! in [`crate::subquery`], thresholds in [`crate::threshold`].
 
 use std::collections::HashMap;
 
@@ -17,83 +17,88 @@ use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
 use crate::parts::Parts;
 
-/// Columns that expressions may name at some place of a plan.
+/// A scope: the columns that expressions may name at one place of a plan.
 pub(crate) struct Scope {
     /// Names and types.
     pub schema: DFSchemaRef,
     /// A variable per column.
     pub vars: Vec<Var>,
-    /// Number, by which its variables are known.
+    /// Number of the scope, which its variables carry.
     pub id: u16,
-    /// The rows that the columns are of, for subqueries that need to know for which.
+    /// The rows that have these columns, for subqueries that need the rows for which they are
+    /// evaluated.
     pub rows: Vec<Term>,
-    /// Column of the scope that is the first of the rows.
+    /// Index of the scope's column that is the first column of the rows.
     pub offset: usize,
 }
 
-/// The rows that a node of a plan gives, as sums of terms.
+/// The result of a plan's node, as sums of terms.
 pub(crate) enum Bag {
-    /// Rows: the keys are the columns.
+    /// Rows, whose keys are the node's columns.
     Rows(Vec<Term>),
-    /// The groups of an aggregation, which filters and projections above still may become part of.
+    /// The groups of an aggregation, into which filters and projections above may still be merged.
     Group(Group),
 }
 
-/// The builder of blocks.
+/// The builder of blocks: the state of one compilation until the blocks are complete.
 pub(crate) struct Builder<'f> {
     pub parts: Parts,
     pub facts: &'f dyn Facts,
     pub scopes: Vec<Scope>,
-    /// Values of subqueries, by the variables that stand for them.
+    /// Subqueries met so far: the variable that stands for each in expressions, and its cases.
     pub subqueries: Vec<(Var, Vec<Case>)>,
-    /// Sums over one side of an order that may become thresholds.
+    /// Sums over one side of an order met so far, which may become thresholds.
     pub one_sided: Vec<OneSided>,
-    /// Whether they are looked for: only in conditions.
+    /// Whether such sums are looked for: only within conditions.
     pub seeks_thresholds: bool,
-    /// Aggregates without GROUP BY of enclosing conditions, by the variables that stand for them.
+    /// Aggregates without GROUP BY in the conditions around, with the variables that stand for
+    /// them.
     pub totals: Vec<(Var, Group)>,
     pub next_scope: u16,
     /// Relations of base tables, by name.
     pub tables: HashMap<String, RelationIndex>,
 }
 
-/// The groups of an aggregation, as a relation.
+/// The groups of an aggregation, as a derived relation.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     /// The derived relation.
     pub relation: RelationIndex,
-    /// Term of a row: its atom, conditions that relate it to enclosing queries, and the columns of
-    /// the bag.
+    /// The term of a row: the relation's atom, conditions that relate it to enclosing queries, and
+    /// the columns of the bag.
     pub row: Term,
-    /// Conditions on the row.
+    /// Conditions on the row that are not in its term yet.
     pub having: Vec<Expr>,
-    /// Without GROUP BY: the row over nothing, by the atom's variables.
+    /// For an aggregation without GROUP BY: the values of its row over no input, by the atom's
+    /// variables.
     pub defaults: Option<HashMap<Var, Expr>>,
-    /// The relation has a row for everything that the enclosing query asks for.
+    /// Whether the relation has a row for every combination of outer values for which it is
+    /// evaluated.
     pub always: bool,
 }
 
-/// A case of a subquery: a signed term, and the subquery's value where the term's rows are. All cases of a
+/// A case of a subquery: a signed term, and the subquery's value in the term's rows. All cases of a
 /// subquery add up to one row ([`crate::subquery`]).
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
-    /// Weight, atoms and conditions.
+    /// Weight, atoms and conditions of the case.
     pub term: Term,
     /// The subquery's value in this case.
     pub value: Expr,
 }
 
-/// A sum over the rows of a subquery on one side of a value of the enclosing query.
+/// A sum over the rows of a subquery that lie on one side of a value of the enclosing query.
 pub(crate) struct OneSided {
     /// The variable that stands for the subquery's value.
     pub var: Var,
-    /// The subquery, for where the condition turns out to be no threshold.
+    /// The subquery itself, which is translated as any other if the condition turns out to be no
+    /// threshold.
     pub subquery: Subquery,
-    /// Rows of the subquery, without the condition on the order.
+    /// The subquery's rows, without the condition on the order.
     pub row: Term,
     /// The summand.
     pub value: Expr,
-    /// `key op outer`.
+    /// The condition on the order is `key op outer`.
     pub key: Expr,
     pub op: CompareOp,
     pub outer: Expr,
@@ -151,7 +156,8 @@ impl<'f> Builder<'f> {
     }
 }
 
-/// Type of the words of a SQL type; of a type that no program can hold, any, and the type itself.
+/// The word type of a SQL type. If programs have no values of the SQL type: any word type, and the
+/// SQL type.
 pub(crate) fn words_of(ty: &DataType) -> (Type, Option<DataType>) {
     match Encoding::of(ty) {
         Ok(encoding) => (encoding.ty(), None),
@@ -159,7 +165,7 @@ pub(crate) fn words_of(ty: &DataType) -> (Type, Option<DataType>) {
     }
 }
 
-/// The columns of a scope by what they are in a row.
+/// The value of each variable of a scope in a row with these keys.
 pub(crate) fn columns_of(vars: &[Var], keys: &[Expr]) -> HashMap<Var, Expr> {
     vars.iter().copied().zip(keys.iter().cloned()).collect()
 }

@@ -3,11 +3,11 @@
 //! An expression of the calculus [koch2014, §3] is a sum of products of relation atoms R(x, y),
 //! comparisons and values, under a sum over all variables but the keys. Products distribute over
 //! sums, so every expression without a nested aggregate is a sum of [`Term`]s, and the delta of a
-//! term is again a sum of terms ([`crate::derivative`]). Nested aggregates are atoms: relations
-//! that `blocks` derives, whose changes are events of their own.
+//! term is again a sum of terms ([`crate::derivative`]). Nested aggregates are atoms:
+//! relations that `blocks` derives, whose changes are events of their own.
 //!
-//! A relation maps a tuple to its multiplicity; a term maps a key to a vector of sums. A key that
-//! no tuple reaches has the zero vector.
+//! A relation maps a tuple to its multiplicity; a term maps a key to a vector of sums. A key
+//! without any tuple has the zero vector.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -17,29 +17,30 @@ use halcyon_view::program::{BinaryOp, CompareOp, Expr, Reg, Type};
 
 use crate::expression::{collect_variables, null_safe_sides, nullable, substitute, type_of};
 
-/// A variable: a number into [`Variables`].
+/// A variable: an index into [`Variables`].
 pub type Var = Reg;
 
-/// Index into the relations of a compilation.
+/// A relation: an index into the relations of a compilation.
 pub type RelationIndex = usize;
 
 /// A variable of the compilation: its name, its type, and where its values come from.
 #[derive(Clone, Debug)]
 pub struct Variable {
-    /// For people.
+    /// Name of the variable, for people.
     pub name: String,
     /// Type of the variable.
     pub ty: Type,
-    /// Whether it may be NULL.
+    /// Whether the variable may be NULL.
     pub nullable: bool,
-    /// For a variable that stands for a value of an enclosing query, a column or what a subquery in an
-    /// expression of that query gives: the number of that query's scope.
+    /// For a variable that stands for a value of an enclosing query (a column, or the value of a
+    /// subquery in that query's expressions): the number of that query's scope.
     pub scope: Option<u16>,
-    /// The SQL type, if no program can hold its values: a term that mentions the variable is refused.
+    /// The SQL type, if programs have no values of it: a term that mentions the variable is
+    /// refused.
     pub foreign: Option<DataType>,
 }
 
-/// All variables of one compilation; a variable is never used for two things.
+/// All variables of one compilation. No variable is used for two purposes.
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
     all: Vec<Variable>,
@@ -47,13 +48,13 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// A new variable. Numbers have 16 bits: beyond them the last one is given out again, and
-    /// [`Variables::exhausted`] says that what was made of it is void.
+    /// Adds a variable. Numbers have 16 bits: when they run out, the last one is given out again,
+    /// and [`Variables::exhausted`] says that the compilation's result is void.
     pub fn fresh(&mut self, name: impl Into<String>, ty: Type, nullable: bool) -> Var {
         self.add(Variable { name: name.into(), ty, nullable, scope: None, foreign: None })
     }
 
-    /// Adds a variable of which everything is said, as [`Variables::fresh`] does.
+    /// Adds a variable with all its properties; about numbers see [`Variables::fresh`].
     pub fn add(&mut self, variable: Variable) -> Var {
         if self.all.len() > usize::from(u16::MAX) {
             self.exhausted = true;
@@ -68,7 +69,7 @@ impl Variables {
         &self.all[usize::from(var.0)]
     }
 
-    /// Whether there were not enough numbers.
+    /// Whether the numbers of variables ran out.
     pub fn exhausted(&self) -> bool {
         self.exhausted
     }
@@ -91,7 +92,7 @@ impl Variables {
         }
     }
 
-    /// An expression as people read it.
+    /// An expression as text for people.
     pub fn show(&self, expr: &Expr) -> String {
         let mut text = String::new();
         self.write(expr, &mut text);
@@ -170,24 +171,24 @@ impl Variables {
     }
 }
 
-/// A relation atom R(x, y, …): binds a variable per column. A variable twice asks for equal values,
-/// where NULL equals NULL.
+/// A relation atom R(x, y, …): binds a variable per column. A variable that occurs twice requires
+/// equal values, where NULL equals NULL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Atom {
     /// The relation.
     pub relation: RelationIndex,
-    /// Columns of the relation, as variables.
+    /// A variable per column of the relation.
     pub vars: Vec<Var>,
 }
 
-/// weight · Sum_keys( ∏ atoms · ∏ [condition is true] · values ).
+/// A term: weight · Sum_keys( ∏ atoms · ∏ [condition is true] · values ).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
-    /// A factor: −1 for what is taken away.
+    /// A factor; −1 for a term that is subtracted.
     pub weight: i64,
     /// Relation atoms.
     pub atoms: Vec<Atom>,
-    /// Conditions; a row counts where all are true.
+    /// Conditions; a row counts where all of them are true.
     pub conditions: Vec<Expr>,
     /// Keys of the sum; for a bag of rows, its columns.
     pub keys: Vec<Expr>,
@@ -196,7 +197,7 @@ pub struct Term {
 }
 
 impl Term {
-    /// A row of constants.
+    /// The term without atoms, conditions and keys: one row without columns.
     pub fn unit() -> Term {
         Term {
             weight: 1,
@@ -212,7 +213,7 @@ impl Term {
         self.atoms.iter().flat_map(|atom| atom.vars.iter().copied()).collect()
     }
 
-    /// Product of two terms; the keys and values are the left one's.
+    /// The product of two terms, with the keys and values of the left one.
     pub fn times(&self, other: &Term) -> Term {
         let mut product = self.clone();
         product.weight *= other.weight;
@@ -221,7 +222,7 @@ impl Term {
         product
     }
 
-    /// Variables replaced in conditions, keys and values.
+    /// The term with variables replaced in its conditions, keys and values.
     pub fn substitute(mut self, by: &HashMap<Var, Expr>) -> Term {
         for list in [&mut self.conditions, &mut self.keys, &mut self.values] {
             for expr in list.iter_mut() {
@@ -231,7 +232,7 @@ impl Term {
         self
     }
 
-    /// Variables in conditions, keys and values.
+    /// The variables in conditions, keys and values.
     pub fn mentioned(&self) -> BTreeSet<Var> {
         let mut found = BTreeSet::new();
         for expr in self.conditions.iter().chain(&self.keys).chain(&self.values) {
@@ -240,7 +241,7 @@ impl Term {
         found
     }
 
-    /// The term as people read it; `name` gives the relations' names.
+    /// The term as text for people; `name` gives the names of relations.
     pub fn show(&self, vars: &Variables, name: &dyn Fn(RelationIndex) -> String) -> String {
         let mut counts: HashMap<Var, usize> = HashMap::new();
         for var in self.atoms.iter().flat_map(|atom| &atom.vars) {

@@ -1,4 +1,4 @@
-//! The certificate of a view: the cost of an event.
+//! The certificate of a view: how the cost of an event grows, by base relation.
 //!
 //! The certificate is read off the program. A step has a class; steps after an enumeration run once per
 //! entry, so their classes are multiplied by the enumeration's; a statement has the largest product of its
@@ -6,7 +6,7 @@
 //! events, one or two per changed entry: their class is multiplied by that of the statement's enumerations.
 //! An event has the largest class of all statements that it may run.
 //!
-//! `crates/delta/tests/growth.rs` holds certificates against counted operations.
+//! `crates/delta/tests/growth.rs` compares certificates with counted operations.
 
 use std::fmt;
 
@@ -14,36 +14,37 @@ use halcyon_view::program::{
     Expr, MapId, Program, Reg, RelationId, Statement, Step, Trigger, Type,
 };
 
-/// The growth of an event's cost: a product of enumerations, or of none.
+/// The class of a cost: how it grows, as a product of enumerations; constant without any.
 ///
 /// Classes are ordered by what grows fastest: entries of maps, then groups, then partners, then look-ups
 /// in ordered maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CostClass {
-    /// Enumerations of all entries of a map within each other.
+    /// Number of nested enumerations of all entries of a map.
     entries: u8,
-    /// Enumerations of all groups of the view.
+    /// Number of nested enumerations of all groups of the view.
     groups: u8,
-    /// Enumerations of slices: of as many entries as rows have partners.
+    /// Number of nested enumerations of slices, which have as many entries as a row has join
+    /// partners.
     partners: u8,
-    /// Whether ordered maps are looked into.
+    /// Whether ordered maps are looked up.
     is_logarithmic: bool,
 }
 
 impl CostClass {
-    /// Look-ups in hash maps.
+    /// The class of look-ups in hash maps.
     pub const CONSTANT: CostClass =
         CostClass { entries: 0, groups: 0, partners: 0, is_logarithmic: false };
-    /// Look-ups in ordered maps, too.
+    /// The class of look-ups in ordered maps.
     pub const LOGARITHMIC: CostClass = CostClass { is_logarithmic: true, ..CostClass::CONSTANT };
-    /// Every entry of a slice: as many as rows have a partner in common.
+    /// The class of an enumeration of a slice: as many entries as rows share a join value.
     pub const FAN_OUT: CostClass = CostClass { partners: 1, ..CostClass::CONSTANT };
-    /// Every group of the view, each with look-ups.
+    /// The class of an enumeration of the view's groups, with look-ups for each.
     pub const GROUPS: CostClass = CostClass { groups: 1, ..CostClass::CONSTANT };
-    /// Every entry of a map.
+    /// The class of an enumeration of all entries of a map.
     pub const LINEAR: CostClass = CostClass { entries: 1, ..CostClass::CONSTANT };
 
-    /// The class of a step that runs once per entry of enumerations.
+    /// The class of a step within enumerations: their classes multiplied.
     fn times(self, other: CostClass) -> CostClass {
         CostClass {
             entries: self.entries.saturating_add(other.entries),
@@ -53,7 +54,7 @@ impl CostClass {
         }
     }
 
-    /// The enumerations alone, which say how often something runs.
+    /// The enumerations alone, without look-ups: how often the steps behind them run.
     fn loops(self) -> CostClass {
         CostClass { is_logarithmic: false, ..self }
     }
@@ -79,44 +80,44 @@ impl fmt::Display for CostClass {
     }
 }
 
-/// What an event of one base relation costs.
+/// The cost of an event of one base relation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventCost {
     /// The relation's name.
     pub relation: String,
-    /// How the cost grows.
+    /// The class of the cost.
     pub class: CostClass,
-    /// Look-ups in maps, if every slice and every changed group is one entry. A derived relation
-    /// counts twice: its old row goes, the new one comes.
+    /// Number of look-ups in maps if every slice and every changed group had one entry. A trigger
+    /// of a derived relation counts twice: for the old row that goes and the new one that comes.
     pub probes: u32,
-    /// The statement that decides the class.
+    /// The statement that has the largest class.
     pub because: String,
 }
 
-/// A map's share of memory.
+/// The memory of a map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapCost {
     /// The map's name.
     pub name: String,
-    /// Bytes of key and payload of an entry, without what the structure adds.
+    /// Bytes of an entry's key and payload, without the structure's overhead.
     pub bytes_per_entry: u32,
-    /// What it holds.
+    /// The map's definition.
     pub definition: String,
 }
 
 /// The certificate of a view.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Certificate {
-    /// Per base relation.
+    /// The costs of events, by base relation.
     pub events: Vec<EventCost>,
-    /// Per map.
+    /// The memory of the maps.
     pub maps: Vec<MapCost>,
 }
 
 impl Certificate {
-    /// Reads it off a program.
+    /// Reads the certificate off a program.
     pub fn of(program: &Program) -> Certificate {
-        // The relation of one row has no events but its first.
+        // The relation of one row has only its first event, so it has no cost per event.
         let is_fed = |at: usize| program.one_row.is_none_or(|one_row| usize::from(one_row.0) != at);
         let base = program.relations.iter().enumerate();
         let base = base.filter(|(at, relation)| relation.derived.is_none() && is_fed(*at));
@@ -156,17 +157,17 @@ impl Certificate {
     }
 }
 
-/// How often a trigger runs for one event of a base relation.
+/// How often a relation's trigger runs for one event of a base relation.
 #[derive(Clone, Copy)]
 struct Runs {
-    /// If every slice and every changed group is one entry.
+    /// The number of runs if every slice and every changed group had one entry.
     probes: u32,
-    /// How the number grows.
+    /// The class of the number of runs.
     class: CostClass,
 }
 
-/// Adds the cost of a relation's trigger. `met`: by relation the largest class in which its trigger was
-/// met before.
+/// Adds the cost of a relation's trigger. `met`: by relation, the largest class for which its
+/// trigger has been counted.
 fn add_trigger(
     program: &Program,
     relation: usize,
@@ -211,7 +212,7 @@ fn add_trigger(
     }
 }
 
-/// The class of a statement, and that of its enumerations.
+/// The class of a statement, and the class of its enumerations alone.
 fn class_of(program: &Program, statement: &Statement) -> (CostClass, CostClass) {
     let steps = &statement.steps;
     let (mut class, loops) = classes(program, steps, &|at| of_groups(program, statement, at));
@@ -219,12 +220,13 @@ fn class_of(program: &Program, statement: &Statement) -> (CostClass, CostClass) 
     (class, loops)
 }
 
-/// The class of steps, and that of the enumerations among them.
+/// The class of steps, and the class of their enumerations alone.
 fn class_of_steps(program: &Program, steps: &[Step]) -> (CostClass, CostClass) {
     classes(program, steps, &|_| false)
 }
 
-/// As [`class_of_steps`]; `is_by_group`: whether a step enumerates the groups of the view.
+/// The classes of [`class_of_steps`]; `is_by_group` says whether a step enumerates the groups of
+/// the view.
 fn classes(
     program: &Program,
     steps: &[Step],
@@ -244,9 +246,9 @@ fn classes(
     (class, loops)
 }
 
-/// Whether a step enumerates groups of the view, and every entry goes on to a sum: the target's entries are
-/// groups of the view, the enumerated map's whole key is part of the target's key, and nothing but that a
-/// sum is zero ends a binding.
+/// Whether a step enumerates groups of the view, each of which is then changed. That is so if the
+/// target's entries are groups of the view, the enumerated map's whole key is part of the target's
+/// key, and a binding ends early only where a sum is zero.
 fn of_groups(program: &Program, statement: &Statement, at: usize) -> bool {
     let Step::Each { map, key, .. } = &statement.steps[at] else { return false };
     if !has_groups(program, statement.target, &mut Vec::new()) {
@@ -262,8 +264,8 @@ fn of_groups(program: &Program, statement: &Statement, at: usize) -> bool {
     whole && key.iter().all(|(_, reg)| in_key(reg)) && summed
 }
 
-/// Whether the entries of a map are groups of the view: the map is that of the view's groups, or all that
-/// read it add to such a map, under keys of which the map's whole key is a part.
+/// Whether the entries of a map are groups of the view: the map is the one of the view's groups, or
+/// all its readers add to such a map, under keys that contain the map's whole key.
 fn has_groups(program: &Program, map: MapId, asked: &mut Vec<MapId>) -> bool {
     let RelationId(output) = program.output;
     let derived = program.relations.iter().enumerate();
@@ -330,7 +332,8 @@ fn step_class(program: &Program, step: &Step) -> CostClass {
     }
 }
 
-/// Whether a map has an entry at most: no key, or one for the only row of a derived relation.
+/// Whether a map has at most one entry: it has no key, or its key is that of a derived relation's
+/// only row.
 fn single_entry(program: &Program, map: MapId) -> bool {
     let keyless = |map: MapId| program.maps[usize::from(map.0)].key.is_empty();
     let feeds = |(relation, trigger): (usize, &Trigger)| {

@@ -1,10 +1,10 @@
 //! Delta rules: how a term changes when one tuple is added to a relation.
 //!
-//! For the event ±R(t): Δ(a·b) = Δa·b + a·Δb + Δa·Δb, ΔR(x) = ±[x = t], Δ of conditions, values
-//! and other relations is zero, Δ Sum q = Sum Δq [koch2014, §3.4]. For a product of atoms that is a
-//! sum over the non-empty sets of those of R: the atoms of the set become the event, the others
-//! stay as they were before it. Each delta has fewer atoms than its term, so that deltas of deltas
-//! come to an end.
+//! For the event ±R(t): Δ(a·b) = Δa·b + a·Δb + Δa·Δb, ΔR(x) = ±[x = t], Δ of conditions, values and
+//! other relations is zero, Δ Sum q = Sum Δq [koch2014, §3.4]. The delta of a product of atoms is
+//! therefore a sum over the non-empty subsets of the atoms of R: the atoms of the subset become the
+//! event, the other atoms stay as they were before it. Each delta has fewer atoms than its term, so
+//! taking deltas of deltas ends.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use halcyon_view::program::Expr;
 use crate::calculus::{Atom, RelationIndex, Term, Var, Variables};
 use crate::expression::null_safe_eq;
 
-/// Atoms of one relation in one term: deltas are exponential in it.
+/// The most atoms of one relation in one term: the number of deltas is exponential in it.
 pub const OCCURRENCES_MAX: usize = 5;
 
 /// One summand of the delta of a term.
@@ -21,7 +21,7 @@ pub const OCCURRENCES_MAX: usize = 5;
 pub struct Delta {
     /// The term with the event's variables in place of the atoms that became the event.
     pub term: Term,
-    /// How many atoms became the event: the power of its weight.
+    /// Number of atoms that became the event: the power of the event's weight.
     pub power: u32,
 }
 
@@ -38,7 +38,7 @@ pub fn delta(term: &Term, relation: RelationIndex, event: &[Var], vars: &Variabl
         .collect()
 }
 
-/// The term with some atoms bound to the event.
+/// The term with some of its atoms bound to the event.
 fn bind(term: &Term, places: &[usize], event: &[Var], vars: &Variables) -> Term {
     let mut by: HashMap<Var, Expr> = HashMap::new();
     let mut equal = Vec::new();

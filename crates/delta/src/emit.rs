@@ -1,4 +1,4 @@
-//! The writer of finished programs: unused parts are left out, variables become registers.
+//! The writer of finished programs: it leaves unused parts out and turns variables into registers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,7 +19,7 @@ use crate::simplify::replace;
 use crate::tidy::tidy;
 use crate::{Compiled, Facts, Input, OutputColumn, viewlet};
 
-/// The relation whose rows are the view.
+/// The derived relation whose rows are the view.
 pub(crate) struct Output {
     relation: RelationIndex,
     repeats: bool,
@@ -64,7 +64,7 @@ impl Builder<'_> {
     }
 }
 
-/// Relations and maps that the output needs.
+/// The relations and maps that the output needs, directly or not.
 struct Live {
     relations: BTreeSet<usize>,
     maps: BTreeSet<usize>,
@@ -201,7 +201,7 @@ impl Writer<'_> {
         let mut all: Vec<_> = self.parts.statements.iter().filter(of_relation).collect();
         let place = |statement: &parts::Statement| {
             let map = &self.parts.maps[statement.target];
-            // What only notices that something changes comes before anything does.
+            // Maps that only notice changes are changed before all others.
             let notices = matches!(map.rank, Rank::Everything | Rank::Thresholds);
             let first = if notices { Some(map.rank) } else { None };
             (first.is_none(), first, usize::MAX - map.degree(), map.rank, statement.target)
@@ -210,7 +210,7 @@ impl Writer<'_> {
         all
     }
 
-    /// Columns of a relation that its trigger, or the view's reader, looks at.
+    /// The columns of a relation that its trigger or the view's reader reads.
     fn used_columns(&self, relation: usize) -> Vec<usize> {
         let own = &self.parts.relations[relation];
         if relation == self.output {
@@ -288,7 +288,7 @@ impl Writer<'_> {
         step
     }
 
-    /// Types of what a statement adds.
+    /// Types of the values that a statement adds.
     fn parts_of(&self, statement: &Statement) -> Vec<Type> {
         let map = self.map_ids.iter().find(|(_, id)| **id == statement.target);
         let (map, _) = map.expect("statements are on maps of the program");
@@ -314,7 +314,7 @@ impl Writer<'_> {
                 .steps
                 .iter()
                 .map(|step| {
-                    // Values are read before the step sets its registers.
+                    // A step's values are read before the step sets its registers.
                     let step = step.rewritten(&mut |expr| expr.clone(), &mut |reg| {
                         registers.set(reg, vars.get(reg).ty)
                     });
@@ -352,7 +352,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether two statements do the same, as statements of symmetric deltas do (a self-join has such).
+/// Whether two statements do the same, as statements of symmetric deltas of a self-join do.
 fn adds_the_same(a: &Statement, b: &Statement) -> bool {
     a.target == b.target && a.key == b.key && a.add == b.add && a.steps == b.steps
 }
@@ -361,7 +361,8 @@ fn rename_exprs(step: &Step, registers: &Registers) -> Step {
     step.rewritten(&mut |expr| registers.expr(expr), &mut |reg| reg)
 }
 
-/// The registers of a trigger: the event's registers first, then registers that all statements share.
+/// The registers of a trigger: the event's registers first, behind them registers that all
+/// statements share.
 #[derive(Default)]
 struct Registers {
     types: Vec<Type>,
@@ -376,7 +377,7 @@ impl Registers {
         self.types.push(ty);
     }
 
-    /// A new statement: registers of the one before are free again.
+    /// Begins a statement: the registers of the one before are free again.
     fn start(&mut self) {
         self.own.clear();
         self.taken = self.event.values().map(|reg| reg.0).collect();

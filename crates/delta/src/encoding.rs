@@ -9,31 +9,31 @@ use crate::error::{Result, Unsupported};
 /// The encoding of a SQL value as a value of [`Type`]; NULL is the type's mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// 0 and 1.
+    /// Booleans as 0 and 1.
     Bool,
-    /// Integers of up to 64 bits as they are.
+    /// Integers of up to 64 bits, unchanged.
     Int,
-    /// The unscaled value: one word up to 18 digits, else two.
+    /// Decimals as their unscaled value: one word for up to 18 digits, otherwise two.
     Decimal {
-        /// Digits.
+        /// Number of digits.
         precision: u8,
-        /// Digits behind the point.
+        /// Number of digits behind the point.
         scale: i8,
     },
-    /// The bits of the value as a double.
+    /// Floating-point numbers as the bits of a double.
     Float,
-    /// Days since 1970-01-01.
+    /// Dates as days since 1970-01-01.
     Date,
-    /// Microseconds since 1970-01-01, of the day or moment as the type says.
+    /// Timestamps as microseconds since 1970-01-01, in local time or UTC as the type says.
     TimestampMicros,
-    /// The number that the view's dictionary gives to the string.
+    /// Strings as the number that the view's dictionary gives them.
     Text,
 }
 
 impl Encoding {
     /// The encoding of an Arrow type.
     ///
-    /// Errors: types that no program can hold.
+    /// Errors: programs have no values of the type.
     pub fn of(ty: &DataType) -> Result<Encoding> {
         Ok(match ty {
             DataType::Boolean => Encoding::Bool,
@@ -45,13 +45,13 @@ impl Encoding {
             DataType::Date32 => Encoding::Date,
             DataType::Timestamp(TimeUnit::Microsecond, _) => Encoding::TimestampMicros,
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Encoding::Text,
-            // Only ever NULL, so any type serves.
+            // The only value is NULL, so any encoding serves.
             DataType::Null => Encoding::Int,
             other => return Err(Unsupported::new(format!("type {other}"))),
         })
     }
 
-    /// Type of the words.
+    /// The type of the encoding's words.
     pub fn ty(self) -> Type {
         match self {
             Encoding::Float => Type::Float,
@@ -61,7 +61,8 @@ impl Encoding {
     }
 }
 
-/// The type that values of an Arrow type have in functions of the table. `None`: none takes them.
+/// The type that values of an Arrow type have in functions of the table. `None`: no function takes
+/// them.
 pub fn value_type(ty: &DataType) -> Option<ValueType> {
     Some(match *ty {
         DataType::Boolean => ValueType::Bool,

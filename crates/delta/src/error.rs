@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// A construct that no trigger program can be made of. It becomes SQLSTATE 0A000.
+/// A refusal: the query has a construct that trigger programs cannot maintain. Clients see SQLSTATE
+/// 0A000.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
     /// The construct's name, as in "… is not supported in a materialized view".
@@ -15,7 +16,7 @@ pub struct Unsupported {
 pub type Result<T> = core::result::Result<T, Unsupported>;
 
 impl Unsupported {
-    /// A construct without advice.
+    /// A refusal without advice.
     pub fn new(construct: impl Into<String>) -> Self {
         Unsupported { construct: construct.into(), hint: None }
     }

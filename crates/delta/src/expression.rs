@@ -2,14 +2,14 @@
 //! instead of registers.
 //!
 //! A variable is a [`Reg`] whose number is an index into [`crate::calculus::Variables`]; it becomes
-//! a register only when a trigger is written. So no second language of expressions is needed.
+//! a register only when a trigger is written. One language of expressions is enough in this way.
 
 use std::collections::{BTreeSet, HashMap};
 
 use halcyon_view::program::{BinaryOp, CompareOp, Expr, NumberRange, Reg, Type};
 use halcyon_view::scalar;
 
-/// Operands, from left to right.
+/// The operands of an expression, from left to right.
 pub fn operands(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Reg(_)
@@ -41,7 +41,7 @@ pub fn operands(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Adds the variables that occur.
+/// Adds the variables that occur in an expression to `into`.
 pub fn collect_variables(expr: &Expr, into: &mut BTreeSet<Reg>) {
     if let Expr::Reg(var) = expr {
         into.insert(*var);
@@ -51,14 +51,14 @@ pub fn collect_variables(expr: &Expr, into: &mut BTreeSet<Reg>) {
     }
 }
 
-/// The variables that occur.
+/// The variables that occur in an expression.
 pub fn variables(expr: &Expr) -> BTreeSet<Reg> {
     let mut found = BTreeSet::new();
     collect_variables(expr, &mut found);
     found
 }
 
-/// Whether any of the variables occurs.
+/// Whether any of the variables occurs in an expression.
 pub fn mentions(expr: &Expr, vars: &BTreeSet<Reg>) -> bool {
     match expr {
         Expr::Reg(var) => vars.contains(var),
@@ -66,7 +66,7 @@ pub fn mentions(expr: &Expr, vars: &BTreeSet<Reg>) -> bool {
     }
 }
 
-/// Whether only these variables occur.
+/// Whether no other variables than these occur in an expression.
 pub fn within(expr: &Expr, vars: &BTreeSet<Reg>) -> bool {
     match expr {
         Expr::Reg(var) => vars.contains(var),
@@ -74,7 +74,7 @@ pub fn within(expr: &Expr, vars: &BTreeSet<Reg>) -> bool {
     }
 }
 
-/// Variables replaced by expressions; others stay.
+/// The expression with variables replaced by expressions; variables that `by` does not have stay.
 pub fn substitute(expr: Expr, by: &HashMap<Reg, Expr>) -> Expr {
     match expr {
         Expr::Reg(var) => by.get(&var).cloned().unwrap_or(Expr::Reg(var)),
@@ -82,7 +82,7 @@ pub fn substitute(expr: Expr, by: &HashMap<Reg, Expr>) -> Expr {
     }
 }
 
-/// Type of an expression whose variables have types.
+/// The type of an expression; `of` gives the types of variables.
 pub fn type_of(expr: &Expr, of: &dyn Fn(Reg) -> Type) -> Type {
     match expr {
         Expr::Reg(var) => of(*var),
@@ -103,7 +103,7 @@ pub fn type_of(expr: &Expr, of: &dyn Fn(Reg) -> Type) -> Type {
     }
 }
 
-/// Whether an expression may be NULL if these variables may.
+/// Whether an expression may be NULL; `of` says which variables may.
 pub fn nullable(expr: &Expr, of: &dyn Fn(Reg) -> bool) -> bool {
     match expr {
         Expr::Reg(var) => of(*var),
@@ -131,7 +131,7 @@ pub fn strict(expr: &Expr) -> bool {
     }
 }
 
-/// Conversion, if one is needed.
+/// The expression converted to a type, if it has another one.
 pub fn cast(expr: Expr, from: Type, to: Type) -> Expr {
     if from == to { expr } else { fold(Expr::Cast { from, to, value: Box::new(expr) }) }
 }
@@ -141,17 +141,17 @@ pub fn binary(op: BinaryOp, ty: Type, a: Expr, b: Expr) -> Expr {
     fold_node(Expr::Binary(op, ty, Box::new(a), Box::new(b)))
 }
 
-/// `a op b` as a condition.
+/// `a op b` as a condition, with constants folded.
 pub fn compare(op: CompareOp, ty: Type, a: Expr, b: Expr) -> Expr {
     fold_node(Expr::Compare(op, ty, Box::new(a), Box::new(b)))
 }
 
-/// The value where a type of SQL has it; elsewhere the event fails.
+/// The value, if a narrower SQL type has it; elsewhere the event fails.
 pub fn within_range(ty: Type, range: NumberRange, value: Expr) -> Expr {
     fold_node(Expr::Within { ty, range, value: Box::new(value) })
 }
 
-/// All of the conditions.
+/// The AND of conditions.
 pub fn and(all: Vec<Expr>) -> Expr {
     fold_node(Expr::And(all))
 }
@@ -161,7 +161,7 @@ pub fn not(expr: Expr) -> Expr {
     fold_node(Expr::Not(Box::new(expr)))
 }
 
-/// `expr IS NULL`.
+/// `expr IS NULL`, with constants folded.
 pub fn is_null(ty: Type, expr: Expr) -> Expr {
     fold_node(Expr::IsNull(ty, Box::new(expr)))
 }
@@ -175,7 +175,7 @@ pub fn null_safe_eq(ty: Type, a: Expr, b: Expr) -> Expr {
     Expr::Or(vec![both, Expr::Compare(CompareOp::Eq, ty, Box::new(a), Box::new(b))])
 }
 
-/// The sides of a comparison that [`null_safe_eq`] made.
+/// The sides of a comparison made by [`null_safe_eq`].
 pub fn null_safe_sides(expr: &Expr) -> Option<(&Expr, &Expr)> {
     let Expr::Or(all) = expr else { return None };
     let [Expr::And(nulls), Expr::Compare(CompareOp::Eq, _, a, b)] = all.as_slice() else {
@@ -196,7 +196,7 @@ pub fn never_true(expr: &Expr) -> bool {
     }
 }
 
-/// A constant of one of the numeric types; `None` in it is NULL.
+/// The value of a numeric constant; the inner `None` is NULL.
 fn constant(expr: &Expr) -> Option<Option<Constant>> {
     match expr {
         Expr::Int(value) => Some(Some(Constant::Int(*value))),
@@ -212,7 +212,7 @@ pub fn is_constant(expr: &Expr) -> bool {
     constant(expr).is_some() || matches!(expr, Expr::Text(_))
 }
 
-/// Whether an expression is true, false or NULL once and for all.
+/// Whether a condition is the constant true, false or NULL.
 pub fn is_truth(expr: &Expr) -> bool {
     matches!(expr, Expr::Int(_) | Expr::Null(_))
 }
@@ -234,7 +234,7 @@ impl Constant {
         }
     }
 
-    /// In another type, if the run time would succeed.
+    /// The number in another type, if the conversion would succeed at run time.
     fn cast(self, to: Type) -> Option<Constant> {
         Some(match (self, to) {
             (Constant::Int(value), Type::Wide) => Constant::Wide(scalar::int_to_wide(value)),
@@ -249,7 +249,7 @@ impl Constant {
         })
     }
 
-    /// With the decimal point shifted, if the run time would succeed.
+    /// The number with the decimal point shifted, if that would succeed at run time.
     fn rescale(self, by: i8) -> Option<Constant> {
         Some(match self {
             Constant::Int(value) => Constant::Int(scalar::rescale_int(by, value).ok()?),
@@ -258,7 +258,7 @@ impl Constant {
         })
     }
 
-    /// Whether a type of SQL has this number.
+    /// Whether a narrower SQL type has this number.
     fn lies_within(self, range: NumberRange) -> bool {
         match self {
             Constant::Int(value) => scalar::within_int(range, value).is_ok(),
@@ -267,7 +267,7 @@ impl Constant {
         }
     }
 
-    /// With the other sign.
+    /// The negated number, if the negation would succeed at run time.
     fn negate(self) -> Option<Constant> {
         Some(match self {
             Constant::Int(value) => Constant::Int(scalar::negate(value).ok()?),
@@ -277,7 +277,7 @@ impl Constant {
     }
 }
 
-/// `a op b`, if the run time would succeed.
+/// `a op b`, if the operation would succeed at run time.
 fn calculate(op: BinaryOp, a: Constant, b: Constant) -> Option<Constant> {
     Some(match (a, b) {
         (Constant::Int(a), Constant::Int(b)) => Constant::Int(scalar::binary(op, a, b).ok()?),
@@ -287,7 +287,7 @@ fn calculate(op: BinaryOp, a: Constant, b: Constant) -> Option<Constant> {
     })
 }
 
-/// 0 or 1.
+/// Whether `a op b` holds: 0 or 1.
 fn compared(op: CompareOp, a: Constant, b: Constant) -> Option<i64> {
     Some(match (a, b) {
         (Constant::Int(a), Constant::Int(b)) => scalar::compare(op, a, b),
@@ -297,12 +297,13 @@ fn compared(op: CompareOp, a: Constant, b: Constant) -> Option<i64> {
     })
 }
 
-/// Constants folded, from the leaves up. What would fail when run is left to fail then.
+/// The expression with constants folded, from the leaves up. An operation that would fail stays and
+/// fails at run time.
 pub fn fold(expr: Expr) -> Expr {
     fold_node(expr.map_operands(&mut fold))
 }
 
-/// As [`fold`], for a node whose operands are folded.
+/// Folds a node whose operands are folded: see [`fold`].
 fn fold_node(expr: Expr) -> Expr {
     match expr {
         Expr::Binary(op, ty, a, b) => fold_binary(op, ty, a, b),
@@ -477,8 +478,8 @@ fn fold_cast(from: Type, to: Type, value: Box<Expr>) -> Expr {
     }
 }
 
-/// The conditions that must all hold, with what all branches of an OR have in common taken out of
-/// it: `(a AND b) OR (a AND c)` gives `a` and `b OR c`.
+/// The conditions that an expression requires together. Conditions common to all branches of an OR
+/// are taken out: `(a AND b) OR (a AND c)` gives `a` and `b OR c`.
 pub fn conjuncts(expr: Expr) -> Vec<Expr> {
     let mut found = Vec::new();
     let all = match fold(expr) {
@@ -514,8 +515,8 @@ fn without_common_factors(branches: Vec<Expr>) -> Vec<Expr> {
     found
 }
 
-/// Strategy: random expressions of constants, ordinary and extreme; invariant: what is folded means
-/// what `halcyon_value` says of the expression as it stood.
+/// Strategy: random expressions over ordinary and extreme constants. Invariant: the folded
+/// expression means what `halcyon_value` says of the original one.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -524,7 +525,7 @@ mod tests {
     use halcyon_value::integer::{Whole, divide, divide_rounded, remainder};
     use halcyon_value::{Arith, decimal, float};
 
-    /// A value; `None` is NULL. Outside of it: there is none.
+    /// The value of an expression: the inner `None` is NULL, the outer one an error.
     type Meaning = Option<Option<Constant>>;
 
     fn whole<T: Whole>(
@@ -707,10 +708,11 @@ mod tests {
             let (before, after) = (meaning(&expr), fold(expr.clone()));
             let told = || format!("round {round}\n{expr:?}\nfolded {after:?}");
             match before {
-                // Of NaN there are many, all of them one.
+                // All NaN count as one value.
                 Some(Some(Constant::Float(value))) if value.is_nan() => {}
                 Some(value) => assert_eq!(meaning(&after), Some(value), "{}", told()),
-                // What fails may stand in a branch that is not taken once constants are known.
+                // An operation that fails may stand in a branch that turns out not to be taken once
+                // constants are known.
                 None => refused += 1,
             }
             folded += usize::from(constant(&after).is_some());

@@ -1,11 +1,12 @@
-//! Compiler of incremental views: a bound query in, the trigger program that maintains it out.
+//! Compiler of incremental views: it turns a bound query into the trigger program that maintains
+//! its result.
 //!
-//! The way of a query, and the order to read in:
+//! The stages of compilation, and the order to read in:
 //! 1. `blocks`, `subquery`, `threshold`, `aggregate`: the logical plan becomes blocks, sums of terms
 //!    over relations, with a derived relation at every border; `scalar` translates expressions.
-//! 2. [`calculus`] says what a term is, `simplify` makes it small.
-//! 3. [`derivative`] is the delta of a term, `viewlet` materialises deltas of deltas.
-//! 4. `emit` writes the program, [`certificate`] says what an event costs.
+//! 2. [`calculus`] defines terms, `simplify` makes them small.
+//! 3. [`derivative`] takes the delta of a term, `viewlet` materialises deltas of deltas.
+//! 4. `emit` writes the program, [`certificate`] states the cost of an event.
 //!
 //! Method: \[koch2014\], stratified; the form of programs is [`halcyon_view::program`].
 
@@ -40,10 +41,10 @@ pub use crate::certificate::Certificate;
 pub use crate::encoding::Encoding;
 pub use crate::error::{Result, Unsupported};
 
-/// What the compiler asks its caller: the catalog's knowledge about tables, and whether to go on. Columns
-/// are numbered as in the table's schema.
+/// The compiler's questions to its caller: what the catalog knows about tables, and whether to go
+/// on. Columns are numbered as in the table's schema.
 pub trait Facts {
-    /// Sets of NOT NULL columns that no two rows agree on, now and after every single event.
+    /// Sets of NOT NULL columns in which no two rows agree, now and after every single event.
     fn unique_keys(&self, table: &TableReference) -> Vec<Vec<usize>> {
         let _ = table;
         Vec::new()
@@ -55,28 +56,28 @@ pub trait Facts {
         false
     }
 
-    /// Whether nobody waits for the program any more: the compiler then ends with an error, whatever it
-    /// says, within the time that a statement of the program takes to write.
+    /// Whether the compilation is cancelled. The compiler then ends with an error, whose text does
+    /// not matter, within the time that it takes to write one statement of the program.
     fn is_cancelled(&self) -> bool {
         false
     }
 }
 
-/// A catalog that knows nothing about its tables.
+/// Facts about no tables at all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFacts;
 
 impl Facts for NoFacts {}
 
-/// A view's program and how to feed and read it.
+/// A compiled view: its program, and how to feed the program and read its rows.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// The trigger program, for [`halcyon_view::Engine`].
     pub program: Program,
-    /// Columns of the view, in order; the output's row has their words (and the number of
-    /// repetitions, if [`Program::output_repeats`]).
+    /// Columns of the view, in order. A row of the output has their words (and behind them the
+    /// number of repetitions, if [`Program::output_repeats`]).
     pub columns: Vec<OutputColumn>,
-    /// The base relations, whose events the view is fed with.
+    /// The base relations, from whose events the view follows.
     pub inputs: Vec<Input>,
     /// The cost of an event, by base relation.
     pub certificate: Certificate,
@@ -89,28 +90,28 @@ pub struct OutputColumn {
     pub name: String,
     /// Type of the column in the plan.
     pub data_type: DataType,
-    /// How its words are read.
+    /// The encoding of its words.
     pub encoding: Encoding,
-    /// Whether it may be NULL.
+    /// Whether the column may be NULL.
     pub nullable: bool,
 }
 
-/// A base relation.
+/// An input of a view: a base relation of its program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
     /// Number of the relation in the program.
     pub relation: RelationId,
     /// The table, as the plan names it.
     pub table: TableReference,
-    /// Columns of the table that make an event's row, and how.
+    /// The table's columns that make up an event's row, with their encodings.
     pub columns: Vec<(usize, Encoding)>,
 }
 
-/// Compiles a query to the program that maintains its result.
+/// Compiles a query into the program that maintains its result.
 ///
 /// `plan`: bound and coerced, not optimised; subqueries are expressions. Operators may be plain or
 /// Halcyon's checked functions of two operands.
-///
+/// Errors: names the construct that cannot be maintained.
 /// Errors: names what cannot be maintained.
 pub fn compile(plan: &LogicalPlan, facts: &dyn Facts) -> Result<Compiled> {
     let mut builder = builder::Builder::new(facts);

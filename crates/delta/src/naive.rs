@@ -1,6 +1,7 @@
 //! The naive evaluator of the calculus: nested loops over small databases of integers.
 //!
-//! The oracle for rules that must not change what a term means: simplification, deltas, factors.
+//! An oracle for transformations that must not change a term's meaning: simplification, deltas,
+//! factors.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,12 +13,12 @@ use crate::expression::{binary, compare, is_null, not, null_safe_eq};
 use crate::simplify::{isolate, simplify};
 use crate::viewlet::shape;
 
-/// Rows with their multiplicities, per relation.
+/// For each relation, its rows with their multiplicities.
 type Database = Vec<Vec<(Vec<i64>, i64)>>;
 type Environment = HashMap<Var, i64>;
 type Sums = BTreeMap<Vec<i64>, Vec<i64>>;
 
-/// The value of an expression of integers; NULL is its mark.
+/// The value of an expression over integers; NULL is the type's mark.
 fn value(expr: &Expr, env: &Environment) -> i64 {
     let truth = |holds: bool| i64::from(holds);
     match expr {
@@ -73,7 +74,7 @@ fn value(expr: &Expr, env: &Environment) -> i64 {
     }
 }
 
-/// Adds a term, times a factor, with some variables bound already.
+/// Adds a term, multiplied by a factor, to `sums`, with some variables bound already.
 fn add(term: &Term, factor: i64, db: &Database, env: &mut Environment, sums: &mut Sums) {
     bind(term, 0, factor * term.weight, db, env, sums);
 }
@@ -104,7 +105,7 @@ fn bind(term: &Term, at: usize, times: i64, db: &Database, env: &mut Environment
     }
 }
 
-/// A sum of terms; keys whose sums are all zero are left out.
+/// The value of a sum of terms; keys whose sums are all zero are left out.
 fn evaluate<'t>(terms: impl IntoIterator<Item = &'t Term>, db: &Database) -> Sums {
     let mut sums = Sums::new();
     for term in terms {
@@ -275,7 +276,7 @@ fn isolated_comparisons_say_the_same() {
     });
 }
 
-/// The order of atoms and the names of variables make no difference to what is shared.
+/// Terms that differ only in the order of atoms and the names of variables have the same shape.
 #[test]
 fn equal_terms_have_one_shape() {
     cases(|_, vars, term, _| {

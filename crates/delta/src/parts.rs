@@ -1,4 +1,5 @@
-//! The parts of a program under construction: relations, maps and statements, still over variables.
+//! The parts of a program under construction: relations, maps and statements, with variables for
+//! registers.
 
 use std::collections::HashMap;
 
@@ -12,45 +13,45 @@ use crate::encoding::Encoding;
 /// A column of a relation.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// For people.
+    /// Name of the column, for people.
     pub name: String,
-    /// How its values are kept.
+    /// Encoding of the column's values.
     pub encoding: Encoding,
-    /// Type of the words; of a derived column not always the encoding's.
+    /// Type of the column's words, which for derived columns need not be that of the encoding.
     pub ty: Type,
-    /// The SQL type, if no program can hold its values: the column is there, but cannot be used.
+    /// The SQL type, if programs have no values of it: the column exists but cannot be used.
     pub foreign: Option<DataType>,
-    /// Whether it may be NULL.
+    /// Whether the column may be NULL.
     pub nullable: bool,
-    /// Known never to be negative.
+    /// Whether the column is known never to be negative.
     pub never_negative: bool,
 }
 
 /// A relation of the compilation: a table or stream, a relation derived from a map, or that of one row.
 #[derive(Clone, Debug)]
 pub struct Relation {
-    /// For people.
+    /// Name of the relation, for people.
     pub name: String,
-    /// Columns. Columns that nothing uses are left out of the finished program.
+    /// Columns; those that nothing uses are left out of the finished program.
     pub columns: Vec<Column>,
-    /// Sets of columns that no two rows agree on.
+    /// Sets of columns in which no two rows agree.
     pub unique: Vec<Vec<usize>>,
-    /// Variables of an event's row.
+    /// Variables that hold an event's row.
     pub event: Vec<Var>,
-    /// Variable of an event's weight.
+    /// Variable that holds an event's weight.
     pub weight: Var,
     /// The table, for base relations.
     pub table: Option<TableReference>,
-    /// For derived relations.
+    /// How the rows follow from a map; `None` for base relations.
     pub derived: Option<Derived>,
-    /// Whether the relation is a total: one row, which most events replace, so that everything joined
-    /// with the total changes as a whole.
+    /// Whether the relation is a total: it has one row, which most events replace, and then all
+    /// rows joined with it change.
     pub restless: bool,
 }
 
-/// The derivation of a relation's rows from the groups of a map, as in [`halcyon_view::program::Derived`].
-/// Registers are numbered from zero: the key's columns first, then the payload's components, then the
-/// registers that the steps set.
+/// The way in which a derived relation's rows follow from a map, as in
+/// [`halcyon_view::program::Derived`]. Registers are numbered from zero: the key's columns first,
+/// then the payload's components, then the registers that the steps set.
 #[derive(Clone, Debug)]
 pub struct Derived {
     /// Index of the map.
@@ -61,14 +62,14 @@ pub struct Derived {
     pub steps: Vec<Step>,
     /// Whether the group has a row.
     pub exists: Expr,
-    /// The row.
+    /// The values of the row.
     pub row: Vec<Expr>,
 }
 
-/// A map of the program, with its definition and the ways in which statements ask it.
+/// A map of the program, with its definition and the access paths that statements need.
 #[derive(Clone, Debug)]
 pub struct Map {
-    /// For people.
+    /// Name of the map, for people.
     pub name: String,
     /// The definition: a sum of terms whose keys and values have the same types.
     pub terms: Vec<Term>,
@@ -76,33 +77,36 @@ pub struct Map {
     pub key: Vec<Type>,
     /// Components of the payload.
     pub payload: Vec<Component>,
-    /// Sorted by the key.
+    /// Whether the map is sorted by its key.
     pub ordered: bool,
-    /// Sets of key columns by which it is enumerated.
+    /// Sets of key columns by which statements enumerate entries.
     pub slices: Vec<Vec<u16>>,
-    /// Statements on maps of one degree come in this order.
+    /// The map's rank: orders statements on maps of one degree.
     pub rank: Rank,
-    /// For helper maps: the text that definitions of the same meaning share.
+    /// For helper maps: the canonical text of the definition, equal for definitions with the same
+    /// meaning.
     pub canonical: Option<String>,
 }
 
-/// Maps of derived relations change before what their rows look up.
+/// Ranks of maps, in the order of changes: the maps of derived relations change before the maps
+/// that these relations' rows look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Notices that anything changes; the view's row looks all of it up.
+    /// A map that notices any change; the view's row looks everything up.
     Everything,
-    /// Notices that a threshold may have moved; its row looks other groups up.
+    /// A map that notices when a threshold may have moved; its relation's row looks up other
+    /// groups.
     Thresholds,
-    /// The groups of a derived relation.
+    /// A map of the groups of a derived relation.
     Groups,
-    /// Serves statements.
+    /// A map that statements look up.
     Helper,
-    /// Serves the rows of derived relations.
+    /// A map that rows of derived relations look up.
     LookedUp,
 }
 
 impl Map {
-    /// Atoms of its largest term.
+    /// The number of atoms of the map's largest term.
     pub fn degree(&self) -> usize {
         self.terms.iter().map(|term| term.atoms.len()).max().unwrap_or(0)
     }
@@ -115,11 +119,12 @@ pub struct Statement {
     pub relation: RelationIndex,
     /// The map that the statement adds to.
     pub target: usize,
-    /// Bindings; registers are variables, maps are numbered as in [`Parts::maps`].
+    /// Steps that make the bindings; registers are variables, maps are numbered as in
+    /// [`Parts::maps`].
     pub steps: Vec<Step>,
     /// Key of the entry that changes, a value per key column.
     pub key: Vec<Expr>,
-    /// What the entry is changed by, a value per component.
+    /// The addends, a value per component.
     pub add: Vec<Expr>,
     /// The delta that the statement computes, for people.
     pub comment: String,
@@ -132,16 +137,16 @@ pub struct Parts {
     pub vars: Variables,
     /// Base and derived relations, each after the relations that it depends on.
     pub relations: Vec<Relation>,
-    /// Maps.
+    /// The maps.
     pub maps: Vec<Map>,
-    /// Statements.
+    /// The statements.
     pub statements: Vec<Statement>,
-    /// The relation of one row, if some term is there without any table.
+    /// The relation of one row, if some term has rows without any table.
     pub one_row: Option<RelationIndex>,
 }
 
 impl Parts {
-    /// Adds a relation and makes its event's variables.
+    /// Adds a relation and the variables of its events.
     pub fn relation(
         &mut self,
         name: String,
@@ -169,7 +174,7 @@ impl Parts {
         self.relations.len() - 1
     }
 
-    /// A new atom of a relation.
+    /// A new atom of a relation, with variables of its own.
     pub fn atom(&mut self, relation: RelationIndex) -> Atom {
         let columns = &self.relations[relation].columns;
         let fresh = |column: &Column| Variable {
@@ -183,8 +188,8 @@ impl Parts {
         Atom { relation, vars: vars.into_iter().map(|var| self.vars.add(var)).collect() }
     }
 
-    /// The term, with an atom of the relation of one row if it has no atom: maps are kept by events, and
-    /// this row's is what brings a row of constants.
+    /// The term as it is, or with an atom of the relation of one row if the term has no atom: maps
+    /// change by events alone, and the event of this one row brings a row of constants about.
     pub fn grounded(&mut self, mut term: Term) -> Term {
         if term.atoms.is_empty() {
             let one_row = self.one_row.unwrap_or_else(|| {
@@ -198,12 +203,12 @@ impl Parts {
         term
     }
 
-    /// A term as people read it.
+    /// A term as text for people.
     pub fn show(&self, term: &Term) -> String {
         term.show(&self.vars, &|relation| self.relations[relation].name.clone())
     }
 
-    /// Component that sums an expression.
+    /// The component that sums an expression.
     pub fn component(&self, value: &Expr) -> Component {
         match self.vars.type_of(value) {
             Type::Int => Component::Int,
@@ -213,7 +218,7 @@ impl Parts {
     }
 }
 
-/// Renames the variables of a term, each to a new one of the same kind.
+/// The term with each variable renamed to a new one with the same properties.
 pub fn renamed(term: &Term, vars: &mut Variables) -> Term {
     let mut by: HashMap<Var, Expr> = HashMap::new();
     let mut atoms = term.atoms.clone();

@@ -1,10 +1,10 @@
 //! SQL expressions as expressions of the calculus, with the types and the rounding of the executors.
 //!
-//! Decimals are integers of a scale that the plan's types give: sums bring both sides to the larger
-//! one, products add them, quotients have the scale that the plan says. Plain `/` of decimals cuts
-//! off, as Arrow does; `numeric_division`, the executors' own, rounds half away from zero. The
-//! checked forms of operators (`checked_add`, …) are the operators: every operation of a trigger
-//! program is checked.
+//! Decimals are integers whose scale the plan's types give: a sum brings both operands to the
+//! larger scale, a product adds the scales, a quotient has the scale of the plan's type. Plain `/`
+//! of decimals truncates, as in Arrow; the executors' own `numeric_division` rounds half away from
+//! zero. The checked forms of operators (`checked_add`, …) are translated like the operators, since
+//! every operation of a trigger program is checked.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ use crate::expression::{
 };
 
 impl Builder<'_> {
-    /// An expression over the columns of the innermost scope; columns of enclosing queries become
-    /// the variables of their scopes, subqueries variables with cases.
+    /// Translates an expression over the columns of the innermost scope. Columns of enclosing
+    /// queries become variables of their scopes, subqueries become variables with cases.
     pub(crate) fn scalar(&mut self, sql: &Sql) -> Result<Expr> {
         if let Some(value) = self.constant(sql)? {
             return Ok(value);
@@ -80,12 +80,12 @@ impl Builder<'_> {
         Ok(sql.get_type(self.schema())?)
     }
 
-    /// Type of the words of an expression's value.
+    /// The type of the words of an expression's value.
     pub(crate) fn words(&self, sql: &Sql) -> Result<Type> {
         Ok(Encoding::of(&self.type_of(sql)?)?.ty())
     }
 
-    /// The value of an expression without columns, calculated as the executors would.
+    /// The value of an expression without columns, computed as the executors would.
     fn constant(&self, sql: &Sql) -> Result<Option<Expr>> {
         let mut is_constant = true;
         sql.apply(|node| {
@@ -191,7 +191,7 @@ impl Builder<'_> {
         Ok(kept_within(value, result, bounds))
     }
 
-    /// −`inner`, which the most negative integer of a type has not.
+    /// −`inner`, an error for the most negative integer of a type.
     fn negated(&mut self, inner: &Sql) -> Result<Expr> {
         let (ty, words) = (self.type_of(inner)?, self.words(inner)?);
         let value = fold(Expr::Neg(words, Box::new(self.scalar(inner)?)));
@@ -199,8 +199,9 @@ impl Builder<'_> {
         Ok(kept_within(value, &ty, bounds))
     }
 
-    /// The least and the greatest value that an expression of integers may have: of a sum no more than
-    /// its operands' types allow, so that `a::bigint * b::bigint` of INTEGERs is known to fit.
+    /// The smallest and the largest value that an expression over integers may have. The bounds of
+    /// a sum are those of its operands' types, so that `a::bigint * b::bigint` of INTEGERs is known
+    /// to fit.
     fn bounds(&self, sql: &Sql) -> Result<Option<(i128, i128)>> {
         let ty = self.type_of(sql)?;
         let Some(bits) = bits_of(&ty) else { return Ok(None) };
@@ -235,7 +236,7 @@ impl Builder<'_> {
         Ok(combined_bounds(op, self.bounds(a)?, self.bounds(b)?))
     }
 
-    /// A date or timestamp plus or minus a constant interval of days and less.
+    /// A date or timestamp plus or minus a constant interval of at most days.
     fn interval_arithmetic(
         &mut self,
         op: BinaryOp,
@@ -335,7 +336,7 @@ impl Builder<'_> {
         Ok(fold(Expr::Case { ty, when, otherwise: Box::new(otherwise) }))
     }
 
-    /// An expression's value in the given type.
+    /// An expression's value, converted to the given type.
     pub(crate) fn converted(&mut self, sql: &Sql, to: &DataType) -> Result<Expr> {
         let from = self.type_of(sql)?;
         let value = self.scalar(sql)?;
@@ -392,7 +393,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The general operation: a function of the table, on arguments of the types that it takes.
+    /// The general translation: a call of a function of the table, with arguments of the types that
+    /// it takes.
     fn table_call(&mut self, name: &str, args: &[&Sql], result: &DataType) -> Result<Expr> {
         let types = args
             .iter()
@@ -412,7 +414,7 @@ impl Builder<'_> {
         Ok(Expr::Call { call: call.into(), args })
     }
 
-    /// GREATEST or LEAST of values of one type; NULLs are passed over.
+    /// GREATEST or LEAST over values of one type; NULLs are skipped.
     fn extreme(
         &mut self,
         op: CompareOp,
@@ -466,7 +468,7 @@ impl Builder<'_> {
         Ok(fold(Expr::DatePart(part, Box::new(days))))
     }
 
-    /// A part of a text within constant bounds; `None` for others.
+    /// A part of a text between constant bounds; `None` if the bounds are not constant.
     fn substring(&mut self, text: &Sql, rest: &[Sql]) -> Result<Option<Expr>> {
         let value = Box::new(self.scalar(text)?);
         let rest: Vec<Expr> = rest.iter().map(|arg| self.scalar(arg)).collect::<Result<_>>()?;
@@ -481,15 +483,15 @@ impl Builder<'_> {
     }
 }
 
-/// Whether a condition is true: false where it is NULL.
+/// Whether a condition is true; NULL counts as false.
 fn known(condition: Expr) -> Expr {
     fold(Expr::Coalesce(Type::Int, vec![condition, Expr::Int(0)]))
 }
 
-/// A constant.
+/// The expression of a constant.
 pub(crate) fn literal(value: &ScalarValue) -> Result<Expr> {
     let encoding = match value.data_type() {
-        // Intervals stand only beside what they are added to, where they are looked at as they are.
+        // Intervals occur only as operands of `+` and `−`, which read them themselves.
         DataType::Interval(_) => return Err(Unsupported::new("an interval that is no constant")),
         ty => Encoding::of(&ty)?,
     };
@@ -533,7 +535,7 @@ pub(crate) fn comparison(op: Operator) -> Option<CompareOp> {
     })
 }
 
-/// Digits behind the point; none of integers.
+/// Number of digits behind the point; 0 for integers.
 pub(crate) fn scale(ty: &DataType) -> i8 {
     match ty {
         DataType::Decimal128(_, scale) => *scale,
@@ -554,7 +556,7 @@ fn wider(a: Type, b: Type) -> Type {
     }
 }
 
-/// Both sides in one type and scale.
+/// Both operands, brought to one type and scale.
 fn same_type(a: Expr, at: &DataType, b: Expr, bt: &DataType) -> Result<(Type, Expr, Expr)> {
     let (ae, be) = (Encoding::of(at)?, Encoding::of(bt)?);
     let moment = |e: Encoding| e == Encoding::TimestampMicros;
@@ -567,7 +569,7 @@ fn same_type(a: Expr, at: &DataType, b: Expr, bt: &DataType) -> Result<(Type, Ex
     };
     let (a_words, b_words) = (Encoding::of(at)?.ty(), Encoding::of(bt)?.ty());
     let s = scale(at).max(scale(bt));
-    // What is shifted may need more digits than a word has.
+    // Shifting the decimal point may need more digits than a word has.
     let mut ty = wider(a_words, b_words);
     if ty == Type::Int && scale(at) != scale(bt) {
         ty = Type::Wide;
@@ -577,7 +579,7 @@ fn same_type(a: Expr, at: &DataType, b: Expr, bt: &DataType) -> Result<(Type, Ex
     Ok((ty, a, b))
 }
 
-/// A comparison of values of SQL types.
+/// A comparison of two values of SQL types.
 pub(crate) fn compared(
     op: CompareOp,
     a: Expr,
@@ -599,7 +601,8 @@ pub(crate) fn compared(
     Ok(compare(op, ty, a, b))
 }
 
-/// A date, made a moment, compared with a constant moment: compared as dates.
+/// The comparison of a date, cast to a timestamp, with a constant timestamp, as a comparison of
+/// dates.
 fn as_days(op: CompareOp, a: &Expr, b: &Expr) -> Option<Expr> {
     let cast_day = |e: &Expr| match e {
         Expr::Binary(BinaryOp::Mul, Type::Int, day, us) if **us == Expr::Int(DAY_US) => {
@@ -656,7 +659,7 @@ fn calculate(
     Ok(cast(value, ty, Encoding::of(result)?.ty()))
 }
 
-/// Bits of a signed integer type.
+/// Number of bits of a signed integer type.
 fn bits_of(ty: &DataType) -> Option<u8> {
     Some(match ty {
         DataType::Int8 => 8,
@@ -667,7 +670,7 @@ fn bits_of(ty: &DataType) -> Option<u8> {
     })
 }
 
-/// Digits of the integers of so many bits.
+/// Number of digits of the integers of so many bits.
 fn digits_of(bits: u8) -> i8 {
     match bits {
         8 => 3,
@@ -677,7 +680,7 @@ fn digits_of(bits: u8) -> i8 {
     }
 }
 
-/// Bounds of `a op b` by those of the operands; none where they are not known, or of no interest.
+/// Bounds of `a op b` given those of the operands; `None` where they are unknown or not needed.
 fn combined_bounds(
     op: BinaryOp,
     a: Option<(i128, i128)>,
@@ -691,7 +694,7 @@ fn combined_bounds(
             let corners = [a_low * b_low, a_low * b_high, a_high * b_low, a_high * b_high];
             (corners.into_iter().min()?, corners.into_iter().max()?)
         }
-        // Only −2ⁿ⁻¹ / −1 leaves the type.
+        // Only −2ⁿ⁻¹ / −1 exceeds the type.
         BinaryOp::Div | BinaryOp::DivRound => {
             let most = a_low.abs().max(a_high.abs());
             (-most, most)
@@ -700,8 +703,8 @@ fn combined_bounds(
     })
 }
 
-/// A value of an integer type, which is an error where it leaves the type. What cannot leave the type
-/// stays as it is: sums and products of it may be taken apart.
+/// A value of an integer type, with an error where it exceeds the type. A value that cannot exceed
+/// the type is returned as it is, so that sums and products of it may still be expanded.
 fn kept_within(value: Expr, ty: &DataType, bounds: Option<(i128, i128)>) -> Expr {
     let Some(bits) = bits_of(ty) else { return value };
     let most = (1_i128 << (bits - 1)) - 1;
@@ -711,7 +714,7 @@ fn kept_within(value: Expr, ty: &DataType, bounds: Option<(i128, i128)>) -> Expr
     }
 }
 
-/// A value of one SQL type in another.
+/// A value of one SQL type, converted to another.
 pub(crate) fn convert(value: Expr, from: &DataType, to: &DataType) -> Result<Expr> {
     use Encoding as E;
     let refused = || Unsupported::new(format!("a cast from {from} to {to}"));
@@ -740,7 +743,7 @@ pub(crate) fn convert(value: Expr, from: &DataType, to: &DataType) -> Result<Exp
             let ty = wider(source.ty(), target.ty());
             let value = rescale(cast(value, source.ty(), ty), ty, s2 - s1);
             let (before, after) = (p1 as i8 - s1, p2 as i8 - s2);
-            // Rounding may carry into a digit more.
+            // Rounding may carry into one digit more.
             let fits = before < after || (before == after && s1 <= s2);
             let value = match fits {
                 true => value,

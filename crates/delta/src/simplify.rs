@@ -1,8 +1,8 @@
 //! Simplification of terms, before deltas are taken of them.
 //!
-//! Equalities between variables become one variable, so that joins are shared variables and a delta
-//! binds them; conditions are folded and what can never hold goes; a disjunction of comparisons
-//! between relations becomes a sum, because each comparison alone is a range.
+//! Variables that a condition equates become one variable, so that joins are shared variables,
+//! which a delta binds. Conditions are folded, and terms that can never have rows go. A disjunction
+//! of comparisons between relations becomes a sum, because each comparison alone is a range.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ use crate::expression::{
     variables, within,
 };
 
-/// The term in normal form: none if it is zero, several where a disjunction was split.
+/// The term in normal form: no term if it is zero, several where a disjunction was split.
 pub fn simplify(term: Term, vars: &mut Variables) -> Vec<Term> {
     let Some(term) = settle(term, vars) else { return Vec::new() };
     match split_disjunction(&term) {
@@ -23,7 +23,7 @@ pub fn simplify(term: Term, vars: &mut Variables) -> Vec<Term> {
     }
 }
 
-/// Folds and unifies until nothing changes. `None`: the term is zero.
+/// Folds conditions and unifies variables until nothing changes. `None`: the term is zero.
 fn settle(mut term: Term, vars: &mut Variables) -> Option<Term> {
     loop {
         let conditions = std::mem::take(&mut term.conditions);
@@ -53,8 +53,9 @@ fn settle(mut term: Term, vars: &mut Variables) -> Option<Term> {
     Some(term)
 }
 
-/// A condition between two constants as that which chooses: of a NOT IN remains that nothing is NULL.
-/// Only whether it is true counts.
+/// A condition that chooses between two constants, as the condition that makes the choice: of a NOT
+/// IN this leaves the test that no value is NULL. The result is true for the same rows; false and
+/// NULL may differ.
 fn without_case(condition: Expr, vars: &Variables) -> Expr {
     let Expr::Case { when, otherwise, .. } = &condition else { return condition };
     let ([(chooses, value)], true) = (when.as_slice(), is_truth(otherwise)) else {
@@ -70,7 +71,7 @@ fn without_case(condition: Expr, vars: &Variables) -> Expr {
     }
 }
 
-/// Two variables that a condition makes equal, and whether NULL equals NULL in it.
+/// The two variables that a condition equates, and whether it takes NULL for equal to NULL.
 fn equal_variables(condition: &Expr, bound: &BTreeSet<Var>) -> Option<(Var, Var, bool)> {
     let (a, b, null_safe) = match condition {
         Expr::Compare(CompareOp::Eq, _, a, b) => (&**a, &**b, false),
@@ -101,7 +102,7 @@ fn unify(term: &mut Term, a: Var, b: Var, null_safe: bool, vars: &mut Variables)
     }
 }
 
-/// `[a or b] = [a] + [b] − [a][b]`, for comparisons that are ranges over several atoms.
+/// `[a or b] = [a] + [b] − [a][b]`, for comparisons that are ranges across several atoms.
 fn split_disjunction(term: &Term) -> Option<Vec<Term>> {
     for (at, condition) in term.conditions.iter().enumerate() {
         let Expr::Or(all) = condition else { continue };
@@ -130,7 +131,7 @@ fn split_disjunction(term: &Term) -> Option<Vec<Term>> {
     None
 }
 
-/// Whether two comparisons can be seen never to hold together: bounds of one difference.
+/// Whether two comparisons are bounds of one difference that visibly exclude each other.
 fn disjoint(left: &Expr, right: &Expr) -> bool {
     let (Some((form, low)), Some((other, high))) = (lower_bound(left), lower_bound(right)) else {
         return false;
@@ -140,7 +141,7 @@ fn disjoint(left: &Expr, right: &Expr) -> bool {
     negated == other && low >= -high
 }
 
-/// `sum of variables > constant` (or ≥), if a comparison says so.
+/// `sum of variables > constant` (or ≥), if the comparison is of that form.
 fn lower_bound(expr: &Expr) -> Option<(HashMap<Var, i64>, f64)> {
     let Expr::Compare(op, ty, a, b) = expr else { return None };
     let (a, b) = match op {
@@ -164,8 +165,8 @@ fn lower_bound(expr: &Expr) -> Option<(HashMap<Var, i64>, f64)> {
     Some((form, bound))
 }
 
-/// The summands of sums and differences of one type, with their signs, as if no sum could leave its
-/// type.
+/// The summands of sums and differences of one type, with their signs; overflow of partial sums is
+/// ignored.
 pub fn summands(expr: &Expr, ty: Type, sign: i64, into: &mut Vec<(i64, Expr)>) {
     match expr {
         Expr::Binary(BinaryOp::Add, t, a, b) if *t == ty => {
@@ -198,10 +199,10 @@ fn is_minus_one(expr: &Expr) -> bool {
     matches!(expr, Expr::Int(-1) | Expr::Wide(-1)) || *expr == Expr::Float(-1.0)
 }
 
-/// A comparison with what is over `inner` variables on the left and the rest, over `outer` ones, on
-/// the right. Sums are taken apart as if they were exact and had no end: where rounding of a difference
-/// of floating-point numbers decides a comparison, the other way round may be answered, and where a sum of
-/// integers would leave its type, the comparison is decided instead of failing.
+/// A comparison with everything over `inner` variables on the left, and the rest, over `outer`
+/// variables, on the right. Sums are rearranged as if they were exact and unbounded. So where only
+/// the rounding of a floating-point difference decides, the answer may differ from the original's,
+/// and where a sum of integers would overflow, the comparison is decided instead of failing.
 pub fn isolate(
     condition: &Expr,
     inner: &BTreeSet<Var>,
@@ -238,7 +239,7 @@ fn sum_of(terms: &[(i64, Expr)], sign: i64, ty: Type) -> Expr {
         Type::Float => Expr::Float(0.0),
     };
     let mut sum: Option<Expr> = None;
-    // What is added comes first, so that nothing needs to be negated.
+    // Positive terms come first, so that no negation is needed.
     let (plus, minus): (Vec<_>, Vec<_>) = terms.iter().partition(|(own, _)| own * sign > 0);
     for (_, term) in plus {
         sum = Some(match sum {
@@ -253,7 +254,7 @@ fn sum_of(terms: &[(i64, Expr)], sign: i64, ty: Type) -> Expr {
     sum.unwrap_or(zero)
 }
 
-/// As [`substitute`], folded.
+/// The expression with variables replaced and constants folded.
 pub fn replace(expr: &Expr, by: &HashMap<Var, Expr>) -> Expr {
     fold(substitute(expr.clone(), by))
 }

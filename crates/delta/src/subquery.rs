@@ -1,14 +1,14 @@
 //! Subqueries in expressions, as sums over cases.
 //!
-//! A subquery stands in an expression as a variable v. What v is, is a signed sum of cases: of a
-//! scalar subquery D(k, x) correlated by k,
+//! A subquery in an expression is represented by a variable v, whose value is given by a signed sum
+//! of cases. For a scalar subquery D(k, x) correlated by k,
 //!
 //! f(v) = f(default) + D(k, x)·f(x) − D(k, x)·f(default),
 //!
-//! where the default is the value over no row: NULL, or 0 of a COUNT. So it is a left outer join
-//! with the subquery's relation. EXISTS is the same with 1 and the default 0. As most conditions are
-//! never true of NULL, or of 0, most cases vanish when constants are folded: EXISTS leaves the join,
-//! NOT EXISTS the row minus the join.
+//! where the default is the value over no row: NULL, or 0 for a COUNT. That is a left outer join
+//! with the subquery's relation. EXISTS has the same form with the value 1 and the default 0. Most
+//! conditions are never true for NULL or for 0, so most cases vanish when constants are folded:
+//! EXISTS leaves the join, NOT EXISTS the row minus the join.
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::{InSubquery, SetComparison, SetQuantifier};
@@ -24,9 +24,10 @@ use crate::scalar::compared;
 use crate::simplify::replace;
 
 impl Builder<'_> {
-    /// A subquery's value by its cases: a variable of the query whose expression the subquery stands
-    /// in. To another subquery of the same expression, as the operand of an IN, such a variable is a
-    /// value of an enclosing query like any column; [`Builder::expand`] puts the cases in its place.
+    /// Makes a variable that stands for a subquery with these cases. The variable belongs to the
+    /// query in whose expression the subquery stands. Another subquery of the same expression (say
+    /// an IN with this one in its operand) sees it as a value of an enclosing query, like a column.
+    /// [`Builder::expand`] replaces it by the cases.
     pub fn variable(&mut self, cases: Vec<Case>, ty: Type) -> Expr {
         if let [case] = cases.as_slice()
             && case.term == Term::unit()
@@ -39,10 +40,10 @@ impl Builder<'_> {
         Expr::Reg(var)
     }
 
-    /// A condition of which only true counts.
+    /// Translates a condition for which NULL and false are the same.
     pub fn condition(&mut self, sql: &Sql) -> Result<Expr> {
         match sql {
-            // Whether IN and ANY are false or NULL makes no difference here.
+            // For such a condition it makes no difference whether IN and ANY are false or NULL.
             Sql::InSubquery(InSubquery { expr, subquery, negated: false }) => {
                 let operand = self.operand(expr)?;
                 self.equals_any(&operand, CompareOp::Eq, subquery)
@@ -52,7 +53,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The left operand of IN, ANY or ALL. It is translated once, as subqueries in it have cases each.
+    /// The left operand of IN, ANY or ALL, translated once, since each subquery in it has its own
+    /// cases.
     fn operand(&mut self, expr: &Sql) -> Result<Operand> {
         let seeks = std::mem::replace(&mut self.seeks_thresholds, false);
         let value = self.scalar(expr);
@@ -108,7 +110,8 @@ impl Builder<'_> {
         Ok(self.variable(cases, ty))
     }
 
-    /// Cases of an aggregate without GROUP BY, which always has one row unless HAVING says no.
+    /// The cases of an aggregate without GROUP BY, which always has one row unless HAVING excludes
+    /// it.
     fn aggregate_cases(&mut self, group: Group, null: Expr) -> Vec<Case> {
         let defaults = group.defaults.as_ref().expect("asked for aggregates without GROUP BY");
         let having = and(group.having.clone());
@@ -125,7 +128,7 @@ impl Builder<'_> {
         }
         let minus = |term: &Term| Term { weight: -term.weight, ..term.clone() };
         let mut cases = vec![Case { term: passing.clone(), value }];
-        // Or else there is a group for every row that asks.
+        // Otherwise there is a group for every combination of outer values.
         if !group.always {
             cases.push(Case { term: Term::unit(), value: default.clone() });
             cases.push(Case { term: minus(&row), value: default });
@@ -137,7 +140,7 @@ impl Builder<'_> {
         cases
     }
 
-    /// 1 or 0.
+    /// EXISTS: 1 or 0.
     pub fn exists(&mut self, subquery: &Subquery) -> Result<Expr> {
         match self.bag(&subquery.subquery)? {
             Bag::Group(group) if group.defaults.is_some() && group.having.is_empty() => {
@@ -150,7 +153,7 @@ impl Builder<'_> {
         }
     }
 
-    /// 1 or 0: whether there is any of the rows.
+    /// Whether there are rows: 1 or 0.
     pub fn exists_in(&mut self, rows: Vec<Term>) -> Result<Expr> {
         let rows: Vec<Term> = rows
             .into_iter()
@@ -175,7 +178,7 @@ impl Builder<'_> {
         Ok(self.variable(cases, Type::Int))
     }
 
-    /// Whether at most one row of the term has given values of the enclosing queries' columns.
+    /// Whether the term has at most one row for given values of the enclosing queries' columns.
     pub fn single_row(&self, row: &Term) -> bool {
         let outer = |var: &Var| self.parts.vars.get(*var).scope.is_some();
         let mut found: std::collections::BTreeSet<Var> = Default::default();
@@ -240,7 +243,7 @@ impl Builder<'_> {
         Ok(fold(Expr::Case { ty: Type::Int, when, otherwise: Box::new(Expr::Int(0)) }))
     }
 
-    /// 1 if the comparison is true with any row, else 0.
+    /// Whether the comparison is true with some row: 1 or 0.
     fn equals_any(
         &mut self,
         operand: &Operand,
@@ -252,7 +255,7 @@ impl Builder<'_> {
         })
     }
 
-    /// 1 if a condition on the operand and a row's value is true of any row, else 0.
+    /// Whether a condition on the operand and a row's value is true for some row: 1 or 0.
     fn any_row(
         &mut self,
         operand: &Operand,
@@ -268,18 +271,18 @@ impl Builder<'_> {
         self.exists_in(rows)
     }
 
-    /// ANY and ALL: 1, 0 or NULL.
+    /// A comparison with ANY or ALL: 1, 0 or NULL.
     pub fn set_comparison(&mut self, comparison: &SetComparison) -> Result<Expr> {
         let op = comparison_of(comparison)?;
         let SetComparison { expr, subquery, .. } = comparison;
         Ok(match comparison.quantifier {
             SetQuantifier::Any => self.any_of(expr, op, subquery)?,
-            // What holds for all is what no row contradicts.
+            // A comparison holds for all rows if its opposite holds for none.
             SetQuantifier::All => not(self.any_of(expr, op.opposite(), subquery)?),
         })
     }
 
-    /// ANY and ALL, where only true counts.
+    /// A comparison with ANY or ALL where NULL and false are the same.
     fn true_set_comparison(&mut self, comparison: &SetComparison) -> Result<Expr> {
         let op = comparison_of(comparison)?;
         let operand = self.operand(&comparison.expr)?;
@@ -316,8 +319,8 @@ fn several_rows() -> Unsupported {
         .hint("Use an aggregate, or compare all columns of a unique key.")
 }
 
-/// A condition of which only true counts, without what makes NULL false: as such it is recognised as
-/// a comparison that joins.
+/// A condition for which NULL and false are the same, without the part that turns NULL into false:
+/// only in this form is it recognised as a comparison that joins.
 fn relaxed(condition: Expr) -> Expr {
     match condition {
         Expr::And(all) => Expr::And(all.into_iter().map(relaxed).collect()),

@@ -1,21 +1,23 @@
 //! Conditions on sums over one side of an order, as thresholds that are searched for.
 //!
-//! `0.25 · (SELECT SUM(v) …) > COALESCE((SELECT SUM(v) FROM b WHERE b.x > o), 0)`: the inner sum S(o)
-//! never grows with o if no v is negative, so the condition holds from some threshold p on, and the
-//! block becomes a join with one row p and the range `o ≥ p`. An event moves p seldom, and finding it
-//! is a search in an ordered map of the sums by x [abeysinghe2022 has the idea of such indexes].
+//! `0.25 · (SELECT SUM(v) …) > COALESCE((SELECT SUM(v) FROM b WHERE b.x > o), 0)`: if no v is
+//! negative, the inner sum S(o) never grows with o, so the condition holds from some threshold p
+//! on, and the block becomes a join of one row p with the range `o ≥ p`. An event seldom moves p,
+//! and finding p is a search in a map of the sums ordered by x [abeysinghe2022 has the idea of such
+//! indexes].
 //!
-//! With T the sum over everything, for `x > o`:
+//! With T the sum over all rows, for `x > o`:
 //!
-//! | condition | searched | holds for |
+//! | condition | search | holds for |
 //! |---|---|---|
 //! | S(o) < L | from below, the first x where the sum up to it exceeds T − L | o ≥ p |
-//! | S(o) ≥ L | the same | o < p |
+//! | S(o) ≥ L | as for S(o) < L | o < p |
 //! | S(o) ≤ L | from above, the first x where the sum down to it exceeds L | o ≥ p |
-//! | S(o) > L | the same | o < p |
+//! | S(o) > L | as for S(o) ≤ L | o < p |
 //!
-//! For `x ≥ o` the bound itself changes sides, for `x < o` everything is mirrored. Where even the
-//! sum over nothing exceeds the limit, or no sum does, p is an end of the type's range or NULL.
+//! For `x ≥ o` the bound itself moves to the other side; for `x < o` everything is mirrored. Where
+//! even the sum over no rows exceeds the limit, or no sum does, p is an end of the type's range or
+//! NULL.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -34,7 +36,7 @@ use crate::simplify::{isolate, replace, simplify};
 use crate::viewlet::{helper, shape};
 
 impl Builder<'_> {
-    /// The subquery as a sum over one side of an order, if it is one.
+    /// Translates a subquery as a sum over one side of an order, if it has that form.
     pub fn one_sided(&mut self, subquery: &Subquery) -> Result<Option<Expr>> {
         let LogicalPlan::Projection(projection) = subquery.subquery.as_ref() else {
             return Ok(None);
@@ -44,7 +46,7 @@ impl Builder<'_> {
         else {
             return Ok(None);
         };
-        // PostgreSQL's name of a column is an alias for it.
+        // PostgreSQL's name of a column appears as an alias here.
         if !matches!(shown.clone().unalias(), Sql::Column(_)) {
             return Ok(None);
         }
@@ -73,7 +75,8 @@ impl Builder<'_> {
             row.conditions.iter().cloned().partition(|c| mentions(c, &asked));
         let [about] = about.as_slice() else { return Ok(None) };
         let Some((key, op, ty, outer)) = isolate(about, &own, &asked) else { return Ok(None) };
-        // A NULL adds nothing, to a sum that is only looked at where NULL stands for zero (`linear`).
+        // NULL adds nothing here: the sum is only used in functions for which NULL and zero are the
+        // same (`linear`).
         let is_plain = variables(&value).is_subset(&own)
             && !matches!(op, CompareOp::Eq | CompareOp::Ne)
             && row.weight == 1;
@@ -113,7 +116,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The condition with sums over one side of an order put as thresholds, or as any subquery.
+    /// The condition with its sums over one side of an order turned into thresholds, or else into
+    /// ordinary subqueries.
     pub fn settle_one_sided(&mut self, condition: Expr) -> Result<Expr> {
         let mut condition = condition;
         while let Some(at) =
@@ -129,7 +133,7 @@ impl Builder<'_> {
         Ok(condition)
     }
 
-    /// `limit op sum` as a case over the row of a threshold.
+    /// `limit op sum` as a case over the threshold's row; `None` if no threshold applies.
     fn threshold(&mut self, condition: &Expr, pending: &OneSided) -> Result<Option<Expr>> {
         let used = [pending.var].into();
         let Expr::Compare(op, ty, a, b) = condition else { return Ok(None) };
@@ -149,7 +153,7 @@ impl Builder<'_> {
                 None => return Ok(None),
             }
         }
-        // Over nothing at all, the limit is that of totals over nothing and the sum is zero.
+        // Over no rows at all, the limit is that of totals over nothing and the sum is zero.
         let zero = HashMap::from([(pending.var, Expr::Null(self.parts.vars.get(pending.var).ty))]);
         let empty: HashMap<Var, Expr> = totals
             .iter()
@@ -160,12 +164,12 @@ impl Builder<'_> {
             .collect();
         let at_nothing = replace(&replace(condition, &zero), &empty);
         let at_nothing = Expr::Int(i64::from(!never_true(&at_nothing)));
-        // Compared with NULL no row is on any side.
+        // Rows compared with NULL lie on no side.
         let on_no_side =
             fold(Expr::Coalesce(Type::Int, vec![replace(condition, &zero), Expr::Int(0)]));
         let row = self.threshold_row(pending, op, *ty, &value, limit, &totals, on_no_side)?;
         let (point, on_no_side) = (row.keys[0].clone(), row.keys[1].clone());
-        // Mirrored, o ≥ p is o ≤ p.
+        // In the mirrored case, o ≥ p becomes o ≤ p.
         let from_above = matches!(pending.op, CompareOp::Gt | CompareOp::Ge);
         let strict = matches!(pending.op, CompareOp::Gt | CompareOp::Lt);
         let side = match (matches!(op, CompareOp::Lt | CompareOp::Le), strict) {
@@ -190,7 +194,8 @@ impl Builder<'_> {
         Ok(Some(self.variable(cases, Type::Int)))
     }
 
-    /// The relation whose only row is the threshold, and whether what compares with no row counts.
+    /// Makes the relation whose only row has the threshold and whether rows that lie on no side
+    /// count.
     #[allow(clippy::too_many_arguments)]
     fn threshold_row(
         &mut self,
@@ -208,7 +213,8 @@ impl Builder<'_> {
             Type::Float => Component::Float,
         };
         let zero = cast(Expr::Int(0), Type::Int, ty);
-        // Changes with everything that the threshold depends on: a count of it all, and the sum.
+        // The map notices all changes on which the threshold depends: it counts their rows, and has
+        // the sum.
         let own = Term { values: vec![Expr::Int(1), value.clone()], ..pending.row.clone() };
         let mut terms = simplify(own, &mut self.parts.vars);
         let sums = Term { keys: vec![pending.key.clone()], ..pending.row.clone() };
@@ -217,7 +223,7 @@ impl Builder<'_> {
         for (_, group) in totals {
             let derived = self.derived(group).clone();
             for term in &self.parts.maps[derived.map].terms {
-                // The same rows make themselves felt already.
+                // The sum's own rows cover this term already.
                 if terms.iter().any(|own| shape(own) == shape(term)) {
                     continue;
                 }
@@ -226,7 +232,7 @@ impl Builder<'_> {
         }
         let payload = vec![Component::Int, component];
         let map = self.add_map("t", terms, Vec::new(), payload, false, Rank::Thresholds);
-        // Statements may look into the same map.
+        // A helper map may be shared with statements.
         let (ordered, summed) = match sums.as_slice() {
             [sums] => {
                 let (ordered, _, components) = helper(&mut self.parts, sums, true);
@@ -238,7 +244,7 @@ impl Builder<'_> {
             }
         };
 
-        // Registers: the count, the sum over everything, then what is looked up.
+        // Registers: the count, the sum over all rows, then the values looked up.
         let mut look_up = LookUp { next: 2, registers: Vec::new(), steps: Vec::new() };
         let everything = Expr::Reg(Reg(1));
         let mut by = HashMap::new();
@@ -248,7 +254,7 @@ impl Builder<'_> {
         }
         let on_no_side = substitute(on_no_side, &by);
         let limit = look_up.set(substitute(limit.clone(), &by), ty);
-        // From the side of the sum itself, or from the other with what it leaves.
+        // The search is from the side of the sum itself, or from the other side for the rest.
         let of_rest = matches!(op, CompareOp::Lt | CompareOp::Ge);
         let searched = match of_rest {
             true => Expr::Binary(BinaryOp::Sub, ty, Box::new(everything), Box::new(limit.clone())),
@@ -287,7 +293,7 @@ impl Builder<'_> {
         };
         let name = format!("dt{map}");
         let relation = self.parts.relation(name, columns, vec![vec![]], None, Some(derived));
-        // Most events leave it where it is.
+        // Most events leave the threshold as it is.
         self.parts.relations[relation].restless = false;
         let atom = self.parts.atom(relation);
         let keys = atom.vars.iter().map(|var| Expr::Reg(*var)).collect();
@@ -298,7 +304,7 @@ impl Builder<'_> {
         self.parts.relations[group.relation].derived.as_ref().expect("a group is derived")
     }
 
-    /// Looks up an aggregate without GROUP BY where it is kept.
+    /// Steps that look up an aggregate without GROUP BY in its map.
     fn total(&self, group: &Group, look_up: &mut LookUp) -> Expr {
         let derived = self.derived(group);
         let map = &self.parts.maps[derived.map];
@@ -334,7 +340,7 @@ impl Builder<'_> {
     }
 }
 
-/// The threshold, with what it is where the search finds nothing or has nothing to find.
+/// The threshold, also where the search finds nothing or the limit makes a search pointless.
 #[allow(clippy::too_many_arguments)]
 fn ends(
     pending: &OneSided,
@@ -347,11 +353,12 @@ fn ends(
     ty: Type,
 ) -> Expr {
     let none = Expr::Null(pending.ty);
-    // S < L and S <= L hold beyond p, the others before it; of `x < o` it is the other way round.
+    // S < L and S <= L hold beyond p, the other two before it; for `x < o` it is the other way
+    // round.
     let beyond = matches!(op, CompareOp::Lt | CompareOp::Le);
     let all = end_of(pending.ty, beyond != from_above);
     let (at_zero, nothing_found) = match (of_rest, beyond) {
-        // Even the sum over nothing leaves less than L: it holds everywhere, or nowhere.
+        // Even the sum over no rows leaves less than L: the condition holds everywhere, or nowhere.
         (true, true) | (false, false) => (all, none.clone()),
         (true, false) | (false, true) => (none.clone(), all),
     };
@@ -379,7 +386,7 @@ fn end_of(ty: Type, largest: bool) -> Expr {
     }
 }
 
-/// Steps of a derived relation while they are written.
+/// The look-ups of a derived relation while they are being written.
 struct LookUp {
     next: u16,
     registers: Vec<Type>,
@@ -400,8 +407,8 @@ impl LookUp {
     }
 }
 
-/// A function of a sum, applied to each summand: for functions that take the sum over nothing, or over
-/// NULLs alone, for zero.
+/// A function of a sum, applied to each summand; only for functions for which a sum over no rows or
+/// only NULLs is the same as zero.
 fn linear(sum: &Expr, var: Var, value: &Expr) -> Option<Expr> {
     let coalesced = |expr: &Expr| match expr {
         Expr::Coalesce(_, all) => {

@@ -1,8 +1,8 @@
 //! Tidying of finished programs: superfluous maps, rows, columns and conditions are taken out.
 //!
-//! The viewlet transform makes every map and every derived relation by itself, which keeps it simple.
-//! In the whole program two maps may turn out to be one, and a derived relation may have rows that none
-//! of its statements uses.
+//! The viewlet transform makes every map and every derived relation separately, which keeps it
+//! simple. In the whole program two maps may turn out to be the same, and a derived relation may
+//! have rows that none of its statements uses.
 
 use halcyon_view::program::{
     CompareOp, Derived, Expr, MapId, Program, Reg, SliceId, Statement, Step, Type,
@@ -30,8 +30,9 @@ pub(crate) fn tidy(program: &mut Program) {
     }
 }
 
-/// Returns the derived relation that this map mirrors (an entry per group that has a row), with the
-/// map, if readers of the map can read that relation's groups directly: the two agree at every read.
+/// Returns the derived relation whose groups with a row are the entries of this map, together with
+/// the relation's own map, if readers of this map can read those groups instead: the two agree at
+/// every read.
 fn mirrored_relation(program: &Program, map: usize) -> Option<(usize, usize)> {
     let id = MapId(map as u16);
     let mut changes = program.triggers.iter().enumerate().flat_map(|(relation, trigger)| {
@@ -129,8 +130,8 @@ fn look_up_groups(program: &mut Program, relation: usize, map: usize) {
     }
 }
 
-/// Moves the conditions with which all statements of a derived relation begin into the relation: rows
-/// that fail them are not rows any more, and their changes are no events.
+/// Moves conditions with which all statements of a derived relation begin into the relation itself:
+/// rows that fail them are no longer rows, and changes of such rows cause no events.
 fn narrow_to_used_rows(program: &mut Program, relation: usize) {
     let statements = &mut program.triggers[relation].statements;
     let own = &mut program.relations[relation];
@@ -203,8 +204,8 @@ fn is_test(condition: &Expr, columns: usize) -> bool {
     }
 }
 
-/// Simplifies an expression where `facts` hold: a CASE for a count of zero goes if the count is known to
-/// be positive.
+/// Simplifies an expression where `facts` hold: for instance, a CASE for a count of zero disappears
+/// if the count is known to be positive.
 fn given(value: Expr, facts: &[Expr]) -> Expr {
     let Expr::Case { ty, when, otherwise } = value else { return value };
     let is_void = |condition: &Expr| match condition {
@@ -220,8 +221,8 @@ fn given(value: Expr, facts: &[Expr]) -> Expr {
     }
 }
 
-/// Takes columns that no statement reads out of a derived relation. Changes of these columns alone are
-/// no events any more.
+/// Removes the columns of a derived relation that no statement reads. Changes of these columns
+/// alone then cause no events.
 fn drop_unread_columns(program: &mut Program, relation: usize) {
     let trigger = &mut program.triggers[relation];
     if trigger.statements.is_empty() {
@@ -264,7 +265,7 @@ fn drop_unread_columns(program: &mut Program, relation: usize) {
     }
 }
 
-/// Rewrites all expressions of a statement, part by part.
+/// Rewrites all expressions of a statement, inner ones first.
 fn rewrite(statement: &mut Statement, f: &mut dyn FnMut(Expr) -> Expr) {
     for step in &mut statement.steps {
         *step = step.rewritten(&mut |value| value.rewritten(f), &mut |reg| reg);
@@ -274,8 +275,8 @@ fn rewrite(statement: &mut Statement, f: &mut dyn FnMut(Expr) -> Expr) {
     }
 }
 
-/// Returns two maps that the same statements change, if no reader can tell that one changes before the
-/// other.
+/// Returns two maps that the same statements change, if no reader can tell that one of them changes
+/// before the other.
 fn twins(program: &Program) -> Option<(usize, usize)> {
     let looked_up: Vec<MapId> = program
         .relations
@@ -326,7 +327,7 @@ fn are_twins(program: &Program, one: usize, other: usize) -> bool {
         })
 }
 
-/// Redirects all readers of map `other` to map `one`, and takes `other` out.
+/// Redirects all readers of map `other` to map `one`, and removes `other`.
 fn unite(program: &mut Program, one: usize, other: usize) {
     let mut places = Vec::new();
     for slice in program.maps[other].slices.clone() {
@@ -349,7 +350,7 @@ fn unite(program: &mut Program, one: usize, other: usize) {
     remove(program, other);
 }
 
-/// Takes out a map without readers, with the statements that change it.
+/// Removes a map without readers, with the statements that change it.
 fn remove(program: &mut Program, map: usize) {
     program.maps.remove(map);
     let gone = MapId(map as u16);

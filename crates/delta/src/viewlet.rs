@@ -1,12 +1,13 @@
-//! The viewlet transform: it chooses the maps that are kept so that every delta is a few look-ups.
+//! The viewlet transform: it chooses which maps to keep, so that every delta takes a few look-ups.
 //!
-//! For every map and every relation in its definition, the delta is taken ([`crate::derivative`]),
-//! and what is left of it after the event's variables are bound is itself materialised: each
-//! connected component becomes a map of its own (`plan`), which is maintained the same way
-//! [koch2014, §4]. Maps have ever fewer atoms, so it ends with maps of single relations.
+//! For every map and every relation in its definition, the transform takes the delta
+//! ([`crate::derivative`]). What remains of the delta once the event's variables are bound is
+//! materialised itself: each connected component becomes a map (`plan`), which is maintained in the
+//! same way [koch2014, §4]. Every such map has fewer atoms, so the process ends, with maps of
+//! single relations.
 //!
-//! A statement reads maps of lower degree only, as they were before the event; so the statements of
-//! a trigger stand by falling degree of their targets.
+//! A statement reads only maps of lower degree, as they were before the event; so the statements of
+//! a trigger are ordered by falling degree of their targets.
 
 mod factors;
 mod plan;
@@ -22,14 +23,14 @@ use crate::error::{Result, Unsupported};
 use crate::expression::substitute;
 use crate::parts::{Derived, Map, Parts, Rank, renamed};
 
-/// Maps of one view.
+/// The most maps of one view.
 pub const MAPS_MAX: usize = 400;
-/// Atoms of one term.
+/// The most atoms of one term.
 pub const ATOMS_MAX: usize = 24;
 
-/// Makes the statements that maintain all maps, and the maps that these need.
+/// Makes the statements that maintain all maps, and the further maps that the statements need.
 ///
-/// Errors: a view that would need too many maps or statements.
+/// Errors: the view would need too many maps or statements.
 pub fn transform(parts: &mut Parts, facts: &dyn Facts) -> Result<()> {
     let mut done = vec![false; parts.maps.len()];
     loop {
@@ -44,7 +45,7 @@ pub fn transform(parts: &mut Parts, facts: &dyn Facts) -> Result<()> {
     }
 }
 
-/// Refuses a view that would need too many maps or variables, and one that nobody waits for.
+/// Errors: the view needs too many maps or variables, or its compilation is cancelled.
 pub fn within_limits(parts: &Parts, facts: &dyn Facts) -> Result<()> {
     if facts.is_cancelled() {
         return Err(Unsupported::new("a query whose compilation was cancelled"));
@@ -56,11 +57,11 @@ pub fn within_limits(parts: &Parts, facts: &dyn Facts) -> Result<()> {
     Ok(())
 }
 
-/// Takes a relation of one row apart where its sums are products of sums over unrelated parts:
-/// the parts are kept, the products are made when the row is read. Events of one part then leave
+/// Splits a relation of one row whose sums are products of sums over unrelated parts: the parts'
+/// sums are kept, and the products are computed when the row is read. Events of one part then leave
 /// the others alone.
 ///
-/// The row is derived from a count of all events then, which notices every change.
+/// The row is then derived from a count of all events, which notices every change.
 pub fn take_apart(parts: &mut Parts, relation: RelationIndex) {
     let Some(derived) = parts.relations[relation].derived.clone() else { return };
     let map = parts.maps[derived.map].clone();
@@ -137,7 +138,7 @@ fn base_relations(parts: &Parts, map: usize) -> BTreeSet<RelationIndex> {
 
 fn maintain(parts: &mut Parts, map: usize, facts: &dyn Facts) -> Result<()> {
     for term in parts.maps[map].terms.clone() {
-        // A condition on what no atom binds could never be looked at.
+        // A condition on a variable that no atom binds could never be tested.
         let mentioned = term.mentioned();
         if !mentioned.is_subset(&term.bound()) {
             return Err(Unsupported::new("a reference to an enclosing query at this place"));
@@ -169,15 +170,15 @@ fn maintain(parts: &mut Parts, map: usize, facts: &dyn Facts) -> Result<()> {
     Ok(())
 }
 
-/// A map for `term`, whose values are the components wanted: an equal one if there is, with
-/// components added. Returns the map, for each key of the term its column, and for each value its
-/// component. Ordered maps keep the order of the keys.
+/// Returns a map with `term`'s rows that has the wanted values as components: an equal one if it
+/// exists, with components added, otherwise a new one. Returns with it the column of each of the
+/// term's keys, and the component of each value. Ordered maps keep the order of the keys.
 pub(crate) fn helper(parts: &mut Parts, term: &Term, ordered: bool) -> (usize, Vec<u16>, Vec<u16>) {
     let form = canonical(term, ordered);
     let known = parts.maps.iter().position(|map| map.canonical.as_ref() == Some(&form.text));
     let index = known.unwrap_or_else(|| {
         let key = form.term.keys.iter().map(|key| parts.vars.type_of(key)).collect();
-        // Variables of an event are no others' in the map's own deltas.
+        // The map's own deltas need variables that no event uses.
         let own = renamed(&Term { values: Vec::new(), ..form.term.clone() }, &mut parts.vars);
         parts.maps.push(Map {
             name: name(parts, &form.term),
@@ -191,7 +192,8 @@ pub(crate) fn helper(parts: &mut Parts, term: &Term, ordered: bool) -> (usize, V
         });
         parts.maps.len() - 1
     });
-    // The same map was asked for with other variables: values are renamed to those it has.
+    // The same map was wanted with other variables before: the values are renamed to the map's
+    // variables.
     let own = parts.maps[index].terms[0].clone();
     let by = positional(&form.term, &own);
     let mut components = Vec::new();
@@ -209,7 +211,7 @@ pub(crate) fn helper(parts: &mut Parts, term: &Term, ordered: bool) -> (usize, V
     (index, form.columns, components)
 }
 
-/// Variables of one term by those at the same places of an equal one.
+/// For each variable of one term, the variable at the same place of an equal term.
 fn positional(from: &Term, to: &Term) -> HashMap<Var, Expr> {
     let vars = |term: &Term| -> Vec<Var> {
         term.atoms.iter().flat_map(|atom| atom.vars.iter().copied()).collect()
@@ -223,13 +225,13 @@ fn name(parts: &Parts, term: &Term) -> String {
     format!("m{}_{}", parts.maps.len(), relations.join("_"))
 }
 
-/// Text that terms over the same rows have in common, whatever their keys and values.
+/// A text that is the same for all terms over the same rows, whatever their keys and values.
 pub(crate) fn shape(term: &Term) -> String {
     canonical(&Term { keys: Vec::new(), values: Vec::new(), ..term.clone() }, false).text
 }
 
-/// Adds up terms that are equal but for their weights: of cases that make no difference in the end,
-/// what one adds the other takes away.
+/// Adds up terms that are equal but for their weights. Cases that make no difference in the end
+/// cancel out in this way.
 pub(crate) fn combined(terms: Vec<Term>) -> Vec<Term> {
     let relations = |term: &Term| {
         let mut all: Vec<RelationIndex> = term.atoms.iter().map(|atom| atom.relation).collect();
@@ -257,11 +259,12 @@ pub(crate) fn combined(terms: Vec<Term>) -> Vec<Term> {
     kept
 }
 
-/// A term in an order of atoms, conditions and keys that equal terms share.
+/// A term in canonical form: an order of atoms, conditions and keys that is the same for all equal
+/// terms.
 struct Canonical {
     text: String,
     term: Term,
-    /// For each key of the original term its column.
+    /// For each key of the original term, its column.
     columns: Vec<u16>,
 }
 
@@ -279,10 +282,12 @@ fn canonical(term: &Term, ordered: bool) -> Canonical {
     best.expect("there is at least one order")
 }
 
-/// Orders of atoms that are tried. Of terms with more orders, equal ones may not be found to be equal.
+/// The most orders of atoms that are tried. Equal terms with more orders may not be recognised as
+/// equal.
 const ORDERS_MAX: usize = 1000;
 
-/// Every order of the atoms in which those of one relation change places, until none is `left`.
+/// Tries the orders of the atoms in which atoms of one relation change places, until none are
+/// `left`.
 fn permute(
     order: &mut [usize],
     from: usize,
@@ -307,7 +312,7 @@ fn permute(
 }
 
 fn written(term: &Term, order: &[usize], ordered: bool) -> Canonical {
-    // Numbers by first occurrence make the text independent of variables.
+    // Numbering variables by their first occurrence makes the text independent of their names.
     let mut numbers: HashMap<Var, Expr> = HashMap::new();
     let atoms: Vec<_> = order.iter().map(|at| term.atoms[*at].clone()).collect();
     for var in atoms.iter().flat_map(|atom| &atom.vars) {
@@ -350,7 +355,7 @@ fn written(term: &Term, order: &[usize], ordered: bool) -> Canonical {
     }
 }
 
-/// 0 or 1 of a type.
+/// The number 0 or 1 in a type.
 fn unit(ty: Type, value: i64) -> Expr {
     match ty {
         Type::Int => Expr::Int(value),

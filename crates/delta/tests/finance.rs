@@ -1,5 +1,5 @@
-//! The finance queries over an order book: a generated one against recomputation, and, where
-//! HALCYON_FINANCE names a folder with `standard.csv` and `expected.json`, those.
+//! The finance queries over an order book: a generated book, compared with recomputation, and a
+//! recorded one where HALCYON_FINANCE names a folder with `standard.csv` and `expected.json`.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn database_of(nullable: bool) -> Db {
     Db::new(tables)
 }
 
-/// Name, query, and what DataFusion can run of the same meaning.
+/// Name, query, and a query of the same meaning that DataFusion can run.
 const QUERIES: [(&str, &str, &str); 7] = [
     (
         "axfinder",
@@ -89,7 +89,7 @@ const QUERIES: [(&str, &str, &str); 7] = [
     ("countone", "SELECT COUNT(*) FROM bids", ""),
 ];
 
-/// The open orders, and which table they are in.
+/// The open orders by number, each with the table that holds it.
 #[derive(Default)]
 struct Book {
     orders: HashMap<i64, (&'static str, Row)>,
@@ -162,7 +162,7 @@ fn views_over_a_generated_book_equal_recomputation() {
     compare(&database, &|event| event);
 }
 
-/// Of some orders, by their numbers, volume, price or broker is NULL.
+/// Some orders, chosen by their numbers, have NULL as volume, price or broker.
 #[test]
 fn views_over_a_book_with_nulls_equal_recomputation() {
     compare(&|| database_of(true), &|(table, mut row, weight)| {
@@ -179,7 +179,7 @@ fn views_over_a_book_with_nulls_equal_recomputation() {
     });
 }
 
-/// Compares the views of all queries with recomputation, after events that `changed` has changed.
+/// Compares the views of all queries with recomputation, over events that `changed` may alter.
 fn compare(database: &dyn Fn() -> Db, changed: &dyn Fn(Event) -> Event) {
     for (name, sql, same) in QUERIES {
         let mut db = database();
@@ -199,7 +199,7 @@ fn compare(database: &dyn Fn() -> Db, changed: &dyn Fn(Event) -> Event) {
     }
 }
 
-/// The numbers of a query in `expected.json`, by key; of a query without keys, under none.
+/// The numbers of a query in `expected.json`, by key; a query without keys has the empty key.
 fn expected(json: &str, query: &str) -> Vec<(String, f64)> {
     let json = &json[json.find("\"standard\"").unwrap()..];
     let at = json.find(&format!("\"{query}\"")).unwrap();
@@ -263,7 +263,7 @@ fn the_recorded_book_gives_the_expected_results() {
     }
 }
 
-/// Events of a view as its engine takes them.
+/// Events of a view in the form that its engine takes.
 fn prepared(view: &View, events: &[Event]) -> Vec<(RelationId, Vec<u64>, i64)> {
     let word = |column: &V| match column {
         V::Float64(Some(value)) => value.to_bits(),
@@ -280,8 +280,8 @@ fn prepared(view: &View, events: &[Event]) -> Vec<(RelationId, Vec<u64>, i64)> {
     prepared
 }
 
-/// By event the nanoseconds that it takes, the least of some passes. Each pass has a new engine in
-/// memory that nobody has touched.
+/// The nanoseconds of each event, the least of some passes. Each pass has a new engine in memory
+/// that has never been touched.
 fn least_ns(view: &View, events: &[(RelationId, Vec<u64>, i64)], passes: usize) -> Vec<u64> {
     let mut least = vec![u64::MAX; events.len()];
     let mut engines = Vec::new();
@@ -298,7 +298,7 @@ fn least_ns(view: &View, events: &[(RelationId, Vec<u64>, i64)], passes: usize) 
     least
 }
 
-/// Says how long events of the recorded book take. Asserts nothing: machines differ.
+/// Prints how long events of the recorded book take. Asserts nothing: machines differ.
 #[test]
 fn the_recorded_book_takes_its_time() {
     let Ok(folder) = std::env::var("HALCYON_FINANCE") else { return };
@@ -322,8 +322,8 @@ fn the_recorded_book_takes_its_time() {
 }
 
 /// A large order at the best price, which comes and goes, moves a threshold over a quarter of all
-/// prices and back. That is a search and sums over ranges, however many prices it passes: of 100 times
-/// as many, a program that moved them one by one would take 100 times as long.
+/// prices and back. That takes a search and sums over ranges, however many prices it passes; a
+/// program that went from price to price would take 100 times as long for 100 times as many prices.
 #[test]
 fn a_threshold_may_pass_all_prices_at_once() {
     for name in ["vwap", "missedtrades"] {

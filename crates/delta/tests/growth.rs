@@ -1,10 +1,10 @@
-//! Certificates against counted operations: what an event costs among many rows, and among eight times
-//! as many.
+//! Certificates compared with counted operations: what an event costs among many rows, and among
+//! eight times as many.
 //!
-//! The interpreter counts the steps that run ([`Engine::operations`]); no clock is asked. Rows have as many
-//! partners however many rows there are, so only enumerations of whole maps and of groups may make an event
-//! dearer, and the certificate says how many of these are within each other. A step that looks into an
-//! ordered map counts one, so that O(log n) may not grow at all.
+//! The interpreter counts the steps that run ([`Engine::operations`]); no clock is used. Rows have
+//! a fixed number of partners, however many rows there are, so only enumerations of whole maps and
+//! of groups may make an event dearer, and the certificate says how deeply these are nested. A
+//! look-up in an ordered map counts as one step, so O(log n) may not grow at all.
 
 mod common;
 
@@ -15,13 +15,13 @@ use datafusion::common::ScalarValue as V;
 use halcyon_delta::Compiled;
 use halcyon_view::{Engine, Executor, Options};
 
-/// Rows of every table at first, and how many times as many then.
+/// Rows of every table at first, and the factor by which their number grows.
 const FEW: usize = 48;
 const TIMES: usize = 8;
-/// Rows that have a value of a column in common.
+/// Rows that share a value of a column.
 const PARTNERS: usize = 4;
 
-/// A value of a column, of as many different ones as leaves each to [`PARTNERS`] rows.
+/// A value of a column, out of as many as leave [`PARTNERS`] rows to each.
 fn value(random: &mut Random, ty: &DataType, nullable: bool, rows: usize) -> V {
     if nullable && random.chance(5) {
         return V::try_from(ty).unwrap();
@@ -42,19 +42,19 @@ fn row(random: &mut Random, table: &Table, at: usize, rows: usize) -> Row {
     let fields = table.schema.fields().iter();
     let values = fields.map(|field| value(random, field.data_type(), field.is_nullable(), rows));
     let mut row: Row = values.collect();
-    // Brokers are few: the groups of most views over order books.
+    // There are few brokers: most views over order books group by them.
     if let Ok(brokers) = table.schema.index_of("broker_id") {
         row[brokers] = V::Int64(Some(at as i64 % 8));
     }
-    // Keys stay unique: the first column.
+    // The first column is a key and stays unique.
     if !table.unique.is_empty() {
         row[0] = V::Int32(Some(at as i32));
     }
     row
 }
 
-/// Operations of an event by base relation, in the middle of some inserts and deletes, with so many rows
-/// in every table.
+/// Operations of an event, by base relation, in the middle of some inserts and deletes, with `rows`
+/// rows in every table.
 fn operations(compiled: &Compiled, db: &Db, rows: usize) -> Vec<f64> {
     const MEASURED: usize = 10;
     let options = Options { executor: Executor::Interpreted, ..Options::default() };
@@ -88,7 +88,7 @@ fn operations(compiled: &Compiled, db: &Db, rows: usize) -> Vec<f64> {
     counted.iter().map(|count| *count as f64 / (2 * MEASURED) as f64).collect()
 }
 
-/// How many times as dear an event may be, by a certificate's class as people read it.
+/// The factor by which an event may become dearer, read off the text of a certificate's class.
 fn allowed(class: &str) -> f64 {
     let inner = class.trim_start_matches("O(").trim_end_matches(')');
     let power = |factor: &str| match factor {
@@ -102,7 +102,7 @@ fn allowed(class: &str) -> f64 {
     (TIMES as f64).powi(power)
 }
 
-/// Says of every relation what was counted; panics if it grew faster than its certificate says.
+/// Returns what was counted for every relation; panics if it grew faster than the certificate says.
 fn check(db: &Db, sql: &str) -> Vec<String> {
     let compiled = View::new(db, sql).unwrap_or_else(|error| panic!("{sql}\n{error}")).compiled;
     let few = operations(&compiled, db, FEW);
@@ -169,7 +169,7 @@ fn orders_are_searched_under_nulls_too() {
     }
 }
 
-/// Products of a sum that are not factored are enumerated, and their certificates say so.
+/// Products of a sum that are not factored are enumerated, and the certificate says so.
 #[test]
 fn enumerations_within_each_other_are_told() {
     let db = books(true);
@@ -181,9 +181,9 @@ fn enumerations_within_each_other_are_told() {
     assert!(told.iter().all(|line| line.contains("O(1)")), "{told:?}");
 }
 
-/// The power of a sum, and a product of sums that have nothing in common: how long a program is told in may
-/// grow as a polynomial of the number of factors does, here of the fourth degree. (Written out, seven
-/// factors of three summands are two thousand products.)
+/// The power of a sum, and a product of sums that have nothing in common: the length of a program
+/// may grow only polynomially with the number of factors, here with the fourth degree. (Written
+/// out, seven factors of three summands are two thousand products.)
 #[test]
 fn programs_of_products_of_sums_grow_slowly() {
     let columns: Vec<String> = (0..12).map(|at| format!("x{at}")).collect();

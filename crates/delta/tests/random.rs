@@ -1,9 +1,10 @@
-//! Random schemas, queries of the whole class and event sequences, against recomputation.
+//! Views of random queries over random schemas and events, compared with recomputation.
 //!
-//! Fixed seeds; HALCYON_FUZZ_SECONDS goes on with further seeds for that long, HALCYON_FUZZ_SEED
-//! runs one alone. A failure names its seed. Queries that DataFusion cannot run itself are passed over.
-//! To show that it would notice, triggers are emptied at random: most must be missed, though some
-//! matter only to rows that a short run does not have.
+//! Seeds are fixed; HALCYON_FUZZ_SECONDS goes on with further seeds for that long,
+//! HALCYON_FUZZ_SEED runs one seed alone. A failure names its seed. Queries that DataFusion itself
+//! cannot run are skipped. To show that the comparison notices errors, triggers are emptied at
+//! random: most of these must be noticed; some triggers matter only to rows that a short run does
+//! not have.
 
 mod common;
 
@@ -51,7 +52,7 @@ fn event(db: &mut Db, random: &mut Random) -> Option<(String, Row, i64)> {
     Some((name, row, 1))
 }
 
-/// What became of a seed.
+/// The outcome of a seed.
 #[derive(PartialEq)]
 enum Outcome {
     Same,
@@ -60,12 +61,12 @@ enum Outcome {
     Different(String),
 }
 
-/// Runs a seed; `without` takes all statements out of that trigger (of those that have some).
+/// Runs a seed; `without` empties that trigger (counting those that have statements).
 fn run(seed: u64, without: Option<u64>) -> Outcome {
     let mut random = Random::new(seed);
     let mut db = database(&mut random);
     let sql = Writer::new(&db, &mut random).query();
-    // Its own planner panics or errs on some, and on some only when there are rows: it compares
+    // DataFusion's planner fails on some queries, and on some only when there are rows: it compares
     // decimals of unequal precision.
     if let Err(error) = db.recompute(&sql) {
         return Outcome::Passed(format!("not by DataFusion: {error}"));
@@ -106,7 +107,7 @@ fn run(seed: u64, without: Option<u64>) -> Outcome {
             }
         }
     }
-    // What was done and taken back leaves nothing.
+    // Taking every event back leaves nothing.
     for (table, row, weight) in done.iter().rev() {
         if let Err(error) = view.apply(table, row, -weight) {
             return Outcome::Different(format!("{sql}\n{error}"));

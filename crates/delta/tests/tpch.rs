@@ -125,7 +125,7 @@ impl Values<'_> {
         V::Decimal128(Some(value.into()), 15, 2)
     }
 
-    /// In 1993 to 1996, few enough days to meet again.
+    /// A day in 1993 to 1996, one of few, so that rows meet.
     fn day(&mut self) -> V {
         V::Date32(Some(8401 + 30 * self.0.below(48) as i32))
     }
@@ -481,7 +481,7 @@ fn queries_18_to_22() {
     run(&["18", "19", "20", "21", "22"]);
 }
 
-/// What an event costs: the class and the look-ups of the tables that most events are of.
+/// The cost of an event: class and look-ups for the tables with the most events.
 #[test]
 fn certificates_of_the_streams() {
     use halcyon_delta::certificate::CostClass;

@@ -61,7 +61,7 @@ fn value(random: &mut Random, ty: &DataType, nullable: bool) -> ScalarValue {
     }
 }
 
-/// An insert, or a delete of a row that is there; keys stay unique.
+/// An insert, or a delete of an existing row; keys stay unique.
 fn event(db: &mut Db, random: &mut Random) -> Option<(String, Row, i64)> {
     let at = random.below(db.tables.len());
     let table = &mut db.tables[at];
@@ -87,7 +87,7 @@ fn check(queries: &[&str]) {
     check_against(&same);
 }
 
-/// Views, and queries for DataFusion that mean the same.
+/// Compares views with queries of the same meaning that DataFusion runs.
 fn check_against(queries: &[(&str, &str)]) {
     for (sql, recomputed) in queries {
         for seed in 1..=1 {
@@ -357,7 +357,8 @@ fn what_is_outside_is_refused_by_name() {
 }
 
 /// Three occurrences of a relation under an outer join, and subqueries whose absence counts: every
-/// event of it has some hundred summands. What the executor needs is what the largest of them does.
+/// event has some hundred summands. The executor needs registers for the largest statement, not for
+/// all of them.
 #[test]
 fn a_trigger_of_hundreds_of_statements_runs() {
     let sql = "SELECT q3.x, q2.a, MAX(q1.b) FROM r q1 LEFT JOIN r q2 ON q1.b = q2.b \
@@ -372,8 +373,8 @@ fn a_trigger_of_hundreds_of_statements_runs() {
     check(&[sql]);
 }
 
-/// Where the row cannot be NULL, whether there is anything to compare it with makes no difference:
-/// its cases cancel out.
+/// Where a row cannot be NULL, it makes no difference whether there is anything to compare it with:
+/// the cases cancel out.
 #[test]
 fn cases_that_make_no_difference_leave_nothing() {
     let maps = |sql: &str| View::new(&database(), sql).unwrap().compiled.program.maps.len();
@@ -384,7 +385,8 @@ fn cases_that_make_no_difference_leave_nothing() {
     check(&[sql, same]);
 }
 
-/// The maps of a query's program, and the columns of what it derives but for the view itself.
+/// The number of maps of a query's program, and the number of columns of its derived relations but
+/// for the view itself.
 fn maps_and_columns(sql: &str) -> (usize, Vec<usize>) {
     let program = View::new(&database(), sql).unwrap().compiled.program;
     let inner = |(at, _): &(usize, _)| *at != usize::from(program.output.0);
@@ -396,12 +398,12 @@ fn maps_and_columns(sql: &str) -> (usize, Vec<usize>) {
 
 #[test]
 fn maps_that_say_the_same_are_one_and_rows_say_no_more_than_is_asked() {
-    // The view, counts by a of what EXISTS asks, r by a: whether there is such a group is looked up in
-    // the counts themselves, and the group's row is its key.
+    // The maps are the view, the counts by a that EXISTS asks for, and r by a. Whether a group
+    // exists is looked up in the counts themselves, and the group's row is its key.
     let sql = "SELECT b, COUNT(*) AS n FROM r \
                WHERE EXISTS (SELECT * FROM s WHERE s.c = r.a AND s.y > 1) GROUP BY b";
     assert_eq!(maps_and_columns(sql), (3, vec![1]));
-    // Sums that are only compared: no column for them, and no second map of the same sums.
+    // Sums that are only compared need no column, and no second map of the same sums.
     let sql = "SELECT b, SUM(x) AS x FROM r \
                WHERE 3 < (SELECT SUM(r2.x) FROM r r2 WHERE r2.a = r.a) GROUP BY b";
     let (maps, columns) = maps_and_columns(sql);

@@ -7,11 +7,12 @@ use halcyon_view::Engine;
 
 use crate::error::ViewError;
 
-/// Memory that all views may take together, and what they take.
+/// The budget of view memory: the limit for all views of a database together, and the memory that
+/// they use.
 #[derive(Debug, Default)]
 pub struct ViewBudget {
     used: AtomicI64,
-    /// Bytes; 0 for no limit.
+    /// The limit in bytes; 0 for none.
     max: AtomicU64,
 }
 
@@ -21,10 +22,10 @@ impl ViewBudget {
         self.max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Notes that a view takes other memory than before.
+    /// Notes that a view uses more or less memory than before.
     ///
-    /// Errors: [`ViewError::OutOfMemory`] if all take too much, and this view takes more than before
-    /// or `fills` what it has.
+    /// Errors: [`ViewError::OutOfMemory`] if all views together exceed the limit, and this view has
+    /// grown or `fills` memory that it has already.
     fn change(&self, from: u64, to: u64, fills: bool) -> Result<(), ViewError> {
         let grown = to.cast_signed() - from.cast_signed();
         let used = self.used.fetch_add(grown, Ordering::Relaxed) + grown;
@@ -36,13 +37,13 @@ impl ViewBudget {
     }
 }
 
-/// One view's part of the budget.
+/// The account of one view in the budget.
 #[derive(Debug)]
 pub(crate) struct ViewMemory {
     budget: Arc<ViewBudget>,
-    /// Memory of the engine that the budget knows of.
+    /// The engine's memory as the budget knows it.
     bytes: AtomicU64,
-    /// Entries of the engine's maps when the budget was last kept.
+    /// Number of entries of the engine's maps when the view last kept within the budget.
     entries: AtomicU64,
 }
 
@@ -51,10 +52,10 @@ impl ViewMemory {
         ViewMemory { budget, bytes: AtomicU64::new(0), entries: AtomicU64::new(0) }
     }
 
-    /// Tells the budget what the engine takes. The memory of maps that have grown stays, so entries
-    /// tell growth.
+    /// Tells the budget the engine's present memory. Maps that have grown keep their memory, so a
+    /// growing number of entries counts as growth.
     ///
-    /// Errors: [`ViewError::OutOfMemory`]; the caller takes back what was new.
+    /// Errors: [`ViewError::OutOfMemory`]; the caller takes back the events since the last call.
     pub(crate) fn account(&self, engine: &Engine) -> Result<(), ViewError> {
         let (bytes, entries) = (engine.memory_bytes(), engine.entry_count());
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
@@ -64,9 +65,10 @@ impl ViewMemory {
         Ok(())
     }
 
-    /// Refuses what is in the middle of a statement and beyond the budget already.
+    /// Checks the budget in the middle of a statement, without taking the present state as kept
+    /// within it.
     ///
-    /// Errors: as those of [`ViewMemory::account`].
+    /// Errors: as [`ViewMemory::account`].
     pub(crate) fn look_at(&self, engine: &Engine) -> Result<(), ViewError> {
         let before = self.entries.load(Ordering::Relaxed);
         let looked = self.account(engine);

@@ -1,8 +1,9 @@
 //! SQL values as the words of trigger programs, and back.
 //!
-//! What a value becomes follows from its column's type alone (`halcyon_delta::Encoding` says the same of
-//! Arrow's types): integers, dates, times, booleans and decimals of up to 18 digits are one word, longer
-//! decimals two, floating-point numbers their bits, strings their number in the view's dictionary.
+//! A column's type alone decides the words of its values (`halcyon_delta::Encoding` says the same
+//! for Arrow's types): integers, dates, times, booleans and decimals of up to 18 digits are one
+//! word, longer decimals two, floating-point numbers their bits, strings their number in the view's
+//! dictionary.
 
 use halcyon_store::{Type as ColumnType, ValueRef};
 use halcyon_view::Engine;
@@ -10,10 +11,10 @@ use halcyon_view::program::{NULL_FLOAT_BITS, NULL_INT, NULL_WIDE, Type};
 
 use crate::error::ViewError;
 
-/// Appends a value's words. `Text` gets a number in the engine's dictionary.
+/// Appends a value's words to `words`. A `Text` gets a number in the engine's dictionary.
 ///
 /// Errors: [`ViewError::OutOfRange`] for the one integer that stands for NULL;
-/// [`ViewError::UnsupportedType`] for what no program can hold.
+/// [`ViewError::UnsupportedType`] for values that programs cannot hold.
 #[inline]
 pub(crate) fn encode(
     engine: &mut Engine,
@@ -65,20 +66,20 @@ fn push_wide(value: i128, words: &mut Vec<u64>) {
     words.extend([value as u64, (value >> 64) as u64]);
 }
 
-/// A column of a view's rows, and where its words lie in a row of the program.
+/// A column of a view's rows, with the place of its words in a row of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewColumn {
-    /// Type of its words.
+    /// Type of the column's words.
     pub ty: Type,
     /// Type of the column in the partition.
     pub stored: ColumnType,
-    /// Position of its first word.
+    /// Position of the column's first word.
     pub word: usize,
 }
 
 impl ViewColumn {
-    /// The value in a row's words. Errors: [`ViewError::OutOfRange`] for sums that the column's type
-    /// does not hold.
+    /// The value in a row's words. Errors: [`ViewError::OutOfRange`] for a sum that the column's
+    /// type cannot hold.
     #[inline]
     pub(crate) fn decode<'a>(
         &self,
@@ -109,7 +110,7 @@ impl ViewColumn {
         self.of_number(engine, number)
     }
 
-    /// The value that a number stands for.
+    /// The value that an integer word stands for.
     #[inline]
     fn of_number<'a>(&self, engine: &'a Engine, number: i128) -> Result<ValueRef<'a>, ViewError> {
         let word = || i64::try_from(number).map_err(|_| ViewError::OutOfRange);
@@ -135,7 +136,7 @@ impl ViewColumn {
         })
     }
 
-    /// The words of the column.
+    /// The words of this column in a row.
     #[inline]
     pub(crate) fn words<'r>(&self, row: &'r [u64]) -> &'r [u64] {
         &row[self.word..self.word + self.ty.words()]

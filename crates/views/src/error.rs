@@ -1,42 +1,43 @@
-//! Why a view could not follow a change, with what a client is told of it.
+//! Errors of views: why a view could not follow a change, and what a client is told.
 
 use std::fmt;
 
 use halcyon_base::SqlState;
 use halcyon_view::{ApplyError, EvalError, ProgramError};
 
-/// Why a view could not be made, changed or read. Nothing has changed in its engine then.
+/// Why a view could not be made, changed or read. Its engine has not changed if an operation ends
+/// with this error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ViewError {
     /// An event could not be applied, or an expression over aggregates could not be computed.
     Engine(ApplyError),
-    /// A program makes sense, but is too large for what runs it.
+    /// A program keeps the rules, but is too large for its executor.
     ProgramTooLarge(ProgramError),
     /// A value does not fit the words of the program, or a sum does not fit its column.
     OutOfRange,
     /// A value is of a type that no program can hold.
     UnsupportedType,
-    /// All views together would take more memory than they may.
+    /// All views together would use more memory than their limit.
     OutOfMemory {
-        /// The memory that all views would take, in bytes.
+        /// Bytes that all views would use.
         used: i64,
-        /// The memory that all views may take, in bytes.
+        /// The limit, in bytes.
         max: u64,
     },
-    /// The statement was cancelled, by its client or for its time.
+    /// The statement was cancelled, by its client or by a timeout.
     Cancelled,
-    /// A row was asked for by a key of another width.
+    /// A row was looked up by a key of the wrong width.
     KeyWidth {
         /// Columns of the view's key.
         expected: usize,
-        /// Columns that were given.
+        /// Columns of the key given.
         given: usize,
     },
 }
 
 impl ViewError {
-    /// The state that programs decide by.
+    /// The SQLSTATE of the error.
     pub fn sql_state(&self) -> SqlState {
         match self {
             Self::Engine(ApplyError::Eval(EvalError::DivisionByZero)) => SqlState::DIVISION_BY_ZERO,
@@ -51,7 +52,7 @@ impl ViewError {
         }
     }
 
-    /// The values behind the message.
+    /// The error's detail: the values behind the message.
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::OutOfMemory { used, max } => {
@@ -61,7 +62,7 @@ impl ViewError {
         }
     }
 
-    /// Advice to the user.
+    /// The error's hint: advice to the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::OutOfMemory { .. } => Some("Raise view_memory by ALTER SYSTEM, or drop a view."),
@@ -100,12 +101,13 @@ impl From<ApplyError> for ViewError {
     }
 }
 
-/// Why changes were not written to a view's rows. `E`: what the judge of new rows says.
+/// Why changes were not written to a view's rows. `E`: the error of the judge, who approves new
+/// rows.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused<E> {
-    /// The view refused.
+    /// The view failed.
     View(ViewError),
-    /// The judge of new rows refused.
+    /// The judge of new rows refused a row.
     Judge(E),
 }
 
@@ -116,7 +118,7 @@ impl<E> From<ViewError> for Refused<E> {
 }
 
 impl Refused<std::convert::Infallible> {
-    /// The view's error: a judge that cannot refuse has not.
+    /// The view's error, for judges that cannot refuse.
     pub(crate) fn view(self) -> ViewError {
         match self {
             Refused::View(error) => error,

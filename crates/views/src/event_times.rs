@@ -1,10 +1,10 @@
-//! Times of events: a histogram with eight steps per power of two, so that a quantile is right
-//! to an eighth, and the exact maximum.
+//! Times of events: a histogram with eight buckets per power of two, so that a quantile is right to
+//! an eighth, and the exact maximum.
 
-/// Buckets: 64 powers of two, eight each.
+/// Number of buckets: eight for each of 64 powers of two.
 const BUCKETS: usize = 64 * 8;
 
-/// Times of events, in nanoseconds.
+/// A histogram of the times of events, in nanoseconds.
 pub(crate) struct EventTimes {
     buckets: Box<[u64; BUCKETS]>,
     count: u64,
@@ -17,7 +17,7 @@ impl Default for EventTimes {
     }
 }
 
-/// The bucket of a time.
+/// The bucket that a time belongs to.
 fn bucket(ns: u64) -> usize {
     if ns < 8 {
         return ns as usize;
@@ -26,7 +26,7 @@ fn bucket(ns: u64) -> usize {
     (power - 2) * 8 + (ns >> (power - 3) & 7) as usize
 }
 
-/// The longest time of a bucket.
+/// The longest time that belongs to a bucket.
 fn upper(bucket: usize) -> u64 {
     if bucket < 8 {
         return bucket as u64;
@@ -37,14 +37,14 @@ fn upper(bucket: usize) -> u64 {
 }
 
 impl EventTimes {
-    /// Notes `events` that took `ns` each.
+    /// Notes `events` events that took `ns` each.
     pub fn note(&mut self, ns: u64, events: u64) {
         self.buckets[bucket(ns)] += events;
         self.count += events;
         self.max = self.max.max(ns);
     }
 
-    /// The time within which this part of all events was done; `None` before the first.
+    /// The time that this share of all events did not exceed; `None` before the first event.
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let wanted = (self.count as f64 * part).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -55,7 +55,7 @@ impl EventTimes {
         Some(upper(at).min(self.max))
     }
 
-    /// The longest; `None` before the first.
+    /// The longest time; `None` before the first event.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }

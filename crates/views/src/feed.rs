@@ -1,9 +1,10 @@
-//! Changes of a view for its subscribers: whole transactions, in the order of their commits.
+//! Feeds: the changes of a view for its subscribers, as whole transactions in the order of their
+//! commits.
 //!
-//! A view keeps its last changes once anybody has subscribed; followers read the kept batches, each
-//! from a position of its own. A follower therefore costs the writers nothing, and a hundred cost no
-//! more than one. A follower that stays slower than the view changes is told that the next batch is no
-//! longer kept, and may begin anew.
+//! From the first subscription on, a view keeps its last changes; followers read the kept batches,
+//! each from its own position. A follower therefore costs the writers nothing, and a hundred
+//! followers cost them no more than one. A follower that remains slower than the view changes is
+//! told that the next batch is no longer kept, and may subscribe anew.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 
 use halcyon_store::Value;
 
-/// A row of a view that came, went or became another.
+/// A change of one row of a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowDelta {
     /// The row before; `None` if the row is new.
@@ -23,20 +24,20 @@ pub struct RowDelta {
     pub new: Option<Vec<Value>>,
 }
 
-/// Changed rows that are kept for followers; the last transaction is kept whatever its size.
+/// Changed rows kept for followers; the last transaction is kept whatever its size.
 pub const ROWS_KEPT_MAX: usize = 1 << 16;
 
 /// The changes of a view's rows by one transaction.
 #[derive(Debug)]
 pub struct FeedBatch {
-    /// Number of the transaction: the first since the view exists in this process is 1, and none is
-    /// left out.
+    /// Number of the transaction: 1 for the first since the view exists in this process, and one
+    /// more for each further one.
     pub position: u64,
-    /// The rows.
+    /// The changed rows.
     pub rows: Vec<RowDelta>,
 }
 
-/// The last changes of a view.
+/// A view's feed: its last changes, and whether they are kept at all.
 #[derive(Default)]
 pub struct ViewFeed {
     followed: AtomicBool,
@@ -50,34 +51,34 @@ struct KeptBatches {
     rows: usize,
     /// Position of the last batch.
     last: u64,
-    /// No change is published any more: the view is gone.
+    /// Whether the view is gone, so that no further changes come.
     closed: bool,
 }
 
-/// The batch that a follower wants is not kept any more.
+/// The error of a follower whose next batch is no longer kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lagging {
-    /// The position of the batch.
+    /// The position of the batch that the follower wanted.
     pub wanted: u64,
-    /// The oldest position that is kept.
+    /// The oldest position kept.
     pub oldest: u64,
 }
 
 impl ViewFeed {
-    /// Whether anybody has ever followed.
+    /// Whether the view has ever had a follower.
     #[inline]
     pub fn is_followed(&self) -> bool {
         self.followed.load(Ordering::Relaxed)
     }
 
-    /// Begins to keep changes, and returns the position of the last one. The caller holds the view's
-    /// partition locked, so no transaction that changes it is under way.
+    /// Begins to keep changes and returns the position of the last one. The caller holds the view's
+    /// partition locked, so that no transaction is changing the view.
     pub fn follow(&self) -> u64 {
         self.followed.store(true, Ordering::Relaxed);
         self.kept.lock().last
     }
 
-    /// Notes what a transaction has changed.
+    /// Publishes the changes of a transaction.
     pub fn publish(&self, rows: Vec<RowDelta>) {
         if rows.is_empty() {
             return;
@@ -95,7 +96,7 @@ impl ViewFeed {
         self.grown.notify_all();
     }
 
-    /// Ends all followers: the view is dropped.
+    /// Ends the feed for all followers, because the view is dropped.
     pub fn close(&self) {
         self.kept.lock().closed = true;
         self.grown.notify_all();
@@ -104,34 +105,34 @@ impl ViewFeed {
 
 /// A reader of a feed.
 pub struct Follower {
-    /// Position of the last batch that was given.
+    /// Position of the last batch that the follower has read.
     position: u64,
 }
 
-/// The state of a feed as a follower finds it.
+/// The answer of a feed to a follower.
 pub enum FeedNews {
-    /// The next transaction.
+    /// The changes of the next transaction.
     Batch(Arc<FeedBatch>),
-    /// Nothing new in the time given.
+    /// No changes in the time given.
     Nothing,
-    /// The view does not exist any more.
+    /// The view no longer exists.
     Gone,
 }
 
 impl Follower {
-    /// Goes on behind a position.
+    /// Makes a follower whose next batch is the one behind a position.
     pub fn behind(position: u64) -> Self {
         Follower { position }
     }
 
-    /// Position of the last batch that was given.
+    /// Position of the last batch that the follower has read.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next batch, waiting for it this long.
+    /// Returns the next batch, waiting for it up to `wait`.
     ///
-    /// Errors: the batch is not kept any more, or the view has never had the follower's position.
+    /// Errors: the batch is no longer kept, or the view has never reached the follower's position.
     pub fn next(&mut self, feed: &ViewFeed, wait: Duration) -> Result<FeedNews, Lagging> {
         let mut kept = feed.kept.lock();
         if self.position == kept.last && !kept.closed {
@@ -192,7 +193,7 @@ mod tests {
         let lagging = slow.next(&feed, Duration::ZERO).map(|_| ()).unwrap_err();
         assert_eq!(lagging, Lagging { wanted: 1, oldest: 2 });
         assert_eq!(position(Follower::behind(1).next(&feed, Duration::ZERO)), Some(2));
-        // The position of another process, perhaps.
+        // A position from another process, perhaps.
         assert!(Follower::behind(17).next(&feed, Duration::ZERO).is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! The journal of a view: what its owning transaction has done to it, so that it can be taken back,
-//! events by their inverses, places of rows by what they were. The rows of the partition are not here: the transaction
-//! undoes them like any others.
+//! The journal of a view: what its owning transaction has done to it, so that a rollback can take
+//! that back: events by their inverses, places of rows by their previous values. The partition's
+//! rows are not in the journal; the transaction undoes them like any other rows.
 //!
 //! Invariant, checked by `statements_leave_views_as_recomputation_does` in `tests/maintenance.rs`: the
 //! journal above a mark, taken back latest first, gives the view's state at the mark, since every
@@ -15,7 +15,8 @@ use crate::feed::RowDelta;
 
 /// The words of a group's key.
 pub(crate) type GroupKey = SmallVec<[u64; 2]>;
-/// The rows of the hidden partition that show a group: one, or several where a view keeps duplicates.
+/// The rows of the hidden partition that show one group: one row, or several where a view keeps
+/// duplicates.
 pub(crate) type RowPlaces = SmallVec<[RowId; 1]>;
 
 /// A position in a view's journal.
@@ -30,27 +31,27 @@ pub(crate) struct JournalMark {
 #[derive(Default)]
 pub(crate) struct ViewJournal {
     events: Vec<(RelationId, i8)>,
-    /// Rows of the events, one after the other.
+    /// Rows of the events, one behind the other.
     words: Vec<u64>,
-    /// Places of a group before they changed.
+    /// The places of groups before they changed.
     pub moved: Vec<(GroupKey, RowPlaces)>,
     /// Changed rows, for subscribers.
     pub told: Vec<RowDelta>,
 }
 
 impl ViewJournal {
-    /// The present end.
+    /// A mark at the present end.
     pub(crate) fn mark(&self) -> JournalMark {
         JournalMark { events: self.events.len(), moved: self.moved.len(), told: self.told.len() }
     }
 
-    /// Notes an event that the engine has met.
+    /// Notes an event that the engine has applied.
     pub(crate) fn note_event(&mut self, relation: RelationId, row: &[u64], weight: i8) {
         self.events.push((relation, weight));
         self.words.extend_from_slice(row);
     }
 
-    /// Takes the events above a mark back, the latest first.
+    /// Takes the events above a mark back, latest first.
     pub(crate) fn undo_events(&mut self, mark: JournalMark, engine: &mut Engine) {
         while self.events.len() > mark.events {
             let (relation, weight) = self.events.pop().expect("counted above");
@@ -63,8 +64,8 @@ impl ViewJournal {
         }
     }
 
-    /// Forgets what subscribers would have been told above a mark, and gives the places that were
-    /// noted there, the latest first.
+    /// Removes the subscribers' rows above a mark, and returns the places noted above it, latest
+    /// first.
     pub(crate) fn take_moved(
         &mut self,
         mark: JournalMark,
@@ -73,7 +74,7 @@ impl ViewJournal {
         self.moved.drain(mark.moved..).rev()
     }
 
-    /// Forgets everything, and gives what subscribers are to be told.
+    /// Empties the journal and returns the changed rows for subscribers.
     pub(crate) fn forget(&mut self) -> Vec<RowDelta> {
         self.events.clear();
         self.words.clear();

@@ -1,17 +1,18 @@
-//! Materialized views that run: engines, their rows, and the ways by which changes come to them.
+//! Running materialized views: engines, their rows, and the paths by which changes reach them.
 //!
 //! [`MaintainedView`] is one view: the engine of its trigger program (`halcyon_view`), the hidden
-//! partition of its rows (an ordinary one, so every plan, index and snapshot reads it as a table's),
-//! and the journal that takes a transaction's changes back. Changes come in three ways:
-//! - [`ViewMaintenance`]: what a statement has changed becomes events, before the statement ends;
-//! - [`StreamViews`]: an event of a stream, without a statement;
-//! - [`PackedViews`]: many such events, encoded ahead of time.
+//! partition of its rows (an ordinary one, so that plans, indexes and snapshots treat it as a
+//! table's), and the journal that takes a transaction's changes back. Changes come by three paths:
+//! - [`ViewMaintenance`]: a statement's changes become events before the statement ends;
+//! - [`StreamViews`]: an event of a stream arrives without a statement;
+//! - [`PackedViews`]: many such events arrive, encoded ahead of time.
+//! Subscribers get changes from a [`ViewFeed`]. Nothing is logged: rows and engines follow from the
+//! tables that the views read, and [`ViewProgram::fill`] makes them again when a database is
+//! opened.
 //!
-//! Changes go on to subscribers by a [`ViewFeed`]. Nothing is logged: rows and engines follow from
-//! what the views read, and are made again by [`ViewProgram::fill`] when a database is opened.
-//!
-//! Where to start: `view` ([`MaintainedView`]), `maintenance` (a statement's changes), `state` (engine,
-//! rows' places and journal). Who may touch a view when is [`halcyon_txn::view`].
+//! Where to start: `view` ([`MaintainedView`]), `maintenance` (a statement's changes), `state`
+//! (engine, rows' places and journal). When which thread may touch a view is said in
+//! [`halcyon_txn::view`].
 //!
 //! This crate knows neither SQL nor catalogs: tables are ids, and conditions on rows are closures.
 

@@ -1,21 +1,23 @@
-//! Views as part of the statements that change what they read.
+//! Maintenance of views within the statements that change their inputs.
 //!
-//! [`ViewMaintenance`] is made when a statement is planned: the views that follow from the tables that
-//! it writes, and the partitions that each of them reads. At the statement's end one pass over the
-//! transaction's undo notes finds the changed rows of all tables ([`halcyon_txn::ChangedRows`]). Then
-//! each view, by ascending id, is told the rows of its inputs as events and writes its own rows; the
-//! notes of these, too, are looked at once, for the views that read them.
+//! [`ViewMaintenance`] is made when a statement is planned: it has the views that follow from the
+//! tables that the statement writes, and the partitions that each of these views reads. At the
+//! statement's end one pass over the transaction's undo notes finds the changed rows of all tables
+//! ([`halcyon_txn::ChangedRows`]). Then each view, by ascending id, gets the changed rows of its
+//! inputs as events and writes its own rows. The notes of these writes are read once, too, for the
+//! views that read this view.
 //!
 //! Invariants, checked by `statements_leave_views_as_recomputation_does`,
 //! `a_judge_sees_new_rows_by_view_and_its_refusal_takes_nothing_along` (1) and
 //! `old_rows_are_told_before_new_ones` (2):
-//! 1. A view has met all its events before its rows are written, and is done before the next view
-//!    begins: an earlier view's failure spares the later ones their events.
-//! 2. Of several changed rows of a table the old ones are told first: a key that moves from one row to
-//!    another would be there twice in between, and programs rely on keys.
+//! 1. A view has applied all its events before its rows are written, and is finished before the
+//!    next view begins: a failing view spares the later ones their events.
+//! 2. Of several changed rows of a table, old rows are given to the engine first: when a key moves
+//!    from one row to another, the engine must not have it twice in between, since programs rely on
+//!    keys.
 //!
-//! Cost: one pass over the notes, and one mutex per view that something has changed for; no allocation
-//! for a few rows but the hooks that take an engine back.
+//! Cost: one pass over the notes, and one mutex per view whose inputs have changed. For a few rows
+//! nothing is allocated but the hooks that take an engine back.
 
 use std::sync::Arc;
 
@@ -35,46 +37,46 @@ use crate::rows::NotedRows;
 use crate::state::{RowsWritten, ViewState, go_on};
 use crate::view::MaintainedView;
 
-/// Events of a view between two looks at the budget.
+/// Events of a view between two checks of the budget.
 const EVENTS_PER_LOOK: u64 = 1024;
 
-/// Events of a stream that no statement has put anywhere: its id, rows and weights.
+/// Events of a stream within a statement, which no table stores: the stream's id, rows and weights.
 pub type StreamEvents<'e, 'v> = (TableId, &'e [(Vec<ValueRef<'v>>, i8)]);
 
-/// The views that a statement may change, and how changed rows come to them.
+/// The views that a statement may change, with all that is needed to carry changes to them.
 pub struct ViewMaintenance {
-    /// By ascending id, so that each stands after the views that it reads.
+    /// The views by ascending id, so that each stands behind the views that it reads.
     views: Vec<FedView>,
 }
 
 /// A view that a statement may change.
 struct FedView {
     view: Arc<MaintainedView>,
-    /// By input: the partitions of the table.
+    /// For each input, the partitions of its table.
     sources: Vec<Vec<Arc<PartitionCell>>>,
-    /// Whether another of the views reads this one.
+    /// Whether another of the statement's views reads this one.
     is_read: bool,
 }
 
-/// Why a statement's changes could not be carried on to a view. `E`: what the judge says.
+/// Why a statement's changes could not be carried to a view. `E`: the judge's error.
 #[derive(Debug)]
 pub struct MaintenanceError<E> {
     /// Position of the view in the list given to [`ViewMaintenance::new`].
     pub view: usize,
-    /// Why.
+    /// Why the view or the judge refused.
     pub refused: Refused<E>,
 }
 
-/// A statement's changes, as the views follow them.
+/// A statement's changes, in the form in which views read them.
 #[derive(Clone, Copy)]
 struct StatementChanges<'s> {
     rows: &'s ChangedRows,
     events: Option<StreamEvents<'s, 's>>,
-    /// The statement's.
+    /// The statement's cancel token.
     cancel: &'s CancelToken,
 }
 
-/// A view while a statement's changes come to it. The transaction owns it.
+/// A view locked by the statement while changes come to it; the transaction owns it.
 struct OpenView<'v> {
     view: &'v MaintainedView,
     state: MutexGuard<'v, LockedView<ViewState>>,
@@ -82,7 +84,7 @@ struct OpenView<'v> {
     events: u64,
 }
 
-/// A pass over changed rows: which of their events are told.
+/// A pass over changed rows: says whether old rows, new rows or both become events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
     Both,
@@ -90,12 +92,12 @@ enum Pass {
     New,
 }
 
-/// What is asked of each row of a view, by the view's position, before it is written.
+/// Approves a new row of a view, given the view's position, before the row is written.
 pub type Judge<'a, E> = dyn FnMut(usize, &[ValueRef<'_>]) -> Result<(), E> + 'a;
 
 impl ViewMaintenance {
-    /// How changes come to `views`, which have ascending ids. `cells`: the partitions of a table that a
-    /// view reads.
+    /// Prepares the maintenance of `views`, which have ascending ids. `cells`: the partitions of a
+    /// table that a view reads.
     pub fn new(
         views: Vec<Arc<MaintainedView>>,
         cells: impl Fn(TableId) -> Vec<Arc<PartitionCell>>,
@@ -110,13 +112,14 @@ impl ViewMaintenance {
         ViewMaintenance { views: views.iter().map(fed).collect() }
     }
 
-    /// Brings the views up to date with what `tx` has changed since `since`, and with `events`. The
-    /// transaction holds the views' rows and what has changed exclusively. `judge` sees every new row
-    /// of a view, by the view's position, before it is written.
+    /// Brings the views up to date with the changes of `tx` since `since`, and with `events`. The
+    /// transaction holds the views' rows and the changed partitions exclusively. `judge` approves
+    /// every new row of a view, given the view's position, before the row is written.
     ///
-    /// Errors: what events, expressions and `judge` fail at, the budget, and [`ViewError::Cancelled`] once
-    /// `cancel` is, which is looked at with every event and every row; the caller goes back to a savepoint
-    /// at or before `since`, which takes the rest back.
+    /// Errors: the errors of events, expressions and `judge`; the budget; and
+    /// [`ViewError::Cancelled`] once `cancel` is cancelled, which is checked for every event and
+    /// every row. The caller then rolls back to a savepoint at or before `since`, which takes the
+    /// rest back.
     pub fn run<E>(
         &self,
         tx: &mut Transaction,
@@ -143,7 +146,7 @@ impl ViewMaintenance {
 }
 
 impl FedView {
-    /// Whether anything has changed that the view reads.
+    /// Whether some input of the view has changed.
     fn is_touched(&self, tx: &Transaction, changes: StatementChanges<'_>) -> bool {
         let has_events = changes
             .events
@@ -155,7 +158,7 @@ impl FedView {
         has_events || self.sources.iter().flatten().any(has_changed)
     }
 
-    /// Gives the view what has changed, and writes its rows.
+    /// Carries the changes to the view's engine, and writes the view's rows.
     fn follow<E>(
         &self,
         tx: &mut Transaction,
@@ -183,8 +186,8 @@ impl FedView {
 }
 
 impl<'v> OpenView<'v> {
-    /// Locks a view and makes the transaction its owner; a rollback will take back what comes. Returns
-    /// it with the lock on its rows.
+    /// Locks a view and makes the transaction its owner, so that a rollback takes the changes back.
+    /// Returns the open view with the lock on its rows.
     fn of(
         view: &'v Arc<MaintainedView>,
         tx: &mut Transaction,
@@ -197,7 +200,7 @@ impl<'v> OpenView<'v> {
         (OpenView { view, state, cancel, events: 0 }, handle)
     }
 
-    /// Gives the engine events of a stream.
+    /// Applies the events of a stream.
     fn tell_stream(&mut self, events: Option<StreamEvents<'_, '_>>) -> Result<(), ViewError> {
         let Some((table, rows)) = events else { return Ok(()) };
         let inputs = self.view.inputs().iter().enumerate();
@@ -209,7 +212,7 @@ impl<'v> OpenView<'v> {
         Ok(())
     }
 
-    /// Gives the engine the changed rows of a table, by partition.
+    /// Applies the changed rows of a table, partition by partition.
     fn tell_table(
         &mut self,
         input: usize,
@@ -224,7 +227,7 @@ impl<'v> OpenView<'v> {
         Ok(())
     }
 
-    /// Gives the engine a changed row, unless the columns that the view reads are what they were.
+    /// Applies a changed row, unless it is unchanged in the columns that the view reads.
     fn tell_row(
         &mut self,
         input: usize,
@@ -243,7 +246,7 @@ impl<'v> OpenView<'v> {
         Ok(())
     }
 
-    /// Gives the engine an event, with a look at the budget now and then.
+    /// Applies an event, with a check of the budget now and then.
     fn tell(&mut self, input: usize, row: &[ValueRef<'_>], weight: i8) -> Result<(), ViewError> {
         go_on(Some(self.cancel))?;
         self.events += 1;
@@ -254,8 +257,8 @@ impl<'v> OpenView<'v> {
     }
 }
 
-/// In which passes the rows of a table are told: old rows before new ones, where there may be both of
-/// different rows.
+/// The passes over a table's changed rows: first old rows, then new rows, if there may be both and
+/// of different rows.
 fn passes(parts: &[PartitionChanges<'_>]) -> &'static [Pass] {
     let mut changed = parts.iter().filter(|part| !part.is_empty());
     let (first, second) = (changed.next(), changed.next());

@@ -1,11 +1,12 @@
-//! Packed events: many at once, of one stream or of several in the order in which they came.
+//! Packed events: many events at once, of one stream or of several, in the order in which they
+//! came.
 //!
-//! Packed events have been verified ahead of time and lie in the words of each view that reads their
-//! stream, one view's after the other's, so that they go to the engines as they lie. They stay good for
-//! as long as the views that read the streams stay the same ([`PackedEvents::are_for`]).
+//! Packed events have been verified ahead of time. Each is stored as words of the views that read
+//! its stream, one view's words behind the other's, so that the engines take them as they are. They
+//! stay valid as long as the same views read the streams ([`PackedEvents::are_for`]).
 //!
-//! A run of them is taken at one moment: the views are locked once, then each engine takes the whole
-//! run, since no view depends on another one here.
+//! A run of packed events is applied at one moment: all views are locked once, then each engine
+//! takes the whole run, since none of these views depends on another one.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,12 +30,14 @@ pub struct PackedViews {
     events: u64,
 }
 
-/// Where the words of an event lie that belong to each view. Its address tells one from another.
+/// The layout of events: where the words of each view lie within an event. Layouts are told apart
+/// by address.
 #[derive(Debug)]
 struct EventLayout {
-    /// By stream: words of an event for all views.
+    /// Words of an event of each stream, for all views together.
     widths: Vec<usize>,
-    /// By view and stream: where the event's words for the view are, if it reads the stream.
+    /// For each view and stream, the view's part of the event; `None` if the view does not read the
+    /// stream.
     routes: Vec<Vec<Option<EventRoute>>>,
 }
 
@@ -42,55 +45,55 @@ struct EventLayout {
 #[derive(Clone, Debug)]
 struct EventRoute {
     relation: RelationId,
-    /// Among the event's words.
+    /// Range of the part within the event's words.
     words: Range<usize>,
 }
 
-/// Events that have been verified, in the words of their views.
+/// Verified events, in the words of their views.
 #[derive(Clone, Debug)]
 pub struct PackedEvents {
     layout: Arc<EventLayout>,
-    /// Per event: stream and weight ([`header`]), then the words.
+    /// For each event: stream and weight ([`header`]), then the words.
     words: Vec<u64>,
-    /// Where each event begins.
+    /// The index at which each event begins.
     starts: Vec<usize>,
 }
 
-/// The first word of an event.
+/// The first word of an event: its stream and weight.
 fn header(stream: usize, weight: i8) -> u64 {
     (stream as u64) << 8 | u64::from(weight.cast_unsigned())
 }
 
-/// Stream and weight of an event.
+/// The stream and weight of an event, from its first word.
 #[inline(always)]
 fn of_header(header: u64) -> (usize, i64) {
     ((header >> 8) as usize, i64::from(header as u8 as i8))
 }
 
 impl PackedEvents {
-    /// How many there are.
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// Forgets all events; their memory stays.
+    /// Removes all events; their memory stays.
     pub fn clear(&mut self) {
         self.words.clear();
         self.starts.clear();
     }
 
-    /// Whether they were packed for these views.
+    /// Whether the events were packed for these views.
     #[inline]
     pub fn are_for(&self, views: &PackedViews) -> bool {
         Arc::ptr_eq(&self.layout, &views.layout)
     }
 
-    /// The events of a run as a view gets them.
+    /// A run of events, in the words of one view.
     #[inline(always)]
     fn run(&self, view: usize, range: Range<usize>) -> EventRun<'_> {
         let end = self.starts.get(range.end).copied().unwrap_or(self.words.len());
@@ -102,7 +105,7 @@ impl PackedEvents {
     }
 }
 
-/// Events as they lie.
+/// An iterator over a run of events in the words of one view.
 #[derive(Clone)]
 struct EventRun<'a> {
     words: &'a [u64],
@@ -125,25 +128,25 @@ impl<'a> Iterator for EventRun<'a> {
     }
 }
 
-/// The result of taking packed events.
+/// The outcome of applying packed events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// All have met the views.
+    /// All views have applied all events.
     All,
-    /// None has: a transaction owns a view.
+    /// No view has applied any, because a transaction owns one of the views.
     NoneWhileOwned,
 }
 
-/// How far a run has come that is to be taken back.
+/// How far a failed run has come.
 struct Reached {
-    /// Views that have met all of it.
+    /// Number of views that have applied the whole run.
     views: usize,
-    /// Events that the next view has met.
+    /// Number of events that the next view has applied.
     events: usize,
 }
 
 impl PackedViews {
-    /// The views that read `streams`; a stream is known by its position from now on.
+    /// The views that read `streams`; streams are identified by their position here.
     pub fn new<'s>(streams: impl Iterator<Item = &'s StreamViews> + Clone) -> PackedViews {
         let readers = streams.clone().flat_map(StreamViews::readers);
         let mut views: Vec<_> = readers.map(|reader| Arc::clone(&reader.view)).collect();
@@ -165,22 +168,21 @@ impl PackedViews {
         PackedViews { views, layout, events: 0 }
     }
 
-    /// Lets events stay good that were packed for `other`, which must be the same views of the same
+    /// Keeps events valid that were packed for `other`, which must have the same views of the same
     /// streams.
     pub fn continue_from(&mut self, other: &PackedViews) {
         self.layout = Arc::clone(&other.layout);
     }
 
-    /// No events, to be packed.
+    /// An empty list of events, to pack events into.
     pub fn packed(&self) -> PackedEvents {
         let layout = Arc::clone(&self.layout);
         PackedEvents { layout, words: Vec::new(), starts: Vec::new() }
     }
 
-    /// Adds a verified event of `of`, the stream at position `stream`, to packed ones, with weight 1
-    /// or −1.
+    /// Appends a verified event of `of`, the stream at position `stream`, with weight 1 or −1.
     ///
-    /// Errors: values that have no words; `events` is as it was then.
+    /// Errors: a value has no words; `events` is unchanged then.
     pub fn pack(
         &self,
         (stream, of): (usize, &StreamViews),
@@ -203,10 +205,10 @@ impl PackedViews {
         Ok(())
     }
 
-    /// Gives the engines a run of packed events, at one moment.
+    /// Applies a run of packed events to the engines, at one moment.
     ///
-    /// Errors: what an event can fail at; no view has met any of them then. Panics: if there are no
-    /// such events, or they were packed for other views.
+    /// Errors: those of an event; no view has applied any event of the run then. Panics: if
+    /// `events` does not have the range, or was packed for other views.
     #[inline]
     pub fn take(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<Taken, ViewError> {
         assert!(range.end <= events.len(), "a run is of events that were packed");
@@ -241,7 +243,7 @@ impl PackedViews {
         Ok(Taken::All)
     }
 
-    /// Takes what the views have met of a run back, the last event first.
+    /// Takes back the part of a run that the views have applied, last event first.
     #[cold]
     fn take_back(
         &self,

@@ -4,14 +4,15 @@ use halcyon_base::ids::RowId;
 use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::{LockHandle, Transaction};
 
-/// Where a view's rows are written.
+/// A writer into the partition of a view's rows.
 pub(crate) trait RowWriter {
     fn insert(&mut self, row: &[ValueRef<'_>]) -> RowId;
     fn update(&mut self, id: RowId, columns: &[u16], values: &[ValueRef<'_>]);
     fn delete(&mut self, id: RowId);
 }
 
-/// A hidden partition that a transaction has locked: its undo notes take the changes back.
+/// A writer into a hidden partition that a transaction has locked: its undo notes take the changes
+/// back.
 pub(crate) struct NotedRows<'a> {
     pub tx: &'a mut Transaction,
     pub handle: LockHandle,
@@ -31,7 +32,8 @@ impl RowWriter for NotedRows<'_> {
     }
 }
 
-/// A hidden partition that nobody else sees, or whose changes are no transaction's.
+/// A writer into a hidden partition that no one else can reach, or whose changes belong to no
+/// transaction.
 pub(crate) struct PlainRows<'a>(pub &'a mut Partition);
 
 impl RowWriter for PlainRows<'_> {

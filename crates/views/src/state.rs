@@ -1,11 +1,12 @@
-//! The state of a view: its engine, between the rows that it reads and the rows that it makes.
+//! The state of a view: its engine, which stands between the rows that the view reads and the rows
+//! that it has.
 //!
-//! Words: a row's *places* are the rows of the hidden partition that show it: one, or several where
-//! a view keeps duplicates.
+//! Words: the *places* of a group are the rows of the hidden partition that show it: one, or
+//! several where a view keeps duplicates.
 //!
-//! Invariant, checked by [`ViewState::check`]: between two statements the places say of every group of
-//! the output where its row lies, and the partition has no other rows; unless the view is stale
-//! ([`halcyon_txn::view`]).
+//! Invariant, checked by [`ViewState::check`]: between two statements the places say for every
+//! group of the output where its rows are, and the partition has no other rows, unless the view is
+//! stale ([`halcyon_txn::view`]).
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -32,16 +33,16 @@ use crate::rows::{PlainRows, RowWriter};
 pub struct ViewInput {
     /// The table.
     pub table: TableId,
-    /// The program's relation for the table.
+    /// The relation that stands for the table in the view's program.
     pub relation: RelationId,
     /// The columns that the program needs, by position in the table.
     pub columns: Vec<u16>,
-    /// Types of their words.
+    /// Types of these columns' words.
     pub types: Vec<Type>,
 }
 
 impl ViewInput {
-    /// Words of an event.
+    /// Number of words of an event.
     pub(crate) fn words(&self) -> usize {
         self.types.iter().map(|ty| ty.words()).sum()
     }
@@ -57,7 +58,8 @@ impl ViewInput {
     }
 }
 
-/// One change of the output, as the engine reported it: lengths of key, old and new row in `report`.
+/// One change of the output as the engine reported it: lengths of key, old row and new row in
+/// `report`.
 struct ReportedChange {
     key: usize,
     old: Option<usize>,
@@ -71,34 +73,34 @@ struct OutputChange<'r> {
     new: Option<&'r [u64]>,
 }
 
-/// The traces that written rows leave beside the partition.
+/// What the writing of rows records besides the rows.
 #[derive(Clone, Copy)]
 pub(crate) struct RowsWritten {
-    /// Places that change go to the journal: the writer may be taken back.
+    /// Whether changes of places go to the journal, because the writer may be rolled back.
     pub noted: bool,
-    /// Rows that change go to the journal, for subscribers.
+    /// Whether changed rows go to the journal, for subscribers.
     pub told: bool,
 }
 
 impl RowsWritten {
-    /// Neither noted nor told.
+    /// Rows written for good: nothing is recorded.
     pub(crate) const FOR_GOOD: RowsWritten = RowsWritten { noted: false, told: false };
 }
 
-/// The state of a running view: its engine, the places of its rows, and the journal of its changes. Who may
-/// touch the state when is said in [`halcyon_txn::view`].
+/// The state of a running view: its engine, the places of its rows, and the journal of its changes.
+/// When which thread may touch the state is said in [`halcyon_txn::view`].
 pub(crate) struct ViewState {
     pub engine: Engine,
     pub inputs: Arc<[ViewInput]>,
     columns: Vec<ViewColumn>,
-    /// The last word of a row says how often it is there.
+    /// Whether the last word of an output row says how many times the view has the row.
     repeats: bool,
     places: HashMap<GroupKey, RowPlaces, FixedState>,
     journal: ViewJournal,
     feed: Arc<ViewFeed>,
-    /// Time per event, and how many.
+    /// Times of events.
     pub times: EventTimes,
-    /// Scratch: the words of an event.
+    /// A buffer for the words of an event.
     event: Vec<u64>,
     reported: Vec<ReportedChange>,
     report: Vec<u64>,
@@ -109,7 +111,7 @@ impl ViewMaintainer for ViewState {
         let told = self.feed.is_followed();
         let written = RowsWritten { noted: false, told };
         if let Err(error) = self.write(&mut PlainRows(rows), written, None, never_refused) {
-            // The view's rows stay what they were; a later event may make them computable.
+            // The view keeps its previous rows; a later event may make the rows computable again.
             tracing::warn!(error = %error.view(), "a view's rows cannot be computed");
             return false;
         }
@@ -128,7 +130,8 @@ impl ViewMaintainer for ViewState {
     }
 }
 
-/// [`ViewError::Cancelled`] if the statement is; what belongs to no statement has no token.
+/// Errors: [`ViewError::Cancelled`] if the statement is cancelled. Work that belongs to no
+/// statement has no token.
 #[inline]
 pub(crate) fn go_on(cancel: Option<&CancelToken>) -> Result<(), ViewError> {
     match cancel.is_some_and(CancelToken::is_cancelled) {
@@ -137,7 +140,7 @@ pub(crate) fn go_on(cancel: Option<&CancelToken>) -> Result<(), ViewError> {
     }
 }
 
-/// The judge of rows that nobody judges.
+/// A judge that approves every row.
 fn never_refused(_: &[ValueRef<'_>]) -> Result<(), Infallible> {
     Ok(())
 }
@@ -165,7 +168,7 @@ impl ViewState {
         }
     }
 
-    /// Applies the rows of a partition of the table, as events that come.
+    /// Applies the rows of a partition of an input, as inserts.
     pub(crate) fn fill(
         &mut self,
         table: TableId,
@@ -182,9 +185,9 @@ impl ViewState {
         Ok(())
     }
 
-    /// Applies one event of an input: the values of its columns, with weight 1 or −1.
+    /// Applies one event of an input: the values of the input's columns, with weight 1 or −1.
     ///
-    /// Errors: what the engine fails at, values that have no words; nothing has changed then.
+    /// Errors: those of the engine; values without words. Nothing has changed then.
     #[inline]
     pub(crate) fn event(
         &mut self,
@@ -200,7 +203,8 @@ impl ViewState {
         Ok(self.engine.apply(*relation, &self.event, weight.into())?)
     }
 
-    /// Appends the words of an event. Errors: values that have no words; `words` may have some then.
+    /// Appends the words of an event. Errors: values without words; `words` may have some of the
+    /// event then.
     pub(crate) fn pack(
         &mut self,
         input: usize,
@@ -225,12 +229,12 @@ impl ViewState {
         Ok(())
     }
 
-    /// The present end of the journal.
+    /// A mark at the journal's present end.
     pub(crate) fn mark(&self) -> JournalMark {
         self.journal.mark()
     }
 
-    /// Takes back what the journal has above a mark.
+    /// Takes back the changes that the journal has above a mark.
     pub(crate) fn undo_to(&mut self, mark: JournalMark) {
         self.journal.undo_events(mark, &mut self.engine);
         for (key, places) in self.journal.take_moved(mark) {
@@ -239,7 +243,8 @@ impl ViewState {
                 false => drop(self.places.insert(key, places)),
             }
         }
-        // What differs from the last report differs no more, or its report failed and is void.
+        // Changes since the last report are gone now, or belong to a report that failed and is
+        // void.
         let drained = self.engine.drain_changes(|_| {});
         drained.expect("a row that was there before can be computed");
     }
@@ -255,10 +260,10 @@ impl ViewState {
         written.map_err(Refused::view)
     }
 
-    /// Brings the rows up to date with the engine. `judge` sees every new row first.
+    /// Brings the rows up to date with the engine. `judge` approves every new row first.
     ///
-    /// Errors: an expression over aggregates fails, a value does not fit its column, what `judge` says,
-    /// or [`ViewError::Cancelled`]; the caller undoes what was done.
+    /// Errors: an expression over aggregates fails, a value does not fit its column, `judge`
+    /// refuses, or [`ViewError::Cancelled`]; the caller undoes the changes made so far.
     pub(crate) fn write<E>(
         &mut self,
         rows: &mut impl RowWriter,
@@ -284,7 +289,7 @@ impl ViewState {
         done
     }
 
-    /// Copies what the engine reports of its output into `reported` and `report`.
+    /// Copies the engine's report of output changes into `reported` and `report`.
     fn take_report(&mut self) -> Result<(), ViewError> {
         self.reported.clear();
         self.report.clear();
@@ -302,8 +307,8 @@ impl ViewState {
         Ok(drained?)
     }
 
-    /// Writes the row that a view has before the first event: an aggregate without GROUP BY has
-    /// one over nothing, too, and the engine reports only what differs from it.
+    /// Writes the row that a view has before the first event: an aggregate without GROUP BY has a
+    /// row over no rows, and the engine reports only how it changes.
     pub(crate) fn write_first(&mut self, rows: &mut Partition) -> Result<(), ViewError> {
         if !self.key_types().is_empty() {
             return Ok(());
@@ -318,7 +323,7 @@ impl ViewState {
         Ok(())
     }
 
-    /// Types of the words of a group's key.
+    /// Types of the columns of a group's key.
     fn key_types(&self) -> &[Type] {
         let program = self.engine.program();
         let derived = program.relations[usize::from(program.output.0)].derived.as_ref();
@@ -379,7 +384,7 @@ impl ViewState {
         Ok(())
     }
 
-    /// The row of a group, by its key. Errors: a key of another width; what the engine fails at.
+    /// The row of a group, given its key. Errors: a key of another width; those of the engine.
     pub(crate) fn row(&mut self, key: &[ValueRef<'_>]) -> Result<Option<Vec<Value>>, ViewError> {
         let types = self.key_types().to_vec();
         if types.len() != key.len() {
@@ -397,7 +402,7 @@ impl ViewState {
         self.columns.iter().map(value).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Panics unless what must hold of maps and places does. O(entries): for tests.
+    /// Panics unless the invariants of the maps and the places hold. O(entries): for tests.
     pub(crate) fn check(&mut self) {
         self.engine.check();
         let mut rows = 0;
@@ -408,7 +413,7 @@ impl ViewState {
     }
 }
 
-/// Writes the columns in which the words of two rows differ, into every place.
+/// Writes the columns in which two rows differ, at every place.
 fn update_columns(
     columns: &[ViewColumn],
     (old, new): (&[u64], &[u64]),
@@ -429,14 +434,15 @@ fn update_columns(
     }
 }
 
-/// How often a row is there.
+/// How many times the view has a row.
 fn copies(row: Option<&[u64]>, repeats: bool) -> usize {
     match (row, repeats) {
         (None, _) => 0,
         (Some(_), false) => 1,
         (Some(row), true) => {
             let count = row.last().expect("the last column counts").cast_signed();
-            // A stream may delete what was never inserted: such rows are owed, not there.
+            // A stream may delete a row that was never inserted: such a row is owed, and the view
+            // does not show it.
             usize::try_from(count).unwrap_or(0)
         }
     }

@@ -1,13 +1,13 @@
-//! Events of streams that come by a handle, without SQL.
+//! Events of streams that arrive by a handle, without SQL.
 //!
-//! An event goes to the engines of the views that read the stream, and to nothing else: rows are
-//! brought up to date by the next reader ([`crate::settle_views`]). That is allowed while no
-//! transaction owns any of these views, and where nobody has to see each change as it comes: a judge
-//! of rows, or a view over the view.
+//! An event goes to the engines of the views that read the stream, and nowhere else: the next
+//! reader brings the views' rows up to date ([`crate::settle_views`]). That is allowed while no
+//! transaction owns any of these views, and where no one must see each single change: no judge of
+//! rows, and no view over the view.
 //!
-//! A delete is the deletion of a whole tuple. Nobody knows whether the tuple was ever inserted, since a
-//! stream keeps nothing: a sum goes below zero then, and a row that is owed is not shown until it
-//! has come (the ring of the calculus).
+//! A delete removes a whole tuple. A stream keeps nothing, so no one knows whether that tuple was
+//! ever inserted. If not, a sum goes below zero, and the row counts as owed: the view does not show
+//! it until it has been inserted (the ring of the calculus).
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::error::ViewError;
 use crate::state::{ViewInput, ViewState};
 use crate::view::MaintainedView;
 
-/// Of so many events one is timed, and the memory of the views is looked at.
+/// One of this many events is timed and followed by a check of the views' memory.
 pub(crate) const SAMPLED: u64 = 64;
 
 /// The views that read a stream.
 pub struct StreamViews {
-    /// By ascending id.
+    /// The reading views by ascending id, once per input that is the stream.
     readers: Vec<StreamReader>,
     events: u64,
 }
@@ -38,7 +38,7 @@ pub(crate) struct StreamReader {
 }
 
 impl StreamReader {
-    /// The input that the stream is.
+    /// The input of the view that is the stream.
     #[inline]
     pub(crate) fn input(&self) -> &ViewInput {
         &self.view.inputs()[self.input]
@@ -46,7 +46,7 @@ impl StreamReader {
 }
 
 impl StreamViews {
-    /// The views among `views`, which come by ascending id, that read `stream`.
+    /// Finds those of `views`, which have ascending ids, that read `stream`.
     pub fn new(stream: TableId, views: &[Arc<MaintainedView>]) -> Self {
         let mut readers = Vec::new();
         for view in views {
@@ -68,7 +68,7 @@ impl StreamViews {
         &self.readers
     }
 
-    /// Whether the same views read both streams, by the same of their inputs.
+    /// Whether the same views read both streams, through the same inputs.
     pub fn are_those_of(&self, other: &StreamViews) -> bool {
         let of = |views: &Self| -> Vec<_> {
             views.readers.iter().map(|one| (Arc::as_ptr(&one.view), one.input)).collect()
@@ -76,10 +76,10 @@ impl StreamViews {
         of(self) == of(other)
     }
 
-    /// Gives the engines one event, with weight 1 or −1. False if a transaction owns a view: the
-    /// event has to be a transaction of its own.
+    /// Applies one event to the engines, with weight 1 or −1. Returns false, having done nothing,
+    /// if a transaction owns one of the views: then the event must become a transaction of its own.
     ///
-    /// Errors: what an event can fail at; no view has met it then.
+    /// Errors: those of an event; no view has applied it then.
     #[inline]
     pub fn event(&mut self, row: &[ValueRef<'_>], weight: i8) -> Result<bool, ViewError> {
         self.events += 1;
@@ -111,7 +111,7 @@ impl StreamViews {
         Ok(true)
     }
 
-    /// Takes an event back that the first `met` readers have met.
+    /// Takes an event back from the first `met` readers, which have applied it.
     #[cold]
     fn take_back(
         &self,

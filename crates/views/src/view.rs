@@ -1,8 +1,8 @@
-//! A materialized view that is kept up to date: its engine, its rows and its journal in one object.
+//! Maintained views: the engine, the rows and the journal of a materialized view in one object.
 //!
-//! Who may touch the engine, and when the rows are up to date, is the business of
-//! [`halcyon_txn::view`], in the order of the views' ids: a view's id is greater than the ids of the
-//! views that it reads.
+//! When which thread may touch the engine, and when the rows are up to date, is decided in
+//! [`halcyon_txn::view`]. Views are locked by ascending id: a view's id is greater than the ids of
+//! the views that it reads.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use crate::error::ViewError;
 use crate::feed::ViewFeed;
 use crate::state::{ViewInput, ViewState};
 
-/// The definition of a view that is to run: the compiler's program, and how tables and rows are the
-/// program's relations.
+/// The definition of a running view: the compiler's program, and the relation between the program's
+/// relations and the database's tables and rows.
 pub struct ViewProgram {
     /// The trigger program.
     pub program: Program,
@@ -36,12 +36,12 @@ pub struct ViewProgram {
 }
 
 impl ViewProgram {
-    /// A view that has met the rows of `tables`, which are all roots of all tables that it reads. Its
-    /// rows are put into `rows`, an empty partition of its columns, and `cell` makes of that the
-    /// partition in which they stay.
+    /// Makes a view that has applied the rows of `tables`, which are all roots of all tables that
+    /// it reads. The view's rows are put into `rows`, an empty partition with its columns, and
+    /// `cell` makes of that the partition that the view keeps.
     ///
-    /// Errors: what an event can fail at; [`ViewError::ProgramTooLarge`], [`ViewError::OutOfMemory`],
-    /// [`ViewError::Cancelled`] once `cancel` is, which is looked at with every row.
+    /// Errors: those of an event; [`ViewError::ProgramTooLarge`], [`ViewError::OutOfMemory`],
+    /// [`ViewError::Cancelled`] once `cancel` is cancelled, which is checked for every row.
     pub fn fill<'t>(
         self,
         id: TableId,
@@ -78,18 +78,18 @@ pub struct MaintainedView {
     memory: ViewMemory,
 }
 
-/// A view in numbers.
+/// Figures of a view, for the system view `halcyon.views`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ViewFigures {
-    /// Memory of maps and strings.
+    /// Memory of maps and strings, in bytes.
     pub bytes: u64,
     /// Events applied.
     pub events: u64,
-    /// Nanoseconds per event: the median.
+    /// Median of nanoseconds per event.
     pub ns_p50: Option<u64>,
-    /// 99 of 100 took no longer.
+    /// Nanoseconds that 99 of 100 events did not exceed.
     pub ns_p99: Option<u64>,
-    /// The longest.
+    /// Nanoseconds of the longest event.
     pub ns_max: Option<u64>,
 }
 
@@ -99,7 +99,7 @@ impl MaintainedView {
         self.id
     }
 
-    /// The hidden partition of its rows.
+    /// The hidden partition of the view's rows.
     pub fn rows(&self) -> &Arc<PartitionCell> {
         self.cell.rows()
     }
@@ -109,12 +109,12 @@ impl MaintainedView {
         &self.inputs
     }
 
-    /// The engine, and who may touch it.
+    /// The cell that guards the view's state.
     pub(crate) fn cell(&self) -> &Arc<ViewCell<ViewState>> {
         &self.cell
     }
 
-    /// The view's part of the memory of all views.
+    /// The view's account in the budget of view memory.
     pub(crate) fn memory(&self) -> &ViewMemory {
         &self.memory
     }
@@ -123,7 +123,7 @@ impl MaintainedView {
         self.cell.lock()
     }
 
-    /// Locks views for an event that belongs to no transaction; `views` come by ascending id. `None`
+    /// Locks views for an event that belongs to no transaction; `views` have ascending ids. `None`
     /// if a transaction owns one of them.
     #[inline]
     pub(crate) fn lock_open<'a>(
@@ -132,28 +132,28 @@ impl MaintainedView {
         ViewCell::lock_open(views.into_iter().map(|view| &*view.cell))
     }
 
-    /// Whether the rows lack events of streams' handles. A hint.
+    /// Whether the rows lack events that came by streams' handles. A hint: it may change at once.
     #[inline]
     pub fn is_stale(&self) -> bool {
         self.cell.is_stale()
     }
 
-    /// Makes a transaction that holds the view's rows exclusively the view's owner: its rows hold
-    /// every event that has been accepted, and no other comes until the transaction ends. Nothing
-    /// happens if the transaction does not hold them.
+    /// Makes a transaction that holds the view's rows exclusively the view's owner: the rows then
+    /// have every event accepted so far, and no other event comes until the transaction ends. Does
+    /// nothing if the transaction does not hold the rows.
     pub fn own(&self, tx: &mut Transaction) {
         if tx.held_exclusively(self.rows()).is_some() {
             self.cell.own(&mut self.lock(), tx);
         }
     }
 
-    /// The row of a group, by its key. Errors: [`ViewError::KeyWidth`]; what the engine fails at.
+    /// The row of a group, given its key. Errors: [`ViewError::KeyWidth`]; those of the engine.
     pub fn row(&self, key: &[ValueRef<'_>]) -> Result<Option<Vec<Value>>, ViewError> {
         self.lock().row(key)
     }
 
-    /// The row of a group, unless a transaction owns the view, whose changes may be taken back: then
-    /// the outer `None`. Errors: as those of [`MaintainedView::row`].
+    /// The row of a group, given its key. The outer `None` says that a transaction owns the view,
+    /// so that its changes may still be taken back. Errors: as [`MaintainedView::row`].
     pub fn row_if_open(
         &self,
         key: &[ValueRef<'_>],
@@ -165,17 +165,17 @@ impl MaintainedView {
         }
     }
 
-    /// The changes of the view, for its subscribers.
+    /// The feed of the view's changes.
     pub fn feed(&self) -> &ViewFeed {
         &self.feed
     }
 
-    /// Ends all subscriptions: the view is dropped.
+    /// Ends all subscriptions, because the view is dropped.
     pub fn close(&self) {
         self.feed.close();
     }
 
-    /// Panics unless the invariants hold that the engine and the places of rows have. For tests.
+    /// Panics unless the invariants of the engine and of the rows' places hold. For tests.
     pub fn check(&self) {
         let mut state = self.lock();
         if !self.is_stale() {
@@ -195,7 +195,7 @@ impl MaintainedView {
         }
     }
 
-    /// Bytes of machine code that the triggers are, or why they are none.
+    /// Bytes of the triggers' machine code; the error says why there is none.
     pub fn machine_code(&self) -> Result<usize, String> {
         self.lock().engine.machine_code().map_err(str::to_owned)
     }
@@ -207,8 +207,8 @@ impl MaintainedView {
     }
 }
 
-/// Brings the rows of all stale views up to date with the events that streams' handles have given so
-/// far, at one moment, as a transaction of its own: see [`halcyon_txn::view::settle_views`].
+/// Brings the rows of all stale views up to date with the events that have come by streams' handles
+/// so far, at one moment, in a transaction of its own: see [`halcyon_txn::view::settle_views`].
 ///
 /// Errors: the errors of locks and of the log.
 pub fn settle_views(

@@ -1,6 +1,6 @@
-//! Views over plain partitions, without SQL: statements of several changes, taken back or not, leave
-//! every view as recomputation does; events that a view does not need are not told; each error is
-//! raised.
+//! Views over plain partitions, without SQL: statements of several changes, rolled back or not,
+//! leave every view as recomputation does; a view gets no events that it does not need; every error
+//! is raised.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -155,7 +155,7 @@ impl Warehouse {
         (tx, handles)
     }
 
-    /// Runs a statement with nobody to judge rows; its changes are undone if a view fails.
+    /// Runs a statement whose view rows are all approved; its changes are undone if a view fails.
     fn run(
         &self,
         tx: &mut Transaction,
@@ -174,7 +174,7 @@ impl Warehouse {
         })
     }
 
-    /// Panics unless the views are what recomputation over their inputs makes of them.
+    /// Panics unless every view equals its recomputation over its inputs.
     fn compare(&self, tx: &Transaction) {
         let root =
             |cell: &Arc<PartitionCell>| tx.read(tx.held_exclusively(cell).expect("locked")).clone();
@@ -232,7 +232,7 @@ fn change_randomly(tx: &mut Transaction, handles: &[LockHandle], rng: &mut Rng) 
 #[test]
 fn statements_leave_views_as_recomputation_does() {
     let (sums, by_note) = ((TABLE, [0, 1]), (TABLE, [2, 1]));
-    // The third reads the first, the fourth the third.
+    // The third view reads the first, the fourth reads the third.
     let reads = [sums, by_note, (TableId(10), [2, 1]), (TableId(12), [0, 2])];
     for seed in 0..40 {
         let mut rng = Rng::new(seed);
@@ -306,7 +306,8 @@ fn old_rows_are_told_before_new_ones() {
         tx.insert(handles[1], &row([1, i64::MAX, 0])).expect("no index");
     };
     warehouse.run(&mut tx, insert).expect("it fits");
-    // With the first row's new value beside the second row's old one the sum would not fit.
+    // If the first row's new value came before the second row's old one went, the sum would not
+    // fit.
     let exchange = |tx: &mut Transaction| {
         tx.update(handles[0], RowId(0), &[1], &[ValueRef::Int64(i64::MAX)]).expect("no index");
         tx.update(handles[1], RowId(0), &[1], &[ValueRef::Int64(0)]).expect("no index");

@@ -1,9 +1,9 @@
 //! Values as sums of products, so that each factor can be summed where its variables are.
 //!
-//! Sum(a.volume − b.volume) over a join of a and b is Sum_a(volume)·Sum_b(1) − Sum_a(1)·Sum_b(volume)
-//! [koch2014, §5.1: polynomial expansion]. A product with a NULL factor adds nothing, as in SQL; of a
-//! sum with a NULL summand the other summands must not remain, so each gets a factor that says
-//! whether the others are there.
+//! Sum(a.volume − b.volume) over a join of a and b is Sum_a(volume)·Sum_b(1) −
+//! Sum_a(1)·Sum_b(volume) [koch2014, §5.1: polynomial expansion]. A product with a NULL factor adds
+//! nothing, as in SQL. A sum with a NULL summand is NULL, so its other summands must not count
+//! either: each gets a factor that says whether the others are not NULL.
 
 use halcyon_value::decimal;
 use halcyon_view::program::{BinaryOp, Expr, Type};
@@ -14,12 +14,12 @@ use crate::expression::{binary, cast, fold, is_null, mentions, not, strict, vari
 
 use super::unit;
 
-/// Products of one value, beyond which no more factors are taken apart. A value of so many products
-/// would make a statement of as many summands for each relation: from there on it costs less to look at
-/// what a factor is made of entry by entry.
+/// The most products that one value is expanded into. More products would make a statement of as
+/// many summands for each relation; from there on it is cheaper to compute a factor entry by entry.
 const PRODUCTS_MAX: usize = 40;
 
-/// sign · ∏ factors; a factor may have any type. What occurs several times has a sign other than ±1.
+/// A product: sign · ∏ factors. Factors may have any type. Products that occur several times have a
+/// sign other than ±1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Product {
     pub sign: i64,
@@ -41,7 +41,7 @@ impl Product {
         Product { sign: self.sign * other.sign, factors }
     }
 
-    /// What products of the same factors have in common, whatever their order and sign.
+    /// A form that products of the same factors share, whatever their order and sign.
     fn form(&self) -> Vec<String> {
         let mut form: Vec<String> = self.factors.iter().map(|f| format!("{f:?}")).collect();
         form.sort_unstable();
@@ -60,7 +60,7 @@ fn is_indicator(factor: &Expr) -> bool {
     }
 }
 
-/// Where a component's variables are: those its atoms bind, and which of them the statement does
+/// The variables of a component: those that its atoms bind, and which of these the statement does
 /// not know yet.
 pub struct Region<'a> {
     pub all: &'a BTreeSet<Var>,
@@ -68,24 +68,25 @@ pub struct Region<'a> {
 }
 
 impl Region<'_> {
-    /// Over the component's variables alone, some of them unbound.
+    /// Whether an expression is over the component's variables alone, some of them unknown.
     pub fn holds(&self, expr: &Expr) -> bool {
         self.touches(expr) && within(expr, self.all)
     }
 
-    /// Over the component's variables alone, or without any unbound one: a factor as it stands.
+    /// Whether an expression can be a factor as it stands: over the component's variables alone, or
+    /// without unknown ones.
     pub fn is_simple(&self, expr: &Expr) -> bool {
         !self.touches(expr) || self.holds(expr)
     }
 
-    /// Needs the component.
+    /// Whether an expression needs unknown variables of the component.
     pub fn touches(&self, expr: &Expr) -> bool {
         mentions(expr, self.unbound)
     }
 }
 
-/// Takes the factors of products apart until each is inside the component, outside it, or cannot be
-/// taken apart.
+/// Expands the factors of products until each factor is inside the component, outside it, or cannot
+/// be expanded.
 pub fn refine(products: &[Product], region: &Region<'_>, vars: &Variables) -> Vec<Product> {
     let mut refined: Vec<Product> = Vec::new();
     for product in products {
@@ -107,7 +108,7 @@ pub fn refine(products: &[Product], region: &Region<'_>, vars: &Variables) -> Ve
     merged(refined)
 }
 
-/// Products of the same factors added up.
+/// Adds up products of the same factors.
 fn merged(products: Vec<Product>) -> Vec<Product> {
     if products.len() < 2 {
         return products;
@@ -171,8 +172,9 @@ fn expand(expr: &Expr, region: &Region<'_>, vars: &Variables) -> Vec<Product> {
     }
 }
 
-/// The summands of a sum by where their variables are: those inside the component stay one factor, and
-/// so do those outside. Each counts only where none of the others is NULL.
+/// Expands a sum by where its summands' variables are: the summands inside the component stay one
+/// factor, and so do those outside. Each of the two counts only where the other summands are not
+/// NULL.
 fn expand_sum(expr: &Expr, ty: Type, region: &Region<'_>, vars: &Variables) -> Vec<Product> {
     let mut all = Vec::new();
     operands_of_sum(expr, ty, 1, &mut all);
@@ -205,7 +207,7 @@ fn operands_of_sum(expr: &Expr, ty: Type, sign: i64, into: &mut Vec<(i64, Expr)>
     }
 }
 
-/// A sum of summands as one expression, and its sign; none of none.
+/// The sum of summands as one expression, with its sign; `None` for no summands.
 fn joined(summands: Vec<(i64, Expr)>, ty: Type) -> Option<(i64, Expr)> {
     let mut summands = summands.into_iter();
     let (first, mut sum) = summands.next()?;
@@ -225,7 +227,7 @@ fn power_of_ten(ty: Type, by: i8) -> Option<Expr> {
     }
 }
 
-/// `[c]·a + b − [c]·b`, for every condition; none if a condition cannot be taken apart.
+/// `[c]·a + b − [c]·b`, for every condition; `None` if a condition cannot be expanded.
 fn expand_case(
     when: &[(Expr, Expr)],
     otherwise: &Expr,
@@ -248,7 +250,8 @@ fn expand_case(
     (all.len() <= PRODUCTS_MAX).then_some(all)
 }
 
-/// Factors, each inside the component or outside, whose product is 1 where a condition is true, else 0.
+/// Factors, each inside the component or outside, whose product is 1 where a condition is true and
+/// 0 elsewhere.
 fn indicators(condition: &Expr, region: &Region<'_>, vars: &Variables) -> Option<Vec<Expr>> {
     if region.is_simple(condition) {
         return Some(vec![fold(Expr::Case {
@@ -270,7 +273,7 @@ fn indicators(condition: &Expr, region: &Region<'_>, vars: &Variables) -> Option
     }
 }
 
-/// Factors whose product is 1 if an expression is not NULL, else 0.
+/// Factors whose product is 1 if an expression is not NULL, and 0 otherwise.
 pub fn presence(expr: &Expr, vars: &Variables) -> Vec<Expr> {
     if !vars.nullable(expr) {
         return Vec::new();
@@ -282,9 +285,9 @@ pub fn presence(expr: &Expr, vars: &Variables) -> Vec<Expr> {
     vec![not(is_null(vars.type_of(expr), expr.clone()))]
 }
 
-/// The product of factors in a type; of no factors, one.
+/// The product of factors, in a type; 1 for no factors.
 pub fn product(factors: &[Expr], ty: Type, vars: &Variables) -> Expr {
-    // Integers first, so that counts are multiplied before they are widened.
+    // Integers are multiplied first, so that counts are multiplied before they are widened.
     let (small, large): (Vec<&Expr>, Vec<&Expr>) =
         factors.iter().partition(|f| vars.type_of(f) == Type::Int);
     let multiply = |ty: Type, a: Expr, b: Expr| binary(BinaryOp::Mul, ty, a, b);

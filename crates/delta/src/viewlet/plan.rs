@@ -1,16 +1,16 @@
-//! One statement: from a delta, whose event is known, to look-ups in maps.
+//! Planning one statement: a delta whose event is known becomes look-ups in maps.
 //!
-//! What remains of the delta falls into components: atoms that share variables the event does not
-//! know. A component becomes a map whose key is what the statement knows of it (to look up), what
-//! it needs of it (to go on with), and at most one bound of a range; its payload are the factors of
-//! the values that it holds. What costs least goes first: a look-up under a whole key, a sum over a
-//! range, a slice, everything.
+//! The rest of the delta falls into components: atoms that share variables which the event does not
+//! give. A component becomes a map. The map's key has the values that the statement knows (to look
+//! up), those that it needs afterwards (to go on with), and at most one column that is bounded by a
+//! range; the payload has the factors of the values that lie within the component. The cheapest
+//! access comes first: a look-up under a whole key, a sum over a range, a slice, everything.
 //!
-//! A component is taken apart where it would relate things that only the event brings together: if
-//! the known variables do not all follow from the row of one of its atoms, a map of it would have an
-//! entry per pair. Then one atom, best one with a known unique key, is looked up by itself, and the
-//! rest is looked at again. The same is done with a total that every event changes, where a map of it
-//! and others would change as a whole.
+//! A component is split if it would combine rows that only the event relates: if the known
+//! variables do not all follow from the row of one of its atoms, its map would have an entry per
+//! pair. Then one atom, preferably one with a known unique key, is looked up alone, and the rest is
+//! planned again. A total that every event changes is looked up alone, too, since a map of it and
+//! other atoms would change as a whole.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -29,7 +29,7 @@ use crate::expression::{
 use crate::parts::{Parts, Statement};
 use crate::simplify::isolate;
 
-/// The statement that adds a delta to a map; `None` if the delta is zero.
+/// Plans the statement that adds a delta to a map; `None` if the delta is zero.
 pub fn statement(
     parts: &mut Parts,
     target: usize,
@@ -74,8 +74,8 @@ pub fn statement(
     Some(Statement { relation, target, steps, key: keys, add, comment })
 }
 
-/// The values of a term without keys as products of sums over parts of it that nothing relates; none
-/// if all of it hangs together. Look-ups, and a value per component of `payload`.
+/// The values of a term without keys, as products of sums over its unrelated parts: look-ups, and a
+/// value per component of `payload`. `None` if all atoms are connected.
 pub fn product_of_parts(
     parts: &mut Parts,
     term: &Term,
@@ -99,7 +99,7 @@ pub fn product_of_parts(
     let mut is_apart = totals > 0 || plan.components().len() > 1;
     while let (true, Some(members)) = (is_apart, plan.components().into_iter().next()) {
         let access = plan.prepare(members);
-        // A row is made without loops.
+        // Rows are computed without loops.
         is_apart = access.outs.is_empty() && access.not_null.is_empty();
         plan.commit(access);
     }
@@ -108,13 +108,13 @@ pub fn product_of_parts(
         *parts = before;
         return None;
     }
-    // That a part is zero saves nothing here.
+    // A part that is zero saves no work here, so the tests for it go.
     let steps = steps.into_iter().filter(|step| !matches!(step, Step::If(_))).collect();
     let values = sums.iter().zip(payload).map(|(sum, c)| total(parts, sum, &[], c.ty()));
     Some((steps, values.collect()))
 }
 
-/// Σ sign · weights · ∏ factors. A NULL product adds nothing, and must not take the others with it.
+/// Σ sign · weights · ∏ factors. A NULL product adds nothing and must not make the others NULL.
 fn total(parts: &Parts, products: &[Product], weights: &[Expr], ty: Type) -> Expr {
     let mut sum: Option<Expr> = None;
     for one in products {
@@ -137,7 +137,7 @@ fn total(parts: &Parts, products: &[Product], weights: &[Expr], ty: Type) -> Exp
     sum.unwrap_or_else(|| unit(ty, 0))
 }
 
-/// How a component is looked at, cheapest first.
+/// The ways to access a component, cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cost {
     Get,
@@ -149,7 +149,7 @@ enum Cost {
 
 struct Plan<'p> {
     parts: &'p mut Parts,
-    /// Variables that have values by now.
+    /// Variables that have values at this point.
     known: BTreeSet<Var>,
     atoms: Vec<Atom>,
     conditions: Vec<Expr>,
@@ -164,19 +164,20 @@ struct Range {
     high: Bound,
 }
 
-/// A component and how it would be looked up; the statement's rest as it would be after that.
+/// A component and one way to access it, with the rest of the statement as it would be afterwards.
 struct Access {
     cost: Cost,
     members: Vec<usize>,
     inner: Vec<Expr>,
     /// Key columns whose values are known.
     given: Vec<(Expr, Expr)>,
-    /// Values that must not be NULL to equal anything.
+    /// Values that must not be NULL, or they equal nothing.
     not_null: Vec<Expr>,
     /// Key columns that are enumerated.
     outs: Vec<(Expr, Var)>,
     range: Option<Range>,
-    /// At most one row has the given key, so what would be enumerated can be payload.
+    /// Whether at most one row has the given key, so that values that would be enumerated can be
+    /// payload.
     single: bool,
     payload: Vec<(Expr, Var)>,
     conditions: Vec<Expr>,
@@ -185,7 +186,7 @@ struct Access {
 }
 
 impl Plan<'_> {
-    /// Conditions over what is known become steps. False: nothing passes.
+    /// Turns conditions over known variables into steps. False: no binding passes.
     fn settle_conditions(&mut self) -> bool {
         let (ready, rest): (Vec<Expr>, Vec<Expr>) =
             self.conditions.drain(..).partition(|c| within(c, &self.known));
@@ -205,7 +206,7 @@ impl Plan<'_> {
         atom.vars.iter().copied().filter(|var| !self.known.contains(var)).collect()
     }
 
-    /// Groups of atoms to look up at once.
+    /// Groups of atoms that are looked up together.
     fn components(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<(Vec<usize>, BTreeSet<Var>)> = Vec::new();
         let mut join = |members: Vec<usize>, vars: BTreeSet<Var>| {
@@ -228,7 +229,8 @@ impl Plan<'_> {
         }
         for condition in &self.conditions {
             let used = variables(condition);
-            // With a known variable in it, a condition is looked at by the statement.
+            // A condition that mentions a known variable is tested by the statement, so it connects
+            // no atoms.
             if used.is_disjoint(&self.known) {
                 join(Vec::new(), used);
             }
@@ -245,7 +247,7 @@ impl Plan<'_> {
         components
     }
 
-    /// The component, or one atom of it to be looked up first.
+    /// The component itself, or one atom of it that is to be looked up alone.
     fn coherent(&self, members: Vec<usize>) -> Vec<usize> {
         let bound: BTreeSet<Var> = members
             .iter()
@@ -272,7 +274,8 @@ impl Plan<'_> {
         vec![best.expect("a component has atoms")]
     }
 
-    /// A total among the members, if a map of them all would have many entries to change with it.
+    /// A total among the members, if a map of all members would have many entries that change with
+    /// the total.
     fn restless(&self, members: &[usize], bound: &BTreeSet<Var>) -> Option<usize> {
         let is_total = |at: &usize| self.parts.relations[self.atoms[*at].relation].restless;
         let total = members.iter().copied().find(is_total)?;
@@ -284,8 +287,8 @@ impl Plan<'_> {
         many.then_some(total)
     }
 
-    /// Puts totals in place of their atoms, as they are when the steps run: for the row of a view
-    /// that is made when it is read. How many there were.
+    /// Replaces the atoms of totals by look-ups of the totals at the time when the steps run; for a
+    /// view's row, which is computed when it is read. Returns how many totals there were.
     fn look_up_totals(&mut self) -> usize {
         let mut count = 0;
         let mut at = 0;
@@ -332,7 +335,7 @@ impl Plan<'_> {
         count
     }
 
-    /// All sums, times whether a condition holds.
+    /// Multiplies all sums by 1 where a condition holds and 0 elsewhere.
     fn multiply(&mut self, condition: &Expr) {
         let holds = Expr::Case {
             ty: Type::Int,
@@ -350,7 +353,7 @@ impl Plan<'_> {
         unique.iter().any(|key| key.iter().all(|column| vars.contains(&atom.vars[*column])))
     }
 
-    /// The variables whose values follow from those of others by unique keys of the members.
+    /// The variables whose values follow from those of `start` by unique keys of the members.
     fn determined(&self, start: BTreeSet<Var>, members: &[usize]) -> BTreeSet<Var> {
         let mut found = start;
         loop {
@@ -407,7 +410,7 @@ impl Plan<'_> {
 
         let one_row = self.one_row(&members, &given);
         if one_row {
-            // Nothing to sum over a range of.
+            // There is nothing to sum over a range.
             outer.extend(ranges.drain(..).map(|(.., condition)| condition));
         }
         let sums: Vec<Vec<Product>> =
@@ -421,7 +424,7 @@ impl Plan<'_> {
         let mut conditions = outer;
         conditions.extend(late);
         let (payload, sums) = needs.payload(sums);
-        // The sum over one row is its value, if a sum can hold it.
+        // The sum over one row is its value, if a sum can hold it exactly.
         let exact = outs.iter().all(|(_, out)| self.parts.vars.get(*out).ty != Type::Float);
         let single = one_row && !outs.is_empty() && exact;
         let cost = match (&range, outs.is_empty(), given.is_empty()) {
@@ -449,7 +452,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether unique keys leave at most one row of the members for given values.
+    /// Whether unique keys leave at most one row of the members for the given values.
     fn one_row(&self, members: &[usize], given: &[(Expr, Expr)]) -> bool {
         let start = given.iter().filter_map(|(key, _)| match key {
             Expr::Reg(var) => Some(*var),
@@ -459,12 +462,12 @@ impl Plan<'_> {
         members.iter().all(|at| self.has_key(&self.atoms[*at], &found))
     }
 
-    /// Looks up the only row with a key.
+    /// Adds steps that look up the only row with a key.
     fn look_up_row(&mut self, term: Term, given: Vec<Expr>, outs: &[(Expr, Var)], sums: &[Var]) {
         let mut term = term;
         let mut set = sums.to_vec();
         let mut later = Vec::new();
-        // A variable that a join keeps from being NULL is not kept by this part of the join alone.
+        // A variable that is not NULL because of a join may be NULL in this part of the join alone.
         let mut columns = BTreeSet::new();
         for atom in &term.atoms {
             let own = &self.parts.relations[atom.relation].columns;
@@ -566,7 +569,7 @@ impl Plan<'_> {
         self.sums = access.sums;
     }
 
-    /// A look-up by a whole key, or an enumeration by part of it.
+    /// Adds a look-up by a whole key, or an enumeration by part of the key.
     fn look_up(&mut self, term: &Term, given: Vec<Expr>, outs: &[Var], sums: &[Var]) {
         let (index, columns, components) = helper(self.parts, term, false);
         let map = MapId(index as u16);
@@ -592,7 +595,7 @@ impl Plan<'_> {
     }
 }
 
-/// The columns that a statement needs of a component beyond sums, while they are collected.
+/// The columns that a statement needs of a component besides sums, while they are being collected.
 struct Needs<'n> {
     region: &'n Region<'n>,
     outs: &'n mut Vec<(Expr, Var)>,
@@ -604,7 +607,7 @@ impl Needs<'_> {
         self.outs.iter().any(|(expr, out)| out == var && *expr == Expr::Reg(*var))
     }
 
-    /// Whether an expression can be computed from what is enumerated already.
+    /// Whether an expression can be computed from the columns enumerated so far.
     fn computable(&self, expr: &Expr) -> bool {
         let mut used = BTreeSet::new();
         collect_variables(expr, &mut used);
@@ -644,7 +647,7 @@ impl Needs<'_> {
         sums
     }
 
-    /// Factors inside the component become components of the map's payload.
+    /// Turns the factors inside the component into components of the map's payload.
     fn payload(&mut self, sums: Vec<Vec<Product>>) -> (Vec<(Expr, Var)>, Vec<Vec<Product>>) {
         let mut payload: Vec<(Expr, Var)> = Vec::new();
         let mut sums = sums;
@@ -676,8 +679,9 @@ impl Needs<'_> {
 
 type RangeCondition = (Expr, CompareOp, Expr, Expr);
 
-/// One key column may be bounded; conditions on others are looked at entry by entry. With columns to
-/// enumerate, a range pays only if these are no more than the groups asked for.
+/// Chooses the key column that is bounded by a range; conditions on other columns are tested entry
+/// by entry. If columns are enumerated, a range pays only if they make no more entries than the
+/// groups asked for.
 fn choose_range(
     ranges: Vec<RangeCondition>,
     needs: &mut Needs<'_>,
@@ -712,7 +716,7 @@ fn choose_range(
         late.push(condition);
     }
     let late: Vec<Expr> = late.iter().map(|condition| needs.expose(condition)).collect();
-    // A condition that is looked at by entry needs the range's column, too.
+    // A condition that is tested entry by entry needs the range's column, too.
     if needs.outs.len() > enumerated
         && let Some(range) = chosen.take()
     {

@@ -60,7 +60,7 @@ impl Table {
     }
 }
 
-/// Tables.
+/// A database: tables with their rows.
 pub struct Db {
     pub tables: Vec<Table>,
     runtime: tokio::runtime::Runtime,
@@ -97,7 +97,7 @@ impl Db {
         context
     }
 
-    /// The bound plan, as the compiler takes it.
+    /// The bound plan of a query, as the compiler takes it.
     pub fn plan(&self, sql: &str) -> LogicalPlan {
         let context = self.context();
         self.runtime.block_on(async {
@@ -112,7 +112,7 @@ impl Db {
         })
     }
 
-    /// The query's rows, as text, sorted.
+    /// The rows of a query as DataFusion computes them: as text, sorted.
     pub fn recompute(&self, sql: &str) -> Result<Vec<String>, String> {
         let context = self.context();
         self.runtime.block_on(async {
@@ -152,12 +152,12 @@ fn show_float(value: f64) -> String {
     format!("{:.9e}", value + 0.0)
 }
 
-/// A view: program and engine.
+/// A view: its query, program and engine.
 pub struct View {
     pub sql: String,
     pub compiled: Compiled,
     pub engine: Engine,
-    /// The view as its changes tell it, by group.
+    /// The view's rows as its reported changes make them, by group.
     mirror: HashMap<Vec<u64>, Vec<u64>>,
 }
 
@@ -166,7 +166,7 @@ impl View {
         let plan = db.plan(sql);
         let compiled = compile(&plan, db)?;
         let program = compiled.program.clone();
-        // Any must do.
+        // The tests must pass with any executor.
         let executor = match std::env::var("HALCYON_EXECUTOR").as_deref() {
             Ok("interpreted") => Executor::Interpreted,
             Ok("operations") => Executor::Operations,
@@ -175,14 +175,14 @@ impl View {
         let options = Options { executor, ..Options::default() };
         let mut engine = Engine::new(program, options)
             .unwrap_or_else(|e| panic!("{sql}\n{e}\n{}", compiled.program));
-        // Over nothing, only a view without groups has a row.
+        // Before the first event only a view without groups has a row.
         let mut mirror = HashMap::new();
         engine.for_each_row(|row| drop(mirror.insert(Vec::new(), row.to_vec()))).unwrap();
         engine.begin().unwrap();
         Ok(View { sql: sql.to_owned(), compiled, engine, mirror })
     }
 
-    /// An event of a table, if the view is fed by it.
+    /// Applies an event of a table, if the view reads that table.
     pub fn apply(&mut self, table: &str, row: &Row, weight: i64) -> Result<(), String> {
         for input in self.compiled.inputs.clone() {
             if input.table.table() != table {
@@ -267,13 +267,13 @@ impl View {
         }
     }
 
-    /// The view equals its query over the tables.
+    /// Errors unless the view equals its query over the tables.
     pub fn check(&mut self, db: &Db) -> Result<(), String> {
         let sql = self.sql.clone();
         self.check_against(db, &sql)
     }
 
-    /// The view equals another query over the tables.
+    /// Errors unless the view equals another query over the tables.
     pub fn check_against(&mut self, db: &Db, sql: &str) -> Result<(), String> {
         let expected = db.recompute(sql)?;
         let found = self.rows();
@@ -296,8 +296,8 @@ impl View {
     }
 }
 
-/// Whether two rows differ in last digits of decimals alone, by one: DataFusion cuts averages off, views
-/// round them.
+/// Whether two rows differ in the last digits of decimals alone, by one: DataFusion truncates
+/// averages, views round them.
 fn differs_by_rounding(expected: &str, found: &str) -> bool {
     let digits = |cell: &str| {
         let (digits, places) = cell.split_once("e-")?;
@@ -316,7 +316,7 @@ fn differs_by_rounding(expected: &str, found: &str) -> bool {
     expected.clone().count() == found.clone().count() && expected.zip(found).all(is_close)
 }
 
-/// Adds the words of a value.
+/// Appends the words of a value.
 pub fn encode(value: &ScalarValue, encoding: Encoding, engine: &mut Engine, words: &mut Vec<u64>) {
     use halcyon_view::program::{NULL_FLOAT_BITS, NULL_INT, NULL_WIDE};
     let int = |value: Option<i64>| value.unwrap_or(NULL_INT) as u64;

@@ -1,4 +1,4 @@
-//! Random schemas and queries of the whole class of views.
+//! Random schemas and queries, of all forms that views may have.
 
 use arrow::datatypes::DataType::{self, Date32, Float64, Int32, Int64, Utf8};
 
@@ -38,14 +38,14 @@ pub fn database(random: &mut Random) -> Db {
     Db::new(tables.collect())
 }
 
-/// Writes queries.
+/// A writer of random queries.
 pub struct Writer<'w> {
     db: &'w Db,
     random: &'w mut Random,
     aliases: usize,
 }
 
-/// A relation in FROM: its alias and the table's number.
+/// A relation in FROM: its alias, and the table's number.
 type From = (String, usize);
 
 impl<'w> Writer<'w> {
@@ -112,7 +112,7 @@ impl<'w> Writer<'w> {
         }
     }
 
-    /// FROM and the conditions of WHERE.
+    /// FROM, and the conditions of WHERE.
     fn source(&mut self, relations: usize) -> (String, Vec<String>, Vec<From>) {
         let first = self.from();
         let mut text = format!("{} {}", NAMES[first.1], first.0);
@@ -208,7 +208,8 @@ impl<'w> Writer<'w> {
         )
     }
 
-    /// A subquery, correlated by equality or not at all; `#` in `what` is a column of it.
+    /// A subquery, correlated by equality or not at all; `#` in `what` stands for one of its
+    /// columns.
     fn inner(&mut self, outer: &From, depth: usize, what: &str) -> String {
         let relations = 1 + self.random.below(2);
         let (text, mut conditions, of) = self.source(relations);

@@ -13,7 +13,7 @@
 //! 1. Every node but a root has [`SLOTS_MIN`] to [`SLOTS`] slots; all leaves of a tree are equally
 //!    deep.
 //! 2. Keys ascend, separators separate; in the places behind a node's slots stands the highest
-//! possible key.
+//!    possible key.
 //! 3. The row of a child in an inner node is the sum over the children before it; no entry is zero.
 //! 4. Leaves of a tree are linked in the order of their keys.
 //!
