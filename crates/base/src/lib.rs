@@ -1,5 +1,5 @@
 //! The base of all other crates: identifiers, SQL state codes, the door to locks, atomics and
-//! threads, random numbers, clocks and checksums.
+//! threads, threads on duty, random numbers, clocks and checksums.
 //!
 //! This crate knows nothing of Halcyon's other crates, and holds no policy.
 
@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod crc32c;
+pub mod duty;
 pub mod ids;
 #[cfg(shuttle)]
 pub mod model;

@@ -78,15 +78,6 @@ struct Physical {
     row_counts: Vec<u64>,
 }
 
-/// Runs what waits for others (locks, the clock) on a thread that operators run on, which takes no
-/// other work meanwhile: another thread does.
-pub fn waiting<T>(work: impl FnOnce() -> T) -> T {
-    match tokio::runtime::Handle::try_current() {
-        Ok(_) => tokio::task::block_in_place(work),
-        Err(_) => work(),
-    }
-}
-
 impl AnalyticalPlan {
     /// Prepares an analysed and optimised plan. Nothing is made physical yet.
     pub fn new(logical: LogicalPlan, df: &DataFusion) -> Self {

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use halcyon_base::duty;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::syntax::{DeclareCursor, Step};
@@ -194,8 +195,10 @@ impl Cursor {
         if !self.keeps {
             (self.keeps, self.first) = (true, self.read);
         }
-        while self.pull(None)? {}
-        Ok(())
+        duty::relieved(|| {
+            while self.pull(None)? {}
+            Ok(())
+        })
     }
 
     fn require_scroll(&self) -> Result<()> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use halcyon_base::clock;
+use halcyon_base::duty;
 use halcyon_catalog::Table;
-use halcyon_exec::analytic::waiting;
 use halcyon_pgcatalog::{
     AdvisoryKey, AdvisoryRequest, Effects, Live, LockRow, LogRow, SessionRow, SessionState,
     SettingRow, StatementRow, TransactionRow,
@@ -215,7 +215,7 @@ impl Effects for View {
 
     fn sleep(&self, time: Duration) -> Result<()> {
         let until = Instant::now().checked_add(time);
-        waiting(|| {
+        duty::relieved(|| {
             loop {
                 if self.entry.signals.cancel.is_cancelled() {
                     return Err(cancelled());
@@ -239,7 +239,7 @@ impl Effects for View {
         }
         let timeout = self.entry.settings().duration("lock_timeout");
         let cancel = &self.entry.signals.cancel;
-        waiting(|| locks.lock(session, request, cancel, timeout)).map(|()| true)
+        duty::relieved(|| locks.lock(session, request, cancel, timeout)).map(|()| true)
     }
 
     fn unlock(&self, key: AdvisoryKey, shared: bool) -> bool {

@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use halcyon_prepare::plan::{Plan, Reach};
+use halcyon_base::{clock, duty};
+use halcyon_prepare::plan::{Plan, Prepared, Reach};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse::ast::Expr;
 use halcyon_sql::rows::{ResultColumn, RowSet};
@@ -243,8 +244,29 @@ impl Session {
         drop(prepared);
         match reach {
             Reach::Session => self.run_here(statement, params, out),
-            Reach::Catalog | Reach::Locks | Reach::Snapshot => self.drive(statement, params, out),
+            Reach::Catalog | Reach::Locks | Reach::Snapshot if !duty::is_on_duty() => {
+                self.drive(statement, params, out)
+            }
+            Reach::Locks => self.drive_on_duty(statement, params, out),
+            Reach::Catalog | Reach::Snapshot => {
+                duty::relieved(|| self.drive(statement, params, out))
+            }
         }
+    }
+
+    /// Runs a statement on a thread that serves others too, which is relieved of them first unless
+    /// the statement has been short of late.
+    fn drive_on_duty(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
+        let is_short = statement.prepared().stretch.is_short();
+        let began = clock::now();
+        let ran = duty::relieved_if(!is_short, || self.drive(statement, params, out));
+        statement.prepared().stretch.note(clock::now().since(began));
+        ran
     }
 
     /// Runs a statement that reaches neither tables nor the catalog.
@@ -260,6 +282,15 @@ impl Session {
         }
         // The statement may run others, this one among them.
         let prepared = Arc::clone(&statement.prepared());
+        duty::relieved_if(lasts(&prepared.plan), || self.run_plan_here(&prepared, params, out))
+    }
+
+    fn run_plan_here(
+        &mut self,
+        prepared: &Prepared,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
         match &prepared.plan {
             Plan::Utility(Utility::Execute { name, arguments }) => {
                 self.execute_named(name, arguments).map(Ran::other)
@@ -307,5 +338,44 @@ impl Session {
         let mut rows = self.query(format!("SELECT {}", list.join(", ")).as_str(), &[])?;
         let row = rows.next()?.expect("a SELECT without FROM has one row");
         Ok((0..row.len()).map(|column| row.value(column).to_owned()).collect())
+    }
+}
+
+/// Whether a statement that reaches neither tables nor the catalog may wait or compute for long.
+fn lasts(plan: &Plan) -> bool {
+    match plan {
+        Plan::Utility(utility) => match utility {
+            // COMMIT and ROLLBACK know by their transaction, EXECUTE by its statement.
+            Utility::Begin(_)
+            | Utility::Commit { .. }
+            | Utility::Rollback { .. }
+            | Utility::Savepoint(_)
+            | Utility::Release(_)
+            | Utility::SetTransaction(_)
+            | Utility::SetSessionTransaction(_)
+            | Utility::Set { .. }
+            | Utility::Reset(_)
+            | Utility::Show(_)
+            | Utility::SetRole(_)
+            | Utility::Execute { .. }
+            | Utility::Deallocate(_)
+            | Utility::Listen(_)
+            | Utility::Unlisten(_)
+            | Utility::Notify { .. } => false,
+            Utility::RollbackTo(_)
+            | Utility::Prepare { .. }
+            | Utility::Discard(_)
+            | Utility::Lock { .. }
+            | Utility::Checkpoint { .. }
+            | Utility::Export(_)
+            | Utility::Import(_)
+            | Utility::AlterSystem { .. }
+            | Utility::Upkeep { .. }
+            | Utility::Declare(_)
+            | Utility::Fetch { .. }
+            | Utility::Close(_) => true,
+        },
+        Plan::Lines(_) | Plan::Empty => false,
+        _ => true,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::execution::SessionState;
+use halcyon_base::duty;
 use tokio::runtime::Runtime;
 
 use crate::brief::Brief;
@@ -41,6 +42,8 @@ impl DataFusion {
             .thread_name("halcyon-query")
             .thread_stack_size(WORKER_STACK)
             .enable_time()
+            // Operators call functions that wait: pg_sleep, advisory locks.
+            .on_thread_start(|| duty::stay_on_duty(|work| tokio::task::block_in_place(work)))
             .build()
             .expect("the system gives threads");
         DataFusion(Arc::new(Shared {

@@ -23,6 +23,8 @@ use parking_lot::RwLock;
 use crate::plan::{Plan, Prepared};
 use crate::prepare::prepare;
 use crate::shapes::{MissReason, ShapePlan, Way};
+use crate::stretch::Stretch;
+use halcyon_base::duty;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::SessionVars;
 use halcyon_plan::phases::{Phase, PhaseClock, PlanningTimes};
@@ -233,6 +235,10 @@ fn plan_shape(
 }
 
 fn bind_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Result<Prepared> {
+    duty::relieved(|| plan_one(text, types, binder))
+}
+
+fn plan_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Result<Prepared> {
     let (began, clock) = (Instant::now(), PhaseClock::default());
     let mut parsed = clock.time(Phase::Parse, || parse::parse(text))?;
     if parsed.len() > 1 {
@@ -253,6 +259,7 @@ fn bind_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Resul
             shareable: true,
             locks_rows: false,
             planning: PlanningTimes::default(),
+            stretch: Stretch::default(),
         },
         Some(parsed) => {
             let binder = Binder { clock: Some(&clock), ..*binder };

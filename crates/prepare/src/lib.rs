@@ -15,3 +15,4 @@ mod explain;
 pub mod plan;
 pub mod prepare;
 pub mod shapes;
+pub mod stretch;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use halcyon_txn::Mode;
 
+use crate::stretch::Stretch;
 use halcyon_catalog::Table;
 use halcyon_ddl::Ddl;
 use halcyon_exec::analytic::AnalyticalPlan;
@@ -39,6 +40,8 @@ pub struct Prepared {
     pub locks_rows: bool,
     /// How long planning took.
     pub planning: PlanningTimes,
+    /// How long it has run of late.
+    pub stretch: Stretch,
 }
 
 /// What a statement has to acquire before it runs.

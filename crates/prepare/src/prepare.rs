@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast;
 
 use crate::explain;
 use crate::plan::{Plan, Prepared};
+use crate::stretch::Stretch;
 use halcyon_catalog::Privilege;
 use halcyon_ddl::views;
 use halcyon_ddl::{self as ddl, Ddl};
@@ -211,6 +212,7 @@ impl StatementBinder<'_> {
             shareable: true,
             locks_rows: false,
             planning: PlanningTimes::default(),
+            stretch: Stretch::default(),
         }
     }
 }

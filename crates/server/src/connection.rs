@@ -11,7 +11,8 @@
 //! 3. At most [`FLUSH_BYTES`] of a result, one row and one batch are held: a client that does not
 //!    read stops its own statement, and holds no thread while it does.
 //!
-//! Threads: everything that runs SQL does so under `block_in_place`; see [`crate::serve`].
+//! Threads: everything that runs SQL does so on duty ([`halcyon_base::duty`]) or relieved already; see
+//! [`crate::serve`].
 
 mod copy;
 mod extended;
@@ -23,8 +24,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use halcyon::{Session, SessionState, SqlError, SqlState, Statement, TextFormat};
+use halcyon_base::duty;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
+use tokio::task::block_in_place;
 
 use crate::farewell::{fatal, violation};
 use crate::rows::{FLUSH_BYTES, Paused, RowStream};
@@ -36,6 +39,9 @@ use crate::wire::frontend::{Message, ProtocolError};
 use crate::wire::input::{Input, InputError};
 
 use extended::Portal;
+
+/// Bytes of a text that takes longer to read than a thread's other work takes to hand over.
+const LONG_TEXT: usize = 16 * 1024;
 
 /// A statement under a name of the protocol; portals keep it alive after Close.
 type SharedStatement = Arc<Parsed>;
@@ -120,9 +126,15 @@ impl From<End> for Failure {
     }
 }
 
-/// Runs what may wait for locks or compute for long.
-fn blocking<T>(work: impl FnOnce() -> T) -> T {
-    tokio::task::block_in_place(work)
+/// Runs what may wait for locks or compute for long: on the thread that serves the network, which is
+/// relieved of that when it comes to waiting or lasts.
+fn running<T>(work: impl FnOnce() -> T) -> T {
+    duty::on_duty(|work| block_in_place(work), work)
+}
+
+/// Runs what lasts in any case.
+fn lasting<T>(work: impl FnOnce() -> T) -> T {
+    block_in_place(work)
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -152,12 +164,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Err(End::Fatal(error)) = self.serve().await {
             self.portals.clear();
             // Locks go before the farewell, which may take its time.
-            blocking(|| {
+            running(|| {
                 let _ = self.session.rollback();
             });
             fatal(&mut self.stream, &mut self.output, &error).await;
         }
-        blocking(move || drop(self));
+        running(move || drop(self));
     }
 
     async fn serve(&mut self) -> Result<(), End> {
@@ -332,7 +344,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Ok(());
         }
         self.portals.clear();
-        blocking(|| match failed || self.session.state() == SessionState::Failed {
+        running(|| match failed || self.session.state() == SessionState::Failed {
             true => self.session.rollback(),
             false => self.session.commit(),
         })
@@ -349,7 +361,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut sent = 0;
         loop {
             let out = &mut self.output.buffer;
-            match blocking(|| rows.encode(out, &mut sent, limit)) {
+            match running(|| rows.encode(out, &mut sent, limit)) {
                 Ok(Paused::Full) => self.flush().await?,
                 Ok(paused) => return Ok((paused, sent)),
                 Err(error) => {

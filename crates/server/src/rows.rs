@@ -3,6 +3,7 @@
 use arrow::array::RecordBatch;
 use bytes::BytesMut;
 use halcyon::{Result, Rows, TextFormat};
+use halcyon_base::duty;
 
 use crate::format::Format;
 use crate::format::encode::RowEncoder;
@@ -38,7 +39,8 @@ impl RowStream {
 
     /// Encodes rows until `sent` has reached `limit`, the buffer is full or the result ends.
     ///
-    /// Blocks while the statement computes. Errors: the statement's.
+    /// Blocks while the statement computes, if its rows come as they are found: the thread is relieved
+    /// then. Errors: the statement's.
     pub(crate) fn encode(
         &mut self,
         out: &mut BytesMut,
@@ -46,7 +48,7 @@ impl RowStream {
         limit: u64,
     ) -> Result<Paused> {
         match self.rows.is_streamed() {
-            true => self.encode_batches(out, sent, limit),
+            true => duty::relieved(|| self.encode_batches(out, sent, limit)),
             false => self.encode_rows(out, sent, limit),
         }
     }

@@ -30,9 +30,9 @@ pub struct Server {
 
 /// Serves `db` as `config` says, on threads of its own.
 ///
-/// Threads: statements run on the connection's own task with `block_in_place`, so each waiting
-/// statement holds one thread of the pool and none of those that serve the network; the pool has
-/// room for every connection.
+/// Threads: a statement runs on the connection's own task, on the thread that has read its message. Once
+/// it waits or lasts, the thread is relieved of the network ([`halcyon_base::duty`]) and becomes one of
+/// the pool, which has room for every connection.
 pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
     if let Some(password) = &config.password {
         set_password(&db, password).map_err(StartError::Password)?;

@@ -7,6 +7,7 @@
 //! setters.
 
 use halcyon_base::clock::{self, Moment};
+use halcyon_base::duty;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use halcyon_base::sync::{Arc, Condvar, Mutex, hint, thread};
 use std::time::Duration;
@@ -126,7 +127,7 @@ impl Event {
         }
         let deadline = limits.timeout.map(|timeout| clock::now().plus(timeout));
         limits.cancel.enlist(self);
-        let waited = self.sleep(deadline, limits.cancel);
+        let waited = duty::relieved(|| self.sleep(deadline, limits.cancel));
         limits.cancel.delist(self);
         waited
     }

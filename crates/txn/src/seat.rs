@@ -42,6 +42,9 @@ pub struct CatalogChange {
 /// What runs when a transaction commits or is undone.
 pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
+/// Changes of a transaction whose commit or rollback is over within some 100 microseconds.
+const CHANGES_OF_SHORT_END: usize = 500;
+
 /// A participant and its buffers.
 pub(crate) struct Seat {
     pub(crate) participant: Arc<Participant>,
@@ -70,6 +73,12 @@ impl Seat {
     pub(crate) fn publish_undo(&self) {
         let body = self.body.as_ref().expect(NO_STATEMENT);
         self.participant.published.undo(body.undo.records_since(&Mark::default()));
+    }
+
+    /// Whether there is so much to write to the log or to undo that a commit or rollback lasts.
+    pub(crate) fn has_long_end(&self) -> bool {
+        let body = self.body.as_ref().expect(NO_STATEMENT);
+        body.undo.records_since(&Mark::default()) > CHANGES_OF_SHORT_END
     }
 
     /// Lays the body down where requesters of cuts find it, after serving the requests that are

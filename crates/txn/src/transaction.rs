@@ -41,6 +41,7 @@ use crate::seat::{CatalogChange, NO_STATEMENT, Seat};
 use crate::undo::Mark;
 use crate::undo::changed_rows::{ChangedRows, PartitionChanges};
 use arrow::array::ArrayRef;
+use halcyon_base::duty;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
 use halcyon_base::{RowId, TxnId};
@@ -528,6 +529,14 @@ impl Transaction {
     pub fn try_commit(mut self, catalog: Option<CatalogChange>) -> Result<Lsn, LogError> {
         let mut seat = self.seat.take().expect(ENDED);
         seat.rouse_if_at_rest();
+        duty::relieved_if(seat.has_long_end(), || self.commit_seat(seat, catalog))
+    }
+
+    fn commit_seat(
+        mut self,
+        mut seat: Box<Seat>,
+        catalog: Option<CatalogChange>,
+    ) -> Result<Lsn, LogError> {
         let lsn = match &self.pool.center.log {
             None => {
                 seat.rollback_hooks.clear();
@@ -575,11 +584,13 @@ impl Drop for Transaction {
         // Undoing may take long; a cut need not wait for it.
         seat.fulfil_cuts();
         seat.commit_hooks.clear();
-        seat.body.as_mut().expect("roused above").undo_to(Mark::default());
-        for hook in seat.rollback_hooks.drain(..).rev() {
-            hook();
-        }
-        seat.end(None);
+        duty::relieved_if(seat.has_long_end(), || {
+            seat.body.as_mut().expect("roused above").undo_to(Mark::default());
+            for hook in seat.rollback_hooks.drain(..).rev() {
+                hook();
+            }
+            seat.end(None);
+        });
         self.pool.give_back(seat);
     }
 }

@@ -3,7 +3,7 @@
 use halcyon::{SqlError, SqlState};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Connection, Failure, blocking};
+use super::{Connection, Failure, lasting};
 use crate::rows::FLUSH_BYTES;
 use crate::wire::frontend::{Message, ProtocolError};
 
@@ -24,9 +24,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             };
             match message {
-                Message::CopyData(data) => blocking(|| self.session.copy_data(&data))?,
+                Message::CopyData(data) => lasting(|| self.session.copy_data(&data))?,
                 Message::CopyDone => {
-                    let tag = blocking(|| self.session.copy_end())?;
+                    let tag = lasting(|| self.session.copy_end())?;
                     self.tell_changes();
                     self.output.command_complete(&tag.to_string());
                     return Ok(());
@@ -56,7 +56,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             let output = &mut self.output;
             let session = &mut self.session;
-            let tag = blocking(|| {
+            let tag = lasting(|| {
                 while output.buffer.len() < FLUSH_BYTES {
                     let before = output.buffer.len();
                     if let Some(tag) = session.copy_out(|row| output.copy_data(row))? {

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use halcyon::{Outcome, SessionState, SqlError, SqlState, Statement, TextFormat, Value};
+use halcyon_base::duty;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::simple::{concerns_transaction, rows_tag};
-use super::{Connection, End, Failure, Parsed, SharedStatement, blocking};
+use super::{Connection, End, Failure, LONG_TEXT, Parsed, SharedStatement, running};
 use crate::format::Format;
 use crate::format::parameter::{self, utf8};
 use crate::rows::{Paused, RowStream};
@@ -57,10 +58,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let declared = types.to_vec();
         let types: Vec<_> = types.iter().map(|oid| parameter::type_of(*oid)).collect();
-        let statement = blocking(|| match name.is_empty() {
+        let prepare = || match name.is_empty() {
             true => self.session.prepare_passing(text, &types),
             false => self.session.prepare_typed(text, &types),
-        })?;
+        };
+        let statement = running(|| duty::relieved_if(text.len() > LONG_TEXT, prepare))?;
         let statement = Mutex::new(statement);
         self.statements.insert(name, Arc::new(Parsed { statement, declared }));
         self.output.put_empty(b'1');
@@ -162,8 +164,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Err(no_portal(name).into());
         }
         let limit = u64::try_from(rows_max).ok().filter(|limit| *limit > 0);
-        let Outcome::Rows { rows, .. } = blocking(|| self.session.fetch_cursor(name, limit))?
-        else {
+        let Outcome::Rows { rows, .. } = running(|| self.session.fetch_cursor(name, limit))? else {
             unreachable!("FETCH gives rows");
         };
         let mut rows = RowStream::new(rows, &[], self.text_format);
@@ -268,7 +269,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !concerns_transaction(&statement) && self.input.peek() != Some(b'S') {
             self.begin_implicit();
         }
-        let outcome = blocking(|| self.session.run(&statement, &portal.params))?;
+        let outcome = running(|| self.session.run(&statement, &portal.params))?;
         if self.session.state() == SessionState::Idle {
             self.implicit = false;
             if concerns_transaction(&statement) {

@@ -4,9 +4,10 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use halcyon::{Outcome, SessionState, SqlError, Statement, Tag};
+use halcyon_base::duty;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Connection, End, Failure, blocking};
+use super::{Connection, End, Failure, LONG_TEXT, running};
 use crate::format::parameter::utf8;
 use crate::rows::RowStream;
 
@@ -37,7 +38,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn run_all(&mut self, text: &str) -> Result<(), Failure> {
-        let statements = blocking(|| split(text))?;
+        let statements = running(|| duty::relieved_if(text.len() > LONG_TEXT, || split(text)))?;
         if statements.is_empty() {
             self.output.put_empty(b'I');
         }
@@ -55,7 +56,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn run_one(&mut self, text: &str, many: bool) -> Result<(), Failure> {
-        let statement = blocking(|| self.session.prepare_passing(text, &[]))?;
+        let prepare = || self.session.prepare_passing(text, &[]);
+        let statement = running(|| duty::relieved_if(text.len() > LONG_TEXT, prepare))?;
         if statement.is_empty() {
             self.output.put_empty(b'I');
             return Ok(());
@@ -75,7 +77,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         // The session lends statements by cell; a lock around it lets the task change threads.
         let statement = Mutex::new(statement);
-        let outcome = blocking(|| {
+        let outcome = running(|| {
             let statement = statement.lock().expect("no holder panics");
             self.session.run(&statement, &[])
         })?;

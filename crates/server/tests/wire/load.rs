@@ -129,3 +129,56 @@ fn one_connection_too_many_is_told_so() {
     eventually("room for another", || server.connections() == 2);
     Raw::connect(server.address()).ok("SELECT 1");
 }
+
+/// A server with one thread for the network: if a wait kept that thread, nobody else would be served,
+/// nor the client that could end the wait. Each statement has run short before, so that it begins where
+/// its message was read.
+#[test]
+fn whatever_waits_leaves_the_network_to_another_thread() {
+    let server = server_with(ServerConfig { threads: 1, ..ServerConfig::default() });
+    let address = server.address();
+    let mut holder = Raw::connect(address);
+    holder.ok("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)");
+    holder.ok("INSERT INTO t VALUES (1, 0)");
+    // (what the holder takes, what waits for it, how the holder gives it back)
+    let waits = [
+        (
+            "BEGIN; UPDATE t SET n = n + 1 WHERE id = 1",
+            "UPDATE t SET n = n + 1 WHERE id = 1",
+            "COMMIT",
+        ),
+        (
+            "BEGIN; UPDATE t SET n = n + 1 WHERE id = 1",
+            "SELECT n FROM t WHERE id = 1 FOR UPDATE",
+            "COMMIT",
+        ),
+        ("BEGIN; LOCK TABLE t", "INSERT INTO t VALUES (1, 1) ON CONFLICT DO NOTHING", "COMMIT"),
+        ("BEGIN; LOCK TABLE t", "BEGIN; LOCK TABLE t; COMMIT", "COMMIT"),
+        (
+            "SELECT pg_advisory_lock(7)",
+            "SELECT pg_advisory_lock(7), pg_advisory_unlock(7)",
+            "SELECT pg_advisory_unlock(7)",
+        ),
+        (
+            "SELECT 1",
+            "SELECT pg_sleep(CASE WHEN n > 100 THEN 0.3 ELSE 0 END) FROM t WHERE id = 1",
+            "SELECT 1",
+        ),
+    ];
+    for (taken, waiting, given_back) in waits {
+        let mut waiter = Raw::connect(address);
+        for _ in 0..20 {
+            waiter.ok(waiting);
+        }
+        holder.ok("UPDATE t SET n = 1000 WHERE id = 1");
+        holder.ok(taken);
+        waiter.send(&query(waiting));
+        std::thread::sleep(Duration::from_millis(20));
+        let mut newcomer = Raw::connect(address);
+        newcomer.ok("SELECT 1");
+        holder.ok(given_back);
+        let answer = waiter.until(b'Z');
+        assert!(answer.iter().all(|frame| frame.kind != b'E'), "{waiting}: {answer:?}");
+        holder.ok("UPDATE t SET n = 0 WHERE id = 1");
+    }
+}

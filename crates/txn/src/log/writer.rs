@@ -18,6 +18,7 @@ use super::frame::{self, FOLDER, FrameKind, file_path, first_of};
 use super::gather::Gather;
 use super::{LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES, Payload};
 use halcyon_base::crc32c::crc32c;
+use halcyon_base::duty;
 use halcyon_base::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io;
@@ -216,6 +217,12 @@ impl Writer {
         if !shared.refuses.load(Ordering::Acquire) {
             return Ok(());
         }
+        duty::relieved(|| self.wait_for_room())
+    }
+
+    /// Waits until the buffer takes more. Errors: as for [`Writer::admit`].
+    fn wait_for_room(&self) -> Result<(), LogError> {
+        let shared = &self.shared;
         let mut state = shared.state.lock();
         loop {
             if let Some(failure) = &state.failure {
@@ -248,6 +255,14 @@ impl Writer {
     }
 
     pub(crate) fn wait(&self, lsn: Lsn) -> Result<(), LogError> {
+        // Pairs with the store in `Shared::flush`.
+        match self.shared.durable.load(Ordering::Acquire) < lsn.0 {
+            true => duty::relieved(|| self.wait_for_disk(lsn)),
+            false => Ok(()),
+        }
+    }
+
+    fn wait_for_disk(&self, lsn: Lsn) -> Result<(), LogError> {
         let shared = &self.shared;
         // Pairs with the store in `Shared::flush`.
         while shared.durable.load(Ordering::Acquire) < lsn.0 {
