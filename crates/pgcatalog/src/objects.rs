@@ -127,6 +127,14 @@ impl Object {
     }
 }
 
+/// The tables of the catalog with their objects.
+pub(crate) fn each_table(context: &Context) -> impl Iterator<Item = (&Object, &Arc<Table>)> {
+    context.objects().relations.values().filter_map(|object| match &object.what {
+        What::Table(table) => Some((object, table)),
+        _ => None,
+    })
+}
+
 /// Names of `pg_catalog` that are views in PostgreSQL.
 fn is_pg_view(name: &str) -> bool {
     #[rustfmt::skip]

@@ -3,11 +3,9 @@
 //! The rows are made when a plan runs, not when it is bound, so a prepared statement sees the
 //! sessions and locks of the moment. What comes from the catalog is that of the plan's version.
 //!
-//! Invariant, checked by `every_system_table_can_be_read`, which runs them all: [`Rows::push`]
-//! takes exactly one cell per column, of the column's kind; a wrong cell is a bug of the table's
-//! function and panics.
+//! Invariant, checked by `rows_are_made_of_named_columns`: only the macros of [`mod@super::view`] call
+//! [`Rows::push`], with one cell per column, of the column's kind.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -162,6 +160,11 @@ pub(crate) struct Def {
 }
 
 impl Def {
+    /// A table that never has rows: PostgreSQL has such objects, Halcyon has none.
+    pub(crate) const fn empty(name: &'static str, columns: &'static [(&'static str, Kind)]) -> Def {
+        Def { name, columns, fill: |_, _| () }
+    }
+
     /// The columns as Arrow sees them.
     pub(crate) fn schema(&self) -> SchemaRef {
         let fields: Vec<_> = self.columns.iter().map(|(name, kind)| kind.field(name)).collect();
@@ -181,9 +184,6 @@ impl Def {
             .expect("arrays are built from the columns' kinds")
     }
 }
-
-/// A function with no rows to give: what PostgreSQL has and Halcyon has none of.
-pub(crate) fn nothing(_: &Context, _: &mut Rows) {}
 
 /// Rows in the making.
 pub(crate) struct Rows {
@@ -265,54 +265,6 @@ pub(crate) enum Cell {
     Text(String),
     Ints(Vec<i64>),
     Texts(Vec<String>),
-}
-
-macro_rules! cell_from {
-    ($($from:ty => |$value:ident| $cell:expr),+ $(,)?) => {
-        $(impl From<$from> for Cell {
-            fn from($value: $from) -> Cell {
-                $cell
-            }
-        })+
-    };
-}
-
-cell_from! {
-    bool => |v| Cell::Bool(v),
-    i16 => |v| Cell::Int(v.into()),
-    i32 => |v| Cell::Int(v.into()),
-    i64 => |v| Cell::Int(v),
-    u16 => |v| Cell::Int(v.into()),
-    u32 => |v| Cell::Int(v.into()),
-    u64 => |v| Cell::Int(v.try_into().unwrap_or(i64::MAX)),
-    usize => |v| Cell::Int(v.try_into().unwrap_or(i64::MAX)),
-    f64 => |v| Cell::Float(v),
-    &'static str => |v| Cell::Str(v),
-    String => |v| Cell::Text(v),
-    &String => |v| Cell::Text(v.clone()),
-    Cow<'static, str> => |v| Cell::Text(v.into_owned()),
-    Vec<i64> => |v| Cell::Ints(v),
-    Vec<String> => |v| Cell::Texts(v),
-}
-
-impl<T: Into<Cell>> From<Option<T>> for Cell {
-    fn from(value: Option<T>) -> Cell {
-        value.map_or(Cell::Null, Into::into)
-    }
-}
-
-/// One row: a list of values that become [`Cell`]s; `NULL` is written as `()`.
-macro_rules! row {
-    ($rows:expr; $($value:expr),+ $(,)?) => {
-        $rows.push([$($crate::table::Cell::from($value)),+])
-    };
-}
-pub(crate) use row;
-
-impl From<()> for Cell {
-    fn from((): ()) -> Cell {
-        Cell::Null
-    }
 }
 
 /// The table as DataFusion reads it.

@@ -1,128 +1,199 @@
-//! Columns of the tables of `information_schema` that have rows, as PostgreSQL 15 has them.
+//! Columns of relations, with what the standard tells of their types.
 
-use crate::table::Kind::{self, *};
+use super::visible::{relations, yes};
+use crate::objects::{Object, What};
+use crate::table::type_oid;
+use crate::view::{Name, Text, row, system_tables};
+use crate::{Context, describe, statics};
+use halcyon_catalog::{Column, Table};
+use halcyon_sql::types::SqlType;
 
-pub(super) const TABLE_COLUMNS: &[(&str, Kind)] = &[
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name), ("table_type", Text),
-    ("self_referencing_column_name", Name), ("reference_generation", Text),
-    ("user_defined_type_catalog", Name), ("user_defined_type_schema", Name),
-    ("user_defined_type_name", Name), ("is_insertable_into", Text), ("is_typed", Text),
-    ("commit_action", Text),
-];
+system_tables! {
+    columns: ColumnsRow from column_rows {
+        table_catalog: Name,
+        table_schema: Name,
+        table_name: Name,
+        column_name: Name,
+        ordinal_position: i32,
+        column_default: Option<Text>,
+        is_nullable: Text,
+        data_type: Text,
+        character_maximum_length: Option<i32>,
+        character_octet_length: Option<i32>,
+        numeric_precision: Option<i32>,
+        numeric_precision_radix: Option<i32>,
+        numeric_scale: Option<i32>,
+        datetime_precision: Option<i32>,
+        interval_type: Option<Text> = None,
+        interval_precision: Option<i32> = None,
+        character_set_catalog: Option<Name> = None,
+        character_set_schema: Option<Name> = None,
+        character_set_name: Option<Name> = None,
+        collation_catalog: Option<Name> = None,
+        collation_schema: Option<Name> = None,
+        collation_name: Option<Name> = None,
+        domain_catalog: Option<Name> = None,
+        domain_schema: Option<Name> = None,
+        domain_name: Option<Name> = None,
+        udt_catalog: Name,
+        udt_schema: Name = Name("pg_catalog".to_owned()),
+        udt_name: Option<Name>,
+        scope_catalog: Option<Name> = None,
+        scope_schema: Option<Name> = None,
+        scope_name: Option<Name> = None,
+        maximum_cardinality: Option<i32> = None,
+        dtd_identifier: Name,
+        is_self_referencing: Text = Text::from("NO"),
+        is_identity: Text,
+        identity_generation: Option<Text>,
+        identity_start: Option<Text>,
+        identity_increment: Option<Text>,
+        identity_maximum: Option<Text>,
+        identity_minimum: Option<Text>,
+        identity_cycle: Text,
+        is_generated: Text = Text::from("NEVER"),
+        generation_expression: Option<Text> = None,
+        is_updatable: Text,
+    }
+}
 
-pub(super) const COLUMNS: &[(&str, Kind)] = &[
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("column_name", Name), ("ordinal_position", Int4), ("column_default", Text),
-    ("is_nullable", Text), ("data_type", Text), ("character_maximum_length", Int4),
-    ("character_octet_length", Int4), ("numeric_precision", Int4),
-    ("numeric_precision_radix", Int4), ("numeric_scale", Int4), ("datetime_precision", Int4),
-    ("interval_type", Text), ("interval_precision", Int4), ("character_set_catalog", Name),
-    ("character_set_schema", Name), ("character_set_name", Name), ("collation_catalog", Name),
-    ("collation_schema", Name), ("collation_name", Name), ("domain_catalog", Name),
-    ("domain_schema", Name), ("domain_name", Name), ("udt_catalog", Name), ("udt_schema", Name),
-    ("udt_name", Name), ("scope_catalog", Name), ("scope_schema", Name), ("scope_name", Name),
-    ("maximum_cardinality", Int4), ("dtd_identifier", Name), ("is_self_referencing", Text),
-    ("is_identity", Text), ("identity_generation", Text), ("identity_start", Text),
-    ("identity_increment", Text), ("identity_maximum", Text), ("identity_minimum", Text),
-    ("identity_cycle", Text), ("is_generated", Text), ("generation_expression", Text),
-    ("is_updatable", Text),
-];
+/// What `columns` tells of a type: (length, octets, precision, radix, scale, time precision).
+struct TypeFacts {
+    oid: u32,
+    length: Option<i64>,
+    precision: Option<(i64, i64, i64)>,
+    time: Option<i64>,
+}
 
-pub(super) const SCHEMATA: &[(&str, Kind)] = &[
-    ("catalog_name", Name), ("schema_name", Name), ("schema_owner", Name),
-    ("default_character_set_catalog", Name), ("default_character_set_schema", Name),
-    ("default_character_set_name", Name), ("sql_path", Text),
-];
+impl TypeFacts {
+    fn of(ty: SqlType) -> Self {
+        let length = match ty {
+            SqlType::Char(n) | SqlType::Varchar(n) => n.map(i64::from),
+            _ => None,
+        };
+        let precision = match ty {
+            SqlType::Decimal { precision, scale } => Some((precision.into(), 10, scale.into())),
+            other => binary_precision(other.oid()),
+        };
+        TypeFacts { oid: ty.oid(), length, precision, time: time_precision(ty.oid()) }
+    }
 
-pub(super) const VIEWS: &[(&str, Kind)] = &[
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("view_definition", Text), ("check_option", Text), ("is_updatable", Text),
-    ("is_insertable_into", Text), ("is_trigger_updatable", Text),
-    ("is_trigger_deletable", Text), ("is_trigger_insertable_into", Text),
-];
+    fn of_system(oid: u32) -> Self {
+        let (precision, time) = (binary_precision(oid), time_precision(oid));
+        TypeFacts { oid, length: None, precision, time }
+    }
+}
 
-pub(super) const SEQUENCES: &[(&str, Kind)] = &[
-    ("sequence_catalog", Name), ("sequence_schema", Name), ("sequence_name", Name),
-    ("data_type", Text), ("numeric_precision", Int4), ("numeric_precision_radix", Int4),
-    ("numeric_scale", Int4), ("start_value", Text), ("minimum_value", Text),
-    ("maximum_value", Text), ("increment", Text), ("cycle_option", Text),
-];
+/// Bits, radix and scale of binary numbers; floating ones have no scale, told as −1 here.
+pub(super) fn binary_precision(oid: u32) -> Option<(i64, i64, i64)> {
+    match oid {
+        21 => Some((16, 2, 0)),
+        23 => Some((32, 2, 0)),
+        20 => Some((64, 2, 0)),
+        700 => Some((24, 2, -1)),
+        701 => Some((53, 2, -1)),
+        _ => None,
+    }
+}
 
-pub(super) const TABLE_CONSTRAINTS: &[(&str, Kind)] = &[
-    ("constraint_catalog", Name), ("constraint_schema", Name), ("constraint_name", Name),
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("constraint_type", Text), ("is_deferrable", Text), ("initially_deferred", Text),
-    ("enforced", Text), ("nulls_distinct", Text),
-];
+fn time_precision(oid: u32) -> Option<i64> {
+    match oid {
+        1082 => Some(0),
+        1083 | 1114 | 1184 | 1186 => Some(6),
+        _ => None,
+    }
+}
 
-pub(super) const KEY_COLUMN_USAGE: &[(&str, Kind)] = &[
-    ("constraint_catalog", Name), ("constraint_schema", Name), ("constraint_name", Name),
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("column_name", Name), ("ordinal_position", Int4), ("position_in_unique_constraint", Int4),
-];
+fn column_rows(context: &Context, rows: &mut Vec<ColumnsRow>) {
+    for object in relations(context) {
+        match &object.what {
+            What::Table(table) => {
+                for (at, column) in table.columns.iter().enumerate() {
+                    let facts = TypeFacts::of(column.ty);
+                    column_row(
+                        context,
+                        object,
+                        at,
+                        &column.name,
+                        facts,
+                        Some((table, column)),
+                        rows,
+                    );
+                }
+            }
+            What::View(view) => {
+                for (at, (name, ty)) in view.columns.iter().enumerate() {
+                    column_row(context, object, at, name, TypeFacts::of(*ty), None, rows);
+                }
+            }
+            What::System(system) => {
+                for (at, field) in system.schema().fields().iter().enumerate() {
+                    let facts = TypeFacts::of_system(type_oid(field));
+                    column_row(context, object, at, field.name(), facts, None, rows);
+                }
+            }
+            What::Index(..) | What::Sequence(_) => {}
+        }
+    }
+}
 
-pub(super) const REFERENTIAL_CONSTRAINTS: &[(&str, Kind)] = &[
-    ("constraint_catalog", Name), ("constraint_schema", Name), ("constraint_name", Name),
-    ("unique_constraint_catalog", Name), ("unique_constraint_schema", Name),
-    ("unique_constraint_name", Name), ("match_option", Text), ("update_rule", Text),
-    ("delete_rule", Text),
-];
-
-pub(super) const CONSTRAINT_COLUMN_USAGE: &[(&str, Kind)] = &[
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("column_name", Name), ("constraint_catalog", Name), ("constraint_schema", Name),
-    ("constraint_name", Name),
-];
-
-pub(super) const CHECK_CONSTRAINTS: &[(&str, Kind)] = &[
-    ("constraint_catalog", Name), ("constraint_schema", Name), ("constraint_name", Name),
-    ("check_clause", Text),
-];
-
-pub(super) const TABLE_PRIVILEGES: &[(&str, Kind)] = &[
-    ("grantor", Name), ("grantee", Name), ("table_catalog", Name), ("table_schema", Name),
-    ("table_name", Name), ("privilege_type", Text), ("is_grantable", Text),
-    ("with_hierarchy", Text),
-];
-
-pub(super) const ROLE_TABLE_GRANTS: &[(&str, Kind)] = &[
-    ("grantor", Name), ("grantee", Name), ("table_catalog", Name), ("table_schema", Name),
-    ("table_name", Name), ("privilege_type", Text), ("is_grantable", Text),
-    ("with_hierarchy", Text),
-];
-
-pub(super) const COLUMN_PRIVILEGES: &[(&str, Kind)] = &[
-    ("grantor", Name), ("grantee", Name), ("table_catalog", Name), ("table_schema", Name),
-    ("table_name", Name), ("column_name", Name), ("privilege_type", Text),
-    ("is_grantable", Text),
-];
-
-pub(super) const APPLICABLE_ROLES: &[(&str, Kind)] = &[
-    ("grantee", Name), ("role_name", Name), ("is_grantable", Text),
-];
-
-pub(super) const ENABLED_ROLES: &[(&str, Kind)] = &[
-    ("role_name", Name),
-];
-
-pub(super) const INFORMATION_SCHEMA_CATALOG_NAME: &[(&str, Kind)] = &[
-    ("catalog_name", Name),
-];
-
-pub(super) const CONSTRAINT_TABLE_USAGE: &[(&str, Kind)] = &[
-    ("table_catalog", Name), ("table_schema", Name), ("table_name", Name),
-    ("constraint_catalog", Name), ("constraint_schema", Name), ("constraint_name", Name),
-];
-
-pub(super) const CHARACTER_SETS: &[(&str, Kind)] = &[
-    ("character_set_catalog", Name), ("character_set_schema", Name),
-    ("character_set_name", Name), ("character_repertoire", Name), ("form_of_use", Name),
-    ("default_collate_catalog", Name), ("default_collate_schema", Name),
-    ("default_collate_name", Name),
-];
-
-pub(super) const USAGE_PRIVILEGES: &[(&str, Kind)] = &[
-    ("grantor", Name), ("grantee", Name), ("object_catalog", Name), ("object_schema", Name),
-    ("object_name", Name), ("object_type", Text), ("privilege_type", Text),
-    ("is_grantable", Text),
-];
+fn column_row(
+    context: &Context,
+    object: &Object,
+    at: usize,
+    name: &String,
+    facts: TypeFacts,
+    column: Option<(&Table, &Column)>,
+    rows: &mut Vec<ColumnsRow>,
+) {
+    let database = &context.session.database;
+    let identity = column.and_then(|(table, column)| {
+        let identity = column.identity.as_ref()?;
+        let schema = context.catalog.schemas.get(&table.schema)?;
+        let options = match schema.relations.get(&identity.sequence)? {
+            halcyon_catalog::Relation::Sequence(sequence) => sequence.options,
+            _ => return None,
+        };
+        Some((identity.always, options))
+    });
+    let options = identity.map(|(_, options)| options);
+    let type_row = statics::type_by_oid(facts.oid);
+    let array = type_row.is_some_and(|ty| ty.element.is_some() && ty.name.starts_with('_'));
+    let data_type = match array {
+        true => "ARRAY".to_owned(),
+        false => describe::format_type(facts.oid, None).unwrap_or_default(),
+    };
+    let octets = match facts.length {
+        Some(n) => Some(n.saturating_mul(4)),
+        None => matches!(facts.oid, 25 | 1042 | 1043 | 17).then_some(1 << 30),
+    };
+    let scale = facts.precision.map(|(_, _, scale)| scale).filter(|scale| *scale >= 0);
+    let not_null = column.is_some_and(|(_, column)| column.not_null);
+    row!(rows; ColumnsRow {
+        table_catalog: database,
+        table_schema: &object.schema,
+        table_name: &object.name,
+        column_name: name,
+        ordinal_position: at + 1,
+        column_default: column.and_then(|(_, column)| describe::default(column)),
+        is_nullable: yes(!not_null),
+        data_type: data_type,
+        character_maximum_length: facts.length,
+        character_octet_length: octets,
+        numeric_precision: facts.precision.map(|p| p.0),
+        numeric_precision_radix: facts.precision.map(|p| p.1),
+        numeric_scale: scale,
+        datetime_precision: facts.time,
+        udt_catalog: database,
+        udt_name: type_row.map(|ty| ty.name.clone()),
+        dtd_identifier: (at + 1).to_string(),
+        is_identity: yes(identity.is_some()),
+        identity_generation: identity.map(|(always, _)| if always { "ALWAYS" } else { "BY DEFAULT" }),
+        identity_start: options.map(|o| o.start.to_string()),
+        identity_increment: options.map(|o| o.increment.to_string()),
+        identity_maximum: options.map(|o| o.max.to_string()),
+        identity_minimum: options.map(|o| o.min.to_string()),
+        identity_cycle: yes(options.is_some_and(|o| o.cycle)),
+        is_updatable: yes(column.is_some()),
+    });
+}

@@ -4,33 +4,156 @@
 
 use crate::halcyon_views::SessionState;
 use crate::objects::{self, What};
-use crate::table::{Cell, Def, Rows, row};
+use crate::view::{Moment, Name, Oid, Text, Texts, row, system_tables};
 use crate::{Context, memory};
 
-use super::columns;
+system_tables! {
+    pg_settings: SettingsRow from settings {
+        name: Text,
+        setting: Text,
+        unit: Option<Text>,
+        category: Text,
+        short_desc: Text,
+        extra_desc: Option<Text> = None,
+        context: Text,
+        vartype: Text,
+        source: Text,
+        min_val: Option<Text>,
+        max_val: Option<Text>,
+        enumvals: Option<Texts>,
+        boot_val: Text,
+        reset_val: Text,
+        sourcefile: Option<Text> = None,
+        sourceline: Option<i32> = None,
+        pending_restart: bool = false,
+    }
 
-/// The tables.
-pub(super) const TABLES: &[Def] = &[
-    Def { name: "pg_settings", columns: columns::SETTINGS, fill: settings },
-    Def { name: "pg_stat_activity", columns: columns::STAT_ACTIVITY, fill: activity },
-    Def { name: "pg_locks", columns: columns::LOCKS, fill: locks },
-    Def { name: "pg_stat_user_tables", columns: columns::STAT_USER_TABLES, fill: table_statistics },
-    Def { name: "pg_stat_all_tables", columns: columns::STAT_USER_TABLES, fill: table_statistics },
-    Def { name: "pg_stat_database", columns: columns::STAT_DATABASE, fill: database_statistics },
-];
+    pg_stat_activity: StatActivityRow from activity {
+        datid: Oid,
+        datname: Name,
+        pid: i32,
+        leader_pid: Option<i32> = None,
+        usesysid: Oid,
+        usename: Name,
+        application_name: Text,
+        client_addr: Option<Text>,
+        client_hostname: Option<Text> = None,
+        client_port: Option<i32> = None,
+        backend_start: Moment,
+        xact_start: Option<Moment>,
+        query_start: Option<Moment>,
+        state_change: Option<Moment>,
+        wait_event_type: Option<Text>,
+        wait_event: Option<Text>,
+        state: Text,
+        backend_xid: Option<i64>,
+        backend_xmin: Option<i64> = None,
+        query_id: Option<i64> = None,
+        query: Option<Text>,
+        backend_type: Text = Text::from("client backend"),
+    }
 
-fn settings(context: &Context, rows: &mut Rows) {
-    for setting in context.live.settings() {
-        let words: Vec<String> = setting.words.into_iter().map(str::to_owned).collect();
-        row!(rows;
-            setting.name, setting.number, setting.unit, setting.category, setting.description, (),
-            setting.context, setting.kind, setting.source, setting.least, setting.most,
-            (!words.is_empty()).then_some(words), &setting.default_number, &setting.default_number,
-            (), (), false);
+    pg_locks: LocksRow from locks {
+        locktype: Text = Text::from("relation"),
+        database: Oid,
+        relation: Option<Oid>,
+        page: Option<i32> = None,
+        tuple: Option<i16> = None,
+        virtualxid: Option<Text> = None,
+        transactionid: Option<i64> = None,
+        classid: Option<Oid> = None,
+        objid: Oid,
+        objsubid: Option<i16> = None,
+        virtualtransaction: Text,
+        pid: i32,
+        mode: Text,
+        granted: bool,
+        fastpath: bool = false,
+        waitstart: Option<Moment> = None,
+    }
+
+    pg_stat_user_tables: StatUserTablesRow from table_statistics,
+        pg_stat_all_tables from table_statistics
+    {
+        relid: Oid,
+        schemaname: Name,
+        relname: Name,
+        seq_scan: i64 = 0,
+        seq_tup_read: i64 = 0,
+        idx_scan: i64 = 0,
+        idx_tup_fetch: i64 = 0,
+        n_tup_ins: i64 = 0,
+        n_tup_upd: i64 = 0,
+        n_tup_del: i64 = 0,
+        n_tup_hot_upd: i64 = 0,
+        n_live_tup: i64,
+        n_dead_tup: i64,
+        n_mod_since_analyze: i64 = 0,
+        n_ins_since_vacuum: i64 = 0,
+        last_vacuum: Option<Moment> = None,
+        last_autovacuum: Option<Moment> = None,
+        last_analyze: Option<Moment> = None,
+        last_autoanalyze: Option<Moment> = None,
+        vacuum_count: i64 = 0,
+        autovacuum_count: i64 = 0,
+        analyze_count: i64 = 0,
+        autoanalyze_count: i64 = 0,
+    }
+
+    pg_stat_database: StatDatabaseRow from database_statistics {
+        datid: Oid,
+        datname: Name,
+        numbackends: i32,
+        xact_commit: i64 = 0,
+        xact_rollback: i64 = 0,
+        blks_read: i64 = 0,
+        blks_hit: i64 = 0,
+        tup_returned: i64 = 0,
+        tup_fetched: i64 = 0,
+        tup_inserted: i64 = 0,
+        tup_updated: i64 = 0,
+        tup_deleted: i64 = 0,
+        conflicts: i64 = 0,
+        temp_files: i64 = 0,
+        temp_bytes: i64 = 0,
+        deadlocks: i64 = 0,
+        checksum_failures: i64 = 0,
+        checksum_last_failure: Option<Moment> = None,
+        blk_read_time: f64 = 0.0,
+        blk_write_time: f64 = 0.0,
+        session_time: f64 = 0.0,
+        active_time: f64 = 0.0,
+        idle_in_transaction_time: f64 = 0.0,
+        sessions: i64 = 0,
+        sessions_abandoned: i64 = 0,
+        sessions_fatal: i64 = 0,
+        sessions_killed: i64 = 0,
+        stats_reset: Moment,
     }
 }
 
-fn activity(context: &Context, rows: &mut Rows) {
+fn settings(context: &Context, rows: &mut Vec<SettingsRow>) {
+    for setting in context.live.settings() {
+        let words: Vec<String> = setting.words.into_iter().map(str::to_owned).collect();
+        row!(rows; SettingsRow {
+            name: setting.name,
+            setting: setting.number,
+            unit: setting.unit,
+            category: setting.category,
+            short_desc: setting.description,
+            context: setting.context,
+            vartype: setting.kind,
+            source: setting.source,
+            min_val: setting.least,
+            max_val: setting.most,
+            enumvals: (!words.is_empty()).then_some(words),
+            boot_val: &setting.default_number,
+            reset_val: &setting.default_number,
+        });
+    }
+}
+
+fn activity(context: &Context, rows: &mut Vec<StatActivityRow>) {
     for session in context.live.sessions() {
         let role = objects::role_oid(&context.catalog, &session.user);
         let (kind, event) = match session.state {
@@ -40,41 +163,63 @@ fn activity(context: &Context, rows: &mut Rows) {
         };
         let visible = context.is_superuser() || session.user == context.session.user;
         let statement = if visible { session.statement } else { None };
-        row!(rows;
-            objects::DATABASE, &context.session.database, session.id, (), role, session.user,
-            session.application, session.client, (), (), session.started_us,
-            session.transaction_us, session.statement_us, session.statement_us, kind, event,
-            session.state.name(), session.transaction, (), (), statement, "client backend");
+        row!(rows; StatActivityRow {
+            datid: objects::DATABASE,
+            datname: &context.session.database,
+            pid: session.id,
+            usesysid: role,
+            usename: session.user,
+            application_name: session.application,
+            client_addr: session.client,
+            backend_start: session.started_us,
+            xact_start: session.transaction_us,
+            query_start: session.statement_us,
+            state_change: session.statement_us,
+            wait_event_type: kind,
+            wait_event: event,
+            state: session.state.name(),
+            backend_xid: session.transaction,
+            query: statement,
+        });
     }
 }
 
-fn locks(context: &Context, rows: &mut Rows) {
+fn locks(context: &Context, rows: &mut Vec<LocksRow>) {
     for lock in context.live.locks() {
-        let table = objects::table_of(context, lock.partition).map_or(Cell::Null, |id| id.0.into());
+        let table = objects::table_of(context, lock.partition).map(|id| id.0);
         let mode = if lock.exclusive { "AccessExclusiveLock" } else { "AccessShareLock" };
         let holder = format!("{}/{}", lock.session, lock.transaction);
-        row!(rows;
-            "relation", objects::DATABASE, table, (), (), (), (), (), lock.partition, (), holder,
-            lock.session, mode, lock.granted, false, ());
+        row!(rows; LocksRow {
+            database: objects::DATABASE,
+            relation: table,
+            objid: lock.partition,
+            virtualtransaction: holder,
+            pid: lock.session,
+            mode: mode,
+            granted: lock.granted,
+        });
     }
 }
 
-fn table_statistics(context: &Context, rows: &mut Rows) {
+fn table_statistics(context: &Context, rows: &mut Vec<StatUserTablesRow>) {
     for object in context.objects().relations.values() {
         let What::Table(table) = &object.what else { continue };
         let size = memory::of_rows(&context.live.roots(table));
-        let zero = 0_i64;
-        row!(rows;
-            object.oid, &object.schema, &object.name, zero, zero, zero, zero, zero, zero, zero,
-            zero, size.rows, size.slots - size.rows, zero, zero, (), (), (), (), zero, zero, zero,
-            zero);
+        row!(rows; StatUserTablesRow {
+            relid: object.oid,
+            schemaname: &object.schema,
+            relname: &object.name,
+            n_live_tup: size.rows,
+            n_dead_tup: size.slots - size.rows,
+        });
     }
 }
 
-fn database_statistics(context: &Context, rows: &mut Rows) {
-    let (zero, none) = (0_i64, 0.0);
-    row!(rows;
-        objects::DATABASE, &context.session.database, context.live.sessions().len(), zero, zero,
-        zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, (), none, none,
-        none, none, none, zero, zero, zero, zero, context.live.started_us());
+fn database_statistics(context: &Context, rows: &mut Vec<StatDatabaseRow>) {
+    row!(rows; StatDatabaseRow {
+        datid: objects::DATABASE,
+        datname: &context.session.database,
+        numbackends: context.live.sessions().len(),
+        stats_reset: context.live.started_us(),
+    });
 }

@@ -1,9 +1,10 @@
 //! `pg_catalog`: the tables that PostgreSQL's tools read, from Halcyon's catalog.
 
 mod activity;
+mod attributes;
+mod constraints;
+mod descriptions;
 // Lists of columns, several to a line.
-#[rustfmt::skip]
-mod columns;
 #[rustfmt::skip]
 mod empty;
 mod relations;
@@ -11,11 +12,19 @@ mod roles;
 
 use super::table::Def;
 
-pub(crate) use relations::unique_index;
+pub(crate) use constraints::unique_index;
 
 /// The tables by topic.
-pub(crate) fn tables() -> [&'static [Def]; 4] {
-    [relations::TABLES, roles::TABLES, activity::TABLES, empty::TABLES]
+pub(crate) fn tables() -> [&'static [Def]; 7] {
+    [
+        relations::TABLES,
+        attributes::TABLES,
+        constraints::TABLES,
+        descriptions::TABLES,
+        roles::TABLES,
+        activity::TABLES,
+        empty::TABLES,
+    ]
 }
 
 /// Whether a table of `pg_catalog` never has rows.

@@ -1,25 +1,113 @@
 //! Who and where: roles, memberships, the database, schemas.
 
 use crate::objects;
-use crate::table::{Def, Rows, row};
+use crate::view::{Acl, Char, Moment, Name, Oid, Oids, Text, Texts, row, system_tables};
 use crate::{Context, describe};
 use halcyon_catalog::Role;
 
-use super::columns;
+system_tables! {
+    pg_namespace: NamespaceRow from namespace {
+        oid: Oid,
+        nspname: Name,
+        nspowner: Oid,
+        nspacl: Option<Acl>,
+    }
 
-/// The tables.
-pub(super) const TABLES: &[Def] = &[
-    Def { name: "pg_namespace", columns: columns::NAMESPACE, fill: namespace },
-    Def { name: "pg_roles", columns: columns::ROLES, fill: roles },
-    Def { name: "pg_authid", columns: columns::AUTHID, fill: authid },
-    Def { name: "pg_auth_members", columns: columns::AUTH_MEMBERS, fill: auth_members },
-    Def { name: "pg_user", columns: columns::USER, fill: user },
-    Def { name: "pg_shadow", columns: columns::SHADOW, fill: shadow },
-    Def { name: "pg_group", columns: columns::GROUP, fill: group },
-    Def { name: "pg_database", columns: columns::DATABASE, fill: database },
-    Def { name: "pg_tablespace", columns: columns::TABLESPACE, fill: tablespace },
-    Def { name: "pg_shdescription", columns: columns::SHDESCRIPTION, fill: shdescription },
-];
+    pg_roles: RolesRow from roles {
+        rolname: Name,
+        rolsuper: bool,
+        rolinherit: bool = true,
+        rolcreaterole: bool,
+        rolcreatedb: bool,
+        rolcanlogin: bool,
+        rolreplication: bool,
+        rolconnlimit: i32 = -1,
+        rolpassword: Text,
+        rolvaliduntil: Option<Moment> = None,
+        rolbypassrls: bool,
+        rolconfig: Option<Texts> = None,
+        oid: Oid,
+    }
+
+    pg_authid: AuthidRow from authid {
+        oid: Oid,
+        rolname: Name,
+        rolsuper: bool,
+        rolinherit: bool = true,
+        rolcreaterole: bool,
+        rolcreatedb: bool,
+        rolcanlogin: bool,
+        rolreplication: bool,
+        rolbypassrls: bool,
+        rolconnlimit: i32 = -1,
+        rolpassword: Option<Text>,
+        rolvaliduntil: Option<Moment> = None,
+    }
+
+    pg_auth_members: AuthMembersRow from auth_members {
+        roleid: Oid,
+        member: Oid,
+        grantor: Oid,
+        admin_option: bool = false,
+    }
+
+    pg_user: UserRow from user {
+        usename: Name,
+        usesysid: Oid,
+        usecreatedb: bool,
+        usesuper: bool,
+        userepl: bool,
+        usebypassrls: bool,
+        passwd: Text,
+        valuntil: Option<Moment> = None,
+        useconfig: Option<Texts> = None,
+    }
+
+    pg_shadow: ShadowRow from shadow {
+        usename: Name,
+        usesysid: Oid,
+        usecreatedb: bool,
+        usesuper: bool,
+        userepl: bool,
+        usebypassrls: bool,
+        passwd: Option<Text>,
+        valuntil: Option<Moment> = None,
+        useconfig: Option<Texts> = None,
+    }
+
+    pg_group: GroupRow from group {
+        groname: Name,
+        grosysid: Oid,
+        grolist: Oids,
+    }
+
+    pg_database: DatabaseRow from database {
+        oid: Oid,
+        datname: Name,
+        datdba: Oid,
+        encoding: i32,
+        datlocprovider: Char = Char("c"),
+        datistemplate: bool = false,
+        datallowconn: bool = true,
+        datconnlimit: i32 = -1,
+        datfrozenxid: i64 = 0,
+        datminmxid: i64 = 0,
+        dattablespace: Oid,
+        datcollate: Text = Text::from("C"),
+        datctype: Text = Text::from("C"),
+        daticulocale: Option<Text> = None,
+        datcollversion: Option<Text> = None,
+        datacl: Option<Acl> = None,
+    }
+
+    pg_tablespace: TablespaceRow from tablespace {
+        oid: Oid,
+        spcname: Name = Name("pg_default".to_owned()),
+        spcowner: Oid,
+        spcacl: Option<Acl> = None,
+        spcoptions: Option<Texts> = None,
+    }
+}
 
 /// `pg_default`, the one tablespace.
 const DEFAULT_TABLESPACE: u32 = 1663;
@@ -28,19 +116,33 @@ const UTF8: i32 = 6;
 /// Shown instead of a secret.
 const HIDDEN: &str = "********";
 
-fn namespace(context: &Context, rows: &mut Rows) {
+fn namespace(context: &Context, rows: &mut Vec<NamespaceRow>) {
     for schema in context.catalog.schemas.values() {
         let owner = objects::role_oid(&context.catalog, &schema.owner);
         let acl = describe::acl(&schema.owner, &schema.grants, "UC");
-        row!(rows; objects::schema_oid(schema), &schema.name, owner, acl);
+        row!(rows; NamespaceRow {
+            oid: objects::schema_oid(schema),
+            nspname: &schema.name,
+            nspowner: owner,
+            nspacl: acl,
+        });
     }
 }
 
-fn roles(context: &Context, rows: &mut Rows) {
+fn roles(context: &Context, rows: &mut Vec<RolesRow>) {
     for role in context.catalog.roles.values() {
         let all = role.superuser;
-        row!(rows;
-            &role.name, all, true, role.create_role, role.create_db, role.login, all, -1, HIDDEN, (), all, (), role.oid);
+        row!(rows; RolesRow {
+            rolname: &role.name,
+            rolsuper: all,
+            rolcreaterole: role.create_role,
+            rolcreatedb: role.create_db,
+            rolcanlogin: role.login,
+            rolreplication: all,
+            rolpassword: HIDDEN,
+            rolbypassrls: all,
+            oid: role.oid,
+        });
     }
 }
 
@@ -50,57 +152,94 @@ fn secret(context: &Context, role: &Role) -> Option<String> {
     Some(if context.is_superuser() { verifier.clone() } else { HIDDEN.to_owned() })
 }
 
-fn authid(context: &Context, rows: &mut Rows) {
+fn authid(context: &Context, rows: &mut Vec<AuthidRow>) {
     for role in context.catalog.roles.values() {
         let all = role.superuser;
-        row!(rows;
-            role.oid, &role.name, all, true, role.create_role, role.create_db, role.login, all, all, -1,
-            secret(context, role), ());
+        row!(rows; AuthidRow {
+            oid: role.oid,
+            rolname: &role.name,
+            rolsuper: all,
+            rolcreaterole: role.create_role,
+            rolcreatedb: role.create_db,
+            rolcanlogin: role.login,
+            rolreplication: all,
+            rolbypassrls: all,
+            rolpassword: secret(context, role),
+        });
     }
 }
 
-fn auth_members(context: &Context, rows: &mut Rows) {
+fn auth_members(context: &Context, rows: &mut Vec<AuthMembersRow>) {
     for role in context.catalog.roles.values() {
         for group in &role.member_of {
             let group = objects::role_oid(&context.catalog, group);
-            row!(rows; group, role.oid, objects::BOOTSTRAP_ROLE, false);
+            row!(rows; AuthMembersRow {
+                roleid: group,
+                member: role.oid,
+                grantor: objects::BOOTSTRAP_ROLE,
+            });
         }
     }
 }
 
-fn user(context: &Context, rows: &mut Rows) {
+fn user(context: &Context, rows: &mut Vec<UserRow>) {
     for role in context.catalog.roles.values().filter(|role| role.login) {
         let all = role.superuser;
-        row!(rows; &role.name, role.oid, role.create_db, all, all, all, HIDDEN, (), ());
+        row!(rows; UserRow {
+            usename: &role.name,
+            usesysid: role.oid,
+            usecreatedb: role.create_db,
+            usesuper: all,
+            userepl: all,
+            usebypassrls: all,
+            passwd: HIDDEN,
+        });
     }
 }
 
-fn shadow(context: &Context, rows: &mut Rows) {
+fn shadow(context: &Context, rows: &mut Vec<ShadowRow>) {
     for role in context.catalog.roles.values().filter(|role| role.login) {
         let all = role.superuser;
-        row!(rows; &role.name, role.oid, role.create_db, all, all, all, secret(context, role), (), ());
+        row!(rows; ShadowRow {
+            usename: &role.name,
+            usesysid: role.oid,
+            usecreatedb: role.create_db,
+            usesuper: all,
+            userepl: all,
+            usebypassrls: all,
+            passwd: secret(context, role),
+        });
     }
 }
 
-fn group(context: &Context, rows: &mut Rows) {
+fn group(context: &Context, rows: &mut Vec<GroupRow>) {
     for role in context.catalog.roles.values().filter(|role| !role.login) {
         let members: Vec<i64> = (context.catalog.roles.values())
             .filter(|member| member.member_of.contains(&role.name))
             .map(|member| i64::from(member.oid))
             .collect();
-        row!(rows; &role.name, role.oid, members);
+        row!(rows; GroupRow {
+            groname: &role.name,
+            grosysid: role.oid,
+            grolist: members,
+        });
     }
 }
 
-fn database(context: &Context, rows: &mut Rows) {
+fn database(context: &Context, rows: &mut Vec<DatabaseRow>) {
     let owner = objects::role_oid(&context.catalog, &context.bootstrap_name());
-    row!(rows;
-        objects::DATABASE, &context.session.database, owner, UTF8, "c", false, true, -1, 0_i64,
-        0_i64, DEFAULT_TABLESPACE, "C", "C", (), (), ());
+    row!(rows; DatabaseRow {
+        oid: objects::DATABASE,
+        datname: &context.session.database,
+        datdba: owner,
+        encoding: UTF8,
+        dattablespace: DEFAULT_TABLESPACE,
+    });
 }
 
-fn tablespace(_: &Context, rows: &mut Rows) {
-    row!(rows; DEFAULT_TABLESPACE, "pg_default", objects::BOOTSTRAP_ROLE, (), ());
+fn tablespace(_: &Context, rows: &mut Vec<TablespaceRow>) {
+    row!(rows; TablespaceRow {
+        oid: DEFAULT_TABLESPACE,
+        spcowner: objects::BOOTSTRAP_ROLE,
+    });
 }
-
-fn shdescription(_: &Context, _: &mut Rows) {}

@@ -9,6 +9,7 @@ mod function_guide;
 mod shop;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
@@ -232,6 +233,67 @@ fn every_system_table_can_be_read() {
             }
         }
     }
+}
+
+/// Rust files of this crate by their paths within `src`.
+fn sources() -> Vec<(String, String)> {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
+    let mut folders = vec![root.to_owned()];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("the sources are there") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(root).expect("within src").display().to_string();
+                files.push((name, std::fs::read_to_string(&path).expect("a text")));
+            }
+        }
+    }
+    files
+}
+
+/// Cells, which have positions instead of names, are known to the declaring macros alone; a table
+/// with rows is declared by them.
+#[test]
+fn rows_are_made_of_named_columns() {
+    let sources = sources();
+    let with = |word: &str| -> BTreeSet<&str> {
+        let files = sources.iter().filter(|(name, _)| !name.starts_with("tests/"));
+        files.filter(|(_, text)| text.contains(word)).map(|(name, _)| &**name).collect()
+    };
+    assert_eq!(with("Cell::"), BTreeSet::from(["table.rs", "view.rs"]));
+    assert_eq!(with("Def {"), BTreeSet::from(["table.rs", "view.rs"]));
+    let declared = BTreeSet::from([
+        "information_schema/columns.rs",
+        "information_schema/constraints.rs",
+        "information_schema/relations.rs",
+        "information_schema/rights.rs",
+        "pg_catalog/activity.rs",
+        "pg_catalog/attributes.rs",
+        "pg_catalog/constraints.rs",
+        "pg_catalog/descriptions.rs",
+        "pg_catalog/relations.rs",
+        "pg_catalog/roles.rs",
+    ]);
+    assert_eq!(with("system_tables! {"), declared);
+}
+
+/// A column that is the same in all rows stands in its place among those that are not.
+#[test]
+fn columns_of_a_declaration_keep_their_order_and_kind() {
+    let table = system_tables::named("pg_catalog", "pg_auth_members").expect("declared");
+    let fields = table.system.schema();
+    let names: Vec<_> = fields.fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(names, ["roleid", "member", "grantor", "admin_option"]);
+    let types: Vec<u32> = fields.fields().iter().map(|field| table::type_oid(field)).collect();
+    assert_eq!(types, [26, 26, 26, 16]);
+    check(
+        "halcyon",
+        "SELECT roleid::regrole, member::regrole, grantor, admin_option FROM pg_auth_members",
+        "reporting|ana|10|f",
+    );
 }
 
 #[test]

@@ -1,0 +1,178 @@
+//! Columns of relations and their defaults.
+
+use crate::objects::{self, What, each_table};
+use crate::table::type_oid;
+use crate::view::{Acl, Char, Name, Oid, Text, Texts, row, system_tables};
+use crate::{Context, describe, statics};
+use halcyon_catalog::Column;
+
+system_tables! {
+    pg_attribute: AttributeRow from attribute {
+        attrelid: Oid,
+        attname: Name,
+        atttypid: Oid,
+        attstattarget: i32 = -1,
+        attlen: i16,
+        attnum: i16,
+        attndims: i32,
+        attcacheoff: i32 = -1,
+        atttypmod: i32,
+        attbyval: bool,
+        attalign: Char,
+        attstorage: Char,
+        attcompression: Char = Char(""),
+        attnotnull: bool,
+        atthasdef: bool,
+        atthasmissing: bool = false,
+        attidentity: Char,
+        attgenerated: Char = Char(""),
+        attisdropped: bool = false,
+        attislocal: bool = true,
+        attinhcount: i32 = 0,
+        attcollation: Oid,
+        attacl: Option<Acl> = None,
+        attoptions: Option<Texts> = None,
+        attfdwoptions: Option<Texts> = None,
+        attmissingval: Option<Text> = None,
+    }
+
+    pg_attrdef: DefaultRow from attrdef {
+        oid: Oid,
+        adrelid: Oid,
+        adnum: i16,
+        adbin: Text,
+    }
+}
+
+/// Columns of a sequence read as a relation.
+pub(super) const SEQUENCE_COLUMNS: &[(&str, u32)] =
+    &[("last_value", 20), ("log_cnt", 20), ("is_called", 16)];
+
+fn attribute(context: &Context, rows: &mut Vec<AttributeRow>) {
+    for object in context.objects().relations.values() {
+        match &object.what {
+            What::Table(table) => {
+                for (at, column) in table.columns.iter().enumerate() {
+                    Attribute::of_column(object.oid, at, column).push(rows);
+                }
+            }
+            What::Index(table, index) => {
+                for (at, key) in index.columns.iter().enumerate() {
+                    let column = &table.columns[key.column as usize];
+                    let modifier = describe::type_modifier(column.ty);
+                    let (name, ty) = (&column.name, column.ty.oid());
+                    Attribute { modifier, ..Attribute::new(object.oid, at, name, ty) }.push(rows);
+                }
+            }
+            What::View(view) => {
+                for (at, (name, ty)) in view.columns.iter().enumerate() {
+                    let modifier = describe::type_modifier(*ty);
+                    let attribute = Attribute::new(object.oid, at, name, ty.oid());
+                    Attribute { modifier, ..attribute }.push(rows);
+                }
+            }
+            What::Sequence(_) => {
+                for (at, (name, ty)) in SEQUENCE_COLUMNS.iter().enumerate() {
+                    Attribute::new(object.oid, at, name, *ty).push(rows);
+                }
+            }
+            What::System(system) => {
+                for (at, field) in system.schema().fields().iter().enumerate() {
+                    Attribute::new(object.oid, at, field.name(), type_oid(field)).push(rows);
+                }
+            }
+        }
+    }
+}
+
+/// What differs between the rows of `pg_attribute`.
+struct Attribute<'a> {
+    relation: u32,
+    number: usize,
+    name: &'a str,
+    ty: u32,
+    modifier: i32,
+    not_null: bool,
+    default: bool,
+    identity: &'static str,
+}
+
+impl<'a> Attribute<'a> {
+    fn new(relation: u32, at: usize, name: &'a str, ty: u32) -> Self {
+        let (number, modifier) = (at + 1, -1);
+        Attribute {
+            relation,
+            number,
+            name,
+            ty,
+            modifier,
+            not_null: false,
+            default: false,
+            identity: "",
+        }
+    }
+
+    fn of_column(relation: u32, at: usize, column: &'a Column) -> Self {
+        Attribute {
+            modifier: describe::type_modifier(column.ty),
+            not_null: column.not_null,
+            default: describe::default(column).is_some(),
+            identity: describe::identity_letter(column),
+            ..Attribute::new(relation, at, &column.name, column.ty.oid())
+        }
+    }
+
+    fn push(self, rows: &mut Vec<AttributeRow>) {
+        let length = describe::type_length(self.ty);
+        let array = statics::type_by_oid(self.ty)
+            .is_some_and(|ty| ty.element.is_some() && ty.name.starts_with('_'));
+        let align = match length {
+            1 => "c",
+            2 => "s",
+            8 => "d",
+            _ => "i",
+        };
+        let storage = match (length, self.ty) {
+            (-1, 1700) => "m",
+            (-1, _) => "x",
+            _ => "p",
+        };
+        let collation = match self.ty {
+            25 | 1042 | 1043 => 100,
+            19 => 950,
+            _ => 0,
+        };
+        row!(rows; AttributeRow {
+            attrelid: self.relation,
+            attname: self.name.to_owned(),
+            atttypid: self.ty,
+            attlen: length,
+            attnum: self.number,
+            attndims: i32::from(array),
+            atttypmod: self.modifier,
+            attbyval: matches!(length, 1 | 2 | 4 | 8),
+            attalign: align,
+            attstorage: storage,
+            attnotnull: self.not_null,
+            atthasdef: self.default,
+            attidentity: self.identity,
+            attcollation: collation,
+        });
+    }
+}
+
+fn attrdef(context: &Context, rows: &mut Vec<DefaultRow>) {
+    for (object, table) in each_table(context) {
+        for (at, column) in table.columns.iter().enumerate() {
+            if let Some(text) = describe::default(column) {
+                let oid = objects::default_oid(table, &column.name);
+                row!(rows; DefaultRow {
+                    oid: oid,
+                    adrelid: object.oid,
+                    adnum: at + 1,
+                    adbin: text,
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Indexes and constraints.
+
+use crate::objects::{self, What, each_table};
+use crate::view::{Char, Int2Vector, Int2s, Name, Oid, Oids, Text, row, system_tables};
+use crate::{Context, describe};
+use halcyon_catalog::Table;
+
+system_tables! {
+    pg_index: IndexRow from index {
+        indexrelid: Oid,
+        indrelid: Oid,
+        indnatts: i16,
+        indnkeyatts: i16,
+        indisunique: bool,
+        indnullsnotdistinct: bool = false,
+        indisprimary: bool,
+        indisexclusion: bool = false,
+        indimmediate: bool = true,
+        indisclustered: bool = false,
+        indisvalid: bool = true,
+        indcheckxmin: bool = false,
+        indisready: bool = true,
+        indislive: bool = true,
+        indisreplident: bool = false,
+        indkey: Int2Vector,
+        indcollation: Oids,
+        indclass: Oids,
+        indoption: Int2Vector,
+        indexprs: Option<Text> = None,
+        indpred: Option<Text> = None,
+    }
+
+    pg_constraint: ConstraintRow from constraint {
+        oid: Oid,
+        conname: Name,
+        connamespace: Oid,
+        contype: Char,
+        condeferrable: bool = false,
+        condeferred: bool = false,
+        convalidated: bool = true,
+        conrelid: Oid,
+        contypid: Oid = Oid(0),
+        conindid: Oid,
+        conparentid: Oid = Oid(0),
+        confrelid: Oid,
+        confupdtype: Char,
+        confdeltype: Char,
+        confmatchtype: Char,
+        conislocal: bool = true,
+        coninhcount: i32 = 0,
+        connoinherit: bool,
+        conkey: Option<Int2s>,
+        confkey: Option<Int2s>,
+        conpfeqop: Option<Oids> = None,
+        conppeqop: Option<Oids> = None,
+        conffeqop: Option<Oids> = None,
+        confdelsetcols: Option<Int2s> = None,
+        conexclop: Option<Oids> = None,
+        conbin: Option<Text>,
+    }
+}
+
+/// Operator class of an index column by type, as `pg_opclass` numbers them.
+fn operator_class(ty: u32) -> i64 {
+    match ty {
+        16 => 424,
+        17 => 428,
+        20 => 3124,
+        21 => 1979,
+        23 => 1978,
+        700 => 1970,
+        701 => 1972,
+        1042 => 426,
+        1082 => 3122,
+        1083 => 1996,
+        1114 => 3128,
+        1184 => 3127,
+        1186 => 2095,
+        1700 => 3125,
+        2950 => 2969,
+        _ => 3126,
+    }
+}
+
+fn index(context: &Context, rows: &mut Vec<IndexRow>) {
+    for object in context.objects().relations.values() {
+        let What::Index(table, index) = &object.what else { continue };
+        let primary = index.constraint == Some(halcyon_catalog::IndexConstraint::PrimaryKey);
+        let width = index.columns.len();
+        let types = || index.columns.iter().map(|key| table.columns[key.column as usize].ty.oid());
+        let keys: Vec<i64> = index.columns.iter().map(|key| i64::from(key.column) + 1).collect();
+        let collations: Vec<i64> =
+            types().map(|ty| if matches!(ty, 25 | 1042 | 1043) { 100 } else { 0 }).collect();
+        let classes: Vec<i64> = types().map(operator_class).collect();
+        let order = |descending, nulls_first| i64::from(descending) | (i64::from(nulls_first) << 1);
+        let options: Vec<i64> =
+            index.columns.iter().map(|key| order(key.descending, key.nulls_first)).collect();
+        row!(rows; IndexRow {
+            indexrelid: object.oid,
+            indrelid: table.id.0,
+            indnatts: width,
+            indnkeyatts: width,
+            indisunique: index.unique,
+            indisprimary: primary,
+            indkey: keys,
+            indcollation: collations,
+            indclass: classes,
+            indoption: options,
+        });
+    }
+}
+
+fn numbers(columns: impl IntoIterator<Item = u16>) -> Vec<i64> {
+    columns.into_iter().map(|column| i64::from(column) + 1).collect()
+}
+
+fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
+    for (object, table) in each_table(context) {
+        let namespace = objects::namespace(&context.catalog, &object.schema);
+        let mut push = |oid: u32, name: &String, kind: &'static str, columns, rest: Reference| {
+            row!(rows; ConstraintRow {
+                oid: oid,
+                conname: name,
+                connamespace: namespace,
+                contype: kind,
+                conrelid: object.oid,
+                conindid: rest.index,
+                confrelid: rest.table,
+                confupdtype: rest.on_update,
+                confdeltype: rest.on_delete,
+                confmatchtype: rest.matching,
+                connoinherit: kind != "c",
+                conkey: columns,
+                confkey: rest.columns,
+                conbin: rest.expr,
+            });
+        };
+        for index in &table.indexes {
+            let kind = match index.constraint {
+                Some(halcyon_catalog::IndexConstraint::PrimaryKey) => "p",
+                Some(halcyon_catalog::IndexConstraint::Unique) => "u",
+                None => continue,
+            };
+            let columns = numbers(index.columns.iter().map(|key| key.column));
+            let rest = Reference { index: index.id.0, ..Reference::none() };
+            push(index.id.0, &index.name, kind, Some(columns), rest);
+        }
+        for check in &table.checks {
+            let rest = Reference { expr: Some(check.expr.clone()), ..Reference::none() };
+            push(objects::check_oid(table, check), &check.name, "c", None, rest);
+        }
+        for key in &table.foreign_keys {
+            let target = context.catalog.tables.get(&key.target);
+            let rest = Reference {
+                table: key.target.0,
+                index: target.and_then(|t| unique_index(t, &key.target_columns)).unwrap_or(0),
+                columns: Some(numbers(key.target_columns.iter().copied())),
+                on_update: describe::action_letter(key.on_update),
+                on_delete: describe::action_letter(key.on_delete),
+                matching: "s",
+                expr: None,
+            };
+            let columns = numbers(key.columns.iter().copied());
+            push(objects::foreign_key_oid(table, key), &key.name, "f", Some(columns), rest);
+        }
+    }
+}
+
+/// What a constraint refers to.
+struct Reference {
+    table: u32,
+    index: u32,
+    columns: Option<Vec<i64>>,
+    on_update: &'static str,
+    on_delete: &'static str,
+    matching: &'static str,
+    expr: Option<String>,
+}
+
+impl Reference {
+    fn none() -> Self {
+        let (on_update, on_delete, matching) = (" ", " ", " ");
+        Reference { table: 0, index: 0, columns: None, on_update, on_delete, matching, expr: None }
+    }
+}
+
+/// The unique index over exactly these columns, in any order.
+pub(crate) fn unique_index(table: &Table, columns: &[u16]) -> Option<u32> {
+    let mut wanted = columns.to_vec();
+    wanted.sort_unstable();
+    let fits = |index: &&halcyon_catalog::Index| {
+        let mut keys: Vec<u16> = index.columns.iter().map(|key| key.column).collect();
+        keys.sort_unstable();
+        index.unique && keys == wanted
+    };
+    table.indexes.iter().find(fits).map(|index| index.id.0)
+}
