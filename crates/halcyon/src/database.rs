@@ -152,6 +152,11 @@ impl Database {
         self.shared.catalog().roles.get(role).and_then(|role| role.verifier.clone())
     }
 
+    /// Whether a role is a superuser; false if there is no such role.
+    pub fn is_superuser(&self, role: &str) -> bool {
+        self.shared.catalog().is_superuser(role)
+    }
+
     /// Whether any role has a password.
     pub fn has_passwords(&self) -> bool {
         self.shared.catalog().roles.values().any(|role| role.verifier.is_some())

@@ -20,6 +20,10 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// Longest message with data (queries, parameters, COPY data).
     pub message_bytes_max: u32,
+    /// How many of the connections are kept for superusers.
+    pub superuser_reserved_connections: usize,
+    /// Sockets at once whose client has not logged in; the oldest goes when one more comes.
+    pub logins_max: usize,
     /// Time to log in.
     pub login_timeout: Duration,
     /// Time that running statements are given when the server is shut down.
@@ -36,7 +40,9 @@ impl Default for ServerConfig {
             password: None,
             connections_max: 2_000,
             message_bytes_max: 0x3fff_ffff,
-            login_timeout: Duration::from_secs(60),
+            superuser_reserved_connections: 3,
+            logins_max: 256,
+            login_timeout: Duration::from_secs(10),
             shutdown_grace: Duration::from_secs(10),
             threads: 0,
         }

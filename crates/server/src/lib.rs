@@ -9,6 +9,7 @@
 //! knows nothing of storage or plans.
 #![forbid(unsafe_code)]
 
+mod antechamber;
 mod cancel;
 mod config;
 mod connection;

@@ -16,8 +16,8 @@ use crate::socket::Socket;
 use crate::startup;
 use crate::tls::Tls;
 
-/// Connections beyond the limit that may wait to be told so, or to cancel a statement.
-const SURPLUS_MAX: usize = 256;
+/// Threads for statements beyond one per connection: of sessions that are ending.
+const SURPLUS_THREADS: usize = 256;
 /// First byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -43,7 +43,7 @@ pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
     let threads = if config.threads == 0 { cores() } else { config.threads };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
-        .max_blocking_threads(config.connections_max + SURPLUS_MAX + threads)
+        .max_blocking_threads(config.connections_max + SURPLUS_THREADS + threads)
         .thread_name("halcyon-server")
         .thread_stack_size(4 << 20)
         .enable_all()
@@ -76,7 +76,7 @@ impl Server {
 
     /// Connections that have logged in.
     pub fn connections(&self) -> usize {
-        self.shared.config.connections_max - self.shared.permits.available_permits()
+        self.shared.places.taken()
     }
 
     /// Takes no more connections, ends idle ones with 57P01, gives running statements the grace
@@ -134,11 +134,9 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
         };
         match accepted {
             Ok((stream, peer)) => {
-                let before = shared.sockets.fetch_add(1, Ordering::Relaxed);
+                shared.sockets.fetch_add(1, Ordering::Relaxed);
                 let counted = Counted(shared.clone());
-                if before < shared.config.connections_max + SURPLUS_MAX {
-                    tokio::spawn(handle(counted, stream, peer));
-                }
+                tokio::spawn(handle(counted, stream, peer));
             }
             Err(error) => {
                 // Out of file descriptors, most likely: others must close theirs first.
@@ -155,6 +153,7 @@ async fn handle(counted: Counted, stream: TcpStream, peer: SocketAddr) {
     let peer = peer.ip();
     let socket = Socket::new(stream);
     let watch = socket.watch();
+    let presence = shared.antechamber.enter(peer.to_canonical());
     let login = async {
         match socket.peek().await {
             Ok(Some(TLS_HANDSHAKE)) => startup::login_tls(shared, socket, peer).await,
@@ -165,8 +164,10 @@ async fn handle(counted: Counted, stream: TcpStream, peer: SocketAddr) {
     let mut stopping = shared.stopping.subscribe();
     let client = tokio::select! {
         client = tokio::time::timeout(shared.config.login_timeout, login) => client,
+        () = presence.must_leave() => return,
         _ = stopping.wait_for(|stopping| *stopping) => return,
     };
+    drop(presence);
     let Ok(Some(client)) = client else { return };
     let canceller = client.session.canceller();
     let _watcher = AbortOnDrop(tokio::spawn(async move {

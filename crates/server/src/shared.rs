@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicUsize;
 
 use halcyon::Database;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
+use crate::antechamber::{Antechamber, Failures, Places};
 use crate::cancel::CancelKeys;
 use crate::config::ServerConfig;
 use crate::tls::Tls;
@@ -17,7 +18,9 @@ pub(crate) struct Shared {
     pub config: ServerConfig,
     pub tls: Option<Tls>,
     pub keys: CancelKeys,
-    pub permits: Arc<Semaphore>,
+    pub antechamber: Antechamber,
+    pub places: Arc<Places>,
+    pub failures: Failures,
     /// From which salts are made for roles that do not exist.
     pub scram_secret: [u8; 32],
     /// Turns true once: connections end when they are idle.
@@ -32,7 +35,9 @@ impl Shared {
         SystemRandom::new().fill(&mut scram_secret).expect("the system has random numbers");
         Arc::new(Shared {
             db,
-            permits: Arc::new(Semaphore::new(config.connections_max)),
+            antechamber: Antechamber::new(config.logins_max),
+            places: Places::new(config.connections_max, config.superuser_reserved_connections),
+            failures: Failures::default(),
             config,
             tls,
             keys: CancelKeys::default(),

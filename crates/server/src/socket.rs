@@ -10,30 +10,31 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// A TCP stream whose reading side a watcher can share.
+/// A TCP stream that a watcher shares. The reading side is the connection's own: tokio knows after a
+/// read that did not fill its buffer that nothing is left, and asks the kernel no second time.
 pub struct Socket {
-    read: Arc<OwnedReadHalf>,
-    write: OwnedWriteHalf,
+    read: OwnedReadHalf,
+    write: Arc<OwnedWriteHalf>,
 }
 
 /// Sees the client go, even while the connection executes a statement and does not read.
 #[derive(Clone)]
-pub struct Watch(Arc<OwnedReadHalf>);
+pub struct Watch(Arc<OwnedWriteHalf>);
 
 impl Socket {
     /// Takes over an accepted stream.
     pub fn new(stream: TcpStream) -> Self {
         let (read, write) = stream.into_split();
-        Socket { read: Arc::new(read), write }
+        Socket { read, write: Arc::new(write) }
     }
 
     /// A handle that sees the client go.
     pub fn watch(&self) -> Watch {
-        Watch(self.read.clone())
+        Watch(self.write.clone())
     }
 
     fn stream(&self) -> &TcpStream {
-        (*self.read).as_ref()
+        (*self.write).as_ref()
     }
 
     /// The first byte that the client sends, left where it is; `None` if it goes instead.
@@ -65,7 +66,8 @@ impl Watch {
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     pub async fn gone(&self) {
         let mut byte = [0];
-        while !matches!(self.0.peek(&mut byte).await, Ok(0) | Err(_)) {
+        let stream: &TcpStream = (*self.0).as_ref();
+        while !matches!(stream.peek(&mut byte).await, Ok(0) | Err(_)) {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
     }
@@ -73,39 +75,37 @@ impl Watch {
 
 impl AsyncRead for Socket {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        loop {
-            ready!(self.stream().poll_read_ready(context))?;
-            match self.stream().try_read(buffer.initialize_unfilled()) {
-                Ok(count) => {
-                    buffer.advance(count);
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
+        Pin::new(&mut self.read).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for Socket {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.write).poll_write(context, bytes)
+        loop {
+            ready!(self.stream().poll_write_ready(context))?;
+            match self.stream().try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.write).poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The kernel has all of it.
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.write).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The end of the stream is sent when the connection and its watcher have gone.
+        Poll::Ready(Ok(()))
     }
 }
 

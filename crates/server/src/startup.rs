@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use halcyon::{Session, SessionOptions, SqlError, SqlState};
@@ -10,8 +11,8 @@ use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, SecretKey,
 };
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::OwnedSemaphorePermit;
 
+use crate::antechamber::Place;
 use crate::config::is_loopback;
 use crate::farewell::{fatal, violation};
 use crate::scram::{self, Exchange, ScramError, Verifier};
@@ -39,7 +40,7 @@ pub(crate) struct Client<S> {
 pub(crate) struct SessionPlace {
     shared: Arc<Shared>,
     session: u32,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Drop for SessionPlace {
@@ -143,14 +144,10 @@ where
     let startup = negotiate(shared, stream, input).await?;
     let mut output = Output::default();
     negotiate_version(&startup, &mut output);
-    let permit = shared.permits.clone().try_acquire_owned().map_err(|_| {
-        let most = shared.config.connections_max;
-        SqlError::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
-            .detail(format!("The server takes {most} connections."))
-    })?;
-    let local = is_loopback(peer);
-    authenticate(shared, stream, input, &mut output, &startup.user, local).await?;
-    let client = Some(peer.to_canonical().to_string());
+    let peer = peer.to_canonical();
+    authenticate(shared, stream, input, &mut output, &startup.user, peer).await?;
+    let taken = shared.places.take(shared.db.is_superuser(&startup.user))?;
+    let client = Some(peer.to_string());
     let options = SessionOptions { role: Some(startup.user.clone()), client };
     let mut session = shared.db.session_with(options)?;
     for (name, value) in &startup.settings {
@@ -163,7 +160,7 @@ where
         output.parameter_status(&name, &value);
     }
     let secret = shared.keys.add(session.id(), startup.minor >= 2, session.canceller());
-    let place = SessionPlace { shared: shared.clone(), session: session.id(), _permit: permit };
+    let place = SessionPlace { shared: shared.clone(), session: session.id(), _place: taken };
     let key = match <[u8; 4]>::try_from(&secret[..]) {
         Ok(short) => SecretKey::I32(i32::from_be_bytes(short)),
         Err(_) => SecretKey::Bytes(secret.into()),
@@ -315,12 +312,13 @@ async fn authenticate<S>(
     input: &mut Input,
     output: &mut Output,
     user: &str,
-    local: bool,
+    peer: IpAddr,
 ) -> Result<(), Refusal>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let secure = matches!(stream, Stream::Tls(_));
+    let local = is_loopback(peer);
     if !local && !secure {
         return Err(SqlError::new(
             SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
@@ -336,26 +334,33 @@ where
     let verifier = genuine.unwrap_or_else(|| Verifier::made_up(user, &shared.scram_secret));
     let tls = shared.tls.as_ref().filter(|_| secure);
     let binding = tls.and_then(|tls| tls.certificate_hash.clone());
-    exchange(stream, input, output, verifier, binding.as_deref()).await.map_err(|refusal| {
-        match refusal {
-            Err(ScramError::Refused) => SqlError::new(
+    let delay = shared.failures.delay(peer, user);
+    match exchange(stream, input, output, verifier, binding.as_deref(), delay).await {
+        Ok(()) => {
+            shared.failures.right(peer, user);
+            Ok(())
+        }
+        Err(Err(ScramError::Refused)) => {
+            shared.failures.wrong(peer, user);
+            Err(SqlError::new(
                 SqlState::INVALID_PASSWORD,
                 format!("password authentication failed for user \"{user}\""),
             )
-            .into(),
-            Err(ScramError::Protocol(error)) => error.into(),
-            Ok(refusal) => refusal,
+            .into())
         }
-    })
+        Err(Err(ScramError::Protocol(error))) => Err(error.into()),
+        Err(Ok(refusal)) => Err(refusal),
+    }
 }
 
-/// The messages of SCRAM. An error is ours (`Ok`) or SCRAM's (`Err`).
+/// The messages of SCRAM; the proof is judged after `delay`. An error is ours (`Ok`) or SCRAM's (`Err`).
 async fn exchange<S>(
     stream: &mut Stream<S>,
     input: &mut Input,
     output: &mut Output,
     verifier: Verifier,
     binding: Option<&[u8]>,
+    delay: Duration,
 ) -> Result<(), Result<Refusal, ScramError>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -366,6 +371,7 @@ where
     let (exchange, answer) = Exchange::begin(first, verifier, binding).map_err(Err)?;
     let answer = Authentication::SASLContinue(answer.into());
     let last = ask(stream, input, output, &answer).await.map_err(Ok)?;
+    tokio::time::sleep(delay).await;
     let proof = exchange.finish(&last).map_err(Err)?;
     output.put(&Authentication::SASLFinal(proof.into()));
     Ok(())

@@ -130,6 +130,31 @@ fn one_connection_too_many_is_told_so() {
     Raw::connect(server.address()).ok("SELECT 1");
 }
 
+#[test]
+fn the_last_connections_are_kept_for_superusers() {
+    let config = ServerConfig {
+        connections_max: 3,
+        superuser_reserved_connections: 1,
+        ..ServerConfig::default()
+    };
+    let server = server_with(config);
+    let mut admin = Raw::connect(server.address());
+    admin.ok("CREATE ROLE bob LOGIN");
+    let login = |user: &str| {
+        let mut raw = Raw::silent(server.address());
+        raw.send(&startup(user));
+        let answer = raw.until(b'Z');
+        (raw, answer[0].field(b'C').map(str::to_owned))
+    };
+    let (_bob, refused) = login("bob");
+    assert_eq!(refused, None);
+    assert_eq!(login("bob").1.as_deref(), Some("53300"));
+    let (mut second, refused) = login(&superuser());
+    assert_eq!(refused, None, "a place is kept");
+    second.ok("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'bob'");
+    eventually("bob's place is free", || server.connections() == 2);
+}
+
 /// A server with one thread for the network: if a wait kept that thread, nobody else would be served,
 /// nor the client that could end the wait. Each statement has run short before, so that it begins where
 /// its message was read.

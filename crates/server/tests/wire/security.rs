@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use halcyon::Database;
 use halcyon_server::{ServerConfig, StartError, TlsFiles, serve};
@@ -54,6 +55,57 @@ fn roles_with_a_password_need_it_where_others_are_trusted() {
     let not_allowed = Some(SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
     assert_eq!(code("guild", ""), not_allowed);
     assert_eq!(code("nobody", ""), not_allowed);
+}
+
+/// Three times as many sockets as the server lets wait, silent, with half a startup packet, or in the
+/// middle of SASL; none of them has the password.
+#[test]
+fn who_has_not_logged_in_keeps_nobody_out() {
+    let config = ServerConfig {
+        password: Some("secret".into()),
+        connections_max: 4,
+        logins_max: 16,
+        ..ServerConfig::default()
+    };
+    let server = server_with(config);
+    let port = server.address().port();
+    let packet = startup(&superuser());
+    let stopped: Vec<Raw> = (0..48)
+        .map(|number| {
+            let mut raw = Raw::silent(server.address());
+            match number % 3 {
+                0 => {}
+                1 => raw.send(&packet[..packet.len() / 2]),
+                _ => {
+                    raw.send(&packet);
+                    assert_eq!(raw.next().expect("a question").kind, b'R');
+                }
+            }
+            raw
+        })
+        .collect();
+    assert_eq!(server.connections(), 0, "no place is taken before the password");
+    let began = std::time::Instant::now();
+    login(port, &superuser(), "secret").expect("the right password");
+    assert!(began.elapsed() < ServerConfig::default().login_timeout, "nobody had to be waited for");
+    // The oldest have been shown out, the youngest may go on.
+    for mut raw in stopped.into_iter().take(16) {
+        assert!(raw.next().is_none());
+    }
+}
+
+#[test]
+fn wrong_passwords_delay_the_next_attempt() {
+    let config = ServerConfig { password: Some("secret".into()), ..ServerConfig::default() };
+    let server = server_with(config);
+    let port = server.address().port();
+    for _ in 0..3 {
+        login(port, &superuser(), "wrong").expect_err("no login");
+    }
+    let began = std::time::Instant::now();
+    login(port, &superuser(), "secret").expect("a right password is let in, however late");
+    // 100 ms after the first wrong one, doubled by each of the others.
+    assert!(began.elapsed() >= Duration::from_millis(400), "after {:?}", began.elapsed());
 }
 
 #[test]
