@@ -1,4 +1,4 @@
-//! Databases in a folder: opening one, and looking at one that nobody has open.
+//! Databases in a folder: opening one, and checking one that no process has open.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -11,8 +11,8 @@ use halcyon::{
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Flags of a database, one per setting of the whole database; they stand above what ALTER SYSTEM
-/// set.
+/// Flags of a database, one per setting of the whole database; they take precedence over ALTER
+/// SYSTEM.
 #[derive(Debug, Clone, Default)]
 pub struct Tuning {
     /// Settings by name, with their texts.
@@ -56,8 +56,8 @@ impl Tuning {
     }
 }
 
-/// A database in memory, or the one in a folder, with a bar on stderr if opening takes a while.
-/// Errors are told.
+/// Opens the database in a folder, or makes one in memory, with a bar on stderr if opening takes a
+/// while. Errors are printed.
 pub fn open(folder: Option<&Path>, tuning: &Tuning) -> Result<Database, ExitCode> {
     let options = tuning.options().map_err(|error| {
         tell(&error);
@@ -73,7 +73,7 @@ pub fn open(folder: Option<&Path>, tuning: &Tuning) -> Result<Database, ExitCode
     })
 }
 
-/// `halcyon check`: reads a database that nobody has open, and says whether it is whole.
+/// `halcyon check`: reads a database that no process has open, and reports whether it is whole.
 pub fn check(folder: &Path) -> ExitCode {
     let bar = Bar::new();
     let checked = Database::check(folder, &|step| bar.tell(step));
@@ -113,14 +113,14 @@ fn tell(error: &SqlError) {
     }
 }
 
-/// What opening does, on a terminal's stderr.
+/// The progress of opening, on a terminal's stderr.
 struct Bar(ProgressBar);
 
 impl Bar {
     fn new() -> Self {
         let bar = ProgressBar::new(1);
         let target = match std::io::stderr().is_terminal() {
-            // What is quick shows nothing.
+            // Quick work shows nothing.
             true => ProgressDrawTarget::stderr_with_hz(10),
             false => ProgressDrawTarget::hidden(),
         };
@@ -136,7 +136,7 @@ impl Bar {
         }
         let (message, done, total) = match step {
             Opening::Checkpoint(done, total) => ("reading the checkpoint", done, total),
-            // Where the log ends is known at its end.
+            // The log's length is known only at its end.
             Opening::Log(done) => ("doing the log again", done, done.max(1)),
             Opening::Indexes(done, total) => ("building indexes", done, total),
         };

@@ -1,8 +1,8 @@
-//! What `halcyon serve --demo` shows: TPC-H for queries, a shop for transactions.
+//! The demo of `halcyon serve --demo`: TPC-H for queries, a shop for transactions.
 //!
-//! The shop's sessions run the whole time at a limited rate, so that an idle machine stays cool:
-//! they place orders (taking from stock, refused by its CHECK when there is none), pay or cancel
-//! them, refill stock, and clear old orders away, so that the shop neither grows nor runs dry.
+//! The shop's sessions run all the time at a limited rate, so that an idle machine stays cool: they
+//! place orders (taking from stock; the stock's CHECK refuses an order when it is used up), pay or
+//! cancel orders, refill stock, and delete old orders, so that the shop neither grows nor runs dry.
 
 mod shop;
 
@@ -22,8 +22,7 @@ const SESSIONS: u64 = 3;
 /// Pause between two transactions of a session.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// Three queries worth running: a large scan, a join with the transactions' tables, and what the
-/// database says of itself.
+/// Three queries worth running: a large scan, a join with the shop's tables, and a system view.
 pub const QUERIES: [&str; 3] = [
     "SELECT l_returnflag, l_linestatus, sum(l_quantity), avg(l_extendedprice), count(*) \
      FROM lineitem GROUP BY 1, 2 ORDER BY 1, 2;",
@@ -91,7 +90,7 @@ fn trade(stop: &AtomicBool, session: halcyon::Session, number: u64) {
         Err(error) => return tracing::error!(%error, "the shop stays closed"),
     };
     while !stop.load(Ordering::Relaxed) {
-        // Refusals are part of the business; anything else is worth knowing.
+        // Refused orders are part of the business; any other error is worth knowing.
         if let Err(error) = shopper.act() {
             tracing::warn!(%error, "a transaction of the shop failed");
         }
@@ -104,7 +103,7 @@ impl Drop for Traffic {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
-            // A session that panicked has said so already.
+            // A session that panicked has printed its message.
             let _ = thread.join();
         }
     }

@@ -9,8 +9,8 @@ use std::process::{Command, ExitCode};
 /// Name of the binary with the experiments.
 const NAME: &str = "halcyon-lab";
 
-/// Becomes `halcyon-lab ARGUMENTS…`: the one beside this executable, else the first on PATH. Returns
-/// only if neither can be started; status 2, as after a command line that is wrong.
+/// Becomes `halcyon-lab ARGUMENTS…`: the binary beside this executable, otherwise the first one on
+/// PATH. Returns only if neither can be started, with status 2, as after a wrong command line.
 pub fn run(arguments: &[OsString]) -> ExitCode {
     for program in beside().into_iter().chain([PathBuf::from(NAME)]) {
         let error = Command::new(&program).args(arguments).exec();
@@ -26,7 +26,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Where the binary is if it was built or installed with this one.
+/// The path of the binary if it was built or installed together with this one.
 fn beside() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
     Some(own.with_file_name(OsStr::new(NAME)))

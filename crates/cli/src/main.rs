@@ -133,7 +133,7 @@ fn machine(json: bool) -> ExitCode {
     }
 }
 
-/// Has a database carry out a statement about a folder: it alone knows what belongs to one moment.
+/// Runs a statement about a folder in a database, which alone knows the data of one moment.
 fn about(
     statement: &str,
     folder: &Path,

@@ -18,7 +18,7 @@ fn shell(arguments: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A shell that has no use for its input may be gone before it is written.
+    // A shell that does not read its input may have ended before all of it is written.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -157,8 +157,8 @@ struct Terminal {
 impl Terminal {
     fn open() -> Self {
         let mut child = Command::new("script")
-            // `exec`: a shell that waits for Halcyon would get Ctrl-C as well, and tell it as its
-            // own end.
+            // `exec`, because a shell that waits for Halcyon would get Ctrl-C as well and report it
+            // as its own end.
             .args(["-q", "-e", "-c", &format!("exec {HALCYON}"), "/dev/null"])
             .env("SHELL", "/bin/sh")
             .env("HALCYON_HISTORY", "")
@@ -186,7 +186,7 @@ impl Terminal {
         self.child.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Reads until `wanted` has been printed, and forgets what came before.
+    /// Reads until `wanted` has been printed, and drops the output before it.
     fn wait_for(&mut self, wanted: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.seen.contains(wanted) {
@@ -207,7 +207,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Gone already where the test went well.
+        // The process has ended already if the test went well.
         let _ = self.child.kill();
     }
 }

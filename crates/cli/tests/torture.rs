@@ -1,4 +1,4 @@
-//! A server that is killed again and again, and what its clients were told.
+//! A server that is killed again and again, and the promises that its clients got.
 //!
 //! Each round starts `halcyon serve --data`, runs transfers between accounts in four sessions,
 //! tables being made and dropped, a sequence and checkpoints, and ends the process by SIGKILL at a
@@ -35,23 +35,23 @@ const VIEWS: [(&str, &str); 3] = [
     ("sent", "SELECT session AS a, sum(amount) AS b FROM transfer GROUP BY session"),
 ];
 const SESSIONS: usize = 4;
-/// The session that does not wait for its commits.
+/// The session that does not wait for its commits to become durable.
 const CARELESS: usize = 3;
 
-/// What clients were told.
+/// The acknowledgements that clients got.
 #[derive(Default)]
 struct Told {
     /// Transfers by session; their numbers are dense, from 1.
     transfers: [i64; SESSIONS],
     /// Numbers of tables made and not dropped, or about to be dropped.
     tables: BTreeSet<i64>,
-    /// Tables whose DROP was sent and whose answer did not come.
+    /// Tables whose DROP was sent but not answered.
     dropping: BTreeSet<i64>,
     next_table: i64,
     sequence: i64,
 }
 
-/// xorshift: what happens when differs from run to run anyway.
+/// xorshift; the moments of events differ from run to run anyway.
 struct Choices(u64);
 
 impl Choices {
@@ -66,7 +66,7 @@ impl Choices {
 struct Server {
     child: Child,
     address: String,
-    /// What it prints has a reader until it ends.
+    /// A reader of the server's output until it ends.
     _output: BufReader<ChildStdout>,
 }
 
@@ -100,7 +100,7 @@ impl Server {
         let config = format!("host={host} port={port} user=halcyon dbname=halcyon");
         let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("a server");
         tokio::spawn(async move {
-            // It ends when the server is killed.
+            // The task ends when the server is killed.
             let _ = connection.await;
         });
         client
@@ -137,7 +137,7 @@ async fn transfers(
         );
         match client.batch_execute(&statements).await {
             Ok(()) => told.lock().expect("unpoisoned").transfers[session] = number,
-            // A victim of a deadlock: nothing of it is there.
+            // A victim of a deadlock: its transaction left nothing.
             Err(error) if error.code().is_some_and(|code| code.code() == "40P01") => {
                 client.batch_execute("ROLLBACK").await?;
                 number -= 1;
@@ -197,7 +197,7 @@ async fn number(client: &Client, query: &str) -> i64 {
     client.query_one(&query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error}")).get(0)
 }
 
-/// Whether the database is what was told.
+/// Panics unless the database is what the clients were told.
 async fn verify(client: &Client, told: &mut Told) {
     for session in 0..SESSIONS {
         let of = format!("FROM transfer WHERE session = {session}");
@@ -249,7 +249,7 @@ async fn verify(client: &Client, told: &mut Told) {
     for table in &found {
         assert!(told.tables.contains(table) || *table == told.next_table, "made_{table} is back");
         let rows = number(client, &format!("SELECT count(*) FROM made_{table}")).await;
-        // Between TRUNCATE and INSERT, which are two transactions, there is none.
+        // Between TRUNCATE and INSERT, which are two transactions, the table has no row.
         assert!(rows == 1 || (rows == 0 && *table == told.next_table), "made_{table} has {rows}");
     }
     told.tables = found;
@@ -264,7 +264,7 @@ struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What failed is worth a look.
+        // The folder of a failed test stays for inspection.
         if !std::thread::panicking() {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -305,7 +305,7 @@ fn what_was_acknowledged_outlives_the_process() {
     let (mut acknowledged, mut recoveries_killed) = (0, 0);
     for round in 0..rounds {
         if choices.below(3) == 0 {
-            // Killed before it is ready, most likely.
+            // Most likely killed before the server is ready.
             let mut child = spawn(&folder.0);
             std::thread::sleep(Duration::from_millis(choices.below(60)));
             child.kill().expect("it runs");

@@ -339,20 +339,20 @@ fn comment_on(
     comment: Option<String>,
     if_exists: bool,
 ) -> Result<()> {
-    use ast::CommentObject as Kind;
+    use ast::CommentObject;
     let name = parts(object)?;
     let comment = comment.filter(|text| !text.is_empty());
     if if_exists && cx.catalog.resolve(&name, cx.search_path()).is_none() {
         return Ok(());
     }
     match kind {
-        Kind::Schema => {
+        CommentObject::Schema => {
             let name = last(object)?;
             let owner = cx.catalog.schema(&name)?.owner.clone();
             cx.catalog.require_owner(cx.user(), &owner, "schema", &name)?;
             cx.catalog.schema_mut(&name).comment = comment;
         }
-        Kind::Column => {
+        CommentObject::Column => {
             let [relation @ .., column] = name.as_slice() else {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column is missing"));
             };
@@ -362,7 +362,10 @@ fn comment_on(
                 table.columns[at as usize].comment = comment;
             });
         }
-        Kind::Role | Kind::User | Kind::Database | Kind::Extension => {}
+        CommentObject::Role
+        | CommentObject::User
+        | CommentObject::Database
+        | CommentObject::Extension => {}
         _ => {
             let found = cx.owned(&name)?;
             let (schema, name) = (found.schema.name.clone(), found.name.to_owned());

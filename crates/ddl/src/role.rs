@@ -473,18 +473,18 @@ fn grantees(cx: &DdlContext<'_>, grantees: &[ast::Grantee]) -> Result<Vec<String
 
 /// What kind of object privileges are given on.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum GrantableKind {
     Table,
     Sequence,
     Schema,
 }
 
-fn privileges(privileges: &Privileges, kind: Kind) -> Result<Vec<Privilege>> {
+fn privileges(privileges: &Privileges, kind: GrantableKind) -> Result<Vec<Privilege>> {
     use Privilege::*;
     let all: &[Privilege] = match kind {
-        Kind::Table => &[Select, Insert, Update, Delete, Truncate, References],
-        Kind::Sequence => &[Usage, Select, Update],
-        Kind::Schema => &[Usage, Create],
+        GrantableKind::Table => &[Select, Insert, Update, Delete, Truncate, References],
+        GrantableKind::Sequence => &[Usage, Select, Update],
+        GrantableKind::Schema => &[Usage, Create],
     };
     let Privileges::Actions(actions) = privileges else { return Ok(all.to_vec()) };
     let mut found = Vec::new();
@@ -520,9 +520,9 @@ fn change(
     mut apply: impl FnMut(&mut Vec<Grant>, &[Privilege], &str),
 ) -> Result<()> {
     let user = cx.user().to_owned();
-    let (kind, relations): (Kind, Vec<(String, String)>) = match objects {
+    let (kind, relations): (GrantableKind, Vec<(String, String)>) = match objects {
         GrantObjects::Schemas(names) => {
-            let privileges = privileges(wanted, Kind::Schema)?;
+            let privileges = privileges(wanted, GrantableKind::Schema)?;
             for name in names {
                 let name = last(name)?;
                 let schema = cx.catalog.schema(&name)?;
@@ -534,25 +534,25 @@ fn change(
         }
         GrantObjects::Databases(_) => return Ok(()),
         GrantObjects::Tables(names) | GrantObjects::Views(names) => {
-            (Kind::Table, resolve(cx, names)?)
+            (GrantableKind::Table, resolve(cx, names)?)
         }
-        GrantObjects::Sequences(names) => (Kind::Sequence, resolve(cx, names)?),
+        GrantObjects::Sequences(names) => (GrantableKind::Sequence, resolve(cx, names)?),
         GrantObjects::AllTablesInSchema { schemas }
         | GrantObjects::AllViewsInSchema { schemas } => {
             let table =
                 |relation: &Relation| matches!(relation, Relation::Table(_) | Relation::View(_));
-            (Kind::Table, all_in(cx, schemas, table)?)
+            (GrantableKind::Table, all_in(cx, schemas, table)?)
         }
         GrantObjects::AllSequencesInSchema { schemas } => {
             let sequence = |relation: &Relation| matches!(relation, Relation::Sequence(_));
-            (Kind::Sequence, all_in(cx, schemas, sequence)?)
+            (GrantableKind::Sequence, all_in(cx, schemas, sequence)?)
         }
         other => return Err(SqlError::unsupported(format!("privileges on {other}"))),
     };
     for (schema, name) in relations {
         let relation = cx.catalog.schemas[&schema].relations[&name].clone();
         let kind = match relation {
-            Relation::Sequence(_) => Kind::Sequence,
+            Relation::Sequence(_) => GrantableKind::Sequence,
             _ => kind,
         };
         let privileges = privileges(wanted, kind)?;

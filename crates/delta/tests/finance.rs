@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use arrow::datatypes::DataType::{Float64, Int64};
-use common::{Db, Random, Row, Table, View};
+use common::{Db, Random, ScalarRow, Table, View};
 use datafusion::common::ScalarValue as V;
 use halcyon_view::program::RelationId;
 use halcyon_view::{Engine, Options};
@@ -92,13 +92,13 @@ const QUERIES: [(&str, &str, &str); 7] = [
 /// The open orders by number, each with the table that holds it.
 #[derive(Default)]
 struct Book {
-    orders: HashMap<i64, (&'static str, Row)>,
+    orders: HashMap<i64, (&'static str, ScalarRow)>,
 }
 
 impl Book {
     /// The events of one message.
     fn message(&mut self, t: f64, id: i64, action: &str, volume: f64, price: f64) -> Vec<Event> {
-        let row = |volume: f64| -> Row {
+        let row = |volume: f64| -> ScalarRow {
             vec![
                 V::Float64(Some(t)),
                 V::Int64(Some(id)),
@@ -130,7 +130,7 @@ impl Book {
     }
 }
 
-type Event = (&'static str, Row, i64);
+type Event = (&'static str, ScalarRow, i64);
 
 fn apply(db: &mut Db, event: &Event) {
     let (name, row, weight) = event;

@@ -10,7 +10,7 @@ mod common;
 
 use arrow::datatypes::DataType::{self, Date32, Float64, Int32, Int64, Utf8};
 use common::queries::{Writer, database};
-use common::{Db, Random, Row, Table, View, encode};
+use common::{Db, Random, ScalarRow, Table, View, encode};
 use datafusion::common::ScalarValue as V;
 use halcyon_delta::Compiled;
 use halcyon_view::{Engine, Executor, Options};
@@ -38,10 +38,10 @@ fn value(random: &mut Random, ty: &DataType, nullable: bool, rows: usize) -> V {
     }
 }
 
-fn row(random: &mut Random, table: &Table, at: usize, rows: usize) -> Row {
+fn row(random: &mut Random, table: &Table, at: usize, rows: usize) -> ScalarRow {
     let fields = table.schema.fields().iter();
     let values = fields.map(|field| value(random, field.data_type(), field.is_nullable(), rows));
-    let mut row: Row = values.collect();
+    let mut row: ScalarRow = values.collect();
     // There are few brokers: most views over order books group by them.
     if let Ok(brokers) = table.schema.index_of("broker_id") {
         row[brokers] = V::Int64(Some(at as i64 % 8));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::DataType::{self, Date32, Float64, Int32, Int64, Utf8};
 use common::queries::{Writer, database};
-use common::{Db, Random, Row, Table, View};
+use common::{Db, Random, ScalarRow, Table, View};
 use datafusion::common::ScalarValue as V;
 use halcyon_view::{Engine, Options};
 
@@ -32,7 +32,7 @@ fn value(random: &mut Random, ty: &DataType, nullable: bool) -> V {
     }
 }
 
-fn event(db: &mut Db, random: &mut Random) -> Option<(String, Row, i64)> {
+fn event(db: &mut Db, random: &mut Random) -> Option<(String, ScalarRow, i64)> {
     let at = random.below(db.tables.len());
     let table = &mut db.tables[at];
     let name = table.name.clone();
@@ -41,7 +41,8 @@ fn event(db: &mut Db, random: &mut Random) -> Option<(String, Row, i64)> {
         return Some((name, table.rows.swap_remove(row), -1));
     }
     let fields = table.schema.fields().clone();
-    let row: Row = fields.iter().map(|f| value(random, f.data_type(), f.is_nullable())).collect();
+    let row: ScalarRow =
+        fields.iter().map(|f| value(random, f.data_type(), f.is_nullable())).collect();
     let taken = |key: &Vec<usize>| {
         table.rows.iter().any(|other| key.iter().all(|column| other[*column] == row[*column]))
     };
@@ -84,7 +85,7 @@ fn run(seed: u64, without: Option<u64>) -> Outcome {
         view.engine = Engine::new(program, Options::default()).unwrap();
         view.engine.begin().unwrap();
     }
-    let mut done: Vec<(String, Row, i64)> = Vec::new();
+    let mut done: Vec<(String, ScalarRow, i64)> = Vec::new();
     for step in 0..100 {
         let Some((table, row, weight)) = event(&mut db, &mut random) else { continue };
         if let Err(error) = view.apply(&table, &row, weight) {

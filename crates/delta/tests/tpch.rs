@@ -4,7 +4,7 @@
 mod common;
 
 use arrow::datatypes::DataType::{self, Date32, Int64, Utf8};
-use common::{Db, Random, Row, Table, View};
+use common::{Db, Random, ScalarRow, Table, View};
 use datafusion::common::ScalarValue as V;
 
 const MONEY: DataType = DataType::Decimal128(15, 2);
@@ -130,7 +130,7 @@ impl Values<'_> {
         V::Date32(Some(8401 + 30 * self.0.below(48) as i32))
     }
 
-    fn row(&mut self, table: &str) -> Row {
+    fn row(&mut self, table: &str) -> ScalarRow {
         let phones = ["13-555", "31-555", "23-555", "29-555", "17-555", "99-555"];
         match table {
             "region" => {
@@ -211,7 +211,7 @@ impl Values<'_> {
 }
 
 /// An insert of a row whose key is free, or a delete; tables stay near their sizes.
-fn event(db: &mut Db, random: &mut Random) -> Option<(String, Row, i64)> {
+fn event(db: &mut Db, random: &mut Random) -> Option<(String, ScalarRow, i64)> {
     let shares = [1, 2, 3, 4, 6, 4, 8, 20];
     let mut at = random.below(shares.iter().sum());
     let index = shares.iter().position(|share| {

@@ -4,7 +4,7 @@
 mod common;
 
 use arrow::datatypes::DataType::{self, Date32, Float64, Int32, Int64, Utf8};
-use common::{Db, Random, Row, Table, View};
+use common::{Db, Random, ScalarRow, Table, View};
 use datafusion::common::ScalarValue;
 use halcyon_view::program::{Statement, Step};
 use halcyon_view::{Engine, Options};
@@ -62,7 +62,7 @@ fn value(random: &mut Random, ty: &DataType, nullable: bool) -> ScalarValue {
 }
 
 /// An insert, or a delete of an existing row; keys stay unique.
-fn event(db: &mut Db, random: &mut Random) -> Option<(String, Row, i64)> {
+fn event(db: &mut Db, random: &mut Random) -> Option<(String, ScalarRow, i64)> {
     let at = random.below(db.tables.len());
     let table = &mut db.tables[at];
     let name = table.name.clone();
@@ -71,7 +71,8 @@ fn event(db: &mut Db, random: &mut Random) -> Option<(String, Row, i64)> {
         return Some((name, table.rows.swap_remove(row), -1));
     }
     let fields = table.schema.fields().clone();
-    let row: Row = fields.iter().map(|f| value(random, f.data_type(), f.is_nullable())).collect();
+    let row: ScalarRow =
+        fields.iter().map(|f| value(random, f.data_type(), f.is_nullable())).collect();
     let taken = |key: &Vec<usize>| {
         table.rows.iter().any(|other| key.iter().all(|column| other[*column] == row[*column]))
     };

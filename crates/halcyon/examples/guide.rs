@@ -106,7 +106,7 @@ fn views() -> halcyon::Result<()> {
     Ok(())
 }
 
-/// Runs both.
+/// Runs both sections.
 pub fn main() -> halcyon::Result<()> {
     embedding()?;
     views()

@@ -1,9 +1,10 @@
-//! How a statement acquires what it reads and writes: locks of a transaction, or a cut.
+//! How a statement acquires the rows that it reads and writes: by locks of a transaction, or by a
+//! cut.
 //!
-//! Locks are taken in the order of partition ids, all before the statement runs, so that statements
-//! do not run into deadlocks among themselves; transactions of several statements may, and are then
-//! told by `halcyon_txn`. A cut is a reference to each partition's value at one moment, and keeps
-//! nobody from writing.
+//! All locks of a statement are taken before it runs, in the order of partition ids, so that single
+//! statements cause no deadlocks among themselves. Transactions of several statements may cause
+//! them; `halcyon_txn` finds these. A cut is a reference to each partition's value at one moment,
+//! and stops no writer.
 
 use std::sync::Arc;
 
@@ -18,18 +19,18 @@ use crate::lock_errors;
 use crate::shared::Shared;
 use crate::stream_views::{self, StreamViews};
 
-/// Roots by table of a plan and partition number.
+/// Roots by table of a plan, then by partition number.
 pub(crate) type TableRoots = Vec<Vec<triomphe::Arc<Partition>>>;
 
-/// Every partition at one cut, with the catalog that names them.
+/// All partitions at one cut, with the catalog that names them.
 pub(crate) struct Snapshot {
     pub catalog: Arc<Catalog>,
-    /// In order of partition id.
+    /// Roots in the order of partition ids.
     roots: Vec<(PartitionId, triomphe::Arc<Partition>)>,
 }
 
 impl Snapshot {
-    /// The roots of `tables`, by table and partition number.
+    /// The roots of `tables`, by table, then by partition number.
     pub fn roots_of(&self, tables: &[Arc<Table>]) -> TableRoots {
         let root = |id: PartitionId| {
             let at = self.roots.binary_search_by_key(&id, |(id, _)| *id);
@@ -39,7 +40,7 @@ impl Snapshot {
     }
 }
 
-/// What a session acquires with: whose locks they are, and how long it waits.
+/// The parties to an acquisition: the session that acquires, and the limits of its waits.
 #[derive(Clone, Copy)]
 pub(crate) struct Acquisition<'a> {
     pub shared: &'a Shared,
@@ -55,16 +56,17 @@ pub(crate) struct LockSet {
 }
 
 impl<'a> Acquisition<'a> {
-    /// The rows of views over streams, as they are found on the way to locks and cuts.
+    /// The protocol for views over streams, in this session's name.
     pub fn stream_views(&self) -> StreamViews<'a> {
         let Acquisition { shared, session, limits } = *self;
         StreamViews { shared, session, limits }
     }
 
-    /// Takes the locks that `set.needs` name; `set.locks` holds these afterwards, and no others.
-    /// With `owns` the transaction becomes the owner of the views over streams among them.
+    /// Takes the locks that `set.needs` name; `set.locks` then holds exactly these. With `owns` the
+    /// transaction also becomes the owner of those of the tables that are views over streams.
     ///
-    /// False if the views are torn (see [`stream_views`]); the locks are there nevertheless.
+    /// Returns false if the views are torn (see [`stream_views`]); the locks are held in that case,
+    /// too.
     #[inline]
     pub fn lock(
         &self,
@@ -93,8 +95,8 @@ impl<'a> Acquisition<'a> {
         locked.map(|_| ()).map_err(lock_errors::of_catalog)
     }
 
-    /// Cuts through `tables`. Returns their roots and the end of the log that holds what is in
-    /// them; `None` if views among them are torn.
+    /// Cuts through `tables`. Returns their roots, and the end of the log that contains all changes
+    /// in them; `None` if views among the tables are torn.
     pub fn cut(
         &self,
         catalog: &Catalog,
@@ -111,8 +113,8 @@ impl<'a> Acquisition<'a> {
         Ok(Some((tables.iter().map(of_table).collect(), lsn)))
     }
 
-    /// Cuts through the whole database: as [`Acquisition::cut`] does through tables, and `None` too
-    /// if the catalog has moved on meanwhile.
+    /// Cuts through the whole database, as [`Acquisition::cut`] does through tables. `None` also if
+    /// another catalog has been published meanwhile.
     pub fn snapshot(&self, catalog: &Arc<Catalog>) -> Result<Option<(Snapshot, Lsn)>> {
         let settled = self.stream_views().settle(catalog.tables.values(), |_| false)?;
         let cells = catalog.tables.values().flat_map(|table| table.cells.iter().cloned());

@@ -1,8 +1,9 @@
-//! What a session shows to others while it works: its statement, its transaction block, its counts.
+//! The activity of sessions: what a session shows others of its statement, its transaction block
+//! and its counts.
 //!
-//! A session writes to memory of its own, and to the table that all sessions share only now and
-//! then: watching must not slow down what is watched. A short statement is timed once in
-//! [`TIMED_ONE_IN`] executions; its total is projected from those.
+//! A session writes to memory of its own, and only now and then to the table that all sessions
+//! share: observing a session must not slow it down. A short statement is timed once in
+//! [`TIMED_ONE_IN`] executions; its total time is projected from those.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,19 +19,20 @@ use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::statement::Statement;
 
-/// Statements a session keeps counts of at a time.
+/// The most statements that a session keeps counts of at a time.
 const TALLIES: usize = 64;
-/// Slots among which a statement looks for one.
+/// Slots that are searched for a statement.
 const PLACES: usize = 16;
-/// Every how many executions of one statement its duration is measured.
+/// The duration of a statement is measured in one of this many executions.
 const TIMED_ONE_IN: u64 = 16;
-/// Every how many executions of one statement the shared table is brought up to date.
+/// The shared table is updated once in this many executions of a statement.
 const FLUSHED_ONE_IN: u64 = 4096;
 
-/// What others may see of a session. In cache lines of its own, since every statement writes it.
+/// The entry of a session that others may read. It has cache lines of its own, since every
+/// statement writes it.
 ///
-/// The session is the only writer, except of `failed`, where a result that is read on another thread
-/// notes its error. Readers need no order between the fields, so all accesses are relaxed.
+/// The session is the only writer, except for `failed`: a result that is read on another thread
+/// notes its error there. Readers need no order between the fields, so all accesses are relaxed.
 #[repr(align(128))]
 pub(crate) struct SessionEntry {
     pub id: u32,
@@ -45,22 +47,23 @@ pub(crate) struct SessionEntry {
     running: AtomicBool,
     syncing: AtomicBool,
     current: AtomicU32,
-    /// When the statement of `current` began, in nanoseconds of the monotonic clock; 0 before the
-    /// first.
+    /// Start of the statement of `current`, in nanoseconds of the monotonic clock; 0 before the
+    /// first statement.
     statement_began: AtomicU64,
-    /// The transaction of the block in progress, or of the last one; 0 before the first.
+    /// The transaction of the block in progress, or of the last block; 0 before the first block.
     block: AtomicU64,
-    /// Whether that block is READ ONLY.
+    /// Whether the transaction of `block` is READ ONLY.
     read_only: AtomicBool,
     /// Number of the stretch in progress. Blocks are divided into *stretches*, which begin at BEGIN
-    /// and at each ROLLBACK TO SAVEPOINT: what an error fails is the rest of its stretch.
+    /// and at each ROLLBACK TO SAVEPOINT: an error fails the rest of its stretch.
     stretch: AtomicU64,
-    /// The last stretch that has failed.
+    /// Number of the last stretch that has failed.
     failed: AtomicU64,
     texts: Box<[Mutex<Arc<str>>]>,
 }
 
-/// Fails the stretch of a transaction block that a result belongs to, if reading the result fails.
+/// A result's link to the stretch of its transaction block, which fails if reading the result
+/// fails.
 pub(crate) struct StretchOfResult {
     entry: Arc<SessionEntry>,
     stretch: u64,
@@ -89,12 +92,12 @@ pub(crate) struct StatementEntry {
 
 /// Counts of statements over all sessions, by text.
 pub(crate) struct StatementTable {
-    /// Texts it holds at most; then it begins anew.
+    /// The most texts in the table; when they are exceeded, the table begins anew.
     capacity: usize,
     entries: Mutex<HashMap<Arc<str>, StatementEntry>>,
 }
 
-/// Counts of one statement text in one session since the session last added to the shared table.
+/// A session's counts of one statement text since it last added them to the shared table.
 #[derive(Default)]
 struct Tally {
     text: Option<Arc<str>>,
@@ -111,10 +114,10 @@ struct Tally {
     last_miss: Option<MissReason>,
 }
 
-/// A session's own counts.
+/// The counts of one session.
 pub(crate) struct Tallies(Box<[Tally]>);
 
-/// A statement being run.
+/// The measurement of a statement that is running.
 pub(crate) struct Watch {
     slot: usize,
     began: Moment,
@@ -160,12 +163,12 @@ impl SessionEntry {
         self.settings.lock().clone()
     }
 
-    /// Says whether it waits for the disk.
+    /// Notes whether the session waits for the disk.
     pub fn set_syncing(&self, syncing: bool) {
         self.syncing.store(syncing, Ordering::Relaxed);
     }
 
-    /// Whether it waits for the disk.
+    /// Whether the session waits for the disk.
     pub fn is_syncing(&self) -> bool {
         self.syncing.load(Ordering::Relaxed)
     }
@@ -176,7 +179,7 @@ impl SessionEntry {
         (self.texts[slot].lock().clone(), self.running.load(Ordering::Relaxed))
     }
 
-    /// When the statement running now or run last began; `None` before the first.
+    /// Start of the statement running now or run last; `None` before the first.
     pub fn statement_began(&self) -> Option<Moment> {
         let began = self.statement_began.load(Ordering::Relaxed);
         (began != 0).then_some(Moment(began))
@@ -189,7 +192,7 @@ impl SessionEntry {
         self.begin_stretch();
     }
 
-    /// Notes that the block takes statements again: at its begin, and after ROLLBACK TO.
+    /// Notes that the block accepts statements again: at its beginning, and after ROLLBACK TO.
     pub fn begin_stretch(&self) {
         let next = self.stretch.load(Ordering::Relaxed) + 1;
         self.stretch.store(next, Ordering::Relaxed);
@@ -201,11 +204,12 @@ impl SessionEntry {
     }
 
     fn fail_stretch(&self, stretch: u64) {
-        // The later one counts: an old result that fails late says nothing of what runs now.
+        // The later stretch counts: a result of an old stretch that fails late does not fail the
+        // present one.
         self.failed.fetch_max(stretch, Ordering::Relaxed);
     }
 
-    /// Whether the block in progress has failed. Of no meaning outside blocks.
+    /// Whether the block in progress has failed. Has no meaning outside blocks.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed) == self.stretch.load(Ordering::Relaxed)
     }
@@ -220,7 +224,7 @@ impl SessionEntry {
         self.is_block(transaction) && self.read_only.load(Ordering::Relaxed)
     }
 
-    /// What a result of the block in progress, whose rows are still to be read, tells an error to.
+    /// A link for a result of the block in progress whose rows are still to be read.
     pub fn stretch_of_result(self: &Arc<Self>) -> StretchOfResult {
         let stretch = self.stretch.load(Ordering::Relaxed);
         StretchOfResult { entry: Arc::clone(self), stretch }
@@ -232,7 +236,7 @@ impl StatementTable {
         StatementTable { capacity, entries: Mutex::default() }
     }
 
-    /// Every text with its counts.
+    /// All texts with their counts.
     pub fn all(&self) -> Vec<(Arc<str>, StatementEntry)> {
         self.entries.lock().iter().map(|(text, entry)| (text.clone(), *entry)).collect()
     }
@@ -267,7 +271,8 @@ impl Tallies {
                 tally.last_miss = Some(reason);
             }
         }
-        // The only look at the clock: the statement's own transaction begins at this moment too.
+        // The only reading of the clock: the statement's own transaction begins at this moment,
+        // too.
         let began = clock::now();
         entry.current.store(slot as u32, Ordering::Relaxed);
         entry.statement_began.store(began.0, Ordering::Relaxed);
@@ -277,8 +282,9 @@ impl Tallies {
         Watch { slot, began, is_timed }
     }
 
-    /// The slot of a statement that did not find itself where it was last: one of a few, so that
-    /// two that are run in turn do not drive each other out, which would take a shared lock.
+    /// The slot for a statement that is not in the slot where it was last. Several slots are
+    /// possible, so that two statements that run in turn do not evict each other, which would take
+    /// a shared lock.
     #[cold]
     fn find(
         &mut self,
@@ -302,9 +308,9 @@ impl Tallies {
         slot
     }
 
-    /// Notes that it ended.
+    /// Notes that a statement ended.
     ///
-    /// `rows` is `None` if it failed; rows that come as they are read are not counted.
+    /// `rows` is `None` if the statement failed; rows of a streamed result are not counted.
     pub fn end(
         &mut self,
         watch: &Watch,
@@ -328,7 +334,7 @@ impl Tallies {
         }
     }
 
-    /// Brings the shared table up to date.
+    /// Adds all counts to the shared table.
     pub fn flush(&mut self, table: &StatementTable) {
         self.0.iter_mut().for_each(|tally| tally.flush(table));
     }

@@ -1,15 +1,15 @@
-//! Advisory locks: locks on numbers that mean something to the application alone
-//! (`pg_advisory_lock` and its kin).
+//! Advisory locks: locks on numbers whose meaning only the application knows (`pg_advisory_lock`
+//! and its kin).
 //!
-//! A lock is held by a session, as often as it was taken, until it is given back as often or the
-//! session ends; or by a transaction, until that ends. Locks that are shared exclude exclusive ones
-//! only, and a session never excludes itself.
+//! A lock is held by a session until it has been released as often as it was taken, or until the
+//! session ends; or it is held by a transaction until that ends. Shared locks exclude exclusive
+//! ones only, and a session never excludes itself.
 //!
 //! A wait that would close a circle of sessions waiting for advisory locks fails with 40P01. Circles
 //! that pass through locks of tables are not found; `lock_timeout` ends them.
 //!
-//! Invariant, checked by `locks_exclude_each_other_and_are_counted`: of the holders of one key either
-//! all hold it shared, or all are one session.
+//! Invariant, checked by `locks_exclude_each_other_and_are_counted`: the holders of one key all
+//! hold it shared, or are all the same session.
 //!
 //! Cost: one mutex for all keys; waiting is by a condition variable that every release wakes.
 
@@ -22,10 +22,10 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_txn::CancelToken;
 use parking_lot::{Condvar, Mutex};
 
-/// How long a wait lasts before it looks whether it was cancelled.
+/// Time between two checks for cancellation during a wait.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// One session's share in a key.
+/// One session's hold on a key.
 #[derive(Debug)]
 struct Holder {
     session: u32,
@@ -35,23 +35,23 @@ struct Holder {
 }
 
 #[derive(Default)]
-struct State {
+struct LockTable {
     held: HashMap<AdvisoryKey, Vec<Holder>>,
-    /// What each waiting session waits for.
+    /// The request that each waiting session waits for.
     waiting: HashMap<u32, Request>,
 }
 
 /// All advisory locks of a database.
 #[derive(Default)]
 pub(crate) struct AdvisoryLocks {
-    /// Whether any lock was ever taken; most databases never see one.
+    /// Whether any lock was ever taken; in most databases none is.
     is_used: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<LockTable>,
     released: Condvar,
 }
 
-impl State {
-    /// Sessions that keep another from having a key.
+impl LockTable {
+    /// Sessions whose holds exclude a session from a key.
     fn blockers(&self, session: u32, key: AdvisoryKey, shared: bool) -> Vec<u32> {
         let holders = self.held.get(&key).into_iter().flatten();
         let conflicts = |holder: &&Holder| holder.session != session && !(shared && holder.shared);
@@ -71,7 +71,7 @@ impl State {
         }
     }
 
-    /// Whether `session`, if it waited for `key`, would wait for itself.
+    /// Whether the wait of `session` for the request would close a circle of waiting sessions.
     fn closes_circle(&self, session: u32, request: Request) -> bool {
         let mut open = self.blockers(session, request.key, request.shared);
         let mut seen = Vec::new();
@@ -92,7 +92,7 @@ impl State {
 }
 
 impl AdvisoryLocks {
-    /// Takes a lock if nobody is in the way.
+    /// Takes a lock if no holder excludes it.
     pub fn try_lock(&self, session: u32, request: Request) -> bool {
         let mut state = self.state.lock();
         self.is_used.store(true, Ordering::Release);
@@ -103,7 +103,7 @@ impl AdvisoryLocks {
         free
     }
 
-    /// Takes a lock, and waits for it.
+    /// Takes a lock, waiting until no holder excludes it.
     ///
     /// Errors: 40P01 for a circle of waits, 57014 cancelled, 55P03 after `timeout`.
     pub fn lock(
@@ -139,7 +139,7 @@ impl AdvisoryLocks {
         }
     }
 
-    /// Gives a lock of the session back once; false if the session does not hold it.
+    /// Releases a lock of the session once; false if the session does not hold it.
     pub fn unlock(&self, session: u32, key: AdvisoryKey, shared: bool) -> bool {
         let mut state = self.state.lock();
         let Some(holders) = state.held.get_mut(&key) else { return false };
@@ -158,7 +158,8 @@ impl AdvisoryLocks {
         true
     }
 
-    /// Gives back what a session's transaction took. One load if there are no advisory locks at all.
+    /// Releases the locks of a session's transaction. One load if there are no advisory locks at
+    /// all.
     #[inline]
     pub fn end_transaction(&self, session: u32) {
         if self.is_used.load(Ordering::Acquire) {
@@ -166,14 +167,14 @@ impl AdvisoryLocks {
         }
     }
 
-    /// Gives back everything that a session holds, which has ended.
+    /// Releases all locks of a session that has ended.
     pub fn release(&self, session: u32) {
         if self.is_used.load(Ordering::Acquire) {
             self.give_back(|holder| holder.session == session);
         }
     }
 
-    /// Gives back what a session holds for itself: `pg_advisory_unlock_all`.
+    /// Releases the locks that a session holds for itself: `pg_advisory_unlock_all`.
     pub fn unlock_all(&self, session: u32) {
         self.give_back(|holder| holder.session == session && !holder.of_transaction);
     }
@@ -232,7 +233,7 @@ mod tests {
             while !locks.state.lock().waiting.contains_key(&2) {
                 std::thread::yield_now();
             }
-            // 2 waits for 1 from now on.
+            // From now on session 2 waits for session 1.
             let circle = locks.lock(1, request(2, false, false), &never, None);
             assert_eq!(state(circle), SqlState::DEADLOCK_DETECTED);
             locks.release(1);

@@ -12,7 +12,7 @@ use crate::session::{Session, SessionState, failed_transaction};
 use crate::transaction::{Access, Block, Work};
 
 impl Session {
-    /// Begins a transaction. Errors: 25001 if there is one.
+    /// Begins a transaction. Errors: 25001 if one is in progress.
     pub fn begin(&mut self, isolation: Isolation, access: Access) -> Result<()> {
         if self.block.is_some() {
             return Err(SqlError::new(
@@ -25,7 +25,7 @@ impl Session {
         Ok(())
     }
 
-    /// Begins a transaction with the session's default modes, if there is none.
+    /// Begins a transaction with the session's default modes, if none is in progress.
     pub fn begin_default(&mut self) {
         if self.block.is_none() {
             self.start(Modes::default());
@@ -34,7 +34,8 @@ impl Session {
 
     /// Commits the transaction.
     ///
-    /// Errors: 25P01 if there is none, 25P02 if it had failed; it is rolled back then.
+    /// Errors: 25P01 if no transaction is in progress; 25P02 if it had failed, in which case it is
+    /// rolled back.
     pub fn commit(&mut self) -> Result<()> {
         match self.state() {
             SessionState::Idle => Err(no_transaction()),
@@ -46,7 +47,7 @@ impl Session {
         }
     }
 
-    /// Undoes the transaction. Errors: 25P01 if there is none.
+    /// Rolls the transaction back. Errors: 25P01 if none is in progress.
     pub fn rollback(&mut self) -> Result<()> {
         if self.block.is_none() {
             return Err(no_transaction());
@@ -66,8 +67,9 @@ impl Session {
         work.started_us = clock::wall_us();
         let read_only = modes.read_only == Some(true);
         self.entry.begin_block(work.tx.id(), read_only);
-        // Boxed, since every statement takes it out of the session and puts it back: one allocation
-        // a transaction, and a word to move instead of four cache lines.
+        // The block is boxed, since every statement takes it out of the session and puts it back:
+        // that costs one allocation per transaction, and moves one word instead of four cache
+        // lines.
         self.block = Some(Box::new(Block::new(work, modes)));
     }
 
@@ -92,7 +94,7 @@ impl Session {
         committed
     }
 
-    /// Gives the settings back their values from before SET LOCAL, the last first.
+    /// Restores the settings' values from before SET LOCAL, the last change first.
     fn restore(&mut self, local: Vec<(String, Option<String>)>) {
         for (name, value) in local.into_iter().rev() {
             self.change_setting(&name, value.as_deref()).expect("it had this value before");
@@ -111,8 +113,8 @@ impl Session {
         self.in_progress("RELEASE SAVEPOINT")?.release(name)
     }
 
-    /// ROLLBACK TO SAVEPOINT, after which the block is not failed any more. Errors: 25P01 outside
-    /// blocks, 3B001.
+    /// ROLLBACK TO SAVEPOINT; the block no longer counts as failed. Errors: 25P01 outside blocks,
+    /// 3B001.
     pub(crate) fn rollback_to(&mut self, name: &str) -> Result<()> {
         let wishes = self.in_progress("ROLLBACK TO SAVEPOINT")?.rollback_to(name)?;
         self.entry.signals.forget_wishes(wishes);
@@ -120,12 +122,12 @@ impl Session {
         Ok(())
     }
 
-    /// The transaction block in progress. Errors: 25P01.
+    /// The transaction block in progress. Errors: 25P01 outside blocks.
     fn in_progress(&mut self, what: &str) -> Result<&mut Block> {
         self.block.as_deref_mut().ok_or_else(|| outside_block(what))
     }
 
-    /// COMMIT and ROLLBACK: `chain` begins the next block, with the same modes.
+    /// COMMIT and ROLLBACK. With `chain` the next block begins, with the same modes.
     pub(crate) fn end_block(&mut self, commit: bool, chain: bool) -> Result<Outcome> {
         let Some(block) = &self.block else {
             let nothing = no_transaction();
@@ -152,7 +154,7 @@ impl Session {
         Ok(Outcome::Done(Tag::plain(tag)))
     }
 
-    /// SET TRANSACTION: a notice outside blocks. Errors: 25001 once the block has run a statement.
+    /// SET TRANSACTION; outside blocks a notice. Errors: 25001 once the block has run a statement.
     pub(crate) fn set_transaction(&mut self, modes: Modes) -> Result<()> {
         let Some(block) = &self.block else {
             self.notice(outside_block("SET TRANSACTION"));
@@ -177,7 +179,7 @@ impl Session {
         Ok(())
     }
 
-    /// LOCK TABLE. Errors: 25P01 outside blocks, 42P01; those of a wait for locks.
+    /// LOCK TABLE. Errors: 25P01 outside blocks, 42P01; the errors of a wait for locks.
     pub(crate) fn lock_tables(&mut self, names: &[Vec<String>], exclusive: bool) -> Result<()> {
         let mut block = self.block.take().ok_or_else(|| outside_block("LOCK TABLE"))?;
         block.used = true;
@@ -208,7 +210,7 @@ impl Session {
             self.locked.needs.extend(whole);
             let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
             lock_needs(&mut work.tx, &tables, &mut self.locked, &limits)?;
-            // The names may stand for other tables once the wait is over.
+            // The names may mean other tables after the wait.
             if work.catalog.is_some() || self.shared.version() == catalog.version {
                 return Ok(());
             }

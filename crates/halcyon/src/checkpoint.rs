@@ -1,8 +1,8 @@
 //! Checkpoints and backups: the whole database as of one moment, while transactions go on.
 //!
-//! The moment is that of a cut through all partitions and the catalog's lock. While their latches are
-//! held, no transaction is between writing its record and showing its changes. The log up to its end
-//! at that moment therefore holds exactly the changes that the cut holds.
+//! The moment is that of a cut through all partitions and the catalog's lock. While their latches
+//! are held, no transaction is between writing its record and showing its changes. So the log up to
+//! its end at that moment has exactly the changes that the cut has.
 
 use std::fs;
 use std::path::Path;
@@ -22,10 +22,10 @@ use halcyon_txn::{
 use crate::durable::{Checkpointed, Durable, io_error, log_error};
 use crate::shared::Shared;
 
-/// How often it is looked whether a checkpoint is due.
+/// Time between two checks whether a checkpoint is due.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The contents of a checkpoint: catalog and partitions at one moment, and the log's end then.
+/// The contents of a checkpoint: catalog and partitions at one moment, and the end of the log then.
 fn contents(shared: &Shared, durable: &Durable) -> Result<Contents> {
     let cancel = CancelToken::new();
     let limits = WaitLimits { timeout: None, cancel: &cancel };
@@ -43,8 +43,8 @@ fn contents(shared: &Shared, durable: &Durable) -> Result<Contents> {
         }
         roots.pop();
         durable.log.wait(lsn).map_err(log_error)?;
-        // Sequences are outside of transactions: what stands before the cut in the log is in what
-        // they say now, and what stands behind it is read again.
+        // Sequences are outside of transactions: the values read now include the records before the
+        // cut, and the records behind the cut are replayed.
         let bytes = stored::encode(&catalog);
         let kept = |(cell, root): (&Arc<PartitionCell>, triomphe::Arc<Partition>)| {
             let kept = if cell.is_logged() { root } else { root.without_rows().into() };
@@ -55,7 +55,7 @@ fn contents(shared: &Shared, durable: &Durable) -> Result<Contents> {
     }
 }
 
-/// Writes a checkpoint and lets go of the log before it.
+/// Writes a checkpoint and drops the log before it.
 pub(crate) fn checkpoint(shared: &Shared, pace: &Pace) -> Result<()> {
     let Some(durable) = &shared.durable else {
         return Ok(());
@@ -72,7 +72,7 @@ pub(crate) fn checkpoint(shared: &Shared, pace: &Pace) -> Result<()> {
     durable.log.drop_before(lsn).map_err(|error| io_error("log", &error))
 }
 
-/// Writes everything as of now into a folder of its own.
+/// Writes the present state of everything into a folder of its own.
 pub(crate) fn backup(shared: &Shared, folder: &Path) -> Result<()> {
     let Some(durable) = &shared.durable else {
         return Err(SqlError::unsupported("a backup of a database that lives in memory alone")
@@ -87,7 +87,7 @@ pub(crate) fn backup(shared: &Shared, folder: &Path) -> Result<()> {
     }
     let contents = contents(shared, durable)?;
     contents.write(&Disk::new(folder), &Pace::default()).map_err(checkpoint_error)?;
-    // By its lock file a folder is known as a database's.
+    // The lock file marks a folder as a database's.
     let lock = folder.join(crate::durable::LOCK);
     fs::File::create(&lock)
         .map(|_| ())
@@ -103,7 +103,7 @@ fn checkpoint_error(error: CheckpointError) -> SqlError {
     }
 }
 
-/// Starts the thread that keeps the log short, for as long as the database is there.
+/// Starts the thread that keeps the log short, for as long as the database exists.
 pub(crate) fn keep_short(shared: &Arc<Shared>) {
     let shared = Arc::downgrade(shared);
     let thread = thread::Builder::new().name("checkpointer".into());
@@ -125,7 +125,7 @@ fn watch(shared: &Weak<Shared>) {
         if durable.stop.load(Ordering::Relaxed) || durable.log.failure().is_some() {
             continue;
         }
-        // What has failed is not tried again at once.
+        // A failed checkpoint is not repeated at once.
         let pause = shared.tuning().checkpoint_timeout.min(Duration::from_secs(60));
         if failed.is_some_and(|at| at.elapsed() < pause) {
             continue;
@@ -156,6 +156,6 @@ fn is_due(shared: &Shared, durable: &Durable) -> bool {
     let bytes = end.saturating_sub(last.lsn.0);
     let tuning = shared.tuning();
     let late = last.at.elapsed() >= tuning.checkpoint_timeout;
-    // A log that has come to rest since has a mark, and nothing new.
+    // A log without new records since its last checkpoint holds only the mark of that.
     bytes > MARK_BYTES && (late || bytes >= tuning.max_wal_size)
 }

@@ -1,5 +1,5 @@
-//! Commands that concern the session itself or the whole database: one match over all of them, and
-//! roles, prepared statements, CHECKPOINT and BACKUP.
+//! Commands that concern the session itself or the whole database: one match over all of them; and
+//! the commands on roles, prepared statements, CHECKPOINT and BACKUP.
 
 use std::path::Path;
 
@@ -17,8 +17,8 @@ use crate::session::Session;
 use crate::signals::Wish;
 
 impl Session {
-    /// Carries out a command, except EXECUTE, DECLARE and IMPORT DATABASE, which run other
-    /// statements.
+    /// Runs a command. EXECUTE, DECLARE and IMPORT DATABASE are not among them, since they run
+    /// other statements.
     pub(crate) fn command(&mut self, utility: &Utility, tag: &'static str) -> Result<Outcome> {
         let done = |name| Ok(Outcome::Done(Tag::plain(name)));
         match utility {
@@ -128,7 +128,7 @@ impl Session {
         }
     }
 
-    /// CHECKPOINT, and BACKUP TO `folder`. Errors: 42501, 25001; those of writing.
+    /// CHECKPOINT, and BACKUP TO `folder`. Errors: 42501, 25001; the errors of writing.
     fn write_checkpoint(&mut self, folder: Option<&str>) -> Result<()> {
         let what = if folder.is_some() { "BACKUP" } else { "CHECKPOINT" };
         if !self.catalog.is_superuser(&self.vars.user) {
@@ -136,7 +136,7 @@ impl Session {
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
         if self.block.is_some() {
-            // It waits for statements of other transactions, which may wait for this one.
+            // Both wait for statements of other transactions, which may wait for this one.
             let message = format!("{what} cannot run inside a transaction block");
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
@@ -206,7 +206,7 @@ impl Session {
         }
     }
 
-    /// Sees that there are the objects that VACUUM and the like name.
+    /// Checks that the objects exist that VACUUM, ANALYZE and the like name.
     ///
     /// Errors: 42P01, 42703, 42809, 3F000.
     fn require_objects(

@@ -1,4 +1,5 @@
-//! How a transaction begins and ends: with its catalog published, and durable before anybody is told.
+//! Beginning and end of a transaction: its catalog is published, and its changes are durable before
+//! anyone is told.
 
 use std::sync::Arc;
 
@@ -19,10 +20,10 @@ impl Session {
         Work::new(self.shared.manager.begin_at(isolation, self.slot(), began))
     }
 
-    /// Commits, and publishes the catalog before anybody else can have the locks.
+    /// Commits. The catalog is published before any other transaction can get the locks.
     ///
-    /// Errors: the log takes no commits, and the transaction is rolled back; those of
-    /// [`Session::make_durable`].
+    /// Errors: the log accepts no commits, in which case the transaction is rolled back; the errors
+    /// of [`Session::make_durable`].
     pub(crate) fn commit_work(&self, work: Work) -> Result<()> {
         let Work { mut tx, catalog, .. } = work;
         let mut change = None;
@@ -37,9 +38,10 @@ impl Session {
         self.make_durable(lsn)
     }
 
-    /// Waits until what was changed or read is durable, if this session wants to.
+    /// Waits until everything that was changed or read is durable, unless this session has switched
+    /// that off.
     ///
-    /// Errors: 53100, 58030; whether it will be there after a crash is not known then.
+    /// Errors: 53100, 58030; then it is not known whether the changes would survive a crash.
     pub(crate) fn make_durable(&self, lsn: Lsn) -> Result<()> {
         let Some(durable) = &self.shared.durable else {
             return Ok(());
@@ -61,9 +63,9 @@ impl Session {
         waited
     }
 
-    /// Every partition of the database at one cut, which is durable.
+    /// All partitions of the database at one cut, once that is durable.
     ///
-    /// Errors: those of a wait for a cut, and of [`Session::make_durable`].
+    /// Errors: the errors of a wait for a cut, and of [`Session::make_durable`].
     pub(crate) fn take_snapshot(&mut self) -> Result<Snapshot> {
         loop {
             self.refresh_catalog();

@@ -1,9 +1,9 @@
-//! COPY between a session and its caller: data in with [`Session::copy_data`] and
-//! [`Session::copy_end`], data out with [`Session::copy_out`].
+//! COPY between a session and its caller: data comes in by [`Session::copy_data`] and
+//! [`Session::copy_end`], and goes out by [`Session::copy_out`].
 //!
-//! COPY FROM STDIN is one statement that spans many calls. It keeps the transaction to itself
-//! meanwhile, so no other statement can run in the session; an error anywhere undoes all of it.
-//! COPY TO STDOUT has read its roots when it begins and holds no lock for the data's sake.
+//! COPY FROM STDIN is one statement that spans many calls. Meanwhile the statement keeps the
+//! transaction, so no other statement can run in the session; an error in any call undoes the whole
+//! COPY. COPY TO STDOUT reads its roots when it begins, and holds no lock for its data.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::outcome::Tag;
 use crate::session::Session;
 use crate::transaction::Work;
 
-/// The error of a COPY, which tells whether its time was the reason to cancel it.
+/// The error of a COPY, renamed if a timeout was the reason for its cancellation.
 fn named(error: SqlError, deadline: Option<&Deadline>) -> SqlError {
     match deadline.is_some_and(Deadline::passed) {
         true => Deadline::name(error),
@@ -32,9 +32,9 @@ fn not_copying() -> SqlError {
 }
 
 impl Session {
-    /// Gives bytes to a COPY FROM STDIN, cut anywhere.
+    /// Gives bytes to a COPY FROM STDIN; they may be cut anywhere.
     ///
-    /// Errors: what a row is refused for, with its line; nothing of the COPY stays then.
+    /// Errors: a row is refused, with the row's line; the whole COPY is undone then.
     pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
         let mut copy = self.take_incoming()?;
         let pushed = self.guarded(|session| {
@@ -59,9 +59,9 @@ impl Session {
         }
     }
 
-    /// Ends the data of a COPY FROM STDIN and says how many rows it stored.
+    /// Ends the data of a COPY FROM STDIN; returns how many rows it stored.
     ///
-    /// Errors: as those of [`Session::copy_data`], and those of a commit.
+    /// Errors: as [`Session::copy_data`], and those of a commit.
     pub fn copy_end(&mut self) -> Result<Tag> {
         let Incoming { prepared, input, mut home, locks, deadline } = *self.take_incoming()?;
         let finished = self.guarded(|session| {
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    /// What COPY's data is read with.
+    /// The environment for reading a COPY's data.
     fn env<'a>(&'a self, catalog: &'a Arc<Catalog>, started_us: i64) -> Env<'a> {
         Env {
             catalog,
@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// Undoes a COPY FROM STDIN: alone if it runs in a block, which is failed then.
+    /// Undoes a COPY FROM STDIN: alone if it runs in a block, which then counts as failed.
     fn undo_copy(&mut self, home: Home) {
         if let Home::Block(mut block, start) = home {
             block.work.tx.rollback_to(start);
@@ -109,11 +109,12 @@ impl Session {
         }
     }
 
-    /// Fetches data of a COPY TO STDOUT: calls `row` for each message's worth, which is a row (or
-    /// the header, or the trailer), and returns the tag after the last.
+    /// Fetches data of a COPY TO STDOUT: calls `row` for each message, which is a row, the header
+    /// or the trailer. Returns the tag behind the last one.
     ///
-    /// Blocks while the query computes. A subscription gives no row where nothing has changed for a
-    /// moment, and has no end. Errors: the query's; a transaction block is failed then.
+    /// Blocks while the query computes. A subscription gives no row if nothing has changed for a
+    /// moment, and never ends. Errors: those of the query; a transaction block counts as failed
+    /// then.
     pub fn copy_out(&mut self, mut row: impl FnMut(&[u8])) -> Result<Option<Tag>> {
         let mut output = match self.copying.take() {
             Some(Copying::Out(output)) => output,
@@ -142,7 +143,7 @@ impl Session {
         }
     }
 
-    /// The next lines of a subscription; none if nothing has changed for a moment.
+    /// Gives the next lines of a subscription to `row`; none if nothing has changed for a moment.
     fn follow_on(
         &mut self,
         mut following: Box<Following>,
@@ -156,7 +157,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Gives up a COPY in progress; nothing of it stays. A transaction block is failed.
+    /// Abandons a COPY in progress and undoes it. A transaction block counts as failed.
     pub fn copy_abandon(&mut self) {
         match self.copying.take() {
             Some(Copying::In(copy)) => self.undo_copy(copy.home),

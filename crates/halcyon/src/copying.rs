@@ -1,8 +1,8 @@
-//! A COPY in progress: a statement whose data comes or goes over many calls of its session.
+//! A COPY in progress: a statement whose data comes or goes over many calls to its session.
 
 use std::sync::Arc;
 
-use halcyon_exec::copy::{CopyIn, CopyOut, CopyPlan, Place as DataPlace};
+use halcyon_exec::copy::{CopyIn, CopyOut, CopyPlan, DataPlace};
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Env, Locks};
 use halcyon_prepare::plan::{Plan, Prepared};
@@ -10,38 +10,38 @@ use halcyon_sql::error::Result;
 use halcyon_txn::Savepoint;
 
 use crate::deadline::Deadline;
-use crate::execute::{Place, Ran, read_only};
+use crate::execute::{Ran, RowAccess, read_only};
 use crate::following::Following;
 use crate::outcome::{Outcome, Tag};
 use crate::transaction::{Block, Work};
 
-/// A COPY whose data has not ended.
+/// A COPY whose data has not ended, by its direction.
 pub(crate) enum Copying {
-    /// COPY FROM STDIN, which waits for the transaction that it will write in.
+    /// A COPY FROM STDIN that still waits for its transaction.
     Beginning(Arc<Prepared>, Box<CopyIn>),
-    /// COPY FROM STDIN takes data.
+    /// A COPY FROM STDIN that takes data.
     In(Box<Incoming>),
-    /// COPY TO STDOUT gives data.
+    /// A COPY TO STDOUT that gives data.
     Out(Box<CopyOut>),
-    /// SUBSCRIBE gives changes of a view until the view or the client goes.
+    /// A SUBSCRIBE, which gives changes of a view as long as the view and the client exist.
     Following(Box<Following>),
 }
 
-/// COPY FROM STDIN with the transaction it writes in.
+/// A COPY FROM STDIN with the transaction into which it writes.
 pub(crate) struct Incoming {
     pub prepared: Arc<Prepared>,
     pub input: CopyIn,
     pub home: Home,
     pub locks: Locks,
-    /// When the statement is cancelled for its time, of which waiting for data is a part.
+    /// Time at which the statement is cancelled; waiting for data counts.
     pub deadline: Option<Deadline>,
 }
 
-/// The transaction that COPY FROM STDIN writes in, and keeps to itself meanwhile.
+/// The transaction into which a COPY FROM STDIN writes, and which it keeps meanwhile.
 pub(crate) enum Home {
-    /// The statement's own.
+    /// A transaction of the statement's own.
     Own(Work),
-    /// A block's; the statement began at the savepoint.
+    /// The transaction of a block; the statement began at the savepoint.
     Block(Box<Block>, Savepoint),
 }
 
@@ -62,34 +62,35 @@ pub(crate) fn plan_of(prepared: &Prepared) -> &CopyPlan {
     }
 }
 
-/// Begins a COPY, or runs all of it if the data is in a file. `copying` is what goes on.
+/// Begins a COPY, or runs it to its end if the data is in a file. `copying` takes a COPY that goes
+/// on.
 ///
-/// Errors: those of reading and writing; 25006 if it is COPY FROM and `place` is a cut.
+/// Errors: those of reading and writing; 25006 for COPY FROM if `access` is a cut.
 pub(crate) fn begin(
     prepared: &Arc<Prepared>,
     env: &Env<'_>,
-    place: Place<'_>,
+    access: RowAccess<'_>,
     scratch: &mut Scratch,
     copying: &mut Option<Copying>,
 ) -> Result<Ran> {
     let plan = plan_of(prepared);
     let (columns, binary) = (plan.column_count(), plan.is_binary());
     let copied = |rows| Outcome::Done(Tag::counted("COPY", rows));
-    Ok(Ran::other(match (plan.reads_only(), plan.place(), place) {
-        (true, DataPlace::Client, place) => {
-            let output = plan.begin_output(env, place.roots(), scratch)?;
+    Ok(Ran::other(match (plan.reads_only(), plan.place(), access) {
+        (true, DataPlace::Client, access) => {
+            let output = plan.begin_output(env, access.roots(), scratch)?;
             *copying = Some(Copying::Out(Box::new(output)));
             Outcome::CopyOut { columns, binary }
         }
-        (true, DataPlace::File(_), place) => {
-            copied(plan.run_to_file(env, place.roots(), scratch)?)
+        (true, DataPlace::File(_), access) => {
+            copied(plan.run_to_file(env, access.roots(), scratch)?)
         }
-        (false, _, Place::Cut(_)) => return Err(read_only(prepared.tag)),
-        (false, DataPlace::Client, Place::Locked(..)) => {
+        (false, _, RowAccess::Cut(_)) => return Err(read_only(prepared.tag)),
+        (false, DataPlace::Client, RowAccess::Locked(..)) => {
             *copying = Some(Copying::Beginning(prepared.clone(), Box::new(plan.begin_input())));
             Outcome::CopyIn { columns, binary }
         }
-        (false, DataPlace::File(_), Place::Locked(tx, set)) => {
+        (false, DataPlace::File(_), RowAccess::Locked(tx, set)) => {
             copied(plan.run_from_file(env, tx, &set.locks, &mut |_, _| {})?)
         }
     }))

@@ -1,9 +1,9 @@
 //! Cursors of a session: DECLARE, FETCH, MOVE, CLOSE.
 //!
-//! A cursor is a result that is read in pieces. Its rows come as they are asked for, from the snapshot
-//! that DECLARE took, so later changes of its own transaction are not seen (PostgreSQL: insensitive).
-//! A cursor that scrolls keeps the rows that it has passed; one that holds keeps the rest of them when
-//! its transaction commits.
+//! A cursor is a result that is read in pieces. Its rows are computed as they are fetched, from the
+//! snapshot that DECLARE took, so later changes of its own transaction are not seen (PostgreSQL:
+//! insensitive). A cursor with SCROLL keeps the rows that it has passed; a cursor WITH HOLD keeps
+//! its remaining rows when its transaction commits.
 //!
 //! Invariant, checked by `a_cursor_goes_where_a_list_would`: `position` is 0 before the first row, the
 //! number of the row that the cursor stands on, or one more than there are rows.
@@ -25,8 +25,8 @@ pub(crate) struct Cursors {
 }
 
 impl Cursors {
-    /// Lets cursors that hold read what they have not read, before their transaction commits; the
-    /// others are closed. Errors: those of the queries.
+    /// Lets cursors WITH HOLD read their remaining rows before their transaction commits; closes
+    /// all others. Errors: those of the queries.
     pub fn keep_held(&mut self) -> Result<()> {
         self.by_name.retain(|_, cursor| cursor.holds);
         for cursor in self.by_name.values_mut().filter(|cursor| cursor.of_block) {
@@ -45,18 +45,18 @@ impl Cursors {
 /// An open cursor.
 pub(crate) struct Cursor {
     columns: Arc<[ResultColumn]>,
-    /// Rows that have not been read; none once all have.
+    /// The rows that have not been read; `None` once all have been.
     source: Option<Rows>,
-    /// Rows that have been read, from number `first + 1` on, if `keeps`; else nothing.
+    /// Rows that have been read, from number `first + 1` on, if `keeps`; otherwise empty.
     kept: RowSet,
     first: u64,
     keeps: bool,
-    /// How many rows have been read from `source`.
+    /// Number of rows that have been read from `source`.
     read: u64,
     position: u64,
     scrolls: bool,
     holds: bool,
-    /// Whether the transaction that declared it is still under way.
+    /// Whether the transaction that declared the cursor is still in progress.
     of_block: bool,
 }
 
@@ -82,9 +82,10 @@ impl Cursor {
         &self.columns
     }
 
-    /// Goes a step and puts the rows that it gives into `out`; without `out` they are counted.
+    /// Moves by a step and puts the rows of the step into `out`; without `out` the rows are only
+    /// counted.
     ///
-    /// Errors: 55000 backward without SCROLL; those of the query, as its rows are read.
+    /// Errors: 55000 backward without SCROLL; the errors of the query, as its rows are read.
     pub fn go(&mut self, step: Step, out: Option<&mut RowSet>) -> Result<u64> {
         match step {
             Step::By(0) => self.again(out),
@@ -113,7 +114,7 @@ impl Cursor {
         }
     }
 
-    /// Passes all but the last of so many rows forward, and gives that one.
+    /// Moves forward by so many rows and gives the last of them.
     fn single(&mut self, rows: u64, out: Option<&mut RowSet>) -> Result<u64> {
         self.forward(rows - 1, None)?;
         self.forward(1, out)
@@ -124,7 +125,7 @@ impl Cursor {
         self.backward(1, out)
     }
 
-    /// Gives the row that it stands on once more.
+    /// Gives the row at the present position once more.
     fn again(&mut self, out: Option<&mut RowSet>) -> Result<u64> {
         self.require_scroll()?;
         match self.position {
@@ -166,14 +167,15 @@ impl Cursor {
         Ok(gone)
     }
 
-    /// Puts a row that is kept into `out`.
+    /// Puts a kept row into `out`.
     fn give(&self, row: u64, out: Option<&mut RowSet>) {
         let Some(out) = out else { return };
         let at = usize::try_from(row - self.first - 1).expect("kept rows fit memory");
         out.push_row((0..self.columns.len()).map(|column| self.kept.value(at, column)));
     }
 
-    /// Reads one row of the query, keeps it if it must be kept, and gives it; false at the end.
+    /// Reads one row of the query, keeps it if the cursor must, and puts it into `out`; false at
+    /// the end.
     fn pull(&mut self, out: Option<&mut RowSet>) -> Result<bool> {
         let Some(source) = &mut self.source else { return Ok(false) };
         let Some(row) = source.next()? else {
@@ -190,7 +192,7 @@ impl Cursor {
         Ok(true)
     }
 
-    /// Reads what is left of the query, so that it needs its snapshot no more.
+    /// Reads the rest of the query, so that its snapshot is no longer needed.
     pub fn keep_rest(&mut self) -> Result<()> {
         if !self.keeps {
             (self.keeps, self.first) = (true, self.read);

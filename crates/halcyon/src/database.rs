@@ -1,4 +1,5 @@
-//! The database as a program holds it: made or opened, checkpointed, closed; sessions begin here.
+//! The database as programs hold it: how it is made or opened, checkpointed and closed; sessions
+//! begin here.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,19 +16,20 @@ use crate::options::DatabaseOptions;
 use crate::session::Session;
 use crate::shared::{Shared, new_datafusion};
 
-/// A database in memory, kept on disk too if it was [opened](Database::open) in a folder. Cloning
-/// gives another handle to the same one.
+/// A database in memory, which is kept on disk as well if it was [opened](Database::open) in a
+/// folder. A clone is another handle to the same database.
 #[derive(Clone)]
 pub struct Database {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Who a session is for.
+/// The party for which a session acts.
 #[derive(Clone, Debug, Default)]
 pub struct SessionOptions {
-    /// The role that it acts for. None: the first superuser.
+    /// The role that the session acts for. `None`: the first superuser.
     pub role: Option<String>,
-    /// Address of the client that it serves, for the system views. None if it serves none.
+    /// Address of the client that the session serves, for the system views. `None` if it serves no
+    /// client.
     pub client: Option<String>,
 }
 
@@ -37,13 +39,13 @@ impl Database {
         Self::with_options(DatabaseOptions::default())
     }
 
-    /// An empty database in memory, set up as `options` say.
+    /// An empty database in memory, with these options.
     pub fn with_options(options: DatabaseOptions) -> Self {
         let catalog = Catalog { latches: options.has_latches(), ..Catalog::initial() };
         Database { shared: Arc::new(Shared::new(options, catalog, None)) }
     }
 
-    /// The database that is kept in `folder`, or a new one there.
+    /// Opens the database in `folder`, or makes a new one there.
     ///
     /// Errors: 55006 if another process has it open, XX001 if a file is damaged (the message says
     /// which, and where), 53100 and 58030 if the disk is full or fails.
@@ -51,8 +53,8 @@ impl Database {
         Self::open_with(folder.as_ref(), DatabaseOptions::default(), &|_| ())
     }
 
-    /// As [`Database::open`], set up as `options` say; `progress` is told how far it is, from any
-    /// thread and often.
+    /// Opens a database as [`Database::open`] does, with these options. `progress` is called often
+    /// and from any thread with the progress so far.
     pub fn open_with(
         folder: &Path,
         options: DatabaseOptions,
@@ -72,33 +74,35 @@ impl Database {
         Ok(Database { shared })
     }
 
-    /// Looks at the database in `folder`, which nobody has open: reads everything, builds all
-    /// indexes and verifies what must hold. Writes nothing.
+    /// Verifies the database in `folder`, which no process may have open: reads everything, builds
+    /// all indexes and checks all invariants. Writes nothing.
     ///
-    /// Errors: as [`Database::open`]; 58P01 if there is no database.
+    /// Errors: as [`Database::open`]; 58P01 if the folder has no database.
     pub fn check(folder: impl AsRef<Path>, progress: &(dyn Fn(Opening) + Sync)) -> Result<Opened> {
         durable::check(folder.as_ref(), progress)
     }
 
-    /// What opening it came to; None for a database that lives in memory alone.
+    /// What the database found when it was opened; `None` for a database that lives in memory
+    /// alone.
     pub fn opened(&self) -> Option<Opened> {
         self.shared.durable.as_ref().map(|durable| durable.opened)
     }
 
-    /// Writes a checkpoint now, as fast as it goes. Nothing for a database in memory.
+    /// Writes a checkpoint now, at full speed. Does nothing for a database in memory.
     ///
-    /// Errors: 53100, 58030; the checkpoint before stands.
+    /// Errors: 53100, 58030; the previous checkpoint stays valid.
     pub fn checkpoint(&self) -> Result<()> {
         self.checkpoint_at(0)
     }
 
-    /// As [`Database::checkpoint`], at so many bytes per second at most; 0 for no limit.
+    /// Writes a checkpoint as [`Database::checkpoint`] does, at no more than so many bytes per
+    /// second; 0 for no limit.
     pub fn checkpoint_at(&self, bytes_per_s: u64) -> Result<()> {
         checkpoint::checkpoint(&self.shared, &Pace { bytes_per_s, ..Pace::default() })
     }
 
-    /// Writes what is left of the log, also of commits that nobody waited for. Later commits are
-    /// refused. Dropping the last handle and session does so too.
+    /// Writes the rest of the log, including commits that no session waited for. Later commits are
+    /// refused. Dropping the last handle and session does the same.
     pub fn close(&self) {
         if let Some(durable) = &self.shared.durable {
             durable.stop.store(true, Ordering::Relaxed);
@@ -109,7 +113,7 @@ impl Database {
     /// Copies the database, as it is at one moment, into `folder`, where it can be
     /// [opened](Database::open).
     ///
-    /// Errors: 42P04 if the folder is there and not empty; 53100, 58030.
+    /// Errors: 42P04 if the folder exists and is not empty; 53100, 58030.
     pub fn backup(&self, folder: impl AsRef<Path>) -> Result<()> {
         checkpoint::backup(&self.shared, folder.as_ref())
     }
@@ -121,12 +125,12 @@ impl Database {
 
     /// A session that acts for `role`.
     ///
-    /// Errors: 28000 if there is no such role or it may not log in.
+    /// Errors: 28000 if the role does not exist or may not log in.
     pub fn session_as(&self, role: &str) -> Result<Session> {
         self.session_with(SessionOptions { role: Some(role.to_owned()), client: None })
     }
 
-    /// A session as `options` say.
+    /// A session with these options.
     ///
     /// Errors: as [`Database::session_as`].
     pub fn session_with(&self, options: SessionOptions) -> Result<Session> {
@@ -146,8 +150,8 @@ impl Database {
         Ok(Session::new(shared, catalog.clone(), name, role.superuser, options.client))
     }
 
-    /// The SCRAM-SHA-256 verifier of a role's password, as `pg_authid.rolpassword` has it; `None` if
-    /// there is no such role, or none with a password. For servers, which let clients in by it.
+    /// The SCRAM-SHA-256 verifier of a role's password, as `pg_authid.rolpassword` has it; `None`
+    /// if the role does not exist or has no password. Servers authenticate clients by it.
     pub fn password_verifier(&self, role: &str) -> Option<String> {
         self.shared.catalog().roles.get(role).and_then(|role| role.verifier.clone())
     }
@@ -162,7 +166,7 @@ impl Database {
         self.shared.catalog().roles.values().any(|role| role.verifier.is_some())
     }
 
-    /// How many statements were planned since the start; a cached one is not planned again.
+    /// Number of statements planned since the start; a statement found in the cache is not planned.
     pub fn statements_planned(&self) -> u64 {
         self.shared.cache.hits_and_misses().1
     }

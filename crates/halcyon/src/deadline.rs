@@ -1,7 +1,7 @@
-//! Statement timeouts: one sleeping thread per database cancels what has run too long.
+//! Statement timeouts: one sleeping thread per database cancels statements that have run too long.
 //!
-//! It exists from the first statement with a timeout until the database goes. A statement that
-//! ends in time strikes its entry; the thread wakes for the earliest only.
+//! The thread exists from the first statement with a timeout until the database is dropped. A
+//! statement that ends in time removes its entry; the thread wakes only for the earliest entry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ pub(crate) struct Deadlines {
 
 #[derive(Default)]
 struct Inner {
-    state: Mutex<State>,
+    state: Mutex<DueTokens>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct DueTokens {
     started: bool,
     stopped: bool,
     next: u64,
     due: BTreeMap<(Instant, u64), CancelToken>,
 }
 
-/// A deadline in force; dropping it strikes it.
+/// A deadline in force; dropping it removes it.
 pub(crate) struct Deadline {
     inner: Arc<Inner>,
     key: (Instant, u64),
 }
 
 impl Deadline {
-    /// Whether the deadline passed, and the statement was cancelled for it.
+    /// Whether the deadline has passed, so that the statement was cancelled.
     pub(crate) fn passed(&self) -> bool {
         !self.inner.state.lock().due.contains_key(&self.key)
     }
@@ -64,7 +64,7 @@ impl Drop for Deadline {
 }
 
 impl Deadlines {
-    /// Cancels `token` after `timeout`, unless the result is dropped before.
+    /// Cancels `token` after `timeout`, unless the returned deadline is dropped before.
     pub(crate) fn set(&self, timeout: Duration, token: CancelToken) -> Deadline {
         let mut state = self.inner.state.lock();
         let key = (Instant::now() + timeout, state.next);

@@ -1,20 +1,21 @@
-//! The statement driver: how every statement that reaches tables or the catalog is run.
+//! The statement driver: runs every statement that reaches tables or the catalog.
 //!
-//! There is one loop, [`Session::attempt`]. Each round
+//! It is one loop, [`Session::attempt`]. Each round
 //!
-//! 1. binds the statement against the catalog of its transaction, if it was bound against another;
+//! 1. binds the statement against the catalog of its transaction, if it was bound against another
+//!    one;
 //! 2. acquires what the statement reaches ([`Reach`]): locks, the right to change the catalog, or a
 //!    cut ([`crate::acquire`]);
-//! 3. looks again: if views over streams are torn ([`crate::stream_views`]), or a catalog was
-//!    published while it waited, the next round begins, and the locks are kept;
-//! 4. runs the plan to its end, without waiting for anybody.
+//! 3. looks again: if views over streams are torn ([`crate::stream_views`]), or another catalog was
+//!    published during the wait, the next round begins, with the locks kept;
+//! 4. runs the plan to its end, waiting for no one.
 //!
-//! Around the loop is the transaction: a block's ([`Session::in_block`]), in which a failed statement
-//! is undone alone; or the statement's own ([`Session::on_its_own`]), with nothing that only longer
-//! transactions need.
+//! Around the loop is the transaction: that of a block ([`Session::in_block`]), in which a failed
+//! statement is undone alone; or the statement's own ([`Session::on_its_own`]), without the
+//! bookkeeping that only longer transactions need.
 //!
-//! Cost: a point query or write as a transaction of its own allocates nothing, hashes nothing and
-//! writes no memory that another session writes, except the lock word's slot of its own.
+//! Cost: a point query or write in a transaction of its own allocates nothing, hashes nothing, and
+//! writes no memory that another session writes, except its own slot of the lock word.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ use halcyon_txn::{Lsn, Transaction, WaitLimits};
 
 use crate::acquire::{Acquisition, LockSet, Snapshot};
 use crate::copying::{self, Copying, Home, Incoming};
-use crate::execute::{Place, Ran, execute, read_only};
+use crate::execute::{Ran, RowAccess, execute, read_only};
 use crate::explain::explain;
 use crate::outcome::{Outcome, Tag};
 use crate::params;
@@ -40,36 +41,39 @@ use crate::session::Session;
 use crate::statement::Statement;
 use crate::transaction::{Block, Work};
 
-/// What a statement runs on.
+/// The ground on which a statement runs: its source of rows, its catalog and its transaction's
+/// properties.
 struct Ground<'a> {
     source: Source<'a>,
-    /// The catalog with the transaction's own changes; `None` while there are none.
+    /// The catalog with the transaction's own changes; `None` if the transaction has changed
+    /// nothing in it.
     own_catalog: &'a mut Option<Arc<Catalog>>,
-    /// When the transaction began, in microseconds since 1970; 0 for when the statement does.
+    /// Start of the transaction in microseconds since 1970; 0 if that is the start of the
+    /// statement.
     started_us: i64,
-    /// Whether later statements of the transaction must find the same rows.
+    /// Whether later statements of the transaction must find the same rows again.
     repeats: bool,
 }
 
-/// Where a statement finds rows.
+/// The source of a statement's rows.
 enum Source<'a> {
-    /// Under locks that the transaction takes for the statement.
+    /// Locks that the transaction takes for the statement.
     Locks(&'a mut Transaction),
-    /// In a cut through the statement's tables, taken for it.
+    /// A cut through the statement's tables, taken for the statement.
     Cut,
-    /// In the cut of its READ ONLY block.
+    /// The cut of the statement's READ ONLY block.
     Snapshot(&'a Snapshot),
 }
 
 impl<'a> Ground<'a> {
-    /// Locks of a transaction.
+    /// The ground of a statement that takes locks.
     fn locks(work: &'a mut Work, repeats: bool) -> Self {
         let Work { tx, catalog, started_us } = work;
         let source = Source::Locks(tx);
         Ground { source, own_catalog: catalog, started_us: *started_us, repeats }
     }
 
-    /// The cut that it is bound to, if there is one already.
+    /// The snapshot to which the statement is bound, if there is one already.
     fn snapshot(&self) -> Option<&'a Snapshot> {
         match self.source {
             Source::Snapshot(snapshot) => Some(snapshot),
@@ -80,8 +84,8 @@ impl<'a> Ground<'a> {
 
 impl Session {
     /// Runs a statement that reaches tables or the catalog.
-    ///
-    /// Errors: those of the statement. A transaction block is failed then, and the changes of this
+    /// Errors: those of the statement. In a transaction block the changes of this statement are
+    /// undone and the block counts as failed; a transaction of the statement's own is rolled back.
     /// statement are undone; a transaction of the statement's own is rolled back.
     pub(crate) fn drive(
         &mut self,
@@ -95,8 +99,8 @@ impl Session {
         }
     }
 
-    /// Runs a statement outside transaction blocks: in a transaction of its own, or on a cut if it
-    /// reads tables as a whole or transactions are to be READ ONLY.
+    /// Runs a statement outside transaction blocks: in a transaction of its own, or on a cut if the
+    /// statement reads whole tables or the session's transactions are READ ONLY by default.
     fn on_its_own(
         &mut self,
         statement: &Statement,
@@ -110,7 +114,7 @@ impl Session {
             return self.attempt(ground, statement, params, out);
         }
         let began = self.entry.statement_began().unwrap_or_else(clock::now);
-        // Every way out before the commit drops the transaction, which rolls it back.
+        // Each exit before the commit drops the transaction, which rolls it back.
         let mut work = self.begin_work(self.in_force.default_modes, began);
         work.tx.begin_statement();
         let ran = self.attempt(Ground::locks(&mut work, false), statement, params, out)?;
@@ -123,7 +127,7 @@ impl Session {
         Ok(ran)
     }
 
-    /// Runs a statement in the transaction block, and undoes what it did if it fails.
+    /// Runs a statement in the transaction block, and undoes the statement if it fails.
     fn in_block(
         &mut self,
         mut block: Box<Block>,
@@ -153,8 +157,8 @@ impl Session {
         self.end_in_block(block, ran)
     }
 
-    /// Runs a statement of a READ ONLY block on its cut through the whole database, which the first
-    /// statement takes.
+    /// Runs a statement of a READ ONLY block on the block's cut through the whole database, which
+    /// the first statement takes.
     fn on_snapshot(
         &mut self,
         block: &mut Block,
@@ -172,7 +176,7 @@ impl Session {
         self.attempt(ground, statement, params, out)
     }
 
-    /// Gives the block back to the session behind a statement.
+    /// Gives the block back to the session after a statement.
     fn end_in_block(&mut self, block: Box<Block>, ran: Result<Ran>) -> Result<Ran> {
         if ran.is_err() {
             self.entry.fail_block();
@@ -181,7 +185,7 @@ impl Session {
         ran
     }
 
-    /// The loop: see the module's head.
+    /// The driver's loop: see the head of this module.
     fn attempt(
         &mut self,
         mut ground: Ground<'_>,
@@ -206,7 +210,8 @@ impl Session {
                 continue;
             }
             let params = match bound.has_constants() {
-                // Literals fit: the plan was looked up by them. Besides them there is no parameter.
+                // The literals fit, since the plan was looked up by them; there are no other
+                // parameters.
                 true => params::fit(params, &[], &mut converted).map(|_| &bound.constants[..])?,
                 false => params::fit(params, &prepared.params, &mut converted)?,
             };
@@ -222,7 +227,7 @@ impl Session {
             let acquisition = Acquisition { shared: &self.shared, session, limits };
             let acquired =
                 acquire(&mut ground.source, prepared, &env, &acquisition, &mut self.locked, owns)?;
-            let Some((place, lsn)) = acquired else {
+            let Some((access, lsn)) = acquired else {
                 owns = true;
                 continue;
             };
@@ -235,7 +240,7 @@ impl Session {
                 notices: &mut self.notices,
                 rows: out,
             };
-            let (ran, changed) = perform(prepared, &env, &acquisition, place, outputs)?;
+            let (ran, changed) = perform(prepared, &env, &acquisition, access, outputs)?;
             if changed.is_some() {
                 *ground.own_catalog = changed;
             }
@@ -246,12 +251,12 @@ impl Session {
         }
     }
 
-    /// Whether a COPY FROM STDIN has just begun, which takes its transaction along.
+    /// Whether the statement has just begun a COPY FROM STDIN, which takes the transaction along.
     fn copy_begins(&self, ran: &Ran) -> bool {
         matches!(ran, Ran::Other(_)) && matches!(self.copying, Some(Copying::Beginning(..)))
     }
 
-    /// Gives a COPY FROM STDIN that has begun the transaction it writes in.
+    /// Gives a COPY FROM STDIN that has begun its transaction.
     fn copy_goes_on(&mut self, home: Home) {
         let Some(Copying::Beginning(prepared, input)) = self.copying.take() else {
             unreachable!("the caller has looked");
@@ -262,8 +267,9 @@ impl Session {
     }
 }
 
-/// Step 2 of the loop: where the statement finds its rows, and for a cut of its own up to where the
-/// log must be durable before anybody is told of them. `None` if views over streams are torn.
+/// Step 2 of the loop. Returns the statement's access to rows, and for a cut of its own the
+/// position up to which the log must be durable before anyone is told of these rows. `None` if
+/// views over streams are torn.
 #[inline]
 fn acquire<'p>(
     source: &'p mut Source<'_>,
@@ -272,28 +278,28 @@ fn acquire<'p>(
     acquisition: &Acquisition<'_>,
     locked: &'p mut LockSet,
     owns: bool,
-) -> Result<Option<(Place<'p>, Option<Lsn>)>> {
+) -> Result<Option<(RowAccess<'p>, Option<Lsn>)>> {
     let tables = prepared.subject().plan.tables();
     match source {
         Source::Locks(tx) => {
             locked.needs.clear();
             if prepared.reach() == Reach::Catalog {
                 acquisition.lock_catalog(tx)?;
-                return Ok(Some((Place::Locked(tx, locked), None)));
+                return Ok(Some((RowAccess::Locked(tx, locked), None)));
             }
             prepared.needs(env, &mut locked.needs)?;
             let is_whole = acquisition.lock(tx, env.catalog, tables, locked, owns)?;
-            Ok(is_whole.then_some((Place::Locked(tx, locked), None)))
+            Ok(is_whole.then_some((RowAccess::Locked(tx, locked), None)))
         }
         Source::Cut => {
             let cut = acquisition.cut(env.catalog, tables)?;
-            Ok(cut.map(|(roots, lsn)| (Place::Cut(roots), Some(lsn))))
+            Ok(cut.map(|(roots, lsn)| (RowAccess::Cut(roots), Some(lsn))))
         }
-        Source::Snapshot(snapshot) => Ok(Some((Place::Cut(snapshot.roots_of(tables)), None))),
+        Source::Snapshot(snapshot) => Ok(Some((RowAccess::Cut(snapshot.roots_of(tables)), None))),
     }
 }
 
-/// Where a statement writes what is neither rows of tables nor the catalog.
+/// Destinations of a statement's output besides tables and the catalog.
 struct Outputs<'a> {
     scratch: &'a mut Scratch,
     copying: &'a mut Option<Copying>,
@@ -301,26 +307,27 @@ struct Outputs<'a> {
     rows: &'a mut RowSet,
 }
 
-/// Step 4 of the loop: what the statement came to, and the catalog if it has changed it.
+/// Step 4 of the loop. Returns the statement's result, and the catalog if the statement has changed
+/// it.
 #[inline]
 fn perform(
     prepared: &Arc<Prepared>,
     env: &Env<'_>,
     acquisition: &Acquisition<'_>,
-    place: Place<'_>,
+    access: RowAccess<'_>,
     to: Outputs<'_>,
 ) -> Result<(Ran, Option<Arc<Catalog>>)> {
-    let ran = match (&prepared.plan, place) {
-        (Plan::Ddl(ddl), Place::Locked(tx, _)) => {
+    let ran = match (&prepared.plan, access) {
+        (Plan::Ddl(ddl), RowAccess::Locked(tx, _)) => {
             let (outcome, after) = change_catalog(ddl, tx, env, acquisition, to.notices)?;
             return Ok((Ran::other(outcome), Some(after)));
         }
-        (Plan::Ddl(_), Place::Cut(_)) => return Err(read_only(prepared.tag)),
-        (Plan::Explain { analyze, of }, place) => {
-            explain(of, prepared.planning, *analyze, env, place, to.scratch, to.rows)?
+        (Plan::Ddl(_), RowAccess::Cut(_)) => return Err(read_only(prepared.tag)),
+        (Plan::Explain { analyze, of }, access) => {
+            explain(of, prepared.planning, *analyze, env, access, to.scratch, to.rows)?
         }
-        (Plan::Copy(_), place) => copying::begin(prepared, env, place, to.scratch, to.copying)?,
-        (_, place) => execute(prepared, env, place, to.scratch, to.rows)?,
+        (Plan::Copy(_), access) => copying::begin(prepared, env, access, to.scratch, to.copying)?,
+        (_, access) => execute(prepared, env, access, to.scratch, to.rows)?,
     };
     Ok((ran, None))
 }

@@ -5,10 +5,10 @@
 //!    checked by `nobody_else_opens_it_meanwhile`.
 //! 2. A commit that changes the catalog has the change in its record, with the partitions that come
 //!    and go. Recovery therefore finds a partition for every id that the catalog names, and no
-//!    other; checked by `tables_and_all_about_them_survive`.
-//! 3. No client is told of anything, not even of rows that were read, before the log that holds it is
-//!    durable, unless the client's session has switched `synchronous_commit` off; checked by
-//!    `views_are_what_they_are_of_after_every_crash`, which notes what it was told.
+//! other; checked by `tables_and_all_about_them_survive`.
+//! 3. No client is told of anything, not even of rows that were read, before the log that contains
+//!    it is durable, unless the client's session has switched `synchronous_commit` off; checked by
+//!    `views_are_what_they_are_of_after_every_crash`, which records what it was told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,44 +31,44 @@ use halcyon_txn::{
 };
 use parking_lot::Mutex;
 
-/// Kept locked by the process that has the database open.
+/// Name of the lock file, which the process that has the database open keeps locked.
 pub(crate) const LOCK: &str = "LOCK";
-/// How long another process that has the database open is waited for.
+/// How long to wait for another process that has the database open.
 const CLOSING: Duration = Duration::from_secs(1);
-/// Where the log of a new database begins. Not 0, which means nothing.
+/// Begin of the log of a new database. It is not 0, because LSN 0 means none.
 const FIRST: Lsn = Lsn(64);
 
-/// How far opening a database is.
+/// Progress of opening a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Reading the checkpoint: bytes done, and in all.
+    /// Reading the checkpoint: bytes read, and bytes in all.
     Checkpoint(u64, u64),
-    /// Doing the log again: bytes done.
+    /// Replaying the log: bytes replayed.
     Log(u64),
-    /// Building indexes: partitions done, and in all.
+    /// Building indexes: partitions done, and partitions in all.
     Indexes(u64, u64),
 }
 
-/// What opening a database came to.
+/// What was found when a database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
     /// Bytes of the checkpoint.
     pub checkpoint_bytes: u64,
     /// Bytes of the log behind it.
     pub log_bytes: u64,
-    /// Commits done again.
+    /// Commits replayed.
     pub commits: u64,
-    /// Whether the log ended in something unfinished, which nobody had been promised.
+    /// Whether the log ended in an unfinished record, which was never acknowledged.
     pub torn: bool,
     /// Time that reading the checkpoint took.
     pub loading: Duration,
-    /// Time that doing the log again took.
+    /// Time that replaying the log took.
     pub replaying: Duration,
     /// Time that building indexes took.
     pub indexing: Duration,
 }
 
-/// What a database has that is kept on disk.
+/// The durable part of a database that is kept on disk.
 pub(crate) struct Durable {
     pub log: Arc<Log>,
     pub storage: Arc<dyn Storage>,
@@ -76,11 +76,11 @@ pub(crate) struct Durable {
     pub opened: Opened,
     /// Held while a checkpoint is written.
     pub writing: Mutex<()>,
-    /// The one that was the last.
+    /// The last checkpoint.
     pub last: Mutex<Checkpointed>,
-    /// Gives checkpoints in the background up.
+    /// Makes checkpoints in the background stop early.
     pub stop: Arc<AtomicBool>,
-    /// Locked until this is dropped; None on a simulated disk.
+    /// The lock file, locked until this is dropped; `None` on a simulated disk.
     _lock: Option<fs::File>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Durable {
 pub(crate) struct Checkpointed {
     pub lsn: Lsn,
     pub at: Instant,
-    /// Microseconds since 1970; None if an earlier process wrote it.
+    /// Time of the checkpoint in microseconds since 1970; `None` if an earlier process wrote it.
     pub wall_us: Option<i64>,
 }
 
@@ -100,7 +100,7 @@ impl Drop for Durable {
     }
 }
 
-/// A database as it was found, ready to be used.
+/// A recovered database, ready for use.
 pub(crate) struct Found {
     pub catalog: Catalog,
     pub durable: Durable,
@@ -119,7 +119,7 @@ pub(crate) fn open(
     open_on(Arc::new(Disk::new(folder)), Some(lock), log, latches, progress)
 }
 
-/// As [`open`], on any storage.
+/// Opens a database on any storage, as [`open`] does in a folder.
 pub(crate) fn open_on(
     storage: Arc<dyn Storage>,
     lock: Option<fs::File>,
@@ -137,7 +137,8 @@ pub(crate) fn open_on(
         written.map_err(|error| {
             SqlError::new(SqlState::IO_ERROR, format!("the database cannot be made: {error}"))
         })?;
-        // Read back, like any other: its sequences and ids are then those of a database with a log.
+        // A new database is read back like any other, so that its sequences and ids are set up for
+        // a log.
         return open_on(storage, lock, options, latches, progress);
     };
     let (id, end, checkpoint) = (recovered.id, recovered.log.end, recovered.checkpoint);
@@ -188,9 +189,9 @@ fn read(
     recover(storage, workers, &told).map_err(damage_error)
 }
 
-/// Looks at a database that nobody has open, and says what is there.
+/// Verifies a database that no process has open, and returns what was found.
 ///
-/// Errors: what [`open`] would refuse; 55006 if somebody has it open.
+/// Errors: those of [`open`]; 55006 if a process has the database open.
 pub(crate) fn check(folder: &Path, progress: &(dyn Fn(Opening) + Sync)) -> Result<Opened> {
     if !folder.join(LOCK).exists() {
         let message = format!("{} holds no database", folder.display());
@@ -212,7 +213,7 @@ pub(crate) fn check(folder: &Path, progress: &(dyn Fn(Opening) + Sync)) -> Resul
     Ok(Opened { indexing: began.elapsed(), ..opened })
 }
 
-/// The catalog with its partitions, indexes built.
+/// Makes the catalog with its partitions, and builds their indexes.
 fn restore(
     recovered: Recovered,
     log: Option<Arc<Log>>,
@@ -262,13 +263,13 @@ fn with_cells(mut catalog: Catalog, cells: &BTreeMap<PartitionId, Arc<PartitionC
     catalog
 }
 
-/// A partition as it was read.
+/// A partition read from storage, whose indexes are still to be built.
 struct Unindexed {
     id: PartitionId,
     root: Partition,
     defs: Vec<IndexDef>,
     table: String,
-    /// The partition's rows are not kept: they belong to a view or a stream.
+    /// Whether the partition's rows are not kept, because it belongs to a view or a stream.
     derived: bool,
 }
 
@@ -335,13 +336,13 @@ fn lock_folder(folder: &Path) -> Result<fs::File> {
     }
 }
 
-/// Tells one database's files from another's.
+/// A number that tells one database's files from another's.
 fn random_id() -> u128 {
     let half = || u128::from(RandomState::new().build_hasher().finish());
     half() << 64 | half()
 }
 
-/// What a transaction makes of the catalog, for its record.
+/// The difference between two catalogs, for a transaction's record.
 pub(crate) fn catalog_change(before: &Catalog, after: &Catalog) -> CatalogChange {
     let cells = |catalog: &Catalog| -> BTreeMap<PartitionId, Arc<PartitionCell>> {
         let cells = catalog.tables.values().flat_map(|table| &table.cells);
@@ -362,7 +363,7 @@ pub(crate) fn catalog_change(before: &Catalog, after: &Catalog) -> CatalogChange
     }
 }
 
-/// An error of the log as clients are told it.
+/// An error of the log in the form in which clients see it.
 pub(crate) fn log_error(error: LogError) -> SqlError {
     let told = SqlError::new(error.sql_state(), error.to_string());
     match error {

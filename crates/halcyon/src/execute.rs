@@ -1,4 +1,4 @@
-//! Executing a plan where its rows have been found, and what comes of it.
+//! Execution of a plan once it has access to its rows, and the plan's result.
 
 use std::sync::Arc;
 
@@ -16,28 +16,28 @@ use crate::acquire::{LockSet, TableRoots};
 use crate::outcome::Outcome;
 use crate::rows::Streamed;
 
-/// What a statement came to, before it is dressed for the caller.
+/// The result of a statement, before it is dressed for the caller.
 ///
-/// Three words, since every layer of a statement's way hands it on: what is larger is boxed, and
-/// the short statements have variants of their own.
+/// Three words, since every layer that a statement passes hands it on: larger results are boxed,
+/// and short statements have variants of their own.
 pub(crate) enum Ran {
-    /// Rows are in the row set given.
+    /// The rows are in the row set that the caller gave.
     Set {
-        /// Rows written, if it writes.
+        /// Number of rows written, for a statement that writes.
         written: Option<u64>,
     },
-    /// So many rows were written, and none are returned. The tag is the statement's.
+    /// This many rows were written, and none are returned. The tag is the statement's.
     Written(u64),
-    /// Rows come as they are read.
+    /// The rows are streamed: computed as they are read.
     Stream(Box<Streamed>),
-    /// Something else.
+    /// Any other result.
     Other(Box<Outcome>),
 }
 
 const _: () = assert!(size_of::<Result<Ran>>() <= 24);
 
 impl Ran {
-    /// Rows given or written, as far as they are known.
+    /// Number of rows returned or written, as far as it is known.
     pub fn rows(&self, out: &RowSet) -> u64 {
         match self {
             Ran::Set { written } => written.unwrap_or(out.len() as u64),
@@ -50,7 +50,7 @@ impl Ran {
         }
     }
 
-    /// Lines of text, each a row of `out`.
+    /// A result of text lines, each a row of `out`.
     pub fn lines(lines: &[String], out: &mut RowSet) -> Result<Ran> {
         out.reset(1);
         for line in lines {
@@ -68,27 +68,27 @@ impl Ran {
     }
 }
 
-/// Where a plan finds its rows.
-pub(crate) enum Place<'a> {
-    /// Under locks of the transaction.
+/// A plan's access to the rows that it needs.
+pub(crate) enum RowAccess<'a> {
+    /// By locks of the transaction.
     Locked(&'a mut Transaction, &'a LockSet),
-    /// In a cut, where nothing can be written.
+    /// By a cut, in which nothing can be written.
     Cut(TableRoots),
 }
 
-impl Place<'_> {
+impl RowAccess<'_> {
     pub fn roots(&self) -> Roots<'_> {
         match self {
-            Place::Locked(tx, set) => Roots::Locked(tx, &set.locks),
-            Place::Cut(roots) => Roots::Snapshot(roots),
+            RowAccess::Locked(tx, set) => Roots::Locked(tx, &set.locks),
+            RowAccess::Cut(roots) => Roots::Snapshot(roots),
         }
     }
 
-    /// The roots of `tables` as values, for a scan that goes on behind the statement.
+    /// The roots of `tables` as owned values, for a scan that continues after the statement.
     pub fn into_roots(self, tables: &[Arc<Table>]) -> TableRoots {
         match self {
-            Place::Locked(tx, set) => locked_roots(tx, &set.locks, tables),
-            Place::Cut(roots) => roots,
+            RowAccess::Locked(tx, set) => locked_roots(tx, &set.locks, tables),
+            RowAccess::Cut(roots) => roots,
         }
     }
 }
@@ -107,25 +107,25 @@ fn locked_roots(tx: &Transaction, locks: &Locks, tables: &[Arc<Table>]) -> Table
 
 /// Runs a plan that reads or writes rows.
 ///
-/// Errors: those of the plan; 25006 if it writes and `place` is a cut.
-/// Panics: for other plans, which have ways of their own.
+/// Errors: those of the plan; 25006 if the plan writes and `access` is a cut.
+/// Panics: for plans that do neither, which are run elsewhere.
 pub(crate) fn execute(
     prepared: &Prepared,
     env: &Env<'_>,
-    place: Place<'_>,
+    access: RowAccess<'_>,
     scratch: &mut Scratch,
     out: &mut RowSet,
 ) -> Result<Ran> {
-    match (&prepared.plan, place) {
-        (Plan::Point(plan), place) => {
+    match (&prepared.plan, access) {
+        (Plan::Point(plan), access) => {
             out.reset(prepared.columns.len());
-            plan.run(env, place.roots(), out, scratch)?;
+            plan.run(env, access.roots(), out, scratch)?;
             Ok(Ran::Set { written: None })
         }
-        (Plan::Analytical(plan), place) => {
-            plan.start(env, place.into_roots(plan.tables())).map(Ran::stream)
+        (Plan::Analytical(plan), access) => {
+            plan.start(env, access.into_roots(plan.tables())).map(Ran::stream)
         }
-        (Plan::Write(plan), Place::Locked(tx, set)) => {
+        (Plan::Write(plan), RowAccess::Locked(tx, set)) => {
             let returns = !prepared.columns.is_empty();
             out.reset(prepared.columns.len());
             let sink: Option<&mut dyn RowSink> = if returns { Some(out) } else { None };
@@ -135,12 +135,12 @@ pub(crate) fn execute(
                 false => Ok(Ran::Written(written)),
             }
         }
-        (Plan::Write(_), Place::Cut(_)) => Err(read_only(prepared.tag)),
+        (Plan::Write(_), RowAccess::Cut(_)) => Err(read_only(prepared.tag)),
         _ => unreachable!("{} has its own way", prepared.tag),
     }
 }
 
-/// 25006: a statement that writes, where only a cut is read.
+/// 25006: the error of a statement that writes where only a cut may be read.
 pub(crate) fn read_only(tag: &str) -> SqlError {
     SqlError::new(
         SqlState::READ_ONLY_SQL_TRANSACTION,

@@ -1,4 +1,4 @@
-//! `EXPLAIN [ANALYZE]`: which executor runs, what it locks, what it does.
+//! `EXPLAIN [ANALYZE]`: the executor of a statement, its locks and its steps.
 
 use std::time::Instant;
 
@@ -12,33 +12,34 @@ use halcyon_sql::rows::RowSet;
 use halcyon_txn::Mode;
 
 use crate::acquire::TableRoots;
-use crate::execute::{Place, Ran, execute, read_only};
+use crate::execute::{Ran, RowAccess, execute, read_only};
 
-/// Explains `of`, which was planned in the time given; with `analyze` it runs and its effects stay, as in PostgreSQL.
+/// Explains `of`, which was planned in the time given. With `analyze` the statement runs, and its
+/// effects stay, as in PostgreSQL.
 ///
-/// Errors: those of the run; 25006 if `of` is more than a query and `place` is a cut; 0A000 for
-/// ANALYZE of a statement that is neither a query nor a write.
+/// Errors: those of running the statement; 25006 if `of` is more than a query and `access` is a
+/// cut; 0A000 for ANALYZE of a statement that is neither a query nor a write.
 pub(crate) fn explain(
     of: &Prepared,
     planning: PlanningTimes,
     analyze: bool,
     env: &Env<'_>,
-    place: Place<'_>,
+    access: RowAccess<'_>,
     scratch: &mut Scratch,
     out: &mut RowSet,
 ) -> Result<Ran> {
     let mut lines = vec![format!("Executor: {}", executor(&of.plan))];
-    match &place {
-        Place::Locked(_, set) => lines.extend(set.needs.iter().map(|need| lock_line(of, need))),
-        Place::Cut(_) if of.plan.reads_only() => lines.push("Snapshot: no locks".to_owned()),
-        Place::Cut(_) => return Err(read_only("EXPLAIN")),
+    match &access {
+        RowAccess::Locked(_, set) => lines.extend(set.needs.iter().map(|need| lock_line(of, need))),
+        RowAccess::Cut(_) if of.plan.reads_only() => lines.push("Snapshot: no locks".to_owned()),
+        RowAccess::Cut(_) => return Err(read_only("EXPLAIN")),
     }
     let began = Instant::now();
     let (operators, seen) = match &of.plan {
-        Plan::Analytical(plan) => analytical(plan, analyze, env, place.into_roots(plan.tables()))?,
+        Plan::Analytical(plan) => analytical(plan, analyze, env, access.into_roots(plan.tables()))?,
         Plan::Point(_) | Plan::Write(_) if analyze => {
             let mut rows = RowSet::default();
-            let ran = execute(of, env, place, scratch, &mut rows)?;
+            let ran = execute(of, env, access, scratch, &mut rows)?;
             (operators(of, Some(scratch)), Some(ran.rows(&rows)))
         }
         _ if analyze => return Err(SqlError::unsupported(format!("EXPLAIN ANALYZE {}", of.tag))),
@@ -53,7 +54,7 @@ pub(crate) fn explain(
     Ran::lines(&lines, out)
 }
 
-/// Text of an analytical plan's operators and, if it ran, its number of rows.
+/// The lines of an analytical plan's operators, and its number of rows if it ran.
 fn analytical(
     plan: &AnalyticalPlan,
     analyze: bool,
@@ -71,7 +72,7 @@ fn analytical(
     Ok((batches.metrics().unwrap_or_default(), Some(rows)))
 }
 
-/// Text of the operators of plans that run row at a time; with what ran last, if it did.
+/// The lines of a row-at-a-time plan's operators, with counts if the plan ran last.
 fn operators(of: &Prepared, ran: Option<&Scratch>) -> String {
     match (&of.plan, ran) {
         (Plan::Point(plan), Some(scratch)) => plan.explain_analyzed(scratch),

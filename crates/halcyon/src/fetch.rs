@@ -1,4 +1,4 @@
-//! How a session carries out DECLARE, FETCH, MOVE and CLOSE.
+//! DECLARE, FETCH, MOVE and CLOSE as a session runs them.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::rows::Rows;
 use crate::session::Session;
 
 impl Session {
-    /// DECLARE; `params` are those of its query, of the given types.
+    /// DECLARE. `params`: the parameters of the cursor's query, of the given types.
     ///
-    /// Errors: 25P01 without HOLD outside blocks, 42P03 if there is a cursor of the name; those of the
-    /// query.
+    /// Errors: 25P01 without HOLD outside blocks, 42P03 if a cursor of this name exists; those of
+    /// the query.
     pub(crate) fn declare(
         &mut self,
         declare: &DeclareCursor,
@@ -49,7 +49,8 @@ impl Session {
         Ok(())
     }
 
-    /// FETCH and MOVE. Errors: 34000 if there is no such cursor; those of [`crate::cursor::Cursor::go`].
+    /// FETCH and MOVE. Errors: 34000 if no such cursor exists; those of
+    /// [`crate::cursor::Cursor::go`].
     pub(crate) fn fetch(&mut self, name: &str, step: Step, moves_only: bool) -> Result<Outcome> {
         let cursor = self.cursors.by_name.get_mut(name).ok_or_else(|| no_cursor(name))?;
         if moves_only {
@@ -65,20 +66,20 @@ impl Session {
         Ok(Outcome::Rows { rows, tag: "FETCH", written: None })
     }
 
-    /// Gives the next rows of a cursor, at most `rows_max`, as FETCH does.
+    /// Returns the next rows of a cursor, at most `rows_max`, as FETCH does.
     ///
-    /// Errors: 34000 if there is no such cursor; those of its query.
+    /// Errors: 34000 if no such cursor exists; those of its query.
     pub fn fetch_cursor(&mut self, name: &str, rows_max: Option<u64>) -> Result<Outcome> {
         let count = rows_max.and_then(|rows| i64::try_from(rows).ok());
         self.fetch(name, count.map_or(Step::ToEnd, Step::By), false)
     }
 
-    /// The columns of a cursor; `None` if there is none of this name.
+    /// The columns of a cursor; `None` if no cursor has this name.
     pub fn cursor_columns(&self, name: &str) -> Option<Arc<[ResultColumn]>> {
         self.cursors.by_name.get(name).map(|cursor| cursor.columns().clone())
     }
 
-    /// CLOSE, CLOSE ALL (no name). Errors: 34000 if there is no such cursor.
+    /// CLOSE, and CLOSE ALL without a name. Errors: 34000 if no such cursor exists.
     pub fn close_cursor(&mut self, name: Option<&str>) -> Result<()> {
         match name {
             None => self.cursors.by_name.clear(),
@@ -109,7 +110,7 @@ mod tests {
         seen
     }
 
-    /// What PostgreSQL's FETCH does over the numbers 1 to `len`: the rows, and the new position.
+    /// PostgreSQL's FETCH over the numbers 1 to `len`: the rows, and the new position.
     fn model(len: i64, at: i64, step: Step) -> (Vec<i64>, i64) {
         let inside = |row: i64| (1..=len).contains(&row);
         let single = |row: i64| {

@@ -1,4 +1,4 @@
-//! A view that is followed: its rows at the beginning, and then every change.
+//! A subscription to a view: first the view's rows, then every change.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,34 +11,35 @@ use halcyon_views::{FeedBatch, FeedNews, Follower, RowDelta};
 
 use crate::stream_views::StreamViews;
 
-/// How long one look at a feed may wait; then it is looked whether somebody cancels.
+/// The longest single wait for a feed, after which cancellation is checked.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// After so long without a change the client is told that there was none.
+/// After this time without a change the client gets a sign of life.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// The changes that a transaction made to a view, or the rows with which a subscription begins.
+/// The changes that one transaction made to a view, or the rows with which a subscription begins.
 #[derive(Clone, Debug)]
 pub struct Changes {
-    /// A subscription that begins behind this position goes on after these changes.
+    /// Position of the changes: a subscription that begins behind this position continues after
+    /// them.
     pub position: u64,
-    /// Rows that came, went or became others.
+    /// The changed rows.
     pub rows: Vec<RowDelta>,
 }
 
-/// A subscription without its session.
+/// A subscription, apart from its session.
 pub(crate) struct Following {
     view: Arc<Table>,
     follower: Follower,
-    /// The view's rows at the beginning, until they are told.
+    /// The view's rows at the beginning, until the client has got them.
     first: Option<Vec<RowDelta>>,
     zone: TimeZone,
-    /// When the client was told something last.
+    /// Time of the last line to the client.
     told: Instant,
 }
 
 impl Following {
-    /// Follows `view` behind the change `from`; `first` are the rows to tell before.
+    /// Follows `view` from behind position `from`; `first` are the rows to be told before.
     pub fn new(view: Arc<Table>, from: u64, first: Option<Vec<RowDelta>>, time_zone: &str) -> Self {
         Following {
             view,
@@ -49,19 +50,19 @@ impl Following {
         }
     }
 
-    /// Columns of the view.
+    /// Number of columns of the view.
     pub fn column_count(&self) -> usize {
         self.view.columns.len()
     }
 
-    /// Position behind which a later subscription would go on.
+    /// The position behind which a later subscription would continue.
     pub fn position(&self) -> u64 {
         self.follower.position()
     }
 
-    /// The next transaction's changes, waiting for them up to `wait`; `None` if there were none.
+    /// The next transaction's changes, waiting for them up to `wait`; `None` if none came.
     ///
-    /// Errors: 53400, 42P01; those of a wait for locks.
+    /// Errors: 53400, 42P01; the errors of a wait for locks.
     pub fn next(&mut self, views: &StreamViews<'_>, wait: Duration) -> Result<Option<Changes>> {
         if let Some(rows) = self.first.take() {
             return Ok(Some(Changes { position: self.follower.position(), rows }));
@@ -90,9 +91,10 @@ impl Following {
         }
     }
 
-    /// The next lines for a client: the first rows, the changes of a transaction, or a sign of life
-    /// after a long time without any. A line is position, `+`, `-` or `=`, and the columns, as COPY
-    /// writes text; `=` ends the lines that belong together. No line if nothing has happened.
+    /// Gives the next lines for a client: the first rows, the changes of a transaction, or a sign
+    /// of life after a long time without changes. A line is position, `+`, `-` or `=`, and the
+    /// columns, as COPY writes text; `=` ends a group of lines that belong together. Gives no line
+    /// if nothing has happened.
     pub fn lines(&mut self, views: &StreamViews<'_>, mut line: impl FnMut(&[u8])) -> Result<()> {
         let mut text = String::new();
         if let Some(changes) = self.next(views, LOOK)? {

@@ -17,8 +17,8 @@
 //! # Ok::<(), halcyon::SqlError>(())
 //! ```
 //!
-//! Invariant: no wire format here, and nobody above enters by another door; checked by
-//! `cargo xtask check layers`.
+//! Invariant: there is no wire format here, and crates above reach the engine through this crate
+//! alone; checked by `cargo xtask check layers`.
 #![forbid(unsafe_code)]
 
 mod acquire;
@@ -78,7 +78,8 @@ pub use subscribe::Subscription;
 pub use text::TextFormat;
 pub use transaction::Access;
 
-// Values, types and errors are the same for all layers; they are part of the door on purpose.
+// Values, types and errors are the same in all layers, and belong to the public interface on
+// purpose.
 pub use halcyon_pgcatalog::function_oid;
 pub use halcyon_sql::arrays;
 pub use halcyon_sql::client_types::{ClientType, Shape};

@@ -1,4 +1,4 @@
-//! What the system views show of the running engine: sessions, transactions, locks, the log.
+//! The running engine as the system views show it: sessions, transactions, locks, the log.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,16 +21,16 @@ use crate::settings::{SERVER_VERSION, Surroundings, transaction_modes};
 use crate::shared::Shared;
 use crate::signals::{SettingWish, Wish};
 
-/// How long the view of memory waits for a running write before it leaves a table out.
+/// Time that the system view of memory waits for a running write before it omits a table.
 const ROOTS_WAIT_MAX: Duration = Duration::from_millis(200);
 
-/// How often a sleeping statement looks whether it was cancelled.
+/// Time between two checks for cancellation of a sleeping statement.
 const SLEEP_LOOK: Duration = Duration::from_millis(5);
 
-/// The engine as the system views of one session see it.
+/// The engine as the system views see it for one session.
 pub(crate) struct View {
     pub shared: Arc<Shared>,
-    /// The session that asks.
+    /// The session that runs the query.
     pub entry: Arc<SessionEntry>,
 }
 
@@ -163,7 +163,7 @@ impl Live for View {
 }
 
 impl View {
-    /// Sends a signal to a session, if the asking one may. Errors: 42501.
+    /// Sends a signal to a session, if the asking session has the right to. Errors: 42501.
     fn signal(&self, session: u32, send: impl FnOnce(&SessionEntry)) -> Result<bool> {
         let Some(entry) = self.shared.sessions.lock().get(&session).cloned() else {
             return Ok(false);

@@ -1,10 +1,10 @@
-//! What a client is told when a lock or a cut was not to be had.
+//! Errors of waits for locks and cuts, as clients see them.
 
 use halcyon_catalog::Table;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_txn::{CutError, LockError};
 
-/// A partition of `table` could not be locked.
+/// The error of a lock on a partition of `table`.
 pub(crate) fn of_table(error: LockError, table: &Table) -> SqlError {
     let waited = format!("It waited for table \"{}\".", table.name);
     let told = of_lock(error, &waited);
@@ -14,12 +14,12 @@ pub(crate) fn of_table(error: LockError, table: &Table) -> SqlError {
     }
 }
 
-/// The right to change the catalog could not be had.
+/// The error of the lock on the catalog.
 pub(crate) fn of_catalog(error: LockError) -> SqlError {
     of_lock(error, "Another transaction is changing the catalog.")
 }
 
-/// `waited` says what a timeout was about.
+/// The error of a lock; `waited` says what a timed-out wait was for.
 fn of_lock(error: LockError, waited: &str) -> SqlError {
     let state = error.sql_state();
     match error {
@@ -33,7 +33,7 @@ fn of_lock(error: LockError, waited: &str) -> SqlError {
     }
 }
 
-/// A cut could not be taken.
+/// The error of a cut.
 pub(crate) fn of_cut(error: CutError) -> SqlError {
     match error {
         CutError::Timeout => {
@@ -44,7 +44,7 @@ pub(crate) fn of_cut(error: CutError) -> SqlError {
     }
 }
 
-/// 57014: somebody has cancelled the statement.
+/// 57014: the error of a statement that was cancelled on request.
 pub(crate) fn cancelled() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }

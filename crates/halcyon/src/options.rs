@@ -1,25 +1,25 @@
-//! How a database is set up when it is made or opened.
+//! Options with which a database is made or opened.
 
 use halcyon_sql::error::Result;
 
 use crate::settings::SystemSettings;
 
-/// How a database is set up.
+/// The options of a database.
 #[derive(Clone, Debug)]
 pub struct DatabaseOptions {
     /// Name shown to clients.
     pub name: String,
-    /// Cores that an analytical statement may use by default; 0 means all.
+    /// Cores that an analytical statement may use by default; 0 for all.
     pub threads: usize,
-    /// Statements kept ready by the statement cache.
+    /// Number of statements that the statement cache keeps.
     pub cached_statements: usize,
-    /// A reader-writer latch around every access to segments and indexes, which locks make
-    /// superfluous here: for measuring what engines that need it pay.
+    /// Whether a reader-writer latch guards every access to segments and indexes. Locks make it
+    /// superfluous here: for measuring what it costs engines that need it.
     #[cfg(feature = "latches")]
     pub latches: bool,
-    /// Bytes per second that a checkpoint writes at most, unless it is asked for; 0 for no limit.
+    /// The most bytes per second that a checkpoint in the background writes; 0 for no limit.
     pub checkpoint_bytes_per_s: u64,
-    /// Settings of the whole database, above what ALTER SYSTEM said.
+    /// Settings of the whole database; they take precedence over ALTER SYSTEM.
     pub settings: SystemSettings,
 }
 
@@ -38,14 +38,14 @@ impl Default for DatabaseOptions {
 }
 
 impl DatabaseOptions {
-    /// Gives a setting of the whole database a value, as [`SystemSettings::set`] does.
+    /// Sets a setting of the whole database, as [`SystemSettings::set`] does.
     ///
-    /// Errors: 42704 if there is no such setting, 22023.
+    /// Errors: 42704 if no such setting exists, 22023.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         self.settings.set(name, value)
     }
 
-    /// As [`DatabaseOptions::set`], to be written in one expression.
+    /// Sets a setting as [`DatabaseOptions::set`] does, and returns the options.
     pub fn with(mut self, name: &str, value: &str) -> Result<Self> {
         self.set(name, value)?;
         Ok(self)

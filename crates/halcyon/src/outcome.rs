@@ -1,30 +1,30 @@
-//! What a statement comes to.
+//! Outcomes: what a caller gets for a statement.
 
 use std::fmt;
 
 use crate::rows::Rows;
 
-/// What a statement comes to.
+/// The outcome of a statement.
 pub enum Outcome {
-    /// Rows, to be read.
+    /// Rows, which the caller reads.
     Rows {
         /// The rows.
         rows: Rows,
-        /// The tag's words: `SELECT`, `INSERT 0`, ….
+        /// First words of the tag: `SELECT`, `INSERT 0`, ….
         tag: &'static str,
-        /// Rows written, if the statement writes and returns rows.
+        /// Number of rows written, if the statement writes and returns rows.
         written: Option<u64>,
     },
-    /// Nothing to be read.
+    /// Only a tag.
     Done(Tag),
-    /// COPY FROM STDIN: data is to be given by [`crate::Session::copy_data`].
+    /// COPY FROM STDIN: the caller gives data by [`crate::Session::copy_data`].
     CopyIn {
         /// Number of columns.
         columns: usize,
         /// Whether the data is binary.
         binary: bool,
     },
-    /// COPY TO STDOUT: data is to be fetched by [`crate::Session::copy_out`].
+    /// COPY TO STDOUT: the caller fetches data by [`crate::Session::copy_out`].
     CopyOut {
         /// Number of columns.
         columns: usize,
@@ -33,12 +33,12 @@ pub enum Outcome {
     },
 }
 
-/// The command tag: what was done, to how many rows.
+/// The command tag: the command, and the number of rows that it concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// `INSERT`, `CREATE TABLE`, ….
+    /// The command: `INSERT`, `CREATE TABLE`, ….
     pub name: &'static str,
-    /// Rows concerned, for commands that count them.
+    /// Number of rows concerned, for commands that count them.
     pub rows: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ impl Tag {
 }
 
 impl fmt::Display for Tag {
-    /// As PostgreSQL spells it; INSERT carries the zero that once was an object id.
+    /// Prints the tag as PostgreSQL spells it; INSERT carries the zero that once was an object id.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.name, self.rows) {
             ("INSERT", Some(rows)) => write!(f, "INSERT 0 {rows}"),

@@ -1,4 +1,4 @@
-//! Parameters: Rust values on their way to `$1`, `$2`, ….
+//! Parameters: Rust values converted for `$1`, `$2`, ….
 
 use halcyon_sql::coerce::{self, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -11,9 +11,9 @@ macro_rules! params {
     ($($value:expr),* $(,)?) => { &[$($crate::IntoValue::into_value($value)),*][..] };
 }
 
-/// A Rust value that SQL knows.
+/// A Rust value that can be a SQL value.
 pub trait IntoValue {
-    /// The value as SQL stores it.
+    /// Converts into the value as SQL stores it.
     fn into_value(self) -> Value;
 }
 
@@ -50,10 +50,11 @@ impl<T: IntoValue> IntoValue for Option<T> {
     }
 }
 
-/// Whether `value` can be used for a parameter of type `ty` as it is.
+/// Whether `value` can be used for a parameter of type `ty` without conversion.
 fn fits(value: &Value, ty: SqlType) -> bool {
     if let (Value::Text(text), SqlType::Varchar(Some(length))) = (value, ty) {
-        // No longer in bytes, so no longer in characters: nothing to cut and nothing to refuse.
+        // A text with no more bytes than that has no more characters: nothing to cut, and nothing
+        // to refuse.
         return text.len() <= length as usize;
     }
     matches!(
@@ -77,10 +78,10 @@ fn fits(value: &Value, ty: SqlType) -> bool {
     )
 }
 
-/// The values as a statement with parameters of these types takes them: as they are if all fit, so
-/// that nothing needs to be copied, else converted, in `converted`.
+/// The values in the form in which a statement with parameters of these types takes them: `values`
+/// itself if all fit, so that nothing is copied, otherwise converted values in `converted`.
 ///
-/// Errors: 08P01 if their number is wrong, else those of an assignment cast.
+/// Errors: 08P01 if their number is wrong; the errors of an assignment cast.
 #[inline]
 pub(crate) fn fit<'a>(
     values: &'a [Value],
@@ -96,7 +97,7 @@ pub(crate) fn fit<'a>(
     Ok(converted)
 }
 
-/// The type a value has by itself.
+/// The SQL type of a value whose type nothing else determines.
 fn natural_type(value: &Value) -> SqlType {
     match value {
         Value::Bool(_) => SqlType::Boolean,
@@ -117,8 +118,8 @@ fn natural_type(value: &Value) -> SqlType {
     }
 }
 
-/// Converts the values to the types a statement declares. A decimal for a decimal parameter is
-/// taken as unscaled, in the parameter's scale; texts are read as UTC where they are times.
+/// Converts values to the types that a statement declares. A decimal for a decimal parameter is
+/// taken to be unscaled, in the parameter's scale; times are read from texts as UTC.
 fn convert(values: &[Value], types: &[SqlType]) -> Result<Vec<Value>> {
     if values.len() != types.len() {
         return Err(SqlError::new(

@@ -1,4 +1,4 @@
-//! Results as a program reads them: row by row with typed columns, or as record batches.
+//! Results as programs read them: row by row with typed columns, or as record batches.
 
 use std::sync::Arc;
 
@@ -22,8 +22,9 @@ use crate::deadline::Deadline;
 
 /// The rows a statement returns.
 ///
-/// Small results are there already; large ones arrive as they are read, so that a slow reader
-/// slows the statement down instead of filling memory. Dropping it ends the statement.
+/// Small results are complete from the start; large ones are computed as they are read, so that a
+/// slow reader slows the statement down instead of filling memory. Dropping the rows ends the
+/// statement.
 pub struct Rows {
     columns: Arc<[ResultColumn]>,
     schema: Option<SchemaRef>,
@@ -35,29 +36,29 @@ enum Source {
     Stream { batches: Box<Watched>, current: Option<Batch> },
 }
 
-/// Rows that come as they are read.
+/// Streamed rows, which are computed as they are read.
 pub(crate) struct Streamed {
     pub batches: BatchStream,
-    /// When that ends, if it is limited.
+    /// The deadline of the statement, if it has one.
     pub until: Option<Deadline>,
 }
 
-/// A batch whose columns are all of types that SQL has, and the row to be read next.
+/// A batch whose columns all have Arrow types that SQL knows, and the number of the next row.
 struct Batch {
     columns: Vec<ArrayRef>,
     rows: usize,
     next: usize,
 }
 
-/// One row; its values live until the next one is asked for.
+/// A row; its values live until the next one is read.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
     columns: &'a [ResultColumn],
-    place: Place<'a>,
+    place: RowPlace<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum RowPlace<'a> {
     Set(&'a RowSet, usize),
     Batch(&'a [ArrayRef], usize),
 }
@@ -85,23 +86,23 @@ impl Rows {
 
     /// The next row, or `None` after the last.
     ///
-    /// Errors: whatever the statement fails at meanwhile.
+    /// Errors: an error of the statement, raised while its rows are computed.
     #[allow(clippy::should_implement_trait)] // rows are lent, which `Iterator` cannot say
     pub fn next(&mut self) -> Result<Option<Row<'_>>> {
         if !self.advance()? {
             return Ok(None);
         }
         let place = match &self.source {
-            Source::Set { rows, next } => Place::Set(rows, next - 1),
+            Source::Set { rows, next } => RowPlace::Set(rows, next - 1),
             Source::Stream { current, .. } => {
                 let batch = current.as_ref().expect("advance found a row");
-                Place::Batch(&batch.columns, batch.next - 1)
+                RowPlace::Batch(&batch.columns, batch.next - 1)
             }
         };
         Ok(Some(Row { columns: &self.columns, place }))
     }
 
-    /// Steps to the next row; false after the last.
+    /// Moves to the next row; false after the last.
     fn advance(&mut self) -> Result<bool> {
         match &mut self.source {
             Source::Set { rows, next } => {
@@ -122,17 +123,17 @@ impl Rows {
         }
     }
 
-    /// Whether rows arrive as they are read, in batches; else they are all there.
+    /// Whether rows are computed as they are read, in batches; otherwise all rows are present.
     pub fn is_streamed(&self) -> bool {
         matches!(self.source, Source::Stream { .. })
     }
 
-    /// The rest as record batches of SQL's types, made as they are asked for.
+    /// The remaining rows as record batches of SQL's types, computed one by one.
     pub fn batches(mut self) -> impl Iterator<Item = Result<RecordBatch>> {
         std::iter::from_fn(move || self.next_batch().transpose())
     }
 
-    /// The next record batch (the rest of the one being read), or `None` after the last.
+    /// The next record batch (first the rest of the one being read), or `None` after the last.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let schema = self.schema.get_or_insert_with(|| schema(&self.columns)).clone();
         match &mut self.source {
@@ -160,7 +161,7 @@ impl Rows {
         }
     }
 
-    /// Every row left, owned.
+    /// The remaining rows, owned.
     pub fn collect(mut self) -> Result<Vec<Vec<Value>>> {
         let mut out = Vec::new();
         while let Some(row) = self.next()? {
@@ -181,18 +182,18 @@ impl<'a> Row<'a> {
         self.columns.is_empty()
     }
 
-    /// The value of a column as it is. Panics if there is no such column.
+    /// The value of a column. Panics if the row has no such column.
     pub fn value(&self, column: usize) -> ValueRef<'a> {
         match self.place {
-            Place::Set(rows, row) => rows.value(row, column),
-            Place::Batch(columns, row) => value_at(columns[column].as_ref(), row),
+            RowPlace::Set(rows, row) => rows.value(row, column),
+            RowPlace::Batch(columns, row) => value_at(columns[column].as_ref(), row),
         }
     }
 
     /// The value of a column as a Rust type.
     ///
-    /// Errors: 42703 if there is no such column, 42804 if its type is another, 22002 if it is
-    /// NULL and `T` is not an `Option`.
+    /// Errors: 42703 if the row has no such column, 42804 if the column has another type, 22002 if
+    /// the value is NULL and `T` is not an `Option`.
     pub fn get<T: FromValue<'a>>(&self, column: usize) -> Result<T> {
         let Some(described) = self.columns.get(column) else {
             return Err(SqlError::new(
@@ -204,7 +205,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A Rust type that a column can be read as.
+/// A Rust type as which a column can be read.
 pub trait FromValue<'a>: Sized {
     /// Converts without loss. Errors: 42804, or 22002 for NULL.
     fn from_value(value: ValueRef<'a>) -> Result<Self>;
@@ -314,7 +315,7 @@ pub(crate) fn schema(columns: &[ResultColumn]) -> SchemaRef {
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// Brings an array to the Arrow type of its SQL type; what SQL has no type for becomes text.
+/// Converts an array to the Arrow type of its SQL type; types unknown to SQL become text.
 fn to_sql_type(array: &ArrayRef, column: &ResultColumn) -> Result<ArrayRef> {
     let arrow_error = |error: arrow::error::ArrowError| {
         SqlError::new(SqlState::DATATYPE_MISMATCH, error.to_string()).column(column.name.clone())
@@ -396,7 +397,7 @@ fn record_batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Resu
         .map_err(|error| SqlError::new(SqlState::INTERNAL_ERROR, error.to_string()))
 }
 
-/// Rows of a set as a batch.
+/// Rows of a row set as a batch.
 fn batch_of_set(
     schema: &SchemaRef,
     columns: &[ResultColumn],

@@ -1,5 +1,5 @@
-//! The public ways to run a statement, and what is around every one: its timeout, its counts, the
-//! statement boundary where a panic becomes an error.
+//! The public ways to run a statement, and what surrounds each run: the timeout, the counts, and
+//! the boundary at which a panic becomes an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -24,7 +24,8 @@ use crate::set::shown_columns;
 use crate::statement::{Statement, split_statements};
 use crate::transaction::Access;
 
-/// What can be run: a prepared [`Statement`], or a text that is looked up in the cache.
+/// A source of a statement to run: a prepared [`Statement`], or a text that is looked up in the
+/// cache.
 pub trait Source {
     /// Calls `run` with the statement.
     fn with<T>(
@@ -58,7 +59,7 @@ impl Source for &str {
 impl Session {
     /// Runs a statement that returns rows.
     ///
-    /// Errors: 02000 if it returns none, else those of the statement.
+    /// Errors: 02000 if the statement returns no rows; those of the statement.
     pub fn query(&mut self, source: impl Source, params: &[Value]) -> Result<Rows> {
         match source.with(self, |session, statement| session.run(statement, params))? {
             Outcome::Rows { rows, .. } => Ok(rows),
@@ -67,12 +68,14 @@ impl Session {
         }
     }
 
-    /// Runs a statement and says how many rows it concerned; rows it returns are read and counted.
+    /// Runs a statement and returns how many rows it concerned; rows that it returns are read and
+    /// counted.
     pub fn execute(&mut self, source: impl Source, params: &[Value]) -> Result<u64> {
         source.with(self, |session, statement| session.run_counting(statement, params))
     }
 
-    /// Without the outcome that [`Session::run`] makes, which is larger than most statements' work.
+    /// Runs a statement without the outcome that [`Session::run`] makes, which costs more than most
+    /// statements.
     fn run_counting(&mut self, statement: &Statement, params: &[Value]) -> Result<u64> {
         let mut out = RowSet::default();
         let ran = self.run_statement(statement, params, &mut out)?;
@@ -102,8 +105,8 @@ impl Session {
         texts.into_iter().try_for_each(|text| self.execute(text, &[]).map(|_| ()))
     }
 
-    /// Runs a prepared statement that returns few rows into `out`, whose memory is reused: the
-    /// way of a point query that allocates nothing.
+    /// Runs a prepared statement that returns few rows into `out`, whose memory is reused: a point
+    /// query allocates nothing in this way.
     pub fn query_into(
         &mut self,
         statement: &Statement,
@@ -128,16 +131,18 @@ impl Session {
 
     /// Runs a statement.
     ///
-    /// Errors: those of the statement; a transaction block is failed afterwards.
+    /// Errors: those of the statement; a transaction block counts as failed then.
     pub fn run(&mut self, statement: &Statement, params: &[Value]) -> Result<Outcome> {
         let mut out = RowSet::default();
         let ran = self.run_statement(statement, params, &mut out)?;
         Ok(self.dress(statement, ran, out))
     }
 
-    /// The columns of the rows that a statement will give if it is run now; none if it gives none.
+    /// The columns of the rows that a statement will return if it is run now; empty if it returns
+    /// none.
     ///
-    /// Of SHOW, FETCH and EXECUTE these depend on settings, cursors and statements of the session.
+    /// For SHOW, FETCH and EXECUTE these depend on settings, cursors and prepared statements of the
+    /// session.
     pub fn columns(&self, statement: &Statement) -> Arc<[ResultColumn]> {
         let prepared = statement.prepared();
         let none = || Arc::from([]);
@@ -153,10 +158,11 @@ impl Session {
         }
     }
 
-    /// What the caller of [`Session::run`] gets.
+    /// Makes the outcome for a caller of [`Session::run`].
     fn dress(&mut self, statement: &Statement, ran: Ran, out: RowSet) -> Outcome {
         let tag = statement.tag();
-        // Columns are counted references that all sessions share: taken only where there are rows.
+        // Columns are reference-counted, and the count is shared by all sessions: they are cloned
+        // only for rows.
         match ran {
             Ran::Set { written } => {
                 let rows = Rows::from_set(statement.columns(), out);
@@ -171,10 +177,12 @@ impl Session {
         }
     }
 
-    /// Runs `work` in a transaction, commits, and begins again if it fell victim to others.
+    /// Runs `work` in a transaction and commits; begins again if the transaction fell victim to
+    /// others.
     ///
-    /// `work` may run several times: it must not have effects outside the database. Retries on
-    /// 40001 and 40P01 with growing pauses. Errors: those of `work`; the transaction is undone.
+    /// `work` may run several times, so it must not have effects outside the database. Retries on
+    /// 40001 and 40P01, with growing pauses. Errors: those of `work`; the transaction is rolled
+    /// back.
     pub fn transaction<T>(&mut self, mut work: impl FnMut(&mut Session) -> Result<T>) -> Result<T> {
         let mut pause_us = 20;
         loop {
@@ -199,7 +207,7 @@ impl Session {
         Rows::from_stream(statement.columns(), streamed, self.stretch_of_result())
     }
 
-    /// Runs a statement; the rows of small results go to `out`.
+    /// Runs a statement; the rows of a small result go to `out`.
     fn run_statement(
         &mut self,
         statement: &Statement,
@@ -280,7 +288,7 @@ impl Session {
         if statement.prepared().catalog_version != catalog.version {
             self.bind_again(statement, &catalog)?;
         }
-        // The statement may run others, this one among them.
+        // The statement may run other statements, possibly itself.
         let prepared = Arc::clone(&statement.prepared());
         duty::relieved_if(lasts(&prepared.plan), || self.run_plan_here(&prepared, params, out))
     }
@@ -316,7 +324,7 @@ impl Session {
         }
     }
 
-    /// EXECUTE. Errors: 26000 if there is no such statement; those of the statement.
+    /// EXECUTE. Errors: 26000 if no such statement exists; those of the statement.
     fn execute_named(&mut self, name: &str, arguments: &[Expr]) -> Result<Outcome> {
         let statement = self.named.remove(name).ok_or_else(|| {
             SqlError::new(

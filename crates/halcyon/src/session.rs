@@ -1,8 +1,8 @@
-//! A session: who asks, with which settings, in which transaction.
+//! Sessions: one client's role, settings and transaction.
 //!
-//! Here is its state, and what needs no more than that: settings, plans, rollback. What a session
-//! does with them stands in modules above, by topic: `run` (the public ways to run a statement),
-//! `commands`, `block`, `copy`, `driver`, `commit`.
+//! This module has a session's state, and the operations that need nothing else: settings, plans,
+//! rollback. All other operations stand in modules above, by topic: `run` (the public ways to run a
+//! statement), `commands`, `block`, `copy`, `driver`, `commit`.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -32,56 +32,57 @@ use crate::signals::{Notification, Signals, Waker};
 use crate::statement::{Statement, is_taken_after_failure};
 use crate::transaction::{Block, Work};
 
-/// One user's conversation with the database. It may move between threads, not be shared.
+/// A session: one user's conversation with the database. It may move between threads, but not be
+/// shared.
 ///
-/// Dropping it rolls back its transaction.
+/// Dropping the session rolls back its transaction.
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: u32,
-    /// The published catalog as this session saw it last.
+    /// The published catalog as this session last saw it.
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) vars: SessionVars,
     pub(crate) settings: Settings,
-    /// The transaction block in progress; not here while one of its statements runs.
+    /// The transaction block in progress; taken out while one of its statements runs.
     pub(crate) block: Option<Box<Block>>,
     pub(crate) copying: Option<Copying>,
     pub(crate) cursors: Cursors,
-    /// Statements of PREPARE, by name.
+    /// Prepared statements (PREPARE), by name.
     pub(crate) named: HashMap<String, Statement>,
     /// Buffers of point plans and writes, kept from statement to statement.
     pub(crate) scratch: Scratch,
-    /// Locks of the statement that runs, likewise.
+    /// Locks of the running statement, kept from statement to statement.
     pub(crate) locked: LockSet,
     pub(crate) cancel: CancelToken,
     pub(crate) entry: Arc<SessionEntry>,
     pub(crate) tallies: Tallies,
-    /// What the settings come to, brought up to date when they change.
+    /// The settings' values in force, updated when a setting changes.
     pub(crate) in_force: InForce,
-    /// Notices and warnings that the client has not been told.
+    /// Notices and warnings that the client has not been sent yet.
     pub(crate) notices: Vec<SqlError>,
-    /// Settings that have changed and that the client has not been told: (name, value).
+    /// Changed settings that the client has not been sent yet: (name, value).
     pub(crate) changes: Vec<(String, String)>,
     /// State of a random number generator.
     jitter: u64,
 }
 
-/// Where a session stands.
+/// The state of a session's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
-    /// No transaction.
+    /// No transaction is in progress.
     Idle,
-    /// In a transaction.
+    /// A transaction is in progress.
     InTransaction,
-    /// In a transaction that can only be rolled back.
+    /// A transaction is in progress that can only be rolled back.
     Failed,
 }
 
-/// Ends the running statement of a session from another thread.
+/// A handle that ends the running statement of a session from another thread.
 #[derive(Clone)]
 pub struct CancelHandle(CancelToken);
 
 impl CancelHandle {
-    /// The statement running now ends with 57014; if none runs, nothing happens.
+    /// Ends the statement running now with 57014; does nothing if none runs.
     pub fn cancel(&self) {
         self.0.cancel();
     }
@@ -143,7 +144,7 @@ impl Session {
         self.id
     }
 
-    /// Where the session stands.
+    /// The state of the session's transaction.
     pub fn state(&self) -> SessionState {
         match &self.block {
             None => SessionState::Idle,
@@ -162,30 +163,32 @@ impl Session {
         std::mem::take(&mut self.notices)
     }
 
-    /// Settings that clients are to be told of, changed since the last call: (name, value).
+    /// Settings reported to clients that have changed since the last call: (name, value).
     pub fn take_changes(&mut self) -> Vec<(String, String)> {
         self.carry_out_wishes();
         std::mem::take(&mut self.changes)
     }
 
-    /// Notifications that have come since the last call, on channels that the session listens to.
+    /// Notifications that have arrived since the last call, on channels that the session listens
+    /// to.
     pub fn take_notifications(&mut self) -> Vec<Notification> {
         self.carry_out_wishes();
         self.entry.signals.take_mail()
     }
 
-    /// Says whom to call, on whatever thread, when a notification has come or [`Session::is_ending`].
+    /// Sets the function to call, on any thread, when a notification has arrived or
+    /// [`Session::is_ending`].
     pub fn set_waker(&self, waker: Waker) {
         self.entry.signals.set_waker(waker);
     }
 
-    /// Whether another session has asked for this one's end (`pg_terminate_backend`).
+    /// Whether another session has asked this one to end (`pg_terminate_backend`).
     pub fn is_ending(&self) -> bool {
         self.entry.signals.is_ending()
     }
 
-    /// Carries out what functions of the last statement wished for, and outside of blocks what counts
-    /// at the end of a transaction.
+    /// Carries out the wishes of functions in the last statement, and, outside of blocks, the
+    /// wishes that take effect at the end of a transaction.
     #[inline]
     pub(crate) fn carry_out_wishes(&mut self) {
         if self.entry.signals.has_wishes() {
@@ -196,7 +199,7 @@ impl Session {
     #[cold]
     fn carry_out(&mut self) {
         for wish in self.entry.signals.take_settings() {
-            // Its value was checked when it was wished for.
+            // The value was checked when the wish was noted.
             let set = self.set_in_transaction(&wish.name, Some(&wish.value), wish.local);
             if let Err(refused) = set {
                 self.notice(refused);
@@ -212,14 +215,15 @@ impl Session {
         self.prepare_typed(text, &[])
     }
 
-    /// Plans `text` with parameter types given where they are `Some`, inferred elsewhere.
+    /// Plans `text` with the given parameter types; types that are `None` are inferred.
     ///
-    /// Errors: 25P02 in a failed transaction, unless the statement ends it.
+    /// Errors: 25P02 in a failed transaction, unless the statement ends the transaction.
     pub fn prepare_typed(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Statement> {
         Ok(Statement::lasting(self.look_up(text, types)?, text, types))
     }
 
-    /// As [`Session::prepare_typed`], for a statement that will run once or a few times.
+    /// Plans `text` as [`Session::prepare_typed`] does, for a statement that will run once or a few
+    /// times.
     pub fn prepare_passing(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Statement> {
         Ok(Statement::passing(self.look_up(text, types)?, text, types))
     }
@@ -232,15 +236,15 @@ impl Session {
         Ok(bound)
     }
 
-    /// Marks the transaction block as failed, for an error that arose outside statements.
+    /// Marks the transaction block as failed, for an error that arose outside of statements.
     pub fn fail_transaction(&mut self) {
         if self.block.is_some() {
             self.entry.fail_block();
         }
     }
 
-    /// What rows that are still to be read tell an error to: the transaction block that they belong
-    /// to.
+    /// The link by which a result whose rows are still to be read fails the transaction block that
+    /// it belongs to.
     pub(crate) fn stretch_of_result(&self) -> Option<StretchOfResult> {
         self.block.as_ref().map(|_| self.entry.stretch_of_result())
     }
@@ -257,18 +261,18 @@ impl Session {
         self.jitter % (2 * mean_us).max(1)
     }
 
-    /// The session's number as transactions know it.
+    /// The session's number in the form that transactions use.
     pub(crate) fn slot(&self) -> SessionId {
         SessionId(self.id)
     }
 
-    /// What the session acquires locks and cuts with.
+    /// The parties to acquisitions of this session.
     pub(crate) fn acquisition(&self) -> Acquisition<'_> {
         let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
         Acquisition { shared: &self.shared, session: self.slot(), limits }
     }
 
-    /// The catalog that statements of this session are bound against.
+    /// The catalog against which statements of this session are bound.
     pub(crate) fn current_catalog(&mut self) -> Arc<Catalog> {
         if let Some(catalog) = self.block.as_ref().and_then(|block| block.catalog()) {
             return catalog.clone();
@@ -284,7 +288,7 @@ impl Session {
         }
     }
 
-    /// The plan of `text` for `catalog`, from the cache if it is there.
+    /// The plan of `text` for `catalog`, from the cache if it has one.
     pub(crate) fn bind(
         &self,
         text: &str,
@@ -302,24 +306,25 @@ impl Session {
             point_plans: self.settings.bool("halcyon.point_plans"),
             clock: None,
         };
-        // Planning reads: what breaks there has changed nothing that a rollback would undo.
+        // Planning only reads: a panic in it has changed nothing that a rollback would undo.
         catch_unwind(AssertUnwindSafe(|| self.shared.cache.get_or_bind(text, types, &binder)))
             .unwrap_or_else(|panic| Err(broken_invariant(panic.as_ref())))
     }
 
-    /// Gives a statement the plan that it has for `catalog`.
+    /// Gives a statement its plan for `catalog`.
     #[cold]
     pub(crate) fn bind_again(&self, statement: &Statement, catalog: &Arc<Catalog>) -> Result<()> {
         statement.bind_again(self.bind(statement.text(), &statement.types, catalog)?);
         Ok(())
     }
 
-    /// A binder for what is no statement, over the catalog as this session saw it last.
+    /// A binder over the catalog as this session last saw it, for expressions outside of
+    /// statements.
     pub(crate) fn binder_now(&self) -> Binder<'_> {
         Binder::new(&self.catalog, &self.vars, &self.shared.datafusion)
     }
 
-    /// Refuses a statement that the session would not run because its transaction has failed.
+    /// Refuses a statement that the session cannot run because its transaction has failed.
     ///
     /// Errors: 25P02, unless the statement ends the transaction.
     pub fn refuse_if_failed(&self, statement: &Statement) -> Result<()> {
@@ -333,10 +338,11 @@ impl Session {
         }
     }
 
-    /// Changes a setting of the session (`None`: back to the default) and what depends on it. Names
+    /// Changes a setting of the session (`None` resets it) and everything that depends on it. Names
     /// are compared without case: drivers send `DateStyle`.
     ///
-    /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 not the session's.
+    /// Errors: 42704 for an unknown setting, 22023 for a value that it does not accept, 55P02 if
+    /// sessions cannot set it.
     pub(crate) fn change_setting(&mut self, name: &str, value: Option<&str>) -> Result<()> {
         let name = name.to_ascii_lowercase();
         if let Some(setting) = self.settings.set(&name, value)? {
@@ -351,15 +357,15 @@ impl Session {
         Ok(())
     }
 
-    /// Lets all settings take effect: after many have changed, or the role, on which some depend.
+    /// Puts all settings into force, after many have changed or the role has, on which some depend.
     pub(crate) fn apply_settings(&mut self) {
         self.settings.tell_role(&self.vars.user);
         self.in_force = self.settings.in_force();
         self.take_effect();
     }
 
-    /// Carries the settings in force to where others read them: statements, and the system views of
-    /// this and of other sessions.
+    /// Copies the settings in force to the places where statements and the system views of all
+    /// sessions read them.
     fn take_effect(&mut self) {
         let in_force = &self.in_force;
         self.vars.search_path = search_path(&in_force.search_path, &self.vars.user);
@@ -372,7 +378,7 @@ impl Session {
         self.entry.set_settings(&self.settings);
     }
 
-    /// Rolls back the transaction block, if there is one.
+    /// Rolls back the transaction block, if one is in progress.
     pub(crate) fn rollback_block(&mut self) {
         self.copying = None;
         self.cursors.drop_of_block();
@@ -387,13 +393,14 @@ impl Session {
         tx.rollback();
     }
 
-    /// A broken invariant took down a statement: its transaction goes with it.
+    /// Cleans up after a panic: the statement's transaction is rolled back. Returns the error to
+    /// answer with.
     pub(crate) fn after_panic(&mut self, panic: &(dyn Any + Send)) -> SqlError {
         self.rollback_block();
         broken_invariant(panic).detail("The transaction was rolled back.")
     }
 
-    /// A panic in `work` is an error XX000, as it is in any statement.
+    /// Runs `work`; a panic in it becomes the error XX000, as in any statement.
     pub(crate) fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         match catch_unwind(AssertUnwindSafe(|| work(self))) {
             Ok(done) => done,
@@ -412,7 +419,7 @@ impl Drop for Session {
     }
 }
 
-/// XX000: what a statement answers that panicked.
+/// XX000: the answer of a statement that panicked.
 fn broken_invariant(panic: &(dyn Any + Send)) -> SqlError {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown");
@@ -420,7 +427,7 @@ fn broken_invariant(panic: &(dyn Any + Send)) -> SqlError {
     SqlError::new(SqlState::INTERNAL_ERROR, format!("internal error: {text}"))
 }
 
-/// 25P02: what a failed transaction block answers until it ends.
+/// 25P02: the answer of a failed transaction block until it ends.
 pub(crate) fn failed_transaction() -> SqlError {
     SqlError::new(
         SqlState::IN_FAILED_SQL_TRANSACTION,

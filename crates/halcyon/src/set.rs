@@ -1,4 +1,4 @@
-//! SET, RESET, SHOW and ALTER SYSTEM: how a session carries them out. What each setting is stands in
+//! SET, RESET, SHOW and ALTER SYSTEM as a session runs them. The settings themselves are in
 //! `settings`.
 
 use std::sync::Arc;
@@ -18,20 +18,21 @@ use crate::settings::{Surroundings, altered, told_name, transaction_modes};
 use crate::transaction::Block;
 
 impl Session {
-    /// Settings that clients are told on connecting: (name, value).
+    /// Settings that clients are sent when they connect: (name, value).
     pub fn reported_settings(&self) -> Vec<(String, String)> {
         let told = self.settings.reported();
         told.map(|(name, value)| (name.to_owned(), value.into_owned())).collect()
     }
 
-    /// A setting that is a duration; `None` if it is switched off or no duration.
+    /// The value of a setting that is a duration; `None` if it is switched off, or is no duration.
     pub fn setting_duration(&self, name: &str) -> Option<Duration> {
         self.settings.duration(name)
     }
 
     /// Changes a setting, as SET does outside a transaction.
     ///
-    /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 read only.
+    /// Errors: 42704 for an unknown setting, 22023 for a value that it does not accept, 55P02 if it
+    /// is read only.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let name = name.to_ascii_lowercase();
         match transaction_modes(&name, Some(value))? {
@@ -48,7 +49,7 @@ impl Session {
         })
     }
 
-    /// Calls `read` with what values of settings depend on beside the session's own.
+    /// Calls `read` with the values outside the session's own on which settings depend.
     fn with_surroundings<T>(&self, read: impl FnOnce(&Surroundings<'_>) -> T) -> T {
         let catalog = self.shared.catalog();
         let modes = |block: &Block| Modes {
@@ -61,7 +62,7 @@ impl Session {
         })
     }
 
-    /// RESET ALL: everything back to its default.
+    /// RESET ALL: resets everything to its default.
     pub(crate) fn reset_settings(&mut self) {
         let before = self.reported_settings();
         self.settings.reset();
@@ -70,9 +71,9 @@ impl Session {
         self.changes.extend(after.into_iter().filter(|told| !before.contains(told)));
     }
 
-    /// SET, SET LOCAL and RESET, which a rollback takes back.
+    /// SET, SET LOCAL and RESET, whose effect a rollback undoes.
     ///
-    /// Errors: as [`Session::set`]; 25001 for modes of a transaction that has begun to work.
+    /// Errors: as [`Session::set`]; 25001 for modes of a transaction that has run a statement.
     pub(crate) fn set_in_transaction(
         &mut self,
         name: &str,
@@ -132,9 +133,10 @@ impl Session {
         Ok(Outcome::Rows { rows: Rows::from_set(columns, sink), tag: "SHOW", written: None })
     }
 
-    /// ALTER SYSTEM SET and RESET (`value` None; `all` resets everything): a change of the catalog.
+    /// ALTER SYSTEM SET and RESET (`value` is `None`; the name `all` resets everything): a change
+    /// of the catalog.
     ///
-    /// Errors: 42501, 25001, 42704, 55P02, 22023; those of a commit.
+    /// Errors: 42501, 25001, 42704, 55P02, 22023; the errors of a commit.
     pub(crate) fn alter_system(&mut self, name: &str, value: Option<&str>) -> Result<()> {
         if !self.catalog.is_superuser(&self.vars.user) {
             let message = "permission denied to execute ALTER SYSTEM command";
@@ -172,8 +174,8 @@ impl Session {
     }
 }
 
-/// Columns of SHOW name and of SHOW ALL. A setting that clients are told of has the name by which they
-/// are told, as in PostgreSQL.
+/// Columns of SHOW name and of SHOW ALL. A setting that is reported to clients has the name under
+/// which it is reported, as in PostgreSQL.
 pub(crate) fn shown_columns(name: Option<&str>) -> Arc<[ResultColumn]> {
     let text = |name: &str| ResultColumn {
         name: name.into(),

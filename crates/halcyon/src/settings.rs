@@ -1,9 +1,10 @@
-//! Settings: names, values as text, what each may be, and what a new value does.
+//! Settings: their names, their values as text, what values each accepts, and what a new value
+//! does.
 //!
-//! [`registry`] has one row per setting; [`kind`] says how values are read and shown; [`system`] are
-//! the settings of the whole database. SET, SHOW, RESET and ALTER SYSTEM are carried out above, in
-//! `set`.
-//! Names with a dot that no row has are the application's own.
+//! [`registry`] has one row per setting; [`kind`] says how values are read and shown; [`system`]
+//! has the settings of the whole database. SET, SHOW, RESET and ALTER SYSTEM themselves are run
+//! above, in `set`.
+//! Names with a dot that have no row are settings of the application.
 
 mod accepted;
 #[cfg(test)]
@@ -21,35 +22,35 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::utility::Modes;
 
 use accepted::ACCEPTED;
-use kind::{Kind, switch};
+use kind::{SettingKind, switch};
 pub use registry::SERVER_VERSION;
 use registry::{Home, REGISTRY, Setting};
 pub(crate) use registry::{InForce, TunedParts, Tuning};
 pub(crate) use system::{Chosen, altered, tune};
 pub use system::{SystemSetting, SystemSettings, system_settings};
 
-/// Settings of a session: canonical texts of those that were changed.
+/// Settings of a session: the canonical texts of those that have been changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     changed: BTreeMap<String, String>,
     facts: Facts,
 }
 
-/// What a session is told about itself and cannot set.
+/// Facts about a session that it can show but not set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
-    /// The role that the session was begun for.
+    /// The role for which the session was begun.
     pub session_role: String,
-    /// The role it acts for now.
+    /// The role that the session acts for now.
     pub role: String,
     pub superuser: bool,
 }
 
-/// What values depend on beside a session's own settings.
+/// The values outside a session's own settings on which settings depend.
 pub(crate) struct Surroundings<'a> {
     /// Settings of the whole database.
     pub system: Chosen<'a>,
-    /// Modes of the transaction under way, if there is one.
+    /// Modes of the transaction in progress, if there is one.
     pub transaction: Option<Modes>,
 }
 
@@ -61,14 +62,14 @@ fn find(name: &str) -> Option<&'static Setting> {
     })
 }
 
-/// All settings in alphabetical order, those without effect among them.
+/// All settings in alphabetical order, including those without effect.
 fn all() -> Vec<&'static Setting> {
     let mut all: Vec<_> = REGISTRY.iter().chain(ACCEPTED).collect();
     all.sort_by_key(|setting| setting.name);
     all
 }
 
-/// The name of a setting as clients are told it: `TimeZone` of `timezone`.
+/// The name under which clients are told of a setting: `TimeZone` for `timezone`.
 pub(crate) fn told_name(name: &str) -> &str {
     find(name).and_then(|setting| setting.reported_as).unwrap_or(name)
 }
@@ -80,7 +81,7 @@ fn unknown(name: &str) -> SqlError {
     )
 }
 
-/// 55P02: it cannot be changed, or not by SET.
+/// 55P02: the setting cannot be changed, or not by SET.
 fn unchangeable(setting: &Setting) -> SqlError {
     let refused = SqlError::new(
         SqlState::CANT_CHANGE_RUNTIME_PARAM,
@@ -119,17 +120,18 @@ impl Settings {
         }
     }
 
-    /// Modes of a transaction that says nothing about them.
+    /// Modes of a transaction that does not set its own.
     fn default_modes(&self) -> Modes {
         let isolation = self.session_value("default_transaction_isolation");
         let isolation = halcyon_sql::utility::parse_isolation(&isolation);
         Modes { isolation, read_only: Some(self.bool("default_transaction_read_only")) }
     }
 
-    /// Changes a setting of the session (`None`: back to the default). Its row, unless it is the
-    /// application's own.
+    /// Changes a setting of the session (`None` resets it). Returns its row, or `None` for a
+    /// setting of the application.
     ///
-    /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 not the session's.
+    /// Errors: 42704 for an unknown setting, 22023 for a value that it does not accept, 55P02 if
+    /// sessions cannot set it.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<Option<&'static Setting>> {
         let setting = find(name);
         let value = match (setting.map(|setting| &setting.home), value) {
@@ -148,12 +150,12 @@ impl Settings {
         Ok(setting)
     }
 
-    /// The value if it was changed.
+    /// The value of a setting, if it has been changed.
     pub fn changed(&self, name: &str) -> Option<&str> {
         self.changed.get(name).map(String::as_str)
     }
 
-    /// Lets the value of a session's setting take effect. Nothing for others.
+    /// Puts the value of a session's setting into force. Does nothing for other settings.
     pub fn apply(&self, setting: &Setting, in_force: &mut InForce) {
         match &setting.home {
             Home::Session(kind) => match self.changed(setting.name) {
@@ -164,14 +166,14 @@ impl Settings {
         }
     }
 
-    /// What all settings come to.
+    /// The values of all settings, as statements read them.
     pub fn in_force(&self) -> InForce {
         let mut in_force = InForce::default();
         REGISTRY.iter().for_each(|setting| self.apply(setting, &mut in_force));
         in_force
     }
 
-    /// Everything back to its default.
+    /// Resets every setting to its default.
     pub fn reset(&mut self) {
         self.changed.clear();
     }
@@ -181,7 +183,7 @@ impl Settings {
         role.clone_into(&mut self.facts.role);
     }
 
-    /// Every setting as the system views list it, the application's own last.
+    /// All settings as the system views list them, those of the application last.
     pub fn rows(&self, around: &Surroundings<'_>) -> Vec<SettingRow> {
         let known = all().into_iter().map(|setting| self.row(setting, around));
         let own = self.changed.iter().filter(|(name, _)| find(name).is_none());
@@ -244,12 +246,12 @@ impl Settings {
         }
     }
 
-    /// Names and values that clients are told on connecting.
+    /// Names and values that clients are sent when they connect.
     pub fn reported(&self) -> impl Iterator<Item = (&'static str, Cow<'_, str>)> {
         REGISTRY.iter().filter_map(|setting| Some((setting.reported_as?, self.told(setting)?)))
     }
 
-    /// The value of a setting that depends on the session alone.
+    /// The value of a setting, if it depends on the session alone.
     fn told(&self, setting: &Setting) -> Option<Cow<'_, str>> {
         match &setting.home {
             Home::Session(_) => Some(self.session_value(setting.name)),
@@ -258,7 +260,7 @@ impl Settings {
         }
     }
 
-    /// The canonical text of a session's setting. Panics if there is none of this name: the caller
+    /// The canonical text of a session's setting. Panics if there is no such setting: the caller
     /// names a row of the registry.
     fn session_value(&self, name: &str) -> Cow<'_, str> {
         match (self.changed(name), session_kind(name)) {
@@ -268,35 +270,36 @@ impl Settings {
         }
     }
 
-    /// A boolean setting of the session. Panics if there is none of this name.
+    /// The value of a boolean setting of the session. Panics if there is no such setting.
     pub fn bool(&self, name: &str) -> bool {
         match (self.changed(name), session_kind(name)) {
-            (None, Some(Kind::Bool { default, .. })) => *default,
-            (Some(value), Some(Kind::Bool { .. })) => value == switch(true),
+            (None, Some(SettingKind::Bool { default, .. })) => *default,
+            (Some(value), Some(SettingKind::Bool { .. })) => value == switch(true),
             _ => panic!("{name} is no switch of a session"),
         }
     }
 
-    /// A duration of the session; `None` if switched off, or if there is no such setting.
+    /// The value of a duration of the session; `None` if it is switched off, or if there is no such
+    /// setting.
     pub fn duration(&self, name: &str) -> Option<Duration> {
         let duration = match (self.changed(name), session_kind(name)?) {
-            (None, Kind::Time { default, .. }) => *default,
-            (Some(text), kind @ Kind::Time { .. }) => kind.duration(text)?,
+            (None, SettingKind::Time { default, .. }) => *default,
+            (Some(text), kind @ SettingKind::Time { .. }) => kind.duration(text)?,
             _ => return None,
         };
         (!duration.is_zero()).then_some(duration)
     }
 }
 
-fn session_kind(name: &str) -> Option<&'static Kind<InForce>> {
+fn session_kind(name: &str) -> Option<&'static SettingKind<InForce>> {
     match find(name)?.home {
         Home::Session(ref kind) => Some(kind),
         _ => None,
     }
 }
 
-/// The modes that a setting of the transaction stands for; `None` if it is no such setting.
-/// RESET changes no mode. Errors: 22023.
+/// The modes that a value of a transaction's setting stands for; `None` for other settings. RESET
+/// changes no mode. Errors: 22023.
 pub(crate) fn transaction_modes(name: &str, value: Option<&str>) -> Result<Option<Modes>> {
     let Some(Home::Transaction { spellings, modes, .. }) = find(name).map(|found| &found.home)
     else {
@@ -316,7 +319,7 @@ fn switches(setting: &Setting) -> bool {
     matches!(setting.home, Home::Transaction { spellings, .. } if spellings == kind::SWITCH)
 }
 
-/// The words that a transaction's setting takes.
+/// The words that a transaction's setting accepts.
 fn spellings(setting: &Setting) -> Vec<&'static str> {
     match setting.home {
         Home::Transaction { spellings, .. } => spellings.iter().map(|(word, _)| *word).collect(),
@@ -324,8 +327,8 @@ fn spellings(setting: &Setting) -> Vec<&'static str> {
     }
 }
 
-impl<T> Kind<T> {
-    /// The row with what the kind knows: type, unit, bounds, default.
+impl<T> SettingKind<T> {
+    /// Completes a row with the properties of the kind: type, unit, bounds, default.
     fn complete(&self, row: SettingRow) -> SettingRow {
         let (least, most) = self.bounds().unzip();
         SettingRow {
@@ -342,8 +345,8 @@ impl<T> Kind<T> {
     }
 }
 
-/// The schemas of a search path; `"$user"` stands for the schema named like the role, which a role
-/// called like a system schema does not have.
+/// The schemas of a search path. `"$user"` stands for the schema named like the role; a role with
+/// the name of a system schema has none.
 pub(crate) fn search_path(text: &str, user: &str) -> Vec<String> {
     let own = !catalogs::SCHEMAS.contains(&user);
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -355,7 +358,7 @@ pub(crate) fn search_path(text: &str, user: &str) -> Vec<String> {
         None => name.to_lowercase(),
     };
     let named = names.map(unquote);
-    // A role may be named like a system schema; its own objects belong elsewhere.
+    // A role may be named like a system schema, but its objects do not belong there.
     named.filter(|name| name != user || !catalogs::SCHEMAS.contains(&name.as_str())).collect()
 }
 

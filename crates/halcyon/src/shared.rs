@@ -1,4 +1,4 @@
-//! What all sessions of a database share.
+//! The state that all sessions of a database share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,31 +22,31 @@ use crate::options::DatabaseOptions;
 use crate::settings::{self, Chosen, TunedParts, Tuning};
 use crate::signals::Channels;
 
-/// What all sessions share.
+/// The state that all sessions of a database share.
 ///
-/// `version` equals `catalog.version` except within `publish`, which stores the catalog first and
-/// checks both; sessions compare against `version` only, a line nobody writes but DDL.
+/// `version` equals `catalog.version` except within `publish`, which stores the catalog first
+/// and checks both. Sessions compare with `version` only: its cache line is written by DDL alone.
 pub(crate) struct Shared {
     pub options: DatabaseOptions,
     pub manager: Manager,
     catalog: ArcSwap<Catalog>,
     version: AtomicU64,
     next_version: AtomicU64,
-    /// Locked exclusively by a transaction that changes the catalog: a partition without rows,
-    /// so that deadlocks and timeouts with tables are found as any other.
+    /// Locked exclusively by a transaction that changes the catalog. It is a partition without
+    /// rows, so that deadlocks and timeouts together with tables are found like any others.
     pub ddl: Arc<PartitionCell>,
     pub cache: StatementCache,
     pub datafusion: DataFusion,
     pub deadlines: Deadlines,
     pub sessions: Mutex<BTreeMap<u32, Arc<SessionEntry>>>,
     pub statements: StatementTable,
-    /// Who listens to what.
+    /// The sessions that listen on each channel.
     pub channels: Channels,
     pub advisory: AdvisoryLocks,
     next_session: AtomicU32,
-    /// What there is on disk; None for a database that lives in memory alone.
+    /// The durable part; `None` for a database that lives in memory alone.
     pub durable: Option<Durable>,
-    /// Microseconds since 1970.
+    /// Start in microseconds since 1970.
     pub started_us: i64,
 }
 
@@ -92,12 +92,13 @@ impl Shared {
         self.version.load(Ordering::Acquire)
     }
 
-    /// A version that no catalog has borne before, so that plans of an undone one are never found.
+    /// A version that no catalog has had before, so that a plan for an undone catalog is never
+    /// found again.
     pub fn fresh_version(&self) -> u64 {
         self.next_version.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Makes `catalog` everybody's. The caller holds `ddl` exclusively.
+    /// Publishes `catalog` for all sessions. The caller holds `ddl` exclusively.
     pub fn publish(&self, catalog: Arc<Catalog>) {
         let version = catalog.version;
         let before = self.catalog.swap(catalog);
@@ -109,17 +110,17 @@ impl Shared {
         }
     }
 
-    /// What was said about settings of the whole database, with `catalog` for ALTER SYSTEM.
+    /// The sources of the whole database's settings, with `catalog` for ALTER SYSTEM.
     pub fn chosen<'a>(&'a self, catalog: &'a Catalog) -> Chosen<'a> {
         Chosen { given: &self.options.settings, altered: &catalog.settings }
     }
 
-    /// How the whole database is set up now.
+    /// The values of the whole database's settings now.
     pub fn tuning(&self) -> Tuning {
         self.chosen(&self.catalog.load()).tuning()
     }
 
-    /// Puts into force how the whole database is set up now.
+    /// Puts the whole database's settings into force.
     fn tune(&self) {
         let catalog = self.catalog.load();
         let log = self.durable.as_ref().map(|durable| &*durable.log);
@@ -127,7 +128,8 @@ impl Shared {
     }
 }
 
-/// DataFusion with the system schemas, which the binder of stored queries sees without an engine.
+/// DataFusion with the system schemas in the form that the binder of stored queries sees, without
+/// an engine.
 pub(crate) fn new_datafusion() -> DataFusion {
     DataFusion::new(Box::new(SystemCatalogs::without_engine()))
 }

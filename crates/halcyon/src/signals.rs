@@ -1,11 +1,12 @@
-//! What reaches a session from outside its statements, and what functions within a statement ask it to
-//! do: notifications, the wish that it end, settings.
+//! Signals to a session from outside its statements, and requests of functions within a statement:
+//! notifications, termination, settings.
 //!
-//! Functions (`set_config`, `pg_notify`) run on threads of the executor, which may not touch the session.
-//! They leave their wishes here, and the session carries them out when the statement has ended.
+//! Functions (`set_config`, `pg_notify`) run on threads of the executor, which may not touch the
+//! session. They leave their wishes here, and the session carries these out when the statement has
+//! ended.
 //!
-//! Words: a *wish* of the transaction is LISTEN, UNLISTEN or NOTIFY, which count when it commits; *mail*
-//! is what others have notified this session of.
+//! Words: a *wish* of the transaction is a LISTEN, UNLISTEN or NOTIFY, which takes effect when the
+//! transaction commits; *mail* is the notifications sent to this session.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -15,28 +16,28 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_txn::CancelToken;
 use parking_lot::Mutex;
 
-/// Longest payload of a notification, in bytes; PostgreSQL's.
+/// Longest payload of a notification, in bytes; as in PostgreSQL.
 const PAYLOAD_BYTES_MAX: usize = 7_999;
 
-/// Longest name of a channel, in bytes; PostgreSQL's.
+/// Longest name of a channel, in bytes; as in PostgreSQL.
 const CHANNEL_BYTES_MAX: usize = 63;
 
-/// What a session that listens on a channel is told.
+/// A notification to a session that listens on a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {
-    /// The session that notified.
+    /// The session that sent it.
     pub session: u32,
     /// The channel.
     pub channel: String,
-    /// What it said; may be empty.
+    /// The payload; may be empty.
     pub payload: String,
 }
 
-/// LISTEN, UNLISTEN or NOTIFY of a transaction that has not ended.
+/// A LISTEN, UNLISTEN or NOTIFY of a transaction that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wish {
     Listen(String),
-    /// Without a channel: all of them.
+    /// `None`: all channels.
     Unlisten(Option<String>),
     Notify {
         channel: String,
@@ -44,15 +45,16 @@ pub(crate) enum Wish {
     },
 }
 
-/// A setting that a function of a statement has changed.
+/// A change of a setting by a function within a statement.
 pub(crate) struct SettingWish {
     pub name: String,
     pub value: String,
-    /// Until the transaction ends.
+    /// Whether the change lasts only until the transaction ends.
     pub local: bool,
 }
 
-/// Called when mail has come or the session is to end, on whatever thread caused it.
+/// A function that is called when mail has come or the session is to end, on the thread that caused
+/// it.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// The letter box of a session.
@@ -61,7 +63,7 @@ pub(crate) struct Signals {
     /// Ends the session's running statement.
     pub cancel: CancelToken,
     is_ending: AtomicBool,
-    /// Whether `wishes` or `settings` may hold something: looked at after every statement.
+    /// Whether `wishes` or `settings` may have entries: checked after every statement.
     has_wishes: AtomicBool,
     wishes: Mutex<Vec<Wish>>,
     settings: Mutex<Vec<SettingWish>>,
@@ -70,24 +72,24 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// The letter box of a session whose statements end by `cancel`.
+    /// Makes the letter box of a session whose statements are cancelled by `cancel`.
     pub fn new(cancel: CancelToken) -> Self {
         Signals { cancel, ..Signals::default() }
     }
 
-    /// Ends the session: its statement now, the session when its owner looks.
+    /// Ends the session: its statement at once, the session itself when its owner checks.
     pub fn end(&self) {
         self.is_ending.store(true, Ordering::Release);
         self.cancel.cancel();
         self.wake();
     }
 
-    /// Whether somebody has asked for the session's end.
+    /// Whether the session has been asked to end.
     pub fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Acquire)
     }
 
-    /// Says whom to call when something has come.
+    /// Sets the function to call when mail has come or the session is to end.
     pub fn set_waker(&self, waker: Waker) {
         *self.waker.lock() = Some(waker);
     }
@@ -120,18 +122,18 @@ impl Signals {
         self.has_wishes.store(true, Ordering::Release);
     }
 
-    /// Whether something may have been wished for. One load.
+    /// Whether there may be wishes. Costs one load.
     #[inline]
     pub fn has_wishes(&self) -> bool {
         self.has_wishes.load(Ordering::Acquire)
     }
 
-    /// Settings to be changed, in order.
+    /// Takes the changes of settings, in order.
     pub fn take_settings(&self) -> Vec<SettingWish> {
         std::mem::take(&mut self.settings.lock())
     }
 
-    /// How many wishes the transaction has so far.
+    /// Number of wishes that the transaction has so far.
     pub fn wish_count(&self) -> usize {
         match self.has_wishes() {
             true => self.wishes.lock().len(),
@@ -139,7 +141,7 @@ impl Signals {
         }
     }
 
-    /// Drops the wishes behind the first `count`: what followed a savepoint is undone.
+    /// Drops the wishes behind the first `count`, when a transaction goes back to a savepoint.
     pub fn forget_wishes(&self, count: usize) {
         if self.has_wishes() {
             self.wishes.lock().truncate(count);
@@ -149,7 +151,7 @@ impl Signals {
         }
     }
 
-    /// The wishes of a transaction that commits.
+    /// Takes the wishes of a transaction that commits.
     fn take_wishes(&self) -> Vec<Wish> {
         let wishes = std::mem::take(&mut *self.wishes.lock());
         self.has_wishes.store(!self.settings.lock().is_empty(), Ordering::Release);
@@ -161,21 +163,21 @@ impl Signals {
         self.wake();
     }
 
-    /// What has come since the last call.
+    /// Takes the mail that has come since the last call.
     pub fn take_mail(&self) -> Vec<Notification> {
         self.mail.lock().drain(..).collect()
     }
 }
 
-/// Who listens to what, in the whole database.
+/// The listeners on all channels of the database.
 #[derive(Default)]
 pub(crate) struct Channels {
     listeners: Mutex<HashMap<String, HashMap<u32, Arc<Signals>>>>,
 }
 
 impl Channels {
-    /// Carries out what the transaction of a session that has committed wished for. Of equal
-    /// notifications of one transaction one is sent, as by PostgreSQL.
+    /// Carries out the wishes of a session's transaction that has committed. Of equal notifications
+    /// in one transaction only one is sent, as in PostgreSQL.
     pub fn carry_out(&self, session: u32, signals: &Arc<Signals>) {
         if !signals.has_wishes() {
             return;
@@ -210,7 +212,7 @@ impl Channels {
         listeners.retain(|_, sessions| !sessions.is_empty());
     }
 
-    /// Forgets a session that has ended, or that listens no more.
+    /// Removes a session that has ended, or that no longer listens.
     pub fn forget(&self, session: u32) {
         forget(&mut self.listeners.lock(), session);
     }

@@ -11,27 +11,28 @@ use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::utility::Utility;
 
-/// A prepared statement: planned once, planned again only when the catalog has changed.
+/// A prepared statement: planned once, and planned again only when the catalog has changed.
 ///
-/// It belongs to the database, not to a session; one per session keeps cores apart.
+/// A statement belongs to the database, not to a session. A statement per session keeps cores from
+/// sharing cache lines.
 pub struct Statement {
-    /// The text it was made from.
+    /// The text from which the statement was made.
     source: Arc<str>,
-    /// The text that its plan was made from, by which it is counted: that of its shape, if its literals
-    /// are parameters of the plan.
+    /// The text from which the plan was made, under which the statement is counted: that of its
+    /// shape if its literals are parameters of the plan.
     pub(crate) counted_as: RefCell<Arc<str>>,
-    /// Types of the parameters as they were declared; `None` where they were inferred.
+    /// Declared types of the parameters; `None` where the type was inferred.
     pub(crate) types: Vec<Option<SqlType>>,
     pub(crate) bound: RefCell<Bound>,
-    /// What the last lookup of its plan came to, until that is counted.
+    /// The outcome of the last look-up of the plan, until it has been counted.
     pub(crate) lookup: Cell<Option<Lookup>>,
-    /// Where the session that ran the statement last keeps its counts.
+    /// The slot in which the session that ran the statement last keeps its counts.
     pub(crate) tally: Cell<usize>,
 }
 
 impl Statement {
-    /// A statement that will run often: it has a copy of its text, so that noting what runs touches no
-    /// count that other sessions share.
+    /// Makes a statement that will run often: it has its own copy of its text, so that noting the
+    /// running text touches no reference count that other sessions share.
     pub(crate) fn lasting(bound: Bound, text: &str, types: &[Option<SqlType>]) -> Self {
         let source: Arc<str> = text.into();
         let counted_as = match bound.has_constants() {
@@ -41,7 +42,7 @@ impl Statement {
         Statement::new(bound, source, counted_as, types)
     }
 
-    /// A statement that will run once: it is counted by the text that its plan has.
+    /// Makes a statement that will run once: it is counted under its plan's text.
     pub(crate) fn passing(bound: Bound, text: &str, types: &[Option<SqlType>]) -> Self {
         let counted_as = bound.prepared.text.clone();
         let source = match bound.has_constants() {
@@ -67,7 +68,7 @@ impl Statement {
         }
     }
 
-    /// Puts another plan in the place of the one it has.
+    /// Replaces the statement's plan.
     pub(crate) fn bind_again(&self, bound: Bound) {
         self.lookup.set(Some(bound.lookup));
         if bound.has_constants() || self.bound.borrow().has_constants() {
@@ -76,20 +77,20 @@ impl Statement {
         *self.bound.borrow_mut() = bound;
     }
 
-    /// The plan that it has at present.
+    /// The statement's present plan.
     #[inline]
     pub(crate) fn prepared(&self) -> Ref<'_, Arc<Prepared>> {
         Ref::map(self.bound.borrow(), |bound| &bound.prepared)
     }
 
-    /// The text it was made from, if it is counted by another.
+    /// The statement's own text, if it is counted under another.
     #[inline]
     pub(crate) fn own_text(&self) -> Option<Arc<str>> {
         let differs = !Arc::ptr_eq(&self.source, &self.counted_as.borrow());
         differs.then(|| Arc::clone(&self.source))
     }
 
-    /// The text it was made from.
+    /// The text from which the statement was made.
     pub fn text(&self) -> &str {
         &self.source
     }
@@ -103,8 +104,8 @@ impl Statement {
         }
     }
 
-    /// The parameters that stand for arrays: numbers from 1, types of elements. A value of one is the
-    /// array's text (`{1,2}`).
+    /// The parameters that stand for arrays: their numbers from 1, and the types of their elements.
+    /// The value of such a parameter is the array's text (`{1,2}`).
     pub fn array_params(&self) -> Vec<(usize, SqlType)> {
         let bound = self.bound.borrow();
         match bound.has_constants() {
@@ -113,7 +114,7 @@ impl Statement {
         }
     }
 
-    /// Columns of the result; empty if there is none.
+    /// Columns of the result; empty if the statement returns no rows.
     pub fn columns(&self) -> Arc<[ResultColumn]> {
         self.prepared().columns.clone()
     }
@@ -123,20 +124,20 @@ impl Statement {
         self.prepared().tag
     }
 
-    /// Whether it is an empty text.
+    /// Whether the statement's text is empty.
     pub fn is_empty(&self) -> bool {
         matches!(self.prepared().plan, Plan::Empty)
     }
 }
 
-/// Whether a failed transaction block still takes a plan: COMMIT and ROLLBACK in all forms, and
-/// nothing at all.
+/// Whether a failed transaction block still accepts a plan: COMMIT and ROLLBACK in all forms, and
+/// the empty statement.
 pub(crate) fn is_taken_after_failure(plan: &Plan) -> bool {
     use Utility::{Commit, Rollback, RollbackTo};
     matches!(plan, Plan::Empty | Plan::Utility(Commit { .. } | Rollback { .. } | RollbackTo(_)))
 }
 
-/// The statements of a text, each as a text of its own.
+/// Splits a text into its statements, each with its own text.
 ///
 /// Errors: 42601 with the position if one of them is malformed.
 pub fn split_statements(text: &str) -> Result<Vec<&str>> {

@@ -1,5 +1,5 @@
-//! Handles for programs that do without SQL: of streams, to give them events, and of materialized
-//! views, to read rows by their key.
+//! Handles for programs that use no SQL: of streams, to give them events; of materialized views, to
+//! read rows by key.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::durable::log_error;
 use crate::lock_errors;
 use crate::session::Session;
 
-/// A handle of a stream. Giving it an event costs little more than what the views over the stream do
-/// with the event.
+/// A handle of a stream. An event given to it costs little more than the work of the views over the
+/// stream.
 ///
 /// An event is accepted when the call returns: every later reader of a view sees it. A view's rows
 /// are brought up to date when they are read, so the first reader after many events waits for that.
@@ -59,15 +59,15 @@ impl Database {
         self.session().into_stream(name)
     }
 
-    /// A handle of the streams of these names, as the first superuser; they are known by their places
-    /// in this list.
+    /// A handle of the streams of these names, as the first superuser; the handle identifies the
+    /// streams by their positions in this list.
     ///
     /// Errors: 42P01, 42809.
     pub fn streams(&self, names: &[&str]) -> Result<Streams> {
         self.session().into_streams(names)
     }
 
-    /// A handle of the materialized view of this name, to read rows by their key without SQL.
+    /// A handle of the materialized view of this name, to read its rows by key without SQL.
     ///
     /// Errors: 42P01, 42809.
     pub fn view(&self, name: &str) -> Result<ViewReader> {
@@ -94,7 +94,7 @@ fn env(session: &Session) -> Env<'_> {
     }
 }
 
-/// Parts of a dotted name as it is in the catalog.
+/// The parts of a dotted name in the form in which the catalog has them.
 fn parts(name: &str) -> Vec<String> {
     name.split('.').map(str::to_owned).collect()
 }
@@ -119,19 +119,19 @@ impl Session {
 }
 
 impl Stream {
-    /// Gives the views the event that a tuple comes into being.
+    /// Gives the views the event that a tuple is inserted.
     ///
-    /// Errors: 42601, 42804 for a row of another shape, 23502, 23514, 22003, 53200; no view has seen
-    /// the event then.
+    /// Errors: 42601, 42804 for a row that does not fit the stream's columns, 23502, 23514, 22003,
+    /// 53200; no view has applied the event then.
     pub fn insert(&mut self, row: &[ValueRef<'_>]) -> Result<()> {
         self.event(row, 1)
     }
 
-    /// Gives the views the event that a tuple goes. A stream keeps no tuples, so nobody checks that
-    /// the tuple ever came: sums become smaller, and a group with fewer comings than goings is not
-    /// shown until the two are even.
+    /// Gives the views the event that a tuple is deleted. A stream keeps no tuples, so it is not
+    /// checked that the tuple was ever inserted: sums become smaller, and a group with fewer
+    /// inserts than deletes is not shown until the two are equal.
     ///
-    /// Errors: as those of [`Stream::insert`].
+    /// Errors: as [`Stream::insert`].
     pub fn delete(&mut self, row: &[ValueRef<'_>]) -> Result<()> {
         self.event(row, -1)
     }
@@ -147,9 +147,10 @@ impl Stream {
         self.transact(&[(row.to_vec(), weight)])
     }
 
-    /// Several events, all or none: rows with weight 1 for one that comes, −1 for one that goes.
+    /// Gives the views several events, all or none: rows with weight 1 for an insert, −1 for a
+    /// delete.
     ///
-    /// Errors: as those of [`Stream::insert`]; no view has met any of them then.
+    /// Errors: as [`Stream::insert`]; no view has applied any of the events then.
     pub fn batch(&mut self, events: &[(Vec<ValueRef<'_>>, i8)]) -> Result<()> {
         self.transact(events)
     }
@@ -176,15 +177,15 @@ impl Stream {
         }
     }
 
-    /// An empty list of packed events of this stream. A program that has many events at hand verifies
-    /// and encodes them once, ahead of time, with [`Stream::pack`].
+    /// An empty list of packed events of this stream. A program that has many events at hand
+    /// verifies and encodes them once, ahead of time, with [`Stream::pack`].
     pub fn packed(&self) -> PackedEvents {
         self.0.packed()
     }
 
-    /// Adds an event to packed ones: a row with weight 1 if it comes, −1 if it goes.
+    /// Appends an event to packed ones: a row with weight 1 for an insert, −1 for a delete.
     ///
-    /// Errors: as those of [`Streams::pack`].
+    /// Errors: as [`Streams::pack`].
     pub fn pack(
         &mut self,
         row: &[ValueRef<'_>],
@@ -196,7 +197,7 @@ impl Stream {
 
     /// Gives the views a run of packed events, in order and at one moment: readers see all or none.
     ///
-    /// Errors: as those of [`Streams::take`]. Panics if there are no such events.
+    /// Errors: as [`Streams::take`]. Panics if `events` does not have the range.
     #[inline]
     pub fn take(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<()> {
         self.0.take(events, range)
@@ -224,12 +225,12 @@ impl Streams {
         self.plan.packed()
     }
 
-    /// Adds an event of a stream, by its place among the handle's, to packed ones: a row with weight
-    /// 1 if it comes, −1 if it goes.
+    /// Appends an event of a stream, given by its position among the handle's, to packed ones: a
+    /// row with weight 1 for an insert, −1 for a delete.
     ///
-    /// Errors: as those of [`Stream::insert`]; 0A000 where a guard, or a view over a view, follows
-    /// from a stream; 55000 if CHECKs or views are others than those that the events before were
-    /// packed for. Panics if there is no such stream.
+    /// Errors: as [`Stream::insert`]; 0A000 if a guard, or a view over a view, follows from a
+    /// stream; 55000 if CHECKs or views have changed since the earlier events were packed. Panics
+    /// if there is no such stream.
     pub fn pack(
         &mut self,
         stream: usize,
@@ -243,8 +244,8 @@ impl Streams {
 
     /// Gives the views a run of packed events, in order and at one moment: readers see all or none.
     ///
-    /// Errors: 22003, 53200, and 0A000 and 55000 as in [`Streams::pack`]; no view has met any of the
-    /// events then. Panics if there are no such events.
+    /// Errors: 22003, 53200, and 0A000 and 55000 as in [`Streams::pack`]; no view has applied any
+    /// of the events then. Panics if `events` does not have the range.
     #[inline]
     pub fn take(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<()> {
         match self.bound()?.plan.take(events, range.clone())? {
@@ -253,7 +254,8 @@ impl Streams {
         }
     }
 
-    /// [`Streams::take`] while a transaction owns a view: waits for its end.
+    /// Applies a run as [`Streams::take`] does, while a transaction owns a view: waits for the
+    /// transaction's end.
     #[cold]
     fn take_owned(&mut self, events: &PackedEvents, range: Range<usize>) -> Result<()> {
         loop {
@@ -287,11 +289,11 @@ pub struct ViewReader {
 }
 
 impl ViewReader {
-    /// The row of a group: its columns, as SELECT shows them. `key` are the values of GROUP BY in
-    /// their order; none for a view of one row.
+    /// The row of a group: its columns, as SELECT shows them. `key`: the values of GROUP BY in
+    /// their order; empty for a view of one row.
     ///
-    /// Waits while a transaction that has changed the view has not ended.
-    /// Errors: 22023 for a key of another width, 40P01 and 55P03 of the wait.
+    /// Waits while a transaction that has changed the view is in progress.
+    /// Errors: 22023 for a key of another width; 40P01 and 55P03 from the wait.
     pub fn row(&mut self, key: &[ValueRef<'_>]) -> Result<Option<Vec<Value>>> {
         let session = &self.session;
         if session.shared.durable.is_none()

@@ -1,20 +1,20 @@
-//! The protocol by which a statement finds the rows of views over streams up to date.
+//! The protocol by which statements find the rows of views over streams up to date.
 //!
 //! A stream's handle gives its events to the engines of the views that read the stream, and to
-//! nothing else: the *rows* of such a view are stale from then on, until a reader has them brought
-//! up to date. Every statement that reads tables therefore goes through these steps:
+//! nothing else: from then on the *rows* of such a view are stale, until a reader has them brought
+//! up to date. Every statement that reads tables therefore takes these steps:
 //!
-//! 1. [`StreamViews::settle`] brings the stale rows of all views up to date, at one moment and as a
-//!    transaction of its own, and notes how often a writer has done that for one view alone.
+//! 1. [`StreamViews::settle`] brings the stale rows of all views up to date, at one moment and in a
+//!    transaction of its own, and notes how often a writer has done so for one view alone.
 //! 2. The statement acquires locks or a cut.
-//! 3. [`Settled::is_torn`] says whether such a writer came between the two. If so, and the statement
-//!    reads several views over streams, an event may be in the rows of one and not yet in those of
-//!    another, and the statement begins again with step 1.
+//! 3. [`Settled::is_torn`] says whether such a writer came between the two steps. If one did, and
+//!    the statement reads several views over streams, an event may be in the rows of one view and
+//!    not yet in those of another, so the statement begins again with step 1.
 //!
-//! A statement that must find the same rows again later (its transaction keeps shared locks), and
-//! one that was torn once, *owns* the views instead: step 2 takes their locks exclusively
-//! ([`claim`]), and [`own`] then brings their rows up to date and keeps further events out until the
-//! transaction ends.
+//! Two kinds of statements *own* the views instead: those that must find the same rows again later
+//! (their transaction keeps shared locks), and those that were torn once. For them step 2 takes the
+//! views' locks exclusively ([`claim`]), and [`own`] then brings their rows up to date and keeps
+//! further events out until the transaction ends.
 //!
 //! The rules below this protocol are those of `halcyon_txn::derived`, where a model checks them.
 
@@ -29,7 +29,7 @@ use halcyon_txn::{Manager, Mode, Transaction, WaitLimits};
 
 use crate::shared::Shared;
 
-/// The views of a database, as a session that reads them sees them.
+/// The views of a database, as one session reads them.
 #[derive(Clone, Copy)]
 pub(crate) struct StreamViews<'a> {
     pub shared: &'a Shared,
@@ -37,7 +37,7 @@ pub(crate) struct StreamViews<'a> {
     pub limits: WaitLimits<'a>,
 }
 
-/// Views whose rows were brought up to date at one moment.
+/// Proof that the rows of views were brought up to date at one moment.
 #[must_use = "a statement that reads several views has to ask whether they are torn"]
 pub(crate) struct Settled<'a> {
     manager: &'a Manager,
@@ -47,10 +47,10 @@ pub(crate) struct Settled<'a> {
 
 impl<'a> StreamViews<'a> {
     /// Brings rows up to date if those of one of `tables` are stale: the rows of these tables, and
-    /// with them those of all other views. Rows that `held` says the caller's transaction has locked
-    /// are left as they are: they belong to that transaction, and are up to date.
+    /// with them those of all other views. Rows for which `held` is true are left as they are: the
+    /// caller's transaction has locked them, so they belong to that transaction and are up to date.
     ///
-    /// Errors: those of a wait for locks.
+    /// Errors: the errors of a wait for locks.
     pub fn settle<'t>(
         &self,
         tables: impl IntoIterator<Item = &'t Arc<Table>>,
@@ -68,15 +68,15 @@ impl<'a> StreamViews<'a> {
         Ok(settled)
     }
 
-    /// [`StreamViews::settle`] for a reader of a single view, which no writer can tear.
+    /// Settles a single view as [`StreamViews::settle`] does; its reader cannot be torn.
     pub fn settle_one(&self, view: &Arc<Table>) -> Result<()> {
         self.settle([view], |_| false).map(|_| ())
     }
 }
 
 impl Settled<'_> {
-    /// Whether an event may be in the rows of one of `tables` and missing in another's. To be asked
-    /// once the locks or the cut are there.
+    /// Whether an event may be in the rows of one of `tables` and missing in another's. To be
+    /// called once the locks or the cut have been acquired.
     #[inline]
     pub fn is_torn<'t>(
         &self,
@@ -98,7 +98,8 @@ pub(crate) fn claim(catalog: &Catalog, tables: &[Arc<Table>], needs: &mut [Need]
 }
 
 /// Makes the transaction the owner of those of `tables` that are views over streams and that it
-/// holds exclusively: their rows have every event so far, and get no other before it ends.
+/// holds exclusively: their rows then have every event so far, and get no further ones before the
+/// transaction ends.
 pub(crate) fn own(catalog: &Catalog, tables: &[Arc<Table>], tx: &mut Transaction) {
     for table in tables.iter().filter(|table| views::is_streamed(catalog, table)) {
         views::own(table, tx);

@@ -1,4 +1,4 @@
-//! SUBSCRIBE: a materialized view's rows, and then every change, whole transactions at a time.
+//! SUBSCRIBE: a materialized view's rows, and then every change, by whole transactions.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,23 +16,23 @@ use crate::following::{Changes, Following, LOOK};
 use crate::lock_errors;
 use crate::session::Session;
 
-/// Changes of a view, in the order of commits.
+/// A subscription: the changes of a view, in the order of commits.
 pub struct Subscription {
     session: Session,
     following: Following,
 }
 
 impl Database {
-    /// Follows a view as the first superuser: see [`Session::into_subscription`].
+    /// Subscribes to a view as the first superuser: see [`Session::into_subscription`].
     pub fn subscribe(&self, view: &str, from: Option<u64>) -> Result<Subscription> {
         self.session().into_subscription(view, from)
     }
 }
 
 impl Session {
-    /// Follows a materialized view. Without a position the first changes are the view's rows.
+    /// Subscribes to a materialized view. Without a position the first changes are the view's rows.
     ///
-    /// Errors: 42P01, 42809, 42501; those of a lock.
+    /// Errors: 42P01, 42809, 42501; the errors of a lock.
     pub fn into_subscription(mut self, view: &str, from: Option<u64>) -> Result<Subscription> {
         let quoted: Vec<String> =
             view.split('.').map(|part| format!("\"{}\"", part.replace('"', "\"\""))).collect();
@@ -45,9 +45,9 @@ impl Session {
         Ok(Subscription { session: self, following })
     }
 
-    /// Begins to follow a view, which the caller has found to be readable.
+    /// Begins to follow a view that the caller has found to be readable.
     ///
-    /// Errors: 25001 in a transaction block; those of a lock.
+    /// Errors: 25001 in a transaction block; the errors of a lock.
     pub(crate) fn follow(&self, view: &Arc<Table>, from: Option<u64>) -> Result<Following> {
         if self.block.is_some() {
             return Err(SqlError::new(
@@ -61,7 +61,7 @@ impl Session {
         acquisition.stream_views().settle_one(view)?;
         let mut tx = self.shared.manager.begin(Isolation::ReadCommitted, self.slot());
         tx.begin_statement();
-        // Under the lock nobody is between changing the view and telling of it.
+        // Under this lock no transaction is between changing the view and publishing the changes.
         let locked = tx.lock(&view.cells[0], Mode::Shared, &acquisition.limits);
         let handle = locked.map_err(|error| lock_errors::of_table(error, view))?;
         let last = maintained.feed().follow();
@@ -80,10 +80,10 @@ impl Session {
 }
 
 impl Subscription {
-    /// The next transaction's changes, waiting for them up to `wait`; `None` if there were none.
+    /// The next transaction's changes, waiting for them up to `wait`; `None` if none came.
     ///
-    /// Errors: 53400 if the subscriber was so slow that they are not kept any more, 42P01 once the
-    /// view is dropped.
+    /// Errors: 53400 if the subscriber was so slow that the changes are no longer kept, 42P01 once
+    /// the view is dropped.
     pub fn next(&mut self, wait: Duration) -> Result<Option<Changes>> {
         let until = Instant::now() + wait;
         loop {
@@ -96,7 +96,7 @@ impl Subscription {
         }
     }
 
-    /// Position behind which [`Database::subscribe`] would go on.
+    /// The position behind which [`Database::subscribe`] would continue.
     pub fn position(&self) -> u64 {
         self.following.position()
     }

@@ -1,5 +1,5 @@
-//! What the tests of this repository look at below the door. Compiled with the feature `testing` only,
-//! which programs do not ask for: nothing here is promised.
+//! Access below the public interface for the tests of this repository. Compiled with the feature
+//! `testing` only, which programs do not use: nothing here is promised.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::database::Database;
 use crate::durable;
 use crate::options::DatabaseOptions;
 
-/// As [`Database::open_with`], on a disk that is not the real one: for tests of crashes.
+/// Opens a database as [`Database::open_with`] does, on a simulated disk: for tests of crashes.
 pub fn open_on(
     storage: Arc<dyn Storage>,
     log_file_bytes: u64,
@@ -31,7 +31,7 @@ pub fn catalog(database: &Database) -> Arc<Catalog> {
     database.shared.catalog()
 }
 
-/// Every row of every partition at one moment, with its id, after checking what must hold of
+/// All rows of all partitions at one moment, with their ids, after a check of the invariants of
 /// partitions and catalog: for tests that compare databases.
 pub fn rows(database: &Database) -> BTreeMap<PartitionId, Vec<(RowId, Vec<Value>)>> {
     catalog(database).check();
@@ -44,12 +44,12 @@ pub fn rows(database: &Database) -> BTreeMap<PartitionId, Vec<(RowId, Vec<Value>
 }
 
 #[cfg(feature = "latches")]
-/// Whether every partition is latched: for tests of what is measured.
+/// Whether every partition is latched: for tests of experiments.
 pub fn is_latched(database: &Database) -> bool {
     roots(database).values().all(|root| root.is_latched())
 }
 
-/// Panics unless the engines of all views are what they claim to be.
+/// Panics unless the invariants of all views' engines hold.
 pub fn check_views(database: &Database) {
     let catalog = catalog(database);
     catalog
@@ -59,7 +59,7 @@ pub fn check_views(database: &Database) {
         .for_each(|view| view.maintained().check());
 }
 
-/// The values of all partitions at one moment.
+/// The roots of all partitions at one moment.
 fn roots(database: &Database) -> BTreeMap<PartitionId, triomphe::Arc<Partition>> {
     let catalog = catalog(database);
     let cells: Vec<_> = catalog.tables.values().flat_map(|table| &table.cells).cloned().collect();

@@ -6,7 +6,7 @@ use halcyon_store::ValueRef;
 
 use crate::session::Session;
 
-/// How values become text: as PostgreSQL prints them, timestamps in a session's time zone.
+/// The format of values as text: PostgreSQL's, with timestamps in a session's time zone.
 ///
 /// ```
 /// use halcyon::{SqlType, TextFormat, ValueRef};
@@ -19,8 +19,8 @@ pub struct TextFormat {
 }
 
 impl Session {
-    /// How values of this session's results become text; to be asked again once the setting
-    /// `TimeZone` has changed.
+    /// The format of this session's results; to be fetched again once the setting `TimeZone` has
+    /// changed.
     pub fn text_format(&self) -> TextFormat {
         TextFormat { zone: TimeZone::parse(&self.vars.time_zone).unwrap_or_default() }
     }

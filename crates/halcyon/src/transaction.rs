@@ -1,5 +1,5 @@
-//! Transactions of a session: the one that a statement runs in, and the block that lasts from BEGIN
-//! to COMMIT, with its modes, private catalog, snapshot and savepoints.
+//! Transactions of a session: the one in which a statement runs, and the block from BEGIN to
+//! COMMIT, with its modes, private catalog, snapshot and savepoints.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub enum Access {
     ReadOnly,
 }
 
-/// A transaction as the statements in it need it: a statement's own, or that of a block.
+/// A transaction in the form that its statements need: a statement's own, or that of a block.
 pub(crate) struct Work {
     pub tx: Transaction,
-    /// The catalog with this transaction's changes, if it made any.
+    /// The catalog with this transaction's changes, if it has made any.
     pub catalog: Option<Arc<Catalog>>,
-    /// Start in microseconds since 1970; 0 until somebody asks.
+    /// Start in microseconds since 1970; 0 until it is first read.
     pub started_us: i64,
 }
 
@@ -35,28 +35,29 @@ impl Work {
     }
 }
 
-/// A transaction block in progress. Whether it has failed stands in the session's entry, where a
+/// A transaction block in progress. Whether the block has failed is in the session's entry, where a
 /// result that is read on another thread finds it ([`crate::activity::SessionEntry::has_failed`]).
 pub(crate) struct Block {
     pub work: Work,
     pub modes: Modes,
-    /// Any statement ran yet, after which the modes are fixed.
+    /// Whether a statement has run, after which the modes are fixed.
     pub used: bool,
-    /// What a READ ONLY transaction reads, once it has read something.
+    /// The snapshot of a READ ONLY transaction, once it has read something.
     pub snapshot: Option<Snapshot>,
     savepoints: Vec<Named>,
-    /// Settings to return to if it is rolled back. None while nothing was set.
+    /// Settings to return to on rollback. `None` while nothing was set.
     pub settings_before: Option<Settings>,
-    /// Settings as SET LOCAL found them, to return to in any case: (name, value or default).
+    /// Settings as SET LOCAL found them, to return to in any case: (name, value, or `None` for the
+    /// default).
     pub local: Vec<(String, Option<String>)>,
 }
 
-/// A savepoint with its name, and the private catalog then.
+/// A savepoint with its name, and the private catalog at its time.
 struct Named {
     name: String,
     at: Savepoint,
     catalog: Option<Arc<Catalog>>,
-    /// Wishes of the transaction then ([`crate::signals`]).
+    /// Number of the transaction's wishes at its time ([`crate::signals`]).
     wishes: usize,
 }
 
@@ -81,7 +82,7 @@ impl Block {
         self.modes.isolation.unwrap_or(Isolation::Serializable)
     }
 
-    /// The catalog that its statements are bound against, if that is not the published one.
+    /// The catalog against which the block's statements are bound, if it is not the published one.
     pub fn catalog(&self) -> Option<&Arc<Catalog>> {
         let of_snapshot = || self.snapshot.as_ref().map(|snapshot| &snapshot.catalog);
         self.work.catalog.as_ref().or_else(of_snapshot)
@@ -96,9 +97,9 @@ impl Block {
     }
 
     /// Undoes everything since the savepoint `name`, which stays. Returns how many wishes the
-    /// transaction had then.
+    /// transaction had at the savepoint.
     ///
-    /// Errors: 3B001 if there is none of that name.
+    /// Errors: 3B001 if there is no savepoint of that name.
     pub fn rollback_to(&mut self, name: &str) -> Result<usize> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
@@ -110,7 +111,7 @@ impl Block {
         Ok(savepoint.wishes)
     }
 
-    /// Forgets the savepoint `name` and those after it.
+    /// Removes the savepoint `name` and those after it.
     pub fn release(&mut self, name: &str) -> Result<()> {
         let at = self.find(name)?;
         self.savepoints.truncate(at);

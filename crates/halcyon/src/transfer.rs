@@ -1,10 +1,11 @@
-//! EXPORT DATABASE and IMPORT DATABASE: everything as SQL scripts and Parquet files.
+//! EXPORT DATABASE and IMPORT DATABASE: a whole database as SQL scripts and Parquet files.
 //!
 //! The rows are those of one snapshot; sequences are read after it, so no exported row has a value
-//! that an importer's sequence would hand out again. An export is written beside its place and
-//! renamed, so a folder of that name is whole. An import is one transaction.
-//! `checksums.txt` has length and CRC-32C of each Parquet file, since plain pages do not notice a bit
-//! that changed; a folder without it (another system's, say) is taken as it is.
+//! that an importing database's sequence would give out again. An export is written beside its
+//! target and then renamed, so a folder of the target's name is complete. An import is one
+//! transaction.
+//! `checksums.txt` has the length and CRC-32C of each Parquet file, since plain pages do not reveal
+//! a changed bit; a folder without that file (from another system, say) is accepted as it is.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use halcyon_base::crc32c;
 use halcyon_ddl::export::{self, Export, FINISH, LOAD, RIGHTS, SCHEMA};
-use halcyon_exec::copy::Place;
+use halcyon_exec::copy::DataPlace;
 use halcyon_plan::env::{Clock, Env, Roots};
 use halcyon_prepare::plan::{Plan, Prepared, Reach};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -32,14 +33,14 @@ use crate::statement::{Statement, split_statements};
 
 const CHECKSUMS: &str = "checksums.txt";
 
-/// Bytes read at once to sum them up.
+/// Bytes read at once for a checksum.
 const PIECE: usize = 1 << 20;
 
 impl Session {
-    /// EXPORT DATABASE TO: writes scripts and Parquet files; says how many rows.
+    /// EXPORT DATABASE TO: writes scripts and Parquet files; returns the number of rows.
     ///
-    /// Errors: 42501, 25001, 58P02 if the folder is there and not empty, 57014, 53100, 58030;
-    /// nothing is left then.
+    /// Errors: 42501, 25001, 58P02 if the folder exists and is not empty, 57014, 53100, 58030; no
+    /// files remain then.
     pub(crate) fn export(&mut self, folder: &Path) -> Result<u64> {
         self.may_transfer("EXPORT DATABASE")?;
         refuse_filled(folder)?;
@@ -47,7 +48,7 @@ impl Session {
         let fail = |error: std::io::Error| io_error(&beside.display().to_string(), &error);
         fs::create_dir_all(&beside).map_err(fail)?;
         let exported = self.write_export(&beside).and_then(|rows| {
-            // An empty folder gives way to it.
+            // An empty folder is replaced by the rename.
             fs::rename(&beside, folder).map_err(fail)?;
             sync(folder.parent().filter(|parent| *parent != Path::new("")))?;
             Ok(rows)
@@ -70,7 +71,7 @@ impl Session {
                 return Err(cancelled());
             }
             let path = folder.join(&table.file);
-            // One core, so that the same rows always come in the same order.
+            // With one core the same rows always come in the same order.
             let threads = std::mem::replace(&mut self.vars.threads, 1);
             let copied = self.copy_out_of(&snapshot, &table.name, &path);
             self.vars.threads = threads;
@@ -100,17 +101,18 @@ impl Session {
         plan.run_to_file(&env, Roots::Snapshot(&roots), &mut self.scratch)
     }
 
-    /// IMPORT DATABASE FROM: runs the scripts of a folder as one transaction; says how many rows came.
+    /// IMPORT DATABASE FROM: runs the scripts of a folder in one transaction; returns the number of
+    /// rows.
     ///
-    /// Errors: 42501, 25001, 58P01 if a file is missing, XX001 and 22P04 if one is damaged, and what
-    /// a statement is refused for, with the script it stands in; nothing of it stays.
+    /// Errors: 42501, 25001, 58P01 if a file is missing, XX001 and 22P04 if a file is damaged; the
+    /// error of a statement, with its script. The import is undone then.
     pub(crate) fn import(&mut self, folder: &Path) -> Result<u64> {
         self.may_transfer("IMPORT DATABASE")?;
         let mut scripts = Vec::new();
         for name in [SCHEMA, LOAD, FINISH, RIGHTS] {
             match fs::read_to_string(folder.join(name)) {
                 Ok(text) => scripts.push((name, text)),
-                // Other systems have two, and earlier versions three.
+                // Exports of other systems have two scripts, those of earlier versions three.
                 Err(error)
                     if [FINISH, RIGHTS].contains(&name) && error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(missing(&folder.join(name), &error)),
@@ -125,7 +127,7 @@ impl Session {
             ran.map(|more| rows + more).map_err(|error| in_script(error, name))
         });
         self.vars.copy_folder = None;
-        // That a schema or a role was there already is no news.
+        // Notices that a schema or a role exists already are dropped.
         self.take_notices();
         match imported {
             Ok(rows) => self.finish_commit().map(|()| rows),
@@ -136,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Runs the statements of a script; says how many rows COPY stored.
+    /// Runs the statements of a script; returns how many rows COPY stored.
     fn run_script(&mut self, text: &str) -> Result<u64> {
         let mut rows = 0;
         for text in split_statements(text)? {
@@ -179,8 +181,8 @@ impl Session {
     }
 }
 
-/// A script makes and fills tables: it may not end the transaction, which is the import's, nor talk
-/// to a client. Errors: 0A000.
+/// Refuses statements that have no place in a script: it may not end the transaction, which is the
+/// import's, nor talk to a client. Errors: 0A000.
 fn refuse_in_script(prepared: &Prepared) -> Result<()> {
     match &prepared.plan {
         Plan::Utility(Utility::Upkeep { .. }) => Ok(()),
@@ -188,7 +190,7 @@ fn refuse_in_script(prepared: &Prepared) -> Result<()> {
             let what = format!("{} in a script of IMPORT DATABASE", prepared.tag);
             Err(SqlError::unsupported(what))
         }
-        Plan::Copy(copy) if copy.reads_only() || *copy.place() == Place::Client => {
+        Plan::Copy(copy) if copy.reads_only() || *copy.place() == DataPlace::Client => {
             Err(SqlError::unsupported("COPY but from a file in a script of IMPORT DATABASE"))
         }
         _ => Ok(()),
@@ -212,7 +214,7 @@ fn in_script(error: SqlError, name: &str) -> SqlError {
         Some(context) => format!("{context}\nscript: {name}"),
         None => format!("script: {name}"),
     };
-    // The text that a position would count in is not the client's.
+    // A position would count in the script's text, which the client does not have.
     let error = error.without_position().context(context);
     match error.fields().detail {
         Some(_) => error,
@@ -220,7 +222,7 @@ fn in_script(error: SqlError, name: &str) -> SqlError {
     }
 }
 
-/// 58P02 unless there is nothing, or an empty folder.
+/// 58P02, unless the folder does not exist or is empty.
 fn refuse_filled(folder: &Path) -> Result<()> {
     let shown = folder.display().to_string();
     let filled = match fs::read_dir(folder) {
@@ -238,7 +240,7 @@ fn refuse_filled(folder: &Path) -> Result<()> {
     }
 }
 
-/// Where an export is written before it is whole: in the same folder, so that it can be renamed.
+/// The folder for an unfinished export: beside the target, so that it can be renamed.
 fn beside(folder: &Path) -> Result<PathBuf> {
     let Some(name) = folder.file_name() else {
         let message = format!("\"{}\" names no folder to write", folder.display());
@@ -253,7 +255,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     sync(Some(path))
 }
 
-/// Makes a file or the names in a folder durable.
+/// Makes a file, or the names in a folder, durable.
 fn sync(path: Option<&Path>) -> Result<()> {
     let path = path.unwrap_or(Path::new("."));
     let synced = fs::File::open(path).and_then(|file| file.sync_all());
@@ -276,7 +278,7 @@ fn summed(path: &Path) -> Result<(u64, u32)> {
     }
 }
 
-/// Compares the files of a folder with their checksums, if it has some.
+/// Compares the files of a folder with their checksums, if the folder has checksums.
 fn verify(folder: &Path) -> Result<()> {
     let path = folder.join(CHECKSUMS);
     let text = match fs::read_to_string(&path) {
@@ -304,7 +306,7 @@ fn verify(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// 58P01 if it is not there.
+/// 58P01 if the file does not exist.
 fn missing(path: &Path, error: &std::io::Error) -> SqlError {
     let shown = path.display().to_string();
     match error.kind() {

@@ -9,7 +9,7 @@
 use halcyon::{Database, Session, SqlState, SqlType, Value};
 use halcyon_base::rng::Rng;
 use halcyon_value::Type;
-use halcyon_value::functions::{self, Call, Function, Kind};
+use halcyon_value::functions::{self, ArgumentKind, Call, Function};
 
 /// Rows of the table of arguments.
 const ROWS: i64 = 24;
@@ -112,7 +112,7 @@ fn shown(outcome: &Result<Value, SqlState>) -> String {
 
 /// The lists of types, by number in [`TYPES`], with which a function is tried.
 fn argument_lists(function: &Function) -> Vec<Vec<usize>> {
-    let taken = |kind: Kind| -> Vec<usize> {
+    let taken = |kind: ArgumentKind| -> Vec<usize> {
         let fits = |(_, (ty, ..)): &(usize, &Column)| kind.brings(*ty) == Some(*ty);
         TYPES.iter().enumerate().filter(fits).map(|(at, _)| at).collect()
     };

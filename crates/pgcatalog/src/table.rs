@@ -29,7 +29,7 @@ pub(crate) use halcyon_sql::types::PG_TYPE_KEY;
 
 /// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CatalogType {
     Bool,
     Int2,
     Int4,
@@ -55,51 +55,51 @@ pub(crate) enum Kind {
     Oids,
 }
 
-impl Kind {
+impl CatalogType {
     fn field(self, name: &str) -> Field {
         let tagged = |ty: DataType, tag: &str| {
             Field::new(name, ty, true).with_metadata([(PG_TYPE_KEY.into(), tag.into())].into())
         };
         let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
         match self {
-            Kind::Bool => Field::new(name, DataType::Boolean, true),
-            Kind::Int2 => Field::new(name, DataType::Int16, true),
-            Kind::Int4 => Field::new(name, DataType::Int32, true),
-            Kind::Int8 => Field::new(name, DataType::Int64, true),
-            Kind::Float4 => Field::new(name, DataType::Float32, true),
-            Kind::Float8 => Field::new(name, DataType::Float64, true),
-            Kind::Text => Field::new(name, DataType::Utf8View, true),
-            Kind::Name => tagged(DataType::Utf8View, "name"),
-            Kind::Char => tagged(DataType::Utf8View, "char"),
-            Kind::Oid => oid_field(name, "oid", true),
-            Kind::Time => Field::new(name, time_type(), true),
-            Kind::Texts => Field::new(name, list(DataType::Utf8View), true),
-            Kind::Acl => tagged(list(DataType::Utf8View), "aclitem[]"),
-            Kind::Int2s => Field::new(name, list(DataType::Int16), true),
-            Kind::Int2Vector => tagged(list(DataType::Int16), "int2vector"),
-            Kind::Oids => tagged(list(DataType::Int32), "oidvector"),
+            CatalogType::Bool => Field::new(name, DataType::Boolean, true),
+            CatalogType::Int2 => Field::new(name, DataType::Int16, true),
+            CatalogType::Int4 => Field::new(name, DataType::Int32, true),
+            CatalogType::Int8 => Field::new(name, DataType::Int64, true),
+            CatalogType::Float4 => Field::new(name, DataType::Float32, true),
+            CatalogType::Float8 => Field::new(name, DataType::Float64, true),
+            CatalogType::Text => Field::new(name, DataType::Utf8View, true),
+            CatalogType::Name => tagged(DataType::Utf8View, "name"),
+            CatalogType::Char => tagged(DataType::Utf8View, "char"),
+            CatalogType::Oid => oid_field(name, "oid", true),
+            CatalogType::Time => Field::new(name, time_type(), true),
+            CatalogType::Texts => Field::new(name, list(DataType::Utf8View), true),
+            CatalogType::Acl => tagged(list(DataType::Utf8View), "aclitem[]"),
+            CatalogType::Int2s => Field::new(name, list(DataType::Int16), true),
+            CatalogType::Int2Vector => tagged(list(DataType::Int16), "int2vector"),
+            CatalogType::Oids => tagged(list(DataType::Int32), "oidvector"),
         }
     }
 
     /// Object id of the type in `pg_type`.
     pub(crate) fn type_oid(self) -> u32 {
         match self {
-            Kind::Bool => 16,
-            Kind::Int2 => 21,
-            Kind::Int4 => 23,
-            Kind::Int8 => 20,
-            Kind::Float4 => 700,
-            Kind::Float8 => 701,
-            Kind::Text => 25,
-            Kind::Name => 19,
-            Kind::Char => 18,
-            Kind::Oid => 26,
-            Kind::Time => 1184,
-            Kind::Texts => 1009,
-            Kind::Acl => 1034,
-            Kind::Int2s => 1005,
-            Kind::Int2Vector => 22,
-            Kind::Oids => 30,
+            CatalogType::Bool => 16,
+            CatalogType::Int2 => 21,
+            CatalogType::Int4 => 23,
+            CatalogType::Int8 => 20,
+            CatalogType::Float4 => 700,
+            CatalogType::Float8 => 701,
+            CatalogType::Text => 25,
+            CatalogType::Name => 19,
+            CatalogType::Char => 18,
+            CatalogType::Oid => 26,
+            CatalogType::Time => 1184,
+            CatalogType::Texts => 1009,
+            CatalogType::Acl => 1034,
+            CatalogType::Int2s => 1005,
+            CatalogType::Int2Vector => 22,
+            CatalogType::Oids => 30,
         }
     }
 }
@@ -114,11 +114,11 @@ pub(crate) fn type_oid(field: &Field) -> u32 {
         return 26;
     }
     match field.metadata().get(PG_TYPE_KEY).map(String::as_str) {
-        Some("name") => return Kind::Name.type_oid(),
-        Some("char") => return Kind::Char.type_oid(),
-        Some("aclitem[]") => return Kind::Acl.type_oid(),
-        Some("int2vector") => return Kind::Int2Vector.type_oid(),
-        Some("oidvector") => return Kind::Oids.type_oid(),
+        Some("name") => return CatalogType::Name.type_oid(),
+        Some("char") => return CatalogType::Char.type_oid(),
+        Some("aclitem[]") => return CatalogType::Acl.type_oid(),
+        Some("int2vector") => return CatalogType::Int2Vector.type_oid(),
+        Some("oidvector") => return CatalogType::Oids.type_oid(),
         _ => {}
     }
     match field.data_type() {
@@ -154,14 +154,14 @@ pub(crate) struct Def {
     /// Name within its schema.
     pub(crate) name: &'static str,
     /// Columns in order.
-    pub(crate) columns: &'static [(&'static str, Kind)],
+    pub(crate) columns: &'static [(&'static str, CatalogType)],
     /// Writes the rows.
     pub(crate) fill: fn(&Context, &mut Rows),
 }
 
 impl Def {
     /// A table that never has rows: PostgreSQL has such objects, Halcyon has none.
-    pub(crate) const fn empty(name: &'static str, columns: &'static [(&'static str, Kind)]) -> Def {
+    pub(crate) const fn empty(name: &'static str, columns: &'static [(&'static str, CatalogType)]) -> Def {
         Def { name, columns, fill: |_, _| () }
     }
 
@@ -198,7 +198,7 @@ impl Rows {
         self.cells.extend(row);
     }
 
-    fn array(&self, column: usize, kind: Kind, table: &str, name: &str) -> ArrayRef {
+    fn array(&self, column: usize, kind: CatalogType, table: &str, name: &str) -> ArrayRef {
         let cells = || self.cells.iter().skip(column).step_by(self.width);
         let wrong = |cell: &Cell| -> ! { panic!("{table}.{name}: {cell:?} is no {kind:?}") };
         macro_rules! build {
@@ -231,24 +231,30 @@ impl Rows {
             }};
         }
         match kind {
-            Kind::Bool => build!(BooleanBuilder::new(), Cell::Bool(v) => *v),
-            Kind::Int2 => build!(Int16Builder::new(), Cell::Int(v) => *v as i16),
-            Kind::Int4 | Kind::Oid => build!(Int32Builder::new(), Cell::Int(v) => *v as i32),
-            Kind::Int8 => build!(Int64Builder::new(), Cell::Int(v) => *v),
-            Kind::Float4 => build!(Float32Builder::new(), Cell::Float(v) => *v as f32),
-            Kind::Float8 => build!(Float64Builder::new(), Cell::Float(v) => *v),
-            Kind::Text | Kind::Name | Kind::Char => {
+            CatalogType::Bool => build!(BooleanBuilder::new(), Cell::Bool(v) => *v),
+            CatalogType::Int2 => build!(Int16Builder::new(), Cell::Int(v) => *v as i16),
+            CatalogType::Int4 | CatalogType::Oid => {
+                build!(Int32Builder::new(), Cell::Int(v) => *v as i32)
+            }
+            CatalogType::Int8 => build!(Int64Builder::new(), Cell::Int(v) => *v),
+            CatalogType::Float4 => build!(Float32Builder::new(), Cell::Float(v) => *v as f32),
+            CatalogType::Float8 => build!(Float64Builder::new(), Cell::Float(v) => *v),
+            CatalogType::Text | CatalogType::Name | CatalogType::Char => {
                 build!(StringViewBuilder::new(), Cell::Str(v) => v, Cell::Text(v) => v)
             }
-            Kind::Time => build!(
+            CatalogType::Time => build!(
                 TimestampMicrosecondBuilder::new().with_data_type(time_type()),
                 Cell::Int(v) => *v
             ),
-            Kind::Texts | Kind::Acl => lists!(StringViewBuilder::new(), Cell::Texts(v) => v.iter()),
-            Kind::Int2s | Kind::Int2Vector => {
+            CatalogType::Texts | CatalogType::Acl => {
+                lists!(StringViewBuilder::new(), Cell::Texts(v) => v.iter())
+            }
+            CatalogType::Int2s | CatalogType::Int2Vector => {
                 lists!(Int16Builder::new(), Cell::Ints(v) => v.iter().map(|v| *v as i16))
             }
-            Kind::Oids => lists!(Int32Builder::new(), Cell::Ints(v) => v.iter().map(|v| *v as i32)),
+            CatalogType::Oids => {
+                lists!(Int32Builder::new(), Cell::Ints(v) => v.iter().map(|v| *v as i32))
+            }
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use super::table::{Cell, Def, Kind};
+use super::table::{CatalogType, Cell, Def};
 
 /// A view of schema `halcyon`.
 pub(crate) struct View {
@@ -21,7 +21,7 @@ pub(crate) struct View {
 
 /// A type that a column may have.
 pub(crate) trait Column {
-    const KIND: Kind;
+    const KIND: CatalogType;
     fn cell(self) -> Cell;
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Oids(pub(crate) Vec<i64>);
 macro_rules! columns {
     ($($ty:ty => $kind:ident, |$value:ident| $cell:expr;)+) => {
         $(impl Column for $ty {
-            const KIND: Kind = Kind::$kind;
+            const KIND: CatalogType = CatalogType::$kind;
 
             fn cell(self) -> Cell {
                 let $value = self;
@@ -97,7 +97,7 @@ columns! {
 }
 
 impl<T: Column> Column for Option<T> {
-    const KIND: Kind = T::KIND;
+    const KIND: CatalogType = T::KIND;
 
     fn cell(self) -> Cell {
         self.map_or(Cell::Null, T::cell)
@@ -222,7 +222,7 @@ macro_rules! system_tables {
             $crate::view::row_struct! { $row {} $($column: $ty $(= $fixed)?,)+ }
 
             impl $row {
-                const COLUMNS: &[(&str, $crate::table::Kind)] = &[$((
+                const COLUMNS: &[(&str, $crate::table::CatalogType)] = &[$((
                     $crate::view::column_name(stringify!($column)),
                     <$ty as $crate::view::Column>::KIND,
                 )),+];

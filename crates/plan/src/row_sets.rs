@@ -24,15 +24,15 @@ use halcyon_sql::error::{SqlError, SqlState};
 pub(crate) fn function() -> Arc<ScalarUDF> {
     static ROW: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let signature = Signature::variadic_any(Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Row(signature)))
+        Arc::new(ScalarUDF::new_from_impl(RowFunction(signature)))
     });
     Arc::clone(&ROW)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Row(Signature);
+struct RowFunction(Signature);
 
-impl ScalarUDFImpl for Row {
+impl ScalarUDFImpl for RowFunction {
     fn name(&self) -> &str {
         dialect::ROW
     }

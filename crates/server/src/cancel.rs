@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use halcyon::CancelHandle;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// Bytes of a secret in protocol 3.0; from 3.2 on it may be longer.
+/// Bytes of a connection's secret in protocol 3.0; from 3.2 on secrets may be longer.
 const SECRET_BYTES: usize = 4;
 const SECRET_BYTES_LONG: usize = 32;
 
@@ -30,7 +30,8 @@ impl CancelKeys {
         self.lock().remove(&session);
     }
 
-    /// Cancels what a session runs, if the secret is right. Nobody is told whether it was.
+    /// Cancels the statement of a session, if the secret is right. The answer does not say whether
+    /// it was.
     pub(crate) fn cancel(&self, session: u32, secret: &[u8]) {
         if let Some((expected, handle)) = self.lock().get(&session)
             && expected == secret
@@ -39,7 +40,7 @@ impl CancelKeys {
         }
     }
 
-    /// Cancels what every session runs.
+    /// Cancels the running statements of all sessions.
     pub(crate) fn cancel_all(&self) {
         self.lock().values().for_each(|(_, handle)| handle.cancel());
     }

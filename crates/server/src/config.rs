@@ -1,4 +1,4 @@
-//! How a server is set up, and when it refuses to start.
+//! Configuration of a server, and the reasons why it may refuse to start.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::tls::{TlsError, TlsFiles};
 
-/// How a server is set up. The default serves this machine only and asks for no password.
+/// Configuration of a server. The default serves this machine only and requires no password.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Address to listen at; port 0 takes any free one.
@@ -16,17 +16,17 @@ pub struct ServerConfig {
     pub tls: Option<TlsFiles>,
     /// Password given to the first superuser before the first connection.
     pub password: Option<String>,
-    /// Connections at once; one more is refused with 53300.
+    /// The most connections at once; one more is refused with 53300.
     pub connections_max: usize,
-    /// Longest message with data (queries, parameters, COPY data).
+    /// The most bytes of a message with data (queries, parameters, COPY data).
     pub message_bytes_max: u32,
     /// How many of the connections are kept for superusers.
     pub superuser_reserved_connections: usize,
     /// Sockets at once whose client has not logged in; the oldest goes when one more comes.
     pub logins_max: usize,
-    /// Time to log in.
+    /// The time that a client has to log in.
     pub login_timeout: Duration,
-    /// Time that running statements are given when the server is shut down.
+    /// The time that running statements get when the server is shut down.
     pub shutdown_grace: Duration,
     /// Threads that serve the network; 0: one per core, at least two.
     pub threads: usize,
@@ -60,15 +60,15 @@ pub enum StartError {
         /// What is missing.
         missing: &'static str,
     },
-    /// Certificate or key is of no use.
+    /// The certificate or the key cannot be used.
     Tls(TlsError),
     /// The password was refused.
     Password(halcyon::SqlError),
-    /// The address cannot be listened at.
+    /// Listening at the address failed.
     Listen {
         /// The address.
         listen: SocketAddr,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
     /// No threads could be made.
@@ -95,7 +95,7 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 impl ServerConfig {
-    /// Refuses what would let other machines in without TLS or without a password.
+    /// Refuses a configuration that would let other machines in without TLS or without a password.
     ///
     /// `any_password` says whether a role of the database has one.
     pub(crate) fn check_exposure(&self, any_password: bool) -> Result<(), StartError> {
@@ -112,7 +112,7 @@ impl ServerConfig {
     }
 }
 
-/// Whether only this machine can be behind the address.
+/// Whether the address can only be reached from this machine.
 pub(crate) fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }

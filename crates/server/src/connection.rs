@@ -1,15 +1,15 @@
-//! A connection after login: reads messages, runs statements, answers.
+//! A connection after login: it reads messages, runs statements and answers.
 //!
-//! Words: the *implicit transaction* spans what PostgreSQL makes one transaction without BEGIN:
-//! the statements of one Query message, or those between two Syncs. A lone statement runs in a
-//! transaction of its own instead, so that it can read a snapshot without locks.
+//! Words: the *implicit transaction* spans the statements that PostgreSQL takes as one transaction
+//! without BEGIN: those of one Query message, or those between two Syncs. A lone statement runs in
+//! a transaction of its own instead, so that it can read a snapshot without locks.
 //! Invariants, checked by `a_pipeline_answers_in_order_and_skips_to_sync_after_an_error` (1),
 //! `statements_between_syncs_are_one_transaction` (2) and
 //! `a_client_that_does_not_read_holds_no_result` (3):
 //! 1. After an error in the extended protocol nothing runs until Sync (`skipping`).
-//! 2. `implicit` implies that the session is in a transaction, or was and it failed.
+//! 2. `implicit` implies that the session is in a transaction, or was in one that failed.
 //! 3. At most [`FLUSH_BYTES`] of a result, one row and one batch are held: a client that does not
-//!    read stops its own statement, and holds no thread while it does.
+//!    read stops its own statement, and holds no thread meanwhile.
 //!
 //! Threads: everything that runs SQL does so on duty ([`halcyon_base::duty`]) or relieved already; see
 //! [`crate::serve`].
@@ -43,15 +43,16 @@ use extended::Portal;
 /// Bytes of a text that takes longer to read than a thread's other work takes to hand over.
 const LONG_TEXT: usize = 16 * 1024;
 
-/// A statement under a name of the protocol; portals keep it alive after Close.
+/// A statement under a name of the protocol. Portals share it, so that it survives Close.
 type SharedStatement = Arc<Parsed>;
 
 /// A statement as Parse made it.
 struct Parsed {
-    /// Lent by cell within; a lock around it lets the connection's task change threads.
+    /// The session lends the statement by a cell; the lock around it lets the connection's task
+    /// change threads.
     statement: Mutex<Statement>,
-    /// Parameter types as the client declared them; told back to it unchanged, though we may
-    /// know them under another name.
+    /// Parameter types as the client declared them. They are sent back unchanged, even where the
+    /// type is known by another name here.
     declared: Vec<u32>,
 }
 
@@ -68,16 +69,16 @@ pub(crate) struct Connection<S> {
     implicit: bool,
     /// How values become text, in the session's time zone.
     text_format: TextFormat,
-    /// Told when a notification has come, or when somebody wants the session to end.
+    /// Notified when a notification has come, or when the session is asked to end.
     woken: Arc<Notify>,
     _place: SessionPlace,
 }
 
 /// Why a connection ends.
 enum End {
-    /// The client said so, or is gone.
+    /// The client ended it, or is gone.
     Quiet,
-    /// The client is told why.
+    /// The client is told this error.
     Fatal(SqlError),
 }
 
@@ -102,7 +103,7 @@ impl From<InputError> for End {
     }
 }
 
-/// Why the answer to a message stopped: the statement failed, or the connection is over.
+/// Why the answer to a message stopped: the statement failed, or the connection has ended.
 enum Failure {
     Sql(SqlError),
     End(End),
@@ -159,11 +160,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Serves the client until it goes or has to.
+    /// Serves the client until it leaves or must leave.
     pub(crate) async fn run(mut self) {
         if let Err(End::Fatal(error)) = self.serve().await {
             self.portals.clear();
-            // Locks go before the farewell, which may take its time.
+            // Locks are released before the farewell, which may take its time.
             running(|| {
                 let _ = self.session.rollback();
             });
@@ -201,7 +202,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Message::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
             Message::Flush => return Ok(self.flush().await?),
             Message::Sync => return self.sync().await,
-            // Left over from a COPY that failed meanwhile.
+            // Messages left over from a COPY that failed meanwhile.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
             Message::FunctionCall => {
                 self.report(&SqlError::unsupported("the fast-path function call"));
@@ -216,8 +217,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Ok(()) => Ok(()),
             Err(Failure::End(end)) => Err(end),
             Err(Failure::Sql(error)) => {
-                // At once, as PostgreSQL does: a client that has sent Flush waits for it, and its
-                // Flush may be among the messages that are skipped now.
+                // The error is sent at once, as in PostgreSQL: a client that has sent Flush waits
+                // for it, and that Flush may be among the messages skipped now.
                 self.report(&error);
                 self.skipping = true;
                 Ok(self.flush().await?)
@@ -225,7 +226,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The next message. While waiting, the server's end and the session's timeouts are heeded.
+    /// The next message. During the wait, the server's end and the session's timeouts are observed.
     async fn receive(&mut self) -> Result<Message, End> {
         let large = self.shared.config.message_bytes_max;
         if self.session.is_ending() {
@@ -258,7 +259,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Tells what others have notified the session of; whether there was anything.
+    /// Sends the notifications that have come; returns whether there were any.
     fn tell_notifications(&mut self) -> bool {
         let notifications = self.session.take_notifications();
         for told in &notifications {
@@ -267,7 +268,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         !notifications.is_empty()
     }
 
-    /// How long the client may be silent now, and what it is told then.
+    /// How long the client may be silent now, and the error for a longer silence.
     fn idle_limit(&self) -> (Option<Duration>, SqlError) {
         match self.session.state() {
             SessionState::Idle => (
@@ -308,8 +309,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Sends notices and changed settings.
     fn tell_changes(&mut self) {
         for notice in self.session.take_notices() {
-            // Classes 01 (warning) and 25 (state of the transaction); what is skipped because it is there
-            // or missing is worth a notice.
+            // Classes 01 (warning) and 25 (state of the transaction) are warnings. A statement
+            // skipped because its object exists or is missing is a notice.
             let severity = match &notice.state().class() {
                 b"01" | b"25" => Severity::Warning,
                 _ => Severity::Notice,
@@ -350,9 +351,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         })
     }
 
-    /// Sends rows of a result, up to `limit`, and says whether it ended and how many there were.
+    /// Sends rows of a result, up to `limit`; returns whether the result has ended, and how many
+    /// rows it had.
     ///
-    /// Errors: the statement's; a transaction block it ran in is failed then.
+    /// Errors: the statement's; a transaction block counts as failed then.
     async fn send_rows(
         &mut self,
         rows: &mut RowStream,
@@ -373,7 +375,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// 57P01: the server stops, or another session has asked for this one's end.
+/// 57P01: the server stops, or another session has asked this one to end.
 fn ended_by_others() -> SqlError {
     SqlError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
 }

@@ -1,4 +1,4 @@
-//! The end of a connection that the client is told of.
+//! The end of a connection with a message that tells the client why.
 
 use std::io;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::wire::backend::{Output, Severity};
 use crate::wire::frontend::ProtocolError;
 use crate::wire::input::Input;
 
-/// Time that a client is given to read why its connection ends.
+/// The time that a client gets to read why its connection ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Tells the client why its connection ends, and waits a little for it to close its end: closing
-/// ours with its data unread would take the message away again.
+/// Tells the client why its connection ends, and waits a little for the client to close its end:
+/// closing this end with unread data would discard the message.
 pub(crate) async fn fatal<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut Stream<S>,
     output: &mut Output,
@@ -35,7 +35,7 @@ pub(crate) async fn fatal<S: AsyncRead + AsyncWrite + Unpin>(
     let _ = tokio::time::timeout(FAREWELL, farewell).await;
 }
 
-/// 08P01, after which a connection ends.
+/// 08P01: the error of a breach of the protocol, after which a connection ends.
 pub(crate) fn violation(error: &ProtocolError) -> SqlError {
     SqlError::new(SqlState::PROTOCOL_VIOLATION, error.to_string())
 }

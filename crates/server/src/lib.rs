@@ -3,10 +3,10 @@
 //!
 //! Protocol 3 with simple and extended query, text and binary values, portals with row limits,
 //! COPY both ways, cancel requests, SCRAM-SHA-256 and TLS.
-//! Map: [`mod@wire`] is bytes ↔ messages, [`mod@format`] bytes ↔ values, `startup` the way to a
-//! session, `connection` what a session's client may say, `server` the listener.
-//! **Invariant**, checked by `cargo xtask check layers`: it enters by the door `halcyon` alone and
-//! knows nothing of storage or plans.
+//! Map: [`mod@wire`] has bytes ↔ messages, [`mod@format`] bytes ↔ values, `startup` all up to the
+//! login, `connection` the messages of a session's client, `server` the listener.
+//! **Invariant**, checked by `cargo xtask check layers`: it reaches the engine through the crate
+//! `halcyon` alone and knows nothing of storage or plans.
 #![forbid(unsafe_code)]
 
 mod antechamber;

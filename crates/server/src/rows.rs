@@ -1,4 +1,4 @@
-//! Rows on their way from a statement to the client.
+//! Rows between a statement and its client.
 
 use arrow::array::RecordBatch;
 use bytes::BytesMut;
@@ -8,15 +8,15 @@ use halcyon_base::duty;
 use crate::format::Format;
 use crate::format::encode::RowEncoder;
 
-/// Bytes after which the buffer goes to the client, before more rows are asked for: all that is
-/// ever held of a result, but for one row and one batch.
+/// Bytes at which the buffer is sent to the client, before further rows are read: no more of a
+/// result is ever held, except one row and one batch.
 pub(crate) const FLUSH_BYTES: usize = 64 * 1024;
 
 /// A result that is being sent, perhaps in pieces (portals with a row limit).
 pub(crate) struct RowStream {
     rows: Rows,
     encoder: RowEncoder,
-    /// The batch being sent and its next row; only results that stream have one.
+    /// The batch being sent, with its next row; only streamed results have one.
     batch: Option<(RecordBatch, usize)>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct RowStream {
 pub(crate) enum Paused {
     /// The buffer is full.
     Full,
-    /// As many rows as were asked for are encoded.
+    /// The requested number of rows is encoded.
     Limit,
     /// There are no more rows.
     End,

@@ -1,9 +1,9 @@
 //! SCRAM-SHA-256 from the server's side, with and without channel binding.
 //!
 //! The catalog keeps verifiers in PostgreSQL's notation, from which neither the password nor a
-//! login can be made; `pgwire`'s own SCRAM needs the salted password, so it is not used.
-//! A role that does not exist, or has no password, goes through the same exchange with a made-up
-//! salt that is the same at every try, so that a stranger learns nothing from it.
+//! login can be made; `pgwire`'s own SCRAM needs the salted password, so it is not used. For a role
+//! that does not exist, or has no password, the same exchange runs with a made-up salt that is the
+//! same at every try, so that a stranger learns nothing from it.
 //! Source: RFC 5802, RFC 7677, RFC 5929 §4 (tls-server-end-point).
 
 use base64::Engine as _;
@@ -19,7 +19,7 @@ pub const MECHANISM: &str = "SCRAM-SHA-256";
 /// Mechanism that proves that both ends speak over the same TLS session.
 pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// Iterations told for roles that do not exist: PostgreSQL's default.
+/// Iterations announced for roles that do not exist: PostgreSQL's default.
 const ITERATIONS: u32 = 4096;
 const KEY_BYTES: usize = digest::SHA256_OUTPUT_LEN;
 
@@ -38,14 +38,14 @@ impl From<ProtocolError> for ScramError {
     }
 }
 
-/// What is kept of a password.
+/// The data kept of a password, by which a proof is verified.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verifier {
     iterations: u32,
     salt: Vec<u8>,
     stored_key: [u8; KEY_BYTES],
     server_key: [u8; KEY_BYTES],
-    /// A made-up one refuses every proof.
+    /// False for a made-up verifier, which refuses every proof.
     genuine: bool,
 }
 
@@ -65,7 +65,7 @@ impl Verifier {
         })
     }
 
-    /// What `user`, who has none, is met with: the same at every try, for `secret` stays.
+    /// The verifier for `user` who has no password: the same at every try with the same `secret`.
     pub fn made_up(user: &str, secret: &[u8]) -> Self {
         let salt = hmac_sha256(secret, user.as_bytes());
         Verifier {
@@ -83,15 +83,15 @@ pub struct Exchange {
     verifier: Verifier,
     client_first_bare: String,
     server_first: String,
-    /// What the client must repeat in base64: its header, and the certificate's hash.
+    /// The data that the client must repeat in base64: its header, and the certificate's hash.
     binding: Vec<u8>,
     nonce: String,
 }
 
 impl Exchange {
-    /// Takes SASLInitialResponse and returns what to answer with.
+    /// Takes SASLInitialResponse and returns the answer.
     ///
-    /// `certificate_hash` is that of the TLS session's certificate, if binding to it is offered.
+    /// `certificate_hash`: hash of the TLS session's certificate, if channel binding is offered.
     pub fn begin(
         message: Bytes,
         verifier: Verifier,
@@ -132,7 +132,7 @@ impl Exchange {
         Ok((exchange, server_first))
     }
 
-    /// Takes SASLResponse, checks the client's proof, and returns ours.
+    /// Takes SASLResponse, checks the client's proof, and returns the server's.
     pub fn finish(self, message: &[u8]) -> Result<String, ScramError> {
         let last = utf8(message)?;
         let (without_proof, proof) =
@@ -173,7 +173,7 @@ fn split_header(first: &str) -> Option<(&str, &str)> {
     Some(first.split_at(identity_end + 1))
 }
 
-/// What the client must send back as proof of the channel.
+/// The data that the client must send back as proof of the channel.
 fn binding(
     mechanism: &str,
     header: &str,
@@ -182,7 +182,8 @@ fn binding(
     let flag = header.split(',').next().unwrap_or_default();
     match (mechanism, flag, certificate_hash) {
         (MECHANISM, "n", _) | (MECHANISM, "y", None) => Ok(header.into()),
-        // The client believes that we offer no binding, but we did: somebody sits between.
+        // The client believes that binding was not offered, although it was: someone sits between
+        // the two.
         (MECHANISM, "y", Some(_)) => Err(ScramError::Refused),
         (MECHANISM_PLUS, "p=tls-server-end-point", Some(hash)) => {
             Ok([header.as_bytes(), hash].concat())
@@ -201,7 +202,7 @@ fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; KEY_BYTES] {
     hmac::sign(&key, message).as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// Compares in a time that does not tell where the difference is.
+/// Compares in constant time, which does not tell where the difference is.
 fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (l, r)| sum | (l ^ r)) == 0
 }

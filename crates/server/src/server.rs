@@ -1,4 +1,4 @@
-//! The listener: takes connections, counts them, ends them.
+//! The listener: it accepts connections, counts them and ends them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
     Ok(Server { address, shared, runtime: Some(runtime) })
 }
 
-/// Gives the first superuser a password; the statement keeps its verifier only.
+/// Gives the first superuser a password; the statement has only its verifier.
 fn set_password(db: &Database, password: &str) -> halcyon::Result<()> {
     let mut session = db.session();
     let role = session.setting("session_authorization")?.replace('"', "\"\"");
@@ -79,8 +79,8 @@ impl Server {
         self.shared.places.taken()
     }
 
-    /// Takes no more connections, ends idle ones with 57P01, gives running statements the grace
-    /// of the configuration, then cancels them. Open transactions are rolled back.
+    /// Accepts no more connections, ends idle ones with 57P01, gives running statements the
+    /// configured grace, then cancels them. Open transactions are rolled back.
     pub fn shutdown(mut self) {
         self.stop();
     }
@@ -115,7 +115,7 @@ impl Drop for Server {
     }
 }
 
-/// Counts a socket as long as it is open.
+/// A count of one open socket.
 struct Counted(Arc<Shared>);
 
 impl Drop for Counted {
@@ -172,7 +172,8 @@ async fn handle(counted: Counted, stream: TcpStream, peer: SocketAddr) {
     let canceller = client.session.canceller();
     let _watcher = AbortOnDrop(tokio::spawn(async move {
         watch.gone().await;
-        // Again and again: a statement that begins later, from messages sent before, ends too.
+        // Repeatedly, because a statement that begins later, from messages sent before, must end,
+        // too.
         loop {
             canceller.cancel();
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -181,7 +182,7 @@ async fn handle(counted: Counted, stream: TcpStream, peer: SocketAddr) {
     Connection::new(shared.clone(), client).run().await;
 }
 
-/// A task that ends with its owner, however that ends.
+/// A task that ends together with this owner.
 struct AbortOnDrop(tokio::task::JoinHandle<()>);
 
 impl Drop for AbortOnDrop {

@@ -1,4 +1,4 @@
-//! What all connections of a server share: the database, the configuration, who may come in.
+//! The state that all connections of a server share: database, configuration, connection limits.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -12,7 +12,7 @@ use crate::cancel::CancelKeys;
 use crate::config::ServerConfig;
 use crate::tls::Tls;
 
-/// What all connections share.
+/// The state that all connections share.
 pub(crate) struct Shared {
     pub db: Database,
     pub config: ServerConfig,
@@ -23,9 +23,9 @@ pub(crate) struct Shared {
     pub failures: Failures,
     /// From which salts are made for roles that do not exist.
     pub scram_secret: [u8; 32],
-    /// Turns true once: connections end when they are idle.
+    /// Becomes true once: from then on connections end when they are idle.
     pub stopping: watch::Sender<bool>,
-    /// Sockets that are open, those that have not logged in among them.
+    /// Open sockets, including those that have not logged in.
     pub sockets: AtomicUsize,
 }
 

@@ -1,4 +1,4 @@
-//! The stream to a client, plain or under TLS, and how its end is seen while nobody reads.
+//! The stream to a client, plain or under TLS, and the detection of its end while no one reads.
 
 use std::io;
 use std::pin::Pin;
@@ -17,7 +17,8 @@ pub struct Socket {
     write: Arc<OwnedWriteHalf>,
 }
 
-/// Sees the client go, even while the connection executes a statement and does not read.
+/// A handle that notices the client's end, even while the connection runs a statement and does not
+/// read.
 #[derive(Clone)]
 pub struct Watch(Arc<OwnedWriteHalf>);
 
@@ -28,7 +29,7 @@ impl Socket {
         Socket { read, write: Arc::new(write) }
     }
 
-    /// A handle that sees the client go.
+    /// Makes a handle that notices the client's end.
     pub fn watch(&self) -> Watch {
         Watch(self.write.clone())
     }
@@ -37,7 +38,8 @@ impl Socket {
         (*self.write).as_ref()
     }
 
-    /// The first byte that the client sends, left where it is; `None` if it goes instead.
+    /// The first byte that the client sends, left in the stream; `None` if the client leaves
+    /// instead.
     pub async fn peek(&self) -> io::Result<Option<u8>> {
         let mut byte = [0];
         Ok((self.stream().peek(&mut byte).await? > 0).then_some(byte[0]))
@@ -47,14 +49,14 @@ impl Socket {
 impl Watch {
     /// Waits until the client has closed its end, or the connection broke.
     ///
-    /// Data that was sent before and is not read yet does not hide it: the kernel reports the
-    /// end as an event of its own, which tokio hands to those who wait for priority data.
+    /// Data sent before and not read yet does not hide the end: the kernel reports the end as an
+    /// event of its own, which tokio gives to tasks that wait for priority data.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub async fn gone(&self) {
         loop {
             match self.0.ready(Interest::PRIORITY | Interest::ERROR).await {
                 Ok(ready) if !ready.is_read_closed() && !ready.is_error() => {
-                    // Urgent data, which nobody sends: look again later.
+                    // Urgent data, which no client sends: check again later.
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 }
                 _ => return,
@@ -62,7 +64,8 @@ impl Watch {
         }
     }
 
-    /// Waits until the client has closed its end; only noticed once its data are read.
+    /// Waits until the client has closed its end; on this system that is noticed only once its data
+    /// are read.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     pub async fn gone(&self) {
         let mut byte = [0];
@@ -111,11 +114,11 @@ impl AsyncWrite for Socket {
 
 /// A stream to a client after the negotiation of TLS.
 pub enum Stream<S> {
-    /// As it is.
+    /// Without encryption.
     Plain(S),
     /// Under TLS.
     Tls(Box<TlsStream<S>>),
-    /// The handshake of TLS failed: nothing goes through any more.
+    /// The TLS handshake failed: nothing can be sent or received any more.
     Closed,
 }
 

@@ -1,4 +1,4 @@
-//! From the first byte to the first ReadyForQuery: TLS, who the client is, its settings.
+//! A connection from its first byte to its first ReadyForQuery: TLS, authentication, settings.
 
 use std::io;
 use std::net::IpAddr;
@@ -25,10 +25,10 @@ use crate::wire::input::{Input, InputError};
 const CANCEL: i32 = 80_877_102;
 const SSL: i32 = 80_877_103;
 const GSS_ENCRYPTION: i32 = 80_877_104;
-/// The newest minor version of protocol 3: it has longer cancel keys.
+/// The newest minor version of protocol 3 that is supported: it has longer cancel keys.
 const MINOR_MAX: u16 = 2;
 
-/// A client that has logged in and was told so.
+/// A client that has logged in and has been told so.
 pub(crate) struct Client<S> {
     pub stream: Stream<S>,
     pub input: Input,
@@ -36,7 +36,7 @@ pub(crate) struct Client<S> {
     pub place: SessionPlace,
 }
 
-/// A client's place among the connections; dropping it makes room and forgets its cancel key.
+/// A client's place among the connections; dropping it frees the place and its cancel key.
 pub(crate) struct SessionPlace {
     shared: Arc<Shared>,
     session: u32,
@@ -49,11 +49,11 @@ impl Drop for SessionPlace {
     }
 }
 
-/// Why there is no client.
+/// Why a connection does not become a client.
 pub(crate) enum Refusal {
-    /// Nothing more is to be said: cancel request, client gone.
+    /// Nothing more is sent: a cancel request, or the client is gone.
     Silent,
-    /// The client is told why.
+    /// The client is told this error.
     Error(SqlError),
 }
 
@@ -84,20 +84,19 @@ impl From<InputError> for Refusal {
     }
 }
 
-/// What the startup packet says.
+/// The contents of the startup packet.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Startup {
     minor: u16,
     user: String,
     settings: Vec<(String, String)>,
-    /// Protocol options we do not know (`_pq_.…`).
+    /// Protocol options that are not supported (`_pq_.…`).
     unknown: Vec<String>,
 }
 
 /// Takes a client from its first byte to its first ReadyForQuery.
 ///
-/// `peer` is its address. `None`: there is nobody to serve; a refused client
-/// has been told.
+/// `peer`: the client's address. `None`: there is no client to serve; a refused one has been told.
 pub(crate) async fn login<S>(shared: &Arc<Shared>, stream: S, peer: IpAddr) -> Option<Client<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -114,7 +113,8 @@ where
     }
 }
 
-/// Begins TLS without being asked in PostgreSQL's own way (`sslnegotiation=direct`).
+/// Logs a client in that begins with TLS without PostgreSQL's own request
+/// (`sslnegotiation=direct`).
 pub(crate) async fn login_tls<S>(shared: &Arc<Shared>, stream: S, peer: IpAddr) -> Option<Client<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -172,7 +172,7 @@ where
     Ok((session, place))
 }
 
-/// Packets before the startup packet: offers of encryption, and cancel requests.
+/// Handles the packets before the startup packet: offers of encryption, and cancel requests.
 async fn negotiate<S>(
     shared: &Arc<Shared>,
     stream: &mut Stream<S>,
@@ -248,7 +248,7 @@ fn parse_startup(version: i32, mut packet: Body) -> Result<Startup, ProtocolErro
         let value = packet.string("value of a startup option")?;
         match name.as_str() {
             "user" => startup.user = value,
-            // One server, one database: whatever name a client asks for is that one.
+            // A server has one database, which every name means.
             "database" => {}
             "options" => startup.settings.extend(parse_options(&value)?),
             "replication" if matches!(&*value, "false" | "off" | "no" | "0") => {}
@@ -293,7 +293,7 @@ fn parse_options(text: &str) -> Result<Vec<(String, String)>, ProtocolError> {
     Ok(settings)
 }
 
-/// Tells a client that asks for more than we speak what we speak.
+/// Tells a client that asks for a newer protocol which one is spoken here.
 fn negotiate_version(startup: &Startup, output: &mut Output) {
     if startup.minor > MINOR_MAX || startup.minor == 1 || !startup.unknown.is_empty() {
         let minor = if startup.minor >= MINOR_MAX { MINOR_MAX } else { 0 };
@@ -302,10 +302,10 @@ fn negotiate_version(startup: &Startup, output: &mut Output) {
     }
 }
 
-/// Makes sure that the client is `user`.
+/// Verifies that the client may act as `user`.
 ///
-/// Trust holds for clients of this machine and roles without a password, as long as the server
-/// was given no password. Errors: 28P01 wrong password, 28000 not over an open network.
+/// A client of this machine is trusted with a role without a password, unless the server was given
+/// a password. Errors: 28P01 for a wrong password, 28000 over an open network.
 async fn authenticate<S>(
     shared: &Arc<Shared>,
     stream: &mut Stream<S>,

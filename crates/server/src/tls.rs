@@ -9,7 +9,7 @@ use pgwire::tokio::tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyD
 use pgwire::tokio::tokio_rustls::rustls::{self, ServerConfig, crypto};
 use ring::digest;
 
-/// Where certificate and key lie.
+/// The files of certificate and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// Certificate chain, the server's own first.
@@ -21,14 +21,14 @@ pub struct TlsFiles {
 /// Why TLS cannot be offered.
 #[derive(Debug)]
 pub enum TlsError {
-    /// A file cannot be read, or holds no PEM of the kind wanted.
+    /// A file cannot be read, or has no PEM block of the wanted kind.
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// Certificate and key do not go together.
+    /// Certificate and key do not match.
     Rejected(rustls::Error),
 }
 
@@ -43,12 +43,12 @@ impl std::fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-/// What connections need to begin TLS.
+/// The server's side of TLS for all connections.
 #[derive(Clone)]
 pub struct Tls {
     /// Does the handshake.
     pub acceptor: TlsAcceptor,
-    /// The certificate's hash for channel binding; `None` if its signature has no hash we know.
+    /// The certificate's hash for channel binding; `None` if its signature's hash is not supported.
     pub certificate_hash: Option<Arc<[u8]>>,
 }
 
@@ -98,7 +98,7 @@ fn certificate_hash(certificate: &[u8]) -> Option<Vec<u8>> {
     Some(digest::digest(function, certificate).as_ref().to_vec())
 }
 
-/// Contents of the DER element of type `tag` at the start of `bytes`, and what follows it.
+/// The contents of the DER element of type `tag` at the start of `bytes`, and the bytes behind it.
 fn der(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&found, rest) = bytes.split_first()?;
     let (&short, rest) = rest.split_first()?;

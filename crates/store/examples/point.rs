@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 #[derive(Clone)]
-struct Row {
+struct Account {
     balance: i64,
     branch: i32,
     name: String,
@@ -34,8 +34,12 @@ fn partition() -> Partition {
     partition
 }
 
-fn row(id: i64) -> Row {
-    Row { balance: id * 3 % 1000, branch: (id % 100) as i32, name: format!("name {}", id % 5000) }
+fn row(id: i64) -> Account {
+    Account {
+        balance: id * 3 % 1000,
+        branch: (id % 100) as i32,
+        name: format!("name {}", id % 5000),
+    }
 }
 
 /// Time that this thread has had a core, in nanoseconds: other work on the machine adds less to it
@@ -81,10 +85,10 @@ fn main() {
     let mut rng = Rng::new(1);
     let mut ids: Vec<i64> = (0..rows).collect();
     rng.shuffle(&mut ids);
-    let sum_of = |row: &Row| row.balance + row.branch as i64 + row.name.len() as i64;
+    let sum_of = |row: &Account| row.balance + row.branch as i64 + row.name.len() as i64;
     let expected: i64 = (0..rows).map(|id| sum_of(&row(id))).sum();
 
-    let source: Vec<Row> = (0..rows).map(row).collect();
+    let source: Vec<Account> = (0..rows).map(row).collect();
     let insert = |partition: &mut Partition, id: i64| {
         let row = &source[id as usize];
         let values = [

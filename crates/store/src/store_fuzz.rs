@@ -30,8 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-type Row = Vec<Value>;
-type Model = BTreeMap<u32, Row>;
+type ModelRow = Vec<Value>;
+type Model = BTreeMap<u32, ModelRow>;
 
 const TYPES: [Type; 16] = [
     Type::Bool,
@@ -103,7 +103,7 @@ fn value(rng: &mut Rng, def: ColumnDef, domain: u64) -> Value {
     }
 }
 
-fn row(rng: &mut Rng, schema: &Schema, domain: u64) -> Row {
+fn row(rng: &mut Rng, schema: &Schema, domain: u64) -> ModelRow {
     schema.columns.iter().map(|&def| value(rng, def, domain)).collect()
 }
 
@@ -178,7 +178,7 @@ fn order_rows(def: &IndexDef, a: &[Value], b: &[Value]) -> Ordering {
     orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-fn key_of(def: &IndexDef, row: &[Value]) -> Row {
+fn key_of(def: &IndexDef, row: &[Value]) -> ModelRow {
     def.columns.iter().map(|key| row[key.column as usize].clone()).collect()
 }
 
@@ -187,7 +187,7 @@ fn conflict(defs: &[IndexDef], model: &Model, values: &[Value], own: Option<u32>
     defs.iter().filter(|def| def.unique).any(|def| {
         let key = key_of(def, values);
         let binding = !(def.nulls_distinct && key.iter().any(Value::is_null));
-        let equal = |row: &Row| order_prefix(def, row, &key) == Ordering::Equal;
+        let equal = |row: &ModelRow| order_prefix(def, row, &key) == Ordering::Equal;
         binding && model.iter().any(|(&id, row)| Some(id) != own && equal(row))
     })
 }
@@ -227,7 +227,7 @@ impl Twin {
         Arc::clone(self.partition.schema())
     }
 
-    fn row(&self, rng: &mut Rng) -> Row {
+    fn row(&self, rng: &mut Rng) -> ModelRow {
         row(rng, &self.schema(), self.domain)
     }
 
@@ -252,7 +252,7 @@ impl Twin {
         }
     }
 
-    fn change(&self, rng: &mut Rng) -> (Vec<u16>, Row) {
+    fn change(&self, rng: &mut Rng) -> (Vec<u16>, ModelRow) {
         let schema = self.schema();
         let mut columns: Vec<u16> = (0..schema.columns.len() as u16).collect();
         rng.shuffle(&mut columns);
@@ -262,7 +262,7 @@ impl Twin {
         (columns, values)
     }
 
-    fn changed(&self, id: u32, columns: &[u16], values: &[Value]) -> Row {
+    fn changed(&self, id: u32, columns: &[u16], values: &[Value]) -> ModelRow {
         let mut row = self.model[&id].clone();
         for (&column, value) in columns.iter().zip(values) {
             row[column as usize] = value.clone();
@@ -306,7 +306,8 @@ impl Twin {
         assert_eq!(self.partition.check_unique(touched).is_err(), expected);
         if expected {
             for (id, columns, row) in undo.iter().rev() {
-                let old: Row = columns.iter().map(|&column| row[column as usize].clone()).collect();
+                let old: ModelRow =
+                    columns.iter().map(|&column| row[column as usize].clone()).collect();
                 self.partition.update_unchecked(RowId(*id), columns, &refs(&old));
             }
             self.model = before;
@@ -338,7 +339,7 @@ impl Twin {
         let most = if is_unique { 60 } else { *rng.pick(&[2, 50, 3000]) };
         let count = rng.below(most) as usize;
         let schema = self.schema();
-        let mut rows: Vec<Row> = (0..count).map(|_| self.row(rng)).collect();
+        let mut rows: Vec<ModelRow> = (0..count).map(|_| self.row(rng)).collect();
         if rng.chance(2, 3) {
             // Mostly rows that can be stored, or unique indexes would refuse every load.
             let mut seen = self.model.clone();
@@ -396,7 +397,7 @@ impl Twin {
         };
         self.next_index += 1;
         let defs = [def.clone()];
-        let clash = |(&id, row): (&u32, &Row)| conflict(&defs, &self.model, row, Some(id));
+        let clash = |(&id, row): (&u32, &ModelRow)| conflict(&defs, &self.model, row, Some(id));
         // Quadratic, so only on small models; the other way round `check` decides.
         let expected = self.model.len() < 300 && self.model.iter().any(clash);
         match self.partition.add_index(def.clone()) {
@@ -466,7 +467,7 @@ impl Twin {
         for def in &self.indexes {
             let index = self.partition.index(def.id).expect("the index exists");
             assert_eq!((index.def(), index.len()), (def, self.model.len() as u64));
-            let mut sorted: Vec<(u32, &Row)> =
+            let mut sorted: Vec<(u32, &ModelRow)> =
                 self.model.iter().map(|(&id, row)| (id, row)).collect();
             sorted.sort_by(|a, b| order_rows(def, a.1, b.1).then(a.0.cmp(&b.0)));
             for _ in 0..8 {
@@ -484,7 +485,7 @@ impl Twin {
                 let [lower, upper] = &mut buffers;
                 let (from, from_kind) = bound(rng, lower);
                 let (to, to_kind) = bound(rng, upper);
-                let inside = |row: &Row| {
+                let inside = |row: &ModelRow| {
                     let (low, high) = (order_prefix(def, row, &from), order_prefix(def, row, &to));
                     let low = match from_kind {
                         0 => true,
@@ -507,7 +508,7 @@ impl Twin {
                 let mut backward: Vec<u32> = backward.map(|row| row.0).collect();
                 backward.reverse();
                 assert_eq!(backward, expected);
-                let equal = |row: &Row| order_prefix(def, row, &from) == Ordering::Equal;
+                let equal = |row: &ModelRow| order_prefix(def, row, &from) == Ordering::Equal;
                 let matching = sorted.iter().filter(|(_, row)| equal(row)).map(|&(id, _)| id);
                 let matching: Vec<u32> = matching.collect();
                 assert_eq!(index.prefix(lower).map(|row| row.0).collect::<Vec<_>>(), matching);
@@ -527,7 +528,7 @@ impl Twin {
         for row in self.partition.rows() {
             let (&id, values) = expected.next().expect("a row that the model has");
             assert_eq!(row.id().0, id);
-            let found: Row = row.values().map(|value| value.to_owned()).collect();
+            let found: ModelRow = row.values().map(|value| value.to_owned()).collect();
             assert!(found.iter().zip(values).all(|(a, b)| same(a, b)), "{found:?} is {values:?}");
         }
         assert!(expected.next().is_none(), "the model has a row more");

@@ -26,12 +26,12 @@ pub const DAY_SECONDS: u64 = 86_400;
 
 /// The day 2000-01-01, from which PostgreSQL's binary formats count.
 pub const POSTGRES_EPOCH_DAYS: i32 = 10_957;
-/// Midnight of that day, in microseconds.
+/// Midnight of 2000-01-01, in microseconds.
 pub const POSTGRES_EPOCH_US: i64 = POSTGRES_EPOCH_DAYS as i64 * DAY_US;
 /// The Julian day number of 1970-01-01.
 const JULIAN_EPOCH: i64 = 2_440_588;
 
-/// Year, month and day of a day number. Within ±2⁶², which no type exceeds.
+/// Year, month and day of a day number, which must lie within ±2⁶²; no type exceeds that.
 #[inline]
 pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
     // Years start in March here, so that the leap day comes last.
@@ -68,19 +68,19 @@ pub fn days_in_month(year: i64, month: u32) -> u32 {
     }
 }
 
-/// The day in which a moment lies.
+/// The number of the day in which a moment lies.
 #[inline]
 pub fn day_of(us: i64) -> i64 {
     us.div_euclid(DAY_US)
 }
 
-/// The time of its day at a moment.
+/// The time of day at a moment, in microseconds since midnight.
 #[inline]
 pub fn time_of(us: i64) -> i64 {
     us.rem_euclid(DAY_US)
 }
 
-/// The midnight with which a day begins. Errors: 22008.
+/// The midnight at which a day begins, in microseconds. Errors: 22008.
 #[inline]
 pub fn midnight(day: i64) -> Result<i64> {
     day.checked_mul(DAY_US).ok_or(ValueError::MomentOutOfRange("timestamp"))
@@ -108,12 +108,13 @@ pub enum Field {
     Decade,
     Century,
     Millennium,
-    /// Offset of the time zone, or its hours or minutes; moments are kept in UTC, so it is 0.
+    /// Offset of the time zone, or its hours or minutes. Moments are kept in UTC, so the value is
+    /// 0.
     Zone,
 }
 
 impl Field {
-    /// The field of this name, in any case.
+    /// The field of a name, in upper or lower case.
     pub fn from_name(name: &str) -> Option<Field> {
         const NAMES: &[(&str, Field)] = &[
             ("year", Field::Year),
@@ -150,13 +151,13 @@ impl Field {
         found.map(|(_, field)| *field)
     }
 
-    /// Whether [`Field::truncate`] knows it.
+    /// Whether [`Field::truncate`] supports the field.
     pub fn truncates(self) -> bool {
         use Field::{Day, Hour, Minute, Month, Quarter, Second, Year};
         matches!(self, Year | Quarter | Month | Day | Hour | Minute | Second)
     }
 
-    /// The field of a day, as a whole number; of a time of day, that of its midnight.
+    /// The field of a day, as a whole number. A field of the time of day has its value at midnight.
     #[inline]
     pub fn of_day(self, day: i64) -> i64 {
         let (year, month, day_of_month) = civil_from_days(day);
@@ -170,7 +171,7 @@ impl Field {
             Field::DayOfWeek => weekday(),
             Field::DayOfYear => day - days_from_civil(year, 1, 1) + 1,
             Field::IsoDayOfWeek => (weekday() + 6) % 7 + 1,
-            // The year of the week's Thursday.
+            // The ISO year is the year of the week's Thursday.
             Field::IsoYear => era(civil_from_days(day - (weekday() + 6) % 7 + 3).0),
             Field::Decade => year.div_euclid(10),
             Field::Century => era((year + 99).div_euclid(100)),
@@ -182,7 +183,7 @@ impl Field {
         }
     }
 
-    /// The field of a moment, as a whole number: what is behind it is cut off.
+    /// The field of a moment, as a whole number without its fraction.
     #[inline]
     pub fn extract(self, us: i64) -> i64 {
         match self {
@@ -196,8 +197,8 @@ impl Field {
         }
     }
 
-    /// The beginning of the field's span in which a moment lies. Whatever does not truncate
-    /// ([`Field::truncates`]) counts as a day.
+    /// The beginning of the field's span in which a moment lies. Fields that do not truncate
+    /// ([`Field::truncates`]) are taken for the day.
     #[inline]
     pub fn truncate(self, us: i64) -> i64 {
         let (year, month, _) = civil_from_days(day_of(us));
@@ -214,24 +215,25 @@ impl Field {
     }
 }
 
-/// A year, century or millennium as eras count them: before the first is the one before Christ, -1.
+/// The number of a year, century or millennium as eras count: the one before 1 is −1, there is no
+/// 0.
 fn era(number: i64) -> i64 {
     if number <= 0 { number - 1 } else { number }
 }
 
-/// What has fields.
+/// A value that has fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// Microseconds since 1970: a date, a timestamp.
+    /// A date or timestamp, in microseconds since 1970.
     At(i64),
-    /// Microseconds since midnight.
+    /// A time of day, in microseconds since midnight.
     OfDay(i64),
     /// A span of time.
     Span(Interval),
 }
 
 impl Moment {
-    /// A value's fields; `None`: it has none, or lies beyond all dates.
+    /// The fields of a value; `None` if it has no fields, or lies beyond all dates.
     pub fn of(value: ValueRef<'_>) -> Option<Moment> {
         Some(match value {
             ValueRef::Date(day) => Moment::At(midnight(i64::from(day)).ok()?),
@@ -242,7 +244,7 @@ impl Moment {
         })
     }
 
-    /// A field that has places behind the point, in millionths; `None`: there is no such field.
+    /// A field that may have a fraction, in millionths; `None` if the value has no such field.
     pub fn fraction(self, field: Field) -> Option<i128> {
         let of_day = match self {
             Moment::At(us) => time_of(us),
@@ -256,7 +258,7 @@ impl Moment {
             (Field::Microsecond, _) => of_minute * 1_000_000,
             (Field::Epoch, Moment::At(us) | Moment::OfDay(us)) => i128::from(us),
             (Field::Epoch, Moment::Span(interval)) => {
-                // Years of 365.25 days, months of 30, as in PostgreSQL.
+                // A year has 365.25 days and a month 30, as in PostgreSQL.
                 let (years, months) = (interval.months / 12, interval.months % 12);
                 let hours = i128::from(years) * 1461 * 6
                     + i128::from(months) * 30 * 24
@@ -271,8 +273,8 @@ impl Moment {
         })
     }
 
-    /// A field that is a whole number and that DataFusion's `date_part` lacks; `None`: there is no
-    /// such field.
+    /// A field that is a whole number and that DataFusion's `date_part` lacks; `None` if the value
+    /// has no such field.
     pub fn whole(self, field: Field) -> Option<i64> {
         use Field::{
             Century, DayOfWeek, DayOfYear, Decade, IsoDayOfWeek, IsoYear, Millennium, Zone,
@@ -304,8 +306,8 @@ impl Moment {
     }
 }
 
-/// A moment plus an interval, or minus it: months first (the day is cut to the month's last), then
-/// days, then time below a microsecond cut off. Errors: 22008.
+/// A moment plus or minus an interval: first its months (a day beyond the month's end becomes the
+/// last day), then its days, then its time, cut to microseconds. Errors: 22008.
 pub fn shift(us: i64, by: Interval, subtract: bool) -> Result<i64> {
     let sign = if subtract { -1 } else { 1 };
     let (mut day, of_day) = (day_of(us), time_of(us));
@@ -321,7 +323,7 @@ pub fn shift(us: i64, by: Interval, subtract: bool) -> Result<i64> {
     i64::try_from(moved).map_err(|_| ValueError::MomentOutOfRange("timestamp"))
 }
 
-/// The interval between two moments, in days and a rest. Errors: 22003.
+/// The interval between two moments, as days and a time. Errors: 22003.
 pub fn difference(left: i64, right: i64) -> Result<Interval> {
     let far = ValueError::OutOfRange("interval");
     let us = left.checked_sub(right).ok_or(far.clone())?;

@@ -1,7 +1,8 @@
-//! Numbers and moments in other types, with the checks of range that the targets need.
+//! Conversions of numbers and of moments between types, with the range checks that the targets
+//! need.
 //!
-//! What a text says is read by the modules of its type; which casts a statement may use is the
-//! planner's.
+//! Conversions from text are in the modules of the types; which casts a statement may use is
+//! decided by the planner.
 
 use crate::calendar::{DAY_US, US_NS, day_of, midnight, time_of};
 use crate::datetime::Zone;
@@ -33,7 +34,7 @@ pub enum MomentType {
 }
 
 impl MomentType {
-    /// PostgreSQL's name.
+    /// PostgreSQL's name of the type.
     pub fn name(self) -> &'static str {
         match self {
             MomentType::Date => "date",
@@ -45,8 +46,8 @@ impl MomentType {
     }
 }
 
-/// A number in another type; `scale` is the value's own if it is a decimal, else 0. Integers and
-/// decimals of decimals are rounded half away from zero, integers of floats half to even.
+/// A number in another type. `scale`: the value's scale if it is a decimal, otherwise 0. Decimals
+/// are rounded half away from zero, floats half to even.
 ///
 /// Errors: 22003; [`ValueError::Mismatch`] if the value is no number.
 pub fn number(value: ValueRef<'_>, scale: i8, to: NumberType) -> Result<ValueRef<'static>> {
@@ -111,8 +112,8 @@ fn from_decimal(value: i128, from: i8, to: NumberType) -> Result<ValueRef<'stati
     })
 }
 
-/// A date, time, timestamp or interval in another of these types; `None`: there is no such cast.
-/// `zone` is that of the session, for TIMESTAMPTZ.
+/// A date, time, timestamp or interval in another of these types; `None` if there is no such cast.
+/// `zone`: the session's time zone, for TIMESTAMPTZ.
 ///
 /// Errors: 22008.
 pub fn moment<Z: Zone>(
@@ -143,7 +144,7 @@ pub fn moment<Z: Zone>(
     }))
 }
 
-/// The local time of a moment; `None`: there is none.
+/// The local time of a moment; `None` if it is out of range.
 pub fn to_local<Z: Zone>(utc_us: i64, zone: Z) -> Option<i64> {
     utc_us.checked_add(i64::from(zone.offset_at(utc_us)) * crate::calendar::SECOND_US)
 }

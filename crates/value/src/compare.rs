@@ -1,7 +1,7 @@
-//! Comparison: the order of values of each type, and what operators make of an order.
+//! Comparison: the order of values of each type, and the operators over an order.
 //!
-//! The order of text is that of its bytes (collation C), which is that of its code points. CHAR has
-//! no blanks at its end where it is kept, so it is compared as text.
+//! The order of text is the order of its bytes (collation C), which is that of its code points.
+//! CHAR values are stored without blanks at the end, so they compare as text.
 
 use core::cmp::Ordering;
 
@@ -21,7 +21,7 @@ pub enum Compare {
 }
 
 impl Compare {
-    /// All of them.
+    /// All comparisons.
     pub const ALL: [Compare; 6] =
         [Compare::Eq, Compare::NotEq, Compare::Lt, Compare::LtEq, Compare::Gt, Compare::GtEq];
 
@@ -48,7 +48,7 @@ impl Compare {
         }
     }
 
-    /// Whether values in this order pass.
+    /// Whether two values in this order meet the comparison.
     #[inline(always)]
     pub fn accepts(self, ordering: Ordering) -> bool {
         match self {
@@ -61,9 +61,10 @@ impl Compare {
         }
     }
 
-    /// How days compare with a day, if midnights of theirs compare so with a moment: `day < 12:00 of
-    /// d` is `day <= d`. `None` if no day says it: a day is never equal to a moment that is no
-    /// midnight. `is_midnight`: whether the moment is.
+    /// The comparison between days that is equivalent to this comparison between the days'
+    /// midnights and a moment of day d: `day < 12:00 of d` is `day <= d`. `None` if there is none:
+    /// no day's midnight equals a moment that is no midnight. `is_midnight`: whether the moment is
+    /// a midnight.
     pub fn of_days(self, is_midnight: bool) -> Option<Self> {
         match self {
             Compare::Lt if !is_midnight => Some(Compare::LtEq),
@@ -74,8 +75,8 @@ impl Compare {
     }
 }
 
-/// The order of two values of one kind, neither NULL; integers of all widths are of one kind, so
-/// are floats. Panics if the kinds differ: the plan is broken then.
+/// The order of two values of one kind, neither of them NULL; integers of all widths are one kind,
+/// and so are floats. Panics if the kinds differ, because the plan is broken then.
 #[inline]
 pub fn values(left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
     match (left, right) {
@@ -93,7 +94,7 @@ pub fn values(left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
     }
 }
 
-/// The number in a value that is kept as a whole number: integers, dates, times and timestamps.
+/// The integer by which a value is stored: for integers, dates, times and timestamps.
 #[inline]
 pub fn whole(value: ValueRef<'_>) -> Option<i64> {
     Some(match value {

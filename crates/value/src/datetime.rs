@@ -1,7 +1,8 @@
-//! Dates and times as text: ISO 8601 and the other spellings that PostgreSQL reads, ISO out.
+//! Dates and times as text: reads ISO 8601 and the other spellings that PostgreSQL reads, writes
+//! ISO 8601.
 //!
-//! Years before 1 are written with `BC`, and 1 BC is year 0 inside. Time zones are the caller's
-//! ([`Zone`]): their names and rules are a table that ages.
+//! Years before 1 are written with `BC`; 1 BC is stored as year 0. Time zones come from the caller
+//! ([`Zone`]), because their names and rules are a table that changes with time.
 //! Deviation: the range is that of the calendar library behind the vectorised functions; `infinity`
 //! is refused by name, because those functions would treat it as a date like any other.
 
@@ -16,18 +17,18 @@ use crate::calendar::{
 use crate::error::{Result, TextProblem, ValueError};
 use crate::spelling::{split_sign, trim};
 
-/// Smallest and largest year that is taken.
+/// Smallest and largest year accepted.
 const YEARS: RangeInclusive<i64> = -4712..=262_142;
 
-/// A time zone that local times are read and shown in.
+/// A time zone in which local times are read and shown.
 pub trait Zone: Copy {
-    /// Of this many seconds east of UTC.
+    /// The zone at this many seconds east of UTC.
     fn fixed(seconds: i32) -> Self;
-    /// Of this name in the table of zones, in any case.
+    /// The zone of a name in the table of zones, in upper or lower case.
     fn named(name: &str) -> Option<Self>;
     /// Seconds east of UTC at a moment in UTC microseconds.
     fn offset_at(self, utc_us: i64) -> i32;
-    /// The moment that a local time names; `None`: there is none.
+    /// The moment that a local time names; `None` if no moment has that local time.
     fn to_utc(self, local_us: i64) -> Option<i64>;
 }
 
@@ -63,7 +64,7 @@ fn parse_offset(text: &str) -> Option<i32> {
     fits.then_some(if negative { -seconds_east } else { seconds_east })
 }
 
-/// One or two digits.
+/// Reads one or two digits.
 fn two_digits(text: &str) -> Option<i64> {
     let digits = (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
@@ -119,7 +120,7 @@ fn out_of_range(ty: &'static str, text: &str) -> ValueError {
     ValueError::text(TextProblem::MomentRange, ty, text)
 }
 
-/// Some texts, few of them.
+/// A short list of words, of at most `N`.
 struct Words<'a, const N: usize> {
     items: [&'a str; N],
     len: usize,
@@ -130,7 +131,7 @@ impl<'a, const N: usize> Words<'a, N> {
         Words { items: [""; N], len: 0 }
     }
 
-    /// `None`: there are `N` already.
+    /// Adds a word; `None` if there are `N` already.
     fn push(&mut self, word: &'a str) -> Option<()> {
         *self.items.get_mut(self.len)? = word;
         self.len += 1;
@@ -142,23 +143,24 @@ impl<'a, const N: usize> Words<'a, N> {
     }
 }
 
-/// What a date/time text says, in parts.
+/// The parts of a date/time text, as far as they have been read.
 struct Reader<'a, Z> {
     text: &'a str,
     ty: &'static str,
-    /// Words that belong to the date.
+    /// Words of the date.
     words: Words<'a, 6>,
     date: Option<(i64, u32, u32)>,
     time_us: Option<i64>,
     zone: Option<Z>,
     epoch: bool,
     before_christ: bool,
-    /// AM: false, PM: true.
+    /// Half of the day: false for AM, true for PM.
     afternoon: Option<bool>,
 }
 
 impl<'a, Z: Zone> Reader<'a, Z> {
-    /// Splits into tokens (by blanks, and by `T` between date and time) and reads each.
+    /// Splits the text into tokens (at blanks, and at `T` between date and time) and reads each
+    /// token.
     fn read(text: &'a str, ty: &'static str) -> Result<Self> {
         let mut reader = Reader {
             text,
@@ -217,7 +219,7 @@ impl<'a, Z: Zone> Reader<'a, Z> {
         Ok(())
     }
 
-    /// The zone that a token names where one may stand.
+    /// The zone that a token names, where a zone may stand.
     fn zone_of(&self, token: &str, starts_with_digit: bool) -> Option<Z> {
         if self.zone.is_some() {
             return None;
@@ -235,7 +237,7 @@ impl<'a, Z: Zone> Reader<'a, Z> {
         self.words.push(word).ok_or_else(|| invalid(self.ty, self.text))
     }
 
-    /// A time with an optional zone or half of the day stuck to it.
+    /// Reads a time, to which a zone or half of the day may be joined.
     fn time(&mut self, token: &str) -> Result<()> {
         let bad = || invalid(self.ty, self.text);
         let is_time = |c: char| c.is_ascii_digit() || c == ':' || c == '.';
@@ -277,7 +279,7 @@ impl<'a, Z: Zone> Reader<'a, Z> {
     }
 }
 
-/// A time of twelve hours in the half of the day that is said.
+/// Converts a time of twelve hours in the given half of the day.
 fn twelve_hours(time_us: i64, afternoon: bool, text: &str) -> Result<i64> {
     let hour = time_us / HOUR_US;
     if !(1..=12).contains(&hour) {
@@ -287,7 +289,7 @@ fn twelve_hours(time_us: i64, afternoon: bool, text: &str) -> Result<i64> {
     Ok(time_us + shift * HOUR_US)
 }
 
-/// `YYYY-MM-DD` and nothing else: what nearly every date looks like.
+/// Reads `YYYY-MM-DD` and nothing else: the form of nearly all dates.
 fn parse_iso(text: &str) -> Option<(i64, u32, u32)> {
     let bytes: &[u8; 10] = text.as_bytes().try_into().ok()?;
     let digit = |at: usize| bytes[at].is_ascii_digit().then(|| u32::from(bytes[at] - b'0'));
@@ -309,7 +311,7 @@ fn checked_date((year, month, day): (i64, u32, u32), text: &str) -> Result<(i64,
     Ok((year, month, day))
 }
 
-/// `2020-01-02T03:04:05Z` at its `T`.
+/// Splits `2020-01-02T03:04:05Z` at its `T`.
 fn split_at_t(token: &str) -> Option<(&str, &str)> {
     let at = token.find(['T', 't'])?;
     let (before, after) = (&token[..at], &token[at + 1..]);
@@ -344,7 +346,7 @@ fn read_time(time: &str, text: &str) -> Option<Result<i64>> {
     Some(Ok(total))
 }
 
-/// Digits after the point in microseconds, rounded.
+/// Digits after the point, in microseconds, rounded.
 fn fraction_us(digits: &str) -> i64 {
     let digit = |at: usize| digits.as_bytes().get(at).map_or(0, |byte| i64::from(byte - b'0'));
     (0..6).fold(0, |us, at| us * 10 + digit(at)) + i64::from(digit(6) >= 5)
@@ -376,7 +378,7 @@ fn month_by_name(word: &str) -> Option<u32> {
     Some(at as u32 + 1)
 }
 
-/// A date from its words: ISO, `YYYYMMDD`, `MM/DD/YYYY`, or with the month by name.
+/// Reads a date from its words: ISO, `YYYYMMDD`, `MM/DD/YYYY`, or with the month by name.
 fn read_date(words: &[&str]) -> Option<(i64, u32, u32)> {
     let mut parts: Words<'_, 3> = Words::new();
     for word in words {
@@ -410,7 +412,7 @@ fn read_date(words: &[&str]) -> Option<(i64, u32, u32)> {
     Some((full_year(c, number(c)?), day(a)?, day(b)?))
 }
 
-/// `YYYYMMDD`, with a year of at least four digits.
+/// Reads `YYYYMMDD`, with a year of at least four digits.
 fn read_compact_date(digits: &str) -> Option<(i64, u32, u32)> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) || digits.len() < 8 {
         return None;
@@ -419,7 +421,7 @@ fn read_compact_date(digits: &str) -> Option<(i64, u32, u32)> {
     Some((year.parse().ok()?, rest[..2].parse().ok()?, rest[2..].parse().ok()?))
 }
 
-/// Two digits mean 1970 to 2069.
+/// The year that a number stands for: two digits mean 1970 to 2069.
 fn full_year(text: &str, year: i64) -> i64 {
     match (text.len(), year) {
         (..=2, ..70) => year + 2000,
@@ -493,7 +495,7 @@ pub fn write_timestamptz<Z: Zone>(us: i64, zone: Z, out: &mut String) {
 mod tests {
     use super::*;
 
-    /// A zone of a fixed offset, and one of a name.
+    /// A zone of a fixed offset; one zone has a name, too.
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct East(i32);
 
@@ -515,7 +517,7 @@ mod tests {
         }
     }
 
-    /// What is wrong with a text.
+    /// The problem that an error names.
     fn problem(error: ValueError) -> TextProblem {
         match error {
             ValueError::Text(error) => error.problem,

@@ -29,7 +29,7 @@ const POWERS: [i128; 39] = {
     powers
 };
 
-/// Every decimal is below this.
+/// Upper bound of all decimals, exclusive.
 pub const LIMIT: i128 = POWERS[38];
 
 /// 10^`exponent`; `None` above 10^38.
@@ -38,7 +38,7 @@ pub fn power_of_ten(exponent: u32) -> Option<i128> {
     POWERS.get(exponent as usize).copied()
 }
 
-/// What decimals of a precision are below.
+/// Upper bound of the decimals of a precision, exclusive.
 #[inline]
 pub fn limit_of(precision: u8) -> i128 {
     power_of_ten(precision.into()).unwrap_or(i128::MAX)
@@ -64,13 +64,13 @@ fn field(precision: u8, scale: i8) -> ValueError {
     ValueError::DecimalField { precision, scale }
 }
 
-/// A result of arithmetic is beyond its type.
+/// The error of a result that exceeds its type.
 #[cold]
 fn far() -> ValueError {
     ValueError::OutOfRange("numeric")
 }
 
-/// Brings a decimal from one scale to another. `None`: it does not fit 128 bits.
+/// Brings a decimal from one scale to another. `None` if the result does not fit 128 bits.
 pub fn rescale(value: i128, from: i8, to: i8) -> Option<i128> {
     let shift = i32::from(to) - i32::from(from);
     match (power_of_ten(shift.unsigned_abs()), shift >= 0) {
@@ -87,17 +87,17 @@ pub fn fit(value: i128, from: i8, precision: u8, scale: i8) -> Result<i128> {
     check(scaled, precision, scale)
 }
 
-/// The whole number nearest to a decimal. `None`: it does not fit 128 bits.
+/// The whole number nearest to a decimal. `None` if it does not fit 128 bits.
 pub fn to_whole(value: i128, scale: i8) -> Option<i128> {
     rescale(value, scale, 0)
 }
 
-/// A change of scale and precision, worked out once.
+/// A change of scale and precision, with factors computed in advance.
 #[derive(Clone, Copy, Debug)]
 pub struct Rescale {
-    /// The number is multiplied by it; `None` if it is beyond 10^38.
+    /// Factor by which the number is multiplied first; `None` if it exceeds 10^38.
     factor: Option<i128>,
-    /// The number is then divided by it; the same.
+    /// Divisor by which the number is divided then; `None` if it exceeds 10^38.
     divisor: Option<i128>,
     limit: i128,
 }
@@ -128,18 +128,18 @@ impl Rescale {
     }
 }
 
-/// How decimals of two scales are calculated with, worked out once.
+/// An arithmetic operation on decimals of two scales, with factors computed in advance.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     op: Arith,
-    /// Factors before the operation; `None` if one is beyond 10^38.
+    /// Factors of the operands before the operation; `None` if one exceeds 10^38.
     factors: Option<(i128, i128)>,
-    /// The result is below this.
+    /// Upper bound of the result, exclusive.
     limit: i128,
 }
 
 impl Rule {
-    /// Whether results of `scale` can be calculated from operands of these scales.
+    /// Whether the operation can have results of `scale` for operands of these scales.
     pub fn knows(op: Arith, left: i8, right: i8, scale: i8) -> bool {
         let scales_fit = match op {
             Arith::Add | Arith::Sub | Arith::Rem => scale == left.max(right),
@@ -149,8 +149,8 @@ impl Rule {
         scales_fit && left >= 0 && right >= 0
     }
 
-    /// For operands of these scales and results of DECIMAL(`precision`, `scale`), which
-    /// [`Rule::knows`]. Quotients are cut off; [`Quotient`] rounds.
+    /// The operation for operands of these scales with results of DECIMAL(`precision`, `scale`),
+    /// which [`Rule::knows`] must allow. Quotients are truncated; [`Quotient`] rounds.
     pub fn new(op: Arith, left: i8, right: i8, precision: u8, scale: i8) -> Rule {
         debug_assert!(Rule::knows(op, left, right, scale), "{op:?} of {left}, {right} in {scale}");
         let (left, right, scale) = (i32::from(left), i32::from(right), i32::from(scale));
@@ -163,7 +163,7 @@ impl Rule {
         Rule { op, factors, limit: limit_of(precision) }
     }
 
-    /// The result. Errors: 22003, 22012.
+    /// Applies the operation. Errors: 22003, 22012.
     #[inline]
     pub fn apply(&self, left: i128, right: i128) -> Result<i128> {
         if matches!(self.op, Arith::Div | Arith::Rem) && right == 0 {
@@ -189,7 +189,7 @@ impl Rule {
     }
 }
 
-/// Multiplies; quick where both fit 64 bits, as they do in all but odd cases.
+/// Multiplies; quick where both numbers fit 64 bits, as nearly all do.
 #[inline]
 fn times(left: i128, right: i128) -> Option<i128> {
     if right == 1 {
@@ -201,27 +201,29 @@ fn times(left: i128, right: i128) -> Option<i128> {
     }
 }
 
-/// NUMERIC `/` NUMERIC, rounded: the scales of its operands and its own, worked out once.
+/// NUMERIC `/` NUMERIC, rounded: the division for operands and results of given scales, with
+/// factors computed in advance.
 #[derive(Clone, Copy, Debug)]
 pub struct Quotient {
-    /// The dividend is multiplied by it; `None` if it is beyond 10^38.
+    /// Factor of the dividend; `None` if it exceeds 10^38.
     factor: Option<i128>,
-    /// The divisor is: the dividend has more places than the result.
+    /// Factor of the divisor, for dividends with more places than the result; `None` if it exceeds
+    /// 10^38.
     divisor_factor: Option<i128>,
 }
 
-/// Places that a quotient has at least, as PostgreSQL's has significant digits.
+/// The fewest places of a quotient; PostgreSQL's has at least this many significant digits.
 pub const QUOTIENT_PLACES: i8 = 16;
-/// Places that a quotient has at most.
+/// The most places of a quotient.
 const QUOTIENT_PLACES_MAX: i8 = 30;
 
 impl Quotient {
-    /// Places of the quotient of decimals.
+    /// Number of places of a quotient of decimals.
     pub fn scale(left: i8, right: i8) -> i8 {
         QUOTIENT_PLACES.max(left).max(right).min(QUOTIENT_PLACES_MAX)
     }
 
-    /// Of operands of these scales, in `scale`.
+    /// The division for operands of these scales, with results of scale `scale`.
     pub fn new(left: i8, right: i8, scale: i8) -> Quotient {
         let shift = i32::from(scale) - i32::from(left) + i32::from(right);
         Quotient {
@@ -246,8 +248,8 @@ impl Quotient {
     }
 }
 
-/// `left · factor / divisor` through 256 bits, halves rounded away from zero. `None`: it does not
-/// fit. The divisor is not 0.
+/// `left · factor / divisor` in 256 bits, halves rounded away from zero. `None` if the result does
+/// not fit 128. The divisor must not be 0.
 #[cold]
 fn divide_wide(left: i128, factor: i128, divisor: i128) -> Option<i128> {
     let (high, low) = multiply_wide(left.unsigned_abs(), factor.unsigned_abs());
@@ -271,7 +273,7 @@ fn divide_wide(left: i128, factor: i128, divisor: i128) -> Option<i128> {
     Some(if negative { -magnitude } else { magnitude })
 }
 
-/// The product's upper and lower half.
+/// The product of two numbers: upper and lower half.
 fn multiply_wide(left: u128, right: u128) -> (u128, u128) {
     const LOW: u128 = u64::MAX as u128;
     let ((a, b), (c, d)) = ((left >> 64, left & LOW), (right >> 64, right & LOW));
@@ -281,8 +283,9 @@ fn multiply_wide(left: u128, right: u128) -> (u128, u128) {
     (high, middle << 64 | low & LOW)
 }
 
-/// The average of `count` numbers with `places` digits behind the point more than they have, halves
-/// rounded away from zero; `None` of none, and where it does not fit.
+/// The average of `count` numbers, given their sum, with `places` more digits behind the point than
+/// the numbers have; halves are rounded away from zero. `None` for no numbers, and if the average
+/// does not fit.
 pub fn average(sum: i128, count: i64, places: u8) -> Option<i128> {
     if count == 0 {
         return None;
@@ -293,13 +296,13 @@ pub fn average(sum: i128, count: i64, places: u8) -> Option<i128> {
     whole.checked_mul(power)?.checked_add(behind)
 }
 
-/// The DOUBLE PRECISION that expressions of all executors make of a decimal: a division by this.
+/// The number by which all executors divide a decimal to get its DOUBLE PRECISION.
 ///
-/// Of numbers of up to 15 digits the quotient is the nearest DOUBLE PRECISION, as [`to_float`] is of
-/// all. Deviation: of longer ones its last bit may be another than PostgreSQL's, since the dividend
-/// is rounded too; a view keeps such quotients, and must have those that a query has.
+/// For decimals of up to 15 digits the quotient is the nearest DOUBLE PRECISION, which [`to_float`]
+/// gives for all. Deviation: for longer ones its last bit may differ from PostgreSQL's, since the
+/// dividend is rounded, too. Views keep such quotients, and must have the same ones as queries.
 pub fn float_divisor(scale: i8) -> f64 {
-    // The nearest number to a power of ten, which those above 10^22 are not.
+    // Parsing gives the number nearest to a power of ten; powers above 10^22 have no exact one.
     let mut text = String::new();
     write!(text, "1e{scale}").expect("a string takes everything");
     text.parse().expect("a power of ten is a number")
@@ -307,7 +310,7 @@ pub fn float_divisor(scale: i8) -> f64 {
 
 /// The nearest DOUBLE PRECISION. Errors: 22003 (of scales that no type has).
 pub fn to_float(value: i128, scale: i8) -> Result<f64> {
-    // Both are exact, so that the division alone rounds.
+    // Both numbers are exact, so that only the division rounds.
     const EXACT: [f64; 23] = [
         1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
         1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
@@ -322,14 +325,14 @@ pub fn to_float(value: i128, scale: i8) -> Result<f64> {
     float::parse(&text)
 }
 
-/// The nearest REAL. Errors: 22003 if that is 0 and the number is not.
+/// The nearest REAL. Errors: 22003 if that is 0 and the number is not 0.
 pub fn to_single(value: i128, scale: i8) -> Result<f32> {
     let mut text = String::new();
     write(value, scale, &mut text);
     float::parse_single(&text)
 }
 
-/// The decimal of a DOUBLE PRECISION, of which 15 significant digits count, as in PostgreSQL.
+/// The decimal of a DOUBLE PRECISION, from its first 15 significant digits, as in PostgreSQL.
 /// Errors: 22003.
 pub fn from_float(value: f64, precision: u8, scale: i8) -> Result<i128> {
     let mut text = String::new();
@@ -341,8 +344,8 @@ pub fn from_float(value: f64, precision: u8, scale: i8) -> Result<i128> {
     parse(&text, precision, scale)
 }
 
-/// The decimal of the digits that a REAL shows, not of those of its binary value. Errors: 22003.
-/// Deviation: PostgreSQL takes six of them.
+/// The decimal of a REAL, from the digits that it is shown with. Errors: 22003. Deviation:
+/// PostgreSQL takes six significant digits.
 pub fn from_single(value: f32, precision: u8, scale: i8) -> Result<i128> {
     let mut text = String::new();
     float::write_single(value, &mut text);
@@ -352,7 +355,7 @@ pub fn from_single(value: f32, precision: u8, scale: i8) -> Result<i128> {
 /// Reads a decimal into an integer of `scale` digits after the point, halves rounded away from zero.
 /// Exponents are allowed.
 ///
-/// Errors: 22P02 if it is no number, 22003 if it needs more than `precision` digits or is not
+/// Errors: 22P02 if the text is no number, 22003 if it needs more than `precision` digits or is not
 /// finite.
 pub fn parse(text: &str, precision: u8, scale: i8) -> Result<i128> {
     let bad = || ValueError::text(TextProblem::Syntax, "numeric", text);
@@ -375,19 +378,19 @@ pub fn parse(text: &str, precision: u8, scale: i8) -> Result<i128> {
     check(if negative { -magnitude } else { magnitude }, precision, scale)
 }
 
-/// The part before `e` and the power of ten behind it; `None`: there is no number behind it.
+/// Splits a text at `e` into the digits and the power of ten; `None` if no number follows `e`.
 fn split_exponent(text: &str) -> Option<(&str, i64)> {
     let Some(at) = text.find(['e', 'E']) else { return Some((text, 0)) };
     let (negative, digits) = split_sign(&text[at + 1..]);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // Beyond a million places there is nothing but 0 and overflow.
+    // Powers beyond a million give nothing but 0 or overflow.
     let magnitude = digits.parse().unwrap_or(1_000_000).min(1_000_000);
     Some((&text[..at], if negative { -magnitude } else { magnitude }))
 }
 
-/// Digits with single underscores between them; `None` if it is something else.
+/// Number of digits, between which single underscores may stand; `None` if there is anything else.
 fn count_digits(whole: &str) -> Option<i64> {
     let (mut count, mut digit_before) = (0, false);
     for byte in whole.bytes() {
@@ -400,8 +403,8 @@ fn count_digits(whole: &str) -> Option<i64> {
     (!whole.ends_with('_')).then_some(count)
 }
 
-/// The first `kept` digits as a number, rounded by the one that follows; missing ones are zeros.
-/// `None`: there is something else among them; inner `None`: the number does not fit.
+/// The first `kept` digits as a number, rounded by the digit that follows; missing digits are
+/// zeros. `None` if there is anything else among them, the inner `None` if the number does not fit.
 fn read_digits(bytes: impl Iterator<Item = u8>, kept: i64) -> Option<Option<i128>> {
     let (mut value, mut round_up, mut position) = (Some(0_i128), false, 0);
     let append = |value: Option<i128>, digit: u8| value?.checked_mul(10)?.checked_add(digit.into());
@@ -417,7 +420,7 @@ fn read_digits(bytes: impl Iterator<Item = u8>, kept: i64) -> Option<Option<i128
         position += 1;
     }
     if value != Some(0) {
-        // More than 39 zeros do not fit anyway.
+        // More than 39 zeros do not fit in any case.
         (position..kept.min(position + 40)).for_each(|_| value = append(value, 0));
     }
     Some(value.and_then(|value| value.checked_add(round_up.into())))
@@ -522,18 +525,18 @@ mod tests {
         }
     }
 
-    /// A number of any length, positive or negative.
+    /// A random number of random length, positive or negative.
     fn random(rng: &mut Rng) -> i128 {
         let wide = i128::from(rng.next_u64() as i64) << 64 | i128::from(rng.next_u64());
         (wide >> rng.below(127)) % LIMIT
     }
 
-    /// What arithmetic should give, by long division of decimal digits; `None`: too long.
+    /// The expected quotient, by long division of decimal digits; `None` if it is too long.
     fn slow_quotient(left: i128, right: i128, shift: u32) -> Option<i128> {
         let by = right.unsigned_abs();
         let (mut quotient, mut rest) = (left.unsigned_abs() / by, left.unsigned_abs() % by);
         for _ in 0..shift {
-            // Ten times the rest may not fit: add it up.
+            // Ten times the rest may not fit, so it is added up.
             let (mut digit, mut next) = (0_u128, 0_u128);
             for _ in 0..10 {
                 if next >= by - rest {

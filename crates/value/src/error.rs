@@ -1,16 +1,17 @@
-//! Why there is no value.
+//! Errors of values: why an operation or a text gives no value.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
-/// Result of anything that computes or reads a value.
+/// Result of computing or reading a value.
 pub type Result<T, E = ValueError> = core::result::Result<T, E>;
 
-/// Why there is no value. [`fmt::Display`] is PostgreSQL's message, [`ValueError::state`] its
-/// SQLSTATE.
+/// Why an operation or a text gives no value. [`fmt::Display`] is PostgreSQL's message,
+/// [`ValueError::state`] its SQLSTATE.
 ///
-/// Three words: `Result<i64, ValueError>` comes back in memory, but arithmetic is inlined.
+/// The size is three words: `Result<i64, ValueError>` is returned in memory, but arithmetic is
+/// inlined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueError {
     /// The divisor is zero.
@@ -23,85 +24,85 @@ pub enum ValueError {
     MomentOutOfRange(&'static str),
     /// A decimal has more digits before the point than its type.
     DecimalField {
-        /// Digits in all.
+        /// Number of digits.
         precision: u8,
-        /// Digits after the point.
+        /// Number of digits after the point.
         scale: i8,
     },
     /// A length below zero was given to SUBSTRING.
     NegativeLength,
     /// The escape of LIKE or SIMILAR TO is longer than one character.
     EscapeLength,
-    /// Values of these types have no such operation: the plan is wrong.
+    /// Values of these types do not have this operation: the plan is broken.
     Mismatch(&'static str),
-    /// A text cannot be read, or does not fit.
+    /// A text cannot be read as the type, or its value does not fit.
     Text(Box<TextError>),
     /// The function has no value for these arguments, as its row in the table says.
     Refused(&'static Refusal),
 }
 
-/// An error that only some functions have, written beside their rows.
+/// An error that only some functions have; it stands beside their rows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The SQLSTATE.
+    /// SQLSTATE of the error.
     pub state: [u8; 5],
     /// PostgreSQL's message.
     pub message: &'static str,
 }
 
-/// What is wrong with a text.
+/// An error about a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
-    /// What is wrong.
+    /// The problem.
     pub problem: TextProblem,
-    /// PostgreSQL's name of the type that was wanted.
+    /// PostgreSQL's name of the type to be read.
     pub ty: &'static str,
     /// The text, or the part of it that is wrong.
     pub text: String,
 }
 
-/// What can be wrong with a text.
+/// Problems of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextProblem {
     /// The text is no value of the type.
     Syntax,
     /// The text is no date, time, timestamp or interval.
     MomentSyntax,
-    /// An integer is outside of the type.
+    /// An integer is out of the type's range.
     IntegerRange,
-    /// A floating-point number is outside of the type.
+    /// A floating-point number is out of the type's range.
     FloatRange,
-    /// A number is NaN or infinite, which decimals are not.
+    /// A number is NaN or infinite, which a decimal cannot be.
     NotFinite {
-        /// Digits in all.
+        /// Number of digits.
         precision: u8,
-        /// Digits after the point.
+        /// Number of digits after the point.
         scale: i8,
     },
-    /// A field of a date or time is outside of what it may be: a 13th month.
+    /// A field of a date or time is out of its range, such as a 13th month.
     FieldRange,
-    /// A date or timestamp is outside of the type.
+    /// A date or timestamp is out of the type's range.
     MomentRange,
     /// A field of an interval is too large.
     IntervalRange,
-    /// A date or timestamp is infinite, of which there are none.
+    /// A date or timestamp is infinite, which the types here cannot be.
     Infinite,
-    /// Hexadecimal digits come in pairs.
+    /// The number of hexadecimal digits is odd.
     OddHex,
     /// A character is no hexadecimal digit.
     HexDigit,
-    /// A name is no field that the type has.
+    /// The type has no field of this name.
     Field,
 }
 
 impl ValueError {
-    /// About a text.
+    /// The error of a text.
     #[cold]
     pub fn text(problem: TextProblem, ty: &'static str, text: &str) -> Self {
         ValueError::Text(Box::new(TextError { problem, ty, text: text.into() }))
     }
 
-    /// The SQLSTATE.
+    /// SQLSTATE of the error.
     pub fn state(&self) -> [u8; 5] {
         *match self {
             ValueError::DivisionByZero => b"22012",
@@ -118,7 +119,7 @@ impl ValueError {
         }
     }
 
-    /// The line of detail, if there is one.
+    /// The detail line of the error, if it has one.
     pub fn detail(&self) -> Option<String> {
         let ValueError::DecimalField { precision, scale } = self else { return None };
         let digits = i32::from(*precision) - i32::from(*scale);
@@ -132,7 +133,7 @@ impl ValueError {
         ))
     }
 
-    /// The line of hint, if there is one.
+    /// The hint line of the error, if it has one.
     pub fn hint(&self) -> Option<&'static str> {
         (*self == ValueError::EscapeLength)
             .then_some("Escape string must be empty or one character.")

@@ -8,26 +8,26 @@ use crate::Arith;
 use crate::error::{Result, TextProblem, ValueError};
 use crate::spelling::trim;
 
-/// PostgreSQL's order: −0 equals 0, NaN equals itself and is above everything.
+/// PostgreSQL's order: −0 equals 0; NaN equals itself and is above all other numbers.
 #[inline(always)]
 pub fn compare(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
 }
 
-/// The number with one NaN for all.
+/// The number itself, or one particular NaN for every NaN.
 #[inline(always)]
 pub fn canonical(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value }
 }
 
-/// The number by which keys are told apart bit by bit: equal numbers have equal bits.
+/// The number by which keys are compared bit by bit: equal numbers have equal bits.
 #[inline(always)]
 pub fn key(value: f64) -> f64 {
     canonical(value + 0.0)
 }
 
 /// Arithmetic in double precision. Errors: 22012, and 22003 if the result is infinite although no
-/// operand is. Results that are too small become 0, which PostgreSQL refuses.
+/// operand is. Results too small for the type become 0, where PostgreSQL raises an error.
 #[inline(always)]
 pub fn calculate(op: Arith, left: f64, right: f64) -> Result<f64> {
     let result = match op {
@@ -41,8 +41,8 @@ pub fn calculate(op: Arith, left: f64, right: f64) -> Result<f64> {
     if overflowed(result, left, right) { Err(ValueError::FloatOverflow) } else { Ok(result) }
 }
 
-/// Arithmetic of REAL, done in double precision and rounded: one operation rounded twice gives the
-/// same here, as 53 >= 2 * 24 + 2. Errors: as [`calculate`].
+/// Arithmetic of REAL, done in double precision and then rounded. Rounding twice gives the same as
+/// rounding once here, because 53 >= 2 * 24 + 2. Errors: as [`calculate`].
 #[inline]
 pub fn calculate_single(op: Arith, left: f64, right: f64) -> Result<f64> {
     let result = f64::from(calculate(op, left, right)? as f32);
@@ -55,24 +55,24 @@ pub fn overflowed(result: f64, left: f64, right: f64) -> bool {
     result.is_infinite() && left.is_finite() && right.is_finite()
 }
 
-/// From here on, every number is whole.
+/// Numbers of this size and above are whole.
 const WHOLE_FROM: f64 = (1_u64 << 52) as f64;
 
-/// Without what is behind the point.
+/// The number without its fraction.
 #[inline]
 pub fn trunc(value: f64) -> f64 {
-    // NaN and infinities are not below.
+    // NaN and infinities fail this comparison.
     if value.abs() < WHOLE_FROM { (value as i64 as f64).copysign(value) } else { value }
 }
 
-/// The largest whole number that is not above.
+/// The largest whole number that is not above the number.
 #[inline]
 pub fn floor(value: f64) -> f64 {
     let cut = trunc(value);
     if cut > value { cut - 1.0 } else { cut }
 }
 
-/// The smallest whole number that is not below.
+/// The smallest whole number that is not below the number.
 #[inline]
 pub fn ceil(value: f64) -> f64 {
     let cut = trunc(value);
@@ -86,28 +86,29 @@ pub fn round(value: f64) -> f64 {
     if (value - cut).abs() >= 0.5 { cut + 1.0_f64.copysign(value) } else { cut }
 }
 
-/// The nearest whole number, halves to the even one: how PostgreSQL makes integers of floats.
+/// The nearest whole number, halves to the even one: PostgreSQL's rounding of floats to integers.
 #[inline]
 pub fn round_even(value: f64) -> f64 {
     if value.abs() < WHOLE_FROM {
-        // The sum has no bits behind the point: adding rounds.
+        // The sum is too large for bits behind the point, so the addition rounds.
         ((value.abs() + WHOLE_FROM) - WHOLE_FROM).copysign(value)
     } else {
         value
     }
 }
 
-/// The nearest integer, halves to the even one, if it lies in `min..=max`; NaN lies nowhere.
+/// The nearest integer, halves to the even one, if it lies in `min..=max`; NaN does not.
 #[inline]
 pub fn to_integer(value: f64, min: i64, max: i64) -> Option<i64> {
     let rounded = round_even(value);
-    // 2⁶³ is no i64, but the end of those that are.
+    // 2⁶³ is not an i64, but the first number above all of them.
     let above =
         if max == i64::MAX { rounded >= 9_223_372_036_854_775_808.0 } else { rounded > max as f64 };
     (rounded >= min as f64 && !above).then_some(rounded as i64)
 }
 
-/// As a REAL. Errors: 22003 if a finite number becomes infinite, or one that is not 0 does.
+/// The number as a REAL. Errors: 22003 if a finite number becomes infinite, or one other than 0
+/// becomes 0.
 #[inline]
 pub fn to_single(value: f64) -> Result<f32> {
     let narrow = value as f32;
@@ -183,7 +184,7 @@ fn write_special(value: f64, out: &mut String) -> bool {
     true
 }
 
-/// Room for the 17 digits, point, sign and exponent of a number.
+/// A buffer for the 17 digits, point, sign and exponent of a number.
 struct Digits {
     bytes: [u8; 40],
     len: usize,

@@ -5,7 +5,7 @@ use crate::error::{Result, TextProblem, ValueError};
 use crate::spelling::{split_sign, trim};
 use crate::value::ValueRef;
 
-/// A type of whole numbers of SQL.
+/// A SQL type of whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Width {
@@ -15,7 +15,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// PostgreSQL's name.
+    /// PostgreSQL's name of the type.
     pub fn name(self) -> &'static str {
         match self {
             Width::SmallInt => "smallint",
@@ -24,7 +24,7 @@ impl Width {
         }
     }
 
-    /// The number, if the type holds it. Errors: 22003.
+    /// The number, if it is in the type's range. Errors: 22003.
     #[inline]
     pub fn check(self, value: i64) -> Result<i64> {
         let fits = match self {
@@ -46,7 +46,7 @@ impl Width {
         })
     }
 
-    /// Smallest and largest number.
+    /// Smallest and largest number of the type.
     pub fn range(self) -> (i64, i64) {
         match self {
             Width::SmallInt => (i16::MIN.into(), i16::MAX.into()),
@@ -84,13 +84,13 @@ impl Width {
     }
 }
 
-/// Integers of the machine in which whole numbers are computed.
+/// A Rust integer in which whole numbers are computed.
 pub trait Whole: Copy + Eq {
-    /// The quotient, cut off; `None`: it does not fit. Errors: 22012.
+    /// The quotient, truncated; `None` if it does not fit. Errors: 22012.
     fn quotient(self, divisor: Self) -> Result<Option<Self>>;
-    /// The remainder, of the dividend's sign. Errors: 22012.
+    /// The remainder, with the dividend's sign. Errors: 22012.
     fn rest(self, divisor: Self) -> Result<Self>;
-    /// The quotient, halves rounded away from zero; `None`: it does not fit. Errors: 22012.
+    /// The quotient, halves rounded away from zero; `None` if it does not fit. Errors: 22012.
     fn quotient_rounded(self, divisor: Self) -> Result<Option<Self>>;
 }
 
@@ -110,7 +110,7 @@ macro_rules! whole {
                 if divisor == 0 {
                     return Err(ValueError::DivisionByZero);
                 }
-                // MIN % -1 is 0; only the machine's division overflows.
+                // MIN % -1 is 0, although the machine's division overflows.
                 Ok(self.wrapping_rem(divisor))
             }
 
@@ -130,25 +130,25 @@ macro_rules! whole {
 whole!(i64);
 whole!(i128);
 
-/// The quotient, cut off; `None`: it does not fit. Errors: 22012.
+/// The quotient, truncated; `None` if it does not fit. Errors: 22012.
 #[inline(always)]
 pub fn divide<T: Whole>(left: T, right: T) -> Result<Option<T>> {
     left.quotient(right)
 }
 
-/// The remainder, of the dividend's sign. Errors: 22012.
+/// The remainder, with the dividend's sign. Errors: 22012.
 #[inline(always)]
 pub fn remainder<T: Whole>(left: T, right: T) -> Result<T> {
     left.rest(right)
 }
 
-/// The quotient, halves rounded away from zero; `None`: it does not fit. Errors: 22012.
+/// The quotient, halves rounded away from zero; `None` if it does not fit. Errors: 22012.
 #[inline(always)]
 pub fn divide_rounded<T: Whole>(left: T, right: T) -> Result<Option<T>> {
     left.quotient_rounded(right)
 }
 
-/// The number in an integer of any width.
+/// The number in an integer value of any width.
 #[inline]
 pub fn widen(value: ValueRef<'_>) -> Option<i64> {
     match value {
@@ -161,7 +161,7 @@ pub fn widen(value: ValueRef<'_>) -> Option<i64> {
 
 /// Reads an integer: decimal, `0x`, `0o`, `0b`, with single underscores between digits.
 ///
-/// Errors: 22P02 if it is no integer, 22003 if the type does not hold it.
+/// Errors: 22P02 if the text is no integer, 22003 if the number is out of the type's range.
 pub fn parse(text: &str, width: Width) -> Result<i64> {
     let invalid = || ValueError::text(TextProblem::Syntax, width.name(), text);
     let trimmed = trim(text);
@@ -172,7 +172,7 @@ pub fn parse(text: &str, width: Width) -> Result<i64> {
         [b'0', b'b' | b'B', ..] => (2, &digits[2..]),
         _ => (10, digits),
     };
-    // Stays at the limit once it is reached: what is beyond is out of range anyway.
+    // The value stops growing here: all numbers beyond are out of range.
     const LIMIT: i128 = i64::MAX as i128 + 2;
     let (mut value, mut digit_before) = (0_i128, radix != 10);
     for byte in digits.bytes() {

@@ -1,5 +1,5 @@
-//! Intervals: multiplied by numbers, and as text: PostgreSQL's, the SQL standard's and ISO 8601's
-//! input, PostgreSQL's output.
+//! Intervals: multiplication by numbers, and text: reads the forms of PostgreSQL, of the SQL
+//! standard and of ISO 8601, writes PostgreSQL's.
 
 use alloc::string::String;
 use core::fmt::Write;
@@ -16,12 +16,12 @@ const US: i128 = US_NS as i128;
 const SECOND: i128 = SECOND_US as i128 * US;
 const DAY: i128 = DAY_NS as i128;
 
-/// Decimal digits behind the point that count (in units of 10⁻⁹).
+/// Billionths: digits behind the point count up to nine places.
 const NANO: i128 = 1_000_000_000;
 
 impl Interval {
-    /// Nanoseconds if a month had 30 days and a day 24 hours: SQL's order, in which
-    /// `1 month = 30 days`, as PostgreSQL has it.
+    /// Length in nanoseconds, with 30 days per month and 24 hours per day. This is SQL's order, in
+    /// which `1 month = 30 days`, as in PostgreSQL.
     #[inline]
     pub fn sort_key(self) -> i128 {
         let days = i128::from(self.months) * 30 + i128::from(self.days);
@@ -29,8 +29,8 @@ impl Interval {
     }
 }
 
-/// Sums up fields; a fraction spills into the next smaller field as in PostgreSQL
-/// (a month has 30 days, a day 24 hours).
+/// A sum of fields. A fraction of a field is carried into the next smaller one as in PostgreSQL (a
+/// month has 30 days, a day 24 hours).
 #[derive(Default)]
 struct Sum {
     months: i128,
@@ -38,7 +38,7 @@ struct Sum {
     nanos: i128,
 }
 
-/// A number as whole part and billionths, both with its sign.
+/// A number as whole part and billionths, each with the number's sign.
 #[derive(Clone, Copy)]
 struct Quantity {
     whole: i128,
@@ -96,8 +96,9 @@ pub fn divide(interval: Interval, by: f64) -> Result<Interval> {
     scaled(interval, |part| part / by)
 }
 
-/// Fractions of months go to days (thirty each), fractions of days to time, rounded as PostgreSQL
-/// rounds them: to six places of a day, and of a second.
+/// The interval with each part scaled. Fractions of months become days (thirty per month),
+/// fractions of days become time, both rounded as in PostgreSQL: to six decimal places of a day,
+/// and of a second.
 fn scaled(interval: Interval, scale: impl Fn(f64) -> f64) -> Result<Interval> {
     let six_places = |value: f64| float::round_even(value * 1e6) / 1e6;
     let (months, days) = (scale(interval.months.into()), scale(interval.days.into()));
@@ -106,7 +107,7 @@ fn scaled(interval: Interval, scale: impl Fn(f64) -> f64) -> Result<Interval> {
     let whole_spilled = float::trunc(spilled_days);
     let seconds = (days - whole_days + spilled_days - whole_spilled) * DAY_SECONDS as f64;
     let seconds = six_places(seconds);
-    // Rounding may make a whole day of it.
+    // Rounding may give a whole day.
     let carried = float::trunc(seconds / DAY_SECONDS as f64);
     let seconds = seconds - carried * DAY_SECONDS as f64;
     let all_days = whole_days + whole_spilled + carried;
@@ -121,7 +122,7 @@ fn scaled(interval: Interval, scale: impl Fn(f64) -> f64) -> Result<Interval> {
     })
 }
 
-/// A field that may stand behind an INTERVAL in SQL text, largest first.
+/// A field that may follow an INTERVAL in SQL text, largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Field {
@@ -134,7 +135,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// The field of a name, in any case.
+    /// The field of a name, in upper or lower case.
     pub fn named(name: &str) -> Option<Field> {
         const FIELDS: [(&str, Field); 6] = [
             ("year", Field::Year),
@@ -159,10 +160,10 @@ impl Field {
     }
 }
 
-/// Reads `INTERVAL 'text' first TO last`: a number alone counts what `last` says, and fields below
-/// `last` are cut off. Errors: as [`parse`].
+/// Reads `INTERVAL 'text' first TO last`: a bare number counts in units of `last`, and fields
+/// smaller than `last` are cut off. Errors: as [`parse`].
 ///
-/// Source: PostgreSQL's `interval` with a field, whose fields above `first` stay.
+/// Source: PostgreSQL's `interval` with fields; fields larger than `first` stay there as well.
 pub fn parse_fields(text: &str, first: Field, last: Field) -> Result<Interval> {
     let trimmed = trim(text);
     let (_, unsigned) = split_sign(trimmed);
@@ -290,7 +291,7 @@ fn parse_quantity(text: &str) -> Option<Quantity> {
     Some(Quantity { whole: sign * whole, billionths: sign * billionths })
 }
 
-/// `[±]H:MM[:SS[.f]]` in nanoseconds.
+/// Reads `[±]H:MM[:SS[.f]]`, in nanoseconds.
 fn parse_clock(text: &str) -> Option<i128> {
     let (negative, rest) = split_sign(text);
     let sign = if negative { -1 } else { 1 };
@@ -305,7 +306,7 @@ fn parse_clock(text: &str) -> Option<i128> {
     }
     let (hours, minutes, seconds) = match third {
         Some(third) => (first, second, unsigned(third)?),
-        // `M:S.f` when the second part has a fraction, else `H:M`.
+        // Two parts are `M:S.f` if the second has a fraction, otherwise `H:M`.
         None if second.billionths != 0 => (Quantity { whole: 0, billionths: 0 }, first, second),
         None => (first, second, Quantity { whole: 0, billionths: 0 }),
     };
@@ -316,7 +317,7 @@ fn parse_clock(text: &str) -> Option<i128> {
     Some(sign * (whole * SECOND + seconds.billionths))
 }
 
-/// `[±]Y-M` in months.
+/// Reads `[±]Y-M`, in months.
 fn parse_year_month(text: &str) -> Option<i128> {
     let (negative, rest) = split_sign(text);
     let sign = if negative { -1 } else { 1 };
@@ -329,7 +330,7 @@ fn parse_year_month(text: &str) -> Option<i128> {
     (months < 12).then_some(sign * (digits(years)? * 12 + months))
 }
 
-/// What follows the `P`: designators, or weeks.
+/// Reads what follows the `P`: designators, or weeks.
 fn parse_iso(text: &str) -> Option<Sum> {
     let mut sum = Sum::default();
     let (mut in_time, mut any) = (false, false);
@@ -487,7 +488,7 @@ mod tests {
         }
     }
 
-    /// Expected values are PostgreSQL 15's.
+    /// Expected values are those of PostgreSQL 15.
     #[test]
     fn multiples_spill_into_smaller_fields() {
         for (text, by, expected) in [

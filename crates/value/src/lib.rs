@@ -1,17 +1,18 @@
-//! What SQL's scalar values mean: the one place that says what `+` gives, what LIKE matches, which
-//! day a number is and how each type is spelled.
+//! The meaning of SQL's scalar values, in one place: what `+` gives, what LIKE matches, which day a
+//! number is, and how values of each type are spelled.
 //!
-//! Every evaluator stands on this crate: closures of point plans and the functions of analytical
+//! Every evaluator builds on this crate: closures of point plans and the functions of analytical
 //! plans (`plan`), the folding of constants (`delta`), and the interpreter, the operations and the
-//! machine code of views (`view`). Where it matters how fast one of them is, it calls the small
-//! inline functions of the modules here; [`functions`] is the table of all functions by name, which
-//! every evaluator goes by where it has no quicker code of its own.
+//! machine code of views (`view`). Where speed matters, evaluators call the small inline functions
+//! of the modules here; everywhere else they use [`functions`], the table of all functions by name.
 //!
-//! Meanings are PostgreSQL's; a deviation is named where it is made. NULL is the caller's: functions
-//! take values, and answer for values, but those of the table, which say themselves what NULL gives.
+//! Meanings are PostgreSQL's; a deviation is named where it is made. NULL is for the caller to
+//! treat: functions take values and return values. Only functions of the table say themselves what
+//! NULL gives.
 //!
-//! `no_std + alloc` (but for the feature `math`), no dependencies, no unsafe code, no clock, no time zone and no catalog: whatever
-//! needs one of those is passed in ([`datetime::Zone`]) or stands above.
+//! `no_std + alloc` (except with the feature `math`), no dependencies, no unsafe code, no clock, no
+//! time zone and no catalog: where one of these is needed, the caller passes it in
+//! ([`datetime::Zone`]) or a crate above adds it.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -47,8 +48,8 @@ pub enum Arith {
     Add,
     Sub,
     Mul,
-    /// Integers are cut off towards zero, decimals at the result's scale.
+    /// Division. Integers are truncated towards zero, decimals at the result's scale.
     Div,
-    /// The sign is the dividend's.
+    /// Remainder, with the dividend's sign.
     Rem,
 }

@@ -1,15 +1,16 @@
-//! LIKE and ILIKE: patterns, taken apart once.
+//! LIKE and ILIKE: patterns, parsed once.
 //!
-//! `%` stands for any characters, `_` for one, the escape makes the next character stand for itself;
-//! at the end of a pattern it stands for itself, which PostgreSQL refuses. ILIKE compares lower-case
-//! letters, character by character, as PostgreSQL does where the locale is C.UTF-8.
+//! `%` stands for any characters, `_` for one, the escape makes the next character stand for
+//! itself. An escape at the end of a pattern stands for itself, where PostgreSQL raises an error.
+//! ILIKE compares lower-case letters, character by character, as PostgreSQL does where the locale
+//! is C.UTF-8.
 //!
-//! Where `%` is the only wildcard, the parts between must occur in order, and taking the first place
-//! of each leaves the most room for the next: searches for substrings do. How one substring is found
-//! is the caller's ([`Search`]).
+//! If `%` is the only wildcard, the parts between must occur in order, and the first place of each
+//! part leaves the most room for the next: searches for substrings are enough. The caller provides
+//! that search ([`Search`]).
 //!
-//! Cost: O(bytes) per text for such patterns, else O(characters × pattern) at worst, as only the last
-//! `%` seen need ever be tried again.
+//! Cost: O(bytes) per text for such patterns, otherwise O(characters × pattern) at worst: of
+//! several `%`, only the last one met ever needs another try.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -17,15 +18,15 @@ use alloc::vec::Vec;
 
 use crate::error::{Result, ValueError};
 
-/// Finds one substring in many texts.
+/// A search for one substring in many texts.
 pub trait Search {
-    /// For this substring.
+    /// Prepares the search for a substring.
     fn new(part: &str) -> Self;
-    /// The byte at which it first begins.
+    /// The byte at which the substring first begins.
     fn find(&self, text: &str) -> Option<usize>;
-    /// Number of bytes.
+    /// Number of bytes of the substring.
     fn len(&self) -> usize;
-    /// Whether it is empty.
+    /// Whether the substring is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -49,19 +50,19 @@ impl Search for Plain {
     }
 }
 
-/// A pattern, ready for any number of texts.
+/// A parsed pattern, to be matched with any number of texts.
 #[derive(Clone, Debug)]
 pub struct Pattern<S = Plain> {
-    kind: Kind<S>,
+    kind: PatternKind<S>,
 }
 
 #[derive(Clone, Debug)]
-enum Kind<S> {
+enum PatternKind<S> {
     Exactly(Box<str>),
     Prefix(Box<str>),
     Suffix(Box<str>),
     Contains(S),
-    /// Parts between `%`; the first and the last may be empty.
+    /// Literal parts between `%`; the first and the last may be empty.
     Parts {
         prefix: Box<str>,
         between: Box<[S]>,
@@ -75,32 +76,32 @@ enum Kind<S> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
-    /// `%`
+    /// `%`: any number of characters.
     Any,
-    /// `_`
+    /// `_`: one character.
     One,
     Char(char),
 }
 
 impl<S: Search> Pattern<S> {
-    /// Takes a pattern apart. An escape of `None` makes no character stand for itself.
+    /// Parses a pattern. With an escape of `None` no character is an escape.
     pub fn new(pattern: &str, escape: Option<char>, ignore_case: bool) -> Self {
         let tokens = tokens(pattern, escape, ignore_case);
         if ignore_case || tokens.contains(&Token::One) {
-            return Pattern { kind: Kind::General { tokens: tokens.into(), ignore_case } };
+            return Pattern { kind: PatternKind::General { tokens: tokens.into(), ignore_case } };
         }
         let mut parts: Vec<String> = tokens.split(|token| *token == Token::Any).map(text).collect();
         let last = parts.pop().unwrap_or_default();
         if parts.is_empty() {
-            return Pattern { kind: Kind::Exactly(last.into()) };
+            return Pattern { kind: PatternKind::Exactly(last.into()) };
         }
         let first = parts.remove(0);
         parts.retain(|part| !part.is_empty());
         let kind = match (first.is_empty(), parts.as_slice(), last.is_empty()) {
-            (_, [], true) => Kind::Prefix(first.into()),
-            (true, [], _) => Kind::Suffix(last.into()),
-            (true, [part], true) => Kind::Contains(S::new(part)),
-            _ => Kind::Parts {
+            (_, [], true) => PatternKind::Prefix(first.into()),
+            (true, [], _) => PatternKind::Suffix(last.into()),
+            (true, [part], true) => PatternKind::Contains(S::new(part)),
+            _ => PatternKind::Parts {
                 prefix: first.into(),
                 between: parts.iter().map(|part| S::new(part)).collect(),
                 suffix: last.into(),
@@ -113,13 +114,15 @@ impl<S: Search> Pattern<S> {
     #[inline]
     pub fn matches(&self, text: &str) -> bool {
         match &self.kind {
-            Kind::Exactly(part) => text == &**part,
-            Kind::Prefix(part) => text.starts_with(&**part),
-            Kind::Suffix(part) => text.ends_with(&**part),
-            Kind::Contains(part) => part.find(text).is_some(),
-            Kind::Parts { prefix, between, suffix } => in_order(text, prefix, between, suffix),
-            Kind::General { tokens, ignore_case: false } => general(text, tokens, |c| c),
-            Kind::General { tokens, ignore_case: true } => general(text, tokens, fold),
+            PatternKind::Exactly(part) => text == &**part,
+            PatternKind::Prefix(part) => text.starts_with(&**part),
+            PatternKind::Suffix(part) => text.ends_with(&**part),
+            PatternKind::Contains(part) => part.find(text).is_some(),
+            PatternKind::Parts { prefix, between, suffix } => {
+                in_order(text, prefix, between, suffix)
+            }
+            PatternKind::General { tokens, ignore_case: false } => general(text, tokens, |c| c),
+            PatternKind::General { tokens, ignore_case: true } => general(text, tokens, fold),
         }
     }
 }
@@ -135,13 +138,13 @@ fn in_order<S: Search>(text: &str, prefix: &str, between: &[S], suffix: &str) ->
     true
 }
 
-/// Whether a text matches a pattern that is needed once.
+/// Whether a text matches a pattern, for patterns that are needed once.
 pub fn matches(text: &str, pattern: &str, escape: Option<char>, ignore_case: bool) -> bool {
     let tokens = tokens(pattern, escape, ignore_case);
     if ignore_case { general(text, &tokens, fold) } else { general(text, &tokens, |c| c) }
 }
 
-/// The lower-case letter, if a letter has one; the first character of it where it has several.
+/// The lower-case form of a letter, or its first character if that form has several.
 #[inline]
 fn fold(c: char) -> char {
     if c.is_ascii() { c.to_ascii_lowercase() } else { c.to_lowercase().next().unwrap_or(c) }
@@ -174,8 +177,8 @@ fn text(tokens: &[Token]) -> String {
 fn general(text: &str, tokens: &[Token], fold: impl Fn(char) -> char) -> bool {
     let mut rest = text.chars();
     let mut at = 0;
-    // Where to go on if the current attempt fails: the token after the last `%`, and the text
-    // without the character that the `%` takes next.
+    // Where to continue if the current attempt fails: the token after the last `%`, and the text
+    // behind the character that this `%` takes next.
     let mut retry: Option<(usize, core::str::Chars<'_>)> = None;
     loop {
         let matched = match tokens.get(at) {
@@ -205,7 +208,7 @@ fn general(text: &str, tokens: &[Token], fold: impl Fn(char) -> char) -> bool {
     }
 }
 
-/// The escape that a string names: none if it is empty. Errors: 22025.
+/// The escape that a string names; none if the string is empty. Errors: 22025.
 pub fn escape_of(text: &str) -> Result<Option<char>> {
     let mut chars = text.chars();
     match (chars.next(), chars.next()) {
@@ -214,7 +217,7 @@ pub fn escape_of(text: &str) -> Result<Option<char>> {
     }
 }
 
-/// The pattern with backslash in place of another escape.
+/// The pattern rewritten to use backslash as its escape.
 pub fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut chars = pattern.chars();
@@ -232,7 +235,7 @@ pub fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
     out
 }
 
-/// A regular expression for a pattern of SIMILAR TO.
+/// The regular expression for a pattern of SIMILAR TO.
 pub fn similar_to(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::from("^(?:");
     let mut in_class = false;
@@ -337,7 +340,7 @@ mod tests {
         assert!(with(None, "a\\b", "a\\_") && !with(None, "a_", "a\\_"));
     }
 
-    /// The expected answers are PostgreSQL 15's, in the locale C.UTF-8.
+    /// Expected answers are those of PostgreSQL 15 in the locale C.UTF-8.
     #[test]
     fn ilike_compares_lower_case_letters() {
         for (text, pattern, expected) in [

@@ -1,17 +1,17 @@
-//! How values are spelled that need no module of their own: truth, bytes and UUIDs; and what all
-//! readers share.
+//! The text of types that need no module of their own (truth values, bytes, UUIDs), and helpers
+//! that all readers share.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::error::{Result, TextProblem, ValueError};
 
-/// Without the blanks that PostgreSQL's input functions skip.
+/// The text without the blanks that PostgreSQL's input functions skip.
 pub fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c'])
 }
 
-/// Whether a minus stands first, and what follows the sign.
+/// Whether the text begins with a minus, and the text behind the sign.
 pub fn split_sign(text: &str) -> (bool, &str) {
     match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),

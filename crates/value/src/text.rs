@@ -28,7 +28,8 @@ pub fn right(text: &str, count: i64) -> &str {
     &text[place(text, skipped)..]
 }
 
-/// The byte at which character number `chars` (from 0) begins; 0 before the text, its end behind it.
+/// The byte at which character number `chars` (from 0) begins; 0 for numbers before the text, its
+/// length for numbers behind it.
 fn place(text: &str, chars: i64) -> usize {
     let Ok(chars) = usize::try_from(chars) else { return 0 };
     if text.is_ascii() {
@@ -37,17 +38,17 @@ fn place(text: &str, chars: i64) -> usize {
     text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at)
 }
 
-/// How many characters there are.
+/// Number of characters.
 pub fn length(text: &str) -> i64 {
     text.chars().count() as i64
 }
 
-/// Where `part` begins in `text`, in characters from 1; 0 if nowhere.
+/// The place of `part` in `text`, in characters from 1; 0 if it does not occur.
 pub fn position(text: &str, part: &str) -> i64 {
     text.find(part).map_or(0, |at| length(&text[..at]) + 1)
 }
 
-/// Without the characters of `set` at its beginning, its end, or both.
+/// The text without the characters of `set` at its beginning, its end, or both.
 #[inline]
 pub fn trim<'a>(mut text: &'a str, set: &str, start: bool, end: bool) -> &'a str {
     let in_set = |c: char| set.contains(c);
@@ -60,11 +61,11 @@ pub fn trim<'a>(mut text: &'a str, set: &str, start: bool, end: bool) -> &'a str
     text
 }
 
-/// The text as VARCHAR(`length`) keeps it, or CHAR(`length`), which has no blanks at its end: blanks
-/// beyond the length are cut. `None`: it is too long.
+/// The text as VARCHAR(`length`) stores it, or as CHAR(`length`), without blanks at the end: blanks
+/// beyond the length are cut. `None` if the text is too long.
 pub fn fit(text: &str, length: u32, without_blanks: bool) -> Option<&str> {
     let text = if without_blanks { text.trim_end_matches(' ') } else { text };
-    // Bytes bound characters, so nearly every text is settled without counting.
+    // A text has no more characters than bytes, so nearly every text passes without counting.
     if text.len() <= length as usize {
         return Some(text);
     }
@@ -81,7 +82,7 @@ pub fn cut(text: &str, length: u32, without_blanks: bool) -> &str {
     if without_blanks { text[..end].trim_end_matches(' ') } else { &text[..end] }
 }
 
-/// How many blanks CHAR(`length`) shows behind its text.
+/// Number of blanks that CHAR(`length`) shows behind its text.
 pub fn padding(text: &str, length: u32) -> usize {
     (length as usize).saturating_sub(text.chars().count())
 }

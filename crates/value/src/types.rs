@@ -1,10 +1,10 @@
-//! The types that values have.
+//! Types of values.
 
 use core::fmt;
 
 use crate::value::ValueRef;
 
-/// How values of a type are kept. VARCHAR(n), CHAR(n) and TEXT are all [`Type::Text`].
+/// The type of a value as it is stored. VARCHAR(n), CHAR(n) and TEXT are all [`Type::Text`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     /// BOOLEAN
@@ -21,9 +21,9 @@ pub enum Type {
     Float64,
     /// DECIMAL(precision, scale), at most 38 digits
     Decimal {
-        /// Digits in all, `1..=38`.
+        /// Number of digits, `1..=38`.
         precision: u8,
-        /// Digits after the point.
+        /// Number of digits after the point.
         scale: i8,
     },
     /// TEXT, VARCHAR, CHAR
@@ -34,7 +34,7 @@ pub enum Type {
     Date,
     /// TIME: microseconds since midnight
     Time,
-    /// TIMESTAMP: microseconds since 1970-01-01 00:00 of no zone
+    /// TIMESTAMP: microseconds since 1970-01-01 00:00, without a zone
     Timestamp,
     /// TIMESTAMP WITH TIME ZONE: microseconds since 1970-01-01 00:00 UTC
     TimestampTz,

@@ -1,15 +1,15 @@
 //! Single values, borrowed or owned.
 //!
-//! Words: a [`ValueRef`] borrows from a partition or from a statement; a [`Value`] owns. A value says
-//! how it is kept, not which SQL type its column has: VARCHAR(n), CHAR(n) and TEXT are all text, and
-//! the scale of a decimal is its column's.
+//! Words: a [`ValueRef`] borrows from a partition or from a statement; a [`Value`] owns. A value
+//! knows how it is stored, not which SQL type its column has: VARCHAR(n), CHAR(n) and TEXT are all
+//! text, and the scale of a decimal is its column's.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 /// A span of time in SQL's three parts, which do not convert into each other.
 ///
-/// Comparison as such is by parts, for maps and tests; SQL's order is that of
+/// `==` and the derived order compare part by part, for maps and tests; SQL's order is that of
 /// [`Interval::sort_key`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interval {
@@ -37,7 +37,7 @@ impl Interval {
     }
 }
 
-/// One value, borrowed where it is long.
+/// A value; text and bytes are borrowed.
 ///
 /// `==` is Rust's, not SQL's: NULL equals NULL, a NaN equals nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +56,7 @@ pub enum ValueRef<'a> {
     Float32(f32),
     /// DOUBLE PRECISION
     Float64(f64),
-    /// DECIMAL: the unscaled number; the scale is the column's.
+    /// DECIMAL: the unscaled number; the scale belongs to the column
     Decimal(i128),
     /// TEXT, VARCHAR, CHAR
     Text(&'a str),
@@ -66,7 +66,7 @@ pub enum ValueRef<'a> {
     Date(i32),
     /// TIME: microseconds since midnight
     Time(i64),
-    /// TIMESTAMP: microseconds since 1970-01-01 00:00 of no zone
+    /// TIMESTAMP: microseconds since 1970-01-01 00:00, without a zone
     Timestamp(i64),
     /// TIMESTAMP WITH TIME ZONE: microseconds since 1970-01-01 00:00 UTC
     TimestampTz(i64),
@@ -106,7 +106,7 @@ impl ValueRef<'_> {
     }
 }
 
-/// One value, owned: what undo records, parameters and literals hold.
+/// An owned value, as undo records, parameters and literals hold it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
     /// NULL of any type.
@@ -124,7 +124,7 @@ pub enum Value {
     Float32(f32),
     /// DOUBLE PRECISION
     Float64(f64),
-    /// DECIMAL: the unscaled number; the scale is the column's.
+    /// DECIMAL: the unscaled number; the scale belongs to the column
     Decimal(i128),
     /// TEXT, VARCHAR, CHAR
     Text(String),
@@ -134,7 +134,7 @@ pub enum Value {
     Date(i32),
     /// TIME: microseconds since midnight
     Time(i64),
-    /// TIMESTAMP: microseconds since 1970-01-01 00:00 of no zone
+    /// TIMESTAMP: microseconds since 1970-01-01 00:00, without a zone
     Timestamp(i64),
     /// TIMESTAMP WITH TIME ZONE: microseconds since 1970-01-01 00:00 UTC
     TimestampTz(i64),
@@ -145,7 +145,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The same value, borrowed.
+    /// The value, borrowed.
     #[inline]
     pub fn as_ref(&self) -> ValueRef<'_> {
         match *self {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 
-use halcyon_value::functions::{Answer, Call, Function, Gives, Kind, Takes};
+use halcyon_value::functions::{Answer, ArgumentKind, Call, Function, Gives, Takes};
 use halcyon_view::program::{
     BinaryOp, Bound, CompareOp, Component, Derived, Expr, MapDecl, MapId, NULL_FLOAT_BITS,
     NULL_INT, Program, Reg, Relation, RelationId, SliceId, Statement, Step, Trigger, Type,
@@ -764,7 +764,7 @@ fn panics_of_functions_unwind() {
     static NOT_FIVE: Function = Function::new(
         &["not_five"],
         "Its argument.",
-        Takes { kinds: &[Kind::BigInt], optional: 0, any_number: false },
+        Takes { kinds: &[ArgumentKind::BigInt], optional: 0, any_number: false },
         Gives::Argument(0),
         |args, _| {
             assert_ne!(args.integer(0), Ok(5), "five");

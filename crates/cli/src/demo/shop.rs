@@ -1,4 +1,4 @@
-//! The shop: its tables, its customers and what they do.
+//! The shop: its tables, its customers and their actions.
 
 use halcyon::{Session, SqlError, SqlState, Statement, params};
 
@@ -39,8 +39,8 @@ pub fn create(session: &mut Session) -> Result<(), SqlError> {
     })
 }
 
-/// What must hold at any moment: totals are sums of their items, paid orders have their payment,
-/// and no piece is lost.
+/// Checks the invariants of the shop: totals are the sums of their items, paid orders have their
+/// payment, and no piece is lost.
 #[cfg(test)]
 pub fn check(session: &mut Session) -> Result<(), String> {
     let rules = [
@@ -208,7 +208,7 @@ impl Shopper {
         })
     }
 
-    /// Refills what runs low and clears old orders away.
+    /// Refills products that run low, and deletes old orders.
     fn tidy(&mut self) -> Result<(), SqlError> {
         let statements = &self.statements;
         self.session.transaction(|session| {

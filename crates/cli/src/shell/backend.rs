@@ -1,40 +1,40 @@
-//! What the shell needs of a database: one embedded in this process, or one over the wire.
+//! The database as the shell needs it: embedded in this process, or reached over the wire.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
 
 use super::print::Column;
 
-/// Result of anything a back end does.
+/// Result of a back end's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Takes a result as it arrives. Its errors (a closed pipe) end the statement.
+/// A receiver of a result as it arrives. Its errors (a closed pipe) end the statement.
 pub trait Sink {
     /// A result with these columns begins.
     fn columns(&mut self, columns: Vec<Column>) -> std::io::Result<()>;
-    /// A row of it.
+    /// The next row of the result.
     fn row(&mut self, row: Vec<Option<String>>) -> std::io::Result<()>;
 }
 
-/// Where a session stands, for the prompt.
+/// The state of a session's transaction, for the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockState {
-    /// No transaction.
+    /// No transaction is in progress.
     Idle,
-    /// In a transaction.
+    /// A transaction is in progress.
     InTransaction,
-    /// In a transaction that can only be rolled back.
+    /// A transaction is in progress that can only be rolled back.
     Failed,
     /// The connection is gone.
     Gone,
 }
 
-/// What a statement came to, after its rows.
+/// The outcome of a statement, behind its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
     /// The command tag, as PostgreSQL spells it.
     pub tag: String,
-    /// Whether there was a result, so that the tag goes without saying.
+    /// Whether the statement had a result, so that its tag is not printed.
     pub had_rows: bool,
 }
 
@@ -43,19 +43,19 @@ pub trait Backend {
     /// Runs one statement.
     fn run(&mut self, text: &str, sink: &mut dyn Sink) -> Result<Done>;
 
-    /// Runs `COPY … FROM STDIN` with the bytes of `data`; rows copied.
+    /// Runs `COPY … FROM STDIN` with the bytes of `data`; returns the rows copied.
     fn copy_in(&mut self, text: &str, data: &mut dyn Read) -> Result<u64>;
 
-    /// Runs `COPY … TO STDOUT`, its bytes to `out`; rows copied, if known.
+    /// Runs `COPY … TO STDOUT`, its bytes to `out`; returns the rows copied, if known.
     fn copy_out(&mut self, text: &str, out: &mut dyn Write) -> Result<Option<u64>>;
 
     /// Notices since the last call.
     fn take_notices(&mut self) -> Vec<Message>;
 
-    /// What ends the running statement from another thread.
+    /// A function that ends the running statement from another thread.
     fn canceller(&self) -> Arc<dyn Fn() + Send + Sync>;
 
-    /// Where the session stands.
+    /// The state of the session's transaction.
     fn state(&self) -> BlockState;
 
     /// Name of the database, for the prompt.
@@ -67,24 +67,24 @@ pub trait Backend {
 pub struct Message {
     /// `ERROR`, `NOTICE`, `WARNING`, ….
     pub severity: String,
-    /// Five characters.
+    /// The SQLSTATE, five characters.
     pub state: String,
-    /// The line.
+    /// The message itself, one line.
     pub message: String,
-    /// More about it.
+    /// The detail line.
     pub detail: Option<String>,
-    /// What to do.
+    /// The hint line.
     pub hint: Option<String>,
-    /// Where it arose.
+    /// The context line.
     pub context: Option<String>,
-    /// Character of the statement, counted from 1.
+    /// Position of the error in the statement: a character, counted from 1.
     pub position: Option<usize>,
 }
 
 /// Why a statement failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The database says no.
+    /// The database refused the statement.
     Statement(Box<Message>),
     /// Reading or writing on this side failed.
     Io(std::io::Error),
@@ -99,7 +99,7 @@ impl From<std::io::Error> for Error {
 }
 
 impl Error {
-    /// As psql shows it: `text` is the statement, whose line with the error is pointed at.
+    /// The error as psql shows it. `text`: the statement, whose line with the error is shown.
     pub fn show(&self, text: &str) -> String {
         match self {
             Error::Statement(message) => message.show(text),
@@ -108,14 +108,14 @@ impl Error {
         }
     }
 
-    /// Whether what was written could not be: `halcyon … | head` closes its pipe.
+    /// Whether the error is a closed pipe on output, as in `halcyon … | head`.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Error::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
     }
 }
 
 impl Message {
-    /// As psql shows it.
+    /// The message as psql shows it.
     pub fn show(&self, text: &str) -> String {
         let mut shown = format!("{}:  {}\n", self.severity, self.message);
         if let Some(position) = self.position {

@@ -1,4 +1,5 @@
-//! Line editing: completion of keywords, names and commands, and when a statement is whole.
+//! Line editing: completion of keywords, names and commands, and the test whether a statement is
+//! complete.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,7 @@ use rustyline::{Context, Helper};
 use super::meta;
 use super::scan::{self, Scan};
 
-/// Names that completion offers, as the catalog had them last.
+/// Names that completion offers, as last read from the catalog.
 #[derive(Debug, Default)]
 pub struct Names {
     /// Relations, as they are written.
@@ -24,7 +25,7 @@ pub struct Names {
 /// Names shared between the shell, which reads the catalog, and the line editor.
 pub type SharedNames = Arc<Mutex<Names>>;
 
-/// What rustyline asks for help.
+/// The helper of the line editor rustyline.
 pub struct Assistant {
     names: SharedNames,
     files: FilenameCompleter,
@@ -169,7 +170,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Where the word before the cursor starts, and what may stand there.
+/// The start of the word before the cursor, and the words that may stand there.
 pub fn candidates(line: &str, names: &Names) -> (usize, Vec<String>) {
     let start = line
         .rfind(|c: char| !is_name(c))
@@ -208,7 +209,7 @@ fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// A name as SQL needs it written.
+/// The name as SQL must write it.
 pub fn quoted(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         && !name.starts_with(|c: char| c.is_ascii_digit());

@@ -1,7 +1,7 @@
 //! COPY with a file on this side: `\copy`, and `COPY … FROM 'file'` into an embedded database,
-//! which is fed from here so that a bar can show how far it is.
+//! whose data the shell reads itself so that a bar can show the progress.
 
-/// Where the data of a COPY come from or go to.
+/// The source or destination of a COPY's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyPlace {
     /// A file of this machine.
@@ -17,7 +17,7 @@ pub struct Copy {
     pub statement: String,
     /// Whether data go into the database.
     pub into: bool,
-    /// Where they come from, or go to.
+    /// The source or destination on this side.
     pub place: CopyPlace,
 }
 
@@ -31,8 +31,8 @@ pub fn client_side(rest: &str) -> Result<Copy, String> {
     Ok(Copy { statement: statement(what, into, options), into, place })
 }
 
-/// A `COPY … FROM 'file'` statement in a text format; `None` for anything else, also Parquet,
-/// which is not read from front to back.
+/// Reads a `COPY … FROM 'file'` statement in a text format; `None` for anything else. Parquet is
+/// excluded, because it is not read from front to back.
 pub fn from_file(text: &str) -> Option<Copy> {
     let text = super::scan::statements(text).first()?.1.trim_end_matches(';');
     let rest =
@@ -51,7 +51,7 @@ pub fn from_file(text: &str) -> Option<Copy> {
     }
 }
 
-/// Whether `text` is a COPY whose data follow it.
+/// Whether `text` is a COPY whose data follow in the input.
 pub fn is_from_stdin(text: &str) -> bool {
     let Some((_, text)) = super::scan::statements(text).first().copied() else { return false };
     let is_copy = text.get(..5).is_some_and(|word| word.eq_ignore_ascii_case("copy "));
@@ -66,8 +66,8 @@ fn statement(what: &str, into: bool, options: &str) -> String {
     format!("COPY {} {end} {options}", what.trim()).trim_end().to_owned()
 }
 
-/// What stands before FROM or TO, which of them it is, and what follows; parentheses and quotes
-/// are skipped.
+/// Splits a COPY at FROM or TO: the text before, which of the two it is, and the text behind.
+/// Parentheses and quotes are skipped.
 fn split(text: &str) -> Option<(&str, bool, &str)> {
     let (mut depth, mut quote) = (0_i32, None);
     let mut word_start = None;
@@ -95,7 +95,7 @@ fn split(text: &str) -> Option<(&str, bool, &str)> {
     None
 }
 
-/// The file or STDIN at the start of `text`, and what follows.
+/// Splits off the file or STDIN at the start of `text`; returns it and the rest.
 fn place(text: &str) -> (CopyPlace, &str) {
     if let Some(rest) = text.strip_prefix('\'') {
         let mut end = rest.len();

@@ -11,7 +11,7 @@ use super::print::{Column, ColumnKind};
 /// Bytes of COPY data handed over at once.
 const CHUNK: usize = 64 * 1024;
 
-/// A session of its own database, or of one that somebody else has too.
+/// A session of a database in this process, which may have other sessions.
 pub struct Embedded {
     session: Session,
 }
@@ -38,7 +38,7 @@ impl Embedded {
         Ok(count)
     }
 
-    /// What a statement outside COPY's own ways answers to its data.
+    /// The answer to COPY data for a statement that is no COPY.
     fn not_copy(what: &str) -> Error {
         Error::Statement(Box::new(Message {
             severity: "ERROR".into(),

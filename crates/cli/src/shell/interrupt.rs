@@ -1,22 +1,22 @@
 //! Ctrl-C: ends the statement that runs, not the shell.
 //!
 //! While a line is being edited the terminal gives Ctrl-C as a key, so a signal arrives only while
-//! a statement runs or nobody is at a terminal. With no statement running it ends a script; at a
-//! terminal it came too late for its statement, and does nothing.
+//! a statement runs or no terminal is there. Without a running statement, a signal ends a script;
+//! at a terminal it came too late for its statement, and does nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 type Canceller = Arc<dyn Fn() + Send + Sync>;
 
-/// What a signal does now.
+/// The reaction to a signal at present.
 #[derive(Clone, Default)]
 pub struct Interrupt {
     running: Arc<Mutex<Option<Canceller>>>,
     at_terminal: Arc<AtomicBool>,
 }
 
-/// A statement runs while this lives.
+/// A guard: a statement runs while this exists.
 pub struct Running(Interrupt);
 
 impl Interrupt {
@@ -41,7 +41,7 @@ impl Interrupt {
         Running(self.clone())
     }
 
-    /// From now on somebody edits lines: a signal no longer ends the process.
+    /// From now on a user edits lines: a signal no longer ends the process.
     pub fn at_terminal(&self) {
         self.at_terminal.store(true, Relaxed);
     }

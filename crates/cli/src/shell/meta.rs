@@ -1,4 +1,4 @@
-//! Backslash commands: what they are called, how their line is read, which queries `\d` asks.
+//! Backslash commands: their names, the parsing of their lines, the queries of `\d`.
 //!
 //! The queries use `pg_catalog` as psql's do, in simpler forms, so they serve an embedded
 //! database, a Halcyon server and PostgreSQL alike.
@@ -40,7 +40,7 @@ pub enum Meta {
     Echo(String),
 }
 
-/// What `\x` asks for.
+/// The argument of `\x`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expanded {
     /// Always records.
@@ -51,7 +51,7 @@ pub enum Expanded {
     Auto,
 }
 
-/// Names and what they do, for `\?` and completion.
+/// Names, arguments and purposes, for `\?` and completion.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("\\d", "[NAME]", "tables, views, indexes and sequences; or one of them in full"),
     ("\\dt", "[PATTERN]", "tables"),

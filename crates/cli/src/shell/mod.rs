@@ -96,10 +96,10 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-/// Why no further statement of a script is run.
+/// Why a script stops.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// `\q`, or nobody reads the output any more.
+    /// `\q`, or the reader of the output is gone.
     Quit,
     /// A statement failed; it has been reported.
     Failed,
@@ -108,15 +108,15 @@ pub enum Stop {
 /// Files may include files; a file that includes itself must end.
 const INCLUDE_DEPTH_MAX: u32 = 16;
 
-/// A session with what the user has set.
+/// The shell: a session with the user's choices.
 pub struct Shell {
     backend: Box<dyn Backend>,
-    /// Whether the database is in this process, so that it reads the files we read.
+    /// Whether the database is in this process, so that it reads the same files as the shell.
     local: bool,
     style: Style,
     timing: bool,
-    /// Whether somebody sits at a terminal: then errors do not end the input, and long work shows
-    /// that it goes on.
+    /// Whether a user sits at a terminal: then errors do not end the input, and long work shows its
+    /// progress.
     interactive: bool,
     /// Whether statements after a failed one are run all the same.
     keep_going: bool,
@@ -125,7 +125,7 @@ pub struct Shell {
     interrupt: Interrupt,
     names: SharedNames,
     include_depth: u32,
-    /// Columns of the terminal, as known last.
+    /// Columns of the terminal, as last known.
     terminal_width: usize,
 }
 
@@ -153,7 +153,7 @@ impl Shell {
         }
     }
 
-    /// `-c`, then `-f`; if neither is given, the terminal or standard input.
+    /// Runs `-c`, then `-f`; if neither is given, the terminal or standard input.
     fn all(&mut self, options: &Options) -> Result<(), Stop> {
         for command in &options.commands {
             self.script(command, None)?;
@@ -189,9 +189,9 @@ impl Shell {
         done
     }
 
-    /// Runs statements and backslash lines in turn. `source` names a file, whose COPY data stand
-    /// in it; without one they come from standard input. Stops at the first error, unless
-    /// somebody is at the terminal.
+    /// Runs statements and backslash lines in turn. `source` names a file, which then contains the
+    /// data of its COPYs; without a file these data come from standard input. Stops at the first
+    /// error, unless a user is at the terminal.
     pub fn script(&mut self, text: &str, source: Option<&str>) -> Result<(), Stop> {
         let mut rest = text;
         loop {
@@ -221,7 +221,7 @@ impl Shell {
         }
     }
 
-    /// Runs one statement and prints what it comes to.
+    /// Runs one statement and prints its results.
     fn statement(&mut self, piece: &str) -> Result<(), Stop> {
         // Positions count from the statement's own start.
         let Some((_, text)) = scan::statements(piece).first().copied() else { return Ok(()) };
@@ -241,7 +241,7 @@ impl Shell {
         let _spinner = progress::Spinner::start(self.interactive);
         let mut screen = Screen { out: &mut *self.out, style: &self.style, printer: None };
         let done = self.backend.run(text, &mut screen);
-        // What came before an error is printed too, as far as its format allows.
+        // Rows before an error are printed, too, as far as the format allows.
         let printed = screen.end();
         let Done { tag, had_rows } = done?;
         printed?;
@@ -329,7 +329,7 @@ impl Shell {
     }
 
     fn print_err(&mut self, text: &str) {
-        // With stderr closed there is nobody left to tell.
+        // If stderr is closed there is no way left to report an error.
         let _ = self.err.write_all(text.as_bytes());
     }
 
@@ -405,14 +405,14 @@ impl Shell {
         }
     }
 
-    /// Rows of a query of our own, apart from what is printed.
+    /// The rows of a query of the shell's own, which are not printed.
     fn ask(&mut self, text: &str) -> Result<Vec<Vec<Option<String>>>> {
         let mut rows = Collected::default();
         self.backend.run(text, &mut rows)?;
         Ok(rows.0)
     }
 
-    /// Reads the names that completion offers; in a transaction they wait.
+    /// Reads the names that completion offers; not within a transaction.
     fn learn_names(&mut self) {
         if self.backend.state() != BlockState::Idle {
             return;
@@ -437,7 +437,7 @@ impl Shell {
         editor.set_helper(Some(Assistant::new(self.names.clone())));
         let history = history_file();
         if let Some(history) = &history {
-            // The first time there is none.
+            // At the first start there is no history.
             let _ = editor.load_history(history);
         }
         self.print("Halcyon ")?;
@@ -460,7 +460,7 @@ impl Shell {
                 Ok(input) => {
                     interrupted = false;
                     if !input.trim().is_empty() {
-                        // A history that cannot be kept is no reason to refuse the statement.
+                        // A history that cannot be written is no reason to refuse the statement.
                         let _ = editor.add_history_entry(input.as_str());
                     }
                     self.input(&input, editor)?;
@@ -486,7 +486,7 @@ impl Shell {
         }
     }
 
-    /// What was entered; data of a COPY are read line by line until `\.`.
+    /// Runs what was entered; data of a COPY are read line by line until `\.`.
     fn input(
         &mut self,
         input: &str,
@@ -497,7 +497,7 @@ impl Shell {
         }
         self.print("Data, a line per row; \\. on a line of its own ends it.\n")?;
         self.flush()?;
-        // Data are lines, not statements: nothing waits for a semicolon.
+        // Data are lines, not statements: Enter ends each.
         editor.set_helper(None);
         let mut data = String::new();
         while let Ok(line) = editor.readline(">> ") {
@@ -511,7 +511,7 @@ impl Shell {
         self.timed(input, |shell| shell.copy_in(input, &mut data.as_bytes()))
     }
 
-    /// As psql's: `=>`, `*` in a transaction, `!` in a failed one.
+    /// The prompt, with psql's marks: `=>`, `*` in a transaction, `!` in a failed one.
     fn prompt(&self) -> String {
         let mark = match self.backend.state() {
             BlockState::Idle => "=> ",
@@ -554,7 +554,7 @@ impl Sink for Screen<'_> {
     }
 }
 
-/// Keeps rows.
+/// A receiver that keeps all rows.
 #[derive(Default)]
 struct Collected(Vec<Vec<Option<String>>>);
 
@@ -569,7 +569,7 @@ impl Sink for Collected {
     }
 }
 
-/// The lines after a COPY in a script up to `\.`, and what follows them.
+/// The lines behind a COPY in a script up to `\.`, and the text behind them.
 fn inline_data(rest: &str) -> (&str, &str) {
     let data = rest.find('\n').map_or("", |newline| &rest[newline + 1..]);
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Results on paper: aligned tables as psql prints them, records, CSV, JSON.
+//! Printed results: aligned tables in psql's form, records, CSV, JSON.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ pub enum Format {
     Json,
 }
 
-/// What a column holds, as far as printing cares.
+/// The kind of a column's values, as far as printing needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Right-aligned, bare in JSON.
@@ -33,18 +33,18 @@ pub enum ColumnKind {
 pub struct Column {
     /// Heading.
     pub name: String,
-    /// What it holds.
+    /// Kind of its values.
     pub kind: ColumnKind,
 }
 
-/// How results are printed, in all.
+/// The style of printed results.
 #[derive(Debug, Clone)]
 pub struct Style {
     /// Shape.
     pub format: Format,
     /// One line per column instead of one per row (`\x`).
     pub expanded: bool,
-    /// What stands for NULL in tables.
+    /// The text for NULL in tables.
     pub null: String,
     /// Columns of the terminal, if tables wider than that are to be printed as records.
     pub width: Option<usize>,
@@ -57,13 +57,13 @@ impl Default for Style {
 }
 
 /// A row: text, or NULL.
-pub type Row = Vec<Option<String>>;
+pub type TextRow = Vec<Option<String>>;
 
-/// Prints one result, row by row where the format allows, else when it ends.
+/// A printer of one result: row by row where the format allows, otherwise at the end.
 pub struct Printer {
     columns: Vec<Column>,
     /// Rows that a table keeps until it knows how wide its columns are.
-    kept: Vec<Row>,
+    kept: Vec<TextRow>,
     count: u64,
 }
 
@@ -73,7 +73,8 @@ impl Printer {
         match style.format {
             Format::Table => {}
             Format::Csv => {
-                let names: Row = columns.iter().map(|column| Some(column.name.clone())).collect();
+                let names: TextRow =
+                    columns.iter().map(|column| Some(column.name.clone())).collect();
                 csv(out, &names)?;
             }
             Format::Json => write!(out, "[")?,
@@ -82,7 +83,7 @@ impl Printer {
     }
 
     /// Prints or keeps a row.
-    pub fn row(&mut self, out: &mut dyn Write, style: &Style, row: Row) -> io::Result<()> {
+    pub fn row(&mut self, out: &mut dyn Write, style: &Style, row: TextRow) -> io::Result<()> {
         self.count += 1;
         match style.format {
             Format::Table => self.kept.push(row),
@@ -92,7 +93,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Ends the result; how many rows it had.
+    /// Ends the result; returns how many rows it had.
     pub fn end(mut self, out: &mut dyn Write, style: &Style) -> io::Result<u64> {
         match style.format {
             Format::Table => self.table(out, style)?,
@@ -102,7 +103,7 @@ impl Printer {
         Ok(self.count)
     }
 
-    fn json(&mut self, out: &mut dyn Write, row: &Row) -> io::Result<()> {
+    fn json(&mut self, out: &mut dyn Write, row: &TextRow) -> io::Result<()> {
         let separator = if self.count > 1 { ",\n " } else { "" };
         write!(out, "{separator}{{")?;
         for (place, (column, cell)) in self.columns.iter().zip(row).enumerate() {
@@ -130,7 +131,7 @@ impl Printer {
     }
 }
 
-fn csv(out: &mut dyn Write, row: &Row) -> io::Result<()> {
+fn csv(out: &mut dyn Write, row: &TextRow) -> io::Result<()> {
     let cells: Vec<String> = row.iter().map(|cell| csv_cell(cell.as_deref())).collect();
     writeln!(out, "{}", cells.join(","))
 }
@@ -145,7 +146,8 @@ fn widths(columns: &[Column], rows: &[Vec<String>]) -> Vec<usize> {
     widths
 }
 
-/// As psql prints: headings centred, numbers to the right, a cell's further lines below with `+`.
+/// Prints a table as psql does: headings centred, numbers to the right, further lines of a cell below,
+/// marked `+`.
 fn aligned(
     out: &mut dyn Write,
     columns: &[Column],
@@ -188,7 +190,7 @@ fn aligned(
     writeln!(out, "({count} row{})\n", if count == 1 { "" } else { "s" })
 }
 
-/// One line per column, as psql's `\x`.
+/// Prints one line per column, as psql does after `\x`.
 fn records(out: &mut dyn Write, columns: &[Column], rows: &[Vec<String>]) -> io::Result<()> {
     let names = columns.iter().map(|column| column.name.width()).max().unwrap_or(0);
     let lines = rows.iter().flatten().flat_map(|cell| cell.lines());
@@ -210,7 +212,7 @@ fn records(out: &mut dyn Write, columns: &[Column], rows: &[Vec<String>]) -> io:
     writeln!(out)
 }
 
-/// Quoted if it must be; NULL is nothing, an empty text is `""`.
+/// A cell of CSV, quoted if it must be; NULL is nothing, an empty text is `""`.
 fn csv_cell(cell: Option<&str>) -> String {
     match cell {
         None => String::new(),
@@ -222,7 +224,8 @@ fn csv_cell(cell: Option<&str>) -> String {
     }
 }
 
-/// Numbers as they are (so no digit is lost), where JSON can hold them; else text.
+/// A cell of JSON: numbers unchanged (so that no digit is lost) where JSON can hold them, otherwise
+/// text.
 fn json_cell(kind: ColumnKind, cell: Option<&str>) -> String {
     let Some(text) = cell else { return "null".to_owned() };
     match (kind, text) {

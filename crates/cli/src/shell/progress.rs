@@ -1,4 +1,4 @@
-//! What is shown on stderr, if it is a terminal, while something takes long.
+//! Progress on stderr, if it is a terminal, while something takes long.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Statements shorter than this show nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A file being read, with a bar that shows how far.
+/// A file being read, with a bar that shows the progress.
 pub struct ReadWithBar {
     file: File,
     bar: ProgressBar,
@@ -33,7 +33,7 @@ impl ReadWithBar {
     }
 }
 
-/// The error with the file's name, as no `io::Error` has it.
+/// The error with the file's name in it, which an `io::Error` lacks.
 pub fn named(path: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{path}: {error}"))
 }
@@ -59,7 +59,7 @@ pub struct Spinner {
 }
 
 impl Spinner {
-    /// Starts waiting. `shown` is false where nobody looks.
+    /// Starts the wait. `shown`: whether to show anything.
     pub fn start(shown: bool) -> Self {
         if !shown {
             return Spinner { stop: None, thread: None };
@@ -74,7 +74,7 @@ impl Spinner {
             let template = "{spinner} {elapsed} (Ctrl-C cancels)";
             bar.set_style(ProgressStyle::with_template(template).expect("a constant template"));
             bar.enable_steady_tick(Duration::from_millis(100));
-            // Either the statement is done or its thread is gone.
+            // The statement has ended, or its thread has.
             let _ = stopped.recv();
             bar.finish_and_clear();
         });
@@ -86,7 +86,7 @@ impl Drop for Spinner {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
-            // It only draws; a panic there must not hide the statement's result.
+            // The thread only draws; a panic there must not hide the statement's result.
             let _ = thread.join();
         }
     }

@@ -28,7 +28,7 @@ pub struct Remote {
 impl Remote {
     /// Connects to `postgresql://user:password@host:port/database` or `host=… port=…`.
     ///
-    /// TLS is not spoken: a server that is not on this machine is reached through a tunnel.
+    /// TLS is not supported: a server on another machine is reached through a tunnel.
     pub fn connect(url: &str) -> Result<Self> {
         let mut config: Config =
             url.parse().map_err(|error| Error::Connection(format!("{url}: {error}")))?;
@@ -57,7 +57,7 @@ impl Remote {
         Ok(Remote { runtime, client, notices, database, state: BlockState::Idle })
     }
 
-    /// Types of the result's columns; what cannot be prepared has none.
+    /// Types of the result's columns; none for statements that cannot be prepared.
     async fn kinds(&self, text: &str) -> Result<Vec<ColumnKind>> {
         if !returns_rows(text) {
             return Ok(Vec::new());
@@ -146,7 +146,7 @@ impl Backend for Remote {
     }
 
     fn take_notices(&mut self) -> Vec<Message> {
-        // Notices travel on another task; one that precedes the result has been read before it.
+        // Notices travel on another task; those before the result have been read before it.
         self.runtime.block_on(future::ready(()));
         self.notices.lock().expect("nobody panics with it").drain(..).collect()
     }
@@ -157,7 +157,7 @@ impl Backend for Remote {
         Arc::new(move || {
             let token = token.clone();
             runtime.spawn(async move {
-                // A server that is gone has nothing left to cancel.
+                // A server that is gone has no statement to cancel.
                 let _ = token.cancel_query(NoTls).await;
             });
         })
@@ -212,7 +212,7 @@ fn kind(ty: &Type) -> ColumnKind {
     }
 }
 
-/// Whether the statement is of a kind whose result has types worth asking for.
+/// Whether a statement is of a kind that returns rows, so that asking for their types pays.
 fn returns_rows(text: &str) -> bool {
     let first = words(text, 1);
     ["SELECT", "VALUES", "WITH", "TABLE"].contains(&first.as_str())
@@ -227,7 +227,7 @@ fn words(text: &str, count: usize) -> String {
     words.collect::<Vec<_>>().join(" ").to_uppercase()
 }
 
-/// The command tag, which the client library keeps to itself but for its count.
+/// The command tag, of which the client library gives only the count.
 fn tag(text: &str, count: Option<u64>) -> String {
     let first = words(text, 1);
     match (first.as_str(), count) {

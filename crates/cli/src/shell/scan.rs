@@ -1,12 +1,13 @@
-//! Where a statement ends in what has been typed so far.
+//! The end of a statement in the text typed so far.
 //!
-//! Knows as much of SQL's lexis as that takes: quotes of all kinds, dollar quotes, comments (which
-//! nest), parentheses are not needed. A statement ends at a `;` outside all of these.
+//! The scanner knows only the lexical rules that this needs: quotes of all kinds, dollar quotes,
+//! and comments (which nest); parentheses do not matter. A statement ends at a `;` outside all of
+//! these.
 
-/// What stands open at the end of an unfinished text; the prompt shows it.
+/// The construct that is open at the end of an unfinished text; the prompt shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// Nothing: a statement without its `;`, or no statement.
+    /// None: a statement without its `;`, or no statement.
     Nothing,
     /// `'…`
     Quote,
@@ -18,7 +19,7 @@ pub enum Open {
     Comment,
 }
 
-/// Result of looking for the end of the first statement.
+/// The result of a search for the end of the first statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scan {
     /// The statement's `;` stands before this byte.
@@ -123,7 +124,7 @@ fn follows_word(before: &str) -> bool {
     before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$')
 }
 
-/// Length of a dollar-quoted piece, or 1 if the `$` opens none (as in `$1`).
+/// Length of a dollar-quoted piece, or 1 if the `$` does not begin one (as in `$1`).
 fn dollar(text: &str) -> Result<usize, Open> {
     let Some(length) = text[1..].find('$') else { return Ok(1) };
     let tag = &text[..length + 2];

@@ -2,15 +2,16 @@
 //!
 //! The statements of a row are the code spans of its first cell; they run one after the other. The
 //! second cell has the answer to the last one:
-//! - `ok` for a statement that is carried out and has no rows;
-//! - the rows, values separated by `, ` and rows by `; `, NULL as such; `no rows` if there are none;
+//! - `ok` for a statement that succeeds and returns no rows;
+//! - the rows, values separated by `, ` and rows by `; `, NULL as `NULL`; `no rows` if there are
+//!   none;
 //! - an SQLSTATE for an error, or SQLSTATE, colon and message.
 //!
 //! Statements before the last must succeed. All rows of a table run in one session, in their order.
 
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use crate::page::{Row, code_spans};
+use crate::page::{TableRow, code_spans};
 
 /// A session for the statements of one table.
 pub struct Asker {
@@ -34,7 +35,7 @@ impl Asker {
         Asker { runtime, client }
     }
 
-    /// What the database answers to `statement`, as a table's cell has it.
+    /// The database's answer to `statement`, in the form of a table's cell.
     pub fn answer(&self, statement: &str) -> String {
         match self.runtime.block_on(self.client.simple_query(statement)) {
             Ok(messages) => match rows(&messages) {
@@ -58,8 +59,9 @@ impl Asker {
         rows(&messages.unwrap_or_else(|error| panic!("{query}: {error}"))).expect("a query")
     }
 
-    /// What a row of a table of statements says, and what is so instead; `None` if it is true.
-    pub fn wrong(&self, row: &Row) -> Option<String> {
+    /// The claim of a row of a table of statements, and the true answer; `None` if the claim is
+    /// true.
+    pub fn wrong(&self, row: &TableRow) -> Option<String> {
         let (claimed, expected) = (row.cells.first()?, row.cells.get(1)?);
         let expected = expected.replace('`', "");
         let mut statements = code_spans(claimed);
@@ -82,7 +84,7 @@ fn is_error(answer: &str) -> bool {
         && answer[..5].bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
 }
 
-/// Rows among `messages`; `None` if the statement has none to give.
+/// The rows among `messages`; `None` if the statement returns none.
 fn rows(messages: &[SimpleQueryMessage]) -> Option<Vec<Vec<String>>> {
     let mut described = false;
     let mut rows = Vec::new();

@@ -15,7 +15,7 @@ const EXAMPLES: [&str; 2] = [
     include_str!("../../../halcyon/examples/guide.rs"),
 ];
 
-/// The code without white space: a block may be shown at another depth, with its lines broken
+/// The code without white space: a block may be indented differently, and its lines may be broken
 /// elsewhere.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect()

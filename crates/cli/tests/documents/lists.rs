@@ -1,4 +1,4 @@
-//! Lists in documents are whole: each has what the engine, or a file, has.
+//! Lists in documents are complete: each has all that the engine, or a file, has.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn ask(name: &str, query: &str) -> Vec<Vec<String>> {
     Asker::new(server.address()).rows(query)
 }
 
-/// Names that a help text or an engine lists and a page does not.
+/// Names that a help text or an engine has and a page does not.
 fn missing<'a>(page: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     names.into_iter().filter(|name| !page.contains(name)).collect()
 }

@@ -1,8 +1,9 @@
-//! The documents are true: what README, the guide and the status page say is run.
+//! The documents are true: the examples and claims of README, the guide and the status page are
+//! run.
 //!
 //! [`page`] says which pieces of a page run, and how the expected answer is written. Every page of
-//! the guide has at least one. A page is run with `cargo test --workspace --test documents PAGE`;
-//! with `HALCYON_WRITE_DOCUMENTS=1` tables under a comment `rows: …` are written anew.
+//! the guide has at least one such piece. `cargo test --workspace --test documents PAGE` runs one
+//! page; `HALCYON_WRITE_DOCUMENTS=1` rewrites tables under a comment `rows: …`.
 
 mod answers;
 mod code;
@@ -16,18 +17,18 @@ mod tour;
 
 use answers::Asker;
 use files::{read, relative_paths, root};
-use page::{Content, Piece, Row, agrees, pieces};
+use page::{Content, Piece, TableRow, agrees, pieces};
 use server::{Folder, Server};
 
-/// A page under test: its server, its folder, and what was found wrong.
+/// A page under test: its server, its folder, and the errors found.
 struct Reading {
     path: &'static str,
     folder: Folder,
-    /// `None` only while one server takes over from another.
+    /// `None` only while one server replaces another.
     server: Option<Server>,
     executed: usize,
     offences: Vec<String>,
-    /// Tables to be written anew: first line below the header, number of rows, lines.
+    /// Tables to be rewritten: first line below the header, number of rows, lines.
     tables: Vec<(usize, usize, Vec<String>)>,
 }
 
@@ -45,7 +46,7 @@ impl Reading {
     fn piece(&mut self, piece: &Piece) {
         match &piece.content {
             Content::Serve(flags) => {
-                // Both may want the same folder.
+                // The old and the new server may want the same folder.
                 drop(self.server.take());
                 self.server = Some(Server::start(self.folder.path(), flags));
             }
@@ -63,7 +64,7 @@ impl Reading {
         }
     }
 
-    fn statements(&mut self, rows: &[Row]) {
+    fn statements(&mut self, rows: &[TableRow]) {
         let asker = Asker::new(self.address());
         for row in rows {
             self.executed += 1;
@@ -93,7 +94,7 @@ impl Reading {
         }
     }
 
-    fn rows(&mut self, line: usize, query: &str, rows: &[Row]) {
+    fn rows(&mut self, line: usize, query: &str, rows: &[TableRow]) {
         self.executed += 1;
         let answer = Asker::new(self.address()).rows(query);
         if answer.iter().ne(rows.iter().map(|row| &row.cells)) {
@@ -144,7 +145,7 @@ fn check(path: &'static str) {
     reading.finish();
 }
 
-/// One test per page, so that pages are read side by side and each can be read alone.
+/// One test per page, so that pages run in parallel and each can run alone.
 macro_rules! pages {
     ($($name:ident: $path:literal,)*) => {
         const PAGES: &[&str] = &[$($path),*];

@@ -1,18 +1,18 @@
-//! Command lines in documents beside what `--help` of a binary lists.
+//! Command lines in documents, compared with the `--help` of a binary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use crate::page::{Content, code_spans, pieces};
 
-/// Words behind a binary's name that are no subcommand of it: arms of experiments (`halcyon sync`), and
+/// Words behind a binary's name that are no subcommand: arms of experiments (`halcyon sync`), and
 /// experiments, which have a manual of their own.
 const OTHERS: &[&str] = &["sync", "async", "off", "lab"];
 
-/// Help of a binary and its subcommands, asked for once each.
+/// The help texts of a binary and its subcommands, each fetched once.
 pub struct Manual {
     binary: &'static str,
-    /// How documents start the binary.
+    /// The words by which documents start the binary.
     starts: &'static [&'static str],
     known: BTreeMap<Vec<String>, Option<String>>,
 }
@@ -23,7 +23,7 @@ impl Manual {
         Manual { binary, starts, known: BTreeMap::new() }
     }
 
-    /// What `WORDS --help` prints; `None` if there is no such subcommand.
+    /// The output of `WORDS --help`; `None` if there is no such subcommand.
     pub fn help(&mut self, words: &[String]) -> Option<&str> {
         let binary = self.binary;
         let ask = || {

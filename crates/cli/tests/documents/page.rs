@@ -1,13 +1,13 @@
 //! A Markdown page as a list of pieces that can be run or checked.
 //!
-//! What runs, in the order of the page:
+//! The pieces that run, in the order of the page:
 //! - a `sql` block: by `halcyon shell`. It prints the `text` block that follows; without one, it
 //!   prints no error. In the expected text `…` stands for anything within a line, and a line that
 //!   is `…` alone for any lines;
 //! - a `sh` block that a `text` block follows: by `sh`, in the page's folder;
 //! - a table whose first two headings are `statement` and `answer`: see [`crate::answers`];
 //! - a table under a comment `rows: SELECT …`: its cells are the rows of that query;
-//! - a comment `serve: FLAGS`: from here on, the page speaks to a new server with these flags.
+//! - a comment `serve: FLAGS`: from here on, the page uses a new server with these flags.
 //!
 //! Blocks of other languages are kept for the tests that compile or parse them.
 
@@ -26,14 +26,14 @@ pub enum Content {
     /// A fenced block, and the `text` block right after it.
     Block { language: String, text: String, expected: Option<String> },
     /// A table, and the query of the comment above it.
-    Table { query: Option<String>, header: Vec<String>, rows: Vec<Row> },
-    /// Flags of the server that the page speaks to from here on.
+    Table { query: Option<String>, header: Vec<String>, rows: Vec<TableRow> },
+    /// Flags of the server that the page uses from here on.
     Serve(String),
 }
 
 /// A row of a table below its header.
 #[derive(Debug)]
-pub struct Row {
+pub struct TableRow {
     /// Line of the page, from 1.
     pub line: usize,
     /// Texts of its cells, without escapes.
@@ -67,7 +67,7 @@ pub fn pieces(document: &str) -> Vec<Piece> {
             at += 2;
             let mut rows = Vec::new();
             while at < lines.len() && lines[at].starts_with('|') {
-                rows.push(Row { line: at + 1, cells: cells(lines[at]) });
+                rows.push(TableRow { line: at + 1, cells: cells(lines[at]) });
                 at += 1;
             }
             let content = Content::Table { query: query.take(), header, rows };
@@ -116,8 +116,8 @@ pub fn code_spans(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// Whether `printed` is what a reader of `expected` sees: blanks at the ends of lines do not count,
-/// `…` stands for anything.
+/// Whether `printed` is what `expected` shows: blanks at the ends of lines do not count, `…` stands
+/// for anything.
 pub fn agrees(expected: &str, printed: &str) -> bool {
     lines_agree(&visible(expected), &visible(printed))
 }
@@ -154,7 +154,7 @@ fn a_page_is_read_as_it_is_written() {
     let found = format!("{:?}", pieces(page));
     for part in [
         r#"line: 3, content: Block { language: "sql", text: "SELECT 1;\n", expected: Some("1\n") }"#,
-        r#"query: Some("SELECT a"), header: ["a", "`b`"], rows: [Row { line: 13, cells: ["x | y", "2"] }]"#,
+        r#"query: Some("SELECT a"), header: ["a", "`b`"], rows: [TableRow { line: 13, cells: ["x | y", "2"] }]"#,
         r#"line: 14, content: Serve("--demo")"#,
     ] {
         assert!(found.contains(part), "{found}\nlacks {part}");

@@ -1,4 +1,4 @@
-//! The binary as a page speaks to it: a server in a folder of its own, shells and scripts beside it.
+//! The binary as a page uses it: a server in a folder of its own, shells and scripts beside it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 /// The binary under test.
 pub const HALCYON: &str = env!("CARGO_BIN_EXE_halcyon");
 
-/// Address by which pages speak of the server; scripts get the real one in its place.
+/// The address by which pages name the server; scripts get the real one in its place.
 const WRITTEN_ADDRESS: &str = "127.0.0.1:5433";
 
 /// A running `halcyon serve`; dropping it ends the process.
 pub struct Server {
     child: Child,
     address: String,
-    /// The server may go on printing as long as this is held.
+    /// Held so that the server can go on printing.
     _output: BufReader<ChildStdout>,
 }
 
@@ -44,7 +44,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; nothing else can be done about an error here.
+        // The process may have ended by itself; nothing can be done about an error here.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -74,8 +74,8 @@ impl Drop for Folder {
     }
 }
 
-/// What the shell prints for `script`, errors among the rest as on a terminal. `address` names a
-/// server; without one the shell runs on an empty database.
+/// The output of the shell for `script`, with errors in their place as on a terminal. `address`
+/// names a server; without one the shell runs on an empty database.
 pub fn shell(folder: &Path, address: Option<&str>, script: &str) -> String {
     let connect = address.map_or(String::new(), |address| {
         format!("--connect postgresql://halcyon@{address}/halcyon")
@@ -84,7 +84,7 @@ pub fn shell(folder: &Path, address: Option<&str>, script: &str) -> String {
     output(Command::new("sh").args(["-c", &command, HALCYON]).current_dir(folder), script)
 }
 
-/// What `sh` prints for `script`, in which `halcyon` is the binary under test.
+/// The output of `sh` for `script`, in which `halcyon` is the binary under test.
 pub fn sh(folder: &Path, address: &str, script: &str) -> String {
     let binaries = Path::new(HALCYON).parent().expect("a folder");
     let path = std::env::var("PATH").unwrap_or_default();

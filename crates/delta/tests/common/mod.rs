@@ -20,7 +20,7 @@ use halcyon_view::program::Type;
 use halcyon_view::{Engine, Executor, Options};
 
 /// A row.
-pub type Row = Vec<ScalarValue>;
+pub type ScalarRow = Vec<ScalarValue>;
 
 /// A table and its rows.
 pub struct Table {
@@ -28,7 +28,7 @@ pub struct Table {
     pub schema: Arc<Schema>,
     pub unique: Vec<Vec<usize>>,
     pub never_negative: Vec<usize>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<ScalarRow>,
 }
 
 impl Table {
@@ -183,7 +183,7 @@ impl View {
     }
 
     /// Applies an event of a table, if the view reads that table.
-    pub fn apply(&mut self, table: &str, row: &Row, weight: i64) -> Result<(), String> {
+    pub fn apply(&mut self, table: &str, row: &ScalarRow, weight: i64) -> Result<(), String> {
         for input in self.compiled.inputs.clone() {
             if input.table.table() != table {
                 continue;

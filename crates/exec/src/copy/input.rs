@@ -6,7 +6,7 @@ use halcyon_txn::{Savepoint, Transaction};
 
 use super::binary;
 use super::orderbook::OrdersIn;
-use super::{CopyPlan, Format, From, Kind, Options};
+use super::{CopyKind, CopyPlan, Format, From, Options};
 use crate::dml::WriteContext;
 use crate::dml::bulk::Late;
 use halcyon_plan::env::{Env, Locks};
@@ -32,9 +32,9 @@ impl CopyIn {
     /// Panics: if the plan is a COPY TO.
     pub(super) fn new(plan: &CopyPlan) -> CopyIn {
         CopyIn(match &plan.kind {
-            Kind::From(from) => Incoming::Rows(Box::new(RowsIn::new(from, &plan.options))),
-            Kind::Orders(_) => Incoming::Orders(OrdersIn::default()),
-            Kind::To { .. } => panic!("COPY TO takes no data"),
+            CopyKind::From(from) => Incoming::Rows(Box::new(RowsIn::new(from, &plan.options))),
+            CopyKind::Orders(_) => Incoming::Orders(OrdersIn::default()),
+            CopyKind::To { .. } => panic!("COPY TO takes no data"),
         })
     }
 
@@ -56,10 +56,10 @@ impl CopyIn {
         locks: &Locks,
     ) -> Result<()> {
         match (&mut self.0, &plan.kind) {
-            (Incoming::Rows(rows), Kind::From(from)) => {
+            (Incoming::Rows(rows), CopyKind::From(from)) => {
                 rows.push(from, &plan.options, bytes, env, tx, locks)
             }
-            (Incoming::Orders(incoming), Kind::Orders(orders)) => incoming.push(orders, bytes),
+            (Incoming::Orders(incoming), CopyKind::Orders(orders)) => incoming.push(orders, bytes),
             _ => panic!("the data of another COPY"),
         }
     }
@@ -73,10 +73,10 @@ impl CopyIn {
         locks: &Locks,
     ) -> Result<u64> {
         match (self.0, &plan.kind) {
-            (Incoming::Rows(rows), Kind::From(from)) => {
+            (Incoming::Rows(rows), CopyKind::From(from)) => {
                 rows.finish(from, &plan.options, env, tx, locks)
             }
-            (Incoming::Orders(incoming), Kind::Orders(orders)) => {
+            (Incoming::Orders(incoming), CopyKind::Orders(orders)) => {
                 incoming.finish(orders, env, tx, locks)
             }
             _ => panic!("the data of another COPY"),

@@ -42,7 +42,7 @@ pub use output::CopyOut;
 
 /// Where the bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DataPlace {
     /// With the client: STDIN or STDOUT.
     Client,
     /// In a file that the engine can reach.
@@ -53,11 +53,11 @@ pub enum Place {
 pub struct CopyPlan {
     tables: Vec<Arc<Table>>,
     options: Options,
-    place: Place,
-    kind: Kind,
+    place: DataPlace,
+    kind: CopyKind,
 }
 
-enum Kind {
+enum CopyKind {
     From(Box<From>),
     To { source: QuerySource, columns: Vec<ResultColumn> },
     Orders(Box<Orders>),
@@ -128,11 +128,11 @@ pub fn bind(
     let ParsedCopy { source, to, target, options, legacy_options } = *parsed;
     let options = Options::from_ast(options, legacy_options, to)?;
     let place = match target {
-        CopyTarget::Stdin | CopyTarget::Stdout => Place::Client,
-        CopyTarget::File { filename } => Place::File(permitted_file(binder, filename)?),
+        CopyTarget::Stdin | CopyTarget::Stdout => DataPlace::Client,
+        CopyTarget::File { filename } => DataPlace::File(permitted_file(binder, filename)?),
         CopyTarget::Program { .. } => return Err(SqlError::unsupported("COPY … PROGRAM")),
     };
-    if options.format == Format::Parquet && place == Place::Client {
+    if options.format == Format::Parquet && place == DataPlace::Client {
         return Err(SqlError::unsupported("Parquet from stdin or to stdout").hint("Name a file."));
     }
     match to {
@@ -161,7 +161,7 @@ fn bind_from(
     mut scope: Scope<'_>,
     source: &CopySource,
     options: Options,
-    place: Place,
+    place: DataPlace,
 ) -> Result<BoundCopy> {
     let CopySource::Table { table_name, columns: names } = source else {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"));
@@ -196,7 +196,7 @@ fn bind_from(
     let shown = columns.iter().map(|column| result_column(&table, *column)).collect();
     let (tables, whole) = scope.into_locks();
     let from = From { writer: Writer::for_table(target), whole, at, columns, defaults, views };
-    let plan = CopyPlan { tables, options, place, kind: Kind::From(Box::new(from)) };
+    let plan = CopyPlan { tables, options, place, kind: CopyKind::From(Box::new(from)) };
     Ok(BoundCopy { plan, columns: shown })
 }
 
@@ -214,7 +214,7 @@ fn bind_to(
     binder: &Binder<'_>,
     source: &CopySource,
     options: Options,
-    place: Place,
+    place: DataPlace,
 ) -> Result<BoundCopy> {
     let query = match source {
         CopySource::Query(query) => (**query).clone(),
@@ -242,7 +242,7 @@ fn bind_to(
         tables: source.tables().to_vec(),
         options,
         place,
-        kind: Kind::To { source, columns: columns.to_vec() },
+        kind: CopyKind::To { source, columns: columns.to_vec() },
     };
     Ok(BoundCopy { plan, columns })
 }
@@ -256,8 +256,8 @@ impl CopyPlan {
     /// What it locks.
     pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
         match &self.kind {
-            Kind::To { source, .. } => source.needs(env, needs),
-            Kind::Orders(orders) => {
+            CopyKind::To { source, .. } => source.needs(env, needs),
+            CopyKind::Orders(orders) => {
                 needs.extend(orders.whole.iter().map(|(table, mode)| Need {
                     table: *table,
                     partition: None,
@@ -265,7 +265,7 @@ impl CopyPlan {
                 }));
                 Ok(())
             }
-            Kind::From(from) => {
+            CopyKind::From(from) => {
                 needs.extend(from.whole.iter().map(|(table, mode)| Need {
                     table: *table,
                     partition: None,
@@ -278,11 +278,11 @@ impl CopyPlan {
 
     /// Whether it is COPY TO.
     pub fn reads_only(&self) -> bool {
-        matches!(self.kind, Kind::To { .. })
+        matches!(self.kind, CopyKind::To { .. })
     }
 
     /// Where the bytes are.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &DataPlace {
         &self.place
     }
 
@@ -294,9 +294,9 @@ impl CopyPlan {
     /// Columns of the data.
     pub fn column_count(&self) -> usize {
         match &self.kind {
-            Kind::From(from) => from.columns.len(),
-            Kind::To { columns, .. } => columns.len(),
-            Kind::Orders(_) => orderbook::FIELDS.len(),
+            CopyKind::From(from) => from.columns.len(),
+            CopyKind::To { columns, .. } => columns.len(),
+            CopyKind::Orders(_) => orderbook::FIELDS.len(),
         }
     }
 
@@ -313,10 +313,10 @@ impl CopyPlan {
         locks: &Locks,
         progress: &mut Progress<'_>,
     ) -> Result<u64> {
-        let Place::File(path) = &self.place else { panic!("this COPY does not read a file") };
+        let DataPlace::File(path) = &self.place else { panic!("this COPY does not read a file") };
         let within = env.session.copy_folder.as_ref().map(|folder| within(folder, path));
         let path = &within.map_or_else(|| path.clone(), |path| path.display().to_string());
-        if let (Kind::From(from), Format::Parquet) = (&self.kind, self.options.format) {
+        if let (CopyKind::From(from), Format::Parquet) = (&self.kind, self.options.format) {
             return parquet::read(from, path, env, tx, locks, progress);
         }
         let mut file = std::fs::File::open(path).map_err(|error| file_error(path, &error))?;
@@ -349,7 +349,9 @@ impl CopyPlan {
         roots: Roots<'_>,
         scratch: &mut Scratch,
     ) -> Result<CopyOut> {
-        let Kind::To { source, columns } = &self.kind else { panic!("COPY FROM gives no data") };
+        let CopyKind::To { source, columns } = &self.kind else {
+            panic!("COPY FROM gives no data")
+        };
         CopyOut::new(source, columns, &self.options, env, roots, scratch)
     }
 
@@ -360,7 +362,7 @@ impl CopyPlan {
         roots: Roots<'_>,
         scratch: &mut Scratch,
     ) -> Result<u64> {
-        let Place::File(path) = &self.place else { panic!("this COPY does not write a file") };
+        let DataPlace::File(path) = &self.place else { panic!("this COPY does not write a file") };
         let output = self.begin_output(env, roots, scratch)?;
         if self.options.format == Format::Parquet {
             return parquet::write(output, path);

@@ -17,7 +17,7 @@ use arrow::array::ArrayRef;
 use halcyon_store::ValueRef;
 use halcyon_txn::{Mode, Transaction};
 
-use super::{Kind, Place};
+use super::{CopyKind, DataPlace};
 use crate::dml::bulk::{Late, Writer};
 use crate::dml::{Scope, Target, WriteContext};
 use crate::upkeep::FedViews;
@@ -54,8 +54,8 @@ const COLUMNS: [(&str, &[SqlType]); 5] = [
 pub fn bind(binder: &Binder<'_>, copy: &CopyOrders, text: &str) -> Result<super::CopyPlan> {
     let options = super::Options::from_ast(&[], &[], false)?;
     let place = match &copy.path {
-        Some(path) => Place::File(super::permitted_file(binder, path)?),
-        None => Place::Client,
+        Some(path) => DataPlace::File(super::permitted_file(binder, path)?),
+        None => DataPlace::Client,
     };
     let table = crate::dml::find_target(binder, &copy.table, "copy to")?;
     binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Insert)?;
@@ -69,7 +69,7 @@ pub fn bind(binder: &Binder<'_>, copy: &CopyOrders, text: &str) -> Result<super:
     let writer = Writer::for_table(Target::without_references(binder, &table, None)?);
     let (book, brokers) = (copy.book, copy.brokers);
     let orders = Orders { whole, at, writer, target, views, book, brokers };
-    Ok(super::CopyPlan { tables, options, place, kind: Kind::Orders(Box::new(orders)) })
+    Ok(super::CopyPlan { tables, options, place, kind: CopyKind::Orders(Box::new(orders)) })
 }
 
 fn check_columns(table: &Table) -> Result<()> {

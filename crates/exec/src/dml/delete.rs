@@ -10,15 +10,13 @@ use super::effects::{Changed, Effects};
 use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
 use super::target::Target;
-use super::{Scope, WriteContext, owned, split_row_id};
+use super::{RowValues, Scope, WriteContext, owned, split_row_id};
 use crate::point::Scratch;
 use crate::scratch::WriteScratch;
 use halcyon_catalog::Privilege;
 use halcyon_plan::env::{Env, Need};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::{ResultColumn, RowSink};
-
-type Row<'v> = smallvec::SmallVec<[ValueRef<'v>; 16]>;
 
 /// A bound DELETE.
 pub(super) struct Delete {
@@ -106,7 +104,7 @@ impl Delete {
             let handle = cx.lock(target.at, partition);
             if self.returning.is_some() || self.effects.has_incoming() {
                 let present = cx.tx.read(handle).row(row).expect("the source saw the row");
-                let mut values: Row<'_> = present.values().collect();
+                let mut values: RowValues<'_> = present.values().collect();
                 if self.effects.has_incoming() {
                     changed.push(Changed { node: 0, before: owned(&values), after: None });
                 }

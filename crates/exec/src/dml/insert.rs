@@ -19,7 +19,7 @@ use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
-use super::{Scope, WriteContext, owned};
+use super::{RowValues, Scope, WriteContext, owned};
 use crate::point::Scratch;
 use crate::scratch::WriteScratch;
 use halcyon_catalog::{Privilege, Table};
@@ -32,8 +32,6 @@ use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
 
 /// Rows of VALUES up to which single partitions are locked by their values.
 const NARROW_ROWS_MAX: usize = 64;
-
-type Row<'v> = smallvec::SmallVec<[ValueRef<'v>; 16]>;
 
 /// One row's columns; None: from the source's row.
 type Cells = Vec<Option<Cell>>;
@@ -530,7 +528,7 @@ impl Insert {
     ) -> Result<()> {
         let target = self.effects.target();
         let env = cx.env;
-        let mut row = Row::new();
+        let mut row = RowValues::new();
         for (column, definition) in target.table.columns.iter().enumerate() {
             let value = self.cell(cells, column).value(
                 env,
@@ -620,7 +618,7 @@ impl Insert {
         let handle = cx.lock(target.at, partition);
         let present = cx.tx.read(handle).row(met).expect("a conflict names a row that is there");
         let before: Vec<_> = present.values().map(|value| value.to_owned()).collect();
-        let both: Row<'_> =
+        let both: RowValues<'_> =
             before.iter().map(|value| value.as_ref()).chain(excluded.iter().copied()).collect();
         let env = cx.env;
         if let Some(condition) = &update.condition
@@ -628,7 +626,7 @@ impl Insert {
         {
             return Ok(());
         }
-        let mut row: Row<'_> = both[..before.len()].iter().copied().collect();
+        let mut row: RowValues<'_> = both[..before.len()].iter().copied().collect();
         for (cell, column) in update.cells.iter().zip(&update.columns) {
             let ty = target.table.columns[*column as usize].ty;
             let none = |_| unreachable!("DO UPDATE has no source row");
@@ -711,7 +709,7 @@ fn arbiter_row(
     arbiters.iter().find_map(|id| {
         let index = root.index(*id).expect("every partition has the index");
         let columns = target.table.index(*id).expect("an arbiter is an index of the table");
-        let values: Row<'_> =
+        let values: RowValues<'_> =
             columns.columns.iter().map(|column| row[column.column as usize]).collect();
         index.encode(&values, key);
         if key.has_null() { None } else { index.get(key) }

@@ -60,18 +60,22 @@ pub struct WritePlan {
     tables: Vec<Arc<Table>>,
     /// Tables locked as a whole: cascades, references, and what the query cannot narrow.
     whole: Vec<(usize, Mode)>,
-    kind: Kind,
+    kind: WriteKind,
     /// Views to be brought up to date with what is written.
     views: FedViews,
     /// The target, if it is a stream.
     stream: Option<Arc<Table>>,
 }
 
-enum Kind {
+/// The statement that a write plan carries out.
+enum WriteKind {
     Insert(Box<insert::Insert>),
     Update(update::Update),
     Delete(delete::Delete),
 }
+
+/// The values of one row, on the stack for tables of up to 16 columns.
+type RowValues<'v> = smallvec::SmallVec<[halcyon_store::ValueRef<'v>; 16]>;
 
 /// What the binder learns of a write.
 pub struct BoundWrite {
@@ -122,15 +126,15 @@ pub fn bind(
     let (kind, columns, tag) = match write {
         Write::Insert(insert) => {
             let (insert, columns) = insert::bind(&mut scope, insert)?;
-            (Kind::Insert(Box::new(insert)), columns, "INSERT")
+            (WriteKind::Insert(Box::new(insert)), columns, "INSERT")
         }
         Write::Update(update) => {
             let (update, columns) = update::bind(&mut scope, update)?;
-            (Kind::Update(update), columns, "UPDATE")
+            (WriteKind::Update(update), columns, "UPDATE")
         }
         Write::Delete(delete) => {
             let (delete, columns) = delete::bind(&mut scope, delete)?;
-            (Kind::Delete(delete), columns, "DELETE")
+            (WriteKind::Delete(delete), columns, "DELETE")
         }
     };
     let params = scope.params.iter().map(|ty| ty.unwrap_or(SqlType::Text)).collect();
@@ -245,13 +249,13 @@ fn placeholder(expr: &Expr) -> Option<&str> {
     }
 }
 
-impl Kind {
+impl WriteKind {
     /// Position of the table that the statement names.
     fn target(&self) -> usize {
         match self {
-            Kind::Insert(insert) => insert.target(),
-            Kind::Update(update) => update.target(),
-            Kind::Delete(delete) => delete.target(),
+            WriteKind::Insert(insert) => insert.target(),
+            WriteKind::Update(update) => update.target(),
+            WriteKind::Delete(delete) => delete.target(),
         }
     }
 }
@@ -265,9 +269,9 @@ impl WritePlan {
     /// What it has to lock with these parameters.
     pub fn needs(&self, env: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
         match &self.kind {
-            Kind::Insert(insert) => insert.needs(env, needs)?,
-            Kind::Update(update) => update.needs(env, needs)?,
-            Kind::Delete(delete) => delete.needs(env, needs)?,
+            WriteKind::Insert(insert) => insert.needs(env, needs)?,
+            WriteKind::Update(update) => update.needs(env, needs)?,
+            WriteKind::Delete(delete) => delete.needs(env, needs)?,
         }
         needs.extend(self.whole.iter().map(|(table, mode)| Need {
             table: *table,
@@ -294,9 +298,9 @@ impl WritePlan {
         };
         let mut cx = WriteContext::new(env, tx, locks);
         let written = match &self.kind {
-            Kind::Insert(insert) => insert.run(&mut cx, scratch, &mut own, returning),
-            Kind::Update(update) => update.run(&mut cx, scratch, &mut own, returning),
-            Kind::Delete(delete) => delete.run(&mut cx, scratch, &mut own, returning),
+            WriteKind::Insert(insert) => insert.run(&mut cx, scratch, &mut own, returning),
+            WriteKind::Update(update) => update.run(&mut cx, scratch, &mut own, returning),
+            WriteKind::Delete(delete) => delete.run(&mut cx, scratch, &mut own, returning),
         };
         own.arena.reset();
         scratch.write = Some(own);
@@ -322,18 +326,18 @@ impl WritePlan {
 
     fn source(&self) -> Option<&QuerySource> {
         match &self.kind {
-            Kind::Insert(insert) => insert.source(),
-            Kind::Update(update) => Some(update.source()),
-            Kind::Delete(delete) => Some(delete.source()),
+            WriteKind::Insert(insert) => insert.source(),
+            WriteKind::Update(update) => Some(update.source()),
+            WriteKind::Delete(delete) => Some(delete.source()),
         }
     }
 
     /// The plan as text, for EXPLAIN, one line per step.
     pub fn explain(&self) -> Vec<String> {
         let mut lines = match &self.kind {
-            Kind::Insert(insert) => insert.explain(),
-            Kind::Update(update) => update.explain(),
-            Kind::Delete(delete) => delete.explain(),
+            WriteKind::Insert(insert) => insert.explain(),
+            WriteKind::Update(update) => update.explain(),
+            WriteKind::Delete(delete) => delete.explain(),
         };
         for (table, mode) in &self.whole {
             let word = if *mode == Mode::Exclusive { "exclusive" } else { "shared" };

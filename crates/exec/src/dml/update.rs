@@ -13,7 +13,7 @@ use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
-use super::{Scope, WriteContext, owned, split_row_id};
+use super::{RowValues, Scope, WriteContext, owned, split_row_id};
 use crate::point::Scratch;
 use crate::scratch::WriteScratch;
 use halcyon_catalog::Privilege;
@@ -21,8 +21,6 @@ use halcyon_plan::env::{Env, Need};
 use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
-
-type Row<'v> = smallvec::SmallVec<[ValueRef<'v>; 16]>;
 
 /// A bound UPDATE.
 pub(super) struct Update {
@@ -169,7 +167,7 @@ impl Update {
             || self.effects.has_incoming()
             || self.moves
             || unchecked;
-        let mut state = State {
+        let mut state = UpdateProgress {
             seen: (many && self.joined).then(HashSet::new),
             changed: Vec::new(),
             late: Vec::new(),
@@ -225,7 +223,7 @@ impl Update {
         arena: &Arena,
     ) -> Result<()> {
         let target = self.effects.target();
-        let mut values = Row::new();
+        let mut values = RowValues::new();
         let mut wrong = None;
         let env = cx.env;
         for (cell, column) in self.cells.iter().zip(&self.columns) {
@@ -240,13 +238,13 @@ impl Update {
         let handle = cx.lock(target.at, partition);
         if let Some(column) = wrong {
             let present = cx.tx.read(handle).row(row).expect("the source saw the row");
-            let mut whole: Row<'_> = present.values().collect();
+            let mut whole: RowValues<'_> = present.values().collect();
             self.columns.iter().zip(&values).for_each(|(c, v)| whole[*c as usize] = *v);
             return Err(crate::constraints::null_violation(&target.table, column, &whole));
         }
         cx.tx.update(handle, row, &self.columns, &values).map_err(|conflict| {
             let present = cx.tx.read(handle).row(row).expect("the source saw the row");
-            let mut whole: Row<'_> = present.values().collect();
+            let mut whole: RowValues<'_> = present.values().collect();
             self.columns.iter().zip(&values).for_each(|(c, v)| whole[*c as usize] = *v);
             target.conflict(conflict, &whole)
         })
@@ -261,7 +259,7 @@ impl Update {
         at: usize,
         place: (u32, RowId),
         unchecked: bool,
-        state: &mut State,
+        state: &mut UpdateProgress,
         key: &mut KeyBuf,
         arena: &Arena,
         returning: &mut Option<&mut dyn RowSink>,
@@ -271,7 +269,7 @@ impl Update {
         let handle = cx.lock(target.at, place.0);
         let present = cx.tx.read(handle).row(place.1).expect("the source saw the row");
         let before: Vec<_> = present.values().map(|value| value.to_owned()).collect();
-        let mut row: Row<'_> = before.iter().map(|value| value.as_ref()).collect();
+        let mut row: RowValues<'_> = before.iter().map(|value| value.as_ref()).collect();
         for (cell, column) in self.cells.iter().zip(&self.columns) {
             let ty = target.table.columns[*column as usize].ty;
             let source = |column| rows.value(at, column);
@@ -307,7 +305,7 @@ impl Update {
             let root = cx.tx.read(cx.lock(target.at, rows[0].0));
             root.check_unique(rows.iter().map(|(_, row)| *row)).map_err(|conflict| {
                 let row = root.row(conflict.row).expect("a conflict names a row that is there");
-                let values: Row<'_> = row.values().collect();
+                let values: RowValues<'_> = row.values().collect();
                 target.conflict(conflict, &values)
             })?;
         }
@@ -326,7 +324,7 @@ impl Update {
 }
 
 /// What an UPDATE gathers while it changes rows.
-struct State {
+struct UpdateProgress {
     /// Row ids that have come, if one may come again.
     seen: Option<HashSet<i64>>,
     changed: Vec<Changed>,
@@ -346,7 +344,7 @@ pub(super) fn store(
     let to = target.partition_of(values);
     let handle = cx.lock(target.at, partition);
     let stored = if to == partition {
-        let new: Row<'_> = columns.iter().map(|column| values[*column as usize]).collect();
+        let new: RowValues<'_> = columns.iter().map(|column| values[*column as usize]).collect();
         cx.tx.update(handle, row, columns, &new).map(|()| row)
     } else {
         cx.tx.delete(handle, row);
@@ -366,7 +364,7 @@ fn store_unchecked(
     let to = target.partition_of(values);
     let handle = cx.lock(target.at, partition);
     if to == partition {
-        let new: Row<'_> = columns.iter().map(|column| values[*column as usize]).collect();
+        let new: RowValues<'_> = columns.iter().map(|column| values[*column as usize]).collect();
         cx.tx.update_unchecked(handle, row, columns, &new);
         (to, row)
     } else {

@@ -14,7 +14,7 @@ use super::PointPlan;
 use super::access::{Fit, IndexPath, Part, Path, Probe, Range};
 use super::node::{AggregateNode, Node, NodeKind, ScanNode};
 use super::rel::{JoinKind, SortKey};
-use super::state::{Accumulator, Scratch, State, recycle};
+use super::state::{Accumulator, NodeState, Scratch, recycle};
 use super::unique::row_id;
 use halcyon_catalog::{Table, partition_of};
 use halcyon_plan::env::{Env, Need, Roots};
@@ -38,7 +38,7 @@ pub(super) struct Cx<'a> {
     values: Vec<ValueRef<'a>>,
     /// The row given to the sink.
     row: Vec<ValueRef<'a>>,
-    states: Vec<State<'a>>,
+    states: Vec<NodeState<'a>>,
     counts: Vec<u64>,
     polled: u32,
 }
@@ -92,7 +92,7 @@ pub(super) fn run(
     if let Some(fast) = &plan.fast {
         return fast.run(plan, env, roots, arena, &mut keys[0], sink, counts);
     }
-    states.resize_with(plan.state_count.max(states.len()), State::default);
+    states.resize_with(plan.state_count.max(states.len()), NodeState::default);
     // A plan without states leaves them where they are: each is a cache line or four to move.
     let own_states = match plan.state_count {
         0 => Vec::new(),
@@ -127,8 +127,8 @@ pub(super) fn run(
 }
 
 /// States for another execution, in the same memory.
-fn recycle_states<'b>(states: Vec<State<'_>>) -> Vec<State<'b>> {
-    states.into_iter().map(State::recycled).collect()
+fn recycle_states<'b>(states: Vec<NodeState<'_>>) -> Vec<NodeState<'b>> {
+    states.into_iter().map(NodeState::recycled).collect()
 }
 
 impl<'a> Cx<'a> {

@@ -17,7 +17,7 @@ pub struct Scratch {
     pub(super) key_values: Vec<ValueRef<'static>>,
     pub(super) row: Vec<ValueRef<'static>>,
     pub(super) keys: [KeyBuf; 2],
-    pub(super) states: Vec<State<'static>>,
+    pub(super) states: Vec<NodeState<'static>>,
     pub(super) counts: Vec<u64>,
     /// Memory of writes, which run plans of this executor for their rows.
     pub(crate) write: Option<Box<crate::scratch::WriteScratch>>,
@@ -33,7 +33,7 @@ pub(super) fn recycle<'b>(mut values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'b>> {
 
 /// What a node that looks at all its input before it gives a row keeps meanwhile.
 #[derive(Default)]
-pub(super) struct State<'a> {
+pub(super) struct NodeState<'a> {
     /// Distinct keys in order of appearance: groups, or distinct rows.
     pub(super) keys: KeySet<'a>,
     /// Values that `DISTINCT` aggregates have seen: (aggregate and group, value).
@@ -46,14 +46,14 @@ pub(super) struct State<'a> {
     pub(super) accumulators: Vec<Accumulator<'a>>,
 }
 
-impl State<'_> {
+impl NodeState<'_> {
     /// Empty, for another execution.
-    pub(super) fn recycled<'b>(self) -> State<'b> {
+    pub(super) fn recycled<'b>(self) -> NodeState<'b> {
         let mut accumulators = self.accumulators;
         accumulators.clear();
         let mut order = self.order;
         order.clear();
-        State {
+        NodeState {
             keys: self.keys.recycled(),
             seen: self.seen.recycled(),
             rows: recycle(self.rows),

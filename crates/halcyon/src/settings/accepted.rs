@@ -1,45 +1,45 @@
-//! Settings of PostgreSQL that tools set and show, and that nothing here goes by.
+//! Settings of PostgreSQL that tools set and show, and that have no effect here.
 //!
-//! They take what PostgreSQL takes, SHOW gives back what was SET, and `pg_settings` lists them with their
-//! defaults there; beyond that they have no effect. What does have one stands in [`super::registry`].
-//! Settings that PostgreSQL fixes at its start cannot be set here either.
+//! Each accepts what PostgreSQL accepts, SHOW returns what was SET, and `pg_settings` lists it with
+//! its default there. Settings with an effect stand in [`super::registry`]. Settings that
+//! PostgreSQL fixes at its start cannot be set here either.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Facts;
-use super::kind::{Bounds, KILOBYTE, Kind, MILLISECOND};
+use super::kind::{Bounds, KILOBYTE, MILLISECOND, SettingKind};
 use super::registry::{Home, InForce, Setting};
 
-/// The heading of all of them in `pg_settings`.
+/// The heading of these settings in `pg_settings`.
 pub(crate) const CATEGORY: &str = "Without Effect";
 
 const PURPOSE: &str = "PostgreSQL's, without effect here.";
 
-const fn session(name: &'static str, kind: Kind<InForce>) -> Setting {
+const fn session(name: &'static str, kind: SettingKind<InForce>) -> Setting {
     let home = Home::Session(kind);
     Setting { name, purpose: PURPOSE, category: CATEGORY, reported_as: None, home }
 }
 
 const fn switch(name: &'static str, default: bool) -> Setting {
-    session(name, Kind::Bool { default, apply: |_, _| () })
+    session(name, SettingKind::Bool { default, apply: |_, _| () })
 }
 
 const fn number(name: &'static str, default: i64, bounds: RangeInclusive<i64>) -> Setting {
-    session(name, Kind::Number { default, bounds, apply: |_, _| () })
+    session(name, SettingKind::Number { default, bounds, apply: |_, _| () })
 }
 
-/// A size of so many bytes, of which a bare number counts thousands.
+/// A setting for a size in bytes; a bare number counts kilobytes.
 const fn size(name: &'static str, default: u64) -> Setting {
     let bounds = Bounds { least: 0, most: 1 << 60, zero: None };
-    session(name, Kind::Size { default, unit: KILOBYTE, bounds, apply: |_, _| () })
+    session(name, SettingKind::Size { default, unit: KILOBYTE, bounds, apply: |_, _| () })
 }
 
-/// A time of so many milliseconds.
+/// A setting for a time in milliseconds.
 const fn time(name: &'static str, default: u64) -> Setting {
     let bounds = Bounds { least: 0, most: 2_147_483_647_000, zero: None };
     let default = Duration::from_millis(default);
-    session(name, Kind::Time { default, unit: MILLISECOND, bounds, apply: |_, _| () })
+    session(name, SettingKind::Time { default, unit: MILLISECOND, bounds, apply: |_, _| () })
 }
 
 const fn words(
@@ -47,12 +47,12 @@ const fn words(
     default: &'static str,
     spellings: &'static [(&'static str, &'static str)],
 ) -> Setting {
-    session(name, Kind::Word { default, spellings, apply: |_, _| () })
+    session(name, SettingKind::Word { default, spellings, apply: |_, _| () })
 }
 
 const fn text(name: &'static str, default: &'static str) -> Setting {
     let check = |text: &str| Ok(text.to_owned());
-    session(name, Kind::Text { default, check, apply: |_, _| () })
+    session(name, SettingKind::Text { default, check, apply: |_, _| () })
 }
 
 const fn fixed(name: &'static str, show: fn(&Facts) -> &str) -> Setting {
@@ -60,7 +60,7 @@ const fn fixed(name: &'static str, show: fn(&Facts) -> &str) -> Setting {
     Setting { name, purpose: PURPOSE, category: CATEGORY, reported_as: None, home }
 }
 
-/// All of them, in alphabetical order.
+/// All of these settings, in alphabetical order.
 #[rustfmt::skip]
 pub(crate) static ACCEPTED: &[Setting] = &[
     switch("allow_system_table_mods", false),

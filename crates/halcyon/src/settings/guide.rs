@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::accepted::ACCEPTED;
-use super::kind::{Kind, SWITCH};
+use super::kind::{SWITCH, SettingKind};
 use super::registry::{Home, REGISTRY, Setting};
 use super::{Facts, Settings, Surroundings};
 
@@ -36,12 +36,12 @@ Settings of PostgreSQL that tools set and show: they take what PostgreSQL takes 
 nothing goes by them. `pg_settings` lists them under *Without Effect*.
 ";
 
-fn values<T>(kind: &Kind<T>) -> String {
+fn values<T>(kind: &SettingKind<T>) -> String {
     let bounds = kind.bounds();
     match (kind, bounds, kind.unit()) {
-        (Kind::Bool { .. }, ..) => "on, off".to_owned(),
-        (Kind::Word { .. }, ..) => kind.words().join(", "),
-        (Kind::Text { .. }, ..) | (_, None, _) => "text".to_owned(),
+        (SettingKind::Bool { .. }, ..) => "on, off".to_owned(),
+        (SettingKind::Word { .. }, ..) => kind.words().join(", "),
+        (SettingKind::Text { .. }, ..) | (_, None, _) => "text".to_owned(),
         (_, Some((least, most)), None) => format!("{least} to {most}"),
         (_, Some((least, most)), Some(unit)) => format!("{least} to {most} [{unit}]"),
     }
@@ -61,14 +61,14 @@ fn row(setting: &Setting, default: &str) -> String {
         Home::Fact { .. } => ("read-only", String::new()),
     };
     let default = match (&setting.home, default) {
-        // What differs from session to session and from build to build.
+        // The default differs from session to session or from build to build.
         (Home::Fact { .. }, _) | (_, "") => String::new(),
         (_, default) => format!("`{default}`"),
     };
     format!("| `{}` | {of} | {default} | {values} | {} |\n", setting.name, setting.purpose)
 }
 
-/// The page.
+/// The text of the page.
 fn page() -> String {
     let (given, altered) = (super::SystemSettings::default(), Default::default());
     let system = super::Chosen { given: &given, altered: &altered };

@@ -1,18 +1,18 @@
-//! Kinds of settings: which texts each accepts, and how each shows its values.
+//! Kinds of settings: the texts that each accepts, and the form in which it shows its values.
 //!
 //! A value is kept as its canonical text, which is also what SHOW prints: durations and sizes in the
 //! largest unit that divides them (`5min`, `64MB`), as PostgreSQL prints them.
 //!
-//! Invariant, checked by `a_canonical_text_is_its_own`: [`Kind::parse`] of a canonical text gives that
-//! text, so [`Kind::apply`] may read it again.
+//! Invariant, checked by `a_canonical_text_is_its_own`: [`SettingKind::parse`] of a canonical text
+//! gives that text, so [`SettingKind::apply`] may read it again.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
-/// What values a setting takes, its default, and what a new value does to a `T`.
-pub(crate) enum Kind<T: 'static> {
+/// The kind of a setting: its accepted values, its default, and the effect of a new value on a `T`.
+pub(crate) enum SettingKind<T: 'static> {
     /// `on` or `off`, and the other words that PostgreSQL takes for them.
     Bool {
         default: bool,
@@ -31,14 +31,14 @@ pub(crate) enum Kind<T: 'static> {
         apply: fn(&mut T, Duration),
     },
     Size {
-        /// In bytes.
+        /// The default, in bytes.
         default: u64,
         /// Unit of a bare number.
         unit: Unit,
         bounds: Bounds,
         apply: fn(&mut T, u64),
     },
-    /// One of a few words, each with the word that it is shown as.
+    /// One of a few words, each with the word by which it is shown.
     Word {
         default: &'static str,
         spellings: &'static [(&'static str, &'static str)],
@@ -46,7 +46,7 @@ pub(crate) enum Kind<T: 'static> {
     },
     Text {
         default: &'static str,
-        /// The text to keep. Errors say what is wrong with it.
+        /// Returns the canonical text. Errors say why the text is refused.
         check: fn(&str) -> Result<String>,
         apply: fn(&mut T, &str),
     },
@@ -88,7 +88,7 @@ const SIZES: [Unit; 5] = [
 pub(crate) struct Bounds {
     pub least: u64,
     pub most: u64,
-    /// What 0 means, where it is allowed below `least`.
+    /// The meaning of 0, if 0 is allowed although `least` is larger.
     pub zero: Option<&'static str>,
 }
 
@@ -107,7 +107,7 @@ impl Bounds {
     }
 }
 
-/// `on` and `off` as PostgreSQL spells them too.
+/// The spellings of `on` and `off` that PostgreSQL accepts.
 pub(crate) const SWITCH: &[(&str, &str)] = &[
     ("on", "on"),
     ("true", "on"),
@@ -123,69 +123,73 @@ pub(crate) const SWITCH: &[(&str, &str)] = &[
     ("n", "off"),
 ];
 
-impl<T> Kind<T> {
+impl<T> SettingKind<T> {
     /// The canonical text of the default.
     pub fn default(&self) -> String {
         match self {
-            Kind::Bool { default, .. } => switch(*default).to_owned(),
-            Kind::Number { default, .. } => default.to_string(),
-            Kind::Time { default, .. } => show(micros(*default), &TIMES),
-            Kind::Size { default, .. } => show(*default, &SIZES),
-            Kind::Word { default, .. } | Kind::Text { default, .. } => (*default).to_owned(),
+            SettingKind::Bool { default, .. } => switch(*default).to_owned(),
+            SettingKind::Number { default, .. } => default.to_string(),
+            SettingKind::Time { default, .. } => show(micros(*default), &TIMES),
+            SettingKind::Size { default, .. } => show(*default, &SIZES),
+            SettingKind::Word { default, .. } | SettingKind::Text { default, .. } => {
+                (*default).to_owned()
+            }
         }
     }
 
     /// The canonical text of `text`, a value for the setting `name`.
     ///
-    /// Errors: 22023 not a value it takes, with its bounds as the hint; those of `check`.
+    /// Errors: 22023 for a value that is not accepted, with the bounds as the hint; those of `check`.
     pub fn parse(&self, name: &str, text: &str) -> Result<String> {
         let refused = || {
             let message = format!("invalid value for parameter \"{name}\": \"{text}\"");
             SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
         };
         match self {
-            Kind::Bool { .. } => {
+            SettingKind::Bool { .. } => {
                 word(text, SWITCH).map(str::to_owned).ok_or_else(|| refused().hint("on or off."))
             }
-            Kind::Number { bounds, .. } => {
+            SettingKind::Number { bounds, .. } => {
                 let number = text.trim().parse::<i64>().ok().filter(|n| bounds.contains(n));
                 let (least, most) = (bounds.start(), bounds.end());
                 let hint = || format!("It is {least} at least, {most} at most.");
                 number.map(|n| n.to_string()).ok_or_else(|| refused().hint(hint()))
             }
-            Kind::Time { unit, bounds, .. } => quantity(text, *unit, &TIMES)
+            SettingKind::Time { unit, bounds, .. } => quantity(text, *unit, &TIMES)
                 .filter(|micros| bounds.hold(*micros))
                 .map(|micros| show(micros, &TIMES))
                 .ok_or_else(|| refused().hint(bounds.told(&TIMES))),
-            Kind::Size { unit, bounds, .. } => quantity(text, *unit, &SIZES)
+            SettingKind::Size { unit, bounds, .. } => quantity(text, *unit, &SIZES)
                 .filter(|bytes| bounds.hold(*bytes))
                 .map(|bytes| show(bytes, &SIZES))
                 .ok_or_else(|| refused().hint(bounds.told(&SIZES))),
-            Kind::Word { spellings, .. } => {
+            SettingKind::Word { spellings, .. } => {
                 let hint = || format!("Available values: {}.", self.words().join(", "));
                 word(text, spellings).map(str::to_owned).ok_or_else(|| refused().hint(hint()))
             }
-            Kind::Text { check, .. } => check(text),
+            SettingKind::Text { check, .. } => check(text),
         }
     }
 
-    /// Lets `text`, a canonical one, take effect on `target`.
+    /// Puts the value of a canonical text into force in `target`.
     pub fn apply(&self, target: &mut T, text: &str) {
         const CANONICAL: &str = "the text came from `parse`";
         match self {
-            Kind::Bool { apply, .. } => apply(target, text == "on"),
-            Kind::Number { apply, .. } => apply(target, text.parse().expect(CANONICAL)),
-            Kind::Time { apply, .. } => apply(target, self.duration(text).expect(CANONICAL)),
-            Kind::Size { unit, apply, .. } => {
+            SettingKind::Bool { apply, .. } => apply(target, text == "on"),
+            SettingKind::Number { apply, .. } => apply(target, text.parse().expect(CANONICAL)),
+            SettingKind::Time { apply, .. } => apply(target, self.duration(text).expect(CANONICAL)),
+            SettingKind::Size { unit, apply, .. } => {
                 apply(target, quantity(text, *unit, &SIZES).expect(CANONICAL));
             }
-            Kind::Word { apply, .. } | Kind::Text { apply, .. } => apply(target, text),
+            SettingKind::Word { apply, .. } | SettingKind::Text { apply, .. } => {
+                apply(target, text)
+            }
         }
     }
 
-    /// The duration that a canonical text stands for, if this is a kind of durations.
+    /// The duration that a canonical text stands for, if the kind is a time.
     pub fn duration(&self, text: &str) -> Option<Duration> {
-        let Kind::Time { unit, .. } = self else { return None };
+        let SettingKind::Time { unit, .. } = self else { return None };
         quantity(text, *unit, &TIMES).map(Duration::from_micros)
     }
 
@@ -193,8 +197,8 @@ impl<T> Kind<T> {
     /// unit, or with a unit of its own if it is no whole number of those.
     pub fn in_units(&self, text: &str) -> String {
         let (unit, units) = match self {
-            Kind::Time { unit, .. } => (unit, &TIMES[..]),
-            Kind::Size { unit, .. } => (unit, &SIZES[..]),
+            SettingKind::Time { unit, .. } => (unit, &TIMES[..]),
+            SettingKind::Size { unit, .. } => (unit, &SIZES[..]),
             _ => return text.to_owned(),
         };
         match quantity(text, *unit, units) {
@@ -205,20 +209,22 @@ impl<T> Kind<T> {
         }
     }
 
-    /// As `pg_settings.vartype` has it.
+    /// The value of `pg_settings.vartype`.
     pub fn type_name(&self) -> &'static str {
         match self {
-            Kind::Bool { .. } => "bool",
-            Kind::Number { .. } | Kind::Time { .. } | Kind::Size { .. } => "integer",
-            Kind::Word { .. } => "enum",
-            Kind::Text { .. } => "string",
+            SettingKind::Bool { .. } => "bool",
+            SettingKind::Number { .. } | SettingKind::Time { .. } | SettingKind::Size { .. } => {
+                "integer"
+            }
+            SettingKind::Word { .. } => "enum",
+            SettingKind::Text { .. } => "string",
         }
     }
 
     /// Unit of a bare number.
     pub fn unit(&self) -> Option<&'static str> {
         match self {
-            Kind::Time { unit, .. } | Kind::Size { unit, .. } => Some(unit.name),
+            SettingKind::Time { unit, .. } | SettingKind::Size { unit, .. } => Some(unit.name),
             _ => None,
         }
     }
@@ -231,18 +237,18 @@ impl<T> Kind<T> {
             Some((text(least), text(bounds.most)))
         };
         match self {
-            Kind::Number { bounds, .. } => {
+            SettingKind::Number { bounds, .. } => {
                 Some((bounds.start().to_string(), bounds.end().to_string()))
             }
-            Kind::Time { bounds, .. } => of(bounds, &TIMES),
-            Kind::Size { bounds, .. } => of(bounds, &SIZES),
-            Kind::Bool { .. } | Kind::Word { .. } | Kind::Text { .. } => None,
+            SettingKind::Time { bounds, .. } => of(bounds, &TIMES),
+            SettingKind::Size { bounds, .. } => of(bounds, &SIZES),
+            SettingKind::Bool { .. } | SettingKind::Word { .. } | SettingKind::Text { .. } => None,
         }
     }
 
     /// The values of an enumeration, each once.
     pub fn words(&self) -> Vec<&'static str> {
-        let Kind::Word { spellings, .. } = self else { return Vec::new() };
+        let SettingKind::Word { spellings, .. } = self else { return Vec::new() };
         let mut words: Vec<&str> = Vec::new();
         for (_, shown) in *spellings {
             if !words.contains(shown) {
@@ -273,7 +279,7 @@ fn quantity(text: &str, bare: Unit, units: &[Unit]) -> Option<u64> {
     let (number, name) = (&text[..end], text[end..].trim());
     let unit = match name {
         "" => bare,
-        // As sizes are often written.
+        // A common spelling of sizes.
         "KB" => *units.iter().find(|unit| unit.name == "kB")?,
         name => *units.iter().find(|unit| unit.name == name)?,
     };
@@ -281,11 +287,11 @@ fn quantity(text: &str, bare: Unit, units: &[Unit]) -> Option<u64> {
         return number.checked_mul(unit.size);
     }
     let exact = number.parse::<f64>().ok()? * unit.size as f64;
-    // Beyond 2^53 a float is no whole number that somebody meant.
+    // Beyond 2^53 a float no longer has the whole number that was written.
     (exact < 9e15).then(|| exact.round() as u64)
 }
 
-/// In the largest unit that divides it.
+/// A quantity in the largest unit that divides it.
 fn show(quantity: u64, units: &[Unit]) -> String {
     let fitting = units.iter().find(|unit| quantity.is_multiple_of(unit.size));
     match (quantity, fitting) {
@@ -298,15 +304,15 @@ fn show(quantity: u64, units: &[Unit]) -> String {
 mod tests {
     use super::*;
 
-    fn time() -> Kind<Duration> {
+    fn time() -> SettingKind<Duration> {
         let bounds = Bounds { least: 1, most: 86_400_000_000, zero: Some("none") };
         let apply = |target: &mut Duration, value| *target = value;
-        Kind::Time { default: Duration::ZERO, unit: MILLISECOND, bounds, apply }
+        SettingKind::Time { default: Duration::ZERO, unit: MILLISECOND, bounds, apply }
     }
 
-    fn size() -> Kind<u64> {
+    fn size() -> SettingKind<u64> {
         let bounds = Bounds { least: 1 << 10, most: 1 << 50, zero: None };
-        Kind::Size {
+        SettingKind::Size {
             default: 1 << 30,
             unit: KILOBYTE,
             bounds,

@@ -1,4 +1,4 @@
-//! Every setting: one row says what it is called, what it is for, which values it takes, who may
+//! The registry of settings: one row per setting says its name, purpose, accepted values, who may
 //! change it and when, and what a new value does. A row with a piece missing does not compile.
 //!
 //! To add a setting, add a row to [`REGISTRY`], in alphabetical order. A setting of the whole
@@ -13,71 +13,75 @@ use halcyon_txn::{Isolation, Log};
 use halcyon_views::ViewBudget;
 
 use super::Facts;
-use super::kind::{Bounds, KILOBYTE, Kind, MEGABYTE, MILLISECOND, SECOND, SWITCH, switch};
+use super::kind::{Bounds, KILOBYTE, MEGABYTE, MILLISECOND, SECOND, SWITCH, SettingKind, switch};
 
-/// A setting.
+/// A setting: a row of the registry.
 pub(crate) struct Setting {
-    /// In lower case, as it is looked up.
+    /// Name of the setting in lower case, by which it is looked up.
     pub name: &'static str,
-    /// What it is for: one sentence, for `pg_settings`, SHOW ALL and the guide.
+    /// Purpose of the setting: one sentence, for `pg_settings`, SHOW ALL and the guide.
     pub purpose: &'static str,
     /// The setting's heading in `pg_settings`.
     pub category: &'static str,
-    /// The name under which clients are told of its value and of changes (ParameterStatus).
+    /// The name under which clients are told the value and its changes (ParameterStatus).
     pub reported_as: Option<&'static str>,
     pub home: Home,
 }
 
-/// Whose a setting is: who may change it, when, and what its values are.
+/// The scope of a setting: who may change it, when, and its values.
 pub(crate) enum Home {
-    /// A session's: SET by anybody at any time, and options on connecting.
-    Session(Kind<InForce>),
-    /// A transaction's: SET before its first statement; a session's default outside of one.
+    /// A setting of a session: set by SET, by any role at any time, and by options on connecting.
+    Session(SettingKind<InForce>),
+    /// A setting of a transaction: SET before its first statement; outside of one the session's
+    /// default.
     Transaction {
         spellings: &'static [(&'static str, &'static str)],
         show: fn(Modes) -> &'static str,
         modes: fn(&str) -> Modes,
     },
-    /// The whole database's: ALTER SYSTEM by superusers, above which stand flags of the start.
+    /// A setting of the whole database: set by ALTER SYSTEM, as a superuser; flags at the start
+    /// take precedence.
     System {
-        kind: Kind<Tuning>,
-        /// What is done with a new value at once. Nothing if it is read when it matters.
+        kind: SettingKind<Tuning>,
+        /// Puts a new value into force at once. Does nothing for values that are read when they are
+        /// needed.
         effect: fn(&Tuning, &TunedParts<'_>),
-        /// The flag of the command line.
+        /// The flag on the command line.
         flag: &'static str,
-        /// Whether it means nothing for a database in memory alone.
+        /// Whether the setting has no meaning for a database in memory alone.
         needs_folder: bool,
     },
-    /// Told, never set.
+    /// A fact, which is shown and cannot be set.
     Fact { type_name: &'static str, show: fn(&Facts) -> &str },
 }
 
-/// Settings of the whole database, as they are in force.
+/// The values of the settings of the whole database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tuning {
     pub checkpoint_timeout: Duration,
-    /// Bytes of log after which there is a checkpoint.
+    /// Bytes of log after which a checkpoint is due.
     pub max_wal_size: u64,
-    /// Bytes that the maps of all materialized views may take together; 0 for no limit.
+    /// Bytes that the maps of all materialized views may use together; 0 for no limit.
     pub view_memory: u64,
     pub wal_writer_delay: Duration,
 }
 
-/// The values of a session's settings. [`Setting`]s write them; statements that run read them.
+/// The values of a session's settings. [`Setting`]s write them; running statements read them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InForce {
     pub application: String,
     pub default_modes: Modes,
-    /// Longest wait for a lock; `None` for as long as it takes.
+    /// Longest wait for a lock; `None` for no limit.
     pub lock_timeout: Option<Duration>,
-    /// Bytes that an analytical statement may hold.
+    /// Bytes of memory that an analytical statement may use.
     pub memory_bytes: usize,
     pub search_path: String,
-    /// Longest run of a statement; `None` for as long as it takes.
+    /// Longest duration of a statement; `None` for no limit.
     pub statement_timeout: Option<Duration>,
     /// Whether commits are acknowledged only once they are durable.
     pub synchronous: bool,
-    /// Cores that an analytical statement may use; 0 for as many as the database was opened with.
+    /// Cores that an analytical statement may use; 0 for the number with which the database was
+    /// opened.
     pub threads: usize,
     pub time_zone: String,
 }
@@ -85,11 +89,11 @@ pub(crate) struct InForce {
 /// The parts of a running database that settings of the whole database change at once.
 pub(crate) struct TunedParts<'a> {
     pub budget: &'a ViewBudget,
-    /// None for a database in memory alone.
+    /// The log; `None` for a database in memory alone.
     pub log: Option<&'a Log>,
 }
 
-/// The version told to clients: the dialect's, then ours.
+/// The version that clients are told: the dialect's, then Halcyon's.
 pub const SERVER_VERSION: &str = concat!("16.0 (Halcyon ", env!("CARGO_PKG_VERSION"), ")");
 
 const BEHAVIOUR: &str = "Client Connection Defaults / Statement Behavior";
@@ -101,7 +105,7 @@ const RESOURCES: &str = "Resource Usage / Memory";
 const PLANNING: &str = "Query Tuning / Planner Method Configuration";
 const PRESET: &str = "Preset Options";
 
-/// Bounds of a timeout; PostgreSQL's greatest.
+/// Bounds of a timeout; the upper one is PostgreSQL's.
 const TIMEOUT: Bounds = Bounds { least: 1, most: 2_147_483_647_000, zero: Some("none") };
 
 const ISOLATION: &[(&str, &str)] = &[
@@ -111,16 +115,16 @@ const ISOLATION: &[(&str, &str)] = &[
     ("read uncommitted", "read uncommitted"),
 ];
 
-/// For settings that clients set and that nothing here goes by.
+/// The effect of settings that clients set and that change nothing here.
 fn kept_for_clients(_: &mut InForce, _: &str) {}
 
-/// As [`kept_for_clients`], for values that are no text.
+/// The effect of such settings whose values are no text: see [`kept_for_clients`].
 fn kept_value<V>(_: &mut InForce, _: V) {}
 
-/// For settings that are looked up where they matter.
+/// The effect of settings that are looked up where they are needed.
 fn looked_up<V>(_: &mut InForce, _: V) {}
 
-/// For settings of the database that are looked up where they matter.
+/// The effect of settings of the database that are looked up where they are needed.
 fn read_when_due(_: &Tuning, _: &TunedParts<'_>) {}
 
 fn any_text(text: &str) -> Result<String> {
@@ -144,7 +148,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Name that the application gives itself.",
         category: "Reporting and Logging / What to Log",
         reported_as: Some("application_name"),
-        home: Home::Session(Kind::Text {
+        home: Home::Session(SettingKind::Text {
             default: "",
             check: any_text,
             apply: |in_force, name| name.clone_into(&mut in_force.application),
@@ -156,7 +160,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Format of BYTEA as text.",
         category: BEHAVIOUR,
         reported_as: None,
-        home: Home::Session(Kind::Word {
+        home: Home::Session(SettingKind::Word {
             default: "hex",
             spellings: &[("hex", "hex")],
             apply: kept_for_clients,
@@ -168,7 +172,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         category: CHECKPOINTS,
         reported_as: None,
         home: Home::System {
-            kind: Kind::Time {
+            kind: SettingKind::Time {
                 default: Duration::from_secs(300),
                 unit: SECOND,
                 bounds: Bounds { least: 1_000_000, most: 86_400_000_000, zero: None },
@@ -184,7 +188,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "The client's character set.",
         category: FORMAT,
         reported_as: Some("client_encoding"),
-        home: Home::Session(Kind::Text {
+        home: Home::Session(SettingKind::Text {
             default: "UTF8",
             check: check_encoding,
             apply: kept_for_clients,
@@ -195,7 +199,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Least level of messages sent; kept for clients that set it.",
         category: BEHAVIOUR,
         reported_as: None,
-        home: Home::Session(Kind::Text {
+        home: Home::Session(SettingKind::Text {
             default: "notice",
             check: any_text,
             apply: kept_for_clients,
@@ -206,7 +210,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Format of dates as text.",
         category: FORMAT,
         reported_as: Some("DateStyle"),
-        home: Home::Session(Kind::Text {
+        home: Home::Session(SettingKind::Text {
             default: "ISO, MDY",
             check: check_date_style,
             apply: kept_for_clients,
@@ -217,7 +221,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Isolation level of new transactions.",
         category: BEHAVIOUR,
         reported_as: None,
-        home: Home::Session(Kind::Word {
+        home: Home::Session(SettingKind::Word {
             default: "serializable",
             spellings: ISOLATION,
             apply: |in_force, level| in_force.default_modes.isolation = parse_isolation(level),
@@ -228,7 +232,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Whether new transactions only read.",
         category: BEHAVIOUR,
         reported_as: Some("default_transaction_read_only"),
-        home: Home::Session(Kind::Bool {
+        home: Home::Session(SettingKind::Bool {
             default: false,
             apply: |in_force, on| in_force.default_modes.read_only = Some(on),
         }),
@@ -238,14 +242,14 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Digits of floats as text; kept for clients that set it.",
         category: FORMAT,
         reported_as: None,
-        home: Home::Session(Kind::Number { default: 1, bounds: -15..=3, apply: kept_value }),
+        home: Home::Session(SettingKind::Number { default: 1, bounds: -15..=3, apply: kept_value }),
     },
     Setting {
         name: "halcyon.memory",
         purpose: "Memory that an analytical statement may hold.",
         category: RESOURCES,
         reported_as: None,
-        home: Home::Session(Kind::Size {
+        home: Home::Session(SettingKind::Size {
             default: 1 << 30,
             unit: KILOBYTE,
             bounds: Bounds { least: 0, most: 1 << 50, zero: None },
@@ -259,14 +263,14 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Whether point plans are used; off sends every SELECT to the analytical executor.",
         category: PLANNING,
         reported_as: None,
-        home: Home::Session(Kind::Bool { default: true, apply: looked_up }),
+        home: Home::Session(SettingKind::Bool { default: true, apply: looked_up }),
     },
     Setting {
         name: "halcyon.threads",
         purpose: "Cores that an analytical statement may use; 0 means all.",
         category: "Resource Usage / Asynchronous Behavior",
         reported_as: None,
-        home: Home::Session(Kind::Number {
+        home: Home::Session(SettingKind::Number {
             default: 0,
             bounds: 0..=1024,
             apply: |in_force, threads| in_force.threads = usize::try_from(threads).unwrap_or(0),
@@ -277,7 +281,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "How long a session may idle within a transaction before it is closed.",
         category: BEHAVIOUR,
         reported_as: None,
-        home: Home::Session(Kind::Time {
+        home: Home::Session(SettingKind::Time {
             default: Duration::ZERO,
             unit: MILLISECOND,
             bounds: TIMEOUT,
@@ -289,7 +293,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "How long a session may idle outside of a transaction before it is closed.",
         category: BEHAVIOUR,
         reported_as: None,
-        home: Home::Session(Kind::Time {
+        home: Home::Session(SettingKind::Time {
             default: Duration::ZERO,
             unit: MILLISECOND,
             bounds: TIMEOUT,
@@ -313,7 +317,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Format of intervals as text.",
         category: FORMAT,
         reported_as: Some("IntervalStyle"),
-        home: Home::Session(Kind::Word {
+        home: Home::Session(SettingKind::Word {
             default: "postgres",
             spellings: &[("postgres", "postgres")],
             apply: kept_for_clients,
@@ -332,7 +336,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "How long a statement waits for a lock.",
         category: BEHAVIOUR,
         reported_as: None,
-        home: Home::Session(Kind::Time {
+        home: Home::Session(SettingKind::Time {
             default: Duration::ZERO,
             unit: MILLISECOND,
             bounds: TIMEOUT,
@@ -352,7 +356,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         category: CHECKPOINTS,
         reported_as: None,
         home: Home::System {
-            kind: Kind::Size {
+            kind: SettingKind::Size {
                 default: 1 << 30,
                 unit: MEGABYTE,
                 bounds: Bounds { least: 1 << 20, most: 1 << 60, zero: None },
@@ -374,14 +378,14 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Whether policies of rows hold, of which there are none; kept for clients that set it.",
         category: BEHAVIOUR,
         reported_as: None,
-        home: Home::Session(Kind::Bool { default: true, apply: kept_value }),
+        home: Home::Session(SettingKind::Bool { default: true, apply: kept_value }),
     },
     Setting {
         name: "search_path",
         purpose: "Schemas in which names without a schema are looked up.",
         category: BEHAVIOUR,
         reported_as: Some("search_path"),
-        home: Home::Session(Kind::Text {
+        home: Home::Session(SettingKind::Text {
             default: "\"$user\", public",
             check: any_text,
             apply: |in_force, path| path.clone_into(&mut in_force.search_path),
@@ -406,7 +410,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Whether backslashes in strings stand for themselves.",
         category: COMPATIBILITY,
         reported_as: Some("standard_conforming_strings"),
-        home: Home::Session(Kind::Word {
+        home: Home::Session(SettingKind::Word {
             default: "on",
             spellings: &[("on", "on"), ("true", "on"), ("yes", "on"), ("1", "on")],
             apply: kept_for_clients,
@@ -417,7 +421,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "How long a statement may run.",
         category: BEHAVIOUR,
         reported_as: None,
-        home: Home::Session(Kind::Time {
+        home: Home::Session(SettingKind::Time {
             default: Duration::ZERO,
             unit: MILLISECOND,
             bounds: TIMEOUT,
@@ -429,7 +433,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Whether a commit is acknowledged only once it is durable.",
         category: LOG,
         reported_as: None,
-        home: Home::Session(Kind::Word {
+        home: Home::Session(SettingKind::Word {
             default: "on",
             spellings: SYNCHRONOUS,
             apply: |in_force, word| in_force.synchronous = word == "on",
@@ -440,7 +444,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         purpose: "Time zone of timestamps as text.",
         category: FORMAT,
         reported_as: Some("TimeZone"),
-        home: Home::Session(Kind::Text {
+        home: Home::Session(SettingKind::Text {
             default: "UTC",
             check: |zone| TimeZone::parse(zone).map(|_| zone.to_owned()),
             apply: |in_force, zone| zone.clone_into(&mut in_force.time_zone),
@@ -474,7 +478,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         category: RESOURCES,
         reported_as: None,
         home: Home::System {
-            kind: Kind::Size {
+            kind: SettingKind::Size {
                 default: 0,
                 unit: MEGABYTE,
                 bounds: Bounds { least: 1 << 10, most: 1 << 60, zero: Some("no limit") },
@@ -491,7 +495,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
         category: LOG,
         reported_as: None,
         home: Home::System {
-            kind: Kind::Time {
+            kind: SettingKind::Time {
                 default: Duration::from_millis(200),
                 unit: MILLISECOND,
                 bounds: Bounds { least: 1_000, most: 10_000_000, zero: None },
@@ -508,7 +512,8 @@ pub(crate) static REGISTRY: &[Setting] = &[
     },
 ];
 
-/// There is no second server whose answer could be waited for.
+/// Spellings of `synchronous_commit`: all levels but `off` mean `on`, since there is no second
+/// server to wait for.
 const SYNCHRONOUS: &[(&str, &str)] = &[
     ("on", "on"),
     ("local", "on"),

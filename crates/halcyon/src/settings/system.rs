@@ -7,33 +7,33 @@ use std::collections::BTreeMap;
 
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
-use super::kind::Kind;
+use super::kind::SettingKind;
 use super::registry::{Home, REGISTRY, Setting, TunedParts, Tuning};
 use super::{find, unknown};
 
-/// Values of settings of the whole database, given when it is opened.
+/// Values of settings of the whole database that are given when it is opened.
 #[derive(Clone, Debug, Default)]
 pub struct SystemSettings {
-    /// Canonical texts.
+    /// Canonical texts of the values.
     given: BTreeMap<&'static str, String>,
 }
 
-/// A setting of the whole database, for what makes flags of them.
+/// A setting of the whole database, for programs that make command-line flags of these settings.
 #[derive(Clone, Debug)]
 pub struct SystemSetting {
     /// Name of the setting.
     pub name: &'static str,
     /// Name of the flag, without the dashes before it.
     pub flag: &'static str,
-    /// What it is for.
+    /// Purpose of the setting.
     pub purpose: &'static str,
-    /// Value without a flag and without ALTER SYSTEM.
+    /// Its value without a flag and without ALTER SYSTEM.
     pub default: String,
-    /// Whether it means nothing for a database in memory alone.
+    /// Whether the setting has no meaning for a database in memory alone.
     pub needs_folder: bool,
 }
 
-/// The settings of the whole database.
+/// All settings of the whole database.
 pub fn system_settings() -> impl Iterator<Item = SystemSetting> {
     REGISTRY.iter().filter_map(|setting| match &setting.home {
         Home::System { kind, flag, needs_folder, .. } => Some(SystemSetting {
@@ -47,12 +47,12 @@ pub fn system_settings() -> impl Iterator<Item = SystemSetting> {
     })
 }
 
-/// Names of the settings of the whole database and their kinds.
-fn kinds() -> impl Iterator<Item = (&'static str, &'static Kind<Tuning>)> {
+/// Names and kinds of the settings of the whole database.
+fn kinds() -> impl Iterator<Item = (&'static str, &'static SettingKind<Tuning>)> {
     REGISTRY.iter().filter_map(|setting| Some((setting.name, kind_of(setting)?)))
 }
 
-fn kind_of(setting: &'static Setting) -> Option<&'static Kind<Tuning>> {
+fn kind_of(setting: &'static Setting) -> Option<&'static SettingKind<Tuning>> {
     match &setting.home {
         Home::System { kind, .. } => Some(kind),
         Home::Session(_) | Home::Transaction { .. } | Home::Fact { .. } => None,
@@ -60,7 +60,7 @@ fn kind_of(setting: &'static Setting) -> Option<&'static Kind<Tuning>> {
 }
 
 impl SystemSettings {
-    /// Gives a setting a value, from text with a unit as SQL has it.
+    /// Sets a setting, from a text with a unit as in SQL.
     ///
     /// Errors: 42704 if it is no setting of the whole database, 22023.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
@@ -70,27 +70,29 @@ impl SystemSettings {
         Ok(())
     }
 
-    /// Whether it was given, so that ALTER SYSTEM changes nothing before the next start.
+    /// Whether a value was given on opening, so that ALTER SYSTEM changes nothing until the next
+    /// start.
     pub(crate) fn gives(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
 }
 
-/// What was said about settings of the whole database: when it was opened, and by ALTER SYSTEM.
+/// The sources of the values: those given when the database was opened, and those of ALTER SYSTEM.
 #[derive(Clone, Copy)]
 pub(crate) struct Chosen<'a> {
     pub given: &'a SystemSettings,
-    /// Texts by name, from the catalog.
+    /// The texts that ALTER SYSTEM has set, by name; the catalog keeps them.
     pub altered: &'a BTreeMap<String, String>,
 }
 
 impl Chosen<'_> {
-    /// The value in force as canonical text, and whence it is, as `pg_settings.source` has it.
-    pub fn value(&self, name: &str, kind: &Kind<Tuning>) -> (String, &'static str) {
+    /// The value in force as canonical text, and its source as in `pg_settings.source`.
+    pub fn value(&self, name: &str, kind: &SettingKind<Tuning>) -> (String, &'static str) {
         if let Some(given) = self.given.given.get(name) {
             return (given.clone(), "command line");
         }
-        // It was checked when it was set; a version with other bounds passes it over.
+        // The text was checked when it was set; a version with other bounds ignores it if it does
+        // not fit.
         let altered = self.altered.get(name).and_then(|text| kind.parse(name, text).ok());
         match altered {
             Some(altered) => (altered, "configuration file"),
@@ -98,7 +100,7 @@ impl Chosen<'_> {
         }
     }
 
-    /// All values.
+    /// The values of all settings.
     pub fn tuning(&self) -> Tuning {
         let mut tuning = Tuning::default();
         for (name, kind) in kinds() {
@@ -108,7 +110,7 @@ impl Chosen<'_> {
     }
 }
 
-/// Lets the values in force take effect.
+/// Puts the values of all settings into force.
 pub(crate) fn tune(tuning: &Tuning, parts: &TunedParts<'_>) {
     for setting in REGISTRY {
         match setting.home {
@@ -118,9 +120,9 @@ pub(crate) fn tune(tuning: &Tuning, parts: &TunedParts<'_>) {
     }
 }
 
-/// The canonical text of a value that ALTER SYSTEM gives a setting.
+/// The canonical text of the value that ALTER SYSTEM gives a setting.
 ///
-/// Errors: 42704 unknown, 55P02 not the database's, 22023.
+/// Errors: 42704 for an unknown setting, 55P02 for one that is not the database's, 22023.
 pub(crate) fn altered(name: &str, value: Option<&str>) -> Result<Option<String>> {
     let setting = find(name).ok_or_else(|| unknown(name))?;
     match (kind_of(setting), value) {

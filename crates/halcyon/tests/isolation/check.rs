@@ -40,7 +40,7 @@ pub struct Txn {
 
 /// Why a history is not serializable. The first ones weigh heaviest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum AnomalyKind {
     /// A list holds what nobody appended to it, or holds it twice.
     Garbage,
     /// A transaction does not see its own appends, or sees a list change while it reads.
@@ -66,7 +66,7 @@ pub enum Kind {
 /// One proof that a history is not serializable.
 #[derive(Clone, Debug)]
 pub struct Anomaly {
-    pub kind: Kind,
+    pub kind: AnomalyKind,
     /// The transactions concerned, by position in the history; a cycle in its order.
     pub txns: Vec<usize>,
     pub text: String,
@@ -91,7 +91,10 @@ pub fn check(history: &[Txn]) -> Vec<Anomaly> {
     }
     let versions = versions(history, &mut found);
     check_lost(history, &versions, &mut found);
-    if found.iter().any(|anomaly| matches!(anomaly.kind, Kind::Garbage | Kind::Disorder)) {
+    if found
+        .iter()
+        .any(|anomaly| matches!(anomaly.kind, AnomalyKind::Garbage | AnomalyKind::Disorder))
+    {
         // Without one order of versions, edges would mean nothing.
         return found;
     }
@@ -166,7 +169,7 @@ fn check_internal(number: usize, txn: &Txn, found: &mut Vec<Anomaly>) {
                 let forgets = own.get(key).is_some_and(|own| !list.ends_with(own));
                 if differs || forgets {
                     found.push(Anomaly {
-                        kind: Kind::Internal,
+                        kind: AnomalyKind::Internal,
                         txns: vec![number],
                         text: format!(
                             "T{number} read list {key} as {list:?}, after {:?} and its own {:?}",
@@ -192,11 +195,15 @@ fn check_reads(number: usize, txn: &Txn, appends: &Appends, found: &mut Vec<Anom
         for (position, element) in list.iter().enumerate() {
             let append = appends.0.get(element).filter(|append| append.key == key);
             let Some(append) = append else {
-                report(Kind::Garbage, number, format!("read {element} in list {key}: {list:?}"));
+                report(
+                    AnomalyKind::Garbage,
+                    number,
+                    format!("read {element} in list {key}: {list:?}"),
+                );
                 continue;
             };
             if !seen.insert(element) {
-                report(Kind::Garbage, number, format!("read {element} twice: {list:?}"));
+                report(AnomalyKind::Garbage, number, format!("read {element} twice: {list:?}"));
             }
             let other = append.txn;
             if other == number {
@@ -204,10 +211,10 @@ fn check_reads(number: usize, txn: &Txn, appends: &Appends, found: &mut Vec<Anom
             }
             if !append.committed {
                 let text = format!("read {element} of T{other}, which undid it: {list:?}");
-                report(Kind::G1a, other, text);
+                report(AnomalyKind::G1a, other, text);
             } else if position + 1 == list.len() && !append.last {
                 let text = format!("read {element}, which T{other} overwrote: {list:?}");
-                report(Kind::G1b, other, text);
+                report(AnomalyKind::G1b, other, text);
             }
         }
     }
@@ -234,7 +241,7 @@ fn versions<'h>(
             let (other, whole) = longest[&key];
             if !whole.starts_with(list) && reported.insert(key) {
                 found.push(Anomaly {
-                    kind: Kind::Disorder,
+                    kind: AnomalyKind::Disorder,
                     txns: vec![number, other],
                     text: format!("T{number} read list {key} as {list:?}, T{other} as {whole:?}"),
                 });
@@ -264,7 +271,7 @@ fn check_lost(
             let Op::Append(key, element) = op else { continue };
             if whole.get(key).is_some_and(|list| !list.contains(element)) {
                 found.push(Anomaly {
-                    kind: Kind::Lost,
+                    kind: AnomalyKind::Lost,
                     txns: vec![number, reader],
                     text: format!(
                         "T{number} appended {element} to list {key}; the end is {:?}",
@@ -333,8 +340,8 @@ impl Graph {
 
     fn cycles(&self, found: &mut Vec<Anomaly>) {
         let known = found.len();
-        self.cycles_within(WW, Kind::G0, found);
-        self.cycles_within(WW | WR, Kind::G1c, found);
+        self.cycles_within(WW, AnomalyKind::G0, found);
+        self.cycles_within(WW | WR, AnomalyKind::G1c, found);
         self.cycles_with_rw(found);
         // A cycle of fewer kinds is also one of more: keep the simplest of each component.
         let mut seen = BTreeSet::new();
@@ -345,7 +352,7 @@ impl Graph {
         });
     }
 
-    fn cycles_within(&self, kinds: u8, kind: Kind, found: &mut Vec<Anomaly>) {
+    fn cycles_within(&self, kinds: u8, kind: AnomalyKind, found: &mut Vec<Anomaly>) {
         for component in self.components(kinds) {
             let start = component[0];
             let path = self.path(start, start, kinds, &component);
@@ -375,14 +382,19 @@ impl Graph {
                 })
             };
             if let Some(cycle) = back(WW | WR) {
-                self.report(Kind::GSingle, cycle, found);
+                self.report(AnomalyKind::GSingle, cycle, found);
             } else if let Some(cycle) = back(WW | WR | RW) {
-                self.report(Kind::G2Item, cycle, found);
+                self.report(AnomalyKind::G2Item, cycle, found);
             }
         }
     }
 
-    fn report(&self, kind: Kind, cycle: Vec<(usize, usize, u8, Key)>, found: &mut Vec<Anomaly>) {
+    fn report(
+        &self,
+        kind: AnomalyKind,
+        cycle: Vec<(usize, usize, u8, Key)>,
+        found: &mut Vec<Anomaly>,
+    ) {
         let step = |&(from, _, kind, key): &(usize, usize, u8, Key)| {
             format!("T{from} -{} list {key}-> ", edge_name(kind))
         };
@@ -489,9 +501,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn expect(history: &[Txn], kinds: &[Kind]) {
+    fn expect(history: &[Txn], kinds: &[AnomalyKind]) {
         let found = check(history);
-        let mut found_kinds: Vec<Kind> = found.iter().map(|anomaly| anomaly.kind).collect();
+        let mut found_kinds: Vec<AnomalyKind> = found.iter().map(|anomaly| anomaly.kind).collect();
         found_kinds.sort();
         assert_eq!(found_kinds, kinds, "{found:#?}");
     }
@@ -519,31 +531,31 @@ mod tests {
                 txn(&[read(1, &[10, 11])]),
                 txn(&[read(2, &[21, 20])]),
             ],
-            &[Kind::G0],
+            &[AnomalyKind::G0],
         );
     }
 
     #[test]
     fn g1a_read_of_an_aborted_or_undone_append() {
-        expect(&[aborted(&[Append(1, 10)]), txn(&[read(1, &[10])])], &[Kind::G1a]);
-        expect(&[txn(&[Undone(1, 10)]), txn(&[read(1, &[10])])], &[Kind::G1a]);
+        expect(&[aborted(&[Append(1, 10)]), txn(&[read(1, &[10])])], &[AnomalyKind::G1a]);
+        expect(&[txn(&[Undone(1, 10)]), txn(&[read(1, &[10])])], &[AnomalyKind::G1a]);
     }
 
     #[test]
     fn g1b_read_of_a_version_that_its_writer_overwrote() {
         let writer = txn(&[Append(1, 10), Append(1, 11)]);
         let unknown_end = txn(&[read(2, &[])]);
-        expect(&[writer.clone(), txn(&[read(1, &[10])]), unknown_end], &[Kind::G1b]);
+        expect(&[writer.clone(), txn(&[read(1, &[10])]), unknown_end], &[AnomalyKind::G1b]);
         // With the rest of the list known it is also a cycle: read before and after the writer.
         let reads = [txn(&[read(1, &[10])]), txn(&[read(1, &[10, 11])])];
-        expect(&[vec![writer], reads.to_vec()].concat(), &[Kind::G1b, Kind::GSingle]);
+        expect(&[vec![writer], reads.to_vec()].concat(), &[AnomalyKind::G1b, AnomalyKind::GSingle]);
     }
 
     #[test]
     fn g1c_each_reads_what_the_other_wrote() {
         expect(
             &[txn(&[Append(1, 10), read(2, &[20])]), txn(&[Append(2, 20), read(1, &[10])])],
-            &[Kind::G1c],
+            &[AnomalyKind::G1c],
         );
     }
 
@@ -555,7 +567,7 @@ mod tests {
                 txn(&[read(1, &[]), read(2, &[20])]),
                 txn(&[read(1, &[10]), read(2, &[20])]),
             ],
-            &[Kind::GSingle],
+            &[AnomalyKind::GSingle],
         );
     }
 
@@ -567,7 +579,7 @@ mod tests {
                 txn(&[read(1, &[]), Append(1, 11)]),
                 txn(&[read(1, &[10, 11])]),
             ],
-            &[Kind::GSingle],
+            &[AnomalyKind::GSingle],
         );
     }
 
@@ -579,7 +591,7 @@ mod tests {
                 txn(&[read(1, &[]), read(2, &[]), Append(2, 20)]),
                 txn(&[read(1, &[10]), read(2, &[20])]),
             ],
-            &[Kind::G2Item],
+            &[AnomalyKind::G2Item],
         );
     }
 
@@ -592,7 +604,7 @@ mod tests {
                 txn(&[read(1, &[]), read(2, &[20])]),
                 txn(&[read(1, &[10]), read(2, &[20])]),
             ],
-            &[Kind::G2Item],
+            &[AnomalyKind::G2Item],
         );
     }
 
@@ -600,15 +612,18 @@ mod tests {
     fn reads_that_no_order_explains() {
         let writers = [txn(&[Append(1, 10)]), txn(&[Append(1, 11)])];
         let with = |more: &[Txn]| [&writers, more].concat();
-        expect(&with(&[txn(&[read(1, &[10])]), txn(&[read(1, &[11, 10])])]), &[Kind::Disorder]);
-        expect(&with(&[txn(&[read(1, &[10, 10])])]), &[Kind::Garbage, Kind::Lost]);
-        expect(&with(&[txn(&[read(1, &[10, 11, 12])])]), &[Kind::Garbage]);
-        expect(&with(&[txn(&[read(2, &[10])])]), &[Kind::Garbage]);
-        expect(&with(&[txn(&[read(1, &[10])])]), &[Kind::Lost]);
-        expect(&[txn(&[Append(1, 10), read(1, &[])]), txn(&[])], &[Kind::Internal]);
+        expect(
+            &with(&[txn(&[read(1, &[10])]), txn(&[read(1, &[11, 10])])]),
+            &[AnomalyKind::Disorder],
+        );
+        expect(&with(&[txn(&[read(1, &[10, 10])])]), &[AnomalyKind::Garbage, AnomalyKind::Lost]);
+        expect(&with(&[txn(&[read(1, &[10, 11, 12])])]), &[AnomalyKind::Garbage]);
+        expect(&with(&[txn(&[read(2, &[10])])]), &[AnomalyKind::Garbage]);
+        expect(&with(&[txn(&[read(1, &[10])])]), &[AnomalyKind::Lost]);
+        expect(&[txn(&[Append(1, 10), read(1, &[])]), txn(&[])], &[AnomalyKind::Internal]);
         let changing = txn(&[read(1, &[]), read(1, &[10])]);
         let end = txn(&[read(1, &[10, 11])]);
-        expect(&with(&[changing, end]), &[Kind::Internal, Kind::GSingle]);
+        expect(&with(&[changing, end]), &[AnomalyKind::Internal, AnomalyKind::GSingle]);
     }
 
     #[test]
@@ -620,6 +635,6 @@ mod tests {
                 txn(&[read(key, &[element]), read(key + 1, &[element + 1])]),
             ]
         };
-        expect(&[skew(1, 10), skew(5, 50)].concat(), &[Kind::G2Item, Kind::G2Item]);
+        expect(&[skew(1, 10), skew(5, 50)].concat(), &[AnomalyKind::G2Item, AnomalyKind::G2Item]);
     }
 }

@@ -11,7 +11,7 @@
 //! Two seconds each by default, `HALCYON_FUZZ_SECONDS` sets how long; longer where a busy machine has
 //! not committed enough by then to show anything.
 
-use crate::check::{Anomaly, Element, Key, Kind, Op, Txn, check};
+use crate::check::{Anomaly, AnomalyKind, Element, Key, Op, Txn, check};
 use halcyon::{Access, Database, Isolation, Result, Session, SqlState, Statement, params};
 use halcyon_base::rng::Rng;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -235,10 +235,10 @@ fn repeatable_read_histories_have_no_cycle() {
 #[test]
 fn read_committed_shows_what_it_may_and_nothing_else() {
     let anomalies = check(&history(Isolation::ReadCommitted));
-    let (allowed, forbidden): (Vec<_>, Vec<_>) = anomalies
-        .into_iter()
-        .partition(|anomaly| matches!(anomaly.kind, Kind::Internal | Kind::GSingle | Kind::G2Item));
+    let (allowed, forbidden): (Vec<_>, Vec<_>) = anomalies.into_iter().partition(|anomaly| {
+        matches!(anomaly.kind, AnomalyKind::Internal | AnomalyKind::GSingle | AnomalyKind::G2Item)
+    });
     show(&forbidden);
-    let cycles = allowed.iter().filter(|anomaly| anomaly.kind != Kind::Internal).count();
+    let cycles = allowed.iter().filter(|anomaly| anomaly.kind != AnomalyKind::Internal).count();
     assert!(cycles > 0, "canary: without kept read locks there must be cycles to see");
 }

@@ -1,7 +1,7 @@
 //! Views of `information_schema` that are always empty: Halcyon has no such objects.
 
 use crate::table::Def;
-use crate::table::Kind::*;
+use crate::table::CatalogType::*;
 
 /// The views.
 pub(crate) const TABLES: &[Def] = &[

@@ -2,7 +2,7 @@
 //! with them all the same, so they have PostgreSQL's columns.
 
 use crate::table::Def;
-use crate::table::Kind::*;
+use crate::table::CatalogType::*;
 
 /// The tables.
 pub(crate) const TABLES: &[Def] = &[

@@ -479,14 +479,14 @@ fn statements_without_system_catalogs_are_left_alone() {
 
 /// The guide's sections on the views of schema `halcyon`, made from their declarations.
 fn sections() -> String {
-    let type_name = |kind: table::Kind| match kind {
-        table::Kind::Bool => "BOOLEAN",
-        table::Kind::Int4 => "INTEGER",
-        table::Kind::Int8 => "BIGINT",
-        table::Kind::Float8 => "DOUBLE PRECISION",
-        table::Kind::Text => "TEXT",
-        table::Kind::Name => "NAME",
-        table::Kind::Time => "TIMESTAMPTZ",
+    let type_name = |kind: table::CatalogType| match kind {
+        table::CatalogType::Bool => "BOOLEAN",
+        table::CatalogType::Int4 => "INTEGER",
+        table::CatalogType::Int8 => "BIGINT",
+        table::CatalogType::Float8 => "DOUBLE PRECISION",
+        table::CatalogType::Text => "TEXT",
+        table::CatalogType::Name => "NAME",
+        table::CatalogType::Time => "TIMESTAMPTZ",
         other => panic!("no view of schema halcyon has a column of type {other:?}"),
     };
     let section = |view: &view::View| {

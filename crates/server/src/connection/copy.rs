@@ -8,7 +8,7 @@ use crate::rows::FLUSH_BYTES;
 use crate::wire::frontend::{Message, ProtocolError};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    /// Takes data until the client ends it.
+    /// Takes data until the client ends the COPY.
     ///
     /// After an error the client may go on sending for a while; such messages are ignored
     /// wherever they arrive.
@@ -39,7 +39,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     )
                     .into());
                 }
-                // A pipelining client sends them without looking.
+                // Clients that pipeline send these messages during a COPY, too.
                 Message::Flush | Message::Sync => {}
                 _ => {
                     self.session.copy_abandon();
@@ -50,7 +50,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Sends data, each row in a message of its own as drivers expect.
+    /// Sends data, each row in a message of its own, as drivers expect.
     pub(super) async fn copy_out(&mut self, columns: usize, binary: bool) -> Result<(), Failure> {
         self.output.copy_response(b'H', columns, binary);
         loop {
@@ -62,7 +62,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     if let Some(tag) = session.copy_out(|row| output.copy_data(row))? {
                         return Ok(Some(tag));
                     }
-                    // A subscription to which nothing has happened: what there is goes out.
+                    // A subscription without changes at the moment: the buffer is sent.
                     if output.buffer.len() == before {
                         break;
                     }

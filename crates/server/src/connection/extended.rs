@@ -14,7 +14,7 @@ use crate::format::parameter::{self, utf8};
 use crate::rows::{Paused, RowStream};
 use crate::wire::frontend::{Bind, Target};
 
-/// A statement with its parameter values, ready to run or running.
+/// A portal: a statement with its parameter values, ready to run or running.
 pub(super) struct Portal {
     statement: SharedStatement,
     params: Vec<Value>,
@@ -25,14 +25,14 @@ pub(super) struct Portal {
 enum Progress {
     /// The portal has not run yet.
     Bound,
-    /// Rows are left.
+    /// The portal has run and has rows left.
     Suspended(Box<RowStream>),
     /// The portal ran to its end.
     Done(String),
 }
 
 fn lock(parsed: &Parsed) -> MutexGuard<'_, Statement> {
-    // A statement that panicked was rolled back; what is cached in it is replaced as a whole.
+    // A statement that panicked was rolled back; the plan in it is always replaced as a whole.
     parsed.statement.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -53,7 +53,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             .into());
         }
         if name.is_empty() {
-            // It goes even if the new one cannot be planned.
+            // The unnamed statement goes even if its successor cannot be planned.
             self.statements.remove("");
         }
         let declared = types.to_vec();
@@ -131,13 +131,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Close: what is not there is closed already.
+    /// Close. A name that does not exist counts as closed.
     pub(super) fn close(&mut self, target: &Target) {
         match target {
             Target::Statement(name) => drop(self.statements.remove(name)),
             Target::Portal(name) => {
                 if self.portals.remove(name).is_none() {
-                    // What is not there is closed already.
+                    // A cursor that does not exist counts as closed.
                     let _ = self.session.close_cursor(Some(name));
                 }
             }
@@ -145,9 +145,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.output.put_empty(b'3');
     }
 
-    /// Execute: runs a portal, or goes on with it.
+    /// Execute: runs a portal, or continues one.
     pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<(), Failure> {
-        // Out of the table while it runs: a COMMIT it may be clears the others.
+        // The portal is taken out while it runs: if it is a COMMIT, that clears all portals.
         let Some(mut portal) = self.portals.remove(name) else {
             return self.execute_cursor(name, rows_max).await;
         };
@@ -158,7 +158,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         executed
     }
 
-    /// Execute of a cursor that DECLARE has made, which is a portal too.
+    /// Execute of a cursor made by DECLARE, which is a portal as well.
     async fn execute_cursor(&mut self, name: &str, rows_max: i32) -> Result<(), Failure> {
         if self.session.cursor_columns(name).is_none() {
             return Err(no_portal(name).into());
@@ -231,8 +231,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Sends the rows that a writing statement returns. Its effects are there already, so a row
-    /// limit would only be in the way; it is heeded by none of the drivers for such statements.
+    /// Sends the rows that a writing statement returns. Its effects have happened, so a row limit
+    /// would only be in the way; no driver relies on one for such statements.
     async fn finish_written(
         &mut self,
         portal: &mut Portal,
@@ -246,7 +246,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Runs a portal's statement; `None` if there is nothing to run.
+    /// Runs a portal's statement; `None` if the statement is empty.
     fn start(&mut self, portal: &mut Portal) -> Result<Option<Outcome>, Failure> {
         let statement = lock(&portal.statement);
         if statement.is_empty() {
@@ -265,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             portal.progress = Progress::Done(statement.tag().into());
             return Ok(None);
         }
-        // A lone statement, with its Sync here already, needs no transaction around it.
+        // A lone statement whose Sync has arrived already needs no transaction around it.
         if !concerns_transaction(&statement) && self.input.peek() != Some(b'S') {
             self.begin_implicit();
         }
@@ -292,7 +292,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// The tag of running a portal to its end once more: no rows are left.
+/// The tag for running a finished portal once more: it has no rows left.
 fn rows_tag_of_none(tag: &str) -> String {
     match tag.rsplit_once(' ') {
         Some((name, count)) if count.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -306,9 +306,9 @@ fn no_portal(name: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
 }
 
-/// Parameter values as the statement's types ask for them.
+/// Parameter values, converted to the statement's types.
 ///
-/// Errors: 08P01 if numbers do not fit, those of decoding.
+/// Errors: 08P01 if the number of values or formats is wrong; those of decoding.
 fn params(bind: &Bind, statement: &Statement, text: TextFormat) -> Result<Vec<Value>, SqlError> {
     let (types, arrays) = (statement.params(), statement.array_params());
     let is_array = |at: usize| arrays.iter().any(|(number, _)| *number == at + 1);
@@ -340,7 +340,7 @@ fn params(bind: &Bind, statement: &Statement, text: TextFormat) -> Result<Vec<Va
     bind.parameters.iter().enumerate().map(value).collect()
 }
 
-/// Formats of the result's columns. Errors: 08P01 if numbers do not fit.
+/// Formats of the result's columns. Errors: 08P01 if their number is wrong.
 fn formats(bind: &Bind, columns: usize) -> Result<Vec<Format>, SqlError> {
     let formats = Format::from_codes(&bind.result_formats)?;
     if formats.len() > 1 && formats.len() != columns {

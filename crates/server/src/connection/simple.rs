@@ -14,7 +14,7 @@ use crate::rows::RowStream;
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Answers a Query message: the statements in turn, until one fails.
     pub(super) async fn query(&mut self, text: &Bytes) -> Result<(), End> {
-        // The unnamed statement and portal do not outlive a Query.
+        // A Query ends the unnamed statement and portal.
         self.statements.remove("");
         self.portals.remove("");
         let done = match utf8(text) {
@@ -63,7 +63,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Ok(());
         }
         if self.implicit && statement.tag() == "BEGIN" {
-            // What ran before in this message becomes part of the block, as in PostgreSQL.
+            // The statements of this message so far become part of the block, as in PostgreSQL.
             self.implicit = false;
             self.output.command_complete("BEGIN");
             return Ok(());
@@ -107,9 +107,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// DEALLOCATE of a statement that Parse made, and what of DISCARD concerns them.
+    /// DEALLOCATE of a statement made by Parse, and the part of DISCARD that concerns such
+    /// statements.
     ///
-    /// True if the session has nothing to do with it.
+    /// True if the session itself has nothing to do for the statement.
     pub(super) fn drops_own(&mut self, statement: &Statement) -> bool {
         match statement.tag() {
             "DEALLOCATE" | "DEALLOCATE ALL" => {
@@ -150,7 +151,7 @@ pub(super) fn concerns_transaction(statement: &Statement) -> bool {
     matches!(statement.tag(), "BEGIN" | "START TRANSACTION" | "COMMIT" | "ROLLBACK" | "DISCARD ALL")
 }
 
-/// The statements of a text. One statement, the usual case, is not parsed for it.
+/// The statements of a text. A text with one statement, the usual case, is not parsed.
 fn split(text: &str) -> Result<Vec<&str>, SqlError> {
     let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == ';');
     match trimmed {
@@ -160,7 +161,8 @@ fn split(text: &str) -> Result<Vec<&str>, SqlError> {
     }
 }
 
-/// An error of a statement that begins after `before`: its position counts from the text's start.
+/// Shifts the position of an error, for a statement that begins after `before`, to count from the
+/// text's start.
 fn shifted(error: SqlError, before: &str) -> SqlError {
     match error.fields().position {
         Some(position) => error.position(position + before.chars().count() as u32),

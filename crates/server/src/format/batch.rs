@@ -11,7 +11,7 @@ use halcyon::{Interval, ValueRef};
 
 use super::encode::RowEncoder;
 
-/// A column of a batch by its type. The door gives columns of SQL's types only.
+/// A column of a batch by its type. Crate `halcyon` gives columns of SQL's types only.
 enum Values<'a> {
     Bool(&'a BooleanArray),
     Int16(&'a PrimitiveArray<Int16Type>),

@@ -5,14 +5,14 @@ use halcyon::{Interval, ResultColumn, Shape, SqlType, TextFormat, ValueRef, arra
 
 use super::{EPOCH_DAYS, EPOCH_US, Format, numeric};
 
-/// What is known of a result before its first row.
+/// An encoder of one result's rows, with all that is known before the first row.
 pub struct RowEncoder {
     columns: Vec<Column>,
     text_format: TextFormat,
     text: String,
 }
 
-/// How one column is written.
+/// The properties of a column that decide how it is encoded.
 #[derive(Clone, Copy)]
 struct Column {
     shape: Shape,
@@ -77,13 +77,13 @@ impl RowEncoder {
     }
 }
 
-/// `{1,2}` as vectors are written: `1 2`.
+/// Writes an array's text `{1,2}` as vectors are written: `1 2`.
 fn put_vector(out: &mut BytesMut, text: &str) {
     let inner = text.trim_start_matches('{').trim_end_matches('}');
     inner.bytes().for_each(|byte| out.put_u8(if byte == b',' { b' ' } else { byte }));
 }
 
-/// What comes as text and is none, in binary.
+/// Writes the binary form of a value that the engine gives as text although it is none.
 fn put_shaped(out: &mut BytesMut, shape: Shape, text: &str) {
     match shape {
         Shape::Array { element, element_oid } => {
@@ -101,8 +101,8 @@ fn put_shaped(out: &mut BytesMut, shape: Shape, text: &str) {
     }
 }
 
-/// An array of one dimension whose subscripts begin at `lower`. Elements that are no values of their
-/// type, which no statement gives, are sent as NULL.
+/// Writes a one-dimensional array whose subscripts begin at `lower`. An element that is no value of
+/// its type, which no statement gives, is sent as NULL.
 fn put_array(
     out: &mut BytesMut,
     elements: &[Option<String>],
@@ -131,7 +131,7 @@ fn put_array(
     }
 }
 
-/// Text; CHARACTER(n) is stored without its trailing blanks and shown with them.
+/// Writes a text. CHARACTER(n) is stored without its trailing blanks and sent with them.
 fn put_text(out: &mut BytesMut, ty: SqlType, text: &str) {
     out.put_slice(text.as_bytes());
     if let SqlType::Char(length) = ty {

@@ -1,4 +1,4 @@
-//! Values on the wire: text or binary, out ([`encode`], [`batch`]) and in ([`parameter`]).
+//! Values on the wire: text or binary, sent ([`encode`], [`batch`]) and received ([`parameter`]).
 
 pub mod batch;
 pub mod encode;
@@ -7,12 +7,12 @@ pub mod parameter;
 
 use halcyon::{SqlError, SqlState};
 
-/// How a value is written.
+/// The format of a value on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// As PostgreSQL prints it.
+    /// The text that PostgreSQL prints.
     Text,
-    /// As `typsend` of PostgreSQL gives it.
+    /// The bytes that PostgreSQL's `typsend` gives.
     Binary,
 }
 
@@ -22,7 +22,7 @@ pub use halcyon_value::calendar::{
 };
 
 impl Format {
-    /// The wire's code.
+    /// The protocol's code of the format.
     pub fn code(self) -> i16 {
         match self {
             Format::Text => 0,
@@ -43,7 +43,8 @@ impl Format {
         codes.iter().map(format).collect()
     }
 
-    /// The format of column `at`, where `formats` names none (all text), one for all, or each.
+    /// The format of column `at`: `formats` names none (all are text), one for all, or one for
+    /// each.
     pub fn of(formats: &[Format], at: usize) -> Format {
         match formats {
             [] => Format::Text,

@@ -1,8 +1,9 @@
 //! Decodes parameter values of Bind.
 //!
-//! Text is handed on as text: the door reads it as the parameter's type, by the rules that hold
-//! for a literal. Binary is decoded here. Integers and floats are taken at any width that the
-//! value fits, as drivers send what they have declared and the statement may have widened it.
+//! Text is passed on as text: the engine reads it as the parameter's type, by the rules for a
+//! literal. Binary values are decoded here. Integers and floats are accepted at any width that the
+//! value fits, since drivers send the type that they have declared and the statement may have
+//! widened it.
 
 use bytes::{Buf, Bytes};
 use halcyon::{Interval, SqlError, SqlState, SqlType, TextFormat, Value, arrays};
@@ -12,7 +13,8 @@ use super::{EPOCH_DAYS, EPOCH_US, Format, numeric};
 
 /// The parameter type that an object id of a client's Parse names.
 ///
-/// `None` leaves it to the statement: unspecified, unknown, and types we only have as text.
+/// `None` leaves the type to the statement: for unspecified and unknown types, and for types that
+/// exist only as text here.
 pub fn type_of(oid: u32) -> Option<SqlType> {
     Some(match oid {
         16 => SqlType::Boolean,
@@ -50,10 +52,10 @@ pub fn decode(
     .map_err(|error| error.context(format!("parameter ${number}")))
 }
 
-/// The text of parameter `number` (from 1), an array in binary, whose elements `format` writes.
+/// The text of parameter `number` (from 1), a binary array, whose elements `format` writes.
 ///
-/// Errors: those of [`decode`]; 0A000 for several dimensions and for elements of a type that SQL has no
-/// values of here.
+/// Errors: those of [`decode`]; 0A000 for several dimensions, and for elements of a type without
+/// values here.
 pub fn decode_array(bytes: &Bytes, format: TextFormat, number: usize) -> Result<Value, SqlError> {
     let decoded = array(bytes, format).map(Value::Text);
     decoded.map_err(|error| error.context(format!("parameter ${number}")))

@@ -1,7 +1,7 @@
 //! Encodes the server's messages into a buffer, which the connection flushes.
 //!
-//! What is sent once per statement goes through `pgwire`; what is sent once per row or per
-//! pipelined message is written here directly.
+//! Messages sent once per statement are encoded by `pgwire`; messages sent once per row or per
+//! pipelined message are written here directly.
 
 use bytes::{BufMut, BytesMut};
 use halcyon::{ResultColumn, SessionState, Shape, SqlError, SqlType};
@@ -11,19 +11,19 @@ use pgwire::messages::startup::ParameterStatus;
 
 use crate::format::Format;
 
-/// Longest text of one field of an error, so that no statement's text fills the buffer.
+/// The most bytes of one field of an error, so that a statement's text cannot fill the buffer.
 const FIELD_BYTES_MAX: usize = 16 * 1024;
 
-/// How bad a notice or error is.
+/// Severity of a notice or error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The statement failed.
     Error,
     /// The connection ends.
     Fatal,
-    /// Nothing failed.
+    /// Nothing failed: a notice.
     Notice,
-    /// Nothing failed, and something may be wrong.
+    /// Nothing failed, but something may be wrong.
     Warning,
 }
 
@@ -46,7 +46,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Encodes a message of `pgwire`'s.
+    /// Encodes a message of `pgwire`.
     pub fn put(&mut self, message: &impl pgwire::messages::Message) {
         message.encode(&mut self.buffer).expect("fields are cut to what a message may hold");
     }
@@ -103,7 +103,7 @@ impl Output {
         }
     }
 
-    /// ParameterDescription: types as the client `declared` them, and as found where it did not.
+    /// ParameterDescription: types as the client `declared` them, otherwise as they were inferred.
     /// `arrays`: the parameters that stand for arrays, with the types of their elements.
     pub fn parameter_description(
         &mut self,
@@ -166,7 +166,8 @@ fn describe(column: &ResultColumn, format: Format) -> FieldDescription {
     )
 }
 
-/// `pg_attribute.atttypmod`: length or precision, with the header's 4 bytes PostgreSQL counts.
+/// `pg_attribute.atttypmod`: length or precision, plus the 4 bytes of a header that PostgreSQL
+/// counts.
 fn type_modifier(ty: SqlType) -> i32 {
     match ty {
         SqlType::Char(Some(length)) | SqlType::Varchar(Some(length)) => length as i32 + 4,
@@ -201,7 +202,7 @@ fn fields(severity: Severity, error: &SqlError) -> Vec<(u8, String)> {
     fields
 }
 
-/// Text without the byte that would end it early, and of bounded length.
+/// The text without zero bytes, which would end it early, and cut to a bounded length.
 fn clean(text: &str) -> String {
     let mut end = text.len().min(FIELD_BYTES_MAX);
     while !text.is_char_boundary(end) {

@@ -1,6 +1,6 @@
-//! Decodes the client's messages; every length and count is checked before it is believed.
+//! Decodes the client's messages; every length and count is checked before it is used.
 //!
-//! Cost: one pass, parameter values and COPY data are slices of the frame. A malformed message
+//! Cost: one pass; parameter values and COPY data are slices of the frame. A malformed message
 //! is a [`ProtocolError`], after which the stream cannot be trusted and the connection ends.
 
 use bytes::{Buf, Bytes};
@@ -30,12 +30,12 @@ pub enum Message {
     Execute {
         /// Name of the portal.
         portal: String,
-        /// Rows after which it is suspended; 0 or less: none.
+        /// Rows after which the portal is suspended; 0 or less for no limit.
         rows_max: i32,
     },
-    /// Asks for what is buffered.
+    /// Asks for the buffered answers.
     Flush,
-    /// Ends a pipeline: after it, errors are over.
+    /// Ends a pipeline, and with it the skipping after an error.
     Sync,
     /// A piece of COPY data.
     CopyData(Bytes),
@@ -45,7 +45,7 @@ pub enum Message {
     CopyFail(String),
     /// Password, or a step of SASL.
     Password(Bytes),
-    /// The client goes.
+    /// The client ends the connection.
     Terminate,
     /// The fast-path function call, which is not offered.
     FunctionCall,
@@ -80,27 +80,27 @@ pub enum Target {
 pub enum ProtocolError {
     /// No message has this type byte.
     UnknownType(u8),
-    /// The length is less than its own four bytes, or beyond `max`.
+    /// The length is less than its own four bytes, or more than `max`.
     Length {
-        /// What was announced.
+        /// The announced length.
         bytes: u32,
-        /// The most that is taken for this type.
+        /// The most that is accepted for this type.
         max: u32,
     },
     /// The body ends before `what`.
     Truncated {
-        /// What was missing.
+        /// The missing part.
         what: &'static str,
     },
-    /// Bytes follow the end of the message's contents.
+    /// The body has bytes behind the message's contents.
     TrailingBytes(usize),
     /// A name that is not UTF-8.
     NotUtf8,
     /// Describe or Close of neither statement nor portal.
     UnknownTarget(u8),
-    /// A message that has no place here.
+    /// A message that is not allowed at this point.
     Unexpected(&'static str),
-    /// The first message is no startup message of protocol 3.
+    /// The first message is not a startup message of protocol 3.
     Startup(String),
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-/// Most bytes of a message that carries no data.
+/// The most bytes of a message without data.
 pub const SMALL_BYTES_MAX: u32 = 10_000;
 
 /// The most bytes that a message of type `kind` may announce.
@@ -184,7 +184,7 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What is left of a message's body.
+/// The rest of a message's body.
 pub(crate) struct Body(pub(crate) Bytes);
 
 impl Body {
@@ -215,7 +215,8 @@ impl Body {
         String::from_utf8(bytes.into()).map_err(|_| ProtocolError::NotUtf8)
     }
 
-    /// A 16-bit count and as many items of `item_bytes`; the room is checked before it is made.
+    /// Reads a 16-bit count and as many items of `item_bytes`; the body's length is checked before
+    /// memory is taken.
     fn list<T>(
         &mut self,
         what: &'static str,

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::frontend::{self, Message, ProtocolError, SMALL_BYTES_MAX};
 
-/// Bytes asked of the socket at a time.
+/// Bytes read from the socket at a time.
 const READ_BYTES: usize = 16 * 1024;
 
 /// Why there is no next message.
@@ -18,7 +18,7 @@ const READ_BYTES: usize = 16 * 1024;
 pub enum InputError {
     /// The stream broke.
     Io(io::Error),
-    /// What arrived is not the protocol.
+    /// The bytes do not follow the protocol.
     Protocol(ProtocolError),
 }
 
@@ -34,24 +34,24 @@ impl From<io::Error> for InputError {
     }
 }
 
-/// Bytes that arrived and are not yet taken as messages.
+/// Bytes that have arrived and have not been taken as messages yet.
 #[derive(Default)]
 pub struct Input {
     buffer: BytesMut,
 }
 
 impl Input {
-    /// Whether nothing is buffered. (A client that sends data before TLS has begun is refused.)
+    /// Whether the buffer is empty. (A client that sends data before TLS has begun is refused.)
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// Type of the next message, if its first byte is here already.
+    /// Type of the next message, if its first byte has arrived.
     pub fn peek(&self) -> Option<u8> {
         self.buffer.first().copied()
     }
 
-    /// The next message, if all of it is here. Data messages may have up to `large` bytes.
+    /// The next message, if all of it has arrived. Messages with data may have up to `large` bytes.
     pub fn take(&mut self, large: u32) -> Result<Option<Message>, ProtocolError> {
         let Some(&kind) = self.buffer.first() else { return Ok(None) };
         let max = frontend::bytes_max(kind, large)?;
@@ -64,7 +64,7 @@ impl Input {
         frontend::decode(kind, frame).map(Some)
     }
 
-    /// The body of the next startup packet, if all of it is here: such packets have no type.
+    /// The body of the next startup packet, if all of it has arrived; such packets have no type.
     pub fn take_startup(&mut self) -> Result<Option<Bytes>, ProtocolError> {
         let Some(length) = self.length_at(0, SMALL_BYTES_MAX)? else { return Ok(None) };
         if self.buffer.len() < length {
@@ -75,7 +75,7 @@ impl Input {
         Ok(Some(frame))
     }
 
-    /// The length field at `offset`, which counts itself, if it is here and within bounds.
+    /// The length field at `offset`, which counts itself, if it has arrived and is within bounds.
     fn length_at(&self, offset: usize, max: u32) -> Result<Option<usize>, ProtocolError> {
         let Some(mut field) = self.buffer.get(offset..offset + 4) else { return Ok(None) };
         let bytes = field.get_u32();

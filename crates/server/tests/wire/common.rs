@@ -1,4 +1,4 @@
-//! A server per test, and a client that speaks in bytes.
+//! A server per test, and a client that sends and receives bytes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use halcyon::Database;
 use halcyon_server::{Server, ServerConfig, serve};
 
-/// Longest that anything here may take before the test fails instead of hanging.
+/// The longest that an operation may take before its test fails instead of hanging.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server on a free port of this machine.
@@ -50,13 +50,13 @@ impl Frame {
     }
 }
 
-/// A client that speaks in bytes.
+/// A client that sends and receives bytes.
 pub struct Raw {
     pub stream: TcpStream,
 }
 
 impl Raw {
-    /// Connects and says nothing.
+    /// Connects and sends nothing.
     pub fn silent(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");

@@ -6,7 +6,7 @@
 //! `HALCYON_FUZZ_SEED=n cargo test -p halcyon-server --test wire fuzz` repeats it;
 //! `HALCYON_FUZZ_SECONDS` sets how long each test runs, instead of a number of rounds.
 //! Invariants: every answer is a sequence of whole messages; the connection ends, or is ready; no
-//! error is an internal one (XX000), which is what a panic in a statement comes to.
+//! error is an internal one (XX000), which is what a panic in a statement becomes.
 
 use std::time::{Duration, Instant};
 
@@ -125,7 +125,7 @@ fn damage(random: &mut Random, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Reads whole messages to the end of the stream, none of which tells of a broken invariant.
+/// Reads whole messages to the end of the stream; none of them may tell of a broken invariant.
 fn drain(raw: &mut Raw) {
     while let Some(frame) = raw.next() {
         if frame.kind == b'E' {
@@ -150,7 +150,7 @@ fn random_streams_of_messages_break_nothing() {
         }
         let mut raw = Raw::connect(server.address());
         raw.send(&stream);
-        // Then the end of the stream: whatever was announced does not come.
+        // The stream ends here: announced bytes do not come.
         let _ = raw.stream.shutdown(std::net::Shutdown::Write);
         drain(&mut raw);
     });

@@ -17,7 +17,8 @@ fn resident_bytes() -> usize {
     kib * 1024
 }
 
-/// Raises the limit of this process, where server and clients both are; 1,024 is usual.
+/// Raises the limit of open files of this process, which has the server and the clients; 1,024 is
+/// usual.
 fn allow_open_files(count: usize) {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find(|line| line.starts_with("Max open files"));
@@ -105,7 +106,7 @@ fn a_thousand_clients_wait_for_one_lock_and_all_get_it() {
     for waiter in &mut waiters {
         waiter.send(&query("UPDATE t SET n = n + 1 WHERE id = 1"));
     }
-    // All of them wait; a newcomer is served nevertheless.
+    // All clients wait; a new client is served nevertheless.
     let mut newcomer = Raw::connect(address);
     newcomer.ok("SELECT 1");
     assert_eq!(server.connections(), CLIENTS + 2);

@@ -7,7 +7,7 @@ use tokio_postgres::{Client, CopyOutStream};
 use super::common::*;
 use super::driver::connect;
 
-/// A subscription and its client, whose end would be the connection's.
+/// A subscription and its client; dropping the client would end the connection.
 struct Subscriber {
     client: Client,
     lines: std::pin::Pin<Box<CopyOutStream>>,
@@ -79,7 +79,7 @@ fn rows_then_changes_come_until_the_client_cancels() {
             }
         };
         assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
-        // The connection goes on, and so does who knows a position.
+        // The connection goes on, and a client that knows a position can continue from there.
         let client = follower.client;
         client.batch_execute("INSERT INTO t VALUES (3)").await.unwrap();
         let mut again = Subscriber::new(client, "SUBSCRIBE TO v FROM 1").await;

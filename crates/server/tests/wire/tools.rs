@@ -1,4 +1,5 @@
-//! What strangers' drivers and tools rely on beside rows: descriptions, cursors, notifications, types.
+//! Features that other drivers and tools rely on besides rows: descriptions, cursors,
+//! notifications, types.
 
 use tokio_postgres::NoTls;
 
@@ -43,7 +44,7 @@ fn statements_that_return_rows_of_the_session_are_described() {
     assert_eq!(kinds(&shown("MOVE 1 FROM \"C\"")), "1tn2CZ");
     shown("PREPARE p AS SELECT 7 AS seven");
     assert_eq!(described(&shown("EXECUTE p")[2])[0].0, "seven");
-    // A cursor is a portal too.
+    // A cursor is a portal as well.
     raw.send(&[describe(b'P', "C"), execute("C", 1), execute("C", 0), sync()].concat());
     assert_eq!(kinds(&raw.until(b'Z')), "TDsDCZ");
     raw.send(&[message(b'C', &[b"P", b"C\0"]), sync()].concat());
@@ -128,7 +129,7 @@ fn sessions_cancel_and_end_others() {
     two.ok(&format!("SELECT pg_terminate_backend({own})"));
     assert_eq!(one.next().expect("a farewell").field(b'C'), Some("57P01"));
     assert_eq!(one.next(), None);
-    // The session goes after its farewell.
+    // The session ends after its farewell.
     let is_gone = |two: &mut Raw| {
         let gone = two.ok(&format!("SELECT pg_terminate_backend({own})"));
         gone[1].body[6..] == *b"f"

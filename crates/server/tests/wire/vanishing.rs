@@ -1,4 +1,4 @@
-//! Cancelled statements and clients that go without a word: whatever they held is free at once.
+//! Cancelled statements, and clients that vanish: everything that they held is free at once.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ fn a_client_that_vanishes_while_waiting_for_a_lock_frees_what_it_holds() {
     let mut waiter = Raw::connect(server.address());
     waiter.ok("BEGIN");
     waiter.ok("INSERT INTO u VALUES (1)");
-    // Behind the statement that waits there is more, which must not hide the client's end.
+    // Messages behind the waiting statement must not hide the client's end.
     let more = [query("UPDATE t SET n = 5 WHERE id = 1"), query("INSERT INTO u VALUES (2)")];
     waiter.send(&more.concat());
     std::thread::sleep(Duration::from_millis(100));

@@ -30,9 +30,9 @@ pub enum Fault {
 }
 
 #[derive(Clone)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk(Arc<Mutex<DiskState>>);
 
-struct State {
+struct DiskState {
     inodes: Vec<Inode>,
     /// What names mean now, and what they would mean after a crash, by folder what was changed.
     names: BTreeMap<String, usize>,
@@ -87,7 +87,7 @@ fn carry_out(names: &mut BTreeMap<String, usize>, change: &Rename) {
 
 impl SimDisk {
     pub fn new(fault: Fault, syncs: bool) -> Self {
-        SimDisk(Arc::new(Mutex::new(State {
+        SimDisk(Arc::new(Mutex::new(DiskState {
             inodes: Vec::new(),
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
@@ -179,7 +179,7 @@ fn put(bytes: &mut Vec<u8>, offset: usize, written: &[u8]) {
     bytes[offset..offset + written.len()].copy_from_slice(written);
 }
 
-impl State {
+impl DiskState {
     /// Counts a call; fails if it is one that fails.
     fn call(&mut self) -> io::Result<()> {
         self.calls += 1;

@@ -1,9 +1,9 @@
-//! Functions of DOUBLE PRECISION that the platform's mathematics has and `core` lacks.
+//! Functions of DOUBLE PRECISION that need the platform's mathematics, which `core` lacks.
 //!
-//! Errors are PostgreSQL's: what has no value is refused instead of given as NaN, and what overflows
-//! or vanishes instead of given as infinity or zero.
+//! Errors are PostgreSQL's: where a function has no value it raises an error instead of giving NaN,
+//! and where the result overflows or vanishes it does so instead of giving infinity or zero.
 
-use super::Kind::Double;
+use super::ArgumentKind::Double;
 use super::{Function, Gives, Meaning, Volatility, takes};
 use crate::error::{Refusal, Result, ValueError};
 use crate::types::Type;
@@ -29,7 +29,7 @@ const UNDERFLOW: Refusal = Refusal { state: *b"22003", message: "value out of ra
 const fn row(
     names: &'static [&'static str],
     purpose: &'static str,
-    kinds: &'static [super::Kind],
+    kinds: &'static [super::ArgumentKind],
     meaning: Meaning,
     errors: &'static [Refusal],
 ) -> Function {
@@ -119,7 +119,8 @@ fn refused<T>(refusal: &'static Refusal) -> Result<T> {
     Err(ValueError::Refused(refusal))
 }
 
-/// A result, refused if it became infinite, or zero without `zero` being one, from finite operands.
+/// Checks a result: an error if it is infinite for finite operands, or zero although `zero` does
+/// not hold.
 fn ranged(result: f64, finite: bool, zero: bool) -> Result<f64> {
     if finite && result.is_infinite() {
         return Err(ValueError::FloatOverflow);
@@ -141,7 +142,7 @@ fn finite(x: f64) -> Result<f64> {
     if x.is_infinite() { refused(&INPUT_RANGE) } else { Ok(x) }
 }
 
-/// From −1 to 1.
+/// Checks that an argument lies between −1 and 1.
 fn unit(x: f64) -> Result<f64> {
     if x.abs() > 1.0 { refused(&INPUT_RANGE) } else { Ok(x) }
 }

@@ -1,18 +1,18 @@
 //! The table of scalar functions: names, arguments, result, errors, and what a call means on values.
 //!
-//! A row is all that a function of its arguments takes. Point plans, analytical plans, materialized
-//! views and the guide's page go by the row; an evaluator that has quicker code of its own for some
-//! rows is compared with the table by random calls. What depends on the execution (the clock, the
-//! session, sequences) or on a catalog is not here.
+//! A row holds all that evaluators need to know of a function of its arguments. Point plans,
+//! analytical plans, materialized views and the guide's page use it; an evaluator that has quicker
+//! code of its own for some rows is compared with the table by random calls. Functions that depend
+//! on the execution (the clock, the session, sequences) or on a catalog are not in the table.
 //!
-//! Words: a *row* ([`Function`]) takes arguments of certain kinds; several rows may have one name
+//! Words: a *row* ([`Function`]) takes arguments of certain kinds; several rows may share a name
 //! (`round` of doubles and of decimals). A [`Call`] is a row with the types of its arguments and of
-//! its result, which an evaluator holds; [`Call::eval`] gives the value.
+//! its result; evaluators hold calls, and [`Call::eval`] gives their values.
 //!
 //! Invariants, checked by `rows_are_sound`: names are lower case; two rows of one name differ in the
 //! arguments that they take; every row has a purpose.
-//! Cost: a call looks at its arguments' tags, and allocates nothing but what a row's own code does;
-//! text that is made goes to the caller's buffer.
+//! Cost: a call reads its arguments' tags, and allocates nothing but what the row's own code does;
+//! new text goes to the caller's buffer.
 
 #[cfg(feature = "math")]
 mod doubles;
@@ -29,132 +29,133 @@ use crate::integer::widen;
 use crate::types::Type;
 use crate::value::{Value, ValueRef};
 
-/// The kind of values that an argument takes.
+/// The kind of values that a function's argument may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArgumentKind {
     /// Texts.
     Text,
-    /// SMALLINT or INTEGER, brought to INTEGER.
+    /// SMALLINT or INTEGER, converted to INTEGER.
     Integer,
-    /// An integer, brought to BIGINT.
+    /// An integer, converted to BIGINT.
     BigInt,
-    /// An integer, a float or a decimal, as it is.
+    /// An integer, a float or a decimal, unconverted.
     Number,
-    /// A decimal, as it is.
+    /// A decimal, unconverted.
     Decimal,
-    /// REAL or DOUBLE PRECISION, as it is.
+    /// REAL or DOUBLE PRECISION, unconverted.
     Float,
-    /// Any number, brought to DOUBLE PRECISION.
+    /// Any number, converted to DOUBLE PRECISION.
     Double,
-    /// DATE, TIME, TIMESTAMP, TIMESTAMPTZ or INTERVAL, as it is.
+    /// DATE, TIME, TIMESTAMP, TIMESTAMPTZ or INTERVAL, unconverted.
     Moment,
-    /// TIMESTAMP or TIMESTAMPTZ, as it is.
+    /// TIMESTAMP or TIMESTAMPTZ, unconverted.
     Timestamp,
     /// TIME.
     Time,
     /// INTERVAL.
     Interval,
-    /// Any type; all such arguments of a call have one.
+    /// Any type; all such arguments of a call have the same one.
     Any,
 }
 
-impl Kind {
-    /// The type that an argument of type `ty` is brought to. `None`: the kind does not take it.
+impl ArgumentKind {
+    /// The type to which an argument of type `ty` is converted. `None` if the kind does not take
+    /// the type.
     pub fn brings(self, ty: Type) -> Option<Type> {
         use Type as T;
         let is_number = ty.is_integer() || ty.is_float() || ty.is_decimal();
         let is_stamp = matches!(ty, T::Timestamp | T::TimestampTz);
         let (takes, to) = match self {
-            Kind::Text => (ty == T::Text, ty),
-            Kind::Integer => (matches!(ty, T::Int16 | T::Int32), T::Int32),
-            Kind::BigInt => (ty.is_integer(), T::Int64),
-            Kind::Number => (is_number, ty),
-            Kind::Decimal => (ty.is_decimal(), ty),
-            Kind::Float => (ty.is_float(), ty),
-            Kind::Double => (is_number, T::Float64),
-            Kind::Moment => (is_stamp || matches!(ty, T::Date | T::Time | T::Interval), ty),
-            Kind::Timestamp => (is_stamp, ty),
-            Kind::Time => (ty == T::Time, ty),
-            Kind::Interval => (ty == T::Interval, ty),
-            Kind::Any => (true, ty),
+            ArgumentKind::Text => (ty == T::Text, ty),
+            ArgumentKind::Integer => (matches!(ty, T::Int16 | T::Int32), T::Int32),
+            ArgumentKind::BigInt => (ty.is_integer(), T::Int64),
+            ArgumentKind::Number => (is_number, ty),
+            ArgumentKind::Decimal => (ty.is_decimal(), ty),
+            ArgumentKind::Float => (ty.is_float(), ty),
+            ArgumentKind::Double => (is_number, T::Float64),
+            ArgumentKind::Moment => (is_stamp || matches!(ty, T::Date | T::Time | T::Interval), ty),
+            ArgumentKind::Timestamp => (is_stamp, ty),
+            ArgumentKind::Time => (ty == T::Time, ty),
+            ArgumentKind::Interval => (ty == T::Interval, ty),
+            ArgumentKind::Any => (true, ty),
         };
         takes.then_some(to)
     }
 
-    /// The type of an argument that has none of its own: a NULL, a parameter, a quoted constant.
+    /// The type of an argument without a type of its own: a NULL, a parameter, a quoted constant.
     pub fn usual(self) -> Type {
         match self {
-            Kind::Text | Kind::Any => Type::Text,
-            Kind::Integer => Type::Int32,
-            Kind::BigInt => Type::Int64,
-            Kind::Number | Kind::Float | Kind::Double => Type::Float64,
-            Kind::Decimal => Type::Decimal { precision: 38, scale: 0 },
-            Kind::Moment | Kind::Timestamp => Type::Timestamp,
-            Kind::Time => Type::Time,
-            Kind::Interval => Type::Interval,
+            ArgumentKind::Text | ArgumentKind::Any => Type::Text,
+            ArgumentKind::Integer => Type::Int32,
+            ArgumentKind::BigInt => Type::Int64,
+            ArgumentKind::Number | ArgumentKind::Float | ArgumentKind::Double => Type::Float64,
+            ArgumentKind::Decimal => Type::Decimal { precision: 38, scale: 0 },
+            ArgumentKind::Moment | ArgumentKind::Timestamp => Type::Timestamp,
+            ArgumentKind::Time => Type::Time,
+            ArgumentKind::Interval => Type::Interval,
         }
     }
 
-    /// The kind as SQL calls it.
+    /// Name of the kind in SQL.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Text => "text",
-            Kind::Integer => "integer",
-            Kind::BigInt => "bigint",
-            Kind::Number => "number",
-            Kind::Decimal => "numeric",
-            Kind::Float => "real or double precision",
-            Kind::Double => "double precision",
-            Kind::Moment => "date, time, timestamp or interval",
-            Kind::Timestamp => "timestamp",
-            Kind::Time => "time",
-            Kind::Interval => "interval",
-            Kind::Any => "any",
+            ArgumentKind::Text => "text",
+            ArgumentKind::Integer => "integer",
+            ArgumentKind::BigInt => "bigint",
+            ArgumentKind::Number => "number",
+            ArgumentKind::Decimal => "numeric",
+            ArgumentKind::Float => "real or double precision",
+            ArgumentKind::Double => "double precision",
+            ArgumentKind::Moment => "date, time, timestamp or interval",
+            ArgumentKind::Timestamp => "timestamp",
+            ArgumentKind::Time => "time",
+            ArgumentKind::Interval => "interval",
+            ArgumentKind::Any => "any",
         }
     }
 }
 
-/// The type of a result.
+/// The rule for the type of a function's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gives {
-    /// Always this one.
+    /// Always this type.
     Type(Type),
     /// The type of this argument, counted from 0.
     Argument(usize),
-    /// A decimal of at most the places of the first argument. How many is told by the planner of the
-    /// call, which may know the value of the second.
+    /// A decimal with at most as many places as the first argument. The call's planner decides how
+    /// many, since it may know the value of the second argument.
     Places,
 }
 
-/// Whether calls with the same arguments have the same value.
+/// Volatility: how long calls with the same arguments keep the same value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Volatility {
-    /// Always.
+    /// For ever.
     Immutable,
     /// Within one statement.
     Stable,
-    /// Not even there.
+    /// Not even within one statement.
     Volatile,
 }
 
-/// How many arguments a function takes, and of which kinds.
+/// The arguments that a function takes: how many, and of which kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Takes {
-    /// The kinds of the arguments; if there may be any number of them, of each.
-    pub kinds: &'static [Kind],
-    /// How many at the end may be left out.
+    /// The kinds of the arguments; with `any_number`, the one kind of all of them.
+    pub kinds: &'static [ArgumentKind],
+    /// Number of arguments at the end that may be left out.
     pub optional: usize,
-    /// Any number of arguments from one on, all of the only kind.
+    /// Whether there may be any number of arguments from one on, all of the one kind.
     pub any_number: bool,
 }
 
 impl Takes {
     /// The kind of an argument, counted from 0.
-    pub fn kind(&self, at: usize) -> Kind {
+    pub fn kind(&self, at: usize) -> ArgumentKind {
         self.kinds[if self.any_number { 0 } else { at }]
     }
 
-    /// Whether there may be so many arguments.
+    /// Whether a call may have this many arguments.
     pub fn count(&self, count: usize) -> bool {
         if self.any_number {
             return count > 0;
@@ -163,43 +164,45 @@ impl Takes {
     }
 }
 
-/// Takes arguments of these kinds.
-const fn takes(kinds: &'static [Kind]) -> Takes {
+/// The rule for arguments of these kinds, none to be left out.
+const fn takes(kinds: &'static [ArgumentKind]) -> Takes {
     Takes { kinds, optional: 0, any_number: false }
 }
 
-/// Takes arguments of these kinds, of which so many at the end may be left out.
-const fn at_least(optional: usize, kinds: &'static [Kind]) -> Takes {
+/// The rule for arguments of these kinds, of which the last `optional` may be left out.
+const fn at_least(optional: usize, kinds: &'static [ArgumentKind]) -> Takes {
     Takes { kinds, optional, any_number: false }
 }
 
-/// Takes one argument or more, each of this kind.
-const fn any_number(kinds: &'static [Kind; 1]) -> Takes {
+/// The rule for one argument or more, all of one kind.
+const fn any_number(kinds: &'static [ArgumentKind; 1]) -> Takes {
     Takes { kinds, optional: 0, any_number: true }
 }
 
-/// What a call gives.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer<'a> {
     /// A value of a fixed size, or a part of an argument.
     Value(ValueRef<'a>),
-    /// The text that was written to the caller's buffer.
+    /// A text, which has been written to the caller's buffer.
     Written,
-    /// A value that is neither: bytes that were made.
+    /// Any other new value: bytes.
     Made(Value),
 }
 
-/// A function's meaning on values that are of its arguments' types and, if it is strict, not NULL.
+/// The evaluation of a function, for values of its arguments' types that are not NULL if the
+/// function is strict.
 pub type Eval = for<'a> fn(&Args<'_, 'a>, &mut dyn Write) -> Result<Answer<'a>>;
 
-/// What a function means on values: general, or in a form that evaluators inline in their loops.
+/// A function's meaning: a general evaluation, or a Rust function that evaluators inline in their
+/// loops.
 #[derive(Clone, Copy)]
 pub enum Meaning {
-    /// Of any values. Text that it makes is written to the buffer.
+    /// Over any values. A new text is written to the buffer.
     Values(Eval),
-    /// Of a DOUBLE PRECISION, giving one.
+    /// From one DOUBLE PRECISION to another.
     Double(fn(f64) -> Result<f64>),
-    /// Of two DOUBLE PRECISION, giving one.
+    /// From two DOUBLE PRECISION to one.
     Doubles(fn(f64, f64) -> Result<f64>),
 }
 
@@ -207,19 +210,19 @@ pub enum Meaning {
 pub struct Function {
     /// Names of the function; the first is the one that plans show.
     pub names: &'static [&'static str],
-    /// What it gives: one sentence, for the guide.
+    /// What the function returns: one sentence, for the guide.
     pub purpose: &'static str,
     /// Arguments of the function.
     pub takes: Takes,
-    /// The type of its result.
+    /// The rule for the type of its result.
     pub gives: Gives,
-    /// Whether NULL in any argument gives NULL; the meaning is then not asked.
+    /// Whether NULL in any argument gives NULL; the meaning is not evaluated then.
     pub strict: bool,
-    /// Whether calls with the same arguments have the same value.
+    /// How long calls with the same arguments keep the same value.
     pub volatility: Volatility,
     /// The errors that only this function has.
     pub errors: &'static [Refusal],
-    /// What it means.
+    /// The evaluation of the function.
     pub meaning: Meaning,
 }
 
@@ -244,7 +247,7 @@ impl Function {
         }
     }
 
-    /// The function, asked also when an argument is NULL.
+    /// The function as one that is also evaluated when an argument is NULL.
     const fn of_null(mut self) -> Self {
         self.strict = false;
         self
@@ -255,17 +258,17 @@ impl Function {
         self.names[0]
     }
 
-    /// The types that arguments of these types are brought to; `None` stands for an argument without
-    /// one. `None` as a whole: the function does not take them.
+    /// The types to which arguments of these types are converted; `None` stands for an argument
+    /// without a type. The result `None` says that the function does not take the arguments.
     pub fn brings(&self, args: &[Option<Type>]) -> Option<Vec<Type>> {
         if !self.takes.count(args.len()) {
             return None;
         }
-        // Arguments of any type have that of the first that has one.
+        // Arguments that may have any type get that of the first argument with a type.
         let any = args.iter().flatten().next().copied();
         let one = |(at, ty): (usize, &Option<Type>)| match (self.takes.kind(at), ty) {
-            (Kind::Any, ty) => {
-                let any = any.unwrap_or(Kind::Any.usual());
+            (ArgumentKind::Any, ty) => {
+                let any = any.unwrap_or(ArgumentKind::Any.usual());
                 ty.is_none_or(|ty| ty == any).then_some(any)
             }
             (kind, None) => Some(kind.usual()),
@@ -285,7 +288,7 @@ impl Function {
 }
 
 impl PartialEq for Function {
-    /// Rows are told apart by where they stand.
+    /// Compares rows by their addresses.
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)
     }
@@ -305,7 +308,7 @@ pub fn all() -> impl Iterator<Item = &'static Function> {
     rows
 }
 
-/// The functions of a name, in lower case.
+/// The functions of a name, which must be in lower case.
 pub fn named(name: &str) -> impl Iterator<Item = &'static Function> {
     all().filter(move |function| function.names.contains(&name))
 }
@@ -319,9 +322,9 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call by name. Arguments of other types than [`Call::args`] have to be brought to these
-    /// first; `None` among them is an argument without a type. A function that takes the arguments as
-    /// they are goes before one to whose types they would be brought.
+    /// A call by name. Arguments of other types than [`Call::args`] must be converted to these
+    /// first; `None` stands for an argument without a type. A function that takes the arguments
+    /// unconverted is preferred.
     pub fn named(name: &str, args: &[Option<Type>]) -> Option<Call> {
         let all = || named(name).filter_map(|function| Call::of(function, args));
         let as_they_are = |call: &Call| {
@@ -332,14 +335,15 @@ impl Call {
         all().find(as_they_are).or_else(|| all().next())
     }
 
-    /// A call of this function, as [`Call::named`].
+    /// A call of one function; about arguments see [`Call::named`].
     pub fn of(function: &'static Function, args: &[Option<Type>]) -> Option<Call> {
         let args = function.brings(args)?;
         let result = function.result(&args);
         Some(Call { function, args, result })
     }
 
-    /// A call by name of arguments that are taken as they are, giving `result`. `None`: there is none.
+    /// A call by name that takes the arguments unconverted and returns `result`. `None` if no
+    /// function does.
     pub fn exact(name: &str, args: &[Type], result: Type) -> Option<Call> {
         let given: Vec<Option<Type>> = args.iter().copied().map(Some).collect();
         let call = Call::named(name, &given)?;
@@ -348,7 +352,7 @@ impl Call {
         (fits && call.args == args).then_some(Call { result, ..call })
     }
 
-    /// The row.
+    /// The function that is called.
     pub fn function(&self) -> &'static Function {
         self.function
     }
@@ -363,7 +367,7 @@ impl Call {
         self.result
     }
 
-    /// What the call gives for values of [`Call::args`]. `text`: takes the text that is made.
+    /// Evaluates the call for values of [`Call::args`]. `text`: the buffer for a new text.
     ///
     /// Errors: those of the function; [`ValueError::Mismatch`] for values of other types.
     #[inline]
@@ -380,7 +384,7 @@ impl Call {
         }
     }
 
-    /// The value of the call, for one value alone: it allocates. Errors: as [`Call::eval`].
+    /// The value of a single call; it allocates. Errors: as [`Call::eval`].
     pub fn value(&self, args: &[ValueRef<'_>]) -> Result<Value> {
         let taken = args.len() == self.args.len()
             && self.args.iter().zip(args).all(|(ty, value)| ty.holds(value));
@@ -407,17 +411,17 @@ impl<'c, 'a> Args<'c, 'a> {
         ValueError::Mismatch(self.call.function.name())
     }
 
-    /// All of them.
+    /// All arguments.
     pub fn values(&self) -> &'c [ValueRef<'a>] {
         self.values
     }
 
-    /// Whether the argument is there, which may be left out.
+    /// Whether an optional argument is present.
     pub fn has(&self, at: usize) -> bool {
         at < self.values.len()
     }
 
-    /// An argument.
+    /// The argument at a position.
     pub fn value(&self, at: usize) -> ValueRef<'a> {
         self.values[at]
     }
@@ -451,7 +455,7 @@ impl<'c, 'a> Args<'c, 'a> {
         }
     }
 
-    /// Digits behind the point of a decimal argument; none of others.
+    /// Number of digits behind the point of a decimal argument; 0 for others.
     pub fn scale(&self, at: usize) -> i8 {
         match self.call.args[at] {
             Type::Decimal { scale, .. } => scale,
@@ -470,7 +474,7 @@ fn put(buffer: &mut dyn Write, text: &str) {
     buffer.write_str(text).expect("memory takes what is written");
 }
 
-/// The answer that is a text, made of one part.
+/// Writes a text and answers with it.
 fn written<'a>(buffer: &mut dyn Write, text: &str) -> Result<Answer<'a>> {
     put(buffer, text);
     Ok(Answer::Written)

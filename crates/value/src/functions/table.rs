@@ -1,10 +1,11 @@
-//! The rows: every function whose value follows from its arguments, but for those of `doubles`.
+//! The rows of the table: every function whose value follows from its arguments, except those of
+//! `doubles`.
 //!
 //! To add one, add a row with its evaluation; nothing else has to be touched.
 
 use core::fmt::Write;
 
-use super::Kind::{
+use super::ArgumentKind::{
     Any, BigInt, Decimal, Float, Integer, Interval as Span, Moment as M, Number, Text, Time,
     Timestamp,
 };
@@ -21,7 +22,7 @@ use crate::text;
 use crate::types::Type;
 use crate::value::{Interval, ValueRef};
 
-/// Millionths: what fields of moments that have decimals are given in.
+/// The type of fields with fractions: a decimal in millionths.
 const MILLIONTHS: Type = Type::Decimal { precision: 24, scale: 6 };
 
 const TEXT: Gives = Gives::Type(Type::Text);
@@ -340,7 +341,7 @@ fn value(value: ValueRef<'_>) -> Result<Answer<'_>> {
     Ok(Answer::Value(value))
 }
 
-/// A part of an argument.
+/// Answers with a part of an argument.
 fn part(text: &str) -> Result<Answer<'_>> {
     value(ValueRef::Text(text))
 }
@@ -349,7 +350,7 @@ fn count(number: i64) -> Result<Answer<'static>> {
     value(Width::Integer.value(number)?)
 }
 
-/// A text of ASCII with every character replaced by one of ASCII.
+/// Writes an ASCII text with every character replaced by `fold` of it.
 fn cased<'a>(text: &str, out: &mut dyn Write, fold: fn(u8) -> u8) -> Result<Answer<'a>> {
     let mut piece = [0; 64];
     for bytes in text.as_bytes().chunks(piece.len()) {
@@ -362,7 +363,7 @@ fn cased<'a>(text: &str, out: &mut dyn Write, fold: fn(u8) -> u8) -> Result<Answ
     Ok(Answer::Written)
 }
 
-/// NULLs are left out.
+/// Writes the arguments one behind the other; NULLs are left out.
 fn concat<'a>(args: &Args<'_, 'a>, out: &mut dyn Write) -> Result<Answer<'a>> {
     for (at, arg) in args.values().iter().enumerate() {
         if !arg.is_null() {
@@ -412,8 +413,8 @@ fn rounded<'a>(args: &Args<'_, 'a>, round: fn(f64) -> f64) -> Result<Answer<'a>>
     }
 }
 
-/// A decimal brought by `round` to a multiple of a unit, which is the power of ten of the places
-/// that the second argument names (0 without one), in the result's type.
+/// A decimal rounded by `round` to a multiple of a unit: the power of ten of the places that the
+/// second argument gives (0 without one), in the result's type.
 fn at_places<'a>(args: &Args<'_, 'a>, round: fn(i128, i128) -> Result<i128>) -> Result<Answer<'a>> {
     let Type::Decimal { precision, scale } = args.result() else {
         return Err(ValueError::Mismatch("a function of decimals"));
@@ -421,7 +422,7 @@ fn at_places<'a>(args: &Args<'_, 'a>, round: fn(i128, i128) -> Result<i128>) -> 
     let (number, places) = (args.decimal(0)?, if args.has(1) { args.integer(1)? } else { 0 });
     let cut = i64::from(args.scale(0)).saturating_sub(places);
     let kept = match u32::try_from(cut) {
-        // There are no such places.
+        // The number has no such places.
         Err(_) if cut <= 0 => number,
         Err(_) => 0,
         Ok(cut) => match decimal::power_of_ten(cut) {
@@ -438,7 +439,7 @@ fn null_if<'a>(args: &Args<'_, 'a>, _: &mut dyn Write) -> Result<Answer<'a>> {
     value(if equal { ValueRef::Null } else { left })
 }
 
-/// The value that stands so to all others; NULLs are left out.
+/// The argument that compares in this way with all others; NULLs are left out.
 fn extreme<'a>(args: &Args<'_, 'a>, stands: compare::Compare) -> Result<Answer<'a>> {
     let known = args.values().iter().copied().filter(|arg| !arg.is_null());
     let best = known.reduce(

@@ -4,7 +4,7 @@ use super::*;
 use crate::error::TextProblem;
 use crate::{Interval, calendar};
 
-/// The type of a value; decimals have two places.
+/// The type of a value; decimals are taken to have two places.
 fn type_of(value: &ValueRef<'_>) -> Option<Type> {
     use Type as T;
     let plain = [
@@ -159,12 +159,12 @@ fn null_and_wrong_arguments() {
     assert_eq!(call("extract_whole", &[ValueRef::Text("dow"), ValueRef::Time(1)]), field);
     assert_eq!(call("date_trunc", &[ValueRef::Text("dow"), ValueRef::Timestamp(1)]), field);
     assert!(named("nextval").next().is_none());
-    // A call holds types; values of others are refused.
+    // A call is made for types; values of other types are an error.
     let lower = Call::named("lower", &[None]).expect("NULL is a text");
     assert_eq!(lower.value(&[one]), Err(ValueError::Mismatch("lower")));
 }
 
-/// A function, its arguments, and the value that it has for them.
+/// A case: function, arguments, and the expected value.
 type Case<'a> = (&'static str, &'a [ValueRef<'a>], Value);
 
 #[test]
@@ -263,7 +263,7 @@ fn functions_of_doubles_refuse_what_has_no_value() {
     for (name, args, state, message) in cases {
         assert_eq!(refused(name, args), (**state, (*message).into()), "{name}({args:?})");
     }
-    // What a row says of its errors is all that it refuses.
+    // A function raises no other errors than its row names.
     for (name, args, state, message) in cases {
         let listed = named(name).flat_map(|row| row.errors);
         let known = [ValueError::FloatOverflow, ValueError::DivisionByZero];
