@@ -4,11 +4,12 @@
 //! Three programs, PageRank, hop distance and single-source shortest paths, run over and over on
 //! one compressed graph. *Alone*, a program has half of the cores. *Together*, two programs have
 //! all of them: as threads, twice as many as cores, wherever the operating system puts them; or as
-//! groups, each on an island that is half of the cores and that it owns (`Locality::Dedicated`).
-//! Slowdown is the time of a run together divided by the time alone. *By processor time* it leaves
-//! out waiting for a core, so it is what two programs take from each other's caches and memory; for
-//! programs that own their cores both are one, unless others use the machine. How much others do
-//! is told by the same slowdown of a program beside nobody: alone once more, in the same round.
+//! groups, each on an island of half of the cores that it owns (`Locality::Dedicated`). Slowdown is
+//! the time of a run together divided by the time alone. *By processor time* it leaves out waiting
+//! for a core, so it shows what two programs take from each other's caches and memory; for programs
+//! that own their cores both slowdowns are the same, unless other processes use the machine. How
+//! much these matter is shown by the slowdown of a program beside nobody: alone once more, in the
+//! same round.
 //!
 //! Arms: `bare` is the GAP suite's published algorithm for one thread in plain memory, `os` and
 //! `groups` are the same algorithms in phases (`phases`). Checked: before anything is measured,
@@ -79,7 +80,7 @@ const NAMES: [&str; 3] = ["pagerank", "hops", "sssp"];
 /// Sources that searches take turns with.
 const SOURCES: usize = 8;
 
-/// How programs are placed.
+/// The placement of programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Placement {
     /// Threads, wherever the operating system puts them.
@@ -99,7 +100,7 @@ impl Placement {
     }
 }
 
-/// Graph, sources and right answers.
+/// The ground of the experiment: graph, sources and right answers.
 struct Ground {
     graph: Arc<Graph>,
     sources: Vec<Vertex>,
@@ -133,8 +134,8 @@ impl Program {
         }
     }
 
-    /// Runs to the end; searches start from the source whose `turn` it is.
-    /// Returns its processor time, ns.
+    /// Runs to the end; a search starts from the source of its `turn`. Returns the run's processor
+    /// time, ns.
     fn run(&self, ground: &Ground, turn: usize, on: &dyn Fn(Work<'_>) -> u64) -> u64 {
         let source = ground.sources[turn % SOURCES];
         match self {
@@ -169,7 +170,7 @@ impl Program {
     }
 }
 
-/// An algorithm that is ready to start.
+/// An algorithm that is ready to run.
 enum Work<'a> {
     PageRank(&'a Arc<PageRank>),
     Hops(&'a Arc<Hops>),
@@ -198,7 +199,7 @@ impl Work<'_> {
 struct Pulled<A> {
     crew: Crew<A>,
     first_worker: usize,
-    /// By worker: its processor time at its first morsel, ns.
+    /// Processor time of each worker at its first morsel, ns.
     start_ns: Vec<OnceLock<u64>>,
 }
 
@@ -258,7 +259,7 @@ impl Half {
     }
 }
 
-/// Where a program runs, with how many threads.
+/// The place where a program runs, and its number of threads.
 #[derive(Clone, Copy)]
 enum RunsOn<'a> {
     Threads(usize),
@@ -325,8 +326,9 @@ impl Took {
     }
 }
 
-/// Runs programs side by side for `limit`, and returns the mean times of a run of each. All of them
-/// go on until the last one has reached the limit, and only runs that began before count.
+/// Runs programs side by side for `limit`, and returns the mean times of a run of each. All
+/// programs go on until the last one has reached the limit, and only runs that began before the
+/// limit count.
 fn together(
     ground: &Ground,
     programs: &[(usize, RunsOn<'_>)],
@@ -348,7 +350,8 @@ fn together(
                 while running.load(Relaxed) > 0 {
                     used_ns += program.run(ground, turn, &|work| place.run(work));
                     turn += 1;
-                    // Whole turns of all sources, so that every mean is over the same work.
+                    // Each mean is over whole turns of all sources, so that it is over the same
+                    // work.
                     if turn % SOURCES == 0 || matches!(program, Program::PageRank(_)) {
                         let counts = time < limit;
                         if counts {
@@ -443,7 +446,7 @@ struct Times {
     versus_bare: [Both; 3],
 }
 
-/// What programs run beside.
+/// Partners of a program.
 const PARTNERS: [&str; 4] = [NAMES[0], NAMES[1], NAMES[2], "nobody"];
 
 /// Runs the experiment.
@@ -482,7 +485,7 @@ impl Times {
                 if placement == Placement::Groups {
                     let bare_took = bare(ground, name, limit)?;
                     self.bare[name].time(bare_took);
-                    // One thread: with more, the groups have more cores than the bare arm.
+                    // One thread: with more, the groups would have more cores than the bare arm.
                     self.versus_bare[name].ratio(bare_took, took);
                 }
                 let once_more = alone(name)?[0];

@@ -78,7 +78,7 @@ fn bytes(text: &str) -> std::result::Result<u64, String> {
     bytes.ok_or_else(|| "it is 64kB at least, 255GB at most".into())
 }
 
-/// A folder of this run, removed at its end.
+/// The folder of this run, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -98,7 +98,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Left over, it is in nobody's way but the disk's.
+        // A folder that is left over does no harm but for the disk space.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,14 +1,14 @@
 //! Experiments: Halcyon beside rivals, on the same work, in the same process and run.
 //!
-//! Words: an *experiment* measures *arms*; an arm is one engine at one piece of work. *bare* is
-//! the same work written by hand against plain data structures: its distance is what an engine
-//! costs. Arms take turns in rounds, and every figure carries its spread between rounds: what
-//! differs by less than that is no difference.
+//! Words: an *experiment* measures *arms*; an arm is one engine at one piece of work. *bare* is the
+//! same work written by hand against plain data structures: an engine's distance from it is the
+//! cost of the engine. Arms take turns in rounds, and every figure has its spread between rounds: a
+//! smaller difference is no difference.
 //!
 //! Every answer is checked while it is measured. A wrong one is a failed arm, however fast.
 //!
-//! **Invariant**, checked by `cargo xtask check layers`: Halcyon is entered by its public door
-//! only.
+//! **Invariant**, checked by `cargo xtask check layers`: Halcyon is reached through its public
+//! crate only.
 #![forbid(unsafe_code)]
 
 pub mod coschedule;
@@ -35,10 +35,10 @@ pub use report::{Arm, Reporter};
 /// An experiment that cannot go on: which arm, and why.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Why an arm failed.
+/// The reason why an arm failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The engine answered what it should not.
+    /// The engine's answer was wrong.
     WrongAnswer(String),
     /// The engine refused the work.
     Engine(String),

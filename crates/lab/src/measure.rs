@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-/// Measurements of one thing in several rounds.
+/// The values of one figure in several rounds.
 #[derive(Debug, Clone, Default)]
 pub struct Rounds(Vec<f64>);
 
@@ -26,15 +26,15 @@ impl Rounds {
         }
     }
 
-    /// Largest distance between two rounds as a fraction of the median: the A/A difference, below
-    /// which an A/B difference says nothing.
+    /// Largest distance between two rounds as a fraction of the median: the A/A difference. A
+    /// smaller A/B difference says nothing.
     pub fn spread(&self) -> f64 {
         let largest = self.0.iter().copied().fold(f64::MIN, f64::max);
         let smallest = self.0.iter().copied().fold(f64::MAX, f64::min);
         if self.0.len() < 2 { 0.0 } else { (largest - smallest) / self.median() }
     }
 
-    /// The value that a tenth of the rounds are below or at: what rounds took in which others left
+    /// The value that a tenth of the rounds do not exceed: the rounds in which other processes left
     /// the machine alone.
     pub fn decile(&self) -> f64 {
         let mut sorted = self.0.clone();
@@ -53,7 +53,7 @@ pub fn latencies() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("constant bounds are valid")
 }
 
-/// What asking the clock costs, in nanoseconds: part of every single latency measured.
+/// Nanoseconds that reading the clock takes: part of every single latency measured.
 pub fn clock_ns() -> f64 {
     let rounds = 10_000;
     let start = Instant::now();

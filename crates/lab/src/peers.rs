@@ -1,4 +1,4 @@
-//! Programs beside this one that the lab builds from sources of its own when they are first needed,
+//! Programs beside this one that the lab builds from its own sources when they are first needed,
 //! in `~/.cache/halcyon` (or `$HALCYON_CACHE`).
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::Result;
 /// Files of a program: path and text.
 pub type Sources = [(&'static str, &'static str)];
 
-/// Where programs and what they need are kept.
+/// The folder in which programs and their dependencies are kept.
 pub fn cache() -> PathBuf {
     match std::env::var_os("HALCYON_CACHE") {
         Some(folder) => PathBuf::from(folder),
@@ -20,12 +20,12 @@ pub fn cache() -> PathBuf {
     }
 }
 
-/// Whether a command is there and ends well.
+/// Whether a command exists and succeeds.
 pub fn succeeds(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// The folder of a program, another one as soon as a source differs.
+/// The folder of a program; a change of its sources gives another folder.
 pub fn folder(name: &str, sources: &Sources) -> PathBuf {
     let mark = sources
         .iter()

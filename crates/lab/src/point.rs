@@ -1,4 +1,4 @@
-//! Prepared single-row statements by primary key: what a statement costs when the work is tiny.
+//! Prepared single-row statements by primary key: the cost of a statement whose work is tiny.
 //!
 //! A table `item (id, name, amount, price)` of `--rows` rows; ids are chosen uniformly. Three
 //! pieces of work: SELECT of three columns, UPDATE of one, INSERT of new ids in ascending order.
@@ -90,20 +90,21 @@ impl Work {
 /// What an update adds to `amount`, so that the lower half stays the id.
 const UPDATE_STEP: i64 = 1 << 32;
 
-/// Ids per call of [`Worker::work`]: the virtual call and the look at the clock vanish in it.
+/// Ids per call of [`Worker::work`], so many that the virtual call and the reading of the clock do
+/// not matter.
 const BATCH: usize = 64;
 
 /// An engine with the table in it.
 trait Subject {
     /// Fills the table with ids `0..rows`.
     fn load(&mut self, rows: u32) -> Result<()>;
-    /// Somebody who runs statements, one per thread.
+    /// Makes a worker, for one thread.
     fn worker(&self) -> Result<Box<dyn Worker>>;
     /// Number of rows, and sum of `amount / UPDATE_STEP`.
     fn totals(&mut self) -> Result<(u64, u64)>;
 }
 
-/// One thread's way into an engine.
+/// A worker: one thread's access to an engine.
 trait Worker: Send {
     /// Does one piece of work for each id. SELECTs check their row with [`check_row`].
     fn work(&mut self, work: Work, ids: &[u32]) -> Result<()>;
@@ -132,7 +133,7 @@ fn check_row(id: u32, name: &[u8], amount: i64, price: f64) -> Result<()> {
     Err(Failure::WrongAnswer(format!("row {id} is ({name:?}, {amount}, {price})")))
 }
 
-/// An arm in the making.
+/// An arm while it is being measured.
 struct Measured {
     engine: Engine,
     subject: Box<dyn Subject>,
@@ -194,7 +195,7 @@ impl Measured {
         })
     }
 
-    /// One round of one piece of work on all threads; nothing more after a failure.
+    /// Runs one round of one piece of work on all threads; does nothing after a failure.
     fn round(&mut self, work: Work, options: &Options, round: u32, time: Duration) {
         if self.failure.is_some() {
             return;
@@ -235,13 +236,13 @@ impl Measured {
             }
         }
         if work == Work::Insert {
-            // Threads insert every `threads`-th id, so ids may stay unused below this one.
+            // Each thread inserts every `threads`-th id, so some ids below this one may be unused.
             self.next_id = first_id + u32::try_from(most).unwrap_or(u32::MAX) * threads;
         }
         self.rates[work as usize].push(rate);
     }
 
-    /// SELECTs timed one by one, apart from the rounds so that the clock does not slow those.
+    /// Times SELECTs one by one, apart from the rounds, so that the clock does not slow the rounds.
     fn measure_latencies(&mut self, options: &Options) {
         let mut ids = Ids::select(options);
         let samples = 20_000.max((options.seconds * 50_000.0) as u32);
@@ -278,7 +279,7 @@ impl Measured {
         arm
     }
 
-    /// Rows and updates are as many as were acknowledged.
+    /// Checks that rows and updates are as many as were acknowledged.
     fn check(&mut self, options: &Options) -> Result<()> {
         let (rows, updates) = self.subject.totals()?;
         if updates != self.updates {
@@ -294,7 +295,7 @@ impl Measured {
     }
 }
 
-/// Which ids come next.
+/// The choice of ids.
 struct Ids {
     rng: Rng,
     rows: u32,
@@ -318,7 +319,7 @@ impl Ids {
     }
 }
 
-/// Works until `time` is over; how much was done, in which time.
+/// Works until `time` is over; returns how much was done, and in which time.
 fn work_for(
     worker: &mut dyn Worker,
     work: Work,

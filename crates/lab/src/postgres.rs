@@ -1,6 +1,6 @@
-//! PostgreSQL on a socket in a temporary folder: started for an arm, thrown away after it.
+//! PostgreSQL on a socket in a temporary folder: started for an arm, removed after it.
 //!
-//! It will not run as root: then it runs as the user `postgres`.
+//! PostgreSQL refuses to run as root: then it runs as the user `postgres`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -24,7 +24,7 @@ fn programs() -> Option<PathBuf> {
     folder.join("initdb").exists().then_some(folder)
 }
 
-/// What keeps PostgreSQL from running here, with the command that helps.
+/// The reason why PostgreSQL cannot run here, with the command that helps; `None` if it can.
 pub fn missing() -> Option<String> {
     programs().is_none().then(|| {
         "needs /usr/lib/postgresql/*/bin/initdb (Debian: apt-get install postgresql)".to_owned()
@@ -38,12 +38,12 @@ pub struct Server {
     programs: PathBuf,
 }
 
-/// The owner of `/proc/self` is who we are.
+/// Whether this process runs as root, who then owns `/proc/self`.
 fn we_are_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// A program of PostgreSQL's, as a user it accepts.
+/// A command for one of PostgreSQL's programs, as a user that PostgreSQL accepts.
 fn program(programs: &Path, name: &str) -> Command {
     let path = programs.join(name);
     if !we_are_root() {
@@ -84,14 +84,14 @@ impl Server {
         Ok(Server { process, folder, programs })
     }
 
-    /// The process that was started; on behalf of root it has the server for a child.
+    /// The process that was started; under root the server is its child.
     pub fn process_id(&self) -> u32 {
         self.process.id()
     }
 
     /// A connection, once the server listens; within half a minute.
     pub fn connect(&self) -> Result<(Runtime, Client)> {
-        // One thread for the connection and its client: what a program does that only waits.
+        // One thread for the connection and its client: enough for a program that only waits.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut config = Config::new();
         config.host_path(&self.folder).user(USER).dbname("postgres");
@@ -125,7 +125,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         let mut stop = program(&self.programs, "pg_ctl");
         stop.args(["stop", "--mode=immediate", "--silent", "-D"]).arg(self.folder.join("data"));
-        // Nothing is to be kept, and nobody left to tell: what cannot be stopped is killed.
+        // Nothing needs to be kept, and an error could not be reported: a server that does not stop
+        // is killed.
         let stopped = stop.current_dir("/").stdout(Stdio::null()).status();
         if !stopped.is_ok_and(|status| status.success()) {
             let _ = self.process.kill();

@@ -1,4 +1,4 @@
-//! What an experiment prints: one JSON object per arm, or a table for people.
+//! The output of experiments: one JSON object per arm, or a table for people.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -8,18 +8,18 @@ use serde_json::{Map, Value};
 pub struct Arm {
     /// Name of the experiment.
     pub experiment: &'static str,
-    /// Which engine did the work.
+    /// The engine that did the work.
     pub engine: String,
-    /// What was asked for.
+    /// The parameters of the arm.
     pub params: Map<String, Value>,
-    /// What was measured; names carry their units.
+    /// The figures measured; their names have the units.
     pub figures: Map<String, Value>,
-    /// `ok`, or what is wrong.
+    /// `ok`, or a description of the error.
     pub check: String,
 }
 
 impl Arm {
-    /// An arm that has been asked for `params`, with no figures yet.
+    /// An arm with these parameters, without figures yet.
     pub fn new(experiment: &'static str, engine: &str, params: Value) -> Self {
         let params = match params {
             Value::Object(params) => params,
@@ -45,7 +45,7 @@ impl Arm {
     }
 }
 
-/// Prints arms as they are done, and remembers whether all were right.
+/// A reporter: prints arms as they end, and remembers whether all were right.
 pub struct Reporter {
     json: bool,
     arms: Vec<Arm>,
@@ -67,7 +67,7 @@ impl Reporter {
         self.arms.push(arm);
     }
 
-    /// Says on stderr what is being done.
+    /// Prints on stderr what is being done.
     pub fn progress(&self, what: impl std::fmt::Display) {
         eprintln!("{what}");
     }

@@ -1,5 +1,5 @@
-//! Snapshots beside updates: what readers of consistent states cost the writer, and how long a
-//! cut takes while the writer is busy.
+//! Snapshots beside updates: the cost to the writer of readers that need a consistent state, and
+//! the time of a cut while the writer is busy.
 //!
 //! A table `account (id, balance)` of `--rows` rows. One thread moves random amounts between
 //! random accounts in short transactions of two updates. Another takes a snapshot every
@@ -48,7 +48,7 @@ pub struct Options {
 /// Balance of every account at the start.
 const BALANCE: i64 = 1_000;
 
-/// An engine with the table in it. The writer and the reader are two threads' ways into it.
+/// An engine with the table in it, with one access each for the writer's and the reader's thread.
 trait Subject: Sync {
     type Writer: Writer;
     type Reader: Reader;
@@ -62,7 +62,8 @@ trait Writer: Send {
 }
 
 trait Reader: Send {
-    /// Takes a snapshot, says how long that took, and sums it if asked.
+    /// Takes a snapshot and sums its balances if asked; returns the time of the snapshot, and the
+    /// sum.
     fn snapshot(&mut self, sum: bool) -> Result<(Duration, Option<i64>)>;
 }
 
@@ -79,7 +80,7 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     Ok(())
 }
 
-/// What the phases of an arm add up to.
+/// The values of an arm's phases.
 struct Phases {
     with: Rounds,
     without: Rounds,
@@ -166,7 +167,7 @@ fn check_sum(sum: Option<i64>, expected: i64) -> Result<()> {
     }
 }
 
-/// Transfers until `time` is over; updates (rows changed) per second.
+/// Transfers until `time` is over; returns updates (rows changed) per second.
 fn write_for(writer: &mut impl Writer, rows: u32, seed: u64, time: Duration) -> Result<f64> {
     let mut rng = Rng::new(seed);
     let start = Instant::now();
@@ -185,7 +186,7 @@ fn write_for(writer: &mut impl Writer, rows: u32, seed: u64, time: Duration) -> 
     }
 }
 
-/// Takes a snapshot every `every` until told to stop, at least one.
+/// Takes a snapshot every `every` seconds until told to stop, at least one.
 fn read_until(
     stop: &AtomicBool,
     reader: &mut impl Reader,
@@ -272,8 +273,8 @@ impl Writer for HalcyonWriter {
 }
 
 impl Reader for HalcyonReader {
-    /// The cut is made by the first statement of a READ ONLY transaction; a lookup of one row
-    /// is the smallest there is, and is counted with it.
+    /// The first statement of a READ ONLY transaction makes the cut; a look-up of one row is the
+    /// smallest statement, and its time is included.
     fn snapshot(&mut self, sum: bool) -> Result<(Duration, Option<i64>)> {
         let start = Instant::now();
         self.session.begin(Isolation::Serializable, Access::ReadOnly)?;

@@ -1,12 +1,12 @@
-//! What tasks cost: spawn and run beside rayon and tokio, pushes beside a bare ring, and what the
-//! runtime promises of aborts, idle workers, floods and bands (P3 §5, P4 §4.2).
+//! The cost of tasks: spawn and run beside rayon and tokio, pushes beside a bare ring; and the
+//! runtime's promises for aborts, idle workers, floods and bands (P3 §5, P4 §4.2).
 //!
-//! Figures of one thread are processor time, which leaves out waiting for a core. Each of them is
-//! the median of `--rounds`, with the spread between the rounds beside it; spawn and run is measured
+//! Figures of one thread are processor time, which leaves out waiting for a core. Each is the
+//! median of `--rounds`, with the spread between the rounds beside it. Spawn and run is measured
 //! twice in a round, and `spread_again` is the difference of the two medians. Pushes need two cores
-//! at once: they are measured in volleys of 256, and `_low` is what a tenth of the volleys stayed
-//! below, `_best` the quickest. `critical_cpu_us` is how much processor time the worker used from a
-//! critical task's spawn to its run, which leaves out what others took of its core.
+//! at once: they are measured in volleys of 256; `_low` is the value that a tenth of the volleys do
+//! not exceed, `_best` the quickest. `critical_cpu_us` is the processor time that the worker used
+//! from a critical task's spawn to its run, which leaves out other processes on its core.
 //!
 //! Checked: every measurement counts the tasks that ran.
 
@@ -137,7 +137,7 @@ fn spawn(options: &Options, reporter: &mut Reporter) {
 
 fn push(options: &Options, reporter: &mut Reporter) {
     let pushes = scaled(options, 200_000);
-    /// Times so many pushes; nanoseconds of each volley.
+    /// Times so many pushes; returns nanoseconds of each volley.
     type Measure = fn(u64) -> Vec<f64>;
     let engines: [(&str, Measure); 2] =
         [("halcyon", measure::push_run_ns), ("bare", measure::bare_ring_push_ns)];

@@ -3,15 +3,16 @@
 //!
 //! Arms: Halcyon, its peers, and *bare*: the same work by hand over structs, one mutex per
 //! warehouse. An arm is an engine, a mix, a number of clients and an isolation level, each on
-//! freshly loaded tables; its seconds are cut into rounds, whose spread is the A/A difference.
-//! Every client is at home in one warehouse. Inputs are drawn before a transaction begins, so that
-//! all engines get the same ones. A transaction that falls victim to others is run again, and its
+//! warehouse. An arm is an engine, a mix, a number of clients and an isolation level, each on
+//! freshly loaded tables; its seconds are divided into rounds, whose spread is the A/A difference.
+//! Every client has one home warehouse. Inputs are drawn before a transaction begins, so that all
+//! engines get the same ones. A transaction that falls victim to others is run again, and its
 //! latency includes that.
 //!
-//! Checked: answers while they come (rows changed, lines of an order, unused items), and after
-//! every arm the consistency conditions 3.3.2.1 to 3.3.2.12. What differs from TPC-C: no terminals,
-//! no think times, no durability, no price; Delivery is one transaction and not deferred; lines of
-//! an order are worked on in order of warehouse and item.
+//! Checked: answers as they come (rows changed, lines of an order, unused items), and after every
+//! arm the consistency conditions 3.3.2.1 to 3.3.2.12. Differences from TPC-C: no terminals, no
+//! think times, no durability, no price; Delivery is one transaction and not deferred; the lines of
+//! an order are handled in order of warehouse and item.
 //! Source: TPC-C 5.11; P1 §3 and §5.
 
 mod chart;
@@ -155,7 +156,8 @@ impl Subject {
         }
     }
 
-    /// Why it cannot take part here, and what would help.
+    /// The reason why the engine cannot take part here, with the command that helps; `None` if it
+    /// can.
     fn missing(self) -> Option<String> {
         if self == Subject::Postgres {
             return crate::postgres::missing();
@@ -164,7 +166,7 @@ impl Subject {
         java::missing().or_else(|| peer.jar().err().map(|failure| failure.to_string()))
     }
 
-    /// Whether `--isolation` makes a difference.
+    /// Whether `--isolation` makes a difference to the engine.
     fn has_levels(self) -> bool {
         matches!(self, Subject::Halcyon | Subject::Postgres) || self.java().is_some()
     }
@@ -217,10 +219,10 @@ pub enum Durability {
     Sync,
 }
 
-/// A lock that is waited for longer than this ends its transaction, which is counted.
+/// A transaction that waits for a lock longer than this is ended and counted.
 pub(crate) const LOCK_WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// Why a transaction was undone although nothing is wrong with it.
+/// The reason why a transaction was undone although it is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conflict {
     Deadlock,
@@ -240,7 +242,7 @@ impl Conflict {
     }
 }
 
-/// Why a transaction did not end as it should.
+/// The reason why a transaction did not end as it should.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     /// Run it again.
@@ -255,7 +257,7 @@ impl From<Failure> for Trouble {
     }
 }
 
-/// What a step of a transaction gives.
+/// Result of a step of a transaction.
 pub(crate) type Done<T> = std::result::Result<T, Trouble>;
 
 /// One combination of the options.
@@ -267,7 +269,7 @@ struct Case {
     variant: Variant,
 }
 
-/// What only Halcyon can be told.
+/// Variants of an arm that only Halcyon has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Variant {
     partitions: u32,
@@ -278,7 +280,7 @@ struct Variant {
 
 /// Runs the experiment.
 ///
-/// Errors: files that cannot be written. What an engine refuses fails its arm.
+/// Errors: files that cannot be written. An engine's error fails only its arm.
 pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     let mut engines = Vec::new();
     for &subject in &options.engine {
@@ -302,7 +304,7 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     Ok(())
 }
 
-/// Every combination that makes a difference to its engine.
+/// All combinations of options that make a difference to their engine.
 fn cases(options: &Options, engines: &[Subject]) -> Vec<Case> {
     let variants = variants(options);
     let mut cases = Vec::new();
@@ -408,7 +410,7 @@ impl Case {
         peer.measure(&job, exchange)
     }
 
-    /// What the clients did, and what is inconsistent after it.
+    /// Runs the clients; returns what they did, and which conditions are broken afterwards.
     fn measure(
         &self,
         options: &Options,
@@ -428,7 +430,8 @@ impl Case {
         }
         let mut measured = Measured::default();
         let time = measure::seconds(options.seconds / f64::from(options.rounds));
-        // A tenth of a round before the first one counts: caches, and pages touched first.
+        // A tenth of a round before the first one is not counted: it warms caches and touches
+        // pages.
         let mut warming = Measured::default();
         run::round(&mut clients, time / 10, &mut warming);
         measured.failure = warming.failure;
@@ -482,8 +485,8 @@ impl Case {
     }
 }
 
-/// A round that counts for nothing, while another session looks at `engine` again and again: what it
-/// found broken in a snapshot.
+/// Runs a round that is not counted, while another session checks `engine` in snapshots again and
+/// again; returns the conditions found broken.
 fn watched(
     clients: &mut [(Box<dyn engines::Client>, Inputs)],
     time: Duration,

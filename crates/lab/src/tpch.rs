@@ -1,10 +1,10 @@
 //! TPC-H: the 22 queries, Halcyon beside DataFusion on its own in-memory tables.
 //!
-//! Data come from `tpchgen`, in this process, the same rows for both. Halcyon takes them by COPY
-//! into tables with primary keys. DataFusion gets them as a `MemTable`, split over
-//! its target partitions: it is the engine that Halcyon's analytical plans are made of, so the
-//! difference is what our storage and our session cost. Each query runs `--repeat` times per arm,
-//! arms taking turns, and its best time counts.
+//! Data come from `tpchgen`, in this process, the same rows for both engines. Halcyon loads them by
+//! COPY into tables with primary keys. DataFusion gets them as a `MemTable`, split over its target
+//! partitions. Halcyon's analytical plans run on DataFusion, so the difference is the cost of
+//! Halcyon's storage and session. Each query runs `--repeat` times per arm, arms taking turns, and
+//! its best time counts.
 //!
 //! Checked: both arms' rows are compared, query by query (see `compare`). DuckDB's answers are
 //! compared by `lab/duckdb_tpch.py`, from the files of `--export` and `--write-results`.
@@ -81,11 +81,11 @@ impl Subject for Session {
     }
 }
 
-/// An arm in the making.
+/// An arm while it is being measured.
 struct Measured {
     engine: Engine,
     subject: Box<dyn Subject>,
-    /// Per query chosen: times in milliseconds, and what went wrong.
+    /// Times of each chosen query in milliseconds; `failures` has the errors.
     times: Vec<Rounds>,
     answers: Vec<Option<Answer>>,
     failures: Vec<Option<Failure>>,
@@ -129,7 +129,7 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     Ok(())
 }
 
-/// Puts what differs between the first arm's answers and another's into the other's failures.
+/// Compares the first arm's answers with the other arms', and notes differences as failures.
 fn compare_arms(arms: &mut [Measured]) {
     let Some((first, others)) = arms.split_first_mut() else { return };
     for other in others {
@@ -138,7 +138,7 @@ fn compare_arms(arms: &mut [Measured]) {
                 continue;
             };
             if let Err(difference) = compare::same(left, right) {
-                // Which arm is wrong is not known here, so neither counts as right.
+                // It is not known which arm is wrong, so neither counts as right.
                 let failure = Failure::WrongAnswer(format!("the arms differ: {difference}"));
                 first.failures[place] = Some(failure.clone());
                 other.failures[place] = Some(failure);
@@ -171,7 +171,7 @@ impl Measured {
         })
     }
 
-    /// Runs a query once; nothing more once it has failed.
+    /// Runs a query once, and times it; does nothing once the query has failed.
     fn time(&mut self, place: usize, text: &str) {
         if self.failures[place].is_some() {
             return;
@@ -195,7 +195,7 @@ impl Measured {
         Ok(())
     }
 
-    /// One object per query, then one for the total.
+    /// Reports one object per query, then one for the total.
     fn report(&self, options: &Options, numbers: &[usize], reporter: &mut Reporter) {
         let engine = format!("{:?}", self.engine).to_lowercase();
         let params = json!({

@@ -5,7 +5,8 @@
 //! it is measured, and every tree's invariants afterwards.
 //!
 //! Rates are by wall time (`inserts_per_s`) and, beside it, by processor time times the number of
-//! workers (`inserts_per_cpu_s`): where others want the same cores the second says more.
+//! workers (`inserts_per_cpu_s`): where other processes want the same cores, the second one says
+//! more.
 
 mod work;
 

@@ -2,15 +2,16 @@
 //! recomputation (P2; DBToaster's finance queries and TPC-H variants).
 //!
 //! Arms: `compiled`, `operations` and `interpreted` are Halcyon, through the handle of a stream;
-//! `bare` is DBToaster's plan for the query, by hand over hash maps; `recompute` loads the rows into
-//! tables and runs the query after every thousand events; `dbsp` computes the view by batches
+//! `bare` is DBToaster's plan for the query, by hand over hash maps; `recompute` loads the rows
+//! into tables and runs the query after every thousand events; `dbsp` computes the view by batches
 //! (`dbsp.rs`). Events lie packed in memory before the clock starts; a rate is events per second of
-//! processor time, over all of them, with whatever the view must do at the end. Views are checked at
-//! two places: after the first 5,000 events against the query over tables, and after as many as the
-//! view by hand takes in `--seconds` against that.
+//! processor time, over all events and including any work of the view at the end. Views are checked
+//! at two points: after the first 5,000 events against the query over tables, and after as many
+//! events as the view by hand takes in `--seconds` against that view.
 //!
-//! *Intrinsic* latency is the smallest time of each event over several passes: noise strikes another
-//! event in every pass, what is left belongs to the program (P2 takes noise away with a partition).
+//! *Intrinsic* latency is the smallest time of each event over several passes: noise hits other
+//! events in every pass, and what remains belongs to the program (P2 removes noise by a partition
+//! of the machine).
 
 pub mod bare;
 mod dbsp;
@@ -97,18 +98,18 @@ pub enum Engine {
     Dbsp,
 }
 
-/// An engine at its way of taking events.
+/// An engine, with the way in which it takes events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contender {
     Halcyon(How),
     Bare,
     Recompute,
-    /// dbsp, with batches of so many events.
+    /// dbsp, with batches of this many events.
     Dbsp(usize),
 }
 
 impl Contender {
-    /// The arms that are asked for. dbsp is among all only where it is built.
+    /// The arms to run. dbsp is among them by default only if it has been built.
     fn all(options: &Options) -> Vec<Self> {
         let wanted = |engine: Engine| match engine {
             Engine::Dbsp if options.engine.is_empty() => dbsp::is_built(),
@@ -149,7 +150,7 @@ impl Contender {
         }
     }
 
-    /// Whether it takes events one by one, in this process; once is enough.
+    /// Whether the engine takes events one by one, in this process; one arm of a kind is enough.
     fn has_latency(self) -> bool {
         match self {
             Self::Halcyon(how) => how.batch == 1,
@@ -158,7 +159,7 @@ impl Contender {
     }
 }
 
-/// A query's events, and from which one on latency counts.
+/// A query's events, and the index from which latency counts.
 struct Work {
     query: &'static Query,
     events: Events,
@@ -239,13 +240,13 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     Ok(())
 }
 
-/// What the rounds of an arm gave.
+/// The results of an arm's rounds.
 #[derive(Default)]
 struct Measured {
     events_per_s: Rounds,
     ns_per_event: Rounds,
     page_faults: Option<u64>,
-    /// Share of processor time that went to threads which do not take events.
+    /// Share of processor time of threads that do not take events.
     helpers_share: Rounds,
     event_count: usize,
 }
@@ -303,12 +304,12 @@ fn rate(
     Ok(())
 }
 
-/// How many events the query itself can look at in reasonable time, by joins and all.
+/// The number of events that the query itself can evaluate in reasonable time, with all its joins.
 const RECOMPUTED_EVENTS: usize = 5_000;
 
-/// What is wrong with an arm's view: the view by hand must be what the query says of the first
-/// events, and the arm's what the view by hand is after as many as the slower of the two takes in
-/// `seconds`.
+/// Returns what is wrong with an arm's view. The view by hand must equal the query over the first
+/// events, and the arm's view must equal the view by hand after as many events as the slower of the
+/// two takes in `seconds`.
 fn verify(work: &Work, contender: Contender, options: &Options) -> Result<Option<String>> {
     let first = |count: usize| {
         let mut events = work.events.clone();
@@ -367,8 +368,8 @@ fn latency(
     Ok(())
 }
 
-/// What is wrong with an answer. A group whose values are all zero may be missing: a ring has no
-/// place for it.
+/// Returns what is wrong with an answer. A group whose values are all zero may be missing, because
+/// a ring of sums cannot tell it from no group.
 fn difference(answer: &Answer, expected: &Answer) -> Option<String> {
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0);
     let zero: Vec<f64> = Vec::new();
@@ -406,7 +407,7 @@ mod tests {
         }
     }
 
-    /// Views by hand are what the queries say, with deletions and without.
+    /// Views by hand equal their queries, with deletions and without.
     #[test]
     fn views_by_hand_are_right() {
         for query in queries::QUERIES {

@@ -1,4 +1,5 @@
-//! Statements over the wire as drivers send them, beside PostgreSQL: what a statement costs a client.
+//! Statements over the wire as drivers send them, beside PostgreSQL: the cost of a statement to a
+//! client.
 //!
 //! A table `account (id, branch, balance, filler)` of `--rows` rows and the other three tables of TPC-B.
 //! Each server is a process of its own that listens on TCP, keeps nothing on disk (PostgreSQL: `fsync`,
@@ -102,7 +103,7 @@ fn branches(rows: u32) -> u32 {
     rows.div_ceil(100_000)
 }
 
-/// An arm in the making.
+/// An arm while it is being measured.
 struct Measured {
     engine: Engine,
     program: Program,
@@ -165,7 +166,7 @@ impl Measured {
         })
     }
 
-    /// One round of one piece of work by all clients; nothing more after a failure.
+    /// Runs one round of one piece of work by all clients; does nothing after a failure.
     fn round(&mut self, at: usize, work: Work, options: &Options, round: u32, time: Duration) {
         if self.failure.is_some() {
             return;
@@ -226,7 +227,7 @@ impl Measured {
     }
 }
 
-/// Works until `time` is over; how many runs were done, in which time.
+/// Works until `time` is over; returns how many runs were done, and in which time.
 fn work_for(
     client: &mut Client,
     work: Work,

@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use super::graph::{Graph, Vertex};
 use super::phases::{Algorithm, Phase};
 
-/// Pull once the frontier has more than one of so many of the edges not yet looked at.
+/// The search pulls once the frontier has more than one in this many of the edges not looked at
+/// yet.
 const ALPHA: usize = 15;
-/// Push again once the frontier shrinks and has less than one of so many vertices.
+/// The search pushes again once the frontier shrinks and has less than one in this many vertices.
 const BETA: usize = 18;
 const GRAIN: usize = 1024;
 
-/// What the search does next.
+/// The next step of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doing {
     Clear,
@@ -44,8 +45,8 @@ struct Control {
 pub struct Hops {
     graph: Arc<Graph>,
     source: AtomicUsize,
-    /// Distance; below 0: not reached, and then minus the vertex's degree (or -1 if that is 0),
-    /// which saves a look at the graph.
+    /// Distance of each vertex. Negative if the vertex has not been reached: then minus its degree
+    /// (or -1 if that is 0), which saves a look at the graph.
     depths: Vec<AtomicI32>,
     frontier: RwLock<Vec<Vertex>>,
     reached: Vec<Mutex<Vec<Vertex>>>,
@@ -115,7 +116,7 @@ impl Hops {
         let front = self.front.load(Relaxed);
         let (front, next) = (&self.marks[front], &self.marks[1 - front]);
         let mut awake = 0;
-        // Whole words, so that nobody else writes to them.
+        // Whole words, so that no other worker writes to them.
         for word in items {
             let mut marks = 0;
             for vertex in word * 64..self.graph.vertices().min(word * 64 + 64) {
@@ -153,7 +154,7 @@ impl Hops {
         }
     }
 
-    /// What the workers reached becomes the frontier.
+    /// Makes the vertices that the workers have reached the new frontier.
     fn slide(&self) -> usize {
         let mut frontier = self.frontier.write().expect(WHOLE);
         frontier.clear();
@@ -169,11 +170,11 @@ impl Hops {
 
     fn frontier_phase(&self) -> Phase {
         let items = self.frontier.read().expect(WHOLE).len();
-        // Small frontiers are shared as well: some vertices have most of the edges.
+        // Small frontiers are divided as well: some vertices have most of the edges.
         Phase { items, grain: (items / (8 * self.reached.len())).clamp(64, GRAIN) }
     }
 
-    /// The frontier is a list: push it, or mark its vertices to pull it.
+    /// The frontier is a list: pushes it, or marks its vertices for pulling.
     fn push_or_mark(&self, control: &mut MutexGuard<'_, Control>) -> Option<Phase> {
         if self.frontier.read().expect(WHOLE).is_empty() {
             control.doing = Doing::End;

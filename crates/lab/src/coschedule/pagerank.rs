@@ -10,7 +10,7 @@ use super::phases::{Algorithm, Phase};
 
 const DAMPING: f32 = 0.85;
 const ROUNDS_MAX: usize = 20;
-/// A round that moves all scores together by less is the last.
+/// A round that moves all scores together by less than this is the last.
 const CHANGE_MIN: f64 = 1e-4;
 const GRAIN: usize = 16_384;
 
@@ -19,7 +19,7 @@ pub struct PageRank {
     graph: Arc<Graph>,
     /// `f32` bits.
     scores: Vec<AtomicU32>,
-    /// What a vertex hands to each of its targets; `f32` bits.
+    /// The share of its score that a vertex gives each of its targets; `f32` bits.
     shares: Vec<AtomicU32>,
     round: Mutex<Round>,
 }
@@ -74,7 +74,7 @@ impl PageRank {
 
 impl Algorithm for PageRank {
     fn work(&self, _worker: usize, items: Range<usize>) {
-        // Read before the work: the lock is for two numbers, not for the round.
+        // Read before the work: the lock protects two numbers, not the round.
         let first = self.round.lock().expect("no panic inside").number == 1;
         if first {
             let score = 1.0 / self.graph.vertices() as f32;

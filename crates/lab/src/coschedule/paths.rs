@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, RwLock};
 use super::graph::{Graph, Vertex};
 use super::phases::{Algorithm, Phase};
 
-/// Distance of what is not reached.
+/// Distance of a vertex that has not been reached.
 pub const FAR: u32 = u32::MAX;
-/// Larger bins are shared.
+/// Larger bins are divided among workers.
 const FUSED_MAX: usize = 1000;
 const GRAIN: usize = 64;
 const WHOLE: &str = "no panic inside";
@@ -86,8 +86,8 @@ impl Paths {
         self.distances.iter().map(|distance| distance.load(Relaxed)).collect()
     }
 
-    /// Lowers a distance to `there`; whether it was higher. Who works `ALONE` needs no exchange,
-    /// which would cost as much as everything else here.
+    /// Lowers a distance to `there`; returns whether it was higher. A worker that works `ALONE`
+    /// needs no atomic exchange, which would cost as much as everything else here.
     #[inline(always)]
     fn lower<const ALONE: bool>(cell: &AtomicU32, there: u32) -> bool {
         let mut before = cell.load(Relaxed);
@@ -115,7 +115,8 @@ impl Paths {
         }
     }
 
-    /// Relaxes what is still in the current bin: nearer vertices were looked at before.
+    /// Relaxes a vertex if it still belongs to the current bin: nearer vertices have been relaxed
+    /// before.
     #[inline(always)]
     fn relax_current<const ALONE: bool>(&self, vertex: Vertex, bin: usize, bins: &mut Bins) {
         if self.distances[vertex as usize].load(Relaxed) >= self.delta * bin as u32 {

@@ -1,9 +1,9 @@
 //! Parallel algorithms as phases, so that threads and task groups can run the same ones.
 //!
-//! A *phase* is a number of items that may be worked on in any order and at once; between two
-//! phases one worker alone decides what comes next. Workers claim *morsels* of a phase: nothing is
-//! queued. Who finishes a phase's last morsel opens the next phase, so nobody waits at a barrier
-//! who could work.
+//! A *phase* is a number of items that may be worked on in any order and in parallel; between two
+//! phases one worker alone decides what comes next. Workers claim *morsels* of a phase; there is no
+//! queue. The worker that finishes a phase's last morsel opens the next phase, so no worker waits
+//! at a barrier that could work.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ pub struct Phase {
     pub grain: usize,
 }
 
-/// What an algorithm computes, in phases.
+/// An algorithm, computed in phases.
 pub trait Algorithm: Send + Sync + 'static {
     /// Works on part of the phase that is open.
     fn work(&self, worker: usize, items: Range<usize>);
 
-    /// Opens the next phase; `None`: the answer is there. Nobody works meanwhile.
+    /// Opens the next phase; `None`: the answer is complete. No worker is at work meanwhile.
     fn next_phase(&self) -> Option<Phase>;
 }
 
-/// Who works on which part of which phase.
+/// The workers of an algorithm, with the claims on its phases.
 pub struct Crew<A> {
     algorithm: Arc<A>,
-    /// Number of the phase in the upper half, morsels claimed in the lower.
+    /// Number of the phase in the upper half, number of claimed morsels in the lower.
     claims: AtomicU64,
     items: AtomicUsize,
     grain: AtomicUsize,
@@ -41,24 +41,25 @@ pub struct Crew<A> {
     spent_ns: AtomicU64,
 }
 
-/// What a worker did.
+/// The outcome of a worker's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worked {
-    /// A morsel.
+    /// A morsel was done.
     Morsel,
-    /// Nothing: others are busy with the last morsels of a phase.
+    /// Nothing was done: other workers are busy with the last morsels of a phase.
     Nothing,
-    /// Nothing: the answer is there.
+    /// Nothing was done: the answer is complete.
     Ended,
 }
 
-/// The phase number of the end.
+/// The phase number that marks the end.
 const ENDED: u64 = u32::MAX as u64;
 
 /// The morsel that no phase reaches: nothing can be claimed while the next phase is opened.
 const SEALED: u64 = u32::MAX as u64;
 
-/// Ends the algorithm if its worker panics: the others would wait for its morsel for ever.
+/// Ends the algorithm if its worker panics, because the other workers would wait for its morsel for
+/// ever.
 struct EndOnPanic<'a>(&'a AtomicU64);
 
 impl Drop for EndOnPanic<'_> {
@@ -94,20 +95,22 @@ impl<A: Algorithm> Crew<A> {
             phase.items.div_ceil(phase.grain) < SEALED as usize,
             "{phase:?} has too many morsels"
         );
-        // A claim of the phase that ended may still be on its way, and must not take the sizes of
-        // this one for its own: first its exchange is made to fail. Release, paired with the
-        // Acquires in `claim`: who reads one of these sizes exchanges after the seal, in vain.
+        // A claim of the phase that has ended may still be under way, and must not take the sizes
+        // of this phase for its own: so its exchange is made to fail first. Release, paired with
+        // the Acquires in `claim`: a worker that reads one of these sizes makes its exchange after
+        // the seal, in vain.
         if number > 0 {
             self.claims.store((number - 1) << 32 | SEALED, Relaxed);
         }
         self.items.store(phase.items, Release);
         self.grain.store(phase.grain, Release);
         self.finished.store(0, Relaxed);
-        // Pairs with the Acquire in `claim`: who sees the phase sees its size and its data.
+        // Pairs with the Acquire in `claim`: a worker that sees the phase sees its size and its
+        // data.
         self.claims.store(number << 32, Release);
     }
 
-    /// Works a morsel off, if there is one to claim.
+    /// Works off a morsel, if one can be claimed.
     pub fn work(&self, worker: usize) -> Worked {
         let (number, items) = match self.claim() {
             Ok(claimed) => claimed,
@@ -115,7 +118,8 @@ impl<A: Algorithm> Crew<A> {
         };
         let _end = EndOnPanic(&self.claims);
         self.algorithm.work(worker, items.clone());
-        // Each worker's changes are released here, and acquired by who opens the next phase.
+        // Each worker's changes are released here, and acquired by the worker that opens the next
+        // phase.
         let finished = self.finished.fetch_add(items.len(), AcqRel) + items.len();
         if finished == self.items.load(Relaxed) {
             self.open(number + 1);
@@ -123,7 +127,7 @@ impl<A: Algorithm> Crew<A> {
         Worked::Morsel
     }
 
-    /// Adds what a worker used from `start_ns` of its processor time until now.
+    /// Adds the processor time that a worker has used since `start_ns`.
     pub fn spent(&self, start_ns: u64) {
         self.spent_ns.fetch_add(thread_cpu_ns().saturating_sub(start_ns), Relaxed);
     }
@@ -140,8 +144,8 @@ impl<A: Algorithm> Crew<A> {
             if number == ENDED {
                 return Err(Worked::Ended);
             }
-            // Buffers of this phase, or the exchange fails: the task that changed them had sealed
-            // the phase before.
+            // These are sizes of this phase, or the exchange below fails: the worker that changed
+            // them had sealed the phase before.
             let (items, grain) = (self.items.load(Acquire), self.grain.load(Acquire));
             if morsel * grain >= items {
                 let now = self.claims.load(Acquire);
@@ -169,7 +173,8 @@ pub fn on_threads<A: Algorithm>(algorithm: &Arc<A>, threads: usize) -> u64 {
             match crew.work(worker) {
                 Worked::Morsel => idle = 0,
                 Worked::Ended => return crew.spent(start_ns),
-                // As OpenMP's runtimes do with more threads than cores: a short spin, then away.
+                // As OpenMP's runtimes do with more threads than cores: spin briefly, then give the
+                // core away.
                 Worked::Nothing if idle < 100 => {
                     idle += 1;
                     std::hint::spin_loop();

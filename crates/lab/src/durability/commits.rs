@@ -20,14 +20,14 @@ use crate::{Failure, Result};
 
 /// Rows per session.
 const ROWS: i64 = 1_000;
-/// About what a commit of one row takes in the log, with its frame.
+/// Approximate size of a one-row commit in the log, with its frame.
 const RECORD_BYTES: usize = 64;
 /// Linux's `O_DSYNC`, on all architectures that this runs on.
 const O_DSYNC: i32 = 0o10000;
-/// Length of the file that bare appends go to; begun anew at its end.
+/// Length of the file for bare appends, which begin anew at its end.
 const FILE_BYTES: usize = 16 << 20;
 
-/// What PostgreSQL is told: commits that are durable when they are acknowledged, and room.
+/// Settings of PostgreSQL: commits that are durable when they are acknowledged, and room.
 const POSTGRES: [&str; 5] = [
     "fsync=on",
     "synchronous_commit=on",
@@ -75,12 +75,12 @@ impl Engine {
     }
 }
 
-/// An arm in the making.
+/// An arm while it is being measured.
 struct Measured {
     engine: Engine,
     folder: PathBuf,
     workers: Vec<Box<dyn Worker>>,
-    /// What the workers are connected to; Halcyon's session tells about the log.
+    /// The server of the workers, or the session that reports on Halcyon's log.
     server: Option<Server>,
     session: Option<Session>,
     rates: Rounds,
@@ -164,8 +164,8 @@ impl Measured {
             return;
         }
         let barrier = Barrier::new(self.workers.len() + 1);
-        // From when all may begin to when the last has ended: each one's own time would count more
-        // than once what sessions take turns at.
+        // The time is from when all may begin to when the last has ended: the sum of each session's
+        // own time would count the shared syncs more than once.
         let (results, took): (Vec<Result<u64>>, Duration) = std::thread::scope(|scope| {
             let running: Vec<_> = self
                 .workers
@@ -226,7 +226,7 @@ impl Measured {
         arm
     }
 
-    /// After opening the folder anew, the table shows every update that was acknowledged.
+    /// Checks that the table shows every acknowledged update once the folder has been opened anew.
     fn check(&mut self, sessions: u32) -> Result<()> {
         let found = match self.engine {
             Engine::Fdatasync | Engine::Dsync | Engine::Off => return Ok(()),
@@ -262,7 +262,7 @@ impl Measured {
     }
 }
 
-/// How many commits a sync made durable, since the database was opened.
+/// Number of commits that a sync made durable, on average since the database was opened.
 fn commits_per_sync(session: &mut Session) -> Result<f64> {
     let log = session.prepare("SELECT commits, syncs FROM halcyon.log")?;
     let mut rows = session.query(&log, &[])?;
@@ -271,7 +271,7 @@ fn commits_per_sync(session: &mut Session) -> Result<f64> {
     Ok(commits as f64 / syncs.max(1) as f64)
 }
 
-/// How many were committed.
+/// Commits for this time; returns how many commits there were.
 fn commit_for(worker: &mut dyn Worker, time: Duration) -> Result<u64> {
     let start = Instant::now();
     let mut done = 0;

@@ -25,17 +25,17 @@ fn mb(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// About what a row takes in a checkpoint: key, number, text, row id.
+/// Approximate size of a row in a checkpoint: key, number, text, row id.
 const CHECKPOINT_ROW_BYTES: u64 = 74;
-/// About what its update takes in the log.
+/// Approximate size of its update in the log.
 const LOG_ROW_BYTES: u64 = 55;
 
-/// How large the database is.
+/// Size of the database.
 #[derive(Clone, Copy)]
 struct Size {
     /// Rows in the checkpoint.
     rows: u32,
-    /// Rows among them that the log has an update of.
+    /// Number of these rows that have an update in the log.
     updated: u32,
 }
 
@@ -53,7 +53,7 @@ impl Size {
     }
 }
 
-/// A database that writes checkpoints only when it is told to.
+/// Opens a database that writes checkpoints only when it is told to.
 fn open(folder: &Path) -> Result<Database> {
     let options = DatabaseOptions::default();
     let options = options.with("checkpoint_timeout", "1d")?.with("max_wal_size", "1000TB")?;
@@ -167,8 +167,8 @@ fn bare(size: Size, folder: &Path, bytes: u64) -> Result<Arm> {
     Ok(arm)
 }
 
-/// Latencies of single updates that are not waited for: without checkpoints, during them (one is
-/// written at least), and without them again, which says what a difference means.
+/// Latencies of single updates whose commits are not waited for: without checkpoints, during them
+/// (at least one is written), and without them again, which shows how much a difference means.
 fn checkpoint(options: &Options, size: Size, folder: &Path) -> Result<Arm> {
     let database = open(folder)?;
     let before = sums(&mut database.session())?.1;
@@ -206,10 +206,10 @@ fn checkpoint(options: &Options, size: Size, folder: &Path) -> Result<Arm> {
     Ok(arm)
 }
 
-/// What checkpoints in the background keep to by default.
+/// The default limit of checkpoints in the background.
 const CHECKPOINT_BYTES_PER_S: u64 = 128 << 20;
 
-/// Updates for as long as was asked for, and until `enough` says so.
+/// Updates rows for the requested time, and until `enough` holds.
 fn updates(
     database: &Database,
     options: &Options,

@@ -1,7 +1,8 @@
-//! SQLite in memory. One connection, as a database in memory has: threads take turns at it.
+//! SQLite in memory, with the one connection that such a database has: threads take turns.
 //!
-//! Its journal stays in memory too (its default), so that a failed statement can be undone, as in
-//! Halcyon. Statements are prepared once and found again in the connection's cache once per batch.
+//! The journal stays in memory, too (SQLite's default), so that a failed statement can be undone,
+//! as in Halcyon. Statements are prepared once, and looked up in the connection's cache once per
+//! batch.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,11 +1,11 @@
 //! Line charts as SVG: throughput against clients, both axes logarithmic, so that perfect scaling
-//! is a straight line whichever engine it is.
+//! is a straight line for every engine.
 
 use std::fmt::Write;
 
 /// A line of a chart.
 pub struct Series {
-    /// What the legend says.
+    /// Text of the legend.
     pub name: String,
     /// Drawn with gaps: a limit rather than an engine.
     pub dashed: bool,
@@ -28,7 +28,7 @@ const RIGHT: f64 = 560.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 360.0;
 
-/// Told apart also by those who see red and green alike (Okabe and Ito), then again with gaps.
+/// Colours that people who cannot tell red from green distinguish as well (Okabe and Ito).
 const COLOURS: [&str; 8] =
     ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933"];
 

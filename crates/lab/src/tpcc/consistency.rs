@@ -1,13 +1,13 @@
 //! The consistency conditions (clauses 3.3.2.1 to 3.3.2.12), as SQL that any engine runs.
 //!
-//! Each text counts what breaks a condition. Where two tables must agree in a sum, their values
-//! are put one under the other, the second's negative, and every group must come to nothing: so a
-//! group that one of them lacks is seen too.
+//! Each text counts the offences against a condition. Where two tables must agree in a sum, their
+//! values are put one below the other, the second table's negated, and every group must sum to
+//! zero: so a group that one table lacks is found as well.
 
 use super::random::Scale;
 use crate::Result;
 
-/// A condition: number of its clause within 3.3.2, and what counts its offences.
+/// A condition: number of its clause within 3.3.2, and the query that counts its offences.
 pub struct Condition {
     /// 1 to 12.
     pub number: u32,
@@ -168,9 +168,8 @@ fn sums_to(keys: &str, rows: &[&str], wanted: &str) -> String {
     )
 }
 
-/// What is broken, in words; `None` if every condition holds.
-///
-/// `count` runs a text and gives its one number. Errors: its own.
+/// Returns which conditions are broken, in words; `None` if all hold. `count` runs a text and
+/// returns its one number. Errors: those of `count`.
 pub fn broken(scale: Scale, count: &mut dyn FnMut(&str) -> Result<i64>) -> Result<Option<String>> {
     let mut broken = Vec::new();
     for condition in conditions(scale) {

@@ -1,4 +1,4 @@
-//! The engines of this experiment, and what the loop of a client asks of them.
+//! The engines of this experiment, and their interface to a client's loop.
 
 pub mod bare;
 pub mod halcyon;
@@ -14,27 +14,28 @@ use crate::Result;
 
 /// An engine in this process, with the tables in it.
 pub trait Engine: Sync {
-    /// A client's way in.
+    /// Makes a client.
     fn client(&self) -> Result<Box<dyn Client>>;
-    /// Which consistency conditions are broken; `None` if all hold. Nobody else is at work.
+    /// Returns which consistency conditions are broken; `None` if all hold. No client is at work.
     fn broken(&self) -> Result<Option<String>>;
-    /// What is broken in a snapshot while clients are at work, if the engine has snapshots.
+    /// Returns which conditions are broken in a snapshot while clients are at work, if the engine
+    /// has snapshots.
     fn broken_meanwhile(&self) -> Result<Option<String>> {
         Ok(None)
     }
 }
 
-/// One client: its connection and what it has prepared.
+/// A client: its connection and its prepared statements.
 pub trait Client: Send {
     /// Runs a transaction once; after an error it has been undone.
     fn run(&mut self, input: &Input) -> Done<Ended>;
 }
 
-/// What is to be loaded where.
+/// The content of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// How large.
+    /// Sizes of the tables.
     pub scale: Scale,
-    /// Which.
+    /// Seed of their rows.
     pub seed: u64,
 }

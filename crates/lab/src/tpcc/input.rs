@@ -1,4 +1,4 @@
-//! What a transaction is asked to do, drawn before it begins, so that every engine gets the same.
+//! Inputs of transactions, drawn before a transaction begins, so that every engine gets the same.
 
 use clap::ValueEnum;
 
@@ -91,7 +91,7 @@ impl Mix {
     }
 }
 
-/// How a customer is named.
+/// A reference to a customer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     /// By number.
@@ -181,7 +181,7 @@ pub struct StockLevel {
     pub threshold: i32,
 }
 
-/// What one transaction is asked to do.
+/// The input of one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// See [`NewOrder`].
@@ -208,8 +208,8 @@ impl Input {
         }
     }
 
-    /// As a line of numbers for a driver in another process, in the order of the fields; the type
-    /// first, a customer as number and name (`0 NAME` or `7 -`).
+    /// The input as a line of numbers for a driver in another process: the type, then the fields in
+    /// order, a customer as number and name (`0 NAME` or `7 -`).
     pub fn line(&self) -> String {
         let who = |who: &Who| match who {
             Who::Id(id) => format!("{id} -"),
@@ -240,7 +240,8 @@ pub struct Inputs {
     random: Random,
     mix: Mix,
     home: i32,
-    /// Moments count up by a millisecond from the start: a clock would make runs differ.
+    /// The present moment. Moments advance by a millisecond from the start, because a clock would
+    /// make runs differ.
     at: i64,
 }
 

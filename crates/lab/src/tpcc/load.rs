@@ -1,4 +1,4 @@
-//! What the tables hold at the start (clause 4.3.3), row by row and table by table.
+//! The contents of the tables at the start (clause 4.3.3), row by row and table by table.
 
 use halcyon::Value;
 

@@ -1,4 +1,4 @@
-//! What the clients of an arm did: rates by round, latencies by type, aborts by conflict.
+//! Results of an arm's clients: rates by round, latencies by type, aborts by conflict.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::Failure;
 use crate::measure::Rounds;
 use crate::report::Arm;
 
-/// Latencies of one type of transaction in nanoseconds, to three digits. It grows, so that no
-/// latency is too long for it.
+/// A histogram of latencies of one type of transaction, in nanoseconds, to three digits. It grows,
+/// so that no latency is too long.
 fn latencies() -> Histogram<u64> {
-    // A tenth of a microsecond is the finest that is told apart: a smaller table, fewer misses.
+    // Latencies are resolved to a tenth of a microsecond: a smaller table, with fewer cache misses.
     let mut histogram = Histogram::new_with_bounds(100, 1_000_000_000, 3).expect("valid bounds");
     histogram.auto(true);
     histogram
 }
 
-/// What the clients of an arm did.
+/// The results of an arm's clients.
 pub struct Measured {
     /// Transactions per second, by round.
     pub rates: Rounds,
@@ -33,9 +33,9 @@ pub struct Measured {
     pub rolled_back: u64,
     /// Aborts by kind of conflict; each was run again.
     pub aborts: [u64; 3],
-    /// By type, retries included.
+    /// Latencies by type, retries included.
     pub latencies: [Histogram<u64>; TYPES],
-    /// What ended it, if something did.
+    /// The failure that ended the arm, if there was one.
     pub failure: Option<Failure>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Measured {
     }
 }
 
-/// One client between two looks at the clock that count.
+/// The counts of one client in one round.
 pub struct Tally {
     pub done: u64,
     pub new_orders: u64,
@@ -77,7 +77,7 @@ impl Tally {
     }
 }
 
-/// What one client did in one round.
+/// The results of one client in one round.
 pub struct RoundOf {
     /// Transactions.
     pub done: u64,
@@ -88,7 +88,7 @@ pub struct RoundOf {
 }
 
 impl Measured {
-    /// Adds the rounds of every client, measured elsewhere.
+    /// Adds the rounds of all clients, measured in another process.
     pub fn add_rounds(&mut self, clients: &[Vec<RoundOf>]) {
         let rounds = clients.first().map_or(0, Vec::len);
         for round in 0..rounds {
@@ -101,7 +101,7 @@ impl Measured {
         }
     }
 
-    /// Adds what one client did in a round, but for the rates.
+    /// Adds the counts of one client in a round, except the rates.
     pub fn add(&mut self, tally: &Tally) {
         self.done += tally.done;
         self.rolled_back += tally.rolled_back;

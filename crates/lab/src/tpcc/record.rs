@@ -1,4 +1,4 @@
-//! A file that arms are appended to as they are measured, with the machine and the day.
+//! A file to which arms are appended as they are measured, with the machine and the day.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::report::Arm;
 pub struct Record(File);
 
 impl Record {
-    /// Opens a record and notes what machine this is.
+    /// Opens a record and writes a description of the machine.
     pub fn open(path: &Path) -> Result<Self> {
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
         writeln!(file, "{}", json!({ "machine": machine() }))?;

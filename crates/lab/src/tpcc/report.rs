@@ -1,13 +1,13 @@
 //! `halcyon lab report tpcc`: figures and tables of recorded runs, as P1 has them.
 //!
-//! A *record* is a file of JSON objects, one a line, as `halcyon lab tpcc --record FILE` appends
-//! them: first what machine it was and when, then an object per arm. Arms that were recorded
-//! several times count as one, by their median; the spread shown is the larger of that between
-//! those records and that between an arm's own rounds.
+//! A *record* is a file of JSON objects, one per line, as `halcyon lab tpcc --record FILE` appends
+//! them: first the machine and the day, then an object per arm. Arms recorded several times count
+//! as one, by their median; the spread shown is the larger of the spread between those records and
+//! that between an arm's own rounds.
 //!
 //! Figures: one per mix (throughput against clients; with databases of one's own as the limit:
 //! P1 Figures 3 and 6 to 8), one of isolation levels (Figure 4), one of latches (Figure 5).
-//! The page keeps its prose: only what stands between its two marks is written.
+//! The page keeps its prose: only the part between its two marks is rewritten.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ pub struct Options {
 const BEGIN: &str = "<!-- figures: written by halcyon lab report tpcc -->";
 const END: &str = "<!-- end of figures -->";
 
-/// What an arm was, in the order in which tables are sorted.
+/// The identity of an arm, in the order by which tables are sorted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     mix: String,
@@ -50,7 +50,7 @@ struct Key {
     clients: u64,
 }
 
-/// What was measured of it.
+/// The figures of an arm.
 #[derive(Default)]
 struct Figures {
     rates: Rounds,
@@ -200,7 +200,7 @@ impl Records {
              New-Order p99 µs | slowest µs |\n|---|---|---:|---:|---:|---:|---:|---:|---:|\n",
         );
         for (key, figures) in &self.arms {
-            // Databases of their own are as many as clients: one is the usual arm.
+            // There are as many separate databases as clients; one of them is the usual arm.
             let one = self.arms.get(&Key { clients: 1, ideal: false, ..key.clone() });
             let scaling = one.map_or("".into(), |one| {
                 format!("{:.2}", figures.rates.median() / one.rates.median())
@@ -241,7 +241,7 @@ impl Key {
         }
     }
 
-    /// The engine, and what sets this arm apart from its usual one.
+    /// The engine's name, with what sets this arm apart from the engine's usual one.
     fn name(&self) -> String {
         let mut name = self.engine.clone();
         if self.partitions > 1 {

@@ -10,7 +10,7 @@ use super::measured::{Measured, Tally};
 use super::transactions::Ended;
 use crate::{Failure, Result};
 
-/// Runs `clients`, each with its inputs, for `time` and adds the round to `measured`. Nothing more
+/// Runs `clients`, each with its inputs, for `time` and adds the round to `measured`. Does nothing
 /// after a failure.
 pub fn round(clients: &mut [(Box<dyn Client>, Inputs)], time: Duration, measured: &mut Measured) {
     if measured.failure.is_some() {
@@ -43,7 +43,7 @@ pub fn round(clients: &mut [(Box<dyn Client>, Inputs)], time: Duration, measured
     measured.new_orders.push(new_orders);
 }
 
-/// One client until `time` is over. An input is drawn before its transaction's clock starts.
+/// Runs one client until `time` is over. An input is drawn before its transaction's clock starts.
 fn work(client: &mut dyn Client, inputs: &mut Inputs, time: Duration) -> Result<Tally> {
     let mut tally = Tally::new();
     let start = Instant::now();

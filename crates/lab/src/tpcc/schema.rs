@@ -29,7 +29,7 @@ pub enum Table {
     OrderLine,
 }
 
-/// What a column holds.
+/// The kind of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// A number of 32 bits.
@@ -54,7 +54,7 @@ pub struct Column {
     pub nullable: bool,
 }
 
-/// How an engine spells types and what it offers beside the standard.
+/// The types that an engine has, and its additions to the standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// NUMERIC and TIMESTAMP, and tables in so many partitions by warehouse.

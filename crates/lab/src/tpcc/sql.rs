@@ -1,8 +1,8 @@
 //! The statements of the five transactions, one text for every engine that speaks SQL.
 //!
-//! Parameters stand in the text in their order and once each, so that `$n` can become `?`.
-//! What is read to be changed is read FOR UPDATE: shared locks that are raised later are what
-//! deadlocks are made of. Engines without that clause get the text without it.
+//! Parameters occur in the text in their order and once each, so that `$n` can become `?`. Rows
+//! that will be changed are read FOR UPDATE: shared locks that are raised later cause deadlocks.
+//! Engines without that clause get the text without it.
 
 /// One of the prepared statements. Its number is its place in [`Sql::all`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum Sql {
     CustomerPay,
     /// Data of a customer with bad credit, to change it.
     CustomerData,
-    /// Writes it.
+    /// Writes the customer's data.
     CustomerDataUpdate,
     /// The payment itself.
     HistoryInsert,
@@ -59,21 +59,21 @@ pub enum Sql {
     CustomerLock,
     /// The oldest order that waits.
     OldestNewOrder,
-    /// Takes it from the queue.
+    /// Takes the order from the queue.
     NewOrderDelete,
-    /// Whose it is.
+    /// The order's customer.
     OrderCustomer,
-    /// Names the carrier.
+    /// Sets the order's carrier.
     OrderDeliver,
-    /// Marks its lines as delivered.
+    /// Marks the order's lines as delivered.
     LinesDeliver,
-    /// What they come to.
+    /// The sum of the lines' amounts.
     LinesAmount,
     /// Charges the customer.
     CustomerDeliver,
     /// The district's next order number.
     NextOrder,
-    /// How many items of the last orders are short.
+    /// Number of items of the last orders whose stock is short.
     ShortItems,
 }
 
@@ -299,7 +299,7 @@ impl Sql {
     }
 }
 
-/// A text with `?` for every `$n`, which stand in their order.
+/// The text with `?` for every `$n`; these must occur in their order.
 pub fn question_marks(text: &str) -> String {
     let mut parts = text.split('$');
     let mut result = parts.next().unwrap_or_default().to_owned();

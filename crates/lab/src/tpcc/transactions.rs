@@ -1,9 +1,9 @@
 //! The five transactions (clauses 2.4 to 2.8) over any engine that speaks SQL, statement by
 //! statement: what an application with a connection does.
 //!
-//! Tables are touched first in the order of [`super::schema::Table::ALL`]. Order-Status reads
-//! customer, orders, lines; New-Order the customer before it inserts; Delivery learns the customer
-//! from the order and would come to `customer` last, so it takes a lock there before.
+//! Tables are first touched in the order of [`super::schema::Table::ALL`]. Order-Status reads
+//! customer, orders, lines; New-Order reads the customer before it inserts; Delivery learns the
+//! customer from the order and so would touch `customer` last, but takes a lock there first.
 
 use std::hint::black_box;
 
@@ -15,12 +15,12 @@ use super::random::DISTRICTS;
 use super::sql::Sql;
 use super::{Done, Trouble};
 
-/// A client's way into an engine that speaks SQL.
+/// A client's connection to an engine that speaks SQL.
 pub trait Connection {
-    /// Whether locks are on tables or partitions, so that their order needs care.
+    /// Whether the engine locks tables or partitions, so that the order of locks matters.
     const TABLE_LOCKS: bool;
 
-    /// Begins a transaction, told what it is about to do.
+    /// Begins a transaction with this input.
     fn begin(&mut self, input: &Input) -> Done<()>;
     /// Commits it.
     fn commit(&mut self) -> Done<()>;
@@ -28,7 +28,7 @@ pub trait Connection {
     fn rollback(&mut self) -> Done<()>;
     /// The rows of a statement, until the next call.
     fn query(&mut self, sql: Sql, params: &[Value]) -> Done<&RowSet>;
-    /// Runs a statement; how many rows it concerned.
+    /// Runs a statement; returns how many rows it concerned.
     fn execute(&mut self, sql: Sql, params: &[Value]) -> Done<u64>;
 }
 
@@ -52,7 +52,7 @@ pub fn run<C: Connection>(connection: &mut C, input: &Input) -> Done<Ended> {
         Ok(ended)
     });
     if ended.is_err() {
-        // The first error is the one to tell; an engine may have undone it by itself.
+        // The first error is reported; the engine may have undone the transaction by itself.
         let _ = connection.rollback();
     }
     ended
@@ -100,12 +100,12 @@ fn new_order<C: Connection>(connection: &mut C, input: &NewOrder) -> Done<Ended>
             None => return Ok(Ended::RolledBack),
         }
     }
-    // In ten-thousandths of a cent, twice: what the terminal would show.
+    // The total that the terminal would show, in ten-thousandths of a cent, twice.
     black_box(total * (10_000 - discount) * (10_000 + tax + d_tax));
     Ok(Ended::Committed)
 }
 
-/// One line of a new order; what it costs in cents, or `None` if there is no such item.
+/// Runs one line of a new order; returns its price in cents, or `None` if the item does not exist.
 fn order_line<C: Connection>(
     connection: &mut C,
     input: &NewOrder,
@@ -148,7 +148,7 @@ fn order_line<C: Connection>(
     Ok(Some(amount))
 }
 
-/// What is left of `quantity` after an order, filled up by 91 before it is short (2.4.2.2).
+/// The stock after an order of `ordered`, refilled by 91 if it would become short (2.4.2.2).
 pub fn stock_after(quantity: i32, ordered: i32) -> i32 {
     if quantity >= ordered + 10 { quantity - ordered } else { quantity - ordered + 91 }
 }
@@ -184,7 +184,8 @@ fn payment<C: Connection>(connection: &mut C, input: &Payment) -> Done<()> {
     changed(connection.execute(Sql::HistoryInsert, &values)?, 1)
 }
 
-/// C_DATA of a customer with bad credit: this payment before what was there, cut at 500.
+/// C_DATA of a customer with bad credit: this payment, then the previous text, cut at 500
+/// characters.
 pub fn noted(input: &Payment, id: i32, data: &str) -> String {
     let Payment { w, d, c_w, c_d, amount, .. } = input;
     let (whole, cents) = (amount / 100, amount % 100);
@@ -218,7 +219,7 @@ fn delivery<C: Connection>(connection: &mut C, input: &Delivery) -> Done<()> {
     for d in (1..=DISTRICTS).map(Value::Int32) {
         let oldest = connection.query(Sql::OldestNewOrder, &[w.clone(), d.clone()])?;
         if oldest.is_empty() {
-            // Nothing waits: the district is skipped (2.7.4.2).
+            // No order waits: the district is skipped (2.7.4.2).
             continue;
         }
         let id = Value::Int32(number(oldest, 0)? as i32);
@@ -258,7 +259,7 @@ fn stock_level<C: Connection>(connection: &mut C, input: &StockLevel) -> Done<()
     Ok(())
 }
 
-/// The customer's number; of several with a name the middle one (2.5.2.2).
+/// The customer's number; of several customers of a name the middle one (2.5.2.2).
 fn find<C: Connection>(connection: &mut C, by_name: Sql, w: i32, d: i32, who: &Who) -> Done<i32> {
     let name = match who {
         Who::Id(id) => return Ok(*id),

@@ -1,4 +1,4 @@
-//! Materialized views over TPC-C's tables, maintained by its transactions, and what they must be.
+//! Materialized views over TPC-C's tables, which its transactions maintain, and their check.
 
 use halcyon::{Access, Database, Isolation, Session};
 
@@ -30,7 +30,7 @@ pub fn create(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// Which view differs from its query, in one snapshot; `None` if none does.
+/// The name of a view that differs from its query, in one snapshot; `None` if no view does.
 pub fn broken(database: &Database) -> Result<Option<String>> {
     let mut session = database.session();
     session.begin(Isolation::Serializable, Access::ReadOnly)?;

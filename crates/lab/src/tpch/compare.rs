@@ -1,10 +1,10 @@
-//! When two answers are the same.
+//! The comparison of two answers.
 //!
 //! The queries order their rows, but engines may break ties either way, so rows are compared as a
 //! multiset, sorted by their text. Numbers are compared as numbers, to one part in 10^9 and at
-//! least to half a unit in the last place, or a whole one if one number has fewer places: averages of
-//! decimals have a scale that each engine chooses, and some cut off where others round. Everything else is
-//! compared as text.
+//! least to half a unit in the last place; to a whole unit if one number has fewer places, because
+//! each engine chooses the scale of averages of decimals, and some truncate where others round.
+//! Everything else is compared as text.
 
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
@@ -13,7 +13,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::{Failure, Result};
 
-/// What an engine answered.
+/// The answer of an engine.
 pub struct Answer {
     /// Columns.
     pub schema: SchemaRef,
@@ -74,7 +74,7 @@ fn quote(cell: &str) -> String {
     }
 }
 
-/// Whether two answers are the same; if not, where they differ first.
+/// Errors unless two answers are the same; the error says where they first differ.
 pub fn same(left: &Answer, right: &Answer) -> Result<(), String> {
     let columns = left.schema.fields().len();
     if columns != right.schema.fields().len() {
@@ -102,7 +102,8 @@ pub fn same(left: &Answer, right: &Answer) -> Result<(), String> {
     Ok(())
 }
 
-/// Texts first and numbers rounded, so that a difference in the last digit moves no row.
+/// A key for sorting: texts first and numbers rounded, so that a difference in the last digit moves
+/// no row.
 fn sort_key(row: &[String], numeric: &[bool]) -> (Vec<String>, Vec<i64>) {
     let cells = || row.iter().zip(numeric);
     let texts = cells().filter(|(_, numeric)| !**numeric).map(|(cell, _)| cell.clone()).collect();

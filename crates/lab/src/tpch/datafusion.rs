@@ -1,4 +1,4 @@
-//! DataFusion over its own in-memory tables, as it comes.
+//! DataFusion over its own in-memory tables, with its default configuration.
 
 use std::sync::Arc;
 

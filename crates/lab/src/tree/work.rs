@@ -1,4 +1,4 @@
-//! The work of the experiment and its engines; knows nothing of how it is reported.
+//! The work of the experiment and its engines, apart from the report.
 //!
 //! Every operation's answer is checked while it is measured, and every tree afterwards.
 
@@ -18,9 +18,9 @@ pub const WIDTH: usize = 16;
 
 /// Keys and orders of a run, made before anything is measured.
 pub struct Work {
-    /// Distinct, random.
+    /// The keys, distinct and random.
     pub keys: Vec<u64>,
-    /// The same in another random order.
+    /// The keys in another random order.
     pub shuffled: Vec<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Work {
     }
 }
 
-/// What is measured: one after the other on the same tree.
+/// The phases of the measurement, run one after the other on the same tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Inserts all keys.
@@ -55,7 +55,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Name of its figure.
+    /// Name of the phase's figure.
     pub fn figure(self) -> &'static str {
         match self {
             Phase::Insert => "inserts_per_s",
@@ -72,7 +72,7 @@ pub struct Share<'a> {
     phase: Phase,
 }
 
-/// What a key's value is.
+/// The value of a key.
 #[inline(always)]
 pub fn value_of(key: u64) -> u64 {
     !key
@@ -95,7 +95,7 @@ impl Share<'_> {
         }
     }
 
-    /// Whether operation `at` may end like this.
+    /// Whether operation `at` may have this outcome.
     #[inline(always)]
     pub fn right(&self, at: usize, outcome: Outcome) -> bool {
         match self.phase {
@@ -109,13 +109,13 @@ impl Share<'_> {
 pub struct Measured {
     /// Wall time of each phase, and CPU time of all threads in it.
     pub phases: Vec<(Phase, Duration, Duration)>,
-    /// Operations that did not answer as they should, or what `check` found.
+    /// A wrong answer of an operation, or an error that `check` found.
     pub wrong: Option<String>,
     /// Bytes of nodes, where known.
     pub node_bytes: Option<usize>,
 }
 
-/// CPU time of all threads that live now; zero where the kernel does not tell.
+/// CPU time of all threads that live now; zero where the kernel does not provide it.
 pub fn cpu_time() -> Duration {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return Duration::ZERO };
     let nanos = threads.flatten().map(|thread| {
@@ -144,7 +144,7 @@ fn measure(
                     barrier.wait();
                     let wrong = run(share);
                     barrier.wait();
-                    // A thread that has ended would not be counted.
+                    // A thread that has ended would not be counted, so all wait here.
                     barrier.wait();
                     wrong
                 })
@@ -256,16 +256,16 @@ pub fn interleaved(work: &Work, phases: &[Phase], huge_pages: bool) -> Measured 
     measured.checked(tree.check(), work.keys.len(), tree.node_count())
 }
 
-/// How the tree by tasks is run.
+/// The options of the tree run by tasks.
 #[derive(Clone, Debug)]
 pub struct TaskOptions {
-    /// Where operations hop.
+    /// The nodes at which operations hop.
     pub hops: Hops,
     /// Lanes per worker: operations under way.
     pub lanes: usize,
-    /// Tasks ahead that lines are fetched; `None`: the runtime's usual.
+    /// Number of tasks by which lines are prefetched ahead; `None`: the runtime's default.
     pub distance: Option<usize>,
-    /// A processor per worker that is its own.
+    /// Whether each worker has a processor of its own.
     pub dedicated: bool,
 }
 
@@ -275,8 +275,9 @@ impl Default for TaskOptions {
     }
 }
 
-/// Hands a phase out to lanes. Each worker takes a chunk of it at a time, so that workers meet on
-/// a cache line only once per chunk, and at the end, when they empty each other's shelves.
+/// A distributor of a phase's operations to lanes. Each worker takes a chunk of them at a time, so
+/// that workers meet on a cache line only once per chunk, and at the end, when they empty each
+/// other's shelves.
 struct Feed {
     work: Arc<Work>,
     phase: Phase,
@@ -284,7 +285,7 @@ struct Feed {
     shelves: Vec<Shelf>,
 }
 
-/// What one worker's tasks use.
+/// The operations of one worker that are still to be done.
 #[repr(align(128))]
 #[derive(Default)]
 struct Shelf {
@@ -316,8 +317,8 @@ impl Feed {
         self.work.share(self.phase, 0, 1)
     }
 
-    /// Only `shelf`'s own worker puts something on it, and only once it is empty: what others add
-    /// to the counter meanwhile has no meaning.
+    /// Puts a chunk on `shelf`. Only the shelf's own worker does so, and only once the shelf is
+    /// empty: increments of its counter by others meanwhile mean nothing.
     #[cold]
     fn restock(&self, shelf: &Shelf) -> Option<usize> {
         let count = self.work.keys.len();
@@ -408,7 +409,7 @@ pub fn btreemap(work: &Work, phases: &[Phase]) -> Measured {
     measured
 }
 
-/// Lends an engine of one thread to that thread; locked once per phase.
+/// Lends an engine for one thread to the thread of a phase; locked once per phase.
 fn parking_place<T>(engine: T) -> std::sync::Mutex<T> {
     std::sync::Mutex::new(engine)
 }

@@ -1,5 +1,6 @@
-//! The views by hand: DBToaster's plan for each query over hash maps, what the engine's distance is
-//! measured from. Nested loops over slices where DBToaster has them; deletions are negative weights.
+//! The views by hand: DBToaster's plan for each query over hash maps, to which the engine's
+//! distance is measured. Nested loops over slices where DBToaster has them; deletions are negative
+//! weights.
 
 pub mod finance;
 pub mod tpch;
@@ -10,7 +11,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::events::{Event, Events};
 
-/// A view: per group its values. Dates are days, texts themselves.
+/// The answer of a view: for each group its values. Dates are days, texts themselves.
 pub type Answer = BTreeMap<Vec<String>, Vec<f64>>;
 
 /// A view by hand.
@@ -23,7 +24,7 @@ pub trait Bare {
     fn answer(&self) -> Answer;
 }
 
-/// `std`'s map is hashbrown's; its hash function is not the fastest, so here is one that is.
+/// A map with a quick hash function: that of the standard library's map is not the quickest.
 pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
 
 /// Multiplies and folds every word.

@@ -1,9 +1,9 @@
 //! dbsp, which computes views incrementally by batches, in a process of its own:
-//! `crates/lab/peers/dbsp`. It is a workspace of its own, for its more than 400 crates; cargo builds
-//! it when `--engine dbsp` first asks for it.
+//! `crates/lab/peers/dbsp`. That program is a separate workspace because of its more than 400
+//! crates; cargo builds it when `--engine dbsp` is first used.
 //!
 //! The events go to the process packed, before its clock starts; a rate is by the processor time of
-//! that whole process, whose other threads merge batches for the one that takes events.
+//! that whole process, whose other threads merge batches for the thread that takes events.
 
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ fn folder() -> PathBuf {
     peers::folder(PROGRAM, &SOURCES)
 }
 
-/// The program, where it is once it is built.
+/// Path of the program once it has been built.
 fn program() -> PathBuf {
     folder().join(PROGRAM)
 }
@@ -45,8 +45,8 @@ pub fn is_built() -> bool {
     program().exists()
 }
 
-/// Builds the program where that has not been done. Takes minutes, and registers if the crates are
-/// not here yet. Errors: the command that does it by hand.
+/// Builds the program if it has not been built. Takes minutes, and needs a registry if the crates
+/// are not here yet. Errors: with the command that builds it by hand.
 pub fn build() -> Result<()> {
     if is_built() {
         return Ok(());
@@ -87,7 +87,7 @@ fn run(command: &mut Command, events: &Events) -> Result<Given> {
     drop(input);
     let output = child.wait_with_output()?;
     match written {
-        // It has ended without reading: its own words say why.
+        // The process has ended without reading its input: its own output says why.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error.into()),
         _ if !output.status.success() => {
             return Err(Failure::Engine(format!("dbsp's arm ended with {}", output.status)));
@@ -125,7 +125,7 @@ fn write_request(output: &mut impl Write, events: &Events) -> std::io::Result<()
     Ok(())
 }
 
-/// What the program prints.
+/// The program's output.
 #[derive(Deserialize)]
 struct Printed {
     events: usize,

@@ -16,9 +16,9 @@ struct Maintained<'a> {
     db: Database,
     streams: Streams,
     packed: PackedEvents,
-    /// Events that are given at once.
+    /// Number of events given at once.
     batch: usize,
-    /// Reads the view's one row after every event.
+    /// Reads the view's one row after every batch, for views that do some of their work then.
     reader: Option<ViewReader>,
     query: &'a Query,
 }
@@ -98,10 +98,10 @@ impl Taker for Maintained<'_> {
     }
 }
 
-/// What runs the triggers, and how many events it is given at once.
+/// The executor of the triggers, and how many events it gets at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
-    /// By its name in SQL.
+    /// Name of the executor in SQL.
     pub executor: &'static str,
     /// Events of a batch, for rates.
     pub batch: usize,

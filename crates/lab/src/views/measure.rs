@@ -9,24 +9,24 @@ use super::bare::{Answer, Bare};
 use super::events::Events;
 use crate::Result;
 
-/// Takes the event at an index.
+/// A taker of events, which are named by their indexes.
 pub trait Taker {
-    /// Takes it.
+    /// Takes one event.
     fn take(&mut self, index: usize) -> Result<()>;
-    /// Takes several, in whatever portions suit it.
+    /// Takes several events, in portions of its own choice.
     #[inline]
     fn take_run(&mut self, mut run: Range<usize>) -> Result<()> {
         run.try_for_each(|index| self.take(index))
     }
-    /// The view as it is now.
+    /// The present answer of the view.
     fn answer(&mut self) -> Result<Answer>;
 }
 
-/// What a pass over all events showed.
+/// The results of a pass over all events.
 pub struct Pass {
-    /// CPU time of what the events cost, ns.
+    /// CPU time of the events, ns.
     pub cpu_ns: u64,
-    /// Of it, what other threads did than the one that takes events.
+    /// The part of this time that other threads took than the one that takes events.
     pub helpers_cpu_ns: u64,
     /// Page faults of the thread.
     pub page_faults: u64,
@@ -34,8 +34,8 @@ pub struct Pass {
     pub event_count: usize,
 }
 
-/// Takes events until all are taken or `seconds_max` are over, without looking at the clock in
-/// between more than every 1,024 events.
+/// Takes events until all are taken or `seconds_max` have passed, reading the clock only once in
+/// 1,024 events.
 pub fn pass(taker: &mut impl Taker, event_count: usize, seconds_max: f64) -> Result<Pass> {
     let faults = || ThreadCounts::now().map_or(0, |counts| counts.minor_faults);
     let cpu_ns = || counters::thread_cpu_ns().unwrap_or_default();
@@ -52,16 +52,15 @@ pub fn pass(taker: &mut impl Taker, event_count: usize, seconds_max: f64) -> Res
     Ok(Pass { cpu_ns, helpers_cpu_ns: 0, page_faults, event_count: taken })
 }
 
-/// Per event the smallest of the times it took in several passes, in ticks: what is left when the
-/// noise of the machine, which strikes another event in every pass, is taken away
-/// (P2 measures it on a partition of its own instead).
+/// The smallest time of each event over several passes, in ticks. That removes the noise of the
+/// machine, which hits other events in every pass (P2 measures on a partition of its own instead).
 #[derive(Default)]
 pub struct Intrinsic {
     least_ticks: Vec<u32>,
 }
 
 impl Intrinsic {
-    /// Adds a pass: `taker` is as new.
+    /// Adds a pass by a new `taker`.
     pub fn pass(&mut self, taker: &mut impl Taker, event_count: usize) -> Result<()> {
         self.least_ticks.resize(event_count, u32::MAX);
         for (index, least) in self.least_ticks.iter_mut().enumerate() {
@@ -112,7 +111,7 @@ pub struct Figures {
     pub slowest: usize,
 }
 
-/// A view by hand, with its events.
+/// A view by hand, together with its events.
 pub struct ByHand<'a, B> {
     view: B,
     events: &'a Events,
@@ -139,16 +138,16 @@ impl<B: Bare> Taker for ByHand<'_, B> {
     }
 }
 
-/// What is asked of an arm in one go.
+/// The measurement that an arm is asked for.
 #[derive(Clone, Copy, Debug)]
 pub enum Ask {
-    /// One pass for its rate, at most so many seconds.
+    /// The rate, in one pass of at most so many seconds.
     Rate(f64),
-    /// So many passes for intrinsic latency, figures from the event at this index on.
+    /// Intrinsic latency over so many passes, with figures from the event at this index on.
     Latency(usize, usize),
 }
 
-/// What it gave.
+/// The result of a measurement.
 pub enum Given {
     /// A pass, and the view after it.
     Rate(Pass, Answer),
@@ -156,7 +155,7 @@ pub enum Given {
     Latency(Figures, Answer),
 }
 
-/// Asks an arm; `make` gives an empty one.
+/// Measures an arm; `make` makes an empty one.
 pub fn ask<T: Taker>(
     what: Ask,
     event_count: usize,

@@ -29,7 +29,7 @@ struct Order {
 /// Makes events of messages.
 pub struct OrderBook {
     live: HashMap<u64, Order>,
-    /// What the messages so far have become.
+    /// The events that the messages so far have become.
     pub events: Events,
 }
 
@@ -55,7 +55,7 @@ impl OrderBook {
         self.events.push(order.book, weight, &row);
     }
 
-    /// Takes one message.
+    /// Adds the events of one message.
     pub fn message(&mut self, t: f64, id: u64, action: char, volume: f64, price: f64) {
         match action {
             'B' | 'S' => {
@@ -85,7 +85,7 @@ impl OrderBook {
     }
 }
 
-/// The events of a file of messages. A line that is none is an error with its number.
+/// The events of a file of messages. A line that is no message is an error with its number.
 pub fn read(text: &str) -> Result<Events> {
     let mut book = OrderBook::default();
     for (index, line) in text.lines().enumerate() {
@@ -105,8 +105,8 @@ pub fn read(text: &str) -> Result<Events> {
     Ok(book.events)
 }
 
-/// Messages of the same mix as the recorded ones, made up, such that `live` orders are in the books
-/// after the first `live` messages and stay about that many for `messages` more.
+/// Random messages with the same mix as the recorded ones. After the first `live` messages `live`
+/// orders are in the books, and about that many remain for `messages` more.
 pub fn synthetic(live: usize, messages: usize, seed: u64) -> (Events, usize) {
     let mut rng = Rng::new(seed);
     let mut book = OrderBook::default();

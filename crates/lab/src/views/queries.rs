@@ -9,21 +9,22 @@ use crate::Result;
 pub struct Query {
     /// Name, as in the papers.
     pub name: &'static str,
-    /// What the view selects. The first `key_columns` are the group's.
+    /// The SELECT of the view. The first `key_columns` are the group's.
     pub sql: &'static str,
-    /// How many columns of the answer are keys.
+    /// Number of key columns of the answer.
     pub key_columns: usize,
-    /// How many columns follow them.
+    /// Number of value columns behind them.
     pub value_columns: usize,
     /// Streams of the query.
     pub source: Source,
     /// The same work by hand.
     pub bare: fn(Ask, &Events) -> Result<Given>,
-    /// Whether [`Query::bare`] takes time in the number of rows per event, where the engine does not.
+    /// Whether [`Query::bare`] takes time linear in the number of rows per event, where the engine
+    /// does not.
     pub bare_is_linear: bool,
 }
 
-/// Where a query's events come from.
+/// The source of a query's events.
 pub enum Source {
     /// Order books.
     Book,

@@ -29,7 +29,7 @@ pub fn answer(session: &mut Session, query: &Query, sql: &str) -> Result<Answer>
         });
         let values = values.iter().map(|value| match value {
             Value::Float64(number) => *number,
-            // The sum over nothing; by hand it is zero.
+            // The sum over no rows is NULL here; by hand it is zero.
             Value::Null => 0.0,
             other => unreachable!("{other:?} is no DOUBLE PRECISION"),
         });
@@ -95,7 +95,7 @@ fn copy<'a>(
     Ok(())
 }
 
-/// What the query says of the rows that are there after all events.
+/// The query's answer over the rows that are left after all events.
 pub fn once(query: &Query, events: &Events) -> Result<Answer> {
     let mut rows: Vec<HashMap<&[u64], i64>> = vec![HashMap::new(); events.relations.len()];
     for index in 0..events.len() {
@@ -146,7 +146,7 @@ pub fn ask(what: Ask, query: &Query, events: &Events) -> Result<Given> {
     Ok(Given::Rate(pass, view))
 }
 
-/// Carries out the events of one relation in order: inserts by COPY, deletes one by one.
+/// Applies the events of one relation in order: inserts by COPY, deletes one by one.
 fn change(
     session: &mut Session,
     events: &Events,
@@ -157,7 +157,7 @@ fn change(
         let events = batch.clone().map(|index| events.get(index));
         events.filter(|event| event.relation == relation)
     };
-    // Within a batch a row may go before it comes back, or the other way round: what is left counts.
+    // Within a batch a row may come and go: only the sum of its weights counts.
     let mut net: HashMap<&[u64], i64> = HashMap::new();
     of_relation().for_each(|event| *net.entry(event.row).or_default() += event.weight);
     let inserts = net.iter().filter(|&(_, &count)| count > 0);
@@ -177,7 +177,7 @@ fn change(
         let condition = condition.collect::<Vec<_>>().join(" AND ");
         let sql = format!("DELETE FROM {} WHERE {condition}", table.name);
         let deleted = session.execute(sql.as_str(), &[])?;
-        // Rows that are there several times go together; those beyond the count come back.
+        // A DELETE removes all copies of a row; copies beyond the count are inserted again.
         let back = deleted as i64 + count;
         if back < 0 {
             return Err(Failure::WrongAnswer(format!("{sql}: {deleted} rows were there")));

@@ -1,4 +1,4 @@
-//! A client of either server, and what the tables hold at first.
+//! A client of either server, and the contents of the tables at the start.
 
 use halcyon_base::rng::Rng;
 use tokio::runtime::Runtime;
@@ -33,7 +33,7 @@ pub(super) fn load(program: &Program, rows: u32) -> Result<()> {
         ));
     }
     runtime.block_on(client.batch_execute(&text))?;
-    // Statistics are an affair of PostgreSQL's.
+    // Only PostgreSQL wants statistics.
     if program.wants_analyze() {
         runtime.block_on(client.batch_execute("VACUUM ANALYZE"))?;
     }
@@ -46,7 +46,7 @@ pub(super) struct Client {
     connection: Connection,
     select: Statement,
     tpcb: Vec<Statement>,
-    /// Texts of no other client and no other run have this number.
+    /// A number that occurs in no text of another client or run.
     next_text: u64,
 }
 
@@ -147,7 +147,7 @@ impl Client {
         })
     }
 
-    /// Accounts, tellers, branches and history come to one sum.
+    /// Checks that accounts, tellers, branches and history have the same sum.
     pub fn check_sums(&mut self) -> Result<()> {
         let sums = [
             "balance FROM account",

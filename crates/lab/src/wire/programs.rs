@@ -1,4 +1,4 @@
-//! The servers as processes: started for an arm, ended after it, their processor time read.
+//! The servers as processes: started for an arm and ended after it; their processor time is read.
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
@@ -65,14 +65,14 @@ impl Program {
         Ok(Program { address, server: Server::Postgres(server) })
     }
 
-    /// Whether VACUUM ANALYZE is due once the tables are full.
+    /// Whether the server needs VACUUM ANALYZE once the tables are full.
     pub fn wants_analyze(&self) -> bool {
         matches!(self.server, Server::Postgres(_))
     }
 
     /// A connection, once the server listens; within half a minute.
     pub fn connect(&self) -> Result<(Runtime, Client)> {
-        // One thread for the connection and its client: what a program does that only waits.
+        // One thread for the connection and its client: enough for a program that only waits.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut config = Config::new();
         config.host(self.address.ip().to_string()).port(self.address.port());
@@ -89,7 +89,7 @@ impl Program {
         Ok((runtime, client))
     }
 
-    /// Processor time of the server's processes that live, to a hundredth of a second.
+    /// Processor time of the server's living processes, to a hundredth of a second.
     pub fn processor_time(&self) -> Duration {
         let parent = match &self.server {
             Server::Halcyon(server) => server.id(),
@@ -100,7 +100,7 @@ impl Program {
             .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
             .filter_map(|entry| Stat::read(&entry.path().join("stat")));
         let own: Vec<Stat> = stats.collect();
-        // PostgreSQL may run below a program that changed its user.
+        // PostgreSQL may run as the child of a program that changed its user.
         let mut family = vec![parent];
         loop {
             let found = own

@@ -1,10 +1,10 @@
 //! The same work by hand: structs in vectors and maps, one mutex per warehouse, no SQL, no undo.
 //!
-//! What the machine can do. An order's lines lie within the order, a customer knows its last
-//! order, names lead to lists of customers in order of first names. A new order looks at all its
+//! This is what the machine can do. An order's lines lie within the order, a customer knows its
+//! last order, names lead to lists of customers in order of first names. A new order checks all its
 //! items before it changes anything, so there is nothing to undo.
 //!
-//! The conditions are checked by Halcyon's SQL: what is in the structs is loaded there.
+//! The conditions are checked by SQL in Halcyon, into which the structs' contents are loaded.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hint::black_box;
@@ -264,7 +264,7 @@ impl Engine for Bare {
     }
 }
 
-/// Gives the judge what the conditions look at; other columns get what fits.
+/// Loads the columns that the conditions read into Halcyon; other columns get any fitting value.
 fn hand_over(to: &mut Loading, w: i32, warehouse: &Warehouse) -> Result<()> {
     let int = Value::Int32;
     let text = || Value::Text(String::new());
@@ -362,8 +362,8 @@ impl Hand {
         if !input.lines.iter().all(|line| exists(line.item)) {
             return Ended::RolledBack;
         }
-        // All warehouses of the order, in the order of their numbers, so that nobody waits in a
-        // circle. Nearly always it is one.
+        // Locks all warehouses of the order, by ascending number, so that no circle of waits can
+        // close. Nearly always there is just one.
         let wanted: BTreeSet<i32> =
             input.lines.iter().map(|line| line.supply).chain([input.w]).collect();
         let mut held: Vec<_> = wanted.iter().map(|w| (*w, self.warehouse(*w))).collect();

@@ -1,4 +1,4 @@
-//! Halcyon by its public door: a session per client, statements prepared once.
+//! Halcyon through its public crate: a session per client, statements prepared once.
 
 use std::fs;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ impl Default for Setup {
 /// A database with the tables.
 pub struct Halcyon {
     database: Database,
-    /// Goes after the database.
+    /// Removed after the database.
     _folder: Option<Folder>,
     scale: Scale,
     setup: Setup,
@@ -76,12 +76,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed from a temporary place does no harm there.
+        // A folder that cannot be removed does no harm in a temporary place.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Rows on their way in, a hundred thousand in a transaction.
+/// A loader of rows, a hundred thousand per transaction.
 pub struct Loading {
     session: Session,
     inserts: Vec<Statement>,
@@ -118,7 +118,7 @@ impl Halcyon {
         Ok(engine)
     }
 
-    /// Takes rows.
+    /// Begins to load rows.
     pub fn loading(&mut self) -> Result<Loading> {
         let mut session = self.database.session();
         let prepare = |table: Table| session.prepare(&table.insert());
@@ -182,13 +182,14 @@ impl Engine for Halcyon {
     }
 }
 
-/// What a program locks before it begins, by type of transaction.
+/// The locks that a program takes before it begins, by type of transaction.
 struct Locks {
     statements: Vec<Vec<Statement>>,
 }
 
 impl Locks {
-    /// Tables in order of creation. A transaction locks only tables that it is sure to touch.
+    /// Prepares the locks, on tables in order of creation. A transaction locks only tables that it
+    /// is sure to touch.
     fn prepare(session: &mut Session) -> Result<Self> {
         let texts: [&[&str]; transactions::TYPES] = [
             &[

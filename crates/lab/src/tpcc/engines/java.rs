@@ -1,8 +1,8 @@
 //! H2 and HSQLDB, the engines of P1, in a Java process of their own: `crates/lab/peers/jdbc`.
 //!
 //! The driver gets tables, statements, conditions and inputs as files and runs the same loop; the
-//! inputs of a client are the first hundred thousand of its stream, over and over. Jars come from
-//! Maven Central once and are kept in `~/.cache/halcyon` (or `$HALCYON_CACHE`).
+//! inputs of a client are the first hundred thousand of its stream, over and over. Jars are fetched
+//! once from Maven Central and kept in `~/.cache/halcyon` (or `$HALCYON_CACHE`).
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -77,13 +77,13 @@ pub const HSQLDB: Peer = Peer {
 /// HSQLDB as P1 had it.
 pub const HSQLDB_OLD: Peer = Peer { version: "2.3.1", ..HSQLDB };
 
-/// What the driver is to do.
+/// A job for the driver.
 pub struct Job {
     /// What is loaded.
     pub content: Content,
-    /// Which transactions.
+    /// Mix of transactions.
     pub mix: Mix,
-    /// How many clients.
+    /// Number of clients.
     pub clients: u32,
     /// Seconds over all rounds.
     pub seconds: f64,
@@ -100,7 +100,7 @@ pub struct Job {
 /// A folder that the driver reads from, removed when it is done.
 pub struct Exchange {
     folder: PathBuf,
-    /// What the tables in it are.
+    /// The content of the tables in the folder.
     content: Option<Content>,
 }
 
@@ -133,9 +133,9 @@ impl Exchange {
         let schema = statements(Dialect::Java).join("\n");
         fs::write(self.folder.join("schema.sql"), schema)?;
         let named = |sql: Sql| {
-            // Only by all columns of the index do H2 and HSQLDB see that the first row is enough.
-            // FOR UPDATE would make H2 read all that wait (3 ms instead of 10 µs); the driver sees at
-            // the DELETE whether another client was faster.
+            // H2 and HSQLDB see that the first row is enough only with all columns of the index in
+            // ORDER BY. FOR UPDATE would make H2 read all waiting orders (3 ms instead of 10 µs);
+            // the DELETE shows the driver whether another client was faster.
             let whole = "ORDER BY no_w_id, no_d_id, no_o_id LIMIT 1";
             let text = sql.text().replace("ORDER BY no_o_id LIMIT 1 FOR UPDATE", whole);
             format!("{}\t{}\n", sql.name(), question_marks(&text))
@@ -208,7 +208,7 @@ fn write_tables(folder: &Path, content: Content) -> Result<()> {
     files.iter_mut().try_for_each(|file| Ok(file.flush()?))
 }
 
-/// What keeps Java peers from running here, with the command that helps.
+/// The reason why Java engines cannot run here, with the command that helps; `None` if they can.
 pub fn missing() -> Option<String> {
     let found = |tool: &str| {
         let mut command = Command::new(tool);
@@ -244,7 +244,7 @@ impl Peer {
         )))
     }
 
-    /// Runs a job; what the clients did, and what is inconsistent after it.
+    /// Runs a job; returns what the clients did, and which conditions are broken afterwards.
     pub fn measure(
         &self,
         job: &Job,
@@ -275,7 +275,7 @@ impl Peer {
     }
 }
 
-/// Room for the tables, which take about half a gigabyte a warehouse there.
+/// Size of the heap: the tables take about half a gigabyte per warehouse there.
 fn heap_mib(job: &Job) -> u64 {
     let databases = if job.ideal { job.clients } else { 1 };
     2_048 + 640 * job.content.scale.warehouses as u64 * u64::from(databases)
@@ -295,7 +295,7 @@ fn compile() -> Result<PathBuf> {
     }
 }
 
-/// What the driver prints.
+/// The driver's output.
 struct Answer {
     measured: Measured,
     broken: Vec<String>,

@@ -1,9 +1,9 @@
 //! PostgreSQL on a socket, started for the arm ([`Server`]) and thrown away after it.
 //!
-//! Nothing of it need be on disk when a commit is acknowledged (`synchronous_commit`, `fsync` and
-//! `full_page_writes` are off), as nothing is of Halcyon's in memory. Clients talk to it over a
-//! Unix socket with prepared statements in binary form; money is in whole cents, since its
-//! NUMERIC would be a handicap.
+//! Commits need not be on disk when they are acknowledged (`synchronous_commit`, `fsync` and
+//! `full_page_writes` are off), just as in Halcyon in memory. Clients use a Unix socket and
+//! prepared statements in binary form; money is in whole cents, since PostgreSQL's NUMERIC would be
+//! a handicap.
 
 use std::error::Error;
 use std::path::Path;
@@ -64,7 +64,7 @@ impl Engine for Postgres {
         let (runtime, client) = self.server.connect()?;
         let mut statements = Vec::new();
         for sql in Sql::all() {
-            // Its sums of BIGINT are NUMERIC.
+            // PostgreSQL's sums of BIGINT are NUMERIC.
             let text = sql.text().replace("sum(ol_amount)", "sum(ol_amount)::BIGINT");
             statements.push(runtime.block_on(client.prepare(&text))?);
         }

@@ -1,8 +1,9 @@
 //! SQLite in memory: one connection, which clients take for a whole transaction.
 //!
-//! Statements are prepared once and found again in the connection's cache by their text, which
-//! costs it about a tenth of a microsecond each: its binding ties them to the connection's
-//! lifetime. It has neither decimals nor moments: both are whole numbers here, which is cheaper.
+//! Statements are prepared once and looked up in the connection's cache by their text, which costs
+//! about a tenth of a microsecond each, because the Rust binding ties statements to the
+//! connection's lifetime. SQLite has neither decimals nor moments: both are whole numbers here,
+//! which is cheaper.
 
 use std::sync::{Arc, Mutex};
 

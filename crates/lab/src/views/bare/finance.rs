@@ -6,7 +6,7 @@ use super::super::events::Event;
 use super::super::orderbook::BIDS;
 use super::{Answer, Bare, Map, single};
 
-/// An order as the queries see it.
+/// An order, in the columns that the queries read.
 struct Order {
     t: f64,
     broker: u64,
@@ -112,7 +112,8 @@ impl Bare for Axfinder {
     }
 }
 
-/// Spread between orders of more than a ten-thousandth of their side's volume: evaluated anew.
+/// Spread between orders of more than a ten-thousandth of their side's volume; evaluated anew at
+/// every event.
 #[derive(Default)]
 pub struct Pricespread {
     /// Per side, by volume: how many orders and their prices.
@@ -171,7 +172,7 @@ impl Book {
     }
 }
 
-/// Turnover of the best quarter of the bids' volume: evaluated anew.
+/// Turnover of the best quarter of the bids' volume; evaluated anew at every event.
 #[derive(Default)]
 pub struct Vwap {
     bids: Book,
@@ -251,7 +252,8 @@ impl Bare for Brokervariance {
     }
 }
 
-/// Turnover of asks against bids, both of the best quarter of their side: evaluated anew.
+/// Turnover of asks against bids, both of the best quarter of their side; evaluated anew at every
+/// event.
 #[derive(Default)]
 pub struct Missedtrades {
     books: [Book; 2],
