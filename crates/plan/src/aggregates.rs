@@ -10,8 +10,9 @@
 //!
 //! Variances and deviations: [`mod@crate::variance`].
 //!
-//! Sums of small types cannot overflow within 2^32 rows of a partition's reach, so DataFusion's
-//! own accumulators serve; only decimals that are near 38 digits already are added with a check.
+//! Sums of small types cannot overflow within the rows that a table can have, so DataFusion's own
+//! accumulators are used for them; only decimals that are already near 38 digits are added with a
+//! check.
 
 use std::collections::HashSet;
 use std::mem::size_of_val;
@@ -47,7 +48,7 @@ pub fn all() -> Vec<Arc<AggregateUDF>> {
     ]
 }
 
-/// Places of an average, if its argument has no more.
+/// Places of an average, unless its argument has more.
 const AVG_PLACES: i8 = 16;
 
 /// 42883: there is no such aggregate of this type.
@@ -57,7 +58,7 @@ pub(crate) fn no_aggregate(name: &str, ty: &DataType) -> SqlError {
         .hint("No function of this name takes this type. You might need an explicit cast.")
 }
 
-/// `sum`: DataFusion's over arguments that leave it room.
+/// `sum`: DataFusion's function for arguments whose sums have room in its type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Sum {
     inner: Arc<AggregateUDF>,
@@ -70,7 +71,7 @@ impl Sum {
     }
 }
 
-/// Decimals of so many digits stay below 38 when ten thousand million of them are added.
+/// Decimals of this many digits stay below 38 digits when ten thousand million of them are added.
 const DIGITS_WITH_ROOM: u8 = 28;
 
 fn is_tight(args: &AccumulatorArgs<'_>) -> bool {
@@ -203,7 +204,7 @@ impl Accumulator for Widened {
     }
 }
 
-/// The same, by group.
+/// Sums of BIGINT fed with INTEGER, by group.
 struct WidenedGroups(Box<dyn GroupsAccumulator>);
 
 impl GroupsAccumulator for WidenedGroups {
@@ -255,7 +256,7 @@ fn added(sum: i128, value: i128) -> Result<i128> {
     }
 }
 
-/// A sum of decimals that are checked one by one.
+/// A sum of decimals, each addition checked.
 #[derive(Debug)]
 struct TightSum {
     sum: Option<i128>,
@@ -298,7 +299,7 @@ impl Accumulator for TightSum {
     }
 }
 
-/// The same, by group.
+/// Sums of decimals by group, each addition checked.
 struct TightSums {
     sums: Vec<i128>,
     seen: Vec<bool>,
@@ -378,7 +379,7 @@ fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
     filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
 
-/// `avg`: of integers, decimals and intervals by us, of floats DataFusion's.
+/// `avg`: of integers, decimals and intervals computed here, of floats by DataFusion's function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Avg {
     inner: Arc<AggregateUDF>,
@@ -391,7 +392,7 @@ impl Avg {
     }
 }
 
-/// The type of an average, if it is ours.
+/// The type of an average that is computed here; `None` for other arguments.
 fn average_type(of: &DataType) -> Option<DataType> {
     match of {
         DataType::Int64 => Some(DataType::Decimal128(38, AVG_PLACES)),
@@ -400,7 +401,7 @@ fn average_type(of: &DataType) -> Option<DataType> {
     }
 }
 
-/// Digits behind the point that an average has more than its argument.
+/// The number of digits behind the point that an average has beyond its argument's.
 fn places_more(of: &DataType) -> u8 {
     let scale = match of {
         DataType::Decimal128(_, scale) => *scale,
@@ -409,7 +410,7 @@ fn places_more(of: &DataType) -> u8 {
     (AVG_PLACES - scale).clamp(0, AVG_PLACES) as u8
 }
 
-/// How averages of an argument are made.
+/// The types by which an average of numbers is computed.
 struct OfNumbers {
     /// Type of the argument.
     argument: DataType,
@@ -418,14 +419,14 @@ struct OfNumbers {
 }
 
 impl OfNumbers {
-    /// `None`: not of integers or decimals.
+    /// `None` if the argument is neither an integer nor a decimal.
     fn of(args: &AccumulatorArgs<'_>) -> Option<Self> {
         let argument = args.expr_fields[0].data_type();
         let result = average_type(argument)?;
         Some(OfNumbers { argument: argument.clone(), result })
     }
 
-    /// `sum / count`; NULL of nothing. Errors: 22003.
+    /// `sum / count`; NULL for no values. Errors: 22003.
     fn average(&self, sum: i128, count: i64) -> Result<Option<i128>> {
         if count == 0 {
             return Ok(None);
@@ -435,7 +436,7 @@ impl OfNumbers {
         average.map(Some).ok_or_else(|| external(out_of_range("numeric")))
     }
 
-    /// The type in which sums are handed from one accumulator to another.
+    /// The type in which one accumulator hands its sum to another.
     fn sum_type(&self) -> DataType {
         match self.argument {
             DataType::Decimal128(_, scale) => DataType::Decimal128(38, scale),
@@ -756,7 +757,7 @@ struct IntervalAverage {
     /// Months, days and nanoseconds.
     sum: [i128; 3],
     count: i64,
-    /// The values so far, for DISTINCT; equal ones may be written differently.
+    /// The values so far, for DISTINCT, as sort keys: equal intervals may have different parts.
     distinct: Option<HashSet<i128>>,
 }
 
@@ -828,7 +829,7 @@ impl Accumulator for IntervalAverage {
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         if let Some(seen) = &self.distinct {
-            // An interval of that length, in days and time.
+            // An interval of the length that the key gives, in days and time.
             let value = |key: &i128| {
                 let (days, nanos) = (key.div_euclid(DAY_NS.into()), key.rem_euclid(DAY_NS.into()));
                 let value = IntervalMonthDayNano::new(0, days as i32, nanos as i64);

@@ -1,11 +1,11 @@
 //! Arithmetic that refuses overflow and division by zero, and division of decimals.
 //!
-//! [`Checked`] stands for `+ - * /` and unary minus where Arrow's kernels, as DataFusion calls
-//! them, would wrap (integers), go to infinity (floats) or beyond 38 digits (decimals). Integer
-//! division and remainder are exact in Arrow already and stay operators.
+//! [`Checked`] replaces `+ - * /` and unary minus where Arrow's kernels, as DataFusion calls them,
+//! would wrap (integers), become infinite (floats) or exceed 38 digits (decimals). Integer division
+//! and remainder raise errors in Arrow already and stay operators.
 //!
-//! A chain of operators of one type, `a + b - c …`, becomes one call: as calls within calls it would
-//! take time cubic in its length to name, and statements may have a thousand terms.
+//! A chain of operators of one type, `a + b - c …`, becomes one call: naming nested calls would
+//! take time cubic in the chain's length, and statements may have a thousand terms.
 //!
 //! Cost: integers as Arrow's checked kernels; floats and decimals at the edge of their precision
 //! pay one more pass over the result.
@@ -30,7 +30,7 @@ use halcyon_value::float::overflowed;
 
 use halcyon_sql::diagnose::{division_by_zero, external, out_of_range};
 
-/// Which operation is checked.
+/// An operation that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum CheckedOp {
@@ -51,7 +51,8 @@ pub struct Checked {
     signature: Signature,
 }
 
-/// The operator behind a checked function, for readers of optimised expressions.
+/// The checked function that an expression calls, if it calls one; for readers of optimised
+/// expressions.
 pub fn checked_call(expr: &Expr) -> Option<&Checked> {
     match expr {
         Expr::ScalarFunction(call) => {
@@ -62,7 +63,7 @@ pub fn checked_call(expr: &Expr) -> Option<&Checked> {
     }
 }
 
-/// Puts the checked form of an operator where its operands need one.
+/// Replaces an operator by its checked form where its operands need that.
 pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (op, operands) = match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
@@ -108,7 +109,7 @@ pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, operands))))
 }
 
-/// An expression's type, without a walk through what is checked already.
+/// An expression's type; for checked calls without a walk through their operands.
 fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
     match checked_call(expr) {
         Some(checked) => Ok(checked.result.clone()),
@@ -152,7 +153,8 @@ pub fn uncheck(expr: Expr) -> Transformed<Expr> {
 }
 
 impl CheckedOp {
-    /// The operator that is checked. Panics for [`CheckedOp::Negate`], which has one operand.
+    /// The operator that this operation checks. Panics for [`CheckedOp::Negate`], which has one
+    /// operand.
     fn plain(self) -> Operator {
         match self {
             CheckedOp::Add => Operator::Plus,
@@ -213,8 +215,8 @@ impl ScalarUDFImpl for Checked {
         for (op, right) in self.ops.iter().zip(&args.args[1..]) {
             let calculated =
                 self.calculate(*op, datum(&result)?.as_ref(), datum(right)?.as_ref())?;
-            // Arrow keeps a scalar of scalars as an array of one row, which must stay a scalar
-            // for the operands to come.
+            // Arrow returns an array of one row for scalars; it must become a scalar again for the
+            // next operands.
             let both = [&result, right];
             let scalars = both.iter().all(|side| matches!(side, ColumnarValue::Scalar(_)));
             result = if scalars {
@@ -244,7 +246,7 @@ fn datum(value: &ColumnarValue) -> Result<Box<dyn Datum>> {
 impl Checked {
     fn calculate(&self, op: CheckedOp, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef> {
         if op == CheckedOp::Divide && has_zero(right) {
-            // NULL / 0 is NULL: only quotients that would be there count.
+            // NULL / 0 is NULL: only rows with a quotient can be errors.
             let quotient = numeric::div(left, right)?;
             let (divisor, is_scalar) = right.get();
             let at = |row: usize| if is_scalar { 0 } else { row };
@@ -324,7 +326,7 @@ where
 }
 
 fn any<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, is: impl Fn(T::Native) -> bool) -> bool {
-    // Branch-free over the values first; NULLs may hold anything, so a find is looked at again.
+    // First without branches over all values; NULLs may have any value, so a hit is checked again.
     array.values().iter().fold(false, |found, value| found | is(*value))
         && array.iter().flatten().any(is)
 }
@@ -415,7 +417,7 @@ impl ScalarUDFImpl for NumericDivision {
     }
 }
 
-/// Decimal digits that an integer type needs.
+/// Number of decimal digits that an integer type needs.
 pub fn digits_of(ty: &DataType) -> Option<u8> {
     Some(match ty {
         DataType::Int8 | DataType::UInt8 => 3,

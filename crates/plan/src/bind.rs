@@ -1,11 +1,12 @@
-//! Queries and expressions bound to the catalog: names and types resolved, PostgreSQL's meaning put in.
+//! Binding of queries and expressions to the catalog: names and types are resolved, and
+//! PostgreSQL's meaning is put in.
 //!
-//! The way of a query: [`halcyon_sql::dialect`] rewrites its tree → DataFusion's planner with our
-//! catalog → [`crate::semantics`] → DataFusion's coercion and optimizer. All of it is synchronous
-//! and reads one immutable [`Catalog`].
+//! The stages of a query: [`halcyon_sql::dialect`] rewrites its tree → DataFusion's planner with
+//! our catalog → [`crate::semantics`] → DataFusion's coercion and optimizer. All of it is
+//! synchronous and reads one immutable [`Catalog`].
 //!
-//! Parameters: given types hold; others follow from their place, and are text if nothing says
-//! more.
+//! Parameters: declared types hold; others are inferred from their place, and are text if nothing
+//! determines them.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -47,23 +48,23 @@ use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
 
-/// Views that may stand on views.
+/// The greatest depth of views on views.
 const VIEW_DEPTH_MAX: usize = 32;
 
 /// Binds statements for one session at one catalog version.
 #[derive(Clone, Copy)]
 pub struct Binder<'a> {
-    /// What exists.
+    /// The catalog that names are resolved in.
     pub catalog: &'a Arc<Catalog>,
-    /// Who asks, and where names are looked up.
+    /// The session's role, settings and search path.
     pub session: &'a SessionVars,
-    /// Functions, rules, workers.
+    /// DataFusion with its functions, rules and workers.
     pub df: &'a DataFusion,
     /// Tables and functions of the system schemas.
     pub system: &'a dyn SystemSchemas,
-    /// Whether bounded lookups run row at a time; else everything is vectorised.
+    /// Whether bounded look-ups run row at a time; otherwise everything is vectorised.
     pub point_plans: bool,
-    /// Where times are noted, if anybody wants them.
+    /// A clock for the phases of planning, if their times are wanted.
     pub clock: Option<&'a PhaseClock>,
 }
 
@@ -73,10 +74,10 @@ pub struct BoundQuery {
     pub plan: LogicalPlan,
     /// Types of `$1`, `$2`, …
     pub params: Vec<SqlType>,
-    /// The parameters that stand for arrays: numbers from 1, types of elements. Their values come as
-    /// the array's text.
+    /// The parameters that stand for arrays: their numbers from 1, and the types of their elements.
+    /// The value of such a parameter is the array's text.
     pub arrays: Vec<(usize, SqlType)>,
-    /// Whether other sessions may run it: it shows nothing of this one.
+    /// Whether other sessions may run the plan, because it shows nothing of this one.
     pub shareable: bool,
 }
 
@@ -98,7 +99,7 @@ impl Binder<'_> {
         Ok(self.query_with(query, None, &[], "")?.plan)
     }
 
-    /// Runs a piece of planning on behalf of a phase.
+    /// Runs a piece of planning and counts its time for a phase.
     pub fn timed<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
         match self.clock {
             Some(clock) => clock.time(phase, work),
@@ -106,21 +107,22 @@ impl Binder<'_> {
         }
     }
 
-    /// The plan as the vectorised executor takes it.
+    /// Optimises a plan for the vectorised executor.
     pub fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let optimized = with_stack(|| semantics::optimize(plan, self.df));
         optimized.map_err(|error| sql_error(error, ""))
     }
 
-    /// A plan for the row-at-a-time executor to try, made in the short way; `None` if the plan is not
-    /// plain ([`crate::brief`]), so that this executor is to try what [`Binder::optimize`] gives.
+    /// Optimises a plan in the short way, for the row-at-a-time executor to try. `None` if the plan
+    /// is not plain ([`crate::brief`]); then that executor is to try the result of
+    /// [`Binder::optimize`].
     pub fn optimize_briefly(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         let optimized = with_stack(|| semantics::optimize_briefly(plan, self.df));
         optimized.map_err(|error| sql_error(error, ""))
     }
 
-    /// Binds a query, with parameter types that are known, and the statement's text for positions in
-    /// errors; `expose_row_ids` adds the column `_rowid` to one table.
+    /// Binds a query with declared parameter types. `text`: the statement's text, for positions in
+    /// errors. `expose_row_ids`: the table that gets the column `_rowid`.
     pub fn query_with(
         &self,
         query: &ast::Query,
@@ -284,23 +286,23 @@ pub fn result_columns(plan: &LogicalPlan) -> Arc<[ResultColumn]> {
         .collect()
 }
 
-/// What DataFusion's planner may ask about the world.
+/// The binder's answers to DataFusion's planner.
 struct Context<'a> {
     binder: &'a Binder<'a>,
     expose_row_ids: Option<TableId>,
-    /// The query is that of a materialized view.
+    /// Whether the query is that of a materialized view, which may read streams.
     reads_streams: bool,
     type_planner: Arc<semantics::Types>,
     view_depth: Cell<usize>,
-    /// Whose rights count: the user's, or a view's owner's inside the view.
+    /// The role whose rights count: the user's, or within a view its owner's.
     acting: RefCell<String>,
     views: RefCell<HashMap<u32, Arc<ViewSource>>>,
-    /// Made when a system table or function is first asked for.
+    /// Made when a system table or function is first looked up.
     system: OnceCell<Arc<dyn SystemNames>>,
 }
 
 impl Context<'_> {
-    /// The query as DataFusion's planner takes it.
+    /// Rewrites the query into a form that DataFusion's planner takes.
     fn rewrite(&self, query: &mut ast::Query) -> Result<()> {
         merged_columns::settle(query, self)?;
         dialect::rewrite_query(query)
@@ -354,7 +356,8 @@ impl Context<'_> {
         let binder = self.binder;
         match binder.find_relation(name)? {
             Some((Relation::Table(table), _)) => {
-                // Who may write a table but not read it is checked by what writes.
+                // A role that may write a table but not read it is checked by the writing
+                // statement.
                 if self.expose_row_ids != Some(table.id) {
                     let acting = self.acting.borrow();
                     binder.catalog.require_on_table(&acting, table, Privilege::Select)?;
@@ -455,7 +458,7 @@ fn no_function(name: &str) -> SqlError {
         .hint("No function has this name and these argument types; a cast may help.")
 }
 
-/// A function's name as it is registered: `pg_catalog` may stand before it.
+/// The name under which a function is registered: without `pg_catalog` in front.
 fn own_name(name: &str) -> &str {
     name.strip_prefix("pg_catalog.").unwrap_or(name)
 }
@@ -495,7 +498,7 @@ impl ContextProvider for Context<'_> {
             return Some(row_sets::function());
         }
         let known = self.binder.df.state().scalar_functions().get(name).cloned();
-        // DataFusion's `version()` tells DataFusion's.
+        // DataFusion's `version()` would give DataFusion's version.
         let known = known.filter(|_| name != "version");
         known.or_else(|| self.system_function(name))
     }

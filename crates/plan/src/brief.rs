@@ -1,11 +1,12 @@
 //! The short way of optimising: for plans that a row-at-a-time executor may take as they are.
 //!
-//! DataFusion's optimizer goes over a plan with some thirty rules, up to three times, and compares whole
-//! plans in between. A lookup by key needs none of the joins' and aggregates' rules. A *plain* plan
-//! (scans, filters, inner joins, sorting, aggregates, no subquery) is given the few rules here, each once:
-//! constants folded, dates compared as dates, filters brought to their scans, unused columns dropped. The
-//! executor that compiles row-at-a-time plans then tries the result; if that gives up, the full optimizer
-//! gets the plan as it was, so vectorised plans are never made this way.
+//! DataFusion's optimizer goes over a plan with some thirty rules, up to three times, and compares
+//! whole plans in between. A look-up by key needs none of the rules for joins and aggregates. A
+//! *plain* plan (scans, filters, inner joins, sorting, aggregates, no subquery) gets only the few
+//! rules here, each once: constants are folded, dates compared as dates, filters moved to their
+//! scans, unused columns dropped. The executor of row-at-a-time plans then tries the result; if it
+//! gives up, the full optimizer gets the original plan, so vectorised plans are never made from
+//! this one.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 const RULES: &[&str] =
     &["simplify_expressions", "compare_as_dates", "push_down_filter", "optimize_projections"];
 
-/// A few of the optimizer's rules.
+/// The rules of the short way.
 pub(crate) struct Brief(Vec<Arc<dyn OptimizerRule + Send + Sync>>);
 
 impl Brief {
@@ -31,7 +32,7 @@ impl Brief {
         Brief(RULES.iter().map(named).collect())
     }
 
-    /// The plan after each rule once; `None` if it is not plain.
+    /// The plan after each rule has been applied once; `None` if the plan is not plain.
     pub fn optimize(
         &self,
         plan: &LogicalPlan,
@@ -53,7 +54,7 @@ impl Brief {
     }
 }
 
-/// Whether a plan holds nothing but what the short way is for.
+/// Whether a plan has only nodes that the short way can handle.
 fn is_plain(plan: &LogicalPlan) -> Result<bool> {
     let mut plain = true;
     plan.apply(|node| {

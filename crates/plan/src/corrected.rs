@@ -1,10 +1,10 @@
-//! DataFusion's functions with PostgreSQL's errors, roundings and eras, where no row of the table of
-//! functions stands for them.
+//! DataFusion's functions with PostgreSQL's errors, roundings and eras, for functions that no row
+//! of the table of functions replaces.
 //!
-//! `log2` of what has none gives NaN or an infinity in DataFusion; here it is an error, as PostgreSQL's
-//! logarithms are. `round` of a float takes halves to the even number, `date_part` has no year 0. Each
-//! function is wrapped: DataFusion's does the work, the arguments or the results are looked at. Cost: one
-//! more pass.
+//! `log2` of zero or a negative number is NaN or an infinity in DataFusion; here it is an error, as
+//! for PostgreSQL's logarithms. `round` of a float rounds halves to even, `date_part` has no year
+//! 0. Each function is wrapped: DataFusion's function does the work, and its arguments or results
+//! are checked. Cost: one more pass.
 
 use std::sync::{Arc, LazyLock};
 
@@ -38,7 +38,7 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
     all.iter().filter_map(wrap).collect()
 }
 
-/// `date_part` as EXTRACT calls it, which the planner does not look up by name.
+/// `date_part` for EXTRACT, which the planner does not look up by name.
 pub(crate) fn date_part() -> Arc<ScalarUDF> {
     static DATE_PART: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let inner = datafusion::functions::datetime::date_part();
@@ -47,12 +47,12 @@ pub(crate) fn date_part() -> Arc<ScalarUDF> {
     Arc::clone(&DATE_PART)
 }
 
-/// The error that a call of floats ends with, if it is one.
+/// Returns the error that a call with these floats raises, if it raises one.
 type Refusal = fn(&[f64]) -> Option<SqlError>;
 
 #[derive(Clone, Copy, Debug)]
 enum Correction {
-    /// Arguments, none of them NULL or NaN, that have no result.
+    /// Raises an error for arguments, none of them NULL or NaN, that have no result.
     Refuse(Refusal),
     /// `round` of one float.
     HalvesToEven,
@@ -89,7 +89,7 @@ impl std::hash::Hash for Corrected {
     }
 }
 
-/// Refuses the first row that has no result.
+/// Raises the error of the first row that has no result.
 fn check(refusal: Refusal, args: &[ColumnarValue], rows: usize) -> Result<()> {
     let is_scalar = args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
     let rows = if is_scalar { 1 } else { rows };
@@ -111,7 +111,7 @@ fn check(refusal: Refusal, args: &[ColumnarValue], rows: usize) -> Result<()> {
     Ok(())
 }
 
-/// Floats rounded to whole ones, halves to the even one. `None`: not one float.
+/// Rounds floats to whole numbers, halves to even. `None` if the argument is no float.
 fn rounded(args: &[ColumnarValue]) -> Option<Result<ColumnarValue>> {
     let [arg] = args else { return None };
     if !arg.data_type().is_floating() {
@@ -139,7 +139,7 @@ fn is_year(field: &ColumnarValue) -> bool {
         .any(|year| year.eq_ignore_ascii_case(name.trim_matches(['\'', '"']))))
 }
 
-/// Years as eras count them: before the year 1 is the year -1.
+/// Years as eras count them: the year before 1 is −1.
 fn eras(years: ColumnarValue) -> Result<ColumnarValue> {
     let era = |year: i32| if year <= 0 { year - 1 } else { year };
     Ok(match years {
@@ -194,7 +194,8 @@ impl ScalarUDFImpl for Corrected {
         }
     }
 
-    /// A condition on years as one on moments: DataFusion's is right from the year 1 on.
+    /// Rewrites a condition on years into one on moments; DataFusion's rewriting is right from the
+    /// year 1 on.
     fn preimage(
         &self,
         args: &[Expr],

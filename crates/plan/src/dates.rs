@@ -1,4 +1,4 @@
-//! Comparisons of dates with moments, made comparisons of dates.
+//! Comparisons of dates with moments, turned into comparisons of dates.
 //!
 //! `l_shipdate < date '1994-01-01' + interval '1' year` compares a date with a timestamp, because
 //! that is what a date plus an interval is. PostgreSQL's rules make a timestamp of every date in
@@ -18,7 +18,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use halcyon_value::calendar::{day_of, time_of};
 use halcyon_value::compare::Compare;
 
-/// The rule; it looks at what constant folding left, so it belongs after it.
+/// The rule; it reads the results of constant folding, so it runs after it.
 #[derive(Debug, Default)]
 pub(crate) struct CompareAsDates;
 
@@ -51,7 +51,7 @@ impl OptimizerRule for CompareAsDates {
     }
 }
 
-/// The comparison of dates that says the same, if `expr` is one of a date with a moment.
+/// The equivalent comparison of dates, if `expr` compares a date with a moment.
 fn as_dates(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
     let (date, op, us) = match (cast_date(left, schema), cast_date(right, schema)) {
@@ -79,9 +79,9 @@ fn moment(expr: &Expr) -> Option<i64> {
     }
 }
 
-/// How a date compares with which day, if it compares with the moment `us` by `op`.
+/// The operator and the day with which a date compares as it does by `op` with the moment `us`.
 ///
-/// None if no day says it: equality with a moment that is no midnight, and the ends of time.
+/// None if no day does: for equality with a moment that is no midnight, and for the ends of time.
 fn bound(op: Operator, us: i64) -> Option<(Operator, i32)> {
     if us == i64::MAX || us == i64::MIN {
         return None;

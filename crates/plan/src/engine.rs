@@ -1,4 +1,5 @@
-//! What planning and running share of DataFusion: its state, its options, its worker threads.
+//! The part of DataFusion that planning and running share: its state, its options, its worker
+//! threads.
 //! [`mod@crate::setup`] puts functions and rules in.
 
 use std::sync::Arc;
@@ -12,10 +13,11 @@ use tokio::runtime::Runtime;
 use crate::brief::Brief;
 use crate::system_names::SystemSchemas;
 
-/// Stack of a worker: expressions may be as deep as [`halcyon_sql::parse`] lets through.
+/// Stack of a worker: expressions may be as deep as [`halcyon_sql::parse`] allows.
 const WORKER_STACK: usize = 32 << 20;
 
-/// What all statements share of DataFusion: functions, rules, worker threads. Clones are the same.
+/// DataFusion as all statements share it: functions, rules, worker threads. Clones share one
+/// instance.
 #[derive(Clone)]
 pub struct DataFusion(Arc<Shared>);
 
@@ -24,15 +26,15 @@ struct Shared {
     system: Box<dyn SystemSchemas>,
     runtime: Option<Runtime>,
     state: SessionState,
-    /// A state without functions, cheap to copy: physical planning looks none up.
+    /// A state without functions, cheap to copy, for physical planning, which looks up none.
     bare: SessionState,
-    /// The short way of optimising.
+    /// The rules of the short way of optimising.
     brief: Brief,
     plannings: AtomicU64,
 }
 
 impl DataFusion {
-    /// Starts the workers, one per core. `bare` is a state without functions.
+    /// Starts the workers, one per core. `bare`: a state without functions.
     pub(crate) fn start(
         state: SessionState,
         bare: SessionState,
@@ -61,12 +63,12 @@ impl DataFusion {
         &self.0.state
     }
 
-    /// Options that all planning goes by.
+    /// Options of all planning.
     pub fn options(&self) -> &Arc<ConfigOptions> {
         self.0.state.config_options()
     }
 
-    /// A state without functions, cheap to copy: physical planning looks none up.
+    /// A state without functions, cheap to copy, for physical planning, which looks up none.
     pub fn bare(&self) -> &SessionState {
         &self.0.bare
     }
@@ -81,7 +83,7 @@ impl DataFusion {
         self.0.system.as_ref()
     }
 
-    /// How many times a plan was made, logical or physical. For tests and statistics.
+    /// How many plans were made, logical or physical. For tests and statistics.
     pub fn plannings(&self) -> u64 {
         self.0.plannings.load(Ordering::Relaxed)
     }
@@ -98,7 +100,7 @@ impl DataFusion {
 }
 
 impl Drop for Shared {
-    /// Does not wait: the last owner may be a thread that must not block.
+    /// Does not wait, because the last owner may be a thread that must not block.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -1,4 +1,5 @@
-//! What a running statement sees: parameters, clock, session, and the partitions it may read.
+//! The environment of a running statement: parameters, clock, session, and the partitions that it
+//! may read.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ pub use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Table};
 use halcyon_sql::error::SqlError;
 
-/// Everything but partitions that an expression may depend on.
+/// Everything that an expression may depend on, except partitions.
 pub struct Env<'a> {
     /// The catalog the plan was made for.
     pub catalog: &'a Arc<Catalog>,
@@ -20,13 +21,13 @@ pub struct Env<'a> {
     pub session: &'a SessionVars,
     /// Time as SQL sees it.
     pub clock: Clock,
-    /// Polled by everything that runs for long.
+    /// Checked by everything that runs for long.
     pub cancel: &'a CancelToken,
 }
 
-/// Time as SQL sees it: microseconds since 1970-01-01 UTC, read when first asked for.
+/// Time as SQL sees it: microseconds since 1970-01-01 UTC, read at the first use.
 ///
-/// Reading the clock costs a fifth of a point query, and few statements ask.
+/// Reading the clock costs a fifth of a point query, and few statements use it.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
     transaction_us: Cell<i64>,
@@ -56,12 +57,12 @@ impl Clock {
     }
 }
 
-/// What part of a table a statement touches, and how.
+/// A statement's need: a part of a table, and the mode in which it is touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Position in the plan's list of tables.
     pub table: usize,
-    /// One partition, when the partition key is fixed by equality; else all.
+    /// One partition, if the partition key is fixed by equality; otherwise all.
     pub partition: Option<u32>,
     /// Shared or exclusive.
     pub mode: Mode,
@@ -70,14 +71,14 @@ pub struct Need {
 /// The locks a statement holds, by table of the plan and partition number.
 #[derive(Default)]
 pub struct Locks {
-    /// The only one, of a statement that needs no more: most do, and find it without a table.
+    /// The only lock, for statements that need just one: most do, and find it without a table.
     only: Option<(usize, u32, LockHandle)>,
     first: Vec<u32>,
     handles: Vec<Option<LockHandle>>,
 }
 
 impl Locks {
-    /// Empties it and makes room for the partitions of `tables`.
+    /// Removes all locks, and makes room for the partitions of `tables`.
     pub fn reset(&mut self, tables: &[Arc<Table>]) {
         self.only = None;
         self.first.clear();
@@ -88,7 +89,7 @@ impl Locks {
         }
     }
 
-    /// Empties it and notes the lock on a partition, which will be the only one.
+    /// Removes all locks, and notes the lock on a partition as the only one.
     #[inline]
     pub fn set_only(&mut self, table: usize, partition: u32, handle: LockHandle) {
         self.only = Some((table, partition, handle));
@@ -110,7 +111,7 @@ impl Locks {
     }
 }
 
-/// Where a statement reads: partitions under its locks, or roots of a snapshot.
+/// The roots that a statement reads: partitions under its locks, or roots of a snapshot.
 #[derive(Clone, Copy)]
 pub enum Roots<'a> {
     /// Under locks of the transaction.
@@ -132,7 +133,7 @@ impl<'a> Roots<'a> {
     }
 }
 
-/// A lock that did not come, as the client is told.
+/// The error of a lock that could not be had, for clients.
 pub fn lock_error(error: LockError) -> SqlError {
     match &error {
         LockError::Deadlock(deadlock) => {

@@ -1,13 +1,14 @@
-//! What the planner is told of a table: row count, bytes, and ranges of values of columns.
+//! Estimates for the planner: a table's row count, its bytes, and ranges of values of its columns.
 //!
-//! Row counts are those of the roots. Ranges come from a sample of segments, evenly spread, the
-//! first and the last among them: keys that grow with time have their ends there. So a range may be
-//! too narrow, and everything is declared inexact: it chooses between plans and answers nothing.
-//! (Exact figures would also be wrong as soon as a kept plan runs over a later snapshot.)
+//! Row counts are those of the roots. Ranges come from a sample of segments, evenly spread and
+//! including the first and the last, in which keys that grow with time have their ends. A range may
+//! still be too narrow, and everything is declared inexact: estimates choose between plans and
+//! never answer a query. (Exact figures would also be wrong as soon as a kept plan runs over a
+//! later snapshot.)
 //!
-//! Why ranges: without them a join is thought to yield no more rows than the smaller side has, and
-//! the larger one is put into the hash table. From the range of a key column follows how many
-//! values it can have.
+//! Ranges matter for joins: without them a join is estimated to yield no more rows than the smaller
+//! side has, and the larger side is put into the hash table. The range of a key column bounds how
+//! many values the column can have.
 //! Cost: O(columns × SAMPLED_SEGMENTS × segment), once per physical plan.
 
 use arrow::array::{Array, AsArray};
@@ -23,7 +24,7 @@ use halcyon_store::Partition;
 use halcyon_catalog::Table;
 use halcyon_sql::types::SqlType;
 
-/// Segments of a table that are looked at.
+/// Number of segments of a table that are sampled.
 const SAMPLED_SEGMENTS: usize = 16;
 
 /// Estimates for the columns `projection` of `table`, whose types are those of `fields`.
@@ -79,7 +80,7 @@ fn samples(roots: &[triomphe::Arc<Partition>]) -> Vec<(&Partition, usize)> {
     samples
 }
 
-/// Least and greatest value in the sample, for types of which a range says how many values it has.
+/// Least and greatest value in the sample, for types whose range bounds the number of values.
 fn range(
     samples: &[(&Partition, usize)],
     column: usize,
@@ -128,10 +129,11 @@ fn is_unique(table: &Table, column: usize) -> bool {
     })
 }
 
-/// Bytes of a value; strings fill a view, and as much again if they may be too long to lie in it.
+/// Bytes of a value. A string takes a view, and as much again if it may be too long to lie within
+/// the view.
 fn width(ty: Option<SqlType>, data_type: &DataType) -> u64 {
     const VIEW: u64 = 16;
-    // Bytes of UTF-8, where the type counts characters: right for ASCII, and a guess otherwise.
+    // A length in characters is taken for bytes: right for ASCII, a guess otherwise.
     const MAX_INLINE_VIEW_LEN: u32 = 12;
     match (ty, data_type) {
         (Some(SqlType::Char(Some(max)) | SqlType::Varchar(Some(max))), _)

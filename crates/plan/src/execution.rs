@@ -1,12 +1,14 @@
-//! Functions of the execution: what they give is known when a statement runs, not when it is planned.
+//! Functions of the execution: their values are known when a statement runs, not when it is
+//! planned.
 //!
-//! [`FUNCTIONS`] has one row per function; to add one, add a row. While a plan is made such functions
-//! are known by name and refuse to be evaluated, so that nothing folds them into a plan that outlives
-//! the statement. When it runs, [`bind_call`] puts in the value, or a function that carries the
-//! session: in analytical plans before they are made physical, in point plans per call, those of the
-//! clock without a call (`reading`). Views refuse them: their value changes while no row does.
+//! [`FUNCTIONS`] has one row per function; to add one, add a row. During planning these functions
+//! are known by name and refuse to be evaluated, so that nothing folds them into a plan that
+//! outlives the statement. At run time, [`bind_call`] puts in the value, or a function that carries
+//! the session: in analytical plans before they are made physical, in point plans per call,
+//! functions of the clock without a call (`reading`). Views refuse them, because their value
+//! changes while no row does.
 //!
-//! The guide's page docs/guide/functions.md has them from here.
+//! The guide's page docs/guide/functions.md lists them from this table.
 
 use std::sync::Arc;
 
@@ -30,43 +32,43 @@ use halcyon_sql::values::{to_scalar, value_at};
 
 /// A function of the execution.
 pub struct Function {
-    /// All its names.
+    /// Names of the function.
     pub names: &'static [&'static str],
     /// The type of its result.
     pub gives: SqlType,
-    /// What it gives: one sentence, for the guide.
+    /// Purpose of the function: one sentence, for the guide.
     pub purpose: &'static str,
-    /// Where its value comes from.
+    /// Source of its value.
     pub answer: Answer,
 }
 
-/// Where the value of a function comes from.
+/// The source of a function's value.
 #[derive(Clone, Copy)]
 pub enum Answer {
     /// A clock, shown in the function's type in the session's zone.
     Clock(Reading),
     /// The session and the catalog.
     Session(fn(&Env<'_>) -> ScalarValue),
-    /// A sequence: each call has a value, and effects, of its own.
+    /// A sequence: each call has a value and effects of its own.
     Sequence(Step),
 }
 
-/// What a function of sequences does with its arguments.
+/// The effect of a function of sequences on its arguments.
 pub type Step = fn(&BoundSequence, &[ValueRef<'_>]) -> halcyon_sql::error::Result<Option<i64>>;
 
-/// Which moment a function of the clock tells.
+/// The moment that a function of the clock returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// When the transaction began.
+    /// Begin of the transaction.
     Transaction,
-    /// When the statement began.
+    /// Begin of the statement.
     Statement,
-    /// When the call is evaluated.
+    /// The time at which the call is evaluated.
     Now,
 }
 
 impl Reading {
-    /// Microseconds since 1970-01-01 UTC.
+    /// The moment, in microseconds since 1970-01-01 UTC.
     pub fn us(self, clock: &Clock) -> i64 {
         match self {
             Reading::Transaction => clock.transaction_us(),
@@ -75,7 +77,7 @@ impl Reading {
         }
     }
 
-    /// The name that EXPLAIN shows for it.
+    /// The name of the function in EXPLAIN.
     pub fn name(self) -> &'static str {
         match self {
             Reading::Transaction => "now",
@@ -85,7 +87,7 @@ impl Reading {
     }
 }
 
-/// All of them.
+/// All functions of the execution.
 pub static FUNCTIONS: &[Function] = &[
     Function {
         names: &["now", "current_timestamp", "transaction_timestamp"],
@@ -195,12 +197,13 @@ pub fn belongs_to_execution(name: &str) -> bool {
     find(name).is_some()
 }
 
-/// Whether a function tells of the session: one of those that are called without parentheses too.
+/// Whether a function returns something about the session: such functions may be called without
+/// parentheses, too.
 pub fn is_of_session(name: &str) -> bool {
     find(name).is_some_and(|function| matches!(function.answer, Answer::Session(_)))
 }
 
-/// The clock that a function of type TIMESTAMPTZ reads, if that is all that it does.
+/// The clock that a function of type TIMESTAMPTZ reads, if it does nothing else.
 pub(crate) fn reading(name: &str) -> Option<Reading> {
     match find(name)? {
         Function { gives: SqlType::TimestampTz, answer: Answer::Clock(reading), .. } => {
@@ -220,7 +223,7 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
     all.map(|unbound| Arc::new(ScalarUDF::new_from_impl(unbound))).collect()
 }
 
-/// A function of the execution before there is one.
+/// A function of the execution during planning, when it has no value.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Unbound {
     name: &'static str,
@@ -229,15 +232,15 @@ struct Unbound {
     signature: Signature,
 }
 
-/// None, one or many, of any type.
+/// Any number of arguments of any types.
 fn any_arguments(volatility: Volatility) -> Signature {
     Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], volatility)
 }
 
 impl Unbound {
     fn new(name: &'static str, function: &Function) -> Self {
-        // Stable functions may be pushed down; that they fail while planning keeps the optimizer
-        // from folding them.
+        // Stable functions may be pushed down; the optimizer does not fold them, because evaluating
+        // them fails during planning.
         let volatility = match function.answer {
             Answer::Clock(_) | Answer::Session(_) => Volatility::Stable,
             Answer::Sequence(_) => Volatility::Volatile,
@@ -271,7 +274,7 @@ impl ScalarUDFImpl for Unbound {
     }
 }
 
-/// The call with what belongs to the execution put in. Calls of other functions stay.
+/// Puts values of the execution into a call. Calls of other functions stay as they are.
 pub fn bind_call(call: ScalarFunction, env: &Env<'_>) -> halcyon_sql::error::Result<Expr> {
     let Some(function) = find(call.name()) else { return Ok(Expr::ScalarFunction(call)) };
     let value = match function.answer {

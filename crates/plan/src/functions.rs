@@ -1,6 +1,6 @@
-//! Functions of PostgreSQL that DataFusion lacks or means differently: all together, and those that
-//! operators and casts become. By topic: [`crate::execution`] (clock, session, sequences),
-//! [`crate::table_functions`] (of their arguments), [`crate::aggregates`].
+//! Functions of PostgreSQL that DataFusion lacks or defines differently: the list of all, and those
+//! into which operators and casts are translated. By topic: [`crate::execution`] (clock, session,
+//! sequences), [`crate::table_functions`] (functions of their arguments), [`crate::aggregates`].
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use halcyon_sql::values::{ArrayWriter, value_at};
 
 use crate::table_functions;
 
-/// Our scalar functions, to be registered over DataFusion's.
+/// Halcyon's scalar functions, to be registered over DataFusion's.
 pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut functions = crate::execution::functions();
     functions.extend(table_functions::all());
@@ -31,19 +31,20 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     functions
 }
 
-/// Our aggregates.
+/// Halcyon's aggregates.
 pub fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
     crate::aggregates::all().into_iter().chain(crate::variance::all()).collect()
 }
 
-/// Adapts a call to what DataFusion's function of that name expects, or its result to PostgreSQL's.
+/// Adapts a call to the arguments that DataFusion's function expects, or its result to
+/// PostgreSQL's.
 pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
-    // DataFusion's read other patterns than PostgreSQL's, and would answer wrongly.
+    // DataFusion's functions have other patterns than PostgreSQL's, and would answer wrongly.
     if matches!(func.name(), "to_char" | "to_date" | "to_timestamp") && args.len() > 1 {
         let called = format!("{} with a pattern", func.name());
         return Err(external(SqlError::unsupported(called)));
     }
-    // Whole decimals have no places.
+    // Decimals rounded to whole numbers have no places.
     let whole = match (func.name(), args.as_slice()) {
         ("ceil" | "floor" | "trunc" | "round", [arg]) => match arg.get_type(schema)? {
             DataType::Decimal128(precision, scale) if scale > 0 => {
@@ -114,7 +115,7 @@ impl PgCast {
         }
     }
 
-    /// The types it converts between.
+    /// The types between which it converts.
     pub fn types(&self) -> (SqlType, SqlType) {
         (self.from, self.to)
     }

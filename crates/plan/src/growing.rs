@@ -1,8 +1,9 @@
-//! Functions whose result may be far larger than their arguments: bounded.
+//! Bounds for functions whose result may be far larger than their arguments.
 //!
 //! `repeat('x', 2000000000)` would take memory that no limit of the session counts, and
-//! DataFusion's `rpad` panics when a length does not fit. Each is wrapped: the size of a whole
-//! batch of results is reckoned first, and beyond [`BYTES_MAX`] the answer is 54000, as
+//! DataFusion's `rpad` panics when a length does not fit. Each function is wrapped: the size of the
+//! results for a whole batch is estimated first, and beyond [`BYTES_MAX`] the error is 54000,
+//! PostgreSQL's "requested length too large".
 //! PostgreSQL's "requested length too large".
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use datafusion::logical_expr::{
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 
-/// Bytes that the results of one call may have, over all rows of a batch.
+/// The most bytes that the results of one call may have, over all rows of a batch.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// The functions of `all` that are bounded, to be registered over the others.
@@ -37,14 +38,14 @@ pub(crate) fn bounded(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
     all.iter().filter_map(wrap).collect()
 }
 
-/// How the size of a result follows from the arguments.
+/// The rule by which a result's size follows from the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Growth {
-    /// The text, as often as the second argument says.
+    /// The text times the second argument.
     Repeated,
-    /// At least as many characters as the second argument says.
+    /// At least as many characters as the second argument.
     Padded,
-    /// As many elements as that argument says.
+    /// As many elements as this argument.
     Elements(usize),
 }
 
@@ -80,7 +81,7 @@ impl Bounded {
             let size = match sizes {
                 Some(sizes) if sizes.is_null(row) => 0,
                 Some(sizes) => sizes.value(row) as u64,
-                // An element takes 16 bytes at least: a view or a decimal.
+                // An element takes at least 16 bytes: a view or a decimal.
                 None if matches!(self.growth, Growth::Elements(_)) => 16,
                 None => 1,
             };
@@ -157,7 +158,7 @@ mod tests {
         let function = all.iter().find(|function| function.name() == name).expect(name);
         let texts = ColumnarValue::Array(Arc::new(StringViewArray::from(text.to_vec())));
         let counts = match text {
-            // Both shapes: one value for all rows, and one each.
+            // A scalar for all rows, or an array of one value per row.
             [_] => ColumnarValue::Scalar(ScalarValue::Int64(Some(count))),
             _ => ColumnarValue::Array(Arc::new(Int64Array::from(vec![count; text.len()]))),
         };
@@ -188,7 +189,7 @@ mod tests {
                 }
             }
         }
-        // All rows together count.
+        // The bound is on all rows together.
         let many = vec!["x"; 10];
         assert!(call("repeat", &many, 20 << 20).is_ok());
         assert!(call("repeat", &many, 30 << 20).is_err());

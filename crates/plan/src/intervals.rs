@@ -1,10 +1,11 @@
 //! SQL's order of intervals for DataFusion, which compares months, days and time one after the other.
 //!
-//! In SQL a month has thirty days and a day 24 hours when intervals are compared: `30 days = 1 month`.
-//! [`key`] makes the number by which they are ordered ([`halcyon_value::Interval::sort_key`]).
-//! [`check`] puts it around the operands of comparisons before anything is folded, [`uncheck`] takes
-//! it away for the executors of rows, which compare by themselves and know indexes, and [`with_keys`] puts it wherever
-//! the analytical executor sorts, groups or joins by intervals.
+//! In SQL a month counts as thirty days and a day as 24 hours when intervals are compared: `30 days
+//! = 1 month`. [`key`] makes the number by which they are ordered
+//! ([`halcyon_value::Interval::sort_key`]). [`check`] wraps the operands of comparisons in keys
+//! before anything is folded; [`uncheck`] removes the keys for the row-at-a-time executors, which
+//! compare intervals themselves and know indexes; and [`with_keys`] puts keys in wherever the
+//! analytical executor sorts, groups or joins by intervals.
 //!
 //! Deviation: `greatest` and `least`, and `min` and `max` over windows with frames, are DataFusion's.
 
@@ -99,7 +100,7 @@ pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Undoes [`check`]. A key that was folded becomes an interval of days and time that has it.
+/// Undoes [`check`]. A key that was folded becomes an interval of days and time with the same key.
 pub fn uncheck(expr: Expr) -> Transformed<Expr> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_key(&left) || is_key(&right) => {
@@ -191,7 +192,8 @@ fn sorted_by_key(by: &mut Sort, schema: &DFSchema) -> Result<()> {
     Ok(())
 }
 
-/// Orders and divides the rows of a window by keys: DataFusion's coercion takes no intervals there.
+/// Orders and partitions the rows of a window by keys, since DataFusion's coercion takes no
+/// intervals there.
 pub(crate) fn keyed_window(function: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
     for expr in &mut function.params.partition_by {
         if is_interval(expr, schema)? {
@@ -201,8 +203,8 @@ pub(crate) fn keyed_window(function: &mut WindowFunction, schema: &DFSchema) -> 
     function.params.order_by.iter_mut().try_for_each(|by| sorted_by_key(by, schema))
 }
 
-/// Groups by keys and gives of each group its first interval; counts distinct keys; finds the least and
-/// the greatest interval as the first in the order of the keys.
+/// Groups by keys, and shows for each group its first interval; counts distinct keys; finds the
+/// least and the greatest interval as the first in the order of keys.
 fn keyed_aggregate(aggregate: Aggregate) -> Result<LogicalPlan> {
     let Aggregate { input, mut group_expr, mut aggr_expr, schema, .. } = aggregate;
     let inner = Arc::clone(input.schema());

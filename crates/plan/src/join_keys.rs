@@ -1,10 +1,11 @@
-//! Which conditions of a join are keys that can be hashed.
+//! The conditions of a join that become keys of its hash table.
 //!
-//! A join either takes NULLs as equal in all of its keys or in none. DataFusion decides that when it
-//! meets `a IS NOT DISTINCT FROM b`, and equalities that come to the join later are taken for keys of the
-//! same kind, so that `NULL = NULL` holds. Here keys are found in two steps: while the optimizer runs,
-//! [`EqualitiesAreKeys`] makes keys of equalities alone; when it is done, [`with_null_safe_keys`] does so
-//! with the other comparisons, and puts conditions beside equalities whose NULLs would match.
+//! A join takes NULLs as equal in all of its keys or in none. DataFusion decides that when it meets
+//! `a IS NOT DISTINCT FROM b`, and takes equalities that are added to the join later for keys of
+//! the same kind, so that `NULL = NULL` holds. Here keys are found in two steps: while the
+//! optimizer runs, [`EqualitiesAreKeys`] makes keys of equalities alone; afterwards,
+//! [`with_null_safe_keys`] makes keys of the other comparisons, and adds conditions to equalities
+//! whose NULLs would match.
 
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, NullEquality, Result};
@@ -45,7 +46,8 @@ impl OptimizerRule for EqualitiesAreKeys {
     }
 }
 
-/// Takes comparisons by `op` of one side's value with the other's out of a join's condition.
+/// Removes comparisons by `op` between one side's value and the other's from a join's condition,
+/// and returns them.
 fn take_keys(join: &mut Join, op: Operator) -> Result<Vec<(Expr, Expr)>> {
     let (left, right) = (join.left.schema(), join.right.schema());
     let (mut keys, mut others) = (Vec::new(), Vec::new());
@@ -76,7 +78,7 @@ fn key(
     Ok(hashes.then_some((a, b)))
 }
 
-/// `a IS NOT DISTINCT FROM b` in conditions of joins becomes a key. For a plan that is optimised.
+/// Makes keys of `a IS NOT DISTINCT FROM b` in conditions of joins. For optimised plans.
 pub(crate) fn with_null_safe_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Join(join) => null_safe(join).map(Transformed::yes),
@@ -93,7 +95,7 @@ fn null_safe(mut join: Join) -> Result<LogicalPlan> {
     if keys.is_empty() {
         return Ok(LogicalPlan::Join(join));
     }
-    // Equal values of one row each are not NULL if one of them is not.
+    // Equal values are both not NULL if one of them is not.
     let mut known = Vec::new();
     for (a, b) in &join.on {
         if a.nullable(join.left.schema())? && b.nullable(join.right.schema())? {

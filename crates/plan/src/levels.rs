@@ -1,8 +1,8 @@
-//! Which query an aggregate belongs to.
+//! The query that an aggregate belongs to.
 //!
 //! SQL gives an aggregate to the innermost query that has one of the columns in its arguments:
-//! `(SELECT count(o.id) FROM i)` counts rows of the query around. DataFusion's planner gives it to the
-//! query in which it is written.
+//! `(SELECT count(o.id) FROM i)` counts rows of the surrounding query. DataFusion's planner gives
+//! it to the query in which it is written.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
 
-/// Refuses aggregates of columns of outer queries alone. Errors: 0A000.
+/// Refuses aggregates whose arguments have columns of outer queries alone. Errors: 0A000.
 pub(crate) fn aggregates_are_own(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Aggregate(aggregate) = node {

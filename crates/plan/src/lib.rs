@@ -1,14 +1,16 @@
-//! From syntax to plans of queries: names and types bound to a catalog, PostgreSQL's meaning put in,
-//! DataFusion's optimizer run; and scalar expressions compiled for a row at a time.
+//! From syntax to plans of queries: names and types are bound to a catalog, PostgreSQL's meaning is
+//! put in, DataFusion's optimizer runs; and scalar expressions are compiled for evaluation row by
+//! row.
 //!
-//! [`bind`] drives DataFusion's planner over our catalog, [`semantics`] puts PostgreSQL's meaning in
-//! (checked arithmetic, types of literals, functions), [`setup`] makes the DataFusion that all of it
-//! shares, [`provider`] shows tables to it, [`scalar`] compiles expressions to closures, [`mod@env`]
-//! has what a running statement sees, asks for and reads. Names of system schemas are asked of the trait
-//! [`system_names::SystemSchemas`]: their tables are written above.
+//! [`bind`] runs DataFusion's planner over our catalog, [`semantics`] puts in PostgreSQL's meaning
+//! (checked arithmetic, types of literals, functions), [`setup`] makes the DataFusion instance that
+//! all statements share, [`provider`] shows it our tables, [`scalar`] compiles expressions to
+//! closures, [`mod@env`] has what a running statement sees, asks for and reads. Names in the system
+//! schemas are resolved by the trait [`system_names::SystemSchemas`]: these tables are implemented
+//! in a crate above.
 //!
-//! **Invariant**, checked by `cargo xtask check claims`: nothing here acquires or changes a partition;
-//! a scan reads the roots that its execution brings. What runs a plan lies above.
+//! **Invariant**, checked by `cargo xtask check claims`: nothing here acquires or changes a
+//! partition; a scan reads the roots that its execution brings. Plans are run by crates above.
 #![forbid(unsafe_code)]
 
 pub mod aggregates;

@@ -1,9 +1,10 @@
 //! `LIKE '%special%requests%'` as searches for substrings, one after the other; and ILIKE.
 //!
-//! Arrow makes a regular expression of every pattern but `abc`, `abc%`, `%abc` and `%abc%`, and
-//! compiles it again for each batch. Where `%` is the only wildcard, a few searches by SIMD do
-//! (`halcyon_value::like`, with `Substring`). ILIKE comes here too: a regular expression without
-//! case takes more letters for the same ones than PostgreSQL's lower case does (`ſ` for `s`).
+//! Arrow makes a regular expression of every pattern except `abc`, `abc%`, `%abc` and `%abc%`, and
+//! compiles it again for each batch. Where `%` is the only wildcard, a few SIMD searches are enough
+//! (`halcyon_value::like`, with `Substring`). ILIKE is handled here, too: a case-insensitive
+//! regular expression takes more letters for the same than PostgreSQL's lower case does (`ſ` for
+//! `s`).
 //!
 //! Cost: O(bytes) per string. Figures: docs/experiments/tpch.md, query 13.
 
@@ -47,7 +48,7 @@ impl like::Search for Substring {
     }
 }
 
-/// Replaces the conditions that are better searched for.
+/// Replaces the conditions for which searches are better.
 pub fn with_searches(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
         let names = NamePreserver::new(&node);
@@ -81,7 +82,8 @@ pub fn with_searches(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// Makes a function of ILIKE, so that DataFusion folds constants by our rules and not by its own.
+/// Turns ILIKE into a function, so that DataFusion folds constants by PostgreSQL's rules and not by
+/// its own.
 pub(crate) fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Like(Like { negated, expr, pattern, escape_char: None, case_insensitive: true }) => {
@@ -117,7 +119,8 @@ fn literal(like: &Like) -> Option<&str> {
     pattern.as_deref()
 }
 
-/// Whether Arrow would make a regular expression of the pattern and searches do, or without case.
+/// Whether searches are better: Arrow would make a regular expression of the pattern, or it ignores
+/// case.
 fn searched(like: &Like) -> bool {
     let searches = literal(like).is_some_and(|pattern| {
         let parts = pattern.split('%').filter(|part| !part.is_empty()).count();

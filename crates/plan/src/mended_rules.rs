@@ -1,4 +1,5 @@
-//! Rules of DataFusion's optimizer that would change what a query answers, held back where they would.
+//! Rules of DataFusion's optimizer that could change the answer of a query, held back where they
+//! would.
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ pub(crate) fn mended(rule: Rule) -> Rule {
     }
 }
 
-/// Filters are pushed down, but not below aggregates that have a row without any input: a condition
-/// that names no column, such as `$1 = 2` or one of a subquery, would let that row pass.
+/// Pushes filters down, but not below aggregates that have a row for empty input: a condition that
+/// names no column, such as `$1 = 2` or one of a subquery, would let that row pass.
 #[derive(Debug)]
 struct FiltersAboveAggregates(Rule);
 
@@ -54,7 +55,7 @@ impl OptimizerRule for FiltersAboveAggregates {
     }
 }
 
-/// Whether an aggregate of no rows has a row.
+/// Whether an aggregate has a row for empty input.
 fn has_a_row_of_none(aggregate: &Aggregate) -> bool {
     match &aggregate.group_expr[..] {
         [] | [Expr::GroupingSet(GroupingSet::Rollup(_) | GroupingSet::Cube(_))] => true,
@@ -63,8 +64,8 @@ fn has_a_row_of_none(aggregate: &Aggregate) -> bool {
     }
 }
 
-/// A rule is applied where the types of its result are those from before: sums of sums have more
-/// digits than sums, or are of another type, and what stands above was planned for the latter.
+/// Applies a rule only where the types of its result stay the same: a sum of sums has more digits
+/// than a sum, or another type, while the nodes above were planned for the original type.
 #[derive(Debug)]
 struct SameTypes(Rule);
 

@@ -1,12 +1,13 @@
-//! `JOIN … USING` and `NATURAL JOIN` written with ON, and what is said of their merged columns.
+//! `JOIN … USING` and `NATURAL JOIN` rewritten with ON, together with references to their merged
+//! columns.
 //!
-//! Such a join makes one column of two: the left one, of a RIGHT JOIN the right one, of a FULL JOIN
-//! whichever is not NULL. Without a table before it, its name means that column; in `*` merged columns come
-//! first. All of it is decided here, on the syntax tree and before names are bound: DataFusion's planner
-//! would take the left column in every case.
+//! Such a join merges two columns into one: the left one; for a RIGHT JOIN the right one; for a
+//! FULL JOIN the one that is not NULL. An unqualified name means the merged column, and in `*`
+//! merged columns come first. All of this is decided here, on the syntax tree and before names are
+//! bound: DataFusion's planner would take the left column in every case.
 //!
-//! A query without such joins is left as it is. A table whose columns are not known by then (a function
-//! in FROM) cannot stand beside a NATURAL JOIN; USING beside it stays with the planner.
+//! A query without such joins stays as it is. A table whose columns are unknown at this point (a
+//! function in FROM) cannot stand beside a NATURAL JOIN; USING beside it is left to the planner.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -20,13 +21,14 @@ use halcyon_sql::dialect::{call, shown_item_name};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
 
-/// What tables have.
+/// The columns of tables.
 pub(crate) trait Tables {
     /// Names of a table's or view's columns.
     fn columns(&self, name: &ObjectName) -> Result<Vec<String>>;
 }
 
-/// Rewrites a query in place. Errors: 42703, 42702 for columns that are not there once on each side.
+/// Rewrites a query in place. Errors: 42703, 42702 for columns that do not occur exactly once on
+/// each side.
 pub(crate) fn settle(query: &mut Query, tables: &dyn Tables) -> Result<()> {
     if !merges(query) {
         return Ok(());
@@ -90,19 +92,19 @@ fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
 #[derive(Clone)]
 struct Column {
     name: String,
-    /// What it is.
+    /// The column's meaning.
     value: Expr,
     merged: bool,
 }
 
-/// What a FROM offers.
+/// The columns and tables that a FROM offers.
 #[derive(Clone, Default)]
 struct Scope {
-    /// In the order of `*`.
+    /// Columns in the order of `*`.
     columns: Vec<Column>,
     /// Tables by name, with all of their columns.
     tables: Vec<(String, Vec<String>)>,
-    /// There are more columns than these.
+    /// Whether there are further columns, which are not known.
     open: bool,
 }
 
@@ -145,10 +147,10 @@ impl Scope {
     }
 }
 
-/// A query around the place.
+/// A query around the present place.
 struct Frame {
     scope: Scope,
-    /// The scope is that of the query's SELECT, which was looked at with the query.
+    /// Whether the scope belongs to the query's SELECT, which was handled with the query.
     of_select: bool,
 }
 
@@ -228,7 +230,8 @@ impl Settle<'_> {
         Ok(())
     }
 
-    /// Writes the joins of a SELECT with ON, and `*` and plain merged columns as what they are.
+    /// Rewrites the joins of a SELECT with ON, and replaces `*` and unqualified merged columns by
+    /// their meaning.
     fn select(&mut self, select: &mut Select) -> Result<Scope> {
         let scope = self.from(&mut select.from)?;
         let is_merged = scope.columns.iter().any(|column| column.merged);
@@ -242,7 +245,7 @@ impl Settle<'_> {
             }
             select.projection = items;
         }
-        // What a column is called in the result does not change.
+        // The name of the result's column stays.
         self.frames.push(Frame { scope, of_select: false });
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
@@ -367,7 +370,7 @@ impl Settle<'_> {
         Ok(Some(names))
     }
 
-    /// What a name without a table means, if it means a merged column.
+    /// The meaning of an unqualified name, if it means a merged column.
     fn meaning(&self, name: &Ident) -> Option<Expr> {
         let name = fold(name);
         for frame in self.frames.iter().rev() {
@@ -406,7 +409,8 @@ fn as_item(column: &Column) -> SelectItem {
     }
 }
 
-/// `ORDER BY k` means the result's column if there is one: its place says so.
+/// `ORDER BY k` means the result's column if there is one: it is replaced by that column's
+/// position.
 fn by_position(expr: &mut Expr, select: &Select, scope: &Scope) {
     let Expr::Identifier(name) = expr else { return };
     let name = fold(name);
@@ -419,7 +423,7 @@ fn by_position(expr: &mut Expr, select: &Select, scope: &Scope) {
     }
 }
 
-/// The columns of a join, which is written with ON from now on.
+/// The columns of a join, which is rewritten with ON.
 fn merged(left: Scope, right: Scope, join: &mut Join) -> Result<Scope> {
     let Some(constraint) = constraint(&join.join_operator) else { return Ok(left.beside(right)) };
     let names: Vec<String> = match constraint {

@@ -1,10 +1,10 @@
-//! Operators as the planner meets them: constants in quotes take the types that PostgreSQL gives them
-//! beside the other operand, before DataFusion looks for an operator; operands that no operator
-//! takes are refused by PostgreSQL's names.
+//! Operators as DataFusion's planner meets them: constants in quotes get the types that PostgreSQL
+//! gives them beside the other operand, before DataFusion looks for an operator; operands that no
+//! operator takes are refused with PostgreSQL's names.
 //!
-//! Rule of PostgreSQL for `known op 'text'`: the text is of the known type, if there is such an
-//! operator; else of the only type that makes one (`timestamp + '1 day'`); if several do
-//! (`date + '1'`), the statement is refused.
+//! PostgreSQL's rule for `known op 'text'`: the text is of the known type if there is such an
+//! operator; otherwise of the only type for which there is one (`timestamp + '1 day'`); if there
+//! are several such types (`date + '1'`), the statement is refused.
 
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::{DFSchema, Result};
@@ -58,7 +58,7 @@ fn condition(expr: Expr, ty: &DataType, word: &str) -> Result<Expr> {
     }
 }
 
-/// Booleans meet constants in quotes as such; later passes do so for every other type.
+/// Gives constants in quotes beside booleans the type BOOLEAN; later passes handle all other types.
 fn comparison(
     mut expr: RawBinaryExpr,
     lt: &DataType,
@@ -119,9 +119,10 @@ fn calculation(
     }
 }
 
-/// The type of a constant in quotes that meets `known`, which stands on the left or on the right.
+/// The type of a constant in quotes beside an operand of type `known`, which stands on the left or
+/// on the right.
 ///
-/// Errors: 42883 if no operator takes `known`, 42725 if several types would do.
+/// Errors: 42883 if no operator takes `known`, 42725 if several types are possible.
 fn partner(op: &Op, known: &DataType, known_is_left: bool) -> Result<DataType> {
     use DataType::{Date32, Interval, Time64, Timestamp};
     let interval = Interval(IntervalUnit::MonthDayNano);

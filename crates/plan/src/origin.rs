@@ -1,4 +1,4 @@
-//! Which columns of a result are columns of a table, unchanged: what drivers ask for that write back
+//! The columns of a result that are columns of a table, unchanged: drivers need them to write back
 //! what they have read.
 
 use datafusion::common::DFSchema;
@@ -6,7 +6,7 @@ use datafusion::logical_expr::{Expr, JoinType, LogicalPlan};
 
 use crate::provider::table_of;
 
-/// A table's object id, and the number of a column of it from 1.
+/// The origin of a column: a table's object id, and the number of the table's column from 1.
 pub type Origin = (u32, u16);
 
 /// The origin of every column of a plan's result that has one.
@@ -50,7 +50,7 @@ pub fn origins(plan: &LogicalPlan) -> Vec<Option<Origin>> {
         },
         _ => Vec::new(),
     };
-    // Nodes add columns behind those of their input; what is not understood has no origin.
+    // Nodes add columns behind those of their input; columns of unknown nodes have no origin.
     let mut found = found;
     found.resize(width, None);
     found

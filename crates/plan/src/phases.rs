@@ -31,7 +31,7 @@ impl Phase {
     }
 }
 
-/// Where the time goes while one statement is planned.
+/// A clock for one statement: the time that each phase of its planning takes.
 #[derive(Default)]
 pub struct PhaseClock([Cell<Duration>; Phase::ALL.len()]);
 
@@ -45,13 +45,13 @@ impl PhaseClock {
         done
     }
 
-    /// What has been measured, beside a total that is known otherwise.
+    /// The measured times, together with a total measured elsewhere.
     pub fn times(&self, total: Duration) -> PlanningTimes {
         PlanningTimes { total, phases: std::array::from_fn(|phase| self.0[phase].get()) }
     }
 }
 
-/// How long planning took.
+/// The times of planning a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlanningTimes {
     /// From the text to the plan.

@@ -1,11 +1,12 @@
 //! Tables as DataFusion sees them: a source for planning, a scan over roots for execution.
 //!
-//! A scan knows its table, not its rows. The roots it reads come with the task context
-//! ([`Snapshot`]), so that one physical plan runs over any number of snapshots. Segments are
+//! A scan knows its table, not its rows. The roots that it reads come with the task context
+//! ([`Snapshot`]), so that one physical plan runs over any number of snapshots. Segments become
 //! Arrow batches without copying; a scan partition takes every n-th run of segments.
 //!
-//! Statistics (`crate::estimates`) are of the snapshot the plan was made for. They are declared
-//! inexact, because a plan may outlive them: DataFusion would answer `count(*)` from an exact count.
+//! Statistics (`crate::estimates`) are those of the snapshot for which the plan was made. They are
+//! declared inexact, because a plan may outlive that snapshot: DataFusion would answer `count(*)`
+//! from an exact count.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,7 +38,7 @@ use halcyon_catalog::{IndexConstraint, Table};
 /// Name of the hidden column: partition number in the upper 32 bits, row id in the lower.
 pub const ROW_ID: &str = "_rowid";
 
-/// Segments handed to one scan partition in a row.
+/// Number of consecutive segments given to one scan partition.
 const RUN_SEGMENTS: usize = 4;
 
 /// The roots that a statement reads, by table.
@@ -149,11 +150,11 @@ impl TableProvider for HalcyonTable {
     }
 }
 
-/// Reads the roots of one table.
+/// A scan: reads the roots of one table.
 #[derive(Clone)]
 pub struct ScanExec {
     table: Arc<Table>,
-    /// Columns of the table; its column count stands for [`ROW_ID`].
+    /// Columns of the table; the table's number of columns stands for [`ROW_ID`].
     projection: Vec<usize>,
     schema: SchemaRef,
     statistics: Arc<Statistics>,
@@ -283,7 +284,7 @@ struct Batches {
     scans: usize,
     partition: usize,
     segment: usize,
-    /// Segments passed, over all partitions; tells whose run it is.
+    /// Segments passed, over all partitions; decides which scan partition the next one belongs to.
     turn: usize,
 }
 
@@ -336,7 +337,7 @@ impl Batches {
     }
 }
 
-/// A view: a plan that stands where its name stood.
+/// A view: its plan, which replaces its name.
 pub struct ViewSource {
     schema: SchemaRef,
     plan: LogicalPlan,
@@ -378,7 +379,7 @@ pub fn tables_of(plan: &LogicalPlan) -> Vec<Arc<Table>> {
     tables
 }
 
-/// The catalog's table behind a planner's source, if it is one of ours.
+/// The catalog's table behind a planner's source, if the source is a table of ours.
 pub fn table_of(source: &Arc<dyn TableSource>) -> Option<&Arc<Table>> {
     let source = source.downcast_ref::<DefaultTableSource>()?;
     let provider: &dyn std::any::Any = source.table_provider.as_ref();

@@ -1,8 +1,8 @@
-//! What a recursive query may say of itself.
+//! Restrictions on a recursive query's references to itself.
 //!
-//! Each step sees the rows of the step before. What needs all rows (an aggregate, an outer join that adds
-//! rows without a match, EXCEPT) has no meaning over them, and an aggregate, which has a row of none, would
-//! never end. The rules are PostgreSQL's.
+//! Each step sees the rows of the step before. Operators that need all rows (aggregates, outer
+//! joins that add rows without a match, EXCEPT) have no meaning there, and an aggregate, which has
+//! a row for empty input, would never end. The rules are PostgreSQL's.
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, JoinType, Result};
@@ -31,7 +31,7 @@ fn wrong(message: String) -> DataFusionError {
     external(SqlError::new(SqlState::INVALID_RECURSION, message))
 }
 
-/// How often `query` is named in a part of its recursive term.
+/// Number of references to `query` in a part of its recursive term.
 fn references(plan: &LogicalPlan, query: &RecursiveQuery) -> Result<usize> {
     let not_within = |what: &str| {
         let name = &query.name;
@@ -43,7 +43,7 @@ fn references(plan: &LogicalPlan, query: &RecursiveQuery) -> Result<usize> {
         in_subquery |= names(subquery, query)?;
         Ok(TreeNodeRecursion::Continue)
     })?;
-    // LATERAL is a subquery of a node too, and its own input.
+    // LATERAL is a subquery of a node and an input of it as well.
     if in_subquery && !matches!(plan, LogicalPlan::Subquery(_)) {
         return Err(not_within("a subquery"));
     }

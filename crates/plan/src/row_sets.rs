@@ -1,8 +1,8 @@
 //! Rows compared with the rows of a subquery: `(a, b) IN (SELECT x, y …)`, also with ANY and ALL.
 //!
 //! [`halcyon_sql::dialect`] writes such a row, and the subquery's only column, as a call of
-//! [`dialect::ROW`]. Such a comparison becomes EXISTS of the subquery's rows whose fields compare so: TRUE if
-//! there is one; else NULL if there is one for which the comparison is NULL; else FALSE.
+//! [`dialect::ROW`]. The comparison becomes EXISTS over the subquery's rows whose fields compare
+//! so: TRUE if there is one; otherwise NULL if the comparison is NULL for one; otherwise FALSE.
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,7 +20,7 @@ use halcyon_sql::diagnose::external;
 use halcyon_sql::dialect;
 use halcyon_sql::error::{SqlError, SqlState};
 
-/// The function that stands for a row until [`with_fields_compared`]. Nothing evaluates it.
+/// The function that stands for a row until [`with_fields_compared`]. It is never evaluated.
 pub(crate) fn function() -> Arc<ScalarUDF> {
     static ROW: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let signature = Signature::variadic_any(Volatility::Immutable);
@@ -50,7 +50,7 @@ impl ScalarUDFImpl for RowFunction {
     }
 }
 
-/// Writes comparisons of rows with subqueries by their fields.
+/// Rewrites comparisons of rows with subqueries into comparisons of their fields.
 pub(crate) fn with_fields_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
         let schema = merge_schema(&node.inputs());
@@ -67,7 +67,7 @@ pub(crate) fn with_fields_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// What is a condition of a WHERE by itself needs no third truth value.
+/// A comparison that is a condition of a WHERE by itself needs no third truth value.
 fn restricted(filter: Filter, schema: &DFSchema) -> Result<Transformed<LogicalPlan>> {
     let mut changed = false;
     let mut conditions = Vec::new();
@@ -93,11 +93,11 @@ fn compared(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }
 }
 
-/// Whether a comparison with some row of a subquery holds, or the opposite of that.
+/// A comparison with some row of a subquery, or its negation.
 struct Comparison {
     row: Vec<Expr>,
     op: Operator,
-    /// For ALL: the row must not compare so.
+    /// For ALL: no row may compare in this way.
     opposite: bool,
     negated: bool,
     rows: LogicalPlan,

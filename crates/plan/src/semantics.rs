@@ -1,20 +1,21 @@
-//! What PostgreSQL means where DataFusion means something else.
+//! PostgreSQL's meaning of a plan, where DataFusion's is another.
 //!
 //! Between planner and optimizer a plan passes through, in this order:
-//! 0. `crate::levels` and `crate::recursion` refuse what has no meaning; `crate::row_sets` compares rows
-//!    with rows of subqueries field by field, `crate::set_operations` counts copies.
+//! 0. `crate::levels` and `crate::recursion` refuse plans without a meaning; `crate::row_sets`
+//!    compares rows with rows of subqueries field by field, `crate::set_operations` counts copies.
 //! 1. `literals`: integer constants are INTEGER if they fit, then BIGINT, then NUMERIC.
-//! 2. `outer_references`: columns of outer queries get the types they have by now.
-//! 3. `operators`: constants in quotes take the type of what they meet; division of decimals,
-//!    arithmetic of dates, concatenation; types of parameters.
+//! 2. `outer_references`: columns of outer queries get the types that they have after pass 1.
+//! 3. `operators`: constants in quotes take the type of the operand beside them; division of
+//!    decimals, arithmetic of dates, concatenation; types of parameters.
 //! 4. DataFusion's type coercion.
-//! 5. `casts`: conversions that Arrow does in another way become functions of ours.
+//! 5. `casts`: conversions that Arrow does differently become functions of ours.
 //! 6. [`with_checked_arithmetic`]: `+ - * /` and unary minus become functions that refuse overflow
 //!    and division by zero, so that the optimizer never folds a constant the wrong way.
 //! 7. `crate::unnest`: subqueries become joins where DataFusion's optimizer would not.
 //!
-//! After the optimizer, [`with_plain_arithmetic`] puts the operators back: executors of rows read
-//! plain expressions and check by themselves; the analytical executor puts the checks in again.
+//! After the optimizer, [`with_plain_arithmetic`] restores the operators: row-at-a-time executors
+//! read plain expressions and check results themselves; the analytical executor puts the checks in
+//! again.
 //!
 //! Deviations, on purpose: EXTRACT of whole fields gives an integer, not a numeric; NUMERIC
 //! without precision keeps 38 digits; a recursive query has the types of its first part.
@@ -67,7 +68,7 @@ use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{SqlType, TYPE_KEY};
 use halcyon_sql::values::{sql_type_of, sql_type_of_arrow, to_scalar};
 
-/// Tells DataFusion's planner our types.
+/// Gives DataFusion's planner Halcyon's types.
 #[derive(Debug)]
 pub struct Types;
 
@@ -100,8 +101,8 @@ pub fn placeholder_count(query: &ast::Query) -> usize {
     highest.0
 }
 
-/// Passes 0 to 4, also the types of the parameters: types and operators mean what PostgreSQL
-/// means, and subqueries are still expressions. Views are compiled from this.
+/// Passes 0 to 4, including the types of the parameters: types and operators have PostgreSQL's
+/// meaning, and subqueries are still expressions. Views are compiled from this form.
 pub fn meaning(
     plan: LogicalPlan,
     given: &[Option<SqlType>],
@@ -116,13 +117,13 @@ pub fn meaning(
     types.find_arrays(&plan)?;
     let plan = operators(plan, &mut types)?;
     let plan = types.settle(plan)?;
-    // The analyzer's own check comes last, when the subqueries it would refuse are gone.
+    // The analyzer's own check comes last, when the subqueries that it would refuse are gone.
     let coerced =
         Analyzer::new().rules.iter().try_fold(plan, |plan, rule| rule.analyze(plan, df.options()));
     Ok((coerced?, types.into_types()))
 }
 
-/// Passes 0 to 7; also the types of the parameters.
+/// Passes 0 to 7, including the types of the parameters.
 pub fn analyze(
     plan: LogicalPlan,
     given: &[Option<SqlType>],
@@ -138,15 +139,15 @@ pub fn analyze(
     Ok((plan, types))
 }
 
-/// DataFusion's optimizer, after which arithmetic is plain again.
+/// Runs DataFusion's optimizer, then makes arithmetic plain again.
 pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
-    // The state stands for the configuration because it knows functions; it has no clock, so
-    // nothing of the execution is folded.
+    // The state serves as configuration because it knows functions; it has no clock, so nothing of
+    // the execution is folded.
     let plan = df.state().optimizer().optimize(plan, df.state(), |_, _| {})?;
     with_plain_arithmetic(with_null_safe_keys(plan)?)
 }
 
-/// As [`optimize`], in the short way that plain plans may go; `None` for others.
+/// Optimises in the short way, as [`optimize`] does in full, for plain plans; `None` for others.
 pub fn optimize_briefly(plan: &LogicalPlan, df: &DataFusion) -> Result<Option<LogicalPlan>> {
     let plan = df.brief().optimize(plan, df.state())?;
     plan.map(|plan| with_plain_arithmetic(with_null_safe_keys(plan)?)).transpose()
@@ -178,8 +179,9 @@ fn rewrite_expressions(
     rewrite_nodes(plan, false, rewrite)
 }
 
-/// Applies `rewrite` to every expression of every node, innermost first, and recomputes the schemas of
-/// nodes that changed; if it `retypes`, also those of all nodes above, whose inputs have other types.
+/// Applies `rewrite` to every expression of every node, innermost first, and recomputes the schemas
+/// of nodes that changed; if the rewriting `retypes`, also those of all nodes above, whose inputs
+/// have other types then.
 fn rewrite_nodes(
     plan: LogicalPlan,
     retypes: bool,
@@ -211,11 +213,11 @@ fn input_schema(node: &LogicalPlan) -> Result<DFSchema> {
     Ok(schema)
 }
 
-/// A node whose inputs or expressions changed their types.
+/// A node with its schema recomputed, because its inputs or expressions have other types now.
 fn renew(node: LogicalPlan) -> Result<LogicalPlan> {
     match node {
         LogicalPlan::Values(mut values) => {
-            // The planner gave NULLs the type that the other cells had then.
+            // The planner gave NULLs the type that the other cells had before this pass.
             for cell in values.values.iter_mut().flatten() {
                 if matches!(cell, Expr::Literal(value, _) if value.is_null()) {
                     *cell = Expr::Literal(ScalarValue::Null, None);
@@ -223,7 +225,7 @@ fn renew(node: LogicalPlan) -> Result<LogicalPlan> {
             }
             LogicalPlanBuilder::values(values.values)?.build()
         }
-        // DataFusion keeps the schema of a union whose inputs have other types now.
+        // DataFusion would keep the schema of a union whose inputs have other types now.
         LogicalPlan::Union(union) => {
             Union::try_new_with_loose_types(union.inputs).map(LogicalPlan::Union)
         }
@@ -231,8 +233,8 @@ fn renew(node: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// Pass 1. LIMIT and the arguments of window functions stay BIGINT: nobody sees their type, but that
-/// of the default of `lead` and `lag`.
+/// Pass 1. LIMIT and the arguments of window functions stay BIGINT, because their type cannot be
+/// seen, except that of the default of `lead` and `lag`.
 fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
         if matches!(node, LogicalPlan::Limit(_)) {
@@ -257,7 +259,7 @@ fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
             })?;
             Ok(narrowed.update_data(|expr| name.restore(expr)))
         })?;
-        // Inputs may have changed even if the node's own expressions did not.
+        // The inputs may have changed even if the node's own expressions have not.
         rewritten.map_data(renew).map(|node| Transformed::yes(node.data))
     })
     .data()
@@ -385,7 +387,7 @@ fn renew_subquery(expr: Expr, outer: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// As [`rewrite_expressions`] for a rewrite that needs no types.
+/// Rewrites as [`rewrite_expressions`] does, by a rewrite that needs no types.
 fn rewrite_all(
     plan: LogicalPlan,
     rewrite: &dyn Fn(Expr) -> Transformed<Expr>,
@@ -429,7 +431,7 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
     .data()
 }
 
-/// The parts of a UNION with columns of types that can be matched: constants in quotes take the type
+/// Checks that the parts of a UNION have matching column types; constants in quotes take the type
 /// that the column has in the other parts.
 ///
 /// Errors: 42804; those of the type's input.
@@ -462,7 +464,7 @@ fn set_operation(mut union: Union) -> Result<Union> {
     Ok(union)
 }
 
-/// The constant in quotes that is a column of a SELECT.
+/// The constant in quotes that a column of a SELECT is, if it is one.
 fn quoted_output(plan: &LogicalPlan, at: usize) -> Option<&str> {
     match plan {
         LogicalPlan::Projection(projection) => quoted(&projection.expr[at]),
@@ -478,7 +480,7 @@ fn with_output(plan: &LogicalPlan, at: usize, expr: Expr) -> Result<LogicalPlan>
     Projection::try_new(exprs, Arc::clone(&projection.input)).map(LogicalPlan::Projection)
 }
 
-/// What is known of the parameters' types.
+/// The types of the parameters as far as they are known.
 struct Parameters {
     known: HashMap<String, FieldRef>,
     count: usize,
@@ -492,8 +494,8 @@ impl Parameters {
         Parameters { known: known.collect(), count: given.len() }
     }
 
-    /// Notes the parameters that stand for arrays: `x = ANY ($1)`, `$1::integer[]`. They come as the
-    /// array's text.
+    /// Notes the parameters that stand for arrays: `x = ANY ($1)`, `$1::integer[]`. The value of
+    /// such a parameter is the array's text.
     fn find_arrays(&mut self, plan: &LogicalPlan) -> Result<()> {
         if self.count == 0 {
             return Ok(());
@@ -541,13 +543,13 @@ impl Parameters {
         }
     }
 
-    /// The parameter as it is known, or as something of type `ty` from now on.
+    /// The parameter with its known type, or with type `ty` if none is known yet.
     fn typed(&mut self, placeholder: Placeholder, ty: &DataType) -> Expr {
         let ty = sql_type_of_arrow(ty).unwrap_or(SqlType::Text);
         self.typed_as(placeholder, &Arc::new(ty.field("", true)))
     }
 
-    /// As [`Parameters::typed`], for the type that a field tells.
+    /// Gives a parameter a type as [`Parameters::typed`] does: the type of a field.
     fn typed_as(&mut self, placeholder: Placeholder, otherwise: &FieldRef) -> Expr {
         let Placeholder { id, field } = placeholder;
         let known = self.known.get(&id).cloned();
@@ -617,7 +619,7 @@ pub fn array_parameters(plan: &LogicalPlan) -> Vec<(usize, SqlType)> {
     found
 }
 
-/// A constant in quotes, whose type is decided by what it meets.
+/// The text of a constant in quotes, whose type depends on the operand beside it.
 pub(crate) fn quoted(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(ScalarValue::Utf8View(Some(text)) | ScalarValue::Utf8(Some(text)), _) => {
@@ -637,7 +639,7 @@ pub(crate) fn is_text(ty: &DataType) -> bool {
     matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// Brings a quoted constant or an untyped parameter to the type of its partner.
+/// Converts a quoted constant or an untyped parameter to the type of the operand beside it.
 fn adapt(expr: Expr, ty: &DataType, types: &mut Parameters) -> Result<Expr> {
     if let Expr::Placeholder(placeholder) = expr {
         return Ok(types.typed(placeholder, ty));
@@ -651,7 +653,8 @@ fn adapt(expr: Expr, ty: &DataType, types: &mut Parameters) -> Result<Expr> {
 /// A constant of type `ty` from its text in quotes. Errors: those of the type's input.
 pub(crate) fn typed_constant(text: &str, ty: &DataType) -> Result<Expr> {
     match sql_type_of_arrow(ty) {
-        // A constant of the column's own type keeps the column bare, so that indexes serve.
+        // A constant of the column's own type leaves the column without a cast, so that indexes can
+        // be used.
         Some(ty @ SqlType::Decimal { scale, .. }) if places(text) <= scale => {
             constant(text, ty, &TimeZone::UTC).or_else(|_| number(text))
         }
@@ -662,7 +665,7 @@ pub(crate) fn typed_constant(text: &str, ty: &DataType) -> Result<Expr> {
     }
 }
 
-/// A TIMESTAMPTZ constant; a cast, which is done in the session's zone, if the text names no zone.
+/// A TIMESTAMPTZ constant. If the text names no zone, it is a cast, which uses the session's zone.
 fn moment(text: &str) -> Result<Expr> {
     let read = |zone| constant(text, SqlType::TimestampTz, &zone);
     let (here, elsewhere) = (read(TimeZone::UTC)?, read(TimeZone::Fixed(3600))?);
@@ -689,7 +692,7 @@ fn constant(text: &str, ty: SqlType, zone: &TimeZone) -> Result<Expr> {
     Ok(Expr::Literal(to_scalar(value.as_ref(), ty), None))
 }
 
-/// A NUMERIC constant with the digits it is written with.
+/// A NUMERIC constant with as many digits as its text.
 fn number(text: &str) -> Result<Expr> {
     let scale = places(text).min(37);
     constant(text, SqlType::Decimal { precision: 38, scale }, &TimeZone::UTC)
@@ -721,7 +724,7 @@ pub(crate) fn no_operator(left: &DataType, op: &str, right: &DataType) -> SqlErr
     .hint("No operator of this name takes these types. You might need explicit casts.")
 }
 
-/// One expression whose parts are done.
+/// Gives one expression PostgreSQL's meaning; its operands have theirs already.
 fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(match expr {
         Expr::BinaryExpr(binary) => binary_operator(binary, schema, types)?,
@@ -774,7 +777,8 @@ fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Tra
     }))
 }
 
-/// The type that quoted constants and parameters among `exprs` take: that of the first other.
+/// The type that quoted constants and parameters among `exprs` take: that of the first other
+/// expression.
 fn meeting_type<'a>(exprs: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> DataType {
     exprs
         .filter(|expr| quoted(expr).is_none() && !untyped(expr))
@@ -833,7 +837,7 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             args
         }
         name if table_functions::is_ours(name) => table_arguments(name, args, schema, types)?,
-        // Text in any type: what is not text yet is written as PostgreSQL writes it.
+        // Arguments of any type: all but texts are written as PostgreSQL writes them.
         "concat" | "concat_ws" => {
             args.into_iter().map(|arg| as_text(arg, schema)).collect::<Result<Vec<_>>>()?
         }
@@ -842,8 +846,8 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
     let (is_part, is_length) = (name == "date_part", name == "array_length");
     let func = if is_part { corrected::date_part() } else { func };
     let call = functions::adjust(func, args, schema)?;
-    // Lengths and places, which DataFusion counts without a sign, are INTEGER; an empty array has no
-    // length.
+    // Lengths and positions, which DataFusion counts by unsigned integers, are INTEGER; an empty
+    // array has NULL as its length.
     Ok(match call.get_type(schema)? {
         DataType::UInt64 if is_length => nullif(vec![
             to(call, DataType::Int32),
@@ -854,15 +858,15 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
     })
 }
 
-/// NULL if the two compare as equal, else the first: for types that DataFusion compares otherwise.
+/// NULL if the two are equal, otherwise the first: for types that DataFusion compares differently.
 fn nullif(args: Vec<Expr>) -> Result<Expr> {
     let [value, other] = <[Expr; 2]>::try_from(args).expect("two");
     let equal = whole(value.clone(), Operator::Eq, other);
     when(equal, Expr::Literal(ScalarValue::Null, None)).otherwise(value)
 }
 
-/// The arguments of a function of the table: quoted constants and parameters get the types that it
-/// takes there.
+/// Converts the arguments of a function of the table: quoted constants and parameters get the types
+/// that the function takes there.
 fn table_arguments(
     name: &str,
     args: Vec<Expr>,
@@ -887,8 +891,8 @@ fn as_text(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     }
 }
 
-/// `x IN (a, b)`. DataFusion takes NULLs of a list for values that are not equal unless the list has
-/// constants alone, so other lists become `x = a OR x = b`.
+/// `x IN (a, b)`. DataFusion takes a NULL in a list for a value that is not equal, unless the list
+/// has only constants; so other lists become `x = a OR x = b`.
 fn in_list(
     expr: Expr,
     list: Vec<Expr>,
@@ -964,8 +968,8 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
     }
 }
 
-/// If one of the texts that are compared is CHAR(n), which is kept without the blanks behind, takes
-/// them from the others as well: from constants, parameters and VARCHAR. TEXT stays as it is.
+/// If one of the compared texts is CHAR(n), which is stored without trailing blanks, removes
+/// trailing blanks from the others: from constants, parameters and VARCHAR. TEXT stays as it is.
 fn without_padding(exprs: &mut [Expr], schema: &DFSchema) -> Result<()> {
     let mut types = Vec::with_capacity(exprs.len());
     for expr in exprs.iter() {
@@ -994,7 +998,8 @@ fn without_padding(exprs: &mut [Expr], schema: &DFSchema) -> Result<()> {
     Ok(())
 }
 
-/// Dates meet timestamps as timestamps, and these meet TIMESTAMPTZ as such, in microseconds.
+/// Converts a date beside a timestamp to a timestamp, and that beside a TIMESTAMPTZ to TIMESTAMPTZ,
+/// in microseconds.
 fn same_moments(left: Expr, lt: &mut DataType, right: Expr, rt: &mut DataType) -> (Expr, Expr) {
     use DataType::{Date32, Timestamp};
     match (&*lt, &*rt) {
@@ -1010,8 +1015,8 @@ fn same_moments(left: Expr, lt: &mut DataType, right: Expr, rt: &mut DataType) -
     }
 }
 
-/// A decimal meets a float as DOUBLE PRECISION: no float becomes a decimal, which has neither NaN nor
-/// room for the larger ones.
+/// Converts a decimal beside a float to DOUBLE PRECISION; the float never becomes a decimal, which
+/// has neither NaN nor room for large values.
 fn as_floats(left: Expr, lt: &mut DataType, right: Expr, rt: &mut DataType) -> (Expr, Expr) {
     use DataType::{Decimal128, Float32, Float64};
     match (&*lt, &*rt) {
@@ -1048,7 +1053,7 @@ fn comparable(left: &DataType, right: &DataType) -> bool {
     left == 0 || right == 0 || left == right
 }
 
-/// `||` of texts; one side may be anything, which is written as text.
+/// `||` of texts; one side may have any type and is written as text.
 fn concatenation(
     left: Expr,
     right: Expr,
@@ -1081,7 +1086,7 @@ pub(crate) fn to(expr: Expr, ty: DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(expr), ty))
 }
 
-/// `+ - * / %` by PostgreSQL's rules for what is neither integer nor float on both sides.
+/// `+ - * / %` by PostgreSQL's rules, unless both sides are integers or both are floats.
 fn calculation(left: Expr, lt: DataType, op: Operator, right: Expr, rt: DataType) -> Result<Expr> {
     use DataType::{Date32, Float32, Float64, Interval, Time64, Timestamp};
     use Operator::{Divide, Minus, Multiply, Plus};
@@ -1150,7 +1155,7 @@ fn casts(plan: LogicalPlan, zone: &str) -> Result<LogicalPlan> {
     rewrite_nodes(plan, true, |expr, schema| cast(expr, schema, zone))
 }
 
-/// A conversion that Arrow does differently becomes ours.
+/// Replaces a conversion that Arrow does differently by a function.
 fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> {
     let Expr::Cast(Cast { expr: inner, field }) = expr else { return Ok(Transformed::no(expr)) };
     let from_field = inner.to_field(schema)?.1;
@@ -1171,7 +1176,7 @@ fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> 
         let folded = if exact { number(text)? } else { explicit(text, to, &zone)? };
         return Ok(Transformed::yes(folded));
     }
-    // NUMERIC without precision takes any decimal as it is, and integers without places.
+    // NUMERIC without precision takes any decimal unchanged, and integers without places.
     if to == UNCONSTRAINED {
         if let SqlType::Decimal { .. } = from {
             return Ok(Transformed::yes(*inner));
@@ -1181,7 +1186,7 @@ fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> 
             return Ok(Transformed::yes(Expr::Cast(exact)));
         }
     }
-    // A cast that the planner put in between days and dates is not one that SQL has.
+    // A cast that the planner added between days and dates is not one that SQL has.
     let is_ours = !field.metadata().contains_key(TYPE_KEY);
     if from_field.data_type().is_null()
         || !PgCast::differs(from, to)
@@ -1212,12 +1217,13 @@ pub fn with_checked_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite_expressions(plan, guarded)
 }
 
-/// An expression's node as DataFusion may fold and run it: arithmetic checked, intervals by keys.
+/// A node of an expression in a form that DataFusion may fold and run: checked arithmetic,
+/// intervals by keys.
 fn guarded(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     arithmetic::check(expr, schema)?.transform_data(|expr| intervals::check(expr, schema))
 }
 
-/// Undoes [`guarded`], and what is done to ILIKE.
+/// Undoes [`guarded`] and the replacement of ILIKE.
 fn unguarded(expr: Expr) -> Transformed<Expr> {
     let plain = arithmetic::uncheck(expr);
     let plain = plain.transform_data(|expr| Ok(intervals::uncheck(expr)));
@@ -1238,7 +1244,7 @@ pub fn with_plain_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// Puts in what belongs to one execution: parameters, the clock, the session, sequences.
+/// Puts in the values of one execution: parameters, the clock, the session, sequences.
 pub fn bind_late(plan: LogicalPlan, env: &Env<'_>) -> halcyon_sql::error::Result<LogicalPlan> {
     let bound = plan.transform_up_with_subqueries(|node| {
         let names = NamePreserver::new(&node);
@@ -1251,7 +1257,7 @@ pub fn bind_late(plan: LogicalPlan, env: &Env<'_>) -> halcyon_sql::error::Result
     bound.data().map_err(|error| halcyon_sql::diagnose::sql_error(error, ""))
 }
 
-/// As [`bind_late`], for one node of an expression.
+/// Puts in the values of one execution as [`bind_late`] does, for one node of an expression.
 pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Placeholder(placeholder) => {
@@ -1286,7 +1292,7 @@ fn array_parameter(env: &Env<'_>, id: &str, item: &Field) -> Result<Option<Scala
     let zone = TimeZone::parse(&env.session.time_zone).map_err(external)?;
     let element = sql_type_of(item).unwrap_or(SqlType::Text);
     let list = arrays::to_scalar(text.as_deref(), element, &zone).map_err(external)?;
-    // Of the field's own type: metadata and names of its items.
+    // Cast to the field's own type, with the metadata and names of its items.
     list.cast_to(&DataType::List(Arc::new(item.clone()))).map(Some)
 }
 

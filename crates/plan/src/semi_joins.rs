@@ -1,10 +1,10 @@
-//! Semi-joins and anti-joins go below inner joins that only add rows.
+//! Semi-joins and anti-joins are moved below inner joins that only add rows.
 //!
-//! `FROM orders JOIN lineitem … WHERE o_orderkey IN (…)` keeps rows by what they have of orders
-//! alone. Where the other side of the inner join is not filtered, that join yields at least as many
-//! rows as orders has, so it is cheaper to choose among the orders first: both joins get smaller.
-//! Where the other side is filtered, the inner join may be what makes few rows of many, and the
-//! order of the statement is left.
+//! `FROM orders JOIN lineitem … WHERE o_orderkey IN (…)` keeps rows by columns of orders alone. If
+//! the other side of the inner join is not filtered, that join yields at least as many rows as
+//! orders has, so it is cheaper to select among the orders first: both joins get smaller. If the
+//! other side is filtered, the inner join may be the one that reduces many rows to few, and the
+//! statement's order is kept.
 //!
 //! Why it is right: a semi-join and an anti-join pass or drop each row of their left side by its own
 //! columns, and so does a filter; filters commute with inner joins.
@@ -16,7 +16,7 @@ use datafusion::common::{Column, JoinType, Result};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// The rule; it looks for joins with conditions, so it belongs after cross joins got theirs.
+/// The rule; it looks for joins with conditions, so it runs after cross joins have got theirs.
 #[derive(Debug, Default)]
 pub(crate) struct PushDownSemiJoins;
 
@@ -49,14 +49,14 @@ impl OptimizerRule for PushDownSemiJoins {
     }
 }
 
-/// The columns of its left side that a semi-join decides by.
+/// The columns of its left side that a semi-join depends on.
 fn outer_columns(semi: &Join) -> Vec<Column> {
     let on = semi.on.iter().flat_map(|(left, _)| left.column_refs());
     let filter = semi.filter.iter().flat_map(Expr::column_refs);
     on.chain(filter).filter(|column| semi.left.schema().has_column(column)).cloned().collect()
 }
 
-/// `plan` with the semi-join somewhere below its root, if it has a place there.
+/// `plan` with the semi-join somewhere below its root, if that is possible.
 fn sink(semi: &Join, columns: &[Column], plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -105,8 +105,8 @@ fn placed(semi: &Join, columns: &[Column], plan: &Arc<LogicalPlan>) -> Result<Lo
     .map(LogicalPlan::Join)
 }
 
-/// Whether a side of a join has all rows of its tables: joining with it makes few rows of many only
-/// if keys have no partner.
+/// Whether a side of a join has all rows of its tables: then a join with it reduces rows only where
+/// keys have no partner.
 fn keeps_all(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::TableScan(scan) => scan.filters.is_empty() && scan.fetch.is_none(),

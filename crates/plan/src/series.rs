@@ -9,8 +9,8 @@
 //! | TIMESTAMP, TIMESTAMP, INTERVAL | TIMESTAMP |
 //! | TIMESTAMPTZ or DATE, twice, INTERVAL | TIMESTAMPTZ |
 //!
-//! NULL as an argument makes no elements. Errors: 22023 for a step of nothing, 54000 for arrays that are
-//! too large, 0A000 for rows of a table whose arguments are not constants.
+//! NULL as an argument gives no elements. Errors: 22023 for a step of zero, 54000 for arrays that
+//! are too large, 0A000 for rows of a table whose arguments are not constants.
 //!
 //! Cost: O(1) memory for rows, which are made batch by batch; an array is made whole.
 
@@ -46,14 +46,14 @@ use halcyon_sql::values::{ArrayWriter, from_scalar, sql_type_of_arrow, value_at}
 /// The function's name, in FROM and in expressions.
 pub(crate) const NAME: &str = "generate_series";
 
-/// Bytes that the arrays of one call may have, over all rows of a batch.
+/// The most bytes that the arrays of one call may have, over all rows of a batch.
 const BYTES_MAX: usize = 256 << 20;
 
-/// What is left of a series.
+/// The rest of a series.
 #[derive(Clone, Debug)]
 enum Series {
     Empty,
-    /// Integers, and decimals without their point.
+    /// Integers, or decimals without their point.
     Numbers {
         next: i128,
         end: i128,
@@ -157,8 +157,8 @@ fn element(value: i128, ty: SqlType) -> ValueRef<'static> {
     }
 }
 
-/// The types that arguments are brought to: of elements, elements and, if there is one, the step.
-/// `None`: there is no such series.
+/// The types to which arguments are converted: those of start and end and, if there is one, of the
+/// step. `None` if there is no such series.
 fn coerced(types: &[DataType]) -> Option<Vec<DataType>> {
     let interval = DataType::Interval(IntervalUnit::MonthDayNano);
     let (start, end) = match types {
@@ -198,7 +198,7 @@ fn coerced(types: &[DataType]) -> Option<Vec<DataType>> {
     Some(vec![of; types.len()])
 }
 
-/// 42883.
+/// 42883: no series takes these types.
 fn no_series(types: &[DataType]) -> SqlError {
     let types: Vec<String> = types.iter().map(shown_type).collect();
     let message = format!("function {NAME}({}) does not exist", types.join(", "));

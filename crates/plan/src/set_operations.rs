@@ -1,8 +1,8 @@
-//! `EXCEPT ALL` and `INTERSECT ALL` by how often a row is there.
+//! `EXCEPT ALL` and `INTERSECT ALL`, which depend on how many copies of a row there are.
 //!
-//! DataFusion plans both as joins that look whether a row is there at all. Here equal rows of each side
-//! are numbered, and the number is one more key: the third copy of a row is kept by INTERSECT ALL, and
-//! dropped by EXCEPT ALL, if the other side has a third one.
+//! DataFusion plans both as joins that test whether a row exists at all. Here equal rows of each
+//! side are numbered, and the number is one more key: INTERSECT ALL keeps the third copy of a row,
+//! and EXCEPT ALL drops it, if the other side has a third copy.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use datafusion::logical_expr::{
     Expr, ExprFunctionExt, Join, JoinConstraint, LogicalPlan, Projection, Window,
 };
 
-/// Names of the numbers of both sides. No statement has them.
+/// Names of the number columns of both sides, which no statement has.
 const COPIES: [&str; 2] = ["left copy\u{1}", "right copy\u{1}"];
 
-/// Counts copies where a set operation says ALL. For a plan as DataFusion's planner made it: there, joins
-/// that take NULLs as equal are set operations, and those without ALL have a left side without copies.
+/// Makes set operations with ALL count copies. For a plan as DataFusion's planner made it: in such
+/// a plan, joins that take NULLs as equal are set operations, and those without ALL have no copies
+/// on their left side.
 pub(crate) fn with_copies_counted(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Join(join)
@@ -43,7 +44,7 @@ fn counted(join: Join) -> Result<LogicalPlan> {
     Projection::try_new(columns, Arc::new(LogicalPlan::Join(joined))).map(LogicalPlan::Projection)
 }
 
-/// Rows with the number of each among its equals, and that number.
+/// The rows with a number for each among its equals, and the number's column.
 fn numbered(rows: &Arc<LogicalPlan>, name: &str) -> Result<(Arc<LogicalPlan>, Expr)> {
     let all = rows.schema().columns().into_iter().map(Expr::Column).collect();
     let number = row_number().partition_by(all).build()?.alias(name);

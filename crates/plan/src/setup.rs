@@ -1,4 +1,4 @@
-//! DataFusion as Halcyon sets it up: options, functions, planners and optimizer rules.
+//! The configuration of DataFusion in Halcyon: options, functions, planners and optimizer rules.
 
 use std::sync::Arc;
 
@@ -29,8 +29,7 @@ impl Default for DataFusion {
 }
 
 impl DataFusion {
-    /// Starts the workers, one per core. `system` answers what is asked of the system schemas
-    /// without a running engine.
+    /// Starts the workers, one per core. `system`: the system schemas without a running engine.
     pub fn new(system: Box<dyn SystemSchemas>) -> Self {
         let (state, bare) = states();
         DataFusion::start(state, bare, system)
@@ -62,9 +61,10 @@ pub fn function_names() -> impl Iterator<Item = String> {
     names.into_iter()
 }
 
-/// DataFusion's rules, some of them mended ([`mended_rules`]), and ours: dates as soon as constants are
-/// folded and before common subexpressions, which would take a cast that occurs twice away from its
-/// comparisons; semi-joins once filters are where they belong.
+/// DataFusion's rules, some of them replaced ([`mended_rules`]), and Halcyon's: dates are compared
+/// as dates right after constants are folded and before common subexpressions are found, which
+/// would separate a cast that occurs twice from its comparisons; semi-joins are moved once filters
+/// are where they belong.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<_> = Optimizer::new().rules.into_iter().map(mended_rules::mended).collect();
     let folded = rules.iter().position(|rule| rule.name() == "simplify_expressions");
@@ -96,8 +96,8 @@ fn states() -> (SessionState, SessionState) {
     planners.extend(SessionStateDefaults::default_expr_planners());
     let mut aggregates = SessionStateDefaults::default_aggregate_functions();
     aggregates.extend(functions::aggregate_functions());
-    // What is sorted below a LIMIT or at the end of a query keeps its order. The bare state's options are
-    // for views, which have no order.
+    // A sort below a LIMIT or at the end of a query keeps its order. The options of the bare state
+    // are for views, which have no order.
     let mut ordered = config();
     ordered.options_mut().sql_parser.enable_subquery_sort_elimination = false;
     let state = SessionStateBuilder::new()

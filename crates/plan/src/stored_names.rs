@@ -1,5 +1,5 @@
-//! Names of relations in stored queries: written with their schemas, so that they mean the same
-//! whatever the search path of who reads them.
+//! Names of relations in stored queries, written with their schemas, so that they mean the same
+//! under any search path.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;

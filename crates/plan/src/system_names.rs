@@ -1,5 +1,5 @@
-//! What the binder asks of the system schemas (`pg_catalog`, `information_schema`, `halcyon`), whose
-//! tables and functions are written above the binder.
+//! The binder's interface to the system schemas (`pg_catalog`, `information_schema`, `halcyon`),
+//! whose tables and functions are implemented above the binder.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use halcyon_catalog::Catalog;
 
 /// The system schemas of an engine.
 pub trait SystemSchemas: Send + Sync {
-    /// Puts a statement that names system tables into a form that the planner takes.
+    /// Rewrites a statement that names system tables into a form that the planner takes.
     fn rewrite(
         &self,
         statement: Statement,

@@ -1,8 +1,8 @@
 //! Functions of the table ([`halcyon_value::functions`]) as functions of DataFusion.
 //!
-//! Where DataFusion has a kernel over whole vectors that means the same, plans keep the kernel
-//! ([`KERNELS`]); all other rows of the table are evaluated here. Functions of doubles run over the
-//! vectors themselves, others value by value.
+//! If DataFusion has a vectorised kernel with the same meaning, plans keep the kernel
+//! ([`KERNELS`]); all other rows of the table are evaluated here. Functions of doubles run over
+//! whole vectors, others value by value.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use halcyon_sql::values::{ArrayWriter, sql_type_of_arrow, value_at};
 use halcyon_store::{ArrowType, Type, ValueRef};
 use halcyon_value::functions::{self, Answer, Call, Function, Meaning};
 
-/// Names, as plans show them, of functions for which DataFusion's kernels stand.
+/// Names, as plans show them, of functions for which DataFusion's kernels are used.
 ///
 /// `the_kernels_are_there` and the comparison of random calls in `exec/tests/functions.rs` check them.
 const KERNELS: &[&str] = &[
@@ -81,8 +81,9 @@ fn function(name: &'static str) -> ScalarUDF {
     ScalarUDF::new_from_impl(TableFunction { name, signature: Signature::user_defined(volatility) })
 }
 
-/// The types that a call's arguments are brought to, for arguments of these types; `None` among them
-/// stands for one without a type. `None`: no function of the name takes them.
+/// The types to which a call's arguments are converted, for arguments of these types; `None` among
+/// them stands for an argument without a type. The result `None` says that no function of the name
+/// takes them.
 pub fn argument_types(name: &str, args: &[Option<DataType>]) -> Option<Vec<DataType>> {
     let types: Option<Vec<Option<Type>>> =
         args.iter().map(|ty| ty.as_ref().map_or(Some(None), storage)).collect();
@@ -90,7 +91,8 @@ pub fn argument_types(name: &str, args: &[Option<DataType>]) -> Option<Vec<DataT
     Some(call.args().iter().map(ArrowType::arrow).collect())
 }
 
-/// The stored type of an Arrow type; `Some(None)` for that of NULL, `None` if there is none.
+/// The stored type of an Arrow type; `Some(None)` for the type of NULL, `None` if there is no
+/// stored type.
 fn storage(ty: &DataType) -> Option<Option<Type>> {
     if ty.is_null() {
         return Some(None);
@@ -105,7 +107,8 @@ struct TableFunction {
     signature: Signature,
 }
 
-/// 42883: no function of the name takes these arguments; `None` stands for one without a type.
+/// 42883: no function of the name takes these arguments; `None` stands for an argument without a
+/// type.
 pub fn does_not_exist(name: &str, args: &[Option<DataType>]) -> SqlError {
     let shown = |ty: &Option<DataType>| match ty {
         Some(ty) => sql_type_of_arrow(ty).map_or_else(|| ty.to_string(), |ty| ty.to_string()),
@@ -125,8 +128,8 @@ pub fn does_not_exist(name: &str, args: &[Option<DataType>]) -> SqlError {
     .hint("You might need to add explicit type casts.")
 }
 
-/// The call that arguments of these types make. DataFusion asks before quoted constants have their
-/// types ([`crate::semantics`] gives them), so text may stand for any type here.
+/// The call for arguments of these types. DataFusion asks before quoted constants have their types
+/// ([`crate::semantics`] gives them), so text may stand for any type here.
 fn resolve(name: &str, args: &[DataType]) -> DfResult<Call> {
     let types: Option<Vec<Option<Type>>> = args.iter().map(storage).collect();
     let untyped = |types: &Vec<Option<Type>>| -> Vec<Option<Type>> {
@@ -190,7 +193,7 @@ fn evaluate(call: &Call, args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     }
 }
 
-/// Value by value.
+/// Evaluates a call value by value.
 fn each(call: &Call, args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let result = sql_type_of_arrow(&call.result().arrow()).expect("every stored type is SQL's");
     let mut writer = ArrayWriter::new(result, rows);

@@ -1,8 +1,8 @@
 //! Variances and deviations: `var_pop`, `var_samp`, `variance`, `stddev_pop`, `stddev_samp`, `stddev`.
 //!
-//! Of floats they are DOUBLE PRECISION, by the recurrence of Youngs and Cramer, as PostgreSQL has it;
-//! of integers and decimals NUMERIC with sixteen places (or the argument's, if it has more), from exact
-//! sums in 256 bits. A value that is not finite makes the result NaN.
+//! Over floats they are DOUBLE PRECISION, by the recurrence of Youngs and Cramer, as in PostgreSQL;
+//! over integers and decimals NUMERIC with sixteen places (or the argument's, if it has more), from
+//! exact sums in 256 bits. A value that is not finite makes the result NaN.
 //!
 //! Source: [Youngs & Cramer 1971], "Some results relevant to choice of sum and sum-of-product
 //! algorithms", as PostgreSQL's `float8_accum` applies it.
@@ -24,7 +24,7 @@ use halcyon_value::{ValueError, decimal};
 use crate::aggregates::no_aggregate;
 use halcyon_sql::diagnose::{external, out_of_range};
 
-/// All of them.
+/// All of these functions.
 pub(crate) fn all() -> impl Iterator<Item = Arc<AggregateUDF>> {
     const FUNCTIONS: [(&str, bool, bool); 6] = [
         ("var_pop", false, false),
@@ -41,25 +41,25 @@ pub(crate) fn all() -> impl Iterator<Item = Arc<AggregateUDF>> {
     })
 }
 
-/// Which of the functions.
+/// One of the functions: a measure of spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Spread {
     name: &'static str,
-    /// Of a sample, which is divided by one less than there are values.
+    /// Whether the values are a sample: the divisor is one less than their number.
     of_sample: bool,
-    /// A deviation: the root of the variance.
+    /// Whether the result is a deviation: the root of the variance.
     root: bool,
 }
 
 impl Spread {
-    /// What the sum of squares is divided by; `None`: there are too few values.
+    /// The divisor of the sum of squares; `None` if there are too few values.
     fn divisor(self, count: i64) -> Option<i64> {
         let divisor = if self.of_sample { count - 1 } else { count };
         (divisor > 0).then_some(divisor)
     }
 }
 
-/// Places of a result, if its argument has no more.
+/// Places of a result, unless its argument has more.
 const PLACES: i8 = 16;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -145,15 +145,15 @@ impl Default for Spread {
     }
 }
 
-/// The sum of floats, and that of the squares of their distances from the mean.
+/// The state over floats: their sum, and the sum of the squares of their distances from the mean.
 #[derive(Debug, Default)]
 struct OfFloats {
     spread: Spread,
-    /// Finite values.
+    /// Number of finite values.
     count: i64,
     sum: f64,
     squares: f64,
-    /// Infinities and NaNs.
+    /// Number of infinities and NaNs.
     special: i64,
 }
 
@@ -289,7 +289,7 @@ impl OfNumbers {
         Ok(())
     }
 
-    /// The result with `places` digits behind the point. `None`: it does not fit.
+    /// The result with `places` digits behind the point. `None` if it does not fit.
     fn value(&self, divisor: i64, places: i8) -> Option<i128> {
         let count = i256::from(self.count);
         let spread =
@@ -299,7 +299,7 @@ impl OfNumbers {
         if !self.spread.root {
             return shifted(spread, i32::from(places) - 2 * i32::from(self.scale), by)?.to_i128();
         }
-        // One digit more than asked for, since the root is cut off.
+        // One digit more than needed, since the root is truncated.
         let digits = i32::from(places) + 1 - i32::from(self.scale);
         let square = shifted(spread, 2 * digits, by)?;
         let root = square_root(square).to_i128()?;
@@ -307,7 +307,8 @@ impl OfNumbers {
     }
 }
 
-/// `value · 10^digits / by`, halves rounded up; `value` is not negative. `None`: it does not fit.
+/// `value · 10^digits / by`, halves rounded up; `value` must not be negative. `None` if the result
+/// does not fit.
 fn shifted(value: i256, digits: i32, by: i256) -> Option<i256> {
     let power = i256::from(10).checked_pow(digits.unsigned_abs())?;
     let (value, by) = match digits >= 0 {
@@ -317,7 +318,7 @@ fn shifted(value: i256, digits: i32, by: i256) -> Option<i256> {
     value.checked_add(by.checked_div(i256::from(2))?)?.checked_div(by)
 }
 
-/// The root of a number that is not negative, cut off: Newton's method from above.
+/// The root of a number that is not negative, truncated: Newton's method from above.
 fn square_root(value: i256) -> i256 {
     if value <= i256::ONE {
         return value;

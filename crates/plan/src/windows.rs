@@ -1,13 +1,13 @@
 //! Window functions with PostgreSQL's types and errors.
 //!
-//! DataFusion numbers rows by unsigned integers, which SQL has none of, and takes constants alone as
-//! offsets of `lead` and `lag`.
+//! DataFusion numbers rows by unsigned integers, which SQL does not have, and accepts only
+//! constants as offsets of `lead` and `lag`.
 //!
 //! | function | type |
 //! |---|---|
 //! | `row_number`, `rank`, `dense_rank` | BIGINT |
 //! | `ntile` | INTEGER |
-//! | `lead`, `lag` | that of value and default together |
+//! | `lead`, `lag` | the common type of value and default |
 //!
 //! Cost: O(rows) of a partition; `lead` and `lag` hold it whole.
 
@@ -36,7 +36,7 @@ use halcyon_sql::error::{SqlError, SqlState};
 
 use crate::semantics::{is_text, shown_type};
 
-/// All window functions: DataFusion's, and ours in place of those of the same name.
+/// All window functions: DataFusion's, and Halcyon's in place of those with the same name.
 pub(crate) fn functions() -> Vec<Arc<WindowUDF>> {
     let all = SessionStateDefaults::default_window_functions();
     all.into_iter()
@@ -63,7 +63,7 @@ fn no_function(name: &str, types: &[DataType]) -> SqlError {
         .hint("No function has this name and these argument types; a cast may help.")
 }
 
-/// A function of DataFusion's that counts rows, with BIGINT as its result.
+/// A row-counting function of DataFusion, with BIGINT as its result.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Counted(Arc<WindowUDF>);
 
@@ -137,7 +137,7 @@ impl PartitionEvaluator for CountedRows {
     }
 }
 
-/// `nth_value`, which counts from one.
+/// `nth_value`, which counts from 1.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct NthValue(Arc<WindowUDF>);
 
@@ -215,7 +215,7 @@ impl WindowUDFImpl for Ntile {
 struct Parts;
 
 impl PartitionEvaluator for Parts {
-    /// As many parts as the first row says.
+    /// The number of parts is taken from the first row.
     fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         let parts = values[0].as_primitive::<Int64Type>();
         if rows == 0 || parts.is_null(0) {
@@ -307,7 +307,7 @@ impl PartitionEvaluator for Shifted {
         let nothing = new_null_array(value.data_type(), 1);
         let default = values.get(2);
         let offsets = values.get(1).map(|offsets| offsets.as_primitive::<Int64Type>());
-        // Which of value, default and NULL, and which row of it.
+        // The choice between value, default and NULL, and the row of it.
         let place = |row: usize| {
             let offset = match offsets {
                 None => 1,

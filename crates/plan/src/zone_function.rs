@@ -1,5 +1,5 @@
-//! `timezone`, as AT TIME ZONE calls it: the one function of its arguments that is not in the table
-//! of `halcyon_value`, which knows no time zones.
+//! `timezone`, the function of AT TIME ZONE: the one function of its arguments that is not in the
+//! table of `halcyon_value`, which knows no time zones.
 
 use arrow::array::Array;
 use arrow::datatypes::DataType;
@@ -18,9 +18,9 @@ use halcyon_value::calendar::midnight;
 
 /// The function's name.
 pub const NAME: &str = "timezone";
-/// The kinds of its arguments, for the guide.
+/// Kinds of the arguments, for the guide.
 pub const TAKES: &str = "text, date or timestamp";
-/// What it gives, for the guide.
+/// Purpose of the function, for the guide.
 pub const PURPOSE: &str = "A moment in a time zone, as AT TIME ZONE.";
 
 /// The function, to be registered.
@@ -35,7 +35,7 @@ struct ZoneFunction {
     signature: Signature,
 }
 
-/// TIMESTAMPTZ for a moment of no zone, and the other way round.
+/// TIMESTAMPTZ for a moment without a zone, and the other way round.
 fn result(moment: &DataType) -> SqlType {
     match moment {
         DataType::Timestamp(_, Some(_)) => SqlType::Timestamp,

@@ -1,5 +1,5 @@
-//! Which arithmetic has a typed form, and which type it is done in. What it gives is
-//! `halcyon_value`'s.
+//! The arithmetic that has a typed form, and the types in which it is done. Results are defined by
+//! `halcyon_value`.
 
 use halcyon_store::Type;
 use halcyon_value::Arith;
@@ -19,7 +19,7 @@ pub(super) fn is_float(ty: Type) -> bool {
     matches!(ty, Type::Float32 | Type::Float64)
 }
 
-/// Whether arithmetic on these types is typed here.
+/// Whether arithmetic on these types has a typed form.
 pub(super) fn is_typed(op: Arith, left: Type, right: Type, result: Type) -> bool {
     use Type::Decimal;
     match (left, right, result) {
@@ -30,7 +30,7 @@ pub(super) fn is_typed(op: Arith, left: Type, right: Type, result: Type) -> bool
     }
 }
 
-/// The width of an integer type. What is kept as a whole number without being one has all of it.
+/// The width of an integer type; other types stored as whole numbers count as the widest.
 pub(super) fn width(ty: Type) -> Width {
     match ty {
         Type::Int16 => Width::SmallInt,
@@ -47,7 +47,7 @@ pub(super) fn digits(ty: Type) -> (u8, i8) {
     }
 }
 
-/// How decimals of these types are calculated with. Panics: if one is no decimal.
+/// The rule by which decimals of these types are calculated. Panics: if one of them is no decimal.
 pub(super) fn rule(op: Arith, left: Type, right: Type, ty: Type) -> Rule {
     let (precision, scale) = digits(ty);
     Rule::new(op, digits(left).1, digits(right).1, precision, scale)

@@ -1,8 +1,8 @@
 //! From typed expressions to closures.
 //!
-//! A [`Fun`] returns the Rust type of its kind: `i64` for whatever is kept as a whole number, `f64`
-//! for both floats, `i128` for decimals, `&str`, `&[u8]`, and a [`ValueRef`] for the rest. Constants
-//! that are text stand in the program's pool, since a closure cannot lend what it owns.
+//! A [`Fun`] returns the Rust type of its kind: `i64` for every type stored as a whole number,
+//! `f64` for both floats, `i128` for decimals, `&str`, `&[u8]`, and a [`ValueRef`] for all others.
+//! Text constants stand in the program's pool, since a closure cannot lend what it owns.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -24,7 +24,7 @@ use super::text;
 use crate::like::Pattern;
 use halcyon_sql::error::Result;
 
-/// What a closure of this kind returns.
+/// A kind of closures: the Rust type that they return.
 pub(super) trait Kind: 'static {
     type Of<'a>: Copy;
 }
@@ -45,14 +45,14 @@ kinds!(Bool = bool, Int = i64, Float = f64, Dec = i128, Text = &'a str, Bytes = 
 pub(super) type Fun<K> =
     Box<dyn for<'s, 'a> Fn(&Frame<'s, 'a>) -> Result<Option<<K as Kind>::Of<'a>>> + Send + Sync>;
 
-/// Boxes a closure; spelled so that its lifetimes are found.
+/// Boxes a closure; written out so that the compiler infers its lifetimes.
 fn fun<K: Kind>(
     f: impl for<'s, 'a> Fn(&Frame<'s, 'a>) -> Result<Option<K::Of<'a>>> + Send + Sync + 'static,
 ) -> Fun<K> {
     Box::new(f)
 }
 
-/// What a program collects while it is compiled.
+/// The constants that a program collects while it is compiled.
 #[derive(Default)]
 pub(super) struct Pool {
     pub(super) consts: Vec<Value>,
@@ -143,7 +143,7 @@ fn truth(value: ValueRef<'_>) -> Option<bool> {
     }
 }
 
-/// How values of a type are computed with.
+/// The way in which values of a type are computed with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Bool,
@@ -237,10 +237,10 @@ fn any_fun(ir: &Ir, pool: &mut Pool) -> Fun<Any> {
     }
 }
 
-/// Arguments of a call that lie on the stack.
+/// Number of a call's arguments that fit on the stack.
 const TABLE_ARGS: usize = 4;
 
-/// A call of the table's own evaluation. Text that it makes is written to the arena.
+/// A call by the table's own evaluation. New text is written to the arena.
 fn table_call(call: &Arc<functions::Call>, args: &[Ir], pool: &mut Pool) -> Fun<Any> {
     let call = Arc::clone(call);
     let args: Vec<Fun<Any>> = args.iter().map(|arg| any_fun(arg, pool)).collect();
@@ -271,7 +271,7 @@ fn table_call(call: &Arc<functions::Call>, args: &[Ir], pool: &mut Pool) -> Fun<
     })
 }
 
-/// A value that lends nothing.
+/// A value that borrows nothing.
 fn fixed(value: &Value) -> ValueRef<'static> {
     match *value {
         Value::Null => ValueRef::Null,
@@ -344,7 +344,7 @@ fn extreme<K: Kind>(
     })
 }
 
-/// The parts common to all kinds; None if the node is particular to the kind.
+/// Compiles nodes that all kinds have in common; None for other nodes.
 fn common<K: Kind>(
     ir: &Ir,
     own: fn(&Ir, &mut Pool) -> Fun<K>,
@@ -418,7 +418,7 @@ fn int_fun(ir: &Ir, pool: &mut Pool) -> Fun<Int> {
 
 fn int_arith(op: Arith, left: &Ir, right: &Ir, ty: Type, pool: &mut Pool) -> Fun<Int> {
     let width = width(ty);
-    // The common shape of counters: a column and a constant.
+    // The usual form of counters: a column and a constant.
     if let (Ir::Slot(slot, _), Ir::Const(value, _)) = (left, right)
         && let Some(value) = integer(value.as_ref())
     {
@@ -825,7 +825,8 @@ fn bool_fun(ir: &Ir, pool: &mut Pool) -> Fun<Bool> {
     }
 }
 
-/// AND (`dominant` false) or OR (`dominant` true), left to right; what is decided is not evaluated.
+/// AND (`dominant` false) or OR (`dominant` true), from left to right; operands behind the deciding
+/// one are not evaluated.
 fn connect(parts: &[Ir], dominant: bool, pool: &mut Pool) -> Fun<Bool> {
     let parts: Vec<Fun<Bool>> = parts.iter().map(|part| bool_fun(part, pool)).collect();
     fun::<Bool>(move |frame| {
@@ -874,7 +875,7 @@ fn compare(op: Compare, left: &Ir, right: &Ir, pool: &mut Pool) -> Fun<Bool> {
 }
 
 fn compare_ints(op: Compare, left: &Ir, right: &Ir, pool: &mut Pool) -> Fun<Bool> {
-    // The common shape of residual conditions: a column and a constant.
+    // The usual form of residual conditions: a column and a constant.
     if let (Ir::Slot(slot, _), Ir::Const(value, _)) = (left, right)
         && let Some(value) = integer(value.as_ref())
     {

@@ -1,8 +1,8 @@
 //! Expressions over one row: a DataFusion `Expr` compiled to typed closures.
 //!
 //! Words: a *slot* is a place of the row that an expression reads; a *program* is a compiled
-//! expression; *foreign* is a node that DataFusion evaluates on a batch of one row, because nothing
-//! typed is known for it.
+//! expression; a *foreign* node is evaluated by DataFusion on a batch of one row, because it has no
+//! typed form.
 //!
 //! A program is made in two steps: `lower` turns the expression into [`Ir`], a typed tree with
 //! columns resolved to slots, which the planner of point plans also reasons about; `code` turns
@@ -17,7 +17,7 @@
 //! 2. Evaluation allocates nothing but room in the arena, and that only for text it makes. Checked by
 //!    `executions_allocate_nothing_once_warm` in `exec/tests/point.rs`, in plans that hold programs.
 //!
-//! Cost: one indirect call per node and no look at a type but where a slot is read.
+//! Cost: one indirect call per node; types are examined only where a slot is read.
 //! Tried: bytecode over a register file of `ValueRef`s; every step then writes and reads 32 bytes and
 //! matches on the tag of a value whose type was known when the statement was bound.
 
@@ -43,16 +43,16 @@ pub use lower::{Columns, lower};
 pub use halcyon_value::compare::values as compare_values;
 pub use ir::{conjuncts, fit_type};
 
-/// Room for the text that expressions make, given back as a whole.
+/// An arena for the text that expressions make, freed as a whole.
 pub use bumpalo::Bump as Arena;
 
-/// What a program reads.
+/// The data that a program reads.
 pub(crate) struct Frame<'s, 'a> {
     /// The slots.
     row: &'s [ValueRef<'a>],
     /// Parameters, clock and session.
     env: &'a Env<'a>,
-    /// Where text goes.
+    /// The arena for new text.
     arena: &'a Arena,
     /// Constants of the program that runs.
     consts: &'a [Value],
@@ -63,12 +63,13 @@ pub struct Program {
     code: code::Code,
     consts: Vec<Value>,
     makes_text: bool,
-    /// For EXPLAIN.
+    /// Text for EXPLAIN.
     shown: String,
 }
 
 impl Program {
-    /// Compiles an expression whose columns are those of `schema`, in slots by position.
+    /// Compiles an expression whose columns are those of `schema`; slots are the columns'
+    /// positions.
     ///
     /// The expression is analysed (types coerced, no wildcards). Errors: 0A000 if the result has no
     /// type of ours, or a subquery, aggregate or window function stands in it.
@@ -76,7 +77,8 @@ impl Program {
         Ok(Program::from_ir(&lower(expr, &Columns::by_position(schema))?))
     }
 
-    /// Like [`Program::compile`], but DataFusion evaluates everything: the twin that tests compare to.
+    /// Compiles as [`Program::compile`] does, but DataFusion evaluates everything: the twin that
+    /// tests compare with.
     pub fn compile_slow(expr: &Expr, schema: &DFSchema) -> Result<Program> {
         Ok(Program::from_ir(&lower::slow(expr, &Columns::by_position(schema))?))
     }
@@ -89,7 +91,7 @@ impl Program {
         Program { code, consts: pool.consts, makes_text: pool.makes_text, shown }
     }
 
-    /// The value for a row. Text that is made lives in the arena.
+    /// The value for a row. New text lives in the arena.
     #[inline]
     pub fn eval<'a>(
         &'a self,
@@ -112,7 +114,7 @@ impl Program {
         self.makes_text
     }
 
-    /// The slot, if the program does no more than read one.
+    /// The slot, if the program only reads one.
     pub fn as_slot(&self) -> Option<usize> {
         match self.code {
             code::Code::Slot(slot) => Some(slot),
@@ -126,7 +128,7 @@ impl Program {
         Program { code: code::Code::Const(0), consts: vec![value], makes_text: false, shown }
     }
 
-    /// The parameter, counted from 0, if the program does no more than read one.
+    /// The parameter, counted from 0, if the program only reads one.
     pub fn as_param(&self) -> Option<usize> {
         match self.code {
             code::Code::Param(index) => Some(index),
@@ -142,7 +144,7 @@ impl Program {
         }
     }
 
-    /// The type of the result, if it is computed; None for what is read as it is.
+    /// The type of the result if it is computed; None if a stored value is returned.
     pub fn ty(&self) -> Option<Type> {
         self.code.ty()
     }

@@ -1,16 +1,16 @@
-//! DataFusion's scalars as values of ours, and back; errors on the way.
+//! Conversion of DataFusion's scalars to values and back, and of its errors.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, ScalarValue};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_store::{Interval, Value, ValueRef};
 
-/// An error that says that the expression is not ours to evaluate.
+/// The error of an expression that cannot be evaluated row by row.
 pub(super) fn not_ours(what: impl std::fmt::Display) -> SqlError {
     SqlError::unsupported(format!("row-at-a-time evaluation of {what}"))
 }
 
-/// A scalar of DataFusion as a value of ours; None if its type is not ours.
+/// A DataFusion scalar as a value; None if its type has no stored form.
 pub(super) fn value_of(scalar: &ScalarValue) -> Option<Value> {
     if scalar.is_null() {
         return Some(Value::Null);
@@ -81,7 +81,7 @@ pub(super) fn scalar_of(value: ValueRef<'_>, ty: &DataType) -> Result<ScalarValu
     Ok(scalar)
 }
 
-/// The error of a kernel, as clients get it.
+/// An error of a kernel in the form in which clients see it.
 pub(super) fn error_of(error: DataFusionError) -> SqlError {
     halcyon_sql::diagnose::sql_error(error, "")
 }

@@ -1,11 +1,11 @@
-//! Text that expressions make, in the arena. What they only take is a part of what is there
-//! (`halcyon_value::text`).
+//! Text that expressions make, in the arena. Functions that only take a part of a text are in
+//! `halcyon_value::text`.
 
 use bumpalo::collections::String as ArenaString;
 
 use super::Arena;
 
-/// Lower case, in the arena.
+/// The text in lower case, in the arena.
 pub(super) fn lower<'a>(text: &'a str, arena: &'a Arena) -> &'a str {
     if text.is_ascii() {
         let made = arena.alloc_str(text);
@@ -15,7 +15,7 @@ pub(super) fn lower<'a>(text: &'a str, arena: &'a Arena) -> &'a str {
     arena.alloc_str(&text.to_lowercase())
 }
 
-/// Upper case, in the arena.
+/// The text in upper case, in the arena.
 pub(super) fn upper<'a>(text: &'a str, arena: &'a Arena) -> &'a str {
     if text.is_ascii() {
         let made = arena.alloc_str(text);
@@ -25,7 +25,7 @@ pub(super) fn upper<'a>(text: &'a str, arena: &'a Arena) -> &'a str {
     arena.alloc_str(&text.to_uppercase())
 }
 
-/// Every `from` as `to`, in the arena.
+/// The text with every `from` replaced by `to`, in the arena.
 pub(super) fn replace<'a>(text: &'a str, from: &str, to: &str, arena: &'a Arena) -> &'a str {
     if from.is_empty() || !text.contains(from) {
         return text;

@@ -1,11 +1,11 @@
-//! The dependent join, pushed down: a plan evaluated for every row of a domain at once.
+//! The dependent join, pushed down: evaluates a plan for all rows of a domain at once.
 //!
 //! `push(plan)` is `D ⋈ plan` where `plan` names columns of D as outer columns. The result has the
-//! columns of `plan`, and of D under fresh names, the *keys*. Rules by kind of node are those of
-//! Neumann and Kemper, section 3; we differ in two places. A plan that names no outer column is
-//! crossed with D at once. Aggregates without groups over σ(source) become aggregates by key over
-//! `D ⟕ source` that count the rows of the source only, so D is not joined a second time to bring
-//! back keys without rows.
+//! columns of `plan`, and those of D under fresh names, the *keys*. The rules by kind of node are
+//! those of Neumann and Kemper, section 3, with two differences. A plan that names no outer column
+//! is crossed with D at once. Aggregates without groups over σ(source) become aggregates by key
+//! over `D ⟕ source` that count only the source's rows, so that D need not be joined a second time
+//! to restore keys without rows.
 
 use std::sync::Arc;
 
@@ -25,25 +25,26 @@ use super::flat::{Flat, Through, flatten, rename};
 use super::free::{open_references, replace};
 use super::{Names, column, filter, join, join_on_domain, project, refuse, same};
 
-/// A plan and the columns of it that are the domain's.
+/// A plan, and those of its columns that come from the domain.
 type Keyed = (LogicalPlan, Vec<Column>);
 
-/// What a subquery depends on: values of `outer` in `rows`.
+/// The domain of a subquery: the values of the columns `outer` in `rows`.
 pub struct Domain {
     /// The outer rows.
     pub rows: LogicalPlan,
-    /// Their columns that the subquery names.
+    /// The columns of these rows that the subquery names.
     pub outer: Vec<Column>,
 }
 
 impl Domain {
-    /// `plan` for every distinct value of the outer columns; the keys are in their order.
+    /// Evaluates `plan` for every distinct value of the outer columns; the keys are in the order of
+    /// these columns.
     pub fn join(&self, plan: &LogicalPlan, names: &mut Names) -> Result<Keyed> {
         Dependent { domain: self, names }.push(plan)
     }
 }
 
-/// Whether a plan has at most one row for one outer row, whatever the tables hold.
+/// Whether a plan has at most one row for each outer row, whatever the tables contain.
 pub fn yields_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(node) => yields_one_row(&node.input),
@@ -77,7 +78,7 @@ struct Dependent<'a> {
 }
 
 impl Dependent<'_> {
-    /// The domain, under names of its own.
+    /// An instance of the domain, under names of its own.
     fn instance(&mut self) -> Result<Keyed> {
         let keys: Vec<Column> =
             self.domain.outer.iter().map(|_| self.names.column("outer")).collect();
@@ -92,7 +93,7 @@ impl Dependent<'_> {
         Ok(open.iter().any(|(_, column)| self.domain.outer.contains(column)))
     }
 
-    /// An expression of a node over `input`, with keys in the place of outer columns.
+    /// An expression of a node over `input`, with keys in place of outer columns.
     fn bind(&self, expr: Expr, input: &DFSchema, keys: &[Column]) -> Result<Expr> {
         replace(expr, input, &|column| {
             let at = self.domain.outer.iter().position(|outer| outer == column)?;
@@ -153,7 +154,7 @@ impl Dependent<'_> {
         Ok((project(input, exprs)?, keys))
     }
 
-    /// Keys keep their names: an alias is for the plan's own columns.
+    /// The keys keep their names, since an alias renames only the plan's own columns.
     fn alias(&mut self, node: &SubqueryAlias) -> Result<Keyed> {
         let (input, keys) = self.push(&node.input)?;
         let own = node.input.schema().columns();
@@ -217,8 +218,8 @@ impl Dependent<'_> {
         Ok((LogicalPlan::Aggregate(rows), keys))
     }
 
-    /// Aggregates without groups over anything: by key, and keys without rows are brought back
-    /// with what the aggregates of no rows are.
+    /// Aggregates without groups over any input: aggregates by key, then restores keys without
+    /// rows, with the aggregates' values for empty input.
     fn aggregate_of_all(&mut self, node: &Aggregate) -> Result<Keyed> {
         let (input, inner_keys) = self.push(&node.input)?;
         let aggregates = self.bind_all(&node.aggr_expr, node.input.schema(), &inner_keys)?;
@@ -264,7 +265,8 @@ impl Dependent<'_> {
         Ok((LogicalPlan::Window(rows), keys))
     }
 
-    /// LIMIT numbers the rows of each key; projections between it and its ORDER BY move above.
+    /// LIMIT becomes a bound on row numbers within each key; projections between it and its ORDER
+    /// BY move above.
     fn limit(&mut self, node: &Limit) -> Result<Keyed> {
         let mut above = Vec::new();
         let mut below = node.input.as_ref();
@@ -277,7 +279,7 @@ impl Dependent<'_> {
             other => (&[][..], other),
         };
         let (mut rows, keys) = self.push(below)?;
-        // What is ordered by becomes columns first: physical planning loses track of computed keys.
+        // Sort expressions become columns first: physical planning loses track of computed keys.
         let mut computed: Vec<Expr> =
             rows.schema().columns().into_iter().map(Expr::Column).collect();
         let mut ordered = Vec::new();
@@ -312,7 +314,8 @@ impl Dependent<'_> {
         Ok((rows, keys))
     }
 
-    /// The side whose rows are kept carries the keys; if both sides depend, both do, and match.
+    /// The side whose rows are kept carries the keys; if both sides depend on outer columns, both
+    /// carry them, and they must be equal.
     fn join(&mut self, node: &Join) -> Result<Keyed> {
         if matches!(node.right.as_ref(), LogicalPlan::Subquery(_))
             || matches!(node.right.as_ref(), LogicalPlan::SubqueryAlias(alias)
@@ -374,7 +377,7 @@ impl Dependent<'_> {
         Ok((LogicalPlan::Union(Union::try_new(branches)?), common))
     }
 
-    /// Rows written down: for each, the domain with the row's values.
+    /// VALUES: for each of its rows, the domain with the row's values.
     fn values(&mut self, node: &Values) -> Result<Keyed> {
         let columns = node.schema.columns();
         let mut branches = Vec::new();
@@ -388,7 +391,7 @@ impl Dependent<'_> {
     }
 }
 
-/// What an aggregate, a value of type `ty`, is over no rows.
+/// The value of an aggregate of type `ty` over no rows.
 pub fn of_no_rows(aggregate: &Expr, ty: &DataType) -> Result<ScalarValue> {
     let mut of_none = ScalarValue::Null;
     aggregate.apply(|expr| {

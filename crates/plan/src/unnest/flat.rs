@@ -7,31 +7,32 @@ use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder};
 
 use super::free::{holds_outer, holds_subquery, open_references};
 
-/// A subquery as σ_conditions(source), and expressions over its rows told over the source's.
+/// A subquery as σ_conditions(source), with expressions over its rows rewritten over the source's
+/// rows.
 pub struct Flat {
-    /// Has no outer references.
+    /// The source, which has no outer references.
     pub source: LogicalPlan,
     /// Conditions that name outer columns.
     pub correlated: Vec<Expr>,
-    /// Conditions that do not.
+    /// Conditions that name no outer columns.
     pub local: Vec<Expr>,
-    /// What was carried down.
+    /// The expressions carried down to the source.
     pub carried: Vec<Expr>,
 }
 
-/// What may be taken apart besides projections, filters and aliases.
+/// The nodes that may be flattened besides projections, filters and aliases.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Through {
-    /// Nothing.
+    /// No other nodes.
     Filters,
-    /// Inner joins too.
+    /// Inner joins.
     Joins,
-    /// Also what changes neither whether there are rows nor which values they have.
+    /// Inner joins, and nodes that change neither whether there are rows nor their values.
     Existence,
 }
 
-/// Takes a plan apart; `carried` are expressions over its rows. `None` if references to outer
-/// queries stand elsewhere than in conditions, or subqueries in these.
+/// Flattens a plan; `carried` are expressions over its rows. `None` if outer references occur
+/// anywhere but in conditions, or subqueries occur in these.
 pub fn flatten(plan: &LogicalPlan, carried: Vec<Expr>, through: Through) -> Result<Option<Flat>> {
     let count = carried.len();
     // Carried expressions first, then conditions; all are over the rows of `node`.
@@ -83,7 +84,7 @@ pub fn flatten(plan: &LogicalPlan, carried: Vec<Expr>, through: Through) -> Resu
     Ok(Some(Flat { source, correlated, local, carried: exprs }))
 }
 
-/// Puts `by[i]` where column `i` of `schema` is named.
+/// Replaces column `i` of `schema` by `by[i]`.
 pub fn substitute(exprs: Vec<Expr>, schema: &DFSchema, by: &[Expr]) -> Result<Vec<Expr>> {
     let one = |expr: Expr| {
         expr.transform_up(|expr| {
@@ -101,7 +102,7 @@ pub fn substitute(exprs: Vec<Expr>, schema: &DFSchema, by: &[Expr]) -> Result<Ve
     exprs.into_iter().map(one).collect()
 }
 
-/// Puts columns in the place of columns.
+/// Replaces columns by columns.
 pub fn rename(expr: Expr, names: &[(Column, Column)]) -> Result<Expr> {
     expr.transform_up(|expr| {
         let new = match &expr {

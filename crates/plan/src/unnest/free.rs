@@ -1,7 +1,8 @@
-//! Which references to outer queries a plan leaves open, and putting others in their place.
+//! The references to outer queries that a plan leaves open, and their replacement.
 //!
 //! A reference names a column of the nearest enclosing query that has it: the input of the node
-//! whose expression holds the subquery binds it, and what is nested deeper cannot see past that.
+//! whose expression contains the subquery binds it, and subqueries nested deeper cannot see past
+//! that.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 
-/// The subquery that an expression is, not counting what lies below it.
+/// The subquery that an expression itself is, apart from its operands.
 pub fn subquery_of(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarSubquery(subquery)
@@ -28,7 +29,8 @@ pub fn holds_subquery(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(subquery_of(expr).is_some())).expect("nothing here fails")
 }
 
-/// Whether an expression names a column of an outer query, its subqueries apart.
+/// Whether an expression names a column of an outer query; references within its subqueries do not
+/// count.
 pub fn holds_outer(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(matches!(expr, Expr::OuterReferenceColumn(..))))
         .expect("nothing here fails")
@@ -39,7 +41,7 @@ fn scope(node: &LogicalPlan) -> DFSchema {
     merge_schema(&node.inputs())
 }
 
-/// Calls `found` for every reference that nothing within `plan` binds; `bound` are the scopes
+/// Calls `found` for every reference that nothing within `plan` binds; `bound`: the scopes in
 /// between.
 fn visit(
     plan: &LogicalPlan,
@@ -61,7 +63,7 @@ fn visit(
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
-    // What is LATERAL on the right of a join sees its left.
+    // A LATERAL right side of a join sees the join's left side.
     if let LogicalPlan::Join(join) = plan {
         visit(&join.left, bound, found)?;
         bound.push(join.left.schema().as_ref().clone());
@@ -72,7 +74,7 @@ fn visit(
     plan.inputs().into_iter().try_for_each(|input| visit(input, bound, found))
 }
 
-/// References that `plan` leaves open, each column once.
+/// The references that `plan` leaves open, each column once.
 pub fn open_references(plan: &LogicalPlan) -> Result<Vec<(FieldRef, Column)>> {
     let mut open: Vec<(FieldRef, Column)> = Vec::new();
     visit(plan, &mut Vec::new(), &mut |field, column| {
@@ -83,8 +85,8 @@ pub fn open_references(plan: &LogicalPlan) -> Result<Vec<(FieldRef, Column)>> {
     Ok(open)
 }
 
-/// Replaces open references in an expression of a node over `input`: by columns where they stand,
-/// by references to these columns in nested subqueries.
+/// Replaces open references in an expression of a node over `input`: at their place by columns, in
+/// nested subqueries by references to these columns.
 pub fn replace(
     expr: Expr,
     input: &DFSchema,
@@ -100,7 +102,7 @@ pub fn replace(
     .data()
 }
 
-/// The same for the subquery that `expr` itself is, whose own operand is left alone.
+/// Replaces open references in the subquery that `expr` itself is; its own operand is left alone.
 fn nested(
     expr: Expr,
     bound: &mut Vec<DFSchema>,

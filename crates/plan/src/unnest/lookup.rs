@@ -1,9 +1,9 @@
-//! Scalar subqueries that are aggregates, without groups, of the rows that have a value of the outer
-//! row: `(SELECT f(agg(x)) FROM source WHERE key = outer)`.
+//! Scalar subqueries that aggregate, without groups, the rows with a value of the outer row:
+//! `(SELECT f(agg(x)) FROM source WHERE key = outer)`.
 //!
-//! Such a subquery needs no domain: the source is aggregated by its keys once, and the outer rows are
-//! joined with the groups from the left. What is computed of the aggregates is computed above that join,
-//! for the outer rows and not for groups that no row asks for.
+//! Such a subquery needs no domain: the source is aggregated by its keys once, and the outer rows
+//! are left-joined with the groups. Expressions over the aggregates are computed above that join,
+//! for the outer rows and not for groups that no outer row needs.
 
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr::Cast;
@@ -15,23 +15,23 @@ use super::flat::{Flat, Through, flatten, rename, substitute};
 use super::free::{holds_outer, holds_subquery, replace};
 use super::{Names, column, filter, project};
 
-/// A subquery of this kind, taken apart.
+/// A look-up: a subquery of this form, in its parts.
 pub struct Lookup {
     aggregate: Aggregate,
-    /// The rows below the aggregates; what was carried down are the aggregates.
+    /// The rows below the aggregates; the carried expressions are the aggregates.
     flat: Flat,
     /// Pairs of an expression over the source and one over outer rows that must be equal.
     keys: Vec<(Expr, Expr)>,
-    /// The subquery's value over the columns of `aggregate`; outer references may stand in it.
+    /// The subquery's value over the columns of `aggregate`; it may contain outer references.
     value: Expr,
 }
 
-/// Groups of the source, pairs of an outer expression and a column of the groups that are joined,
+/// The groups of the source; pairs of an outer expression and a column of the groups to join by;
 /// and the subquery's value over the join.
 type Joined = (LogicalPlan, Vec<(Expr, Expr)>, Expr);
 
 impl Lookup {
-    /// The subquery as a lookup; `None` if it is none.
+    /// The subquery as a look-up; `None` if it is of another form.
     pub fn of(plan: &LogicalPlan) -> Result<Option<Lookup>> {
         let mut value = vec![Expr::Column(plan.schema().columns().swap_remove(0))];
         let mut node = plan;
@@ -71,7 +71,7 @@ impl Lookup {
         })
     }
 
-    /// What to join with rows of `outer`.
+    /// Makes the parts of the join with rows of `outer`.
     pub fn join(self, outer: &DFSchema, names: &mut Names) -> Result<Joined> {
         let Lookup { aggregate, flat, keys, value } = self;
         let bind = |expr: Expr| {
@@ -99,7 +99,7 @@ impl Lookup {
         }
         let grouped = Aggregate::try_new(source.into(), groups.clone(), aggregates)?;
         let grouped = LogicalPlan::Aggregate(grouped);
-        // Fresh names for what leaves the subquery; a group that is there tells so.
+        // Columns that leave the subquery get fresh names; `found` says that the group exists.
         let found = names.column("found");
         let mut leaving = groups;
         let mut values = Vec::new();
@@ -125,8 +125,8 @@ impl Lookup {
     }
 }
 
-/// Whether an aggregate takes columns as they are, of the source alone: aggregating groups that no
-/// row asks for then raises no error that asked ones would not.
+/// Whether an aggregate only has columns of the source as arguments: then computing groups that no
+/// row needs raises no error that the needed ones would not.
 fn cannot_fail(aggregate: &Expr) -> bool {
     fn plain(expr: &Expr) -> bool {
         match expr {
@@ -145,7 +145,7 @@ fn cannot_fail(aggregate: &Expr) -> bool {
     }
 }
 
-/// The sides of `inner column = something of the outer row`: the inner one first.
+/// The sides of `inner column = expression over the outer row`, the inner one first.
 fn pair(condition: &Expr) -> Option<(Expr, Expr)> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else {
         return None;

@@ -1,25 +1,27 @@
-//! Subqueries become joins.
+//! Unnesting: subqueries become joins.
 //!
-//! This is done here and not left to DataFusion's optimizer, which tells the columns of a subquery and
-//! of the rows around it apart by their names alone, so that two of one name become one. All that
-//! leaves a subquery here has a name that nothing else has.
+//! DataFusion's optimizer is not used for this, because it tells the columns of a subquery and of
+//! the surrounding rows apart by their names alone, so that two columns with one name become one.
+//! Here every column that leaves a subquery gets a name that nothing else has.
 //!
-//! The method is that of Neumann and Kemper ("Unnesting Arbitrary Queries", BTW 2015): the *domain* D
-//! of a subquery are the distinct values of the outer columns that it names; it is evaluated once for
-//! each of them, as a join between D and itself that is pushed down until nothing below names an
-//! outer column ([`depend`]); the outer rows are joined with the result on D, NULLs being equal there.
+//! The method is that of Neumann and Kemper ("Unnesting Arbitrary Queries", BTW 2015). The *domain*
+//! D of a subquery is the set of distinct values of the outer columns that it names. The subquery
+//! is evaluated once for all of D, as a join between D and itself, which is pushed down until
+//! nothing below names an outer column ([`depend`]); the outer rows are joined with the result on
+//! D, where NULLs count as equal.
 //!
-//! - A scalar subquery is a left join. More than one row for one outer row is 21000. Aggregates of rows
-//!   that are looked up by equality need no domain ([`lookup`]).
-//! - EXISTS is a mark join. If its conditions alone name outer columns, no domain is needed.
-//! - `x IN (S)` is TRUE if S has a row equal to x; else NULL if S has a NULL, or x is NULL and S
-//!   has any row; else FALSE. `x op ANY` and `x op ALL` likewise.
+//! - A scalar subquery is a left join. More than one row for one outer row is the error 21000.
+//!   Aggregates of rows that are looked up by equality need no domain ([`lookup`]).
+//! - EXISTS is a mark join. If only its conditions name outer columns, no domain is needed.
+//! - `x IN (S)` is TRUE if S has a row equal to x; otherwise NULL if S has a NULL, or x is NULL and
+//!   S has any row; otherwise FALSE. `x op ANY` and `x op ALL` likewise.
 //! - EXISTS and IN that are conditions of a WHERE by themselves are semi-joins, their negations
 //!   anti-joins: NULL and FALSE drop a row alike.
-//! - EXISTS without outer columns is a scalar subquery that counts to one. Scalar subqueries without
-//!   outer columns remain: they are run once.
+//! - EXISTS without outer columns is a scalar subquery that counts to one. Scalar subqueries
+//!   without outer columns remain, and are run once.
 //!
-//! Outermost queries come first: what their subqueries name is bound when inner ones are looked at.
+//! Outermost queries come first, so that the references of their subqueries are bound when inner
+//! ones are rewritten.
 //! Refused (0A000): outer columns below a recursive query, unnest or LATERAL, and subqueries in the
 //! condition of an outer join that name its columns.
 
@@ -76,7 +78,7 @@ fn refuse(what: &str) -> datafusion::common::DataFusionError {
     external(SqlError::unsupported(what))
 }
 
-/// Names that no statement has.
+/// A source of names that no statement has.
 #[derive(Default)]
 struct Names(usize);
 
@@ -99,8 +101,8 @@ fn null() -> Expr {
     Expr::Literal(ScalarValue::Boolean(None), None)
 }
 
-/// A join on pairs of columns, NULLs being equal. Where one of a pair is never NULL, that is plain
-/// equality.
+/// A join on pairs of columns, where NULLs count as equal. If one column of a pair is never NULL,
+/// plain equality is used.
 fn join_on_domain(
     left: LogicalPlan,
     right: LogicalPlan,
@@ -155,7 +157,7 @@ fn filter(input: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
     }
 }
 
-/// A node whose own subqueries that are ours to rewrite are gone.
+/// A node without those of its own subqueries that are rewritten here.
 fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transformed<LogicalPlan>> {
     if !has_subquery(&node) {
         return Ok(Transformed::no(node));
@@ -169,7 +171,8 @@ fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transforme
             if node.join_type == JoinType::Inner {
                 return Ok(Transformed::yes(filter(LogicalPlan::Join(node), asking)?));
             }
-            // Only what names no column of the join may stay in the condition of another.
+            // Only conditions that name no column of the join may stay in the condition of an outer
+            // join.
             let mut apply = Apply::new(LogicalPlan::Join(node.clone()), names);
             let rewrite = |expr| apply.rewrite(expr);
             let asking = asking.into_iter().map(rewrite).collect::<Result<Vec<_>>>()?;
@@ -183,7 +186,7 @@ fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transforme
         | LogicalPlan::Aggregate(_)
         | LogicalPlan::Sort(_)
         | LogicalPlan::Window(_) => over_one_input(node, names),
-        // Nothing of these is correlated: there are no rows yet.
+        // Subqueries of these nodes are not correlated: there are no rows around them.
         LogicalPlan::Values(_) | LogicalPlan::Limit(_) => {
             let mut apply = Apply::new(LogicalPlanBuilder::empty(true).build()?, names);
             node.map_expressions(|expr| apply.rewrite(expr).map(Transformed::yes))
@@ -228,10 +231,10 @@ fn filter_without_subqueries(node: Filter, names: &mut Names) -> Result<Transfor
     Ok(Transformed::yes(if joined { project(filtered, columns)? } else { filtered }))
 }
 
-/// Rewrites the expressions of one node, whose input grows by a join for each subquery.
+/// The rewriting of one node's expressions; the node's input grows by a join for each subquery.
 struct Apply<'n> {
     names: &'n mut Names,
-    /// The input without the joins: what domains are made of.
+    /// The input without these joins, from which domains are made.
     base: LogicalPlan,
     input: LogicalPlan,
     changed: bool,
@@ -248,7 +251,7 @@ impl<'n> Apply<'n> {
         self.input.schema()
     }
 
-    /// An expression without the subqueries that are ours.
+    /// An expression without the subqueries that are rewritten here.
     fn rewrite(&mut self, expr: Expr) -> Result<Expr> {
         expr.transform_down(|expr| {
             if subquery_of(&expr).is_none() {
@@ -266,8 +269,8 @@ impl<'n> Apply<'n> {
         .data()
     }
 
-    /// Drops the rows for which a condition of a WHERE is not true, if the condition is an EXISTS or
-    /// IN; else gives it back.
+    /// Drops the rows for which a condition of a WHERE is not true, if the condition is an EXISTS
+    /// or IN; otherwise returns the condition.
     fn restrict(&mut self, condition: Expr) -> Result<Option<Expr>> {
         let (condition, not) = match condition {
             Expr::Not(inner) if subquery_of(&inner).is_some() => (*inner, true),
@@ -298,7 +301,7 @@ impl<'n> Apply<'n> {
         }
     }
 
-    /// The rows for which a subquery that names their columns has a row, or has none.
+    /// Keeps the rows for which a subquery that names their columns has a row, or has none.
     fn keep_where_exists(&mut self, plan: &LogicalPlan, negated: bool) -> Result<()> {
         let kind = if negated { JoinType::LeftAnti } else { JoinType::LeftSemi };
         let open = self.open(plan)?;
@@ -340,7 +343,7 @@ impl<'n> Apply<'n> {
                 let operand = self.rewrite(*expr)?;
                 match quantifier {
                     SetQuantifier::Any => self.any(operand, op, &subquery.subquery)?,
-                    // For all x: not for any the opposite.
+                    // A comparison holds for all x if its opposite holds for none.
                     SetQuantifier::All => {
                         let opposite = op.negate().ok_or_else(|| refuse("this comparison"))?;
                         !self.any(operand, opposite, &subquery.subquery)?
@@ -351,7 +354,7 @@ impl<'n> Apply<'n> {
         })
     }
 
-    /// References of a subquery to columns of the node's input.
+    /// The references of a subquery to columns of the node's input.
     fn open(&self, plan: &LogicalPlan) -> Result<Vec<(FieldRef, Column)>> {
         let mut open = open_references(plan)?;
         open.retain(|(_, column)| self.schema().has_column(column));
@@ -388,7 +391,7 @@ impl<'n> Apply<'n> {
         Ok(value)
     }
 
-    /// A scalar subquery that is run once, whose value may be missing if it has no row.
+    /// A scalar subquery that is run once; its value may be missing if it has no row.
     fn uncorrelated(&mut self, subquery: Subquery) -> Result<Subquery> {
         let plan = &subquery.subquery;
         if plan.schema().field(0).is_nullable() || surely_has_a_row(plan) {
@@ -423,7 +426,7 @@ impl<'n> Apply<'n> {
         Ok(name)
     }
 
-    /// Whether a subquery has a row: never NULL.
+    /// Whether a subquery has a row, never NULL.
     fn exists(&mut self, plan: &LogicalPlan) -> Result<Expr> {
         let open = self.open(plan)?;
         if open.is_empty() {
@@ -434,8 +437,8 @@ impl<'n> Apply<'n> {
         Ok(Expr::Column(Column::new(Some(alias), "mark")))
     }
 
-    /// Joins the rows with those that a subquery has for them, by `kind`: a semi, anti or mark join.
-    /// Gives the name of the subquery's side.
+    /// Joins the rows with those that a subquery has for them, by `kind`: a semi, anti or mark
+    /// join. Returns the name of the subquery's side.
     fn join_by_existence(
         &mut self,
         plan: &LogicalPlan,
@@ -465,7 +468,7 @@ impl<'n> Apply<'n> {
         Ok(alias)
     }
 
-    /// The rows of `plan` for which `operand op` their value is true.
+    /// The rows of `plan` for whose value `operand op value` is true.
     fn matching(&self, operand: Expr, op: Operator, plan: &LogicalPlan) -> Result<LogicalPlan> {
         let value = plan.schema().columns().swap_remove(0);
         let condition = compared(self.as_outer(operand)?, op, column(&value));
@@ -507,7 +510,7 @@ impl<'n> Apply<'n> {
     }
 }
 
-/// Whether a plan has a row whatever the tables hold.
+/// Whether a plan has a row whatever the tables contain.
 fn surely_has_a_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(node) => surely_has_a_row(&node.input),
@@ -524,8 +527,8 @@ fn negate(expr: Expr, negated: bool) -> Expr {
     if negated { !expr } else { expr }
 }
 
-/// The rows that a mark join looks for, under names that stand nowhere else, and its condition,
-/// in which outer references remain.
+/// The rows that a mark join looks for, under names that occur nowhere else, and its condition,
+/// which may still have outer references.
 fn matching(flat: flat::Flat, alias: &str, names: &mut Names) -> Result<(LogicalPlan, Expr)> {
     let condition = conjunction(flat.correlated).unwrap_or_else(|| lit(true));
     let mut renamed = Vec::new();

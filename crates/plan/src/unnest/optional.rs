@@ -1,6 +1,6 @@
-//! A value that may be missing though the column it comes from may not.
+//! A value that may be NULL although its column is NOT NULL.
 //!
-//! A scalar subquery without rows is NULL; DataFusion takes it for NOT NULL if its column is.
+//! A scalar subquery without rows is NULL; DataFusion takes it to be NOT NULL if its column is.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-/// `value`, as something that may be NULL.
+/// `value`, declared as possibly NULL.
 pub fn optional(value: Expr) -> Expr {
     static OPTIONAL: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let signature = Signature::any(1, Volatility::Immutable);

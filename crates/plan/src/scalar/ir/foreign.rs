@@ -1,7 +1,7 @@
-//! Nodes that DataFusion evaluates, on a batch of one row.
+//! Foreign nodes, which DataFusion evaluates on a batch of one row.
 //!
 //! Inputs are typed expressions, and become the columns of the batch.
-//! Cost: microseconds and some twenty allocations. Point plans of hot statements have none.
+//! Cost: microseconds and some twenty allocations. Point plans of frequent statements have none.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::super::{Arena, Frame};
 use super::Ir;
 use halcyon_sql::error::Result;
 
-/// How a foreign node gets its value.
+/// The evaluation of a foreign node.
 #[derive(Debug)]
 pub(in crate::scalar) enum Evaluate {
     /// By DataFusion's kernels.
@@ -30,11 +30,11 @@ pub(in crate::scalar) enum Evaluate {
     Late(Arc<ScalarUDF>),
 }
 
-/// An expression of DataFusion over inputs of ours.
+/// A foreign node: a DataFusion expression over typed inputs.
 #[derive(Debug)]
 pub struct Foreign {
     pub(in crate::scalar) evaluate: Evaluate,
-    /// What is evaluated: columns are those of `schema`.
+    /// The expression to evaluate; its columns are those of `schema`.
     pub(in crate::scalar) body: Expr,
     pub(in crate::scalar) schema: SchemaRef,
     pub(in crate::scalar) inputs: Vec<Ir>,
@@ -48,7 +48,7 @@ impl Foreign {
         self.ty
     }
 
-    /// What is evaluated here and given to DataFusion.
+    /// The inputs, which are evaluated here and given to DataFusion.
     pub fn inputs(&self) -> &[Ir] {
         &self.inputs
     }

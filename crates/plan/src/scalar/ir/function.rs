@@ -8,13 +8,13 @@ use crate::execution::Reading;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Function {
-    /// `||`: NULL if a side is.
+    /// `||`: NULL if either side is.
     Concat,
     /// `concat`: NULLs left out.
     ConcatSkip,
     Lower,
     Upper,
-    /// In characters.
+    /// Length in characters.
     Length,
     OctetLength,
     Substr,

@@ -1,5 +1,5 @@
-//! Typed expressions with columns resolved to slots: what the planner reasons about and code is
-//! made from.
+//! Typed expressions with columns resolved to slots: the form that the planner examines and that
+//! code is made from.
 
 mod foreign;
 mod function;
@@ -61,7 +61,7 @@ pub enum Ir {
         right: Box<Ir>,
         ty: Type,
     },
-    /// Date or timestamp and interval; the sign is that of the interval.
+    /// Date or timestamp plus or minus an interval; the sign is the interval's.
     Shift {
         of: Box<Ir>,
         by: Box<Ir>,
@@ -100,7 +100,7 @@ pub enum Ir {
         call: Arc<functions::Call>,
         args: Vec<Ir>,
     },
-    /// What DataFusion evaluates; its inputs are its own.
+    /// An expression that DataFusion evaluates, with its own inputs.
     Foreign(Arc<Foreign>),
 }
 
@@ -123,7 +123,7 @@ impl Ir {
         }
     }
 
-    /// Calls `visit` with the expressions that this one is made of, itself left out.
+    /// Calls `visit` with the direct operands of this expression.
     pub fn for_each_child<'s>(&'s self, visit: &mut dyn FnMut(&'s Ir)) {
         match self {
             Ir::Slot(..) | Ir::Const(..) | Ir::Param(..) => {}

@@ -1,10 +1,10 @@
-//! Casts with a typed form. What is missing here is foreign.
+//! Casts with a typed form. All others become foreign nodes.
 
 use halcyon_store::Type;
 
 use super::super::arith::{is_float, is_integer};
 
-/// Whether a cast is typed here. `from` is None for a NULL of no type.
+/// Whether a cast has a typed form. `from` is None for a NULL of no type.
 pub(super) fn is_typed(from: Option<Type>, to: Type) -> bool {
     use Type::{Date, Decimal, Int16, Int32, Int64, Text, Timestamp};
     let Some(from) = from else { return true };

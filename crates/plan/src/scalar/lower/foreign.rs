@@ -1,7 +1,7 @@
-//! Expressions without a typed form become foreign nodes.
+//! Expressions without a typed form, which become foreign nodes.
 //!
-//! What such an expression is made of is lowered as far as it is ours, and becomes the node's inputs;
-//! literals stay where they are, since many functions want to see them.
+//! The operands of such an expression that have a typed form are lowered and become the node's
+//! inputs; literals stay in the expression, since many functions need to see them.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{Columns, try_lower};
 use crate::arithmetic::check;
 use halcyon_sql::error::Result;
 
-/// Wraps an expression that has no typed form. Errors: 0A000 if its type is not ours, or
+/// Wraps an expression that has no typed form. Errors: 0A000 if its type has no stored form, or
 /// DataFusion cannot evaluate it either.
 pub(super) fn foreign(expr: &Expr, columns: &Columns<'_>) -> Result<Foreign> {
     let data_type = expr.get_type(columns.schema).map_err(not_ours)?;
@@ -30,7 +30,7 @@ pub(super) fn foreign(expr: &Expr, columns: &Columns<'_>) -> Result<Foreign> {
     let schema = Arc::new(Schema::new(inputs.fields));
     let df_schema = DFSchema::try_from(Arc::clone(&schema)).map_err(not_ours)?;
     let (props, context) = (ExecutionProps::new(), PhysicalPlanningContext::default());
-    // Arithmetic that fails where it would wrap, as in the analytical executor.
+    // Arithmetic raises errors where it would wrap, as in the analytical executor.
     let checked = body.clone().transform_up(|expr| check(expr, &df_schema));
     let checked = checked.map_err(not_ours)?.data;
     let physical =
@@ -63,7 +63,7 @@ struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Replaces what the expression is made of by columns of the batch.
+    /// Replaces the operands of the expression by columns of the batch.
     fn take_children(&mut self, expr: Expr) -> Result<Expr> {
         let mut failed = None;
         let mapped = expr.map_children(|child| {
@@ -104,7 +104,7 @@ impl Inputs<'_> {
         Expr::Column(Column::new_unqualified(name))
     }
 
-    /// The body of a foreign node, as part of this one: one batch for both.
+    /// Splices a foreign node's body into this one: one batch serves both.
     fn splice(&mut self, inner: &Foreign) -> Result<Expr> {
         let inputs = inner.inputs.iter().zip(inner.schema.fields());
         let columns: Vec<Expr> =

@@ -1,7 +1,8 @@
-//! Functions with a typed form, by the names that DataFusion and we give them.
+//! Functions with a typed form, by their names in DataFusion and in the table of functions.
 //!
-//! A function stands here if hot statements use it. Others of the table are called by the table's own
-//! evaluation ([`Ir::TableCall`]); what the table does not have is foreign.
+//! A function is listed here if frequent statements use it. Other functions of the table are called
+//! by the table's own evaluation ([`Ir::TableCall`]); functions outside the table become foreign
+//! nodes.
 
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -106,7 +107,7 @@ fn all_are(types: &[Type], ty: Type) -> bool {
     !types.is_empty() && types.iter().all(|other| *other == ty)
 }
 
-/// The field named by a literal, if it is typed here with this result.
+/// The field that a literal names, if extracting it has a typed form with this result.
 fn part(name: &Ir, ty: Type) -> Option<Part> {
     let Ir::Const(Value::Text(name), _) = name else { return None };
     let part = Part::from_name(name).filter(|part| {

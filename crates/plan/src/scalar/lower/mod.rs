@@ -1,4 +1,4 @@
-//! From DataFusion's expressions to typed ones.
+//! Lowering of DataFusion's expressions to typed ones.
 
 mod cast;
 mod foreign;
@@ -18,16 +18,16 @@ use super::scalars::{not_ours, value_of};
 use crate::execution::{belongs_to_execution as is_late, reading};
 use halcyon_sql::error::Result;
 
-/// What stands for an uncorrelated scalar subquery.
+/// Lowers an uncorrelated scalar subquery to an expression for its value.
 pub type LowerSubquery<'a> = dyn Fn(&Subquery) -> Result<Ir> + 'a;
 
-/// What the columns of an expression mean.
+/// The meaning of the columns in an expression.
 pub struct Columns<'a> {
     /// Names and types.
     pub schema: &'a DFSchema,
     /// The slot of each field of the schema; None if the positions are the slots.
     pub slots: Option<&'a [usize]>,
-    /// What stands for an uncorrelated scalar subquery.
+    /// Lowers uncorrelated scalar subqueries.
     pub subquery: Option<&'a LowerSubquery<'a>>,
 }
 
@@ -46,14 +46,15 @@ impl<'a> Columns<'a> {
 }
 
 thread_local! {
-    /// Set while the twin of an expression is made: everything but inputs is foreign.
+    /// Set while the slow twin of an expression is made: then everything but inputs becomes
+    /// foreign.
     static SLOW: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Lowers an analysed expression.
 ///
-/// Errors: 0A000 if it holds what has no value for a row of its own (subqueries, aggregates,
-/// window functions), or a type that is not ours at its top.
+/// Errors: 0A000 if a part of it has no value for a row alone (a subquery, aggregate or window
+/// function), or if the whole has a type without a stored form.
 pub fn lower(expr: &Expr, columns: &Columns<'_>) -> Result<Ir> {
     match typed(expr, columns)? {
         Some(ir) => Ok(ir),
@@ -69,7 +70,7 @@ pub(super) fn slow(expr: &Expr, columns: &Columns<'_>) -> Result<Ir> {
     ir
 }
 
-/// The typed form, or None if only DataFusion knows what to do.
+/// The typed form, or None if only DataFusion can evaluate the expression.
 fn typed(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
     let lower = |expr: &Expr| lower(expr, columns);
     match expr {
@@ -129,7 +130,7 @@ fn typed(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
         Expr::InList(list) => in_list(list, columns)?,
         Expr::Like(like) => like_expr(like, columns)?,
         Expr::ScalarFunction(call) => match functions::lower(call, expr, columns)? {
-            // DataFusion is given such functions as constants of the execution, before it plans.
+            // DataFusion gets such functions as constants of the execution, before it plans.
             None if is_late(call.name()) => {
                 return Err(not_ours(call.name()));
             }
@@ -146,7 +147,8 @@ fn typed(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
     })
 }
 
-/// Lowers if the result has a type of ours; None for other types, which only foreign nodes handle.
+/// Lowers an expression whose result has a stored type; None for other types, which only foreign
+/// nodes can handle.
 pub(super) fn try_lower(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
     let ty = expr.get_type(columns.schema).map_err(not_ours)?;
     if storage_type(&ty).is_none() && ty != DataType::Null {
@@ -169,7 +171,7 @@ fn parameter(id: &str, field: &Option<FieldRef>) -> Result<Option<Ir>> {
     }
 }
 
-/// A literal as a constant; None if its type is not ours.
+/// A literal as a constant; None if its type has no stored form.
 fn constant(literal: &ScalarValue) -> Option<Ir> {
     let ty = storage_type(&literal.data_type());
     if literal.is_null() {
@@ -187,7 +189,7 @@ fn is_bool(of: Ir, want: bool, negated: bool) -> Ir {
     Ir::IsBool { of: of.into(), want, negated }
 }
 
-/// Converts to a type; nothing to do if it is that already.
+/// Converts to a type; does nothing if the expression has that type already.
 pub(super) fn convert(of: Ir, ty: Type) -> Ir {
     match of {
         of if of.ty() == Some(ty) => of,
@@ -225,7 +227,7 @@ fn binary_expr(binary: &BinaryExpr, whole: &Expr, columns: &Columns<'_>) -> Resu
     Ok(arithmetic(op, left, right, ty))
 }
 
-/// Arithmetic over lowered operands, if it is typed here.
+/// Arithmetic over lowered operands, if it has a typed form.
 pub(super) fn arithmetic(op: Arith, left: Ir, right: Ir, ty: Type) -> Option<Ir> {
     let (of, by) = (left.ty()?, right.ty()?);
     let subtract = op == Arith::Sub;
