@@ -26,7 +26,7 @@ pub(crate) enum Ran {
         /// Number of rows written, for a statement that writes.
         written: Option<u64>,
     },
-    /// This many rows were written, and none are returned. The tag is the statement's.
+    /// The number of rows written; none are returned. The tag is the statement's.
     Written(u64),
     /// The rows are streamed: computed as they are read.
     Stream(Box<Streamed>),

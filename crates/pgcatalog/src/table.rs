@@ -161,7 +161,10 @@ pub(crate) struct Def {
 
 impl Def {
     /// A table that never has rows: PostgreSQL has such objects, Halcyon has none.
-    pub(crate) const fn empty(name: &'static str, columns: &'static [(&'static str, CatalogType)]) -> Def {
+    pub(crate) const fn empty(
+        name: &'static str,
+        columns: &'static [(&'static str, CatalogType)],
+    ) -> Def {
         Def { name, columns, fill: |_, _| () }
     }
 

@@ -6,6 +6,7 @@
 //! - [`ViewMaintenance`]: a statement's changes become events before the statement ends;
 //! - [`StreamViews`]: an event of a stream arrives without a statement;
 //! - [`PackedViews`]: many such events arrive, encoded ahead of time.
+//!
 //! Subscribers get changes from a [`ViewFeed`]. Nothing is logged: rows and engines follow from the
 //! tables that the views read, and [`ViewProgram::fill`] makes them again when a database is
 //! opened.

@@ -27,7 +27,7 @@ pub struct SystemSetting {
     pub flag: &'static str,
     /// Purpose of the setting.
     pub purpose: &'static str,
-    /// Its value without a flag and without ALTER SYSTEM.
+    /// Value without a flag and without ALTER SYSTEM.
     pub default: String,
     /// Whether the setting has no meaning for a database in memory alone.
     pub needs_folder: bool,
