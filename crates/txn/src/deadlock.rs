@@ -16,7 +16,7 @@
 //! edges were there when the search began, and it is real.
 //! Cost: O(1) for a waiter that holds nothing and is last in line, else O(w log w) for w waiters.
 
-use crate::lock::{Mode, ParticipantId, Want};
+use crate::lock::{Mode, ParticipantId, Rank, Want};
 use crate::participant::Participant;
 use halcyon_base::sync::Arc;
 use halcyon_base::{PartitionId, SqlState, TxnId};
@@ -106,13 +106,13 @@ pub(crate) struct Waiting {
     pub(crate) txn: TxnId,
     pub(crate) partition: PartitionId,
     pub(crate) want: Want,
-    pub(crate) ticket: u64,
+    pub(crate) rank: Rank,
 }
 
 impl Waiting {
-    /// Place in the queues of all partitions: by partition, upgrades first, then by arrival.
-    fn place(&self) -> (PartitionId, bool, u64) {
-        (self.partition, self.want != Want::Upgrade, self.ticket)
+    /// Place in the queues of all partitions.
+    fn place(&self) -> (PartitionId, Rank) {
+        (self.partition, self.rank)
     }
 
     /// False once it was granted its lock, though it may not have woken up.
@@ -260,7 +260,7 @@ mod tests {
             txn: TxnId(u64::from(who.id.0)),
             partition: PartitionId(partition),
             want,
-            ticket,
+            rank: Rank::new(want, ticket, !who.published.holds_nothing()),
         }
     }
 

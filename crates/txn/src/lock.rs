@@ -10,13 +10,15 @@
 //! read then, all in one total order (`SeqCst`).
 //! Invariants, checked by [`Latch::check`]:
 //! 1. The lock is barred whenever it has an owner or a waiter.
-//! 2. Upgrades stand in the queue before all other waiters; the others stand in the order of their
-//!    arrival.
+//! 2. The waiters stand in the order of their [`Rank`].
 //! 3. While an owner has entered, a slot is above zero only for the moment in which a reader backs
 //!    out again.
 //!
-//! Fairness: strictly first come, first served, so a waiting writer stops new readers and no waiter
-//! starves. Only an upgrade goes first: the waiters before it wait for its own shared lock.
+//! Fairness: first come, first served, so a waiting writer stops new readers. An upgrade goes first: the
+//! waiters before it wait for its own shared lock. A transaction that holds other locks goes before those
+//! that hold none, since others wait for it: were the order by arrival alone, each deadlock's victim would
+//! hand its lock to a newcomer, which closes the next cycle. A waiter without locks is overtaken by those
+//! only that came within [`LEAD`] arrivals after it, so that no waiter starves.
 //! Cost: shared 2 atomic operations on the session's own line and a load; exclusive a latch, one
 //! exchange and a load per slot. Threads: any.
 //! Source: reader slots as in "big-reader" locks; P1 §4 for why a lock per table is enough.
@@ -92,6 +94,28 @@ impl Want {
     }
 }
 
+/// Arrivals that a transaction with locks may overtake.
+const LEAD: u64 = 64;
+
+/// A waiter's place in the queue of a lock: the least stands first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    /// False of an upgrade.
+    is_new: bool,
+    /// The ticket, or one [`LEAD`] earlier for a transaction that holds other locks.
+    turn: u64,
+    ticket: u64,
+}
+
+impl Rank {
+    /// The rank of the waiter that drew `ticket`. `holds`: it holds locks besides the one it wants.
+    pub(crate) fn new(want: Want, ticket: u64, holds: bool) -> Self {
+        let lead = if holds { LEAD } else { 0 };
+        // Two tickets may come to one turn; then the earlier ticket stands first.
+        Rank { is_new: want != Want::Upgrade, turn: (ticket + LEAD) - lead, ticket }
+    }
+}
+
 /// The number of readers among the sessions of one slot. Two lines, because neighbours are fetched
 /// in pairs.
 #[repr(align(128))]
@@ -126,7 +150,7 @@ pub(crate) struct Owner {
 pub(crate) struct Waiter {
     pub(crate) participant: ParticipantId,
     pub(crate) want: Want,
-    pub(crate) ticket: u64,
+    pub(crate) rank: Rank,
     pub(crate) since: Moment,
     slot: usize,
     granted: Arc<Event>,
@@ -232,45 +256,32 @@ impl Latch<'_> {
         true
     }
 
-    /// Joins the queue and returns the ticket, unique within this lock. `granted` must be clear.
+    /// Joins the queue and returns the rank, unique within this lock. `holds`: the participant holds
+    /// other locks. `granted` must be clear.
     pub(crate) fn enqueue(
         &mut self,
         want: Want,
         slot: usize,
         participant: ParticipantId,
+        holds: bool,
         granted: &Arc<Event>,
-    ) -> u64 {
+    ) -> Rank {
         self.bar();
         self.state.last_ticket += 1;
-        let ticket = self.state.last_ticket;
-        let position = match want {
-            Want::Upgrade => self.upgrades_waiting(),
-            Want::Shared | Want::Exclusive => self.state.queue.len(),
-        };
-        self.state.queue.insert(
-            position,
-            Waiter {
-                participant,
-                want,
-                ticket,
-                since: clock::now(),
-                slot,
-                granted: Arc::clone(granted),
-            },
-        );
-        ticket
-    }
-
-    fn upgrades_waiting(&self) -> usize {
-        let queue = &self.state.queue;
-        queue.iter().take_while(|waiter| waiter.want == Want::Upgrade).count()
+        let rank = Rank::new(want, self.state.last_ticket, holds);
+        // Most waiters stand last: the search begins there.
+        let behind = self.state.queue.iter().rev().take_while(|waiter| waiter.rank > rank).count();
+        let position = self.state.queue.len() - behind;
+        let (since, granted) = (clock::now(), Arc::clone(granted));
+        self.state.queue.insert(position, Waiter { participant, want, rank, since, slot, granted });
+        rank
     }
 
     /// Leaves the queue. False if the waiter is not in the queue, because its lock has been
     /// granted.
-    pub(crate) fn withdraw(&mut self, ticket: u64) -> bool {
+    pub(crate) fn withdraw(&mut self, rank: Rank) -> bool {
         let queue = &mut self.state.queue;
-        let Some(position) = queue.iter().position(|waiter| waiter.ticket == ticket) else {
+        let Some(position) = queue.iter().position(|waiter| waiter.rank == rank) else {
             return false;
         };
         queue.remove(position);
@@ -359,7 +370,46 @@ impl Latch<'_> {
     pub(crate) fn check(&self) {
         let busy = self.state.owner.is_some() || !self.state.queue.is_empty();
         assert!(!busy || self.lock.barred.load(Ordering::SeqCst));
-        let order = |waiter: &Waiter| (waiter.want != Want::Upgrade, waiter.ticket);
-        assert!(self.state.queue.iter().is_sorted_by_key(order));
+        assert!(self.state.queue.iter().is_sorted_by_key(|waiter| waiter.rank));
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    /// Queues waiters for a lock that another holds, and returns them in the order they are served.
+    fn order(waiters: &[(Want, bool)]) -> Vec<u32> {
+        let lock = Lock::new(2);
+        let mut latch = lock.latch();
+        assert!(latch.admit(Want::Exclusive, 0, ParticipantId(99)));
+        for (number, (want, holds)) in waiters.iter().enumerate() {
+            let granted = Arc::new(Event::default());
+            latch.enqueue(*want, 0, ParticipantId(number as u32), *holds, &granted);
+            latch.check();
+        }
+        latch.waiters().map(|waiter| waiter.participant.0).collect()
+    }
+
+    #[test]
+    fn upgrades_then_holders_then_newcomers_stand_in_line() {
+        use Want::{Exclusive, Shared, Upgrade};
+        let waiters = [
+            (Exclusive, false),
+            (Shared, true),
+            (Shared, false),
+            (Upgrade, true),
+            (Exclusive, true),
+            (Upgrade, true),
+        ];
+        assert_eq!(order(&waiters), [3, 5, 1, 4, 0, 2]);
+    }
+
+    #[test]
+    fn a_newcomer_is_overtaken_a_bounded_number_of_times() {
+        let mut waiters = vec![(Want::Exclusive, false)];
+        waiters.extend((0..2 * LEAD).map(|_| (Want::Exclusive, true)));
+        let place = order(&waiters).iter().position(|&number| number == 0);
+        assert_eq!(place, Some(LEAD as usize - 1));
     }
 }

@@ -126,7 +126,7 @@ impl Seat {
         // lets those behind pass, and is no victim.
         let lone = participant.published.holds_nothing();
         loop {
-            match self.stand_once(&participant, share, want, txn, waits, limits) {
+            match self.stand_once(&participant, lone, share, want, txn, waits, limits) {
                 Err(LockError::Deadlock(_)) if lone => {}
                 ended => return ended,
             }
@@ -136,6 +136,7 @@ impl Seat {
     fn stand_once(
         &mut self,
         participant: &Arc<Participant>,
+        lone: bool,
         share: &Arc<Share>,
         want: Want,
         txn: TxnId,
@@ -144,7 +145,8 @@ impl Seat {
     ) -> Result<(), LockError> {
         participant.granted.clear();
         let mut latch = share.latch();
-        let ticket = latch.lock.enqueue(want, share.slot(), participant.id, &participant.granted);
+        let (slot, granted) = (share.slot(), &participant.granted);
+        let rank = latch.lock.enqueue(want, slot, participant.id, !lone, granted);
         // The lock may have become free since the first attempt.
         let granted = latch.lock.serve();
         drop(latch);
@@ -157,7 +159,7 @@ impl Seat {
             txn,
             partition: share.id(),
             want,
-            ticket,
+            rank,
         };
         let registered = waits.lock().register(waiting);
         let error = match registered {
@@ -175,7 +177,7 @@ impl Seat {
             }
         };
         let mut latch = share.latch();
-        let left = latch.lock.withdraw(ticket);
+        let left = latch.lock.withdraw(rank);
         let granted = latch.lock.serve();
         drop(latch);
         granted.wake();

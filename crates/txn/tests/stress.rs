@@ -111,3 +111,51 @@ fn money_is_conserved_in_every_cut_and_audit() {
     }
     bank.check_quiet();
 }
+
+/// Three partitions locked in any order by transactions that are run again at once when they fall victim:
+/// a victim's lock must go to a transaction that others wait for, not to a newcomer that closes the next
+/// cycle. Counts of victims, not of seconds: by order of arrival alone a commit costs hundreds of them.
+#[test]
+fn victims_that_try_again_at_once_do_not_keep_others_from_committing() {
+    const CLIENTS: u32 = 24;
+    const COMMITS: u64 = 25;
+    let bank = Arc::new(Bank::new(3, 1));
+    let victims = Arc::new(AtomicU64::new(0));
+    let client = |session: u32| {
+        let (bank, victims) = (Arc::clone(&bank), Arc::clone(&victims));
+        thread::spawn(move || {
+            let mut rng = Rng::new(u64::from(session));
+            let cancel = CancelToken::new();
+            let mut left = COMMITS;
+            while left > 0 {
+                let first = rng.below(3) as usize;
+                let second = (first + 1 + rng.below(2) as usize) % 3;
+                let limits = WaitLimits { timeout: None, cancel: &cancel };
+                let mut transaction = bank.begin(session);
+                let order = [first, second, 3 - first - second];
+                let mut each = order.iter().map(|&cell| {
+                    let locked = transaction.lock(&bank.cells[cell], Mode::Exclusive, &limits);
+                    // What a client does between its statements.
+                    thread::yield_now();
+                    locked
+                });
+                match each.find_map(Result::err) {
+                    None => left -= 1,
+                    Some(LockError::Deadlock(_)) => {
+                        one_more(&victims);
+                        continue;
+                    }
+                    Some(other) => panic!("{other}"),
+                }
+                transaction.commit();
+            }
+        })
+    };
+    let clients: Vec<_> = (0..CLIENTS).map(client).collect();
+    clients.into_iter().for_each(|client| client.join().expect("no client panics"));
+    bank.check_quiet();
+    let victims = victims.load(Ordering::Relaxed);
+    let commits = u64::from(CLIENTS) * COMMITS;
+    eprintln!("{commits} commits, {victims} victims");
+    assert!(victims < 10 * commits, "{victims} victims for {commits} commits");
+}
