@@ -43,8 +43,8 @@ pub use permission::denied;
 pub use rights::{Grant, Privilege, Role};
 pub use sequence::{Position, Sequence, SequenceOptions};
 pub use table::{
-    Action, Check, Column, ForeignKey, Identity, Index, IndexColumn, IndexConstraint, Partitioning,
-    Table, TableKind, partition_of,
+    Action, Check, Column, Deferral, ForeignKey, Identity, Index, IndexColumn, IndexConstraint,
+    Partitioning, Table, TableKind, partition_of,
 };
 
 /// The role that exists from the beginning and may do everything.
@@ -452,7 +452,7 @@ impl Catalog {
         for index in &table.indexes {
             assert!(schema.relations.contains_key(&index.name), "index {} is lost", index.name);
             assert!(index.columns.iter().all(|key| key.column < width));
-            if let (true, Some(column)) = (index.unique, table.partition_column()) {
+            if let (true, Some(column)) = (index.says_unique(), table.partition_column()) {
                 assert!(index.columns.iter().any(|key| key.column == column));
             }
         }

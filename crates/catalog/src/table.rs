@@ -115,6 +115,10 @@ pub struct Index {
     pub unique: bool,
     /// PRIMARY KEY or UNIQUE if it was made by a constraint.
     pub constraint: Option<IndexConstraint>,
+    /// Whether the constraint is DEFERRABLE. A key may stand in the index several times then, until
+    /// the constraint is judged; so `unique` is false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferral: Option<Deferral>,
     /// COMMENT ON INDEX.
     pub comment: Option<String>,
 }
@@ -163,6 +167,18 @@ pub struct ForeignKey {
     pub on_delete: Action,
     /// ON UPDATE.
     pub on_update: Action,
+    /// Whether the constraint is DEFERRABLE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferral: Option<Deferral>,
+}
+
+/// When a DEFERRABLE constraint is judged, unless SET CONSTRAINTS says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Deferral {
+    /// At the end of each statement: INITIALLY IMMEDIATE.
+    Immediate,
+    /// At the end of the transaction: INITIALLY DEFERRED.
+    Deferred,
 }
 
 /// What happens to referring rows.
@@ -185,6 +201,18 @@ impl Action {
             Action::Cascade => "CASCADE",
             Action::SetNull => "SET NULL",
             Action::SetDefault => "SET DEFAULT",
+        }
+    }
+}
+
+impl Deferral {
+    /// SQL's words for a constraint that is judged then, with a blank before them; nothing for one
+    /// that is not DEFERRABLE.
+    pub fn words(this: Option<Deferral>) -> &'static str {
+        match this {
+            None => "",
+            Some(Deferral::Immediate) => " DEFERRABLE",
+            Some(Deferral::Deferred) => " DEFERRABLE INITIALLY DEFERRED",
         }
     }
 }
@@ -332,6 +360,11 @@ impl Index {
             unique: self.unique,
             nulls_distinct: true,
         }
+    }
+
+    /// Whether a key may stand once only, now or when a DEFERRABLE constraint is judged.
+    pub fn says_unique(&self) -> bool {
+        self.unique || self.deferral.is_some()
     }
 
     /// Whether the key is made of exactly these columns, in any order.

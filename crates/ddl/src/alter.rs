@@ -11,14 +11,14 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_store::{ColumnDef as StoreColumn, Partition, Value, ValueRef};
 
 use super::constraint::{
-    add_check, add_foreign_key, add_key, key_columns, mirror, refuse_deferrable, verify_check,
+    add_check, add_foreign_key, add_key, deferral, key_columns, mirror, verify_check,
     verify_foreign_key,
 };
 use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
 use super::{DdlContext, fold, index, names, parts, role, row_schema, sequence, table, view};
 use halcyon_catalog::{
-    Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind,
+    Deferral, Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind,
 };
 use halcyon_exec::constraints::mentioned_in;
 use halcyon_exec::dml::{Cell, default_cell};
@@ -64,6 +64,7 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
             )
             .hint("Drop it and create it again; only its name, owner and schema can change."));
         }
+        cx.refuse_pending(&table, "ALTER TABLE")?;
         apply(cx, table, operation)?;
     }
     Ok(())
@@ -223,12 +224,12 @@ fn add_column_constraints(
         let given = option.name.as_ref();
         match &option.option {
             ColumnOption::PrimaryKey(key) => {
-                refuse_deferrable(&key.characteristics)?;
-                add_unique(cx, &table, IndexConstraint::PrimaryKey, given, &[column])?;
+                let deferral = deferral(&key.characteristics)?;
+                add_unique(cx, &table, IndexConstraint::PrimaryKey, given, &[column], deferral)?;
             }
             ColumnOption::Unique(key) => {
-                refuse_deferrable(&key.characteristics)?;
-                add_unique(cx, &table, IndexConstraint::Unique, given, &[column])?;
+                let deferral = deferral(&key.characteristics)?;
+                add_unique(cx, &table, IndexConstraint::Unique, given, &[column], deferral)?;
             }
             ColumnOption::Check(check) => {
                 let mut check = check.clone();
@@ -604,10 +605,7 @@ fn set_type(
             fresh.append(&columns).expect("columns of a segment fit a partition");
         }
         for index in &table.indexes {
-            let before = fresh.clone();
-            fresh.add_index(index.def()).map_err(|conflict| {
-                super::constraint::not_unique(&draft, index, &before, conflict)
-            })?;
+            index::add(&mut fresh, &draft, index)?;
         }
         *root = fresh;
         Ok(())
@@ -628,6 +626,7 @@ fn add_unique(
     kind: IndexConstraint,
     name: Option<&Ident>,
     columns: &[u16],
+    deferral: Option<Deferral>,
 ) -> Result<()> {
     if kind == IndexConstraint::PrimaryKey {
         for column in columns {
@@ -636,7 +635,7 @@ fn add_unique(
         }
     }
     let mut draft = (**cx.catalog.table(table.id)).clone();
-    let index = add_key(cx.catalog, &mut draft, kind, name, columns)?;
+    let index = add_key(cx.catalog, &mut draft, kind, name, columns, deferral)?;
     let draft = Arc::new(draft);
     index::build(cx, &draft, &index)?;
     index::attach(cx, &draft, index);
@@ -651,16 +650,16 @@ fn add_constraint(
     let mut draft = (**table).clone();
     match constraint {
         TableConstraint::PrimaryKey(key) => {
-            refuse_deferrable(&key.characteristics)?;
+            let deferral = deferral(&key.characteristics)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
-            add_unique(cx, table, IndexConstraint::PrimaryKey, name, &columns)
+            add_unique(cx, table, IndexConstraint::PrimaryKey, name, &columns, deferral)
         }
         TableConstraint::Unique(key) => {
-            refuse_deferrable(&key.characteristics)?;
+            let deferral = deferral(&key.characteristics)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
-            add_unique(cx, table, IndexConstraint::Unique, name, &columns)
+            add_unique(cx, table, IndexConstraint::Unique, name, &columns, deferral)
         }
         TableConstraint::Check(check) => {
             let check = add_check(&cx.binder(), &mut draft, check, None)?;

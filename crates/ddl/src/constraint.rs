@@ -13,8 +13,8 @@ use halcyon_store::{Conflict, Partition, ValueRef};
 
 use super::{DdlContext, fold, parts, row_schema};
 use halcyon_catalog::{
-    Action, Catalog, Check, Column, ForeignKey, Index, IndexColumn, IndexConstraint, Privilege,
-    Table,
+    Action, Catalog, Check, Column, Deferral, ForeignKey, Index, IndexColumn, IndexConstraint,
+    Privilege, Table,
 };
 use halcyon_exec::constraints::{self, mentioned};
 use halcyon_plan::bind::Binder;
@@ -56,6 +56,7 @@ pub(super) fn add_key(
     kind: IndexConstraint,
     name: Option<&Ident>,
     columns: &[u16],
+    deferral: Option<Deferral>,
 ) -> Result<Index> {
     if kind == IndexConstraint::PrimaryKey && table.primary_key().is_some() {
         return Err(SqlError::new(
@@ -85,8 +86,9 @@ pub(super) fn add_key(
         id: IndexId(catalog.ids.oid()),
         name: name_of_index,
         columns: columns.iter().map(key).collect(),
-        unique: true,
+        unique: deferral.is_none(),
         constraint: Some(kind),
+        deferral,
         comment: None,
     };
     table.indexes.push(index.clone());
@@ -262,7 +264,7 @@ pub(super) fn add_foreign_key(
     table: &mut Table,
     key: &ForeignKeyConstraint,
 ) -> Result<ForeignKey> {
-    refuse_deferrable(&key.characteristics)?;
+    let deferral = deferral(&key.characteristics)?;
     if matches!(
         key.match_kind,
         Some(ast::ConstraintReferenceMatchKind::Full | ast::ConstraintReferenceMatchKind::Partial)
@@ -312,7 +314,17 @@ pub(super) fn add_foreign_key(
             &target.columns[*target_column as usize],
         )?;
     }
-    if !target.indexes.iter().any(|index| index.unique && index.covers_exactly(&target_columns)) {
+    let covers = |index: &&Index| index.covers_exactly(&target_columns);
+    if !target.indexes.iter().filter(covers).any(|index| index.unique) {
+        if target.indexes.iter().filter(covers).any(Index::says_unique) {
+            return Err(SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!(
+                    "cannot use a deferrable unique constraint for referenced table \"{}\"",
+                    target.name
+                ),
+            ));
+        }
         return Err(SqlError::new(
             SqlState::INVALID_FOREIGN_KEY,
             format!(
@@ -328,6 +340,7 @@ pub(super) fn add_foreign_key(
         target_columns,
         on_delete: action(key.on_delete.as_ref()),
         on_update: action(key.on_update.as_ref()),
+        deferral,
     };
     table.foreign_keys.push(key.clone());
     Ok(key)
@@ -410,17 +423,17 @@ pub(super) fn add_to_new(
 ) -> Result<()> {
     match constraint {
         TableConstraint::PrimaryKey(key) => {
-            refuse_deferrable(&key.characteristics)?;
+            let deferral = deferral(&key.characteristics)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
-            add_key(cx.catalog, table, IndexConstraint::PrimaryKey, name, &columns)?;
+            add_key(cx.catalog, table, IndexConstraint::PrimaryKey, name, &columns, deferral)?;
         }
         TableConstraint::Unique(key) => {
             refuse_nulls_not_distinct(&key.nulls_distinct)?;
-            refuse_deferrable(&key.characteristics)?;
+            let deferral = deferral(&key.characteristics)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
-            add_key(cx.catalog, table, IndexConstraint::Unique, name, &columns)?;
+            add_key(cx.catalog, table, IndexConstraint::Unique, name, &columns, deferral)?;
         }
         TableConstraint::Check(check) => {
             add_check(&cx.binder(), table, check, None)?;
@@ -431,15 +444,21 @@ pub(super) fn add_to_new(
     Ok(())
 }
 
-/// 0A000: every constraint is checked with each statement.
-pub(super) fn refuse_deferrable(how: &Option<ast::ConstraintCharacteristics>) -> Result<()> {
-    let defers = how.as_ref().is_some_and(|how| {
-        how.deferrable == Some(true) || how.initially == Some(ast::DeferrableInitial::Deferred)
-    });
-    match defers {
-        true => Err(SqlError::unsupported("a DEFERRABLE constraint")
-            .hint("Constraints are checked at the end of each statement.")),
-        false => Ok(()),
+/// What DEFERRABLE and INITIALLY say of a constraint. Errors: 42601, 0A000.
+pub(super) fn deferral(how: &Option<ast::ConstraintCharacteristics>) -> Result<Option<Deferral>> {
+    let Some(how) = how else { return Ok(None) };
+    if how.enforced == Some(false) {
+        return Err(SqlError::unsupported("a constraint NOT ENFORCED"));
+    }
+    let waits = how.initially == Some(ast::DeferrableInitial::Deferred);
+    match how.deferrable {
+        Some(false) if waits => Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            "constraint declared INITIALLY DEFERRED must be DEFERRABLE",
+        )),
+        _ if waits => Ok(Some(Deferral::Deferred)),
+        Some(true) => Ok(Some(Deferral::Immediate)),
+        _ => Ok(None),
     }
 }
 

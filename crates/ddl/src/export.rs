@@ -25,9 +25,9 @@ use halcyon_base::ids::TableId;
 
 use halcyon_catalog::materialized::MaterializedView;
 use halcyon_catalog::{
-    Action, Catalog, ForeignKey, Grant, Index, IndexColumn, IndexConstraint, PUBLIC, Partitioning,
-    Privilege, Relation, Role, SCHEMAS, SUPERUSER, Schema, Sequence, SequenceOptions, Table,
-    TableKind, View,
+    Action, Catalog, Deferral, ForeignKey, Grant, Index, IndexColumn, IndexConstraint, PUBLIC,
+    Partitioning, Privilege, Relation, Role, SCHEMAS, SUPERUSER, Schema, Sequence, SequenceOptions,
+    Table, TableKind, View,
 };
 use halcyon_plan::stored_names::used_by;
 use halcyon_sql::identifier::quote_ident;
@@ -360,7 +360,8 @@ fn key_constraint(table: &Table, index: &Index) -> Option<String> {
         IndexConstraint::Unique => "UNIQUE",
     };
     let columns: Vec<_> = index.columns.iter().map(|key| key.column).collect();
-    Some(format!("{word} ({})", column_list(table, &columns)))
+    let deferral = Deferral::words(index.deferral);
+    Some(format!("{word} ({}){deferral}", column_list(table, &columns)))
 }
 
 fn foreign_key(catalog: &Catalog, table: &Table, key: &ForeignKey) -> String {
@@ -377,6 +378,7 @@ fn foreign_key(catalog: &Catalog, table: &Table, key: &ForeignKey) -> String {
             let _ = write!(text, " ON {event} {}", action.name());
         }
     }
+    text.push_str(Deferral::words(key.deferral));
     text
 }
 

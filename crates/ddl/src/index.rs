@@ -12,6 +12,7 @@ use super::{DdlContext, fold, parts};
 use halcyon_catalog::{Index, IndexColumn, Relation, Table, TableKind};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::last;
+use halcyon_store::{IndexDef, Partition};
 
 /// `CREATE [UNIQUE] INDEX`.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()> {
@@ -55,6 +56,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
         columns,
         unique: create.unique,
         constraint: None,
+        deferral: None,
         comment: None,
     };
     build(cx, &table, &index)?;
@@ -111,10 +113,18 @@ fn columns(table: &Table, create: &CreateIndex) -> Result<Vec<IndexColumn>> {
 
 /// Adds the index to every partition. Errors: 23505.
 pub(super) fn build(cx: &mut DdlContext<'_>, table: &Arc<Table>, index: &Index) -> Result<()> {
-    cx.alter_all(table, |root| {
-        let before = root.clone();
-        root.add_index(index.def()).map_err(|conflict| not_unique(table, index, &before, conflict))
-    })
+    cx.alter_all(table, |root| add(root, table, index))
+}
+
+/// Adds the index to a partition. Errors: 23505, also for keys that the index does not watch itself.
+pub(super) fn add(root: &mut Partition, table: &Table, index: &Index) -> Result<()> {
+    let before = root.clone();
+    let told = |conflict| not_unique(table, index, &before, conflict);
+    if index.says_unique() && !index.unique {
+        let watched = IndexDef { unique: true, ..index.def() };
+        root.clone().add_index(watched).map_err(told)?;
+    }
+    root.add_index(index.def()).map_err(told)
 }
 
 /// Notes the index in the catalog.

@@ -34,6 +34,7 @@ pub mod views;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{self, Statement};
+use halcyon_base::ids::TableId;
 use halcyon_store::Partition;
 use halcyon_txn::{LockHandle, Mode, PartitionCell, Transaction, WaitLimits};
 
@@ -74,6 +75,8 @@ pub struct DdlContext<'a> {
     pub datafusion: &'a DataFusion,
     /// Takes notices for the client.
     pub notices: &'a mut Vec<SqlError>,
+    /// Tables with changed rows whose DEFERRABLE constraints wait to be judged.
+    pub pending: &'a [TableId],
 }
 
 /// Binds a DDL statement of the SQL parser, and gives its command tag; `None` if it is of another
@@ -227,6 +230,18 @@ impl DdlContext<'_> {
         let place = self.catalog.schema(&schema)?;
         self.catalog.require_schema(self.user(), place, halcyon_catalog::Privilege::Create)?;
         Ok((schema, name))
+    }
+
+    /// Errors: 55006 if a statement that begins with `verb` would change a table whose changed rows
+    /// wait to be judged.
+    fn refuse_pending(&self, table: &Table, verb: &str) -> Result<()> {
+        match self.pending.contains(&table.id) {
+            true => Err(SqlError::new(
+                SqlState::OBJECT_IN_USE,
+                format!("cannot {verb} \"{}\" because it has pending trigger events", table.name),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Locks every partition of a table exclusively, in order of id.

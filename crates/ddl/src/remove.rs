@@ -109,6 +109,7 @@ pub(super) fn drop_relations(
         }
         match &relation {
             Relation::Table(table) => {
+                cx.refuse_pending(table, "DROP TABLE")?;
                 refuse_guarded(cx, table, cascade)?;
                 for (referrer, key) in &table.referenced_by {
                     let other = cx.catalog.table(*referrer);

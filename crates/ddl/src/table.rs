@@ -12,7 +12,7 @@ use halcyon_store::Partition;
 use halcyon_txn::PartitionCell;
 
 use super::constraint::{
-    add_check, add_foreign_key, add_key, add_to_new, check_default, mirror, refuse_deferrable,
+    add_check, add_foreign_key, add_key, add_to_new, check_default, deferral, mirror,
 };
 use super::sequence::{self, Wish};
 use super::{DdlContext, Done, fold, names, parts, refuse_temporary};
@@ -267,13 +267,12 @@ pub(super) fn column_constraints(
         let given = option.name.as_ref();
         match &option.option {
             ColumnOption::PrimaryKey(key) => {
-                refuse_deferrable(&key.characteristics)?;
-                let kind = IndexConstraint::PrimaryKey;
-                add_key(cx.catalog, table, kind, given, &[column])?;
+                let (kind, how) = (IndexConstraint::PrimaryKey, deferral(&key.characteristics)?);
+                add_key(cx.catalog, table, kind, given, &[column], how)?;
             }
             ColumnOption::Unique(key) => {
-                refuse_deferrable(&key.characteristics)?;
-                add_key(cx.catalog, table, IndexConstraint::Unique, given, &[column])?;
+                let (kind, how) = (IndexConstraint::Unique, deferral(&key.characteristics)?);
+                add_key(cx.catalog, table, kind, given, &[column], how)?;
             }
             ColumnOption::Check(check) => {
                 let mut check = check.clone();

@@ -28,6 +28,7 @@ pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<(
             return Err(halcyon_catalog::wrong_kind(&table.name, "table"));
         }
         cx.catalog.require_on_table(cx.user(), &table, Privilege::Truncate)?;
+        cx.refuse_pending(&table, "TRUNCATE")?;
         all.insert(table.id);
     }
     let mut open: Vec<TableId> = all.iter().copied().collect();

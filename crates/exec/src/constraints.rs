@@ -99,11 +99,16 @@ pub fn unique_violation(table: &Table, index: IndexId, row: &[ValueRef<'_>]) -> 
     let index = table.index(index).expect("a conflict names an index of its table");
     let key: Vec<ValueRef<'_>> =
         index.columns.iter().map(|column| row[column.column as usize]).collect();
+    key_violation(table, index, &key)
+}
+
+/// 23505 for a key of `index` that stands more than once.
+pub fn key_violation(table: &Table, index: &Index, key: &[ValueRef<'_>]) -> SqlError {
     SqlError::new(
         SqlState::UNIQUE_VIOLATION,
         format!("duplicate key value violates unique constraint \"{}\"", index.name),
     )
-    .detail(format!("Key {} already exists.", key_text(table, index, &key)))
+    .detail(format!("Key {} already exists.", key_text(table, index, key)))
     .table(&table.schema, &table.name)
     .constraint(&index.name)
 }

@@ -3,7 +3,7 @@
 //! - [`point`]: queries whose every access is a bounded index lookup, row at a time over locked
 //!   partitions;
 //! - [`analytic`]: all others, by DataFusion's operators over the vectors of a snapshot;
-//! - [`dml`]: INSERT, UPDATE, DELETE, with [`constraints`] and the [`upkeep`] of materialized views;
+//! - [`dml`]: INSERT, UPDATE, DELETE, with [`constraints`], [`deferrable`] ones, and the [`upkeep`] of materialized views;
 //! - [`mod@copy`] for COPY.
 //!
 //! **Invariant**, checked by `cargo xtask check claims` and `layers`: partitions are reached through
@@ -13,9 +13,11 @@
 pub mod analytic;
 pub mod constraints;
 pub mod copy;
+pub mod deferrable;
 pub mod dml;
 pub mod executor;
 pub mod point;
+mod referrers;
 mod scratch;
 pub mod upkeep;
 pub mod view_errors;

@@ -184,6 +184,7 @@ impl World {
             columns: keys.collect(),
             unique: kind == "u",
             constraint: None,
+            deferral: None,
             comment: None,
         }
     }

@@ -1,12 +1,17 @@
 //! Transaction blocks: BEGIN, COMMIT, ROLLBACK, savepoints, modes, and LOCK TABLE.
 
-use halcyon_base::clock;
+use std::sync::Arc;
+
+use halcyon_base::{clock, duty};
+use halcyon_catalog::Catalog;
+use halcyon_exec::deferrable::DeferrableCheck;
 use halcyon_plan::env::Need;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::utility::Modes;
 use halcyon_txn::{Isolation, Mode, WaitLimits};
 
 use crate::acquire::lock_needs;
+use crate::deferral::Deferrals;
 use crate::outcome::{Outcome, Tag};
 use crate::session::{Session, SessionState, failed_transaction};
 use crate::transaction::{Access, Block, Work};
@@ -83,6 +88,15 @@ impl Session {
             self.rollback_block();
             return Err(error);
         }
+        if self.block.as_ref().is_some_and(|block| block.deferrals.any_waits()) {
+            let mut block = self.block.take().expect("just looked at");
+            let judged = self.judge_all(&mut block);
+            self.block = Some(block);
+            if let Err(error) = judged {
+                self.rollback_block();
+                return Err(error);
+            }
+        }
         let Block { work, local, .. } = *self.block.take().expect("a transaction in progress");
         let committed = self.commit_work(work);
         self.restore(local);
@@ -92,6 +106,30 @@ impl Session {
         }
         self.shared.advisory.end_transaction(self.id);
         committed
+    }
+
+    /// Judges what waits for the end of the block. Errors: 23503, 23505; those of a wait for locks.
+    fn judge_all(&mut self, block: &mut Block) -> Result<()> {
+        self.judge_waiting(block, |_, _| true)
+    }
+
+    /// Judges those of the constraints that wait which are due. Errors: as [`Session::judge_all`].
+    pub(crate) fn judge_waiting(
+        &mut self,
+        block: &mut Block,
+        is_due: impl Fn(&Deferrals, &DeferrableCheck) -> bool,
+    ) -> Result<()> {
+        if !block.deferrals.any_waits() {
+            return Ok(());
+        }
+        self.refresh_catalog();
+        let catalog: Arc<Catalog> = block.work.catalog.as_ref().unwrap_or(&self.catalog).clone();
+        let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
+        let Block { work, deferrals, .. } = block;
+        work.tx.begin_statement();
+        let judged = duty::relieved(|| deferrals.judge(&catalog, &mut work.tx, &limits, is_due));
+        work.tx.end_statement();
+        judged
     }
 
     /// Restores the settings' values from before SET LOCAL, the last change first.
@@ -222,7 +260,8 @@ fn no_transaction() -> SqlError {
     SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress")
 }
 
-fn outside_block(what: &str) -> SqlError {
+/// 25P01.
+pub(crate) fn outside_block(what: &str) -> SqlError {
     SqlError::new(
         SqlState::NO_ACTIVE_SQL_TRANSACTION,
         format!("{what} can only be used in transaction blocks"),

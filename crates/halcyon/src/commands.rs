@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use halcyon_catalog::{Relation, wrong_kind};
+use halcyon_catalog::{Deferral, Relation, wrong_kind};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse::ast::DataType;
 use halcyon_sql::syntax::{Discarded, UpkeepVerb};
@@ -48,6 +48,14 @@ impl Session {
             }
             Utility::SetTransaction(modes) => {
                 self.set_transaction(*modes)?;
+                done(tag)
+            }
+            Utility::SetConstraints { names, deferred } => {
+                let deferral = match deferred {
+                    true => Deferral::Deferred,
+                    false => Deferral::Immediate,
+                };
+                self.set_constraints(names.as_deref(), deferral)?;
                 done(tag)
             }
             Utility::SetSessionTransaction(modes) => {

@@ -13,6 +13,7 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 
 use crate::copying::{Copying, Home, Incoming, plan_of};
 use crate::deadline::Deadline;
+use crate::deferral::settle;
 use crate::following::Following;
 use crate::lock_errors::cancelled;
 use crate::outcome::Tag;
@@ -63,14 +64,19 @@ impl Session {
     ///
     /// Errors: as [`Session::copy_data`], and those of a commit.
     pub fn copy_end(&mut self) -> Result<Tag> {
-        let Incoming { prepared, input, mut home, locks, deadline } = *self.take_incoming()?;
+        let Incoming { prepared, input, mut home, locks, since, deadline } =
+            *self.take_incoming()?;
         let finished = self.guarded(|session| {
             if session.cancel.is_cancelled() {
                 return Err(cancelled());
             }
-            let Work { tx, catalog, started_us } = home.work();
+            let (Work { tx, catalog, started_us }, deferrals) = home.parts();
             let catalog = catalog.as_ref().unwrap_or(&session.catalog);
-            input.finish(plan_of(&prepared), &session.env(catalog, *started_us), tx, &locks)
+            let (plan, env) = (plan_of(&prepared), session.env(catalog, *started_us));
+            let rows = input.finish(plan, &env, tx, &locks)?;
+            let limits = session.acquisition().limits;
+            settle(plan.deferrable(), since, deferrals, catalog, tx, &limits)?;
+            Ok(rows)
         });
         match finished {
             Ok(rows) => {

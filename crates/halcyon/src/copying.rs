@@ -10,6 +10,7 @@ use halcyon_sql::error::Result;
 use halcyon_txn::Savepoint;
 
 use crate::deadline::Deadline;
+use crate::deferral::Deferrals;
 use crate::execute::{Ran, RowAccess, read_only};
 use crate::following::Following;
 use crate::outcome::{Outcome, Tag};
@@ -33,6 +34,8 @@ pub(crate) struct Incoming {
     pub input: CopyIn,
     pub home: Home,
     pub locks: Locks,
+    /// Where the data begins, among the transaction's changes.
+    pub since: Savepoint,
     /// Time at which the statement is cancelled; waiting for data counts.
     pub deadline: Option<Deadline>,
 }
@@ -50,6 +53,17 @@ impl Home {
         match self {
             Home::Own(work) => work,
             Home::Block(block, _) => &mut block.work,
+        }
+    }
+
+    /// The transaction, and the constraints that it puts off, if it is a block's.
+    pub fn parts(&mut self) -> (&mut Work, Option<&mut Deferrals>) {
+        match self {
+            Home::Own(work) => (work, None),
+            Home::Block(block, _) => {
+                let Block { work, deferrals, .. } = &mut **block;
+                (work, Some(deferrals))
+            }
         }
     }
 }

@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use halcyon_base::clock;
-use halcyon_base::ids::SessionId;
+use halcyon_base::ids::{SessionId, TableId};
 use halcyon_catalog::Catalog;
 use halcyon_ddl::{Ddl, DdlContext};
 use halcyon_exec::point::Scratch;
@@ -33,6 +33,7 @@ use halcyon_txn::{Lsn, Transaction, WaitLimits};
 
 use crate::acquire::{Acquisition, LockSet, Snapshot};
 use crate::copying::{self, Copying, Home, Incoming};
+use crate::deferral::{Deferrals, settle};
 use crate::execute::{Ran, RowAccess, execute, read_only};
 use crate::explain::explain;
 use crate::outcome::{Outcome, Tag};
@@ -53,6 +54,8 @@ struct Ground<'a> {
     started_us: i64,
     /// Whether later statements of the transaction must find the same rows again.
     repeats: bool,
+    /// Constraints that a block puts off; `None` if the transaction ends with the statement.
+    deferrals: Option<&'a mut Deferrals>,
 }
 
 /// The source of a statement's rows.
@@ -70,7 +73,8 @@ impl<'a> Ground<'a> {
     fn locks(work: &'a mut Work, repeats: bool) -> Self {
         let Work { tx, catalog, started_us } = work;
         let source = Source::Locks(tx);
-        Ground { source, own_catalog: catalog, started_us: *started_us, repeats }
+        let started_us = *started_us;
+        Ground { source, own_catalog: catalog, started_us, repeats, deferrals: None }
     }
 
     /// The snapshot to which the statement is bound, if there is one already.
@@ -110,7 +114,8 @@ impl Session {
         let reach = statement.prepared().reach();
         if reach == Reach::Snapshot || self.in_force.default_modes.read_only == Some(true) {
             let (source, own_catalog) = (Source::Cut, &mut None);
-            let ground = Ground { source, own_catalog, started_us: 0, repeats: false };
+            let (started_us, repeats, deferrals) = (0, false, None);
+            let ground = Ground { source, own_catalog, started_us, repeats, deferrals };
             return self.attempt(ground, statement, params, out);
         }
         let began = self.entry.statement_began().unwrap_or_else(clock::now);
@@ -140,11 +145,13 @@ impl Session {
             let ran = self.on_snapshot(&mut block, statement, params, out);
             return self.end_in_block(block, ran);
         }
-        let work = &mut block.work;
+        let Block { work, deferrals, .. } = &mut *block;
         work.tx.begin_statement();
         let (start, catalog) = (work.tx.savepoint(), work.catalog.clone());
         let repeats = work.tx.isolation().keeps_shared_locks();
-        let ran = self.attempt(Ground::locks(work, repeats), statement, params, out);
+        let mut ground = Ground::locks(work, repeats);
+        ground.deferrals = Some(deferrals);
+        let ran = self.attempt(ground, statement, params, out);
         if ran.as_ref().is_ok_and(|ran| self.copy_begins(ran)) {
             self.copy_goes_on(Home::Block(block, start));
             return ran;
@@ -172,7 +179,7 @@ impl Session {
         let snapshot = block.snapshot.as_ref().expect("just taken");
         let Work { catalog: own_catalog, started_us, .. } = &mut block.work;
         let (source, started_us) = (Source::Snapshot(snapshot), *started_us);
-        let ground = Ground { source, own_catalog, started_us, repeats: true };
+        let ground = Ground { source, own_catalog, started_us, repeats: true, deferrals: None };
         self.attempt(ground, statement, params, out)
     }
 
@@ -227,20 +234,36 @@ impl Session {
             let acquisition = Acquisition { shared: &self.shared, session, limits };
             let acquired =
                 acquire(&mut ground.source, prepared, &env, &acquisition, &mut self.locked, owns)?;
-            let Some((access, lsn)) = acquired else {
+            let Some((mut access, lsn)) = acquired else {
                 owns = true;
                 continue;
             };
             if is_published && self.shared.version() != catalog.version {
                 continue;
             }
+            let checks = prepared.subject().plan.deferrable();
+            let since = match &mut access {
+                RowAccess::Locked(tx, _) if !checks.is_empty() => Some(tx.savepoint()),
+                _ => None,
+            };
+            let pending = match (&access, &ground.deferrals) {
+                (RowAccess::Locked(tx, _), Some(deferrals)) if deferrals.any_waits() => {
+                    deferrals.pending_tables(catalog, tx)
+                }
+                _ => Vec::new(),
+            };
             let outputs = Outputs {
                 scratch: &mut self.scratch,
                 copying: &mut self.copying,
                 notices: &mut self.notices,
                 rows: out,
             };
-            let (ran, changed) = perform(prepared, &env, &acquisition, access, outputs)?;
+            let (ran, changed) = perform(prepared, &env, &acquisition, access, &pending, outputs)?;
+            let judges = !matches!(self.copying, Some(Copying::Beginning(..)));
+            if let (Some(since), Source::Locks(tx), true) = (since, &mut ground.source, judges) {
+                let deferrals = ground.deferrals.as_deref_mut();
+                settle(checks, since, deferrals, catalog, tx, &limits)?;
+            }
             if changed.is_some() {
                 *ground.own_catalog = changed;
             }
@@ -262,7 +285,9 @@ impl Session {
             unreachable!("the caller has looked");
         };
         let locks = std::mem::take(&mut self.locked.locks);
-        let incoming = Incoming { prepared, input: *input, home, locks, deadline: None };
+        let mut home = home;
+        let since = home.work().tx.savepoint();
+        let incoming = Incoming { prepared, input: *input, home, locks, since, deadline: None };
         self.copying = Some(Copying::In(Box::new(incoming)));
     }
 }
@@ -315,11 +340,12 @@ fn perform(
     env: &Env<'_>,
     acquisition: &Acquisition<'_>,
     access: RowAccess<'_>,
+    pending: &[TableId],
     to: Outputs<'_>,
 ) -> Result<(Ran, Option<Arc<Catalog>>)> {
     let ran = match (&prepared.plan, access) {
         (Plan::Ddl(ddl), RowAccess::Locked(tx, _)) => {
-            let (outcome, after) = change_catalog(ddl, tx, env, acquisition, to.notices)?;
+            let (outcome, after) = change_catalog(ddl, tx, env, acquisition, pending, to.notices)?;
             return Ok((Ran::other(outcome), Some(after)));
         }
         (Plan::Ddl(_), RowAccess::Cut(_)) => return Err(read_only(prepared.tag)),
@@ -338,6 +364,7 @@ fn change_catalog(
     tx: &mut Transaction,
     env: &Env<'_>,
     acquisition: &Acquisition<'_>,
+    pending: &[TableId],
     notices: &mut Vec<SqlError>,
 ) -> Result<(Outcome, Arc<Catalog>)> {
     let shared = acquisition.shared;
@@ -350,6 +377,7 @@ fn change_catalog(
         limits: acquisition.limits,
         datafusion: &shared.datafusion,
         notices: &mut told,
+        pending,
     };
     let (name, rows) = ddl.run(&mut cx)?;
     after.version = shared.fresh_version();

@@ -371,6 +371,7 @@ fn lasts(plan: &Plan) -> bool {
             | Utility::Unlisten(_)
             | Utility::Notify { .. } => false,
             Utility::RollbackTo(_)
+            | Utility::SetConstraints { .. }
             | Utility::Prepare { .. }
             | Utility::Discard(_)
             | Utility::Lock { .. }

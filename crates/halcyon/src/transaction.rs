@@ -9,6 +9,7 @@ use halcyon_sql::utility::Modes;
 use halcyon_txn::{Isolation, Savepoint, Transaction};
 
 use crate::acquire::Snapshot;
+use crate::deferral::Deferrals;
 use crate::settings::Settings;
 
 /// Whether a transaction may write.
@@ -45,6 +46,8 @@ pub(crate) struct Block {
     /// The snapshot of a READ ONLY transaction, once it has read something.
     pub snapshot: Option<Snapshot>,
     savepoints: Vec<Named>,
+    /// Constraints that wait to be judged.
+    pub deferrals: Deferrals,
     /// Settings to return to on rollback. `None` while nothing was set.
     pub settings_before: Option<Settings>,
     /// Settings as SET LOCAL found them, to return to in any case: (name, value, or `None` for the
@@ -59,6 +62,7 @@ struct Named {
     catalog: Option<Arc<Catalog>>,
     /// Number of the transaction's wishes at its time ([`crate::signals`]).
     wishes: usize,
+    deferrals: Deferrals,
 }
 
 impl Block {
@@ -69,6 +73,7 @@ impl Block {
             used: false,
             snapshot: None,
             savepoints: Vec::new(),
+            deferrals: Deferrals::default(),
             settings_before: None,
             local: Vec::new(),
         }
@@ -93,7 +98,8 @@ impl Block {
         let at = self.work.tx.savepoint();
         self.work.tx.end_statement();
         let catalog = self.work.catalog.clone();
-        self.savepoints.push(Named { name: name.to_owned(), at, catalog, wishes });
+        let (name, deferrals) = (name.to_owned(), self.deferrals.clone());
+        self.savepoints.push(Named { name, at, catalog, wishes, deferrals });
     }
 
     /// Undoes everything since the savepoint `name`, which stays. Returns how many wishes the
@@ -108,6 +114,7 @@ impl Block {
         self.work.tx.rollback_to(savepoint.at);
         self.work.tx.end_statement();
         self.work.catalog = savepoint.catalog.clone();
+        self.deferrals = savepoint.deferrals.clone();
         Ok(savepoint.wishes)
     }
 

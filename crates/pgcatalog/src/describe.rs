@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use halcyon_catalog::{
-    Action, Catalog, Check, Column, ForeignKey, Grant, Index, IndexConstraint, Partitioning,
-    Privilege, Sequence, Table,
+    Action, Catalog, Check, Column, Deferral, ForeignKey, Grant, Index, IndexConstraint,
+    Partitioning, Privilege, Sequence, Table,
 };
 use halcyon_plan::env::SessionVars;
 use halcyon_sql::identifier::quote_ident;
@@ -53,7 +53,7 @@ pub(crate) fn index_column(
 
 /// `CREATE INDEX …` for an index; the table's name always carries its schema unless `short`.
 pub(crate) fn index(session: &SessionVars, table: &Table, index: &Index, short: bool) -> String {
-    let unique = if index.unique { "UNIQUE " } else { "" };
+    let unique = if index.says_unique() { "UNIQUE " } else { "" };
     let on = match short {
         true => qualified(session, &table.schema, &table.name),
         false => format!("{}.{}", quote_ident(&table.schema), quote_ident(&table.name)),
@@ -71,7 +71,8 @@ pub(crate) fn key_constraint(table: &Table, index: &Index) -> Option<String> {
         IndexConstraint::Unique => "UNIQUE",
     };
     let columns: Vec<_> = index.columns.iter().map(|key| key.column).collect();
-    Some(format!("{word} ({})", column_list(table, &columns)))
+    let deferral = Deferral::words(index.deferral);
+    Some(format!("{word} ({}){deferral}", column_list(table, &columns)))
 }
 
 /// `CHECK (…)`.
@@ -96,6 +97,7 @@ pub(crate) fn foreign_key(
             let _ = write!(text, " ON {event} {}", action.name());
         }
     }
+    text.push_str(Deferral::words(key.deferral));
     text
 }
 

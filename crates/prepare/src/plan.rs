@@ -9,6 +9,7 @@ use halcyon_catalog::Table;
 use halcyon_ddl::Ddl;
 use halcyon_exec::analytic::AnalyticalPlan;
 use halcyon_exec::copy::CopyPlan;
+use halcyon_exec::deferrable::DeferrableCheck;
 use halcyon_exec::dml::WritePlan;
 use halcyon_exec::point::PointPlan;
 use halcyon_plan::env::{Env, Need};
@@ -153,6 +154,15 @@ impl Plan {
             Plan::Explain { of, .. } => of.plan.executor(),
             Plan::Subscribe { .. } => "subscription",
             Plan::Utility(_) | Plan::Lines(_) | Plan::Empty => "session",
+        }
+    }
+
+    /// DEFERRABLE constraints that it may break and does not judge.
+    pub fn deferrable(&self) -> &[DeferrableCheck] {
+        match self {
+            Plan::Write(plan) => plan.deferrable(),
+            Plan::Copy(plan) => plan.deferrable(),
+            _ => &[],
         }
     }
 

@@ -37,6 +37,13 @@ pub enum Utility {
     SetTransaction(Modes),
     /// SET SESSION CHARACTERISTICS AS TRANSACTION …: of those to come.
     SetSessionTransaction(Modes),
+    /// SET CONSTRAINTS.
+    SetConstraints {
+        /// Which ones, by names that may have a schema; `None` for ALL.
+        names: Option<Vec<Vec<String>>>,
+        /// DEFERRED, else IMMEDIATE.
+        deferred: bool,
+    },
     /// SET name = value; `None` means DEFAULT.
     Set {
         /// Lower-case name.
@@ -215,6 +222,11 @@ pub fn bind_own(statement: &SessionStatement) -> Result<(Utility, &'static str)>
         }
         SessionStatement::Notify { channel, payload } => {
             (Utility::Notify { channel: fold(channel), payload: payload.clone() }, "NOTIFY")
+        }
+        SessionStatement::SetConstraints { names, deferred } => {
+            let names = names.iter().map(parts).collect::<Result<Vec<_>>>()?;
+            let names = (!names.is_empty()).then_some(names);
+            (Utility::SetConstraints { names, deferred: *deferred }, "SET CONSTRAINTS")
         }
         SessionStatement::Discard(what) => (Utility::Discard(*what), what.tag()),
     })

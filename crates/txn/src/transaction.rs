@@ -431,6 +431,19 @@ impl Transaction {
         body.undo.find_changed_rows(changed, |held| body.root(LockHandle(held)));
     }
 
+    /// The rows of some partitions that this transaction has changed since the savepoint `since`.
+    ///
+    /// `since` must be from the beginning of a statement. Panics: if columns of one of the partitions
+    /// have changed since.
+    pub fn changed_rows_in(&self, partitions: &[LockHandle], since: &Savepoint) -> ChangedRows {
+        let body = self.body();
+        let mut changed = ChangedRows::since(since.mark);
+        let is_asked = |held| partitions.contains(&LockHandle(held));
+        let root = |held| body.root(LockHandle(held));
+        body.undo.find_changed_rows_where(&mut changed, is_asked, root);
+        changed
+    }
+
     /// Whether a row of the partition is among those that were found.
     pub fn has_changed_rows(&self, changed: &ChangedRows, handle: LockHandle) -> bool {
         changed.has(handle.0)

@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_store::Partition;
 use halcyon_txn::{Mode, Savepoint, Transaction};
 
+use crate::deferrable::DeferrableCheck;
 use crate::dml::bulk::Writer;
 use crate::dml::{Cell, QuerySource, Scope, Target, default_cell};
 use crate::point::Scratch;
@@ -55,6 +56,8 @@ pub struct CopyPlan {
     options: Options,
     place: DataPlace,
     kind: CopyKind,
+    /// Constraints that are left to whoever runs the plan.
+    deferrable: Vec<DeferrableCheck>,
 }
 
 enum CopyKind {
@@ -194,9 +197,10 @@ fn bind_from(
     scope.need_whole(at, Mode::Exclusive);
     let views = scope.feed(&table)?;
     let shown = columns.iter().map(|column| result_column(&table, *column)).collect();
-    let (tables, whole) = scope.into_locks();
+    let (tables, whole, deferrable) = scope.into_parts();
     let from = From { writer: Writer::for_table(target), whole, at, columns, defaults, views };
-    let plan = CopyPlan { tables, options, place, kind: CopyKind::From(Box::new(from)) };
+    let kind = CopyKind::From(Box::new(from));
+    let plan = CopyPlan { tables, options, place, kind, deferrable };
     Ok(BoundCopy { plan, columns: shown })
 }
 
@@ -243,6 +247,7 @@ fn bind_to(
         options,
         place,
         kind: CopyKind::To { source, columns: columns.to_vec() },
+        deferrable: Vec::new(),
     };
     Ok(BoundCopy { plan, columns })
 }
@@ -251,6 +256,11 @@ impl CopyPlan {
     /// The tables it reads or writes, in the order its needs refer to.
     pub fn tables(&self) -> &[Arc<Table>] {
         &self.tables
+    }
+
+    /// DEFERRABLE constraints that it may break: whoever runs it judges them.
+    pub fn deferrable(&self) -> &[DeferrableCheck] {
+        &self.deferrable
     }
 
     /// What it locks.

@@ -65,11 +65,12 @@ pub fn bind(binder: &Binder<'_>, copy: &CopyOrders, text: &str) -> Result<super:
     let at = target.at;
     scope.need_whole(at, Mode::Exclusive);
     let views = scope.feed(&table)?;
-    let (tables, whole) = scope.into_locks();
+    let (tables, whole, deferrable) = scope.into_parts();
     let writer = Writer::for_table(Target::without_references(binder, &table, None)?);
     let (book, brokers) = (copy.book, copy.brokers);
     let orders = Orders { whole, at, writer, target, views, book, brokers };
-    Ok(super::CopyPlan { tables, options, place, kind: CopyKind::Orders(Box::new(orders)) })
+    let kind = CopyKind::Orders(Box::new(orders));
+    Ok(super::CopyPlan { tables, options, place, kind, deferrable })
 }
 
 fn check_columns(table: &Table) -> Result<()> {

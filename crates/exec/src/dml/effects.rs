@@ -7,21 +7,21 @@
 //! about, so cycles of tables end.
 //! What must merely not be (NO ACTION) is judged when all waves are over.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use halcyon_base::ids::{IndexId, RowId, TableId};
+use halcyon_base::ids::{RowId, TableId};
 use halcyon_store::{KeyBuf, Value, ValueRef};
 use halcyon_txn::Mode;
 
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
 use super::{Scope, WriteContext, owned};
-use halcyon_value::integer::widen;
-
 use crate::constraints::still_referenced;
+use crate::deferrable::DeferrableCheck;
+use crate::referrers::{Referrers, target_has};
 use halcyon_catalog::{Action, ForeignKey, Table};
-use halcyon_sql::coerce::{Arena, fit_integer};
+use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
 /// Waves of one statement; a chain of references this long is a cycle that does not settle.
@@ -39,14 +39,11 @@ struct Node {
 
 /// A foreign key that refers to a node.
 struct Incoming {
-    key: ForeignKey,
-    referrer: Arc<Table>,
+    referrers: Referrers,
     /// Position of the referring table.
     at: usize,
     /// The referring table's node, if it may be changed.
     node: Option<usize>,
-    /// An index of the referring table whose first columns are those of the key, and their order.
-    index: Option<(IndexId, Vec<usize>)>,
     /// Defaults of the key's columns, for SET DEFAULT.
     defaults: Vec<Cell>,
 }
@@ -132,6 +129,12 @@ impl Effects {
             };
             let at = scope.table(&referrer);
             let changes = match action {
+                Action::NoAction if key.deferral.is_some() => {
+                    // Locked now although it is read later: in the order of all other locks.
+                    scope.need_whole(at, Mode::Shared);
+                    scope.leave(DeferrableCheck::of_key(table.id, &referrer, &key));
+                    continue;
+                }
                 Action::NoAction | Action::Restrict => {
                     scope.need_whole(at, Mode::Shared);
                     None
@@ -159,10 +162,9 @@ impl Effects {
         at: usize,
         changed_node: Option<usize>,
     ) -> Result<()> {
-        let known = self.nodes[node]
-            .incoming
-            .iter_mut()
-            .find(|known| known.key.name == key.name && known.referrer.id == referrer.id);
+        let known = self.nodes[node].incoming.iter_mut().find(|known| {
+            known.referrers.key.name == key.name && known.referrers.table.id == referrer.id
+        });
         if let Some(known) = known {
             known.node = known.node.or(changed_node);
             return Ok(());
@@ -174,9 +176,7 @@ impl Effects {
             }
         }
         self.nodes[node].incoming.push(Incoming {
-            index: referring_index(&referrer, &key),
-            key,
-            referrer,
+            referrers: Referrers::new(referrer, key),
             at,
             node: changed_node,
             defaults,
@@ -268,7 +268,7 @@ impl Effects {
                 let mut gone: Vec<Gone> = Vec::new();
                 for change in changed.iter().filter(|change| change.node == node) {
                     let pick = |row: &[Value]| -> Vec<Value> {
-                        let columns = incoming.key.target_columns.iter();
+                        let columns = incoming.referrers.key.target_columns.iter();
                         columns.map(|column| row[*column as usize].clone()).collect()
                     };
                     let before = pick(&change.before);
@@ -277,10 +277,12 @@ impl Effects {
                         continue;
                     }
                     let action = match after {
-                        None => incoming.key.on_delete,
-                        Some(_) => incoming.key.on_update,
+                        None => incoming.referrers.key.on_delete,
+                        Some(_) => incoming.referrers.key.on_update,
                     };
                     match action {
+                        // Whoever runs the statement knows when to judge it.
+                        Action::NoAction if incoming.referrers.key.deferral.is_some() => {}
                         Action::NoAction => refusals.push((node, at, before)),
                         Action::Restrict => {
                             self.refuse_referenced(cx, node, at, &before, key)?;
@@ -305,17 +307,17 @@ impl Effects {
         arena: &Arena,
     ) -> Result<()> {
         let keys: Vec<&[Value]> = gone.iter().map(|(before, ..)| before.as_slice()).collect();
-        for (which, partition, row) in incoming.referring(cx, &keys, key) {
+        for (which, partition, row) in incoming.find(cx, &keys, key) {
             let (_, after, action) = &gone[which];
-            let columns = &incoming.key.columns;
+            let columns = &incoming.referrers.key.columns;
             let values = match (action, after) {
                 (Action::Cascade, None) => None,
-                (Action::Cascade, Some(after)) => Some(incoming.as_own(after)?),
+                (Action::Cascade, Some(after)) => Some(incoming.referrers.as_own(after)?),
                 (Action::SetNull, _) => Some(vec![Value::Null; columns.len()]),
                 _ => {
                     let mut values = Vec::new();
                     for (cell, column) in incoming.defaults.iter().zip(columns) {
-                        let ty = incoming.referrer.columns[*column as usize].ty;
+                        let ty = incoming.referrers.table.columns[*column as usize].ty;
                         let env = cx.env;
                         let none = |_| unreachable!("a default has no source row");
                         let value = cell.value(env, cx.zone_cell(), none, &[], ty, arena)?;
@@ -392,180 +394,29 @@ impl Effects {
     ) -> Result<()> {
         let target = &self.nodes[node].target;
         let incoming = &self.nodes[node].incoming[at];
-        let found = incoming.referring(cx, &[values], key);
+        let found = incoming.find(cx, &[values], key);
         if found.is_empty() {
             return Ok(());
         }
         // Another row may have taken the key over.
         let values: Vec<ValueRef<'_>> = values.iter().map(Value::as_ref).collect();
-        if target_has(cx, target, &incoming.key.target_columns, &values, key) {
+        let partition = |partition| cx.tx.read(cx.lock(target.at, partition));
+        if target_has(&target.table, &incoming.referrers.key, &values, key, partition) {
             return Ok(());
         }
-        Err(still_referenced(&target.table, &incoming.key, &incoming.referrer, &values))
+        let Referrers { key, table, .. } = &incoming.referrers;
+        Err(still_referenced(&target.table, key, table, &values))
     }
-}
-
-/// Whether the table has a row with this key, by the unique index that the key refers to.
-fn target_has(
-    cx: &WriteContext<'_>,
-    target: &Target,
-    columns: &[u16],
-    values: &[ValueRef<'_>],
-    key: &mut KeyBuf,
-) -> bool {
-    let table = &target.table;
-    let index = table
-        .indexes
-        .iter()
-        .find(|index| index.unique && index.covers_exactly(columns))
-        .expect("DDL keeps a unique index for every foreign key");
-    let value_of = |column: u16| {
-        values[columns.iter().position(|own| *own == column).expect("covers exactly")]
-    };
-    let ordered: Vec<ValueRef<'_>> =
-        index.columns.iter().map(|column| value_of(column.column)).collect();
-    let partition = match table.partition_column() {
-        None => 0,
-        Some(column) => table.partition_of(value_of(column)),
-    };
-    let partition = cx.tx.read(cx.lock(target.at, partition));
-    let index = partition.index(index.id).expect("every partition has the index");
-    index.encode(&ordered, key);
-    index.get(key).is_some()
-}
-
-/// An index whose first columns are exactly those of the foreign key, in any order.
-fn referring_index(referrer: &Table, key: &ForeignKey) -> Option<(IndexId, Vec<usize>)> {
-    referrer.indexes.iter().find_map(|index| {
-        let first = index.columns.get(..key.columns.len())?;
-        let order: Option<Vec<usize>> = first
-            .iter()
-            .map(|column| key.columns.iter().position(|own| *own == column.column))
-            .collect();
-        let order = order?;
-        let mut sorted = order.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        (sorted.len() == key.columns.len()).then_some((index.id, order))
-    })
 }
 
 impl Incoming {
     /// Rows that refer to one of `keys`: (which key, partition, row).
-    fn referring(
+    fn find(
         &self,
         cx: &WriteContext<'_>,
         keys: &[&[Value]],
         key: &mut KeyBuf,
     ) -> Vec<(usize, u32, RowId)> {
-        let mut found = Vec::new();
-        if keys.is_empty() {
-            return found;
-        }
-        let partitions = 0..self.referrer.cells.len() as u32;
-        if let Some((index, order)) = &self.index {
-            for (which, values) in keys.iter().enumerate() {
-                // A key that the referring columns cannot hold has no referrers.
-                let Ok(own) = self.as_own(values) else { continue };
-                let ordered: Vec<ValueRef<'_>> =
-                    order.iter().map(|position| own[*position].as_ref()).collect();
-                for partition in partitions.clone() {
-                    let root = cx.tx.read(cx.lock(self.at, partition));
-                    let index = root.index(*index).expect("every partition has the index");
-                    index.encode(&ordered, key);
-                    found.extend(index.prefix(key).map(|row| (which, partition, row)));
-                }
-            }
-            return found;
-        }
-        let wanted: HashMap<Vec<u8>, usize> = keys
-            .iter()
-            .enumerate()
-            .map(|(which, values)| (encode(values.iter().map(Value::as_ref)), which))
-            .collect();
-        for partition in partitions {
-            for row in cx.tx.read(cx.lock(self.at, partition)).rows() {
-                let values = self.key.columns.iter().map(|column| row.value(*column as usize));
-                if let Some(which) = wanted.get(&encode(values)) {
-                    found.push((*which, partition, row.id()));
-                }
-            }
-        }
-        found
+        self.referrers.find(keys, key, |partition| cx.tx.read(cx.lock(self.at, partition)))
     }
-
-    /// Values of the columns referred to, as the referring columns have them. Errors: 22003.
-    fn as_own(&self, values: &[Value]) -> Result<Vec<Value>> {
-        let convert = |(column, value): (&u16, &Value)| {
-            let ty = self.referrer.columns[*column as usize].ty;
-            match widen(value.as_ref()) {
-                None => Ok(value.clone()),
-                Some(wide) => fit_integer(wide, ty).map(|v| v.to_owned()).ok_or_else(|| {
-                    SqlError::new(
-                        SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-                        format!("{ty} out of range"),
-                    )
-                }),
-            }
-        };
-        self.key.columns.iter().zip(values).map(convert).collect()
-    }
-}
-
-/// Bytes by which keys are compared; integers of all widths alike. NULL never equals a key.
-fn encode<'v>(values: impl Iterator<Item = ValueRef<'v>>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for value in values {
-        if let Some(wide) = widen(value) {
-            bytes.push(1);
-            bytes.extend(wide.to_le_bytes());
-            continue;
-        }
-        match value {
-            ValueRef::Null => bytes.push(0),
-            ValueRef::Text(text) => {
-                bytes.push(2);
-                bytes.extend((text.len() as u32).to_le_bytes());
-                bytes.extend(text.as_bytes());
-            }
-            ValueRef::Bytes(text) => {
-                bytes.push(3);
-                bytes.extend((text.len() as u32).to_le_bytes());
-                bytes.extend(text);
-            }
-            ValueRef::Uuid(uuid) => {
-                bytes.push(4);
-                bytes.extend(uuid);
-            }
-            ValueRef::Decimal(value) => {
-                bytes.push(5);
-                bytes.extend(value.to_le_bytes());
-            }
-            ValueRef::Float64(value) => {
-                bytes.push(6);
-                bytes.extend((value + 0.0).to_bits().to_le_bytes());
-            }
-            ValueRef::Float32(value) => {
-                bytes.push(6);
-                bytes.extend((value as f64 + 0.0).to_bits().to_le_bytes());
-            }
-            ValueRef::Bool(value) => bytes.extend([7, value as u8]),
-            ValueRef::Date(value) => {
-                bytes.push(8);
-                bytes.extend(value.to_le_bytes());
-            }
-            ValueRef::Time(value) | ValueRef::Timestamp(value) | ValueRef::TimestampTz(value) => {
-                bytes.push(9);
-                bytes.extend(value.to_le_bytes());
-            }
-            ValueRef::Interval(value) => {
-                bytes.push(10);
-                bytes.extend(value.sort_key().to_le_bytes());
-            }
-            ValueRef::Int16(_) | ValueRef::Int32(_) | ValueRef::Int64(_) => {
-                unreachable!("integers were taken above")
-            }
-        }
-    }
-    bytes
 }

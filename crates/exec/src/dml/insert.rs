@@ -300,6 +300,15 @@ fn with_literals(
     Ok(query)
 }
 
+/// 55000.
+fn deferrable_arbiter() -> SqlError {
+    SqlError::new(
+        SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as \
+         arbiters",
+    )
+}
+
 fn is_quoted(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)))
 }
@@ -319,6 +328,12 @@ fn bind_conflict(
             }
             let fits = table.indexes.iter().filter(|i| i.unique && i.covers_exactly(&columns));
             let found: Vec<IndexId> = fits.map(|index| index.id).collect();
+            let is_late = |index: &halcyon_catalog::Index| {
+                index.deferral.is_some() && index.covers_exactly(&columns)
+            };
+            if found.is_empty() && table.indexes.iter().any(is_late) {
+                return Err(deferrable_arbiter());
+            }
             if found.is_empty() {
                 return Err(SqlError::new(
                     SqlState::INVALID_COLUMN_REFERENCE,
@@ -337,9 +352,15 @@ fn bind_conflict(
                     format!("constraint \"{name}\" for table \"{}\" does not exist", table.name),
                 )
             })?;
+            if !index.unique {
+                return Err(deferrable_arbiter());
+            }
             vec![index.id]
         }
     };
+    if arbiters.is_empty() && table.indexes.iter().any(|index| index.deferral.is_some()) {
+        return Err(deferrable_arbiter());
+    }
     let update = match &on.action {
         OnConflictAction::DoNothing => None,
         OnConflictAction::DoUpdate(update) => {

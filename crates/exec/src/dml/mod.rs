@@ -40,6 +40,7 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_store::Value;
 use halcyon_txn::{Mode, Transaction};
 
+use crate::deferrable::DeferrableCheck;
 use crate::point::{PointPlan, Scratch};
 use crate::upkeep::{self, FedViews};
 use halcyon_catalog::{Relation, Table, TableKind};
@@ -65,6 +66,8 @@ pub struct WritePlan {
     views: FedViews,
     /// The target, if it is a stream.
     stream: Option<Arc<Table>>,
+    /// Constraints that are left to whoever runs the plan.
+    deferrable: Vec<DeferrableCheck>,
 }
 
 /// The statement that a write plan carries out.
@@ -142,7 +145,8 @@ pub fn bind(
     let views = scope.feed(&target)?;
     let stream = target.is_stream().then_some(target);
     let arrays = std::mem::take(&mut scope.arrays);
-    let plan = WritePlan { tables: scope.tables, whole: scope.whole, kind, views, stream };
+    let (tables, whole, deferrable) = scope.into_parts();
+    let plan = WritePlan { tables, whole, kind, views, stream, deferrable };
     Ok(BoundWrite { plan, params, arrays, columns, tag })
 }
 
@@ -155,12 +159,21 @@ pub(crate) struct Scope<'a> {
     params: Vec<Option<SqlType>>,
     /// Parameters that stand for arrays: numbers from 1, types of elements.
     arrays: Vec<(usize, SqlType)>,
+    /// Constraints that are left to whoever runs the plan.
+    deferrable: Vec<DeferrableCheck>,
 }
 
 impl<'a> Scope<'a> {
     pub fn new(binder: &Binder<'a>, text: &'a str, params: Vec<Option<SqlType>>) -> Self {
         let (tables, whole, arrays) = (Vec::new(), Vec::new(), Vec::new());
-        Scope { binder: *binder, text, tables, whole, params, arrays }
+        Scope { binder: *binder, text, tables, whole, params, arrays, deferrable: Vec::new() }
+    }
+
+    /// Notes a constraint that the plan does not judge, if there is one.
+    pub fn leave(&mut self, check: Option<DeferrableCheck>) {
+        if let Some(check) = check.filter(|check| !self.deferrable.contains(check)) {
+            self.deferrable.push(check);
+        }
     }
 
     /// Position of the table in the plan's list, added if need be.
@@ -197,9 +210,10 @@ impl<'a> Scope<'a> {
         Ok(views)
     }
 
-    /// The tables in the order of needs, and those that are locked as a whole.
-    pub fn into_locks(self) -> (Vec<Arc<Table>>, Vec<(usize, Mode)>) {
-        (self.tables, self.whole)
+    /// The tables in the order of needs, those that are locked as a whole, and the constraints that
+    /// are left to whoever runs the plan.
+    pub fn into_parts(self) -> (Vec<Arc<Table>>, Vec<(usize, Mode)>, Vec<DeferrableCheck>) {
+        (self.tables, self.whole, self.deferrable)
     }
 
     /// Position of a parameter `$n` whose place has the given type.
@@ -264,6 +278,11 @@ impl WritePlan {
     /// The tables it locks, in the order its needs refer to.
     pub fn tables(&self) -> &[Arc<Table>] {
         &self.tables
+    }
+
+    /// DEFERRABLE constraints that it may break: whoever runs it judges them.
+    pub fn deferrable(&self) -> &[DeferrableCheck] {
+        &self.deferrable
     }
 
     /// What it has to lock with these parameters.

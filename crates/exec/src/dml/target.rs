@@ -11,6 +11,7 @@ use crate::constraints::{
     KeyLookup, check_violation, columns_of_check, compile_check, holds, missing_reference,
     null_violation, unique_violation,
 };
+use crate::deferrable::DeferrableCheck;
 use halcyon_catalog::{Check, ForeignKey, Table};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
@@ -63,6 +64,10 @@ impl Target {
             let other = scope.binder.catalog.table(key.target).clone();
             let at = scope.table(&other);
             scope.need_whole(at, Mode::Shared);
+            if key.deferral.is_some() {
+                scope.leave(DeferrableCheck::of_key(table.id, table, key));
+                continue;
+            }
             target.references.push(Reference {
                 lookup: KeyLookup::new(table, key, &other),
                 key: key.clone(),
@@ -70,6 +75,11 @@ impl Target {
                 late: other.id == table.id,
                 target: other,
             });
+        }
+        for index in &table.indexes {
+            if index.columns.iter().any(|key| touched(&key.column)) {
+                scope.leave(DeferrableCheck::of_index(table, index));
+            }
         }
         Ok(target)
     }

@@ -140,6 +140,9 @@ fn tables_and_all_about_them_survive() {
             "INSERT INTO shop.customer (name) VALUES ('c')",
             "ALTER TABLE shop.customer DROP COLUMN since",
             "DELETE FROM shop.customer WHERE id = 1",
+            "CREATE TABLE waits (id INT UNIQUE DEFERRABLE, up INT REFERENCES shop.customer
+             DEFERRABLE INITIALLY DEFERRED)",
+            "INSERT INTO waits VALUES (1, 2), (2, NULL)",
         ],
     );
 }

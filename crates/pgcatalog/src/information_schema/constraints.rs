@@ -1,10 +1,10 @@
 //! Constraints of tables; NOT NULL is told as a check, as the standard has it.
 
-use super::visible::own_tables;
+use super::visible::{own_tables, yes};
 use crate::Context;
 use crate::pg_catalog::unique_index;
 use crate::view::{Name, Text, row, system_tables};
-use halcyon_catalog::{IndexConstraint, Table};
+use halcyon_catalog::{Deferral, IndexConstraint, Table};
 use halcyon_sql::identifier::quote_ident;
 
 system_tables! {
@@ -16,8 +16,8 @@ system_tables! {
         table_schema: Name,
         table_name: Name,
         constraint_type: Text,
-        is_deferrable: Text = Text::from("NO"),
-        initially_deferred: Text = Text::from("NO"),
+        is_deferrable: Text,
+        initially_deferred: Text,
         enforced: Text = Text::from("YES"),
         nulls_distinct: Option<Text>,
     }
@@ -78,6 +78,7 @@ struct Constraint<'a> {
     name: &'a str,
     kind: &'static str,
     columns: Vec<u16>,
+    deferral: Option<Deferral>,
 }
 
 /// Keys and checks of a table; NOT NULL is told as a check, as the standard has it.
@@ -90,14 +91,15 @@ fn constraints(table: &Table) -> Vec<Constraint<'_>> {
             None => continue,
         };
         let columns = index.columns.iter().map(|key| key.column).collect();
-        all.push(Constraint { name: &index.name, kind, columns });
+        all.push(Constraint { name: &index.name, kind, columns, deferral: index.deferral });
     }
     for key in &table.foreign_keys {
-        let columns = key.columns.clone();
-        all.push(Constraint { name: &key.name, kind: "FOREIGN KEY", columns });
+        let (columns, deferral) = (key.columns.clone(), key.deferral);
+        all.push(Constraint { name: &key.name, kind: "FOREIGN KEY", columns, deferral });
     }
     for check in &table.checks {
-        all.push(Constraint { name: &check.name, kind: "CHECK", columns: Vec::new() });
+        let (columns, deferral) = (Vec::new(), None);
+        all.push(Constraint { name: &check.name, kind: "CHECK", columns, deferral });
     }
     all
 }
@@ -120,6 +122,8 @@ fn table_constraints(context: &Context, rows: &mut Vec<TableConstraintsRow>) {
                 table_schema: &object.schema,
                 table_name: &object.name,
                 constraint_type: constraint.kind,
+                is_deferrable: yes(constraint.deferral.is_some()),
+                initially_deferred: yes(constraint.deferral == Some(Deferral::Deferred)),
                 nulls_distinct: distinct,
             });
         }
@@ -132,6 +136,8 @@ fn table_constraints(context: &Context, rows: &mut Vec<TableConstraintsRow>) {
                 table_schema: &object.schema,
                 table_name: &object.name,
                 constraint_type: "CHECK",
+                is_deferrable: yes(false),
+                initially_deferred: yes(false),
                 nulls_distinct: None::<&str>,
             });
         }

@@ -3,7 +3,7 @@
 use crate::objects::{self, What, each_table};
 use crate::view::{Char, Int2Vector, Int2s, Name, Oid, Oids, Text, row, system_tables};
 use crate::{Context, describe};
-use halcyon_catalog::Table;
+use halcyon_catalog::{Deferral, Table};
 
 system_tables! {
     pg_index: IndexRow from index {
@@ -15,7 +15,7 @@ system_tables! {
         indnullsnotdistinct: bool = false,
         indisprimary: bool,
         indisexclusion: bool = false,
-        indimmediate: bool = true,
+        indimmediate: bool,
         indisclustered: bool = false,
         indisvalid: bool = true,
         indcheckxmin: bool = false,
@@ -35,8 +35,8 @@ system_tables! {
         conname: Name,
         connamespace: Oid,
         contype: Char,
-        condeferrable: bool = false,
-        condeferred: bool = false,
+        condeferrable: bool,
+        condeferred: bool,
         convalidated: bool = true,
         conrelid: Oid,
         contypid: Oid = Oid(0),
@@ -100,8 +100,9 @@ fn index(context: &Context, rows: &mut Vec<IndexRow>) {
             indrelid: table.id.0,
             indnatts: width,
             indnkeyatts: width,
-            indisunique: index.unique,
+            indisunique: index.says_unique(),
             indisprimary: primary,
+            indimmediate: index.deferral.is_none(),
             indkey: keys,
             indcollation: collations,
             indclass: classes,
@@ -123,6 +124,8 @@ fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
                 conname: name,
                 connamespace: namespace,
                 contype: kind,
+                condeferrable: rest.deferral.is_some(),
+                condeferred: rest.deferral == Some(Deferral::Deferred),
                 conrelid: object.oid,
                 conindid: rest.index,
                 confrelid: rest.table,
@@ -142,8 +145,10 @@ fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
                 None => continue,
             };
             let columns = numbers(index.columns.iter().map(|key| key.column));
-            let rest = Reference { index: index.id.0, ..Reference::none() };
-            push(index.id.0, &index.name, kind, Some(columns), rest);
+            let name = &index.name;
+            let (index, deferral) = (index.id.0, index.deferral);
+            let rest = Reference { index, deferral, ..Reference::none() };
+            push(rest.index, name, kind, Some(columns), rest);
         }
         for check in &table.checks {
             let rest = Reference { expr: Some(check.expr.clone()), ..Reference::none() };
@@ -159,6 +164,7 @@ fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
                 on_delete: describe::action_letter(key.on_delete),
                 matching: "s",
                 expr: None,
+                deferral: key.deferral,
             };
             let columns = numbers(key.columns.iter().copied());
             push(objects::foreign_key_oid(table, key), &key.name, "f", Some(columns), rest);
@@ -175,12 +181,22 @@ struct Reference {
     on_delete: &'static str,
     matching: &'static str,
     expr: Option<String>,
+    deferral: Option<Deferral>,
 }
 
 impl Reference {
     fn none() -> Self {
         let (on_update, on_delete, matching) = (" ", " ", " ");
-        Reference { table: 0, index: 0, columns: None, on_update, on_delete, matching, expr: None }
+        Reference {
+            table: 0,
+            index: 0,
+            columns: None,
+            on_update,
+            on_delete,
+            matching,
+            expr: None,
+            deferral: None,
+        }
     }
 }
 

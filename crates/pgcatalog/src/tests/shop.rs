@@ -179,6 +179,7 @@ fn index(id: u32, name: &str, columns: &[(u16, bool)], made_by: Option<IndexCons
         columns: key(columns),
         unique: made_by.is_some(),
         constraint: made_by,
+        deferral: None,
         comment: None,
     }
 }
@@ -262,6 +263,7 @@ fn orders() -> Table {
         target_columns: vec![0],
         on_delete: Action::SetNull,
         on_update: Action::Cascade,
+        deferral: None,
     }];
     table
 }

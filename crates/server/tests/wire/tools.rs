@@ -53,6 +53,31 @@ fn statements_that_return_rows_of_the_session_are_described() {
 }
 
 #[test]
+fn a_commit_that_fails_ends_the_transaction() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    raw.ok("CREATE TABLE a (id INTEGER PRIMARY KEY)");
+    raw.ok("CREATE TABLE b (a INTEGER REFERENCES a DEFERRABLE INITIALLY DEFERRED)");
+    raw.ok("BEGIN");
+    raw.ok("INSERT INTO b VALUES (1)");
+    raw.send(&[parse("", "COMMIT"), bind("", "", &[]), execute("", 0), sync()].concat());
+    let frames = raw.until(b'Z');
+    assert_eq!(kinds(&frames), "12EZ");
+    assert_eq!(frames[2].field(b'C'), Some("23503"));
+    assert_eq!(frames[2].field(b'n'), Some("b_a_fkey"));
+    assert_eq!(frames[3].body, b"I");
+    // Several statements in one message are one transaction, which ends behind the last.
+    raw.ok("INSERT INTO b VALUES (1); INSERT INTO a VALUES (1)");
+    let frames = raw.query("DELETE FROM a; INSERT INTO a VALUES (2)");
+    assert_eq!(frames.iter().find_map(|frame| frame.field(b'C')), Some("23503"));
+    raw.send(&query("COPY b FROM STDIN"));
+    raw.until(b'G');
+    raw.send(&message(b'd', &[b"3\n"]));
+    raw.send(&message(b'c', &[]));
+    assert_eq!(raw.until(b'Z')[0].field(b'C'), Some("23503"));
+}
+
+#[test]
 fn an_error_of_the_extended_protocol_does_not_wait_for_sync() {
     let server = server();
     let mut raw = Raw::connect(server.address());

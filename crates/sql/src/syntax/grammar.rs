@@ -40,6 +40,7 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "ALTER SYSTEM", read: |r| session::alter_system(r).map(Into::into) },
     Production { begins: "PREPARE", read: |r| prepare(r).map(Into::into) },
     Production { begins: "ABORT", read: |r| session::abort(r).map(Into::into) },
+    Production { begins: "SET CONSTRAINTS", read: |r| session::set_constraints(r).map(Into::into) },
     Production { begins: "DISCARD", read: |r| session::discard(r).map(Into::into) },
     Production { begins: "LISTEN", read: |r| session::listen(r).map(Into::into) },
     Production { begins: "UNLISTEN", read: |r| session::unlisten(r).map(Into::into) },

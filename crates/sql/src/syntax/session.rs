@@ -39,6 +39,13 @@ pub enum SessionStatement {
         /// Whether a new transaction with the same modes follows.
         chain: bool,
     },
+    /// `SET CONSTRAINTS ALL|names DEFERRED|IMMEDIATE`.
+    SetConstraints {
+        /// Which constraints; none means all.
+        names: Vec<ObjectName>,
+        /// DEFERRED.
+        deferred: bool,
+    },
     /// A statement about a cursor.
     Cursor(CursorStatement),
     /// VACUUM and the like.
@@ -104,6 +111,19 @@ pub(super) fn abort(reader: &mut Reader<'_>) -> Result<SessionStatement> {
     let _ = reader.eats("WORK") || reader.eats("TRANSACTION");
     let chain = !reader.eats("AND NO CHAIN") && reader.eats("AND CHAIN");
     Ok(SessionStatement::Abort { chain })
+}
+
+/// Behind SET CONSTRAINTS.
+pub(super) fn set_constraints(reader: &mut Reader<'_>) -> Result<SessionStatement> {
+    let mut names = Vec::new();
+    if !reader.eats("ALL") {
+        names.push(reader.name()?);
+        while reader.eats_token(&Token::Comma) {
+            names.push(reader.name()?);
+        }
+    }
+    let deferred = reader.expect_one_of(&["DEFERRED", "IMMEDIATE"])? == "DEFERRED";
+    Ok(SessionStatement::SetConstraints { names, deferred })
 }
 
 /// Behind LISTEN.
@@ -197,6 +217,13 @@ impl fmt::Display for SessionStatement {
             }
             SessionStatement::Abort { chain } => {
                 write!(f, "ABORT{}", if *chain { " AND CHAIN" } else { "" })
+            }
+            SessionStatement::SetConstraints { names, deferred } => {
+                let when = if *deferred { "DEFERRED" } else { "IMMEDIATE" };
+                match names.as_slice() {
+                    [] => write!(f, "SET CONSTRAINTS ALL {when}"),
+                    names => write!(f, "SET CONSTRAINTS {} {when}", super::with_commas(names)),
+                }
             }
             SessionStatement::Cursor(statement) => statement.fmt(f),
             SessionStatement::Upkeep(statement) => statement.fmt(f),

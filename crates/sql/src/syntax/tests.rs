@@ -45,6 +45,8 @@ const READ: &[(&str, &str)] = &[
     ("abort work", "ABORT"),
     ("ABORT AND CHAIN", "ABORT AND CHAIN"),
     ("ABORT TRANSACTION AND NO CHAIN", "ABORT"),
+    ("set constraints all deferred", "SET CONSTRAINTS ALL DEFERRED"),
+    ("SET CONSTRAINTS a, \"B\".c IMMEDIATE", "SET CONSTRAINTS a, \"B\".c IMMEDIATE"),
     ("discard temporary", "DISCARD TEMP"),
     ("LISTEN \"Ch\"", "LISTEN \"Ch\""),
     ("unlisten *", "UNLISTEN *"),

@@ -191,10 +191,23 @@ impl Undo {
         changed: &mut ChangedRows,
         root: impl Fn(u32) -> &'t Partition,
     ) {
+        self.find_changed_rows_where(changed, |_| true, root);
+    }
+
+    /// As [`Undo::find_changed_rows`], of the held partitions that `is_asked` for.
+    pub(crate) fn find_changed_rows_where<'t>(
+        &'t self,
+        changed: &mut ChangedRows,
+        is_asked: impl Fn(u32) -> bool,
+        root: impl Fn(u32) -> &'t Partition,
+    ) {
         let since = std::mem::replace(&mut changed.seen, self.mark());
         let mut kept: SmallVec<[u32; 4]> = SmallVec::new();
         for (note, record) in self.records.iter().enumerate().skip(since.records) {
             let held = record.held;
+            if !is_asked(held) {
+                continue;
+            }
             match record.change {
                 Change::Inserted(row) | Change::Updated(row) | Change::Deleted(row) => {
                     let note = u32::try_from(note).expect("a transaction has fewer notes");
