@@ -1,15 +1,16 @@
 //! The catalog as SQL text: what EXPORT DATABASE writes beside the rows.
 //!
 //! Four scripts, to be run in this order. `schema.sql` makes schemas, sequences, tables with their
-//! keys, and views; `load.sql` copies the rows in; `finish.sql` is what is best done to loaded tables
-//! or what other systems do not know: other indexes, foreign keys with actions, in a circle or to
+//! keys, and views; `load.sql` copies the rows in; `finish.sql` has the statements that are best run over
+//! loaded tables, and those that other systems do not know: other indexes, foreign keys with actions, in a circle or to
 //! another schema, identities, where sequences stand, comments, streams and materialized views with
-//! all that stands on them; `rights.sql` makes roles and gives owners and privileges. The first two
-//! keep to what DuckDB takes too, as far as functions allow; only partitioned tables have a clause of
-//! our own.
+//! their assertions and the views over them; `rights.sql` makes roles and gives owners and privileges. The first two
+//! keep to syntax that DuckDB takes too, as far as functions allow; only partitioned tables have a
+//! clause of Halcyon's own.
 //! Every name carries its schema, so the scripts mean the same under any search path.
-//! What belongs to the superuser that every database has, and that superuser itself, is not in
-//! `rights.sql`: whoever imports owns it. Nor is who granted something: that is whoever imports.
+//! The superuser that every database has is not in `rights.sql`, nor are the objects that this role
+//! owns: after an import the importing role owns them. Grantors are not written either: after an
+//! import the importing role is the grantor.
 //! Invariant, checked by `everything_about_tables_comes_back_and_is_in_force`: importing the
 //! scripts into an empty database and exporting that gives the same text.
 
@@ -52,7 +53,7 @@ pub struct Export {
 
 /// A table whose rows are to be written.
 pub struct ExportedTable {
-    /// Its name as SQL.
+    /// Name of the table as SQL.
     pub name: String,
     /// Name of the file for its rows, of letters that every file system takes.
     pub file: String,
@@ -141,8 +142,8 @@ fn identities(catalog: &Catalog) -> BTreeSet<(String, String)> {
 
 // ------------------------------------------------------------------------------------ order
 
-/// Tables such that those that are referred to come first, and the foreign keys for which there is
-/// no such order, or that only we know.
+/// The tables in an order in which referenced tables come before referring ones, and the foreign keys
+/// left to `finish.sql`: those of cycles, and those that other systems do not know.
 struct LoadOrder {
     tables: Vec<Arc<Table>>,
     late: HashSet<(TableId, String)>,
@@ -175,7 +176,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// False if the table waits for somebody already: who asks is in a circle with it.
+    /// False if the visit of the table is under way already: the referring table is in a cycle with it.
     fn visit(&mut self, table: &Arc<Table>) -> bool {
         if let Some(done) = self.state.get(&table.id) {
             return *done;
@@ -184,7 +185,7 @@ impl Walk<'_> {
         for key in &table.foreign_keys {
             let known = |action| matches!(action, Action::NoAction | Action::Restrict);
             let target = self.catalog.table(key.target).clone();
-            // A table that refers to itself is in a circle, too.
+            // A table that refers to itself is a cycle, too.
             let early = known(key.on_delete)
                 && known(key.on_update)
                 && target.schema == table.schema
@@ -199,9 +200,8 @@ impl Walk<'_> {
     }
 }
 
-/// What is derived from tables, such that what others use comes first: views, streams and
-/// materialized views. With it, whether it can be made before there are streams and materialized
-/// views.
+/// Views, streams and materialized views, each after the relations that it uses; with each, whether it
+/// can be created before any stream or materialized view exists.
 fn derived(catalog: &Catalog) -> Vec<(Relation, bool)> {
     type Name = (String, String);
     fn visit(
@@ -249,7 +249,7 @@ fn create_view(view: &View) -> String {
     format!("CREATE VIEW {name} ({}) AS\n{}", columns.join(", "), view.query)
 }
 
-/// Streams, materialized views, what guards them, and the views over them.
+/// Statements for streams, materialized views, their assertions, and the views over them.
 fn derive(catalog: &Catalog, order: &LoadOrder, line: &mut impl FnMut(String)) {
     for (relation, early) in derived(catalog) {
         match relation {
@@ -382,8 +382,8 @@ fn foreign_key(catalog: &Catalog, table: &Table, key: &ForeignKey) -> String {
     text
 }
 
-/// A default whose sequences are named with their schemas: an unqualified one means what the search
-/// path of whoever inserts says, and an import has another.
+/// A default whose sequences are named with their schemas: an unqualified name is resolved by the
+/// search path of the session that inserts, and the importing session has another one.
 fn with_schemas(catalog: &Catalog, table: &Table, default: &str) -> String {
     struct Qualify<'a>(&'a Catalog, &'a Table);
     impl VisitorMut for Qualify<'_> {
@@ -546,7 +546,7 @@ fn add_identities(catalog: &Catalog, order: &LoadOrder, line: &mut impl FnMut(St
     }
 }
 
-/// Whom a sequence belongs to, and where it stands.
+/// Statements for the owner column and the present value of a sequence.
 fn finish_sequence(catalog: &Catalog, sequence: &Sequence, line: &mut impl FnMut(String)) {
     let name = qualified(&sequence.schema, &sequence.name);
     let identity = (sequence.schema.clone(), sequence.name.clone());

@@ -1,7 +1,7 @@
 //! CREATE, ALTER, DROP, TRUNCATE, COMMENT, GRANT, REVOKE.
 //!
 //! A DDL statement is carried out from its syntax tree against the transaction's private copy of
-//! the catalog. Nothing of it is bound beforehand: it runs once, and names mean what they mean when
+//! the catalog. Nothing is bound beforehand: the statement runs once, and names are resolved when
 //! it runs.
 //!
 //! Invariants, checked by `catalog_changes_are_seen_when_they_commit_and_undone_when_not` (1 and 3)
@@ -49,15 +49,15 @@ use halcyon_sql::syntax::DdlStatement;
 
 pub use role::scram_verifier;
 
-/// What a DDL statement came to: its tag, and the rows it made if it counts them.
+/// The outcome of a DDL statement: its tag, and the number of rows if the tag has one.
 pub type Done = (&'static str, Option<u64>);
 
 /// A DDL statement, ready to run.
 #[derive(Clone, Debug)]
 pub enum Ddl {
-    /// What the SQL parser has a tree for.
+    /// A statement that the SQL parser has a tree for.
     Sql(Box<Statement>),
-    /// What it has none for.
+    /// A statement that only our own parser knows.
     Own(Box<DdlStatement>),
 }
 
@@ -164,7 +164,7 @@ impl Ddl {
     }
 }
 
-/// What a statement that nobody offers begins with, for the error message.
+/// The first words of a statement that is not supported, for the error message.
 fn first_words(statement: &Statement) -> String {
     statement.to_string().split_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }

@@ -76,7 +76,8 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Don
 #[derive(Default)]
 struct Wishes {
     empty_on_restart: bool,
-    /// The slow twin is for comparisons; after a restart every view is compiled.
+    /// Executor of the program; the interpreter, its slow twin, serves comparisons. After a restart
+    /// every view is compiled.
     executor: Executor,
 }
 
@@ -206,7 +207,7 @@ fn fill(
     Ok((view, count))
 }
 
-/// Takes a view that is dropped away from what it reads.
+/// Removes a dropped view from the lists of views of the tables that it reads.
 pub(super) fn detach(cx: &mut DdlContext<'_>, id: TableId, view: &Arc<MaterializedView>) {
     for read in &view.reads {
         if cx.catalog.tables.contains_key(read) {

@@ -278,11 +278,11 @@ pub(super) fn drop_foreign_key(catalog: &mut Catalog, table: TableId, name: &str
 
 fn drop_one(cx: &mut DdlContext<'_>, schema: &str, name: &str) -> Result<()> {
     let Some(relation) = cx.catalog.schemas[schema].relations.get(name).cloned() else {
-        return Ok(()); // it went with another of the list
+        return Ok(()); // dropped with another relation of the list
     };
     match relation {
         Relation::Table(table) => {
-            // Whoever still uses the table ends first.
+            // Transactions that still use the table end first.
             cx.lock(&table)?;
             let table = cx.catalog.table(table.id).clone();
             for key in &table.foreign_keys {

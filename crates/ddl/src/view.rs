@@ -1,4 +1,4 @@
-//! Views: CREATE [OR REPLACE] VIEW, and who uses what.
+//! Views: CREATE [OR REPLACE] VIEW, and which views use which relations.
 //!
 //! A view is stored as text with every relation's schema written out, so that it means the same
 //! under any search path. What it uses is read from that text.

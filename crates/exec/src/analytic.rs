@@ -1,7 +1,7 @@
 //! The analytical executor: DataFusion's vectorised operators over the roots of a snapshot.
 //!
-//! A plan is made physical when it first runs, because only then are row counts known that decide
-//! the order of joins; the physical plan is kept and runs again over any snapshot
+//! A plan becomes physical when it first runs, because the row counts that decide the order of
+//! joins are known only then. The physical plan is kept and runs again over any snapshot
 //! ([`halcyon_plan::provider::ScanExec`] finds its roots in the task context). It is made anew
 //! - for every execution, if the statement has parameters or asks for something that belongs to
 //!   the execution (`now()`, `nextval`, system views): these are put in as constants first;
@@ -64,9 +64,9 @@ pub struct AnalyticalPlan {
     logical: LogicalPlan,
     tables: Vec<Arc<Table>>,
     schema: SchemaRef,
-    /// Whether something must be put in before each execution.
+    /// Whether the plan has parameters or functions of the execution, replaced by constants each time.
     bound_late: bool,
-    /// FOR UPDATE: it runs under exclusive locks instead of on a snapshot.
+    /// Whether the query is FOR UPDATE: it runs under exclusive locks instead of on a snapshot.
     locks_rows: bool,
     physical: Mutex<Option<Arc<Physical>>>,
 }
@@ -95,25 +95,25 @@ impl AnalyticalPlan {
         }
     }
 
-    /// Makes it a SELECT … FOR UPDATE.
+    /// Makes the plan a SELECT … FOR UPDATE.
     pub fn locking_rows(mut self, locks_rows: bool) -> Self {
         self.locks_rows = locks_rows;
         self
     }
 
-    /// Whether it is a SELECT … FOR UPDATE.
+    /// Whether the plan is a SELECT … FOR UPDATE.
     pub fn locks_rows(&self) -> bool {
         self.locks_rows
     }
 
-    /// What it must lock inside a transaction: every partition of its tables.
+    /// Adds the locks that the plan needs inside a transaction: every partition of its tables.
     pub fn needs(&self, _: &Env<'_>, needs: &mut Vec<Need>) -> Result<()> {
         let mode = if self.locks_rows { Mode::Exclusive } else { Mode::Shared };
         needs.extend((0..self.tables.len()).map(|table| Need { table, partition: None, mode }));
         Ok(())
     }
 
-    /// The tables it reads, each once, in the order in which `start` wants their roots.
+    /// The tables that the plan reads, each once, in the order in which `start` wants their roots.
     pub fn tables(&self) -> &[Arc<Table>] {
         &self.tables
     }
@@ -165,7 +165,7 @@ impl AnalyticalPlan {
         Ok((plan, config))
     }
 
-    /// The plan kept from before if it still fits, else a new one that is kept.
+    /// The physical plan of an earlier execution if it still fits, else a new one, kept from now on.
     fn kept(
         &self,
         threads: usize,
@@ -237,10 +237,11 @@ impl AnalyticalPlan {
     }
 }
 
-/// Puts an operator that gives its worker back now and then above each join.
+/// Puts an operator above each join that yields its worker thread now and then.
 ///
-/// Scans do so by themselves, but a join can make rows for minutes of what it has read; whoever
-/// consumes them in a loop would see neither the end of the statement nor let others run.
+/// Scans yield by themselves, but a join can produce rows for minutes from the rows that it has
+/// read. An operator that consumes them in a loop would neither notice that the statement was
+/// cancelled nor let other tasks run.
 fn with_yielding_joins(plan: Arc<dyn ExecutionPlan>) -> DfResult<Arc<dyn ExecutionPlan>> {
     const JOINS: [&str; 4] =
         ["NestedLoopJoinExec", "CrossJoinExec", "HashJoinExec", "SortMergeJoinExec"];
@@ -344,7 +345,7 @@ impl BatchStream {
 impl Iterator for BatchStream {
     type Item = Result<RecordBatch>;
 
-    /// Operators may be busy for long without looking up, so the reader watches the token too.
+    /// Operators may be busy for long without looking at the token, so the reader watches it too.
     fn next(&mut self) -> Option<Self::Item> {
         let cancel = self.cancel.clone();
         let next = wait_for(self.next_batch(), || cancel.is_cancelled());

@@ -1,6 +1,7 @@
-//! What rows must satisfy: NOT NULL, CHECK, unique keys, references; and how a breach is told.
+//! Constraints on rows (NOT NULL, CHECK, unique keys, foreign keys), and the errors of their
+//! violations.
 //!
-//! The words of the errors are PostgreSQL's, because programs read them.
+//! The texts of the errors are PostgreSQL's, because programs read them.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -113,7 +114,7 @@ pub fn key_violation(table: &Table, index: &Index, key: &[ValueRef<'_>]) -> SqlE
     .constraint(&index.name)
 }
 
-/// 23503: a row refers to what is not there.
+/// 23503: a row refers to a row that does not exist.
 pub fn missing_reference(
     table: &Table,
     key: &ForeignKey,
@@ -136,7 +137,7 @@ pub fn missing_reference(
     .constraint(&key.name)
 }
 
-/// 23503: a row that others refer to would go or change its key.
+/// 23503: a row that others refer to would be deleted or change its key.
 pub fn still_referenced(
     target: &Table,
     key: &ForeignKey,
@@ -204,7 +205,7 @@ pub struct KeyLookup {
     index: IndexId,
     /// For each key column of the index, the position in the foreign key's column list.
     order: Vec<usize>,
-    /// Types by position in the list: own and the target's.
+    /// Types by position in the list: the referring column's and the target column's.
     types: Vec<(SqlType, SqlType)>,
     /// Position in the list of the column that the target is partitioned by.
     partition_by: Option<usize>,
@@ -236,13 +237,13 @@ impl KeyLookup {
         }
     }
 
-    /// Which partition of the target has the row, for values without NULL.
+    /// The partition of the target that would hold the row, for values without NULL.
     pub fn partition(&self, values: &[ValueRef<'_>]) -> Option<u32> {
         let Some(position) = self.partition_by else { return Some(0) };
         Some(partition_of(self.convert(values, position)?, self.partitions))
     }
 
-    /// The value as the target's column has it; `None` if it has no such value.
+    /// The value in the type of the target's column; `None` if that type has no such value.
     fn convert<'v>(&self, values: &[ValueRef<'v>], position: usize) -> Option<ValueRef<'v>> {
         let (own, theirs) = self.types[position];
         if own.storage() == theirs.storage() {

@@ -1,8 +1,9 @@
-//! Views as part of the statements that change what they read: which views follow, and their guards.
+//! Materialized views within the statements that change their tables: which views must be brought up
+//! to date, and the guards that are checked then.
 //!
 //! A write binds the views that its tables feed and locks them exclusively with its own tables. At
-//! its end [`FedViews::end`] carries what it has changed, cascades included, on to them
-//! ([`halcyon_views::ViewMaintenance`]). A failure is the statement's failure.
+//! the end of the write [`FedViews::end`] applies its changes, cascades included, to the views
+//! ([`halcyon_views::ViewMaintenance`]). A view that fails fails the statement.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
-/// The views that a statement may change.
+/// The materialized views that a statement has to bring up to date.
 pub struct FedViews {
     /// By ascending id, so that each stands after the views that it reads.
     tables: Vec<Arc<Table>>,
@@ -59,7 +60,7 @@ impl FedViews {
         &self.maintained
     }
 
-    /// Whether somebody sees every single change of a view: a guard, or a view over it.
+    /// Whether every single change of a view is looked at: by a guard, or by a view over the view.
     pub fn are_watched(&self) -> bool {
         let guarded = self.guards.iter().any(|guards| !guards.is_empty());
         guarded || self.tables.iter().any(|view| !view.feeds.is_empty())
@@ -70,10 +71,10 @@ impl FedViews {
         (!self.is_empty()).then(|| tx.savepoint())
     }
 
-    /// Brings the views up to date with what the statement has done since its beginning.
+    /// Brings the views up to date with the statement's changes since `since`.
     ///
-    /// Errors: what events, expressions and guards of views fail at; the caller takes the statement
-    /// back.
+    /// Errors: those of events, expressions and guards of views; the caller then undoes the
+    /// statement.
     pub fn end(&self, since: &Savepoint, env: &Env<'_>, tx: &mut Transaction) -> Result<()> {
         self.end_with(since, None, env, tx)
     }
@@ -120,7 +121,7 @@ impl FedViews {
     }
 }
 
-/// The view that runs of a table that is a view.
+/// The running view behind the table of a materialized view.
 fn maintained(table: &Table) -> &Arc<MaintainedView> {
     table.materialized().expect("only views are fed").maintained()
 }
@@ -159,7 +160,7 @@ pub(crate) fn views_of_all<'t>(
     views
 }
 
-/// Lets the events pass that a statement has put into a stream, once the views have seen them.
+/// Deletes the events that a statement has put into a stream, once the views have processed them.
 pub(crate) fn empty_stream(table: &Table, tx: &mut Transaction) {
     for cell in &table.cells {
         let Some(handle) = tx.held_exclusively(cell) else { continue };

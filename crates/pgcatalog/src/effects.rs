@@ -1,10 +1,10 @@
-//! What functions of the system catalogs do to the engine, beside telling of it.
+//! The effects that functions of the system catalogs have on the engine, beside reading its state.
 
 use std::time::Duration;
 
 use halcyon_sql::error::Result;
 
-/// What is locked by an advisory lock: one number of 64 bits, or two of 32, which are other keys.
+/// The key of an advisory lock: one number of 64 bits, or two of 32. The two kinds never collide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AdvisoryKey {
     /// `pg_advisory_lock(bigint)`.
@@ -24,10 +24,10 @@ pub struct AdvisoryRequest {
     pub of_transaction: bool,
 }
 
-/// What functions that a session calls do to the session and to others.
+/// The engine as functions with effects reach it: on the calling session and on others.
 ///
-/// They run on threads of the executor. What concerns the session's own state counts once its
-/// statement has ended.
+/// Methods run on threads of the executor. A change of the session's own state takes effect once
+/// the session's statement has ended.
 pub trait Effects {
     /// `set_config`: the value that the setting will have.
     ///

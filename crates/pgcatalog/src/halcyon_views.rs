@@ -31,7 +31,7 @@ system_views! {
         /// One of active, idle, idle in transaction, idle in transaction (aborted), waiting for a
         /// lock, waiting for the disk.
         state: &'static str,
-        /// Its transaction, if it has one.
+        /// Transaction of the session, if it has one.
         transaction: Option<u64>,
         /// When the session began.
         started: Moment,
@@ -39,7 +39,7 @@ system_views! {
         transaction_started: Option<Moment>,
         /// When its last or running statement began.
         statement_started: Option<Moment>,
-        /// That statement; NULL if it is not yours to see.
+        /// Text of that statement; NULL if it is not yours to see.
         statement: Option<String>,
     }
 
@@ -79,11 +79,11 @@ system_views! {
         relation: Option<Name>,
         /// Number of the partition within the table, from 0.
         partition: Option<u32>,
-        /// Its number in the database: the order in which locks are taken.
+        /// Number of the partition in the database: the order in which locks are taken.
         partition_id: u32,
         /// Transaction that holds or waits.
         transaction: u64,
-        /// Its session.
+        /// Session of the transaction.
         session: u32,
         /// `shared` or `exclusive`.
         mode: &'static str,
@@ -93,9 +93,9 @@ system_views! {
 
     /// One row per transaction under way.
     transactions: Transaction from transactions {
-        /// Its number.
+        /// Number of the transaction.
         transaction: u64,
-        /// Its session.
+        /// Session of the transaction.
         session: u32,
         /// Isolation level.
         isolation: &'static str,
@@ -117,7 +117,7 @@ system_views! {
         relation: Name,
         /// Number of the partition within the table, from 0.
         partition: u32,
-        /// Its number in the database.
+        /// Number of the partition in the database.
         partition_id: u32,
         /// The index, or NULL for the rows themselves.
         index: Option<Name>,
@@ -137,7 +137,7 @@ system_views! {
         schema: Name,
         /// The view.
         view: Name,
-        /// Its rows.
+        /// Rows of the view.
         rows: u64,
         /// Memory of the rows.
         bytes: u64,
@@ -391,7 +391,7 @@ pub trait Live: Send + Sync {
 /// A session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionRow {
-    /// Its number, also the backend's process id for clients.
+    /// Number of the session, also the backend's process id for clients.
     pub id: u32,
     /// Role it acts for.
     pub user: String,
@@ -409,7 +409,7 @@ pub struct SessionRow {
     pub transaction_us: Option<i64>,
     /// When its last or running statement began.
     pub statement_us: Option<i64>,
-    /// Its transaction, if it has one.
+    /// Transaction of the session, if it has one.
     pub transaction: Option<u64>,
 }
 
@@ -446,7 +446,7 @@ impl SessionState {
 /// A statement of the cache. Times are nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct StatementRow {
-    /// Its text.
+    /// Text of the statement.
     pub text: String,
     /// Which executor runs it: `point`, `analytical`, `write`, ….
     pub executor: &'static str,
@@ -475,7 +475,7 @@ pub struct LockRow {
     pub partition: u32,
     /// The transaction that holds or awaits it.
     pub transaction: u64,
-    /// Its session.
+    /// Session of the transaction.
     pub session: u32,
     /// Exclusive or shared.
     pub exclusive: bool,
@@ -494,7 +494,7 @@ pub struct LogRow {
     pub checkpoint: String,
     /// Bytes of the log behind that.
     pub bytes: u64,
-    /// Its files.
+    /// Files of the log.
     pub files: u64,
     /// Commits since the start.
     pub commits: u64,
@@ -511,9 +511,9 @@ pub struct LogRow {
 /// A transaction under way.
 #[derive(Clone, Debug, Default)]
 pub struct TransactionRow {
-    /// Its number.
+    /// Number of the transaction.
     pub id: u64,
-    /// Its session.
+    /// Session of the transaction.
     pub session: u32,
     /// Isolation level as SQL spells it.
     pub isolation: &'static str,

@@ -52,7 +52,7 @@ const TYPES: &[&str] = &[
     "anycompatiblearray", "_text", "regclass", "regtype", "regnamespace", "regrole",
 ];
 
-/// Known names that are no use to callers: called without brackets, or refused.
+/// Names of functions that cannot be called like functions: used without parentheses, or refused.
 const REFUSED: &[&str] = &["current_user", "session_user", "to_char", "to_date"];
 
 /// Rows of `pg_proc` whose names are in `callable`, over known types.
@@ -130,9 +130,9 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// As exported, but for text, which is Arrow's other kind, as in all tables here, and for rights,
-    /// which came as text: they are lists, and nobody was given any.
-    /// Only rows that `keep` marks, if it is given.
+    /// The exported table, but text has the Arrow type that it has in all tables here, and rights,
+    /// which were exported as text, are lists without entries. If `keep` is given, only the rows
+    /// that it marks.
     fn of(table: &Exported, keep: Option<Keep<'_>>) -> Fixed {
         let fields = table.schema.fields().iter().map(|field| match field.data_type() {
             DataType::Utf8 if field.name().ends_with("acl") => {

@@ -174,7 +174,7 @@ impl Def {
         Arc::new(Schema::new(fields))
     }
 
-    /// Its rows now.
+    /// Rows of the table now.
     pub(crate) fn rows(&self, context: &Context) -> RecordBatch {
         let mut rows = Rows { width: self.columns.len(), cells: Vec::new() };
         (self.fill)(context, &mut rows);

@@ -109,7 +109,7 @@ fn table_of<'c>(catalog: &'c Catalog, name: &TableReference) -> Result<&'c Arc<T
     }
 }
 
-/// What the catalog knows of tables, and whether the statement goes on, for the compiler.
+/// Facts about tables for the compiler, from the catalog, and whether the statement was cancelled.
 struct CatalogFacts<'a> {
     catalog: &'a Arc<Catalog>,
     cancel: &'a CancelToken,

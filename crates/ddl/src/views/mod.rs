@@ -1,4 +1,4 @@
-//! Materialized views in SQL: what needs names, types and conditions to be bound.
+//! Materialized views in SQL: the steps that have to bind names, types and conditions.
 //!
 //! The views that run are `halcyon_views`; the compiler is `halcyon_delta`. Here is:
 //! - `define()`: from a query to a program, and to columns;

@@ -1,6 +1,6 @@
 //! Packed events of streams: verified ahead of time ([`halcyon_views::PackedViews`] takes them).
 //!
-//! Packed events stay good for as long as the streams' CHECKs and the views that read them are the same.
+//! Packed events stay valid for as long as neither the streams' CHECKs nor the views over them change.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
-/// What packed events do, at one catalog version.
+/// The streams of packed events, bound at one catalog version.
 pub struct PackedPlan {
     streams: Vec<StreamPlan>,
     views: PackedViews,

@@ -67,7 +67,8 @@ fn revive_one(
     definition.fill(table.id, roots, rows, cell, catalog.budget.clone(), &never)
 }
 
-/// Whoever created a view was allowed to; what was granted since does not matter.
+/// A superuser's session: the views' creators were allowed to create them, and grants made or
+/// revoked since then do not matter.
 fn owner() -> SessionVars {
     SessionVars {
         user: SUPERUSER.to_owned(),

@@ -1,10 +1,10 @@
 //! Streams as a handle gives events to them, without SQL: bound, and verified as INSERT would.
 //!
-//! Where nobody sees every single change, an event goes to the engines alone
-//! ([`halcyon_views::StreamViews`]), and rows are brought up to date by the next reader
-//! ([`bring_up_to_date`]). Else the event is a transaction of its own, like an INSERT.
+//! If no guard and no other view looks at every single change of a view, an event goes to the engines
+//! alone ([`halcyon_views::StreamViews`]), and the views' rows are brought up to date by the next
+//! reader ([`bring_up_to_date`]). Else the event is a transaction of its own, like an INSERT.
 //!
-//! Many events at once, of several streams, come packed ([`super::packed`]).
+//! Batches of events of several streams come packed ([`super::packed`]).
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::types::SqlType;
 
-/// What an event of a stream does, at one catalog version.
+/// A stream bound at one catalog version: its checks, and the views that its events change.
 pub struct StreamPlan {
     stream: Arc<Table>,
     /// The catalog's version.
@@ -110,7 +110,7 @@ impl StreamPlan {
         self.readers.event(row, weight).map_err(view_error)
     }
 
-    /// Locks what events of streams touch, for a transaction that holds nothing of it yet. Errors:
+    /// Locks the partitions that events of streams change, for a transaction that holds nothing of it yet. Errors:
     /// those of locks.
     pub fn lock(plans: &[Self], tx: &mut Transaction, limits: &WaitLimits<'_>) -> Result<()> {
         let tables = plans.iter().flat_map(|plan| plan.fed.tables());

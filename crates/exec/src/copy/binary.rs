@@ -21,7 +21,7 @@ pub(super) enum Tuple<'a> {
     Incomplete,
     /// The end marker.
     End,
-    /// Its fields, and the bytes behind it.
+    /// Fields of the tuple, and the bytes behind it.
     Fields(Vec<Option<&'a [u8]>>, &'a [u8]),
 }
 

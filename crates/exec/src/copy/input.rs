@@ -99,7 +99,7 @@ struct RowsIn {
     batch_rows: usize,
     rows: u64,
     late: Late,
-    /// Where the statement began, if views have to know.
+    /// The savepoint before the statement, if views have to be brought up to date.
     since: Option<Savepoint>,
     fields: Vec<Field>,
     text: String,
@@ -233,7 +233,7 @@ impl RowsIn {
         Ok(())
     }
 
-    /// Where the line ends that is looked at from `at` on.
+    /// The end of the line whose bytes from `at` on have not been searched yet.
     fn end_of_line(&mut self, bytes: &[u8], at: usize, options: &Options) -> Option<usize> {
         let csv = options.format == Format::Csv;
         for (offset, byte) in bytes[at..].iter().enumerate() {

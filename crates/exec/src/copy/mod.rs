@@ -1,8 +1,8 @@
 //! COPY FROM and TO: text, CSV, binary and Parquet.
 //!
 //! Rows come in as bytes in pieces of any size ([`CopyIn::push`]) and go out in chunks
-//! ([`CopyOut`]); in between they are vectors. A COPY is one statement: whatever it stored is
-//! undone by its caller when a later line is refused.
+//! ([`CopyOut`]); in between they are vectors. A COPY is one statement: when a line is
+//! refused, the caller undoes the rows of all lines before.
 //!
 //! Cost: a batch of rows costs one append per partition; nothing is kept of rows that are stored.
 
@@ -80,7 +80,7 @@ struct From {
 }
 
 impl From {
-    /// Whether something is to be done with the rows at the end.
+    /// Whether work remains when all rows are stored.
     fn is_followed(&self) -> bool {
         !self.views.is_empty() || self.writer.table().is_stream()
     }
@@ -104,10 +104,10 @@ pub struct BoundCopy {
     pub columns: Arc<[ResultColumn]>,
 }
 
-/// Told now and then how far a COPY is: rows, bytes.
+/// Callback that learns now and then how far a COPY is: rows, bytes.
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
-/// A COPY as it is written.
+/// A COPY as the statement's text has it.
 pub struct ParsedCopy<'a> {
     /// The table or query.
     pub source: &'a CopySource,

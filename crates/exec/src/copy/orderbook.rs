@@ -1,14 +1,14 @@
 //! COPY FROM … (FORMAT orderbook): messages of a stock exchange as changes of one side of the book.
 //!
-//! A line is `t,id,action,volume,price`. `B` brings a bid and `S` an ask; `E` takes `volume` off the order
-//! of that id, which is looked for among the bids first, and the order is gone when nothing is left;
-//! `D` and `F` delete it. Other actions, and orders that nobody knows, are ignored. The broker of an
+//! A line is `t,id,action,volume,price`. Action `B` adds a bid and `S` an ask; `E` executes `volume` of
+//! the order with that id (bids are searched first), which leaves the book when no volume remains;
+//! `D` and `F` delete the order. Other actions, and unknown ids, are ignored. The broker of an
 //! order is its id modulo the number of brokers (option `brokers`, 10).
 //!
-//! Both sides are followed, since an id does not say on which it stands; told are the events of the
-//! one that the option `book` names: tuples (t, id, broker, volume, price) that come and go. A
-//! stream gets every event, in order; a table what is left at the end. DBToaster's finance
-//! benchmark reads its files so.
+//! Both sides of the book are kept, since an id does not say on which side its order stands. Only
+//! changes of the side that the option `book` names become events: inserted and deleted tuples
+//! (t, id, broker, volume, price). A stream gets every event, in order; a table gets the orders
+//! that remain at the end. DBToaster's finance benchmark reads its files in this way.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ const COLUMNS: [(&str, &[SqlType]); 5] = [
     ("price", &[SqlType::Double]),
 ];
 
-/// Binds it. Errors: 42P01, 42809, 42501, 42804 for a table of other columns.
+/// Binds the COPY. Errors: 42P01, 42809, 42501, 42804 for a table of other columns.
 pub fn bind(binder: &Binder<'_>, copy: &CopyOrders, text: &str) -> Result<super::CopyPlan> {
     let options = super::Options::from_ast(&[], &[], false)?;
     let place = match &copy.path {
@@ -114,7 +114,7 @@ impl Book {
         }
     }
 
-    /// Follows one message; tells the orders that go (−1) and come (1).
+    /// Applies one message; reports the orders that leave (−1) and enter (1) the book.
     fn message(&mut self, action: &str, order: Order, tell: &mut impl FnMut(Side, Order, i8)) {
         let coming = match action {
             "B" => Some(Side::Bids),
@@ -122,7 +122,7 @@ impl Book {
             _ => None,
         };
         if let Some(side) = coming {
-            // An id that comes again replaces what stood there: the book knows one order by it.
+            // An id that is used again replaces its order: the book has one order per id.
             if let Some(old) = self.side(side).insert(order.id, order) {
                 tell(side, old, -1);
             }
@@ -152,7 +152,7 @@ const LINE_BYTES_MAX: usize = 1 << 16;
 #[derive(Default)]
 pub(super) struct OrdersIn {
     book: Book,
-    /// Events of the side that is asked for, if it is a stream.
+    /// Events of the side that the option `book` names, if the target is a stream.
     events: Vec<(Order, i8)>,
     /// The beginning of a line whose end has not come.
     pending: Vec<u8>,
@@ -189,7 +189,8 @@ impl OrdersIn {
         Ok(())
     }
 
-    /// Gives what has come to the stream or table. Returns the events or rows that were stored.
+    /// Gives the events to the stream, or the remaining orders to the table. Returns the number of
+    /// events or rows stored.
     ///
     /// Errors: 22P04 of the last line; 23514 and what else a row can be refused for. The caller
     /// takes everything back.

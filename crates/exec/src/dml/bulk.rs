@@ -293,7 +293,7 @@ impl Source {
         Ok(Source { source: QuerySource::new(plan, binder)?, columns })
     }
 
-    /// Its columns.
+    /// Columns of the query.
     pub fn columns(&self) -> &[ResultColumn] {
         &self.columns
     }

@@ -1,11 +1,11 @@
-//! What foreign keys make of changes to the rows they refer to: refusal, cascade, SET NULL,
-//! SET DEFAULT.
+//! Referential actions: the effects of deleted and changed rows on the rows whose foreign keys refer
+//! to them (refusal, cascade, SET NULL, SET DEFAULT).
 //!
-//! Changes are worked through in *waves*: the referring rows of all changes of a wave are found
-//! first and changed then, so that a key that moves from 1 to 2 does not meet those that move from
-//! 2 to 3. What is changed in a wave is the next one. Rows only ever leave the key that a wave is
-//! about, so cycles of tables end.
-//! What must merely not be (NO ACTION) is judged when all waves are over.
+//! Changes are worked through in *waves*. The rows that refer to the changed rows of a wave are all
+//! found before any is changed, so that rows whose key moves from 1 to 2 are not mistaken for rows
+//! whose key moves from 2 to 3. The referring rows so changed are the next wave. Rows only ever
+//! leave the keys of a wave, so cycles of tables end. NO ACTION, which only forbids references to
+//! missing rows, is checked after the last wave.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -56,17 +56,18 @@ pub(super) struct Changed {
     pub after: Option<Vec<Value>>,
 }
 
-/// What changes of a table are to be expected.
+/// The changes of a table that a statement can make.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Expect {
     Delete,
     Update(Vec<u16>),
 }
 
-/// A key that is gone, what it became (None: its row was deleted), and what referrers are to do.
+/// A key that no row has any more, its new value (None: its row was deleted), and the action of
+/// the foreign key on referring rows.
 type Gone = (Vec<Value>, Option<Vec<Value>>, Action);
 
-/// Something to be done to a referring row.
+/// A change to be made to a referring row.
 struct Act {
     at: usize,
     node: usize,
@@ -199,12 +200,12 @@ impl Effects {
         &self.nodes[0].target
     }
 
-    /// Whether anybody refers to the target in a way that its changes may concern.
+    /// Whether a foreign key refers to the target so that the statement's changes may concern it.
     pub fn has_incoming(&self) -> bool {
         !self.nodes[0].incoming.is_empty()
     }
 
-    /// Carries out what follows from `changed` and judges what was left for the end.
+    /// Carries out the referential actions that follow from `changed`, then the checks left for the end.
     pub fn settle(
         &self,
         cx: &mut WriteContext<'_>,
@@ -239,7 +240,7 @@ impl Effects {
         self.judge_late(cx, &late, key)
     }
 
-    /// References that only the end can judge. Errors: 23503.
+    /// Checks the references that can be checked only at the end. Errors: 23503.
     fn judge_late(&self, cx: &WriteContext<'_>, late: &[LateRow], key: &mut KeyBuf) -> Result<()> {
         for LateRow { node, partition, row } in late {
             let target = &self.nodes[*node].target;
@@ -252,7 +253,7 @@ impl Effects {
         Ok(())
     }
 
-    /// What the foreign keys want done about the changes of a wave.
+    /// The changes to referring rows that the foreign keys demand for a wave.
     fn acts(
         &self,
         cx: &mut WriteContext<'_>,
@@ -296,7 +297,7 @@ impl Effects {
         Ok(acts)
     }
 
-    /// The referring rows of keys that are gone, and what becomes of each.
+    /// The rows that refer to keys that no row has any more, with the change for each.
     fn acts_on(
         &self,
         cx: &mut WriteContext<'_>,
@@ -338,7 +339,7 @@ impl Effects {
         Ok(())
     }
 
-    /// Carries acts out; what they changed is the next wave.
+    /// Makes the changes to referring rows; returns the next wave.
     fn act(
         &self,
         cx: &mut WriteContext<'_>,
@@ -383,7 +384,7 @@ impl Effects {
         Ok(changed)
     }
 
-    /// 23503 if rows still refer to a key that is gone.
+    /// 23503 if rows still refer to a key that no row has any more.
     fn refuse_referenced(
         &self,
         cx: &WriteContext<'_>,

@@ -33,7 +33,7 @@ use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
 /// Rows of VALUES up to which single partitions are locked by their values.
 const NARROW_ROWS_MAX: usize = 64;
 
-/// One row's columns; None: from the source's row.
+/// Cells of one row by column; None: the value comes from the source's row.
 type Cells = Vec<Option<Cell>>;
 
 /// A bound INSERT.
@@ -42,10 +42,10 @@ pub(super) struct Insert {
     source: Option<QuerySource>,
     /// Cells of each row of VALUES; one row of cells for a query.
     rows: Vec<Cells>,
-    /// What columns that no row names get.
+    /// Cells of the columns that no row names.
     defaults: Cells,
     from_query: bool,
-    /// The query's batches go in as they are: (column of the table, column of the query).
+    /// Writer of the query's batches, where they need no work per row: (column of the table, column of the query).
     bulk: Option<bulk::Writer>,
     on_conflict: Option<OnConflict>,
     returning: Option<Returning>,
@@ -53,7 +53,7 @@ pub(super) struct Insert {
 
 /// ON CONFLICT.
 struct OnConflict {
-    /// Unique indexes it speaks of; empty means all.
+    /// Unique indexes that the clause names; empty means all.
     arbiters: Vec<IndexId>,
     update: Option<DoUpdate>,
 }
@@ -423,7 +423,7 @@ fn bind_do_update(
     Ok(DoUpdate { columns, cells, condition })
 }
 
-/// What a statement gathers while it writes rows.
+/// State of a running INSERT: rows counted, rows already touched, rows to be returned.
 struct Progress<'s> {
     written: u64,
     changed: Vec<Changed>,

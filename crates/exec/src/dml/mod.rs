@@ -59,7 +59,8 @@ pub(crate) use target::Target;
 /// A bound INSERT, UPDATE or DELETE.
 pub struct WritePlan {
     tables: Vec<Arc<Table>>,
-    /// Tables locked as a whole: cascades, references, and what the query cannot narrow.
+    /// Tables locked as a whole: those of cascades and references, and those for which parameters
+    /// do not choose partitions.
     whole: Vec<(usize, Mode)>,
     kind: WriteKind,
     /// Views to be brought up to date with what is written.
@@ -80,7 +81,7 @@ enum WriteKind {
 /// The values of one row, on the stack for tables of up to 16 columns.
 type RowValues<'v> = smallvec::SmallVec<[halcyon_store::ValueRef<'v>; 16]>;
 
-/// What the binder learns of a write.
+/// A bound write with the facts that the statement's description needs.
 pub struct BoundWrite {
     /// The plan.
     pub plan: WritePlan,
@@ -94,7 +95,7 @@ pub struct BoundWrite {
     pub tag: &'static str,
 }
 
-/// A write as it is written.
+/// A write as its syntax tree.
 #[derive(Clone, Copy)]
 pub enum Write<'a> {
     /// INSERT.
@@ -106,7 +107,7 @@ pub enum Write<'a> {
 }
 
 impl Write<'_> {
-    /// The highest `$n` in it.
+    /// The highest `$n` in the statement.
     fn highest_parameter(self) -> usize {
         match self {
             Write::Insert(insert) => highest_parameter(insert),
@@ -150,7 +151,7 @@ pub fn bind(
     Ok(BoundWrite { plan, params, arrays, columns, tag })
 }
 
-/// What binding a write gathers: tables, locks, parameter types.
+/// The state of binding a write: tables, locks, parameter types.
 pub(crate) struct Scope<'a> {
     binder: Binder<'a>,
     text: &'a str,
@@ -187,7 +188,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Asks for a lock on every partition of a table; the stronger wish wins.
+    /// Asks for a lock on every partition of a table; of two requests the stronger wins.
     pub fn need_whole(&mut self, table: usize, mode: Mode) {
         match self.whole.iter_mut().find(|(known, _)| *known == table) {
             Some((_, known)) => *known = (*known).max(mode),
@@ -195,8 +196,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The views that follow from the target and from whatever else is locked to be written, which
-    /// are locked too.
+    /// The views over the target and over the other tables locked to be written. The views are
+    /// locked too.
     pub fn feed(&mut self, target: &Arc<Table>) -> Result<FedViews> {
         let exclusive = self.whole.iter().filter(|(_, mode)| *mode == Mode::Exclusive);
         let mut written: Vec<Arc<Table>> =
@@ -216,7 +217,7 @@ impl<'a> Scope<'a> {
         (self.tables, self.whole, self.deferrable)
     }
 
-    /// Position of a parameter `$n` whose place has the given type.
+    /// Position of a parameter `$n` that stands where a value of the given type is wanted.
     fn param(&mut self, name: &str, ty: SqlType) -> Result<(usize, SqlType)> {
         let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
         let at = number.filter(|n| *n > 0).ok_or_else(|| {
@@ -226,7 +227,7 @@ impl<'a> Scope<'a> {
         Ok((at, *known.get_or_insert(ty)))
     }
 
-    /// Takes over what binding a query has found out about parameters.
+    /// Takes over the parameter types that binding a query has found.
     fn learn(&mut self, found: &[SqlType]) {
         for (known, found) in self.params.iter_mut().zip(found) {
             known.get_or_insert(*found);
@@ -275,7 +276,7 @@ impl WriteKind {
 }
 
 impl WritePlan {
-    /// The tables it locks, in the order its needs refer to.
+    /// The tables that the write locks, in the order that its needs refer to.
     pub fn tables(&self) -> &[Arc<Table>] {
         &self.tables
     }
@@ -366,7 +367,7 @@ impl WritePlan {
     }
 }
 
-/// What a running write sees.
+/// The context of a running write: environment, transaction, locks.
 pub(crate) struct WriteContext<'a> {
     pub env: &'a Env<'a>,
     pub tx: &'a mut Transaction,
@@ -435,7 +436,7 @@ pub(crate) fn find_target(
     }
 }
 
-/// The table, if a statement may do this to it. Errors: 42809.
+/// The table, if it can be written by INSERT, UPDATE or DELETE. Errors: 42809.
 fn writable(table: &Arc<Table>, doing: &str) -> Result<Arc<Table>> {
     match &table.kind {
         TableKind::Ordinary => Ok(table.clone()),

@@ -79,8 +79,8 @@ impl Convert {
     }
 }
 
-/// Whether a decimal is one of the other type as it stands: sums of money, for which an assignment
-/// only looks whether they still fit.
+/// Whether a decimal needs no conversion to the other type, so that assignment only checks that its
+/// digits fit: the common case of sums of money.
 #[inline]
 fn keeps_decimal(value: ValueRef<'_>, from: SqlType, to: SqlType) -> bool {
     match (value, from, to) {
@@ -227,7 +227,7 @@ pub(super) fn simple(
     if let Some(name) = placeholder(expr) {
         let (at, ty) = scope.param(name, definition.ty)?;
         let convert = match ty == SqlType::Text && !coerce::assignable(ty, definition.ty) {
-            // A client that sends text for everything means the column's type.
+            // A client that declares every parameter as text means the column's type.
             true => return Err(mismatch(&definition.name, definition.ty, "text")),
             false => Convert::new(ty, definition.ty, &definition.name)?,
         };

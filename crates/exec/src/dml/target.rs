@@ -1,4 +1,4 @@
-//! A table that a statement writes: what its rows must satisfy, and how they are stored.
+//! A table that a statement writes: the constraints on its rows, and how rows are stored.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use halcyon_sql::error::Result;
 
 /// A table that is written.
 pub(crate) struct Target {
-    /// Its position in the plan's list.
+    /// Position of the table in the plan's list.
     pub at: usize,
     /// The table.
     pub table: Arc<Table>,
@@ -37,7 +37,8 @@ struct Reference {
     at: usize,
     target: Arc<Table>,
     lookup: KeyLookup,
-    /// It refers to a table that the statement writes too: only the end of the statement tells.
+    /// Whether the statement writes the table referred to as well, so that the reference can be
+    /// checked only at the end of the statement.
     late: bool,
 }
 
@@ -84,7 +85,7 @@ impl Target {
         Ok(target)
     }
 
-    /// As [`Target::bind`], for writers that look after references themselves.
+    /// As [`Target::bind`], for writers that check references themselves.
     pub fn without_references(
         binder: &Binder<'_>,
         table: &Arc<Table>,

@@ -159,7 +159,7 @@ impl Update {
         let WriteScratch { rows, key, arena } = own;
         let target = self.effects.target();
         let many = rows.len() > 1;
-        // Keys may repeat between the first row and the last; only the end counts.
+        // Keys may repeat while rows are changed one by one; they must be unique at the end.
         let unchecked = many && self.touches_unique;
         let whole_row = self.returning.is_some()
             || target.has_checks()
@@ -212,7 +212,7 @@ impl Update {
         Ok(written)
     }
 
-    /// Sets columns that nothing else looks at.
+    /// Sets columns that no check, reference, RETURNING or partitioning reads.
     #[inline]
     fn update_columns(
         &self,
@@ -250,7 +250,7 @@ impl Update {
         })
     }
 
-    /// Sets columns of a row that checks, references, RETURNING or another partition look at.
+    /// Sets columns of a row where checks, references, RETURNING or partitioning read the row.
     #[allow(clippy::too_many_arguments)]
     fn update_whole(
         &self,
@@ -323,9 +323,9 @@ impl Update {
     }
 }
 
-/// What an UPDATE gathers while it changes rows.
+/// State of a running UPDATE.
 struct UpdateProgress {
-    /// Row ids that have come, if one may come again.
+    /// Row ids that the source has given, if it may give one twice.
     seen: Option<HashSet<i64>>,
     changed: Vec<Changed>,
     late: Vec<LateRow>,

@@ -14,7 +14,7 @@ use halcyon_plan::env::Env;
 use halcyon_plan::scalar::{Arena, Compare, Ir, Program};
 use halcyon_sql::error::Result;
 
-/// Slots whose values are there already.
+/// Slots whose values are known when a row is read.
 #[derive(Clone, Default)]
 pub(super) struct BoundSlots(Vec<bool>);
 
@@ -42,7 +42,8 @@ pub(super) struct Access {
     pub(super) path: Path,
     /// Fixes the partition.
     pub(super) pin: Option<Probe>,
-    /// By what partitions are merged, if they are and order matters: column, descending, NULLs first.
+    /// The order in which rows of several partitions are merged, if order matters: column,
+    /// descending, NULLs first.
     pub(super) merge: Vec<(u16, bool, bool)>,
 }
 
@@ -83,7 +84,7 @@ pub(super) struct Range {
     pub(super) low: Option<End>,
     pub(super) high: Option<End>,
     pub(super) column: IndexColumn,
-    /// NULLs stand in the index and are to be left out.
+    /// Whether the index has NULLs in the range, which are to be left out.
     pub(super) skip_nulls: bool,
 }
 
@@ -103,7 +104,7 @@ pub(super) struct Probe {
     pub(super) known: bool,
 }
 
-/// Where a probe's value stands among the values of the key column.
+/// The position of a probe's value among the values of the key column.
 pub(super) enum Fit<'a> {
     /// NULL: equal to nothing.
     Null,
@@ -251,7 +252,7 @@ enum Test<'c> {
     NotNull,
 }
 
-/// What was chosen, and how good it is.
+/// A chosen access path, and how good it is.
 pub(super) struct Choice {
     pub(super) access: Access,
     /// Which conditions the access leaves to be checked.
@@ -263,7 +264,7 @@ pub(super) struct Choice {
     pub(super) rank: u32,
 }
 
-/// The order that would be welcome, and whether only a few rows of it are wanted.
+/// An order of rows that would save a sort, and whether only the first few rows are wanted.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'o> {
     pub(super) keys: &'o [SortKey],
@@ -279,7 +280,8 @@ const RANK_FULL: u32 = 100;
 /// The widest range of integer constants that counts as small.
 const SMALL_RANGE: i128 = 4_096;
 
-/// Chooses how to read a table; None if that would mean all of it, and nobody said it may.
+/// Chooses how to read a table; None if all of it would have to be read and the caller does not
+/// allow that.
 pub(super) fn choose(
     table: &Table,
     scan: &Scan,
@@ -515,7 +517,7 @@ fn pin(table: &Table, sargs: &[Sarg<'_>]) -> Option<Probe> {
     let equal = |sarg: &&Sarg<'_>| {
         sarg.column == column && matches!(sarg.test, Test::Compare(Compare::Eq, ..))
     };
-    // One that is known beforehand saves locks, too.
+    // A value that is known before the plan runs saves locks, too.
     let candidates = sargs.iter().filter(equal);
     let probes = candidates.filter_map(|sarg| match sarg.test {
         Test::Compare(_, ir, ty) => Some(Probe::new(ir, ty, to)),

@@ -60,7 +60,7 @@ pub(super) struct Aggregate {
 }
 
 impl Aggregate {
-    /// Whether this executor has it for these types.
+    /// Whether this executor computes the function for these types.
     pub(super) fn is_typed(&self) -> bool {
         use Type::{Decimal, Float32, Float64, Int16, Int32, Int64};
         let Some(from) = self.arg.as_ref().map_or(Some(Int64), Ir::ty) else { return false };
@@ -79,7 +79,7 @@ impl Aggregate {
     }
 }
 
-/// What of an aggregate is needed while rows come in.
+/// The part of an aggregate that is needed while rows come in.
 #[derive(Clone, Copy)]
 pub(super) struct Rule {
     pub(super) function: Function,
@@ -163,7 +163,7 @@ impl Rule {
         }
     }
 
-    /// What takes the sum to the result's scale.
+    /// The factor that takes the sum to the result's scale.
     fn factor(&self) -> Result<i128> {
         decimal::power_of_ten(self.places()?).ok_or_else(|| out_of_range(self.ty))
     }

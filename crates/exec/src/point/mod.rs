@@ -6,7 +6,7 @@
 //!
 //! A plan is made in two steps: `rel` turns DataFusion's optimised plan into relations over slots;
 //! `planner` chooses an index for every table and an order for every join, or finds that a table
-//! would have to be read as a whole, and gives up: the statement is the analytical executor's then.
+//! would have to be read as a whole, and gives up. The analytical executor runs the statement then.
 //!
 //! What counts as bounded: an equality prefix of an index (constants, parameters, columns of rows
 //! read before; IN lists as several lookups); a range with two ends on the first key column, if the
@@ -52,7 +52,7 @@ use node::Node;
 /// A query that runs row at a time.
 pub struct PointPlan {
     tables: Vec<Arc<Table>>,
-    /// What runs first: plan, slot of its value, slot that gets it.
+    /// Scalar subqueries, which run first: plan, slot of the subquery's value, slot that gets it.
     subqueries: Vec<(Node, usize, usize)>,
     root: Node,
     /// The result's columns.
@@ -66,14 +66,14 @@ pub struct PointPlan {
 }
 
 impl PointPlan {
-    /// Compiles an optimised plan; None if it is none for this executor.
+    /// Compiles an optimised plan; None if this executor cannot run it.
     ///
     /// A scan that yields row ids is the target of a write, and may be read as a whole.
     pub fn compile(plan: &LogicalPlan) -> Option<PointPlan> {
         planner::compile(plan).ok().flatten()
     }
 
-    /// The tables it reads, in the order that needs refer to.
+    /// The tables that the plan reads, in the order that needs refer to.
     pub fn tables(&self) -> &[Arc<Table>] {
         &self.tables
     }
@@ -83,7 +83,7 @@ impl PointPlan {
         run::needs(self, env, needs)
     }
 
-    /// Runs it. Errors: whatever its expressions fail with; 57014 if it is cancelled.
+    /// Runs the plan. Errors: those of its expressions; 57014 if the statement is cancelled.
     pub fn run(
         &self,
         env: &Env<'_>,
@@ -109,7 +109,7 @@ impl PointPlan {
         self.output.len()
     }
 
-    /// Whether it is one unique lookup without conditions: the shortest way there is.
+    /// Whether the plan is one unique lookup without conditions: the quickest plan there is.
     pub fn is_unique_lookup(&self) -> bool {
         self.fast.is_some()
     }

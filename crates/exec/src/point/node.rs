@@ -1,4 +1,4 @@
-//! Nodes of a point plan: what is read, and what becomes of the rows on their way.
+//! Nodes of a point plan: the tables read, and the steps that rows go through.
 
 use super::access::{Access, Part, Path};
 use super::aggregate::Rule;
@@ -26,7 +26,7 @@ pub(super) enum NodeKind {
         input: Box<Node>,
         defs: Vec<(usize, Program)>,
     },
-    /// For every row of the outer side those of the inner side.
+    /// Runs the inner side for every row of the outer side.
     Loop {
         kind: JoinKind,
         outer: Box<Node>,
@@ -105,7 +105,7 @@ impl NodeKind {
 }
 
 impl ScanNode {
-    /// Whether it is one lookup in a unique index, without further conditions.
+    /// Whether the node is one lookup in a unique index, without further conditions.
     pub(super) fn is_plain_lookup(&self) -> bool {
         let Path::Index(path) = &self.access.path else { return false };
         let one = |part: &Part| matches!(part, Part::One(_));

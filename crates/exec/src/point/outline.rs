@@ -1,4 +1,5 @@
-//! What a plan is apart from the values it looks for: the test whether two plans go the same way.
+//! The outline of a plan, without the values that it looks for: two plans with equal outlines take
+//! the same steps.
 
 use std::mem::Discriminant;
 
@@ -36,7 +37,7 @@ struct IndexRead {
 }
 
 impl PointPlan {
-    /// What the plan is apart from the values it looks for.
+    /// The plan's outline.
     pub fn outline(&self) -> Outline {
         let mut kinds = vec![];
         self.nodes(&mut |node| kinds.push(std::mem::discriminant(&node.kind)));

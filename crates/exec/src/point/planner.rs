@@ -12,7 +12,7 @@ use halcyon_plan::scalar::{Compare, Ir, Program};
 use halcyon_sql::error::Result;
 
 /// Compiles a plan; None if a table would have to be read as a whole. Errors: 0A000 if a part of it
-/// is not for this executor.
+/// cannot run in this executor.
 pub(super) fn compile(plan: &LogicalPlan) -> Result<Option<PointPlan>> {
     let mut builder = Builder::default();
     let (rel, output) = builder.rel(plan)?;
@@ -112,7 +112,7 @@ impl Planner<'_> {
             Rel::Sort { input, keys, fetch, carry } => {
                 let limited = fetch.is_some() || wanted.limited;
                 let below = Wanted { keys, limited };
-                // What LIMIT counts must not be filtered before.
+                // Rows must not be filtered before LIMIT counts them.
                 let (inside, above) =
                     if fetch.is_some() { (vec![], conditions) } else { (conditions, vec![]) };
                 let planned = self.sort(input, keys, *fetch, carry, inside, bound, below)?;
@@ -126,7 +126,7 @@ impl Planner<'_> {
                 let program = |ir: &Option<Ir>| ir.as_ref().map(Program::from_ir);
                 let (skip, fetch) = (program(skip), program(fetch));
                 let node = self.node(NodeKind::Limit { input: planned.node.into(), skip, fetch });
-                // Which rows a LIMIT takes must not depend on an order wanted above it.
+                // An order wanted above a LIMIT must not change which rows the LIMIT takes.
                 let ordered = planned.ordered && wanted.keys.is_empty() || planned.single;
                 Some(self.filtered(Planned { node, ordered, ..planned }, conditions))
             }
@@ -210,7 +210,8 @@ impl Planner<'_> {
         Some(self.filtered(Planned { node, ordered, ..planned }, above))
     }
 
-    /// Inner joins: the member that is found best comes next, given what is known by then.
+    /// Inner joins, in a greedy order: next comes the member with the best access path, given the slots
+    /// known by then.
     fn inner(
         &mut self,
         rel: &Rel,
@@ -225,7 +226,7 @@ impl Planner<'_> {
         let mut so_far: Option<Planned> = None;
         while !members.is_empty() {
             let first = so_far.is_none();
-            // A join may reject what a LIMIT counts.
+            // A join may reject rows, so a LIMIT above it needs more rows than it counts.
             let wanted = Wanted { keys: if first { wanted.keys } else { &[] }, limited: false };
             let mut best: Option<(usize, Planned)> = None;
             for (at, member) in members.iter().enumerate() {
@@ -364,7 +365,7 @@ impl Planner<'_> {
     }
 }
 
-/// A condition with computed slots that are casts of columns replaced by what they are.
+/// A condition in which computed slots that are casts of columns are replaced by those casts.
 fn see_through(condition: Ir, defs: &[(usize, Ir)]) -> Ir {
     let replaced = |ir: Box<Ir>| -> Box<Ir> {
         let Ir::Slot(slot, _) = *ir else { return ir };

@@ -1,4 +1,4 @@
-//! DataFusion's plan as relations over slots.
+//! DataFusion's logical plan as relations over slots.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use halcyon_plan::provider::table_of;
 use halcyon_plan::scalar::{Columns, Compare, Ir, conjuncts, lower, storage_type};
 use halcyon_sql::error::{Result, SqlError};
 
-/// A relation: what stands in which slot for every row. Its *layout* are the slots of its columns.
+/// A relation: an operator whose rows lie in slots. Its *layout* are the slots of its columns.
 #[derive(Debug)]
 pub(super) enum Rel {
-    /// Rows written down; no slots and one row: SELECT without FROM.
+    /// Rows of constants (VALUES); without slots and with one row: SELECT without FROM.
     Rows {
         rows: Vec<Vec<Ir>>,
         slots: Vec<usize>,
@@ -64,7 +64,7 @@ pub(super) enum Rel {
 pub(super) struct Scan {
     /// Position among the plan's tables.
     pub(super) table: usize,
-    /// Which column goes to which slot.
+    /// Columns that are read, each with the slot that gets it.
     pub(super) columns: Vec<(u16, usize)>,
     /// Slot of the hidden row id. A scan that has one is the target of a write.
     pub(super) row_id: Option<usize>,
@@ -387,7 +387,7 @@ impl Builder {
             return Err(refuse("an ordered aggregate"));
         }
         let function = Function::from_name(func.name()).ok_or_else(|| refuse(func.name()))?;
-        // count(*) is count(1) by now.
+        // Here DataFusion has turned count(*) into count(1) already.
         let arg = match params.args.first() {
             Some(Expr::Literal(value, _)) if !value.is_null() && function == Function::Count => {
                 None

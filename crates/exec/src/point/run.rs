@@ -1,7 +1,7 @@
 //! Execution: every node pushes its rows to the next by calling it.
 //!
-//! A call returns whether more rows are welcome. A node that has enough (LIMIT, the inner side of a
-//! semi join) tells only its input so.
+//! A call returns whether the caller should go on pushing rows. A node that needs no more (LIMIT, the
+//! inner side of a semi join) stops only its own input.
 
 use halcyon_base::SqlState;
 use halcyon_store::{Cursor, KeyBuf, Partition, RowRef, ValueRef};
@@ -25,7 +25,7 @@ use halcyon_sql::rows::RowSink;
 /// Rows between two looks at whether the statement is cancelled.
 const POLL_ROWS: u32 = 1_024;
 
-/// What a running plan works with.
+/// The state of a running plan.
 pub(super) struct Cx<'a> {
     pub(super) env: &'a Env<'a>,
     pub(super) arena: &'a Arena,
@@ -68,7 +68,7 @@ pub(super) fn needs(plan: &PointPlan, env: &Env<'_>, needs: &mut Vec<Need>) -> R
             None => None,
             Some(pin) => match pin.exact(&[], env, &arena)? {
                 Some(value) => Some(partition_of(value, count)),
-                // Equal to nothing: no row is read.
+                // The value equals no key: no row is read.
                 None => continue,
             },
         };
@@ -93,7 +93,8 @@ pub(super) fn run(
         return fast.run(plan, env, roots, arena, &mut keys[0], sink, counts);
     }
     states.resize_with(plan.state_count.max(states.len()), NodeState::default);
-    // A plan without states leaves them where they are: each is a cache line or four to move.
+    // A plan whose nodes keep no state leaves the states of other plans where they are: to move one
+    // costs up to four cache lines.
     let own_states = match plan.state_count {
         0 => Vec::new(),
         _ => recycle_states(std::mem::take(states)),

@@ -1,4 +1,4 @@
-//! What executions leave behind for the next one: memory.
+//! Memory that an execution leaves to the next one.
 //!
 //! Vectors of values with a lifetime are handed from one execution to the next by [`recycle`].
 
@@ -31,7 +31,7 @@ pub(super) fn recycle<'b>(mut values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'b>> {
     values.into_iter().map(|_| -> ValueRef<'b> { unreachable!("it is empty") }).collect()
 }
 
-/// What a node that looks at all its input before it gives a row keeps meanwhile.
+/// The state of a node that reads all its input before it gives a row (groups, sorts, DISTINCT).
 #[derive(Default)]
 pub(super) struct NodeState<'a> {
     /// Distinct keys in order of appearance: groups, or distinct rows.
@@ -40,7 +40,7 @@ pub(super) struct NodeState<'a> {
     pub(super) seen: KeySet<'a>,
     /// Rows to be sorted, one after the other.
     pub(super) rows: Vec<ValueRef<'a>>,
-    /// Their order.
+    /// Order of the sorted rows.
     pub(super) order: Vec<u32>,
     /// Aggregates, those of a group together.
     pub(super) accumulators: Vec<Accumulator<'a>>,

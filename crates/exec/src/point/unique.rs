@@ -16,11 +16,11 @@ use halcyon_plan::scalar::Arena;
 use halcyon_sql::error::Result;
 use halcyon_sql::rows::RowSink;
 
-/// One row by the whole key of a unique index: its columns as they are, its row id, and what is
-/// computed from them, which is what the source of an UPDATE asks for.
+/// A plan that reads one row by the whole key of a unique index, and gives its columns, its row id
+/// and values computed from them: the source of an UPDATE asks for these.
 ///
-/// What it saves over the general way: closures, states, and the second copy of each value
-/// (figures in docs, lab `point`).
+/// Beside a general point plan it saves closures, states, and the second copy of each value
+/// (figures: docs/experiments/point.md).
 pub(super) struct UniqueLookup {
     table: usize,
     index: halcyon_base::IndexId,
@@ -40,7 +40,7 @@ enum Output {
     Slot(usize),
 }
 
-/// A value of the key, from where it is found soonest.
+/// The source of a key column's value: the quickest one that has it.
 enum KeyPart {
     /// A parameter of the column's type.
     Param(usize),

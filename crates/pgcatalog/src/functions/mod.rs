@@ -152,7 +152,7 @@ pub fn is_known(name: &str) -> bool {
         || definitions().any(|definition| definition.name == name)
 }
 
-/// Their names.
+/// Names of all functions.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     definitions().map(|definition| definition.name)
 }

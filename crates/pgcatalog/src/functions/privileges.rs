@@ -127,7 +127,7 @@ fn on_schema(context: &Context, args: &[Arg<'_>]) -> Outcome {
     Ok(truth(parse(privileges)?.iter().any(may)))
 }
 
-/// Who is logged in may connect; creating schemas takes a superuser.
+/// Every role that is logged in may connect; only superusers may create schemas.
 fn on_database(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let Some((role, _, privileges)) = split(context, args)? else { return Ok(ScalarValue::Null) };
     parse(privileges)?;

@@ -1,4 +1,4 @@
-//! Who asks, where, of what, and how large it is.
+//! Functions about the session, the server, the database, and the sizes of relations.
 
 use super::*;
 use crate::memory::{self, TableSize};

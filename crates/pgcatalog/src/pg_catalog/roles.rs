@@ -1,4 +1,4 @@
-//! Who and where: roles, memberships, the database, schemas.
+//! Tables of roles, memberships, the database and its schemas.
 
 use crate::objects;
 use crate::view::{Acl, Char, Moment, Name, Oid, Oids, Text, Texts, row, system_tables};

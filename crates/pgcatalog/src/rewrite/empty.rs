@@ -1,6 +1,7 @@
-//! What is never evaluated needs no plan.
+//! SELECTs from tables that are always empty, simplified so that they can be planned.
 //!
-//! Tools join with policies, triggers, publications and other things that Halcyon has none of. A
+//! Tools join with the tables of policies, triggers, publications and other objects that Halcyon does
+//! not have. A
 //! SELECT from such a table has no rows, whatever it computes; yet DataFusion would have to plan
 //! its subqueries, many of which it cannot.
 

@@ -1,4 +1,4 @@
-//! Expressions, from the inside out.
+//! Rewriting of expressions, operands first.
 
 use std::ops::ControlFlow;
 
@@ -63,7 +63,7 @@ pub(super) fn without_schema(expr: &mut Expr) {
     }
 }
 
-/// All columns that a SELECT names so, in subqueries too.
+/// Applies [`without_schema`] to all columns of a SELECT, its subqueries included.
 pub(super) fn columns_without_schema(select: &mut Select) {
     struct Columns;
     impl VisitorMut for Columns {

@@ -1,4 +1,4 @@
-//! Does a statement mention the system catalogs at all?
+//! The test whether a statement mentions the system catalogs.
 
 use std::ops::ControlFlow;
 
