@@ -5,7 +5,7 @@
 //!    checked by `nobody_else_opens_it_meanwhile`.
 //! 2. A commit that changes the catalog has the change in its record, with the partitions that come
 //!    and go. Recovery therefore finds a partition for every id that the catalog names, and no
-//! other; checked by `tables_and_all_about_them_survive`.
+//!    other; checked by `tables_and_all_about_them_survive`.
 //! 3. No client is told of anything, not even of rows that were read, before the log that contains
 //!    it is durable, unless the client's session has switched `synchronous_commit` off; checked by
 //!    `views_are_what_they_are_of_after_every_crash`, which records what it was told.
