@@ -63,6 +63,11 @@ const STEPS: &[Step] = &[
         run: rules::reasons::check,
     },
     Step {
+        name: "prices",
+        about: "what docs/contributing.md says that a change costs was paid once",
+        run: rules::prices::check,
+    },
+    Step {
         name: "manifests",
         about: "crates use the workspace's lints",
         run: rules::manifests::check,

@@ -10,6 +10,7 @@ pub mod layers;
 pub mod licences;
 pub mod links;
 pub mod manifests;
+pub mod prices;
 pub mod reasons;
 pub mod sizes;
 pub mod words;
