@@ -1,12 +1,35 @@
 """What the clients' scripts share: checks by name, their count, and where the server is."""
 
+import datetime
+import decimal
 import os
 import sys
 import traceback
+import uuid
 
 HOST, PORT = os.environ.get("HOST", "127.0.0.1"), os.environ.get("PORT", "5433")
 USER = DATABASE = "halcyon"
 CHECKS = []
+
+# A value of each type, by the type's name.
+VALUES = {
+    "boolean": True,
+    "smallint": -7,
+    "integer": 42,
+    "bigint": 1 << 40,
+    "real": 1.5,
+    "double precision": -0.1,
+    "numeric(12,3)": decimal.Decimal("-123456.789"),
+    "text": "grün €",
+    "varchar(10)": "abc",
+    "bytea": b"\x00\xff",
+    "date": datetime.date(2024, 2, 29),
+    "time": datetime.time(23, 59, 58, 123456),
+    "timestamp": datetime.datetime(2024, 2, 29, 12, 34, 56, 789),
+    "timestamptz": datetime.datetime(2024, 2, 29, 12, 34, 56, 789, datetime.timezone.utc),
+    "interval": datetime.timedelta(days=3, hours=4, microseconds=5),
+    "uuid": uuid.UUID("00112233-4455-6677-8899-aabbccddeeff"),
+}
 
 
 def check(function):

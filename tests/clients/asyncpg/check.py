@@ -1,13 +1,10 @@
 """What programs do through asyncpg, which asks the catalog for every type that it meets."""
 
 import asyncio
-import datetime
-import decimal
-import uuid
 
 import asyncpg
 
-from checks import DATABASE, HOST, PORT, USER, check, run
+from checks import DATABASE, HOST, PORT, USER, VALUES, check, run
 
 HOME = dict(host=HOST, port=int(PORT), user=USER, database=DATABASE)
 
@@ -31,31 +28,13 @@ def checked(function):
 
 @checked
 async def values_of_every_type(connection):
-    row = {
-        "boolean": True,
-        "smallint": -7,
-        "integer": 42,
-        "bigint": 1 << 40,
-        "real": 1.5,
-        "double precision": -0.1,
-        "numeric(12,3)": decimal.Decimal("-123456.789"),
-        "text": "grün €",
-        "varchar(10)": "abc",
-        "bytea": b"\x00\xff",
-        "date": datetime.date(2024, 2, 29),
-        "time": datetime.time(23, 59, 58, 123456),
-        "timestamp": datetime.datetime(2024, 2, 29, 12, 34, 56, 789),
-        "timestamptz": datetime.datetime(2024, 2, 29, 12, 34, 56, 789, datetime.timezone.utc),
-        "interval": datetime.timedelta(days=3, hours=4, microseconds=5),
-        "uuid": uuid.UUID("00112233-4455-6677-8899-aabbccddeeff"),
-    }
-    columns = ", ".join(f"c{n} {kind}" for n, kind in enumerate(row))
-    places = ", ".join(f"${n + 1}" for n in range(len(row)))
+    columns = ", ".join(f"c{n} {kind}" for n, kind in enumerate(VALUES))
+    places = ", ".join(f"${n + 1}" for n in range(len(VALUES)))
     await connection.execute(f"CREATE TABLE kinds ({columns})")
-    await connection.execute(f"INSERT INTO kinds VALUES ({places})", *row.values())
-    await connection.copy_records_to_table("kinds", records=[tuple(row.values())])
+    await connection.execute(f"INSERT INTO kinds VALUES ({places})", *VALUES.values())
+    await connection.copy_records_to_table("kinds", records=[tuple(VALUES.values())])
     for seen in await connection.fetch("SELECT * FROM kinds"):
-        assert tuple(seen) == tuple(row.values()), seen
+        assert tuple(seen) == tuple(VALUES.values()), seen
 
 
 @checked

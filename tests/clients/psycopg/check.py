@@ -2,45 +2,14 @@
 
 import datetime
 import decimal
-import os
-import sys
-import traceback
-import uuid
 
 import psycopg
 
-CHECKS = []
-
-
-def check(function):
-    CHECKS.append(function)
-    return function
+from checks import DATABASE, HOST, PORT, USER, VALUES, check, run
 
 
 def connect(**options):
-    return psycopg.connect(
-        host=os.environ["HOST"], port=os.environ["PORT"], user="halcyon", dbname="halcyon", **options
-    )
-
-
-VALUES = {
-    "boolean": True,
-    "smallint": -7,
-    "integer": 42,
-    "bigint": 1 << 40,
-    "real": 1.5,
-    "double precision": -0.1,
-    "numeric(12,3)": decimal.Decimal("-123456.789"),
-    "text": "grün €",
-    "varchar(10)": "abc",
-    "bytea": b"\x00\xff",
-    "date": datetime.date(2024, 2, 29),
-    "time": datetime.time(23, 59, 58, 123456),
-    "timestamp": datetime.datetime(2024, 2, 29, 12, 34, 56, 789),
-    "timestamptz": datetime.datetime(2024, 2, 29, 12, 34, 56, 789, datetime.timezone.utc),
-    "interval": datetime.timedelta(days=3, hours=4, microseconds=5),
-    "uuid": uuid.UUID("00112233-4455-6677-8899-aabbccddeeff"),
-}
+    return psycopg.connect(host=HOST, port=PORT, user=USER, dbname=DATABASE, **options)
 
 
 @check
@@ -211,15 +180,4 @@ def notices_settings_and_status():
         assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
-failed = 0
-for function in CHECKS:
-    name = function.__name__.replace("_", " ")
-    try:
-        function()
-        print(f"ok {name}", flush=True)
-    except Exception as error:  # every failure is reported, none ends the run
-        failed += 1
-        place = traceback.extract_tb(error.__traceback__)[-1].lineno
-        first = next(iter(str(error).splitlines()), "")
-        print(f"FAILED {name}: {type(error).__name__}: {first} (line {place})", flush=True)
-sys.exit(1 if failed else 0)
+run()
