@@ -4,20 +4,19 @@
 //! NULLs, over one and four partitions); fixed cases that name the access path, and seeded random
 //! queries. A failing random query is printed with its seed and text.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::logical_expr::LogicalPlan;
 use halcyon_base::ids::{IndexId, PartitionId, TableId};
 use halcyon_base::rng::Rng;
+use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Column, Index, IndexColumn, Partitioning, Relation, Table};
 use halcyon_exec::analytic::AnalyticalPlan;
 use halcyon_exec::point::{PointPlan, Scratch};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::engine::DataFusion;
-use halcyon_plan::env::{Clock, Env, Roots, SessionVars};
+use halcyon_plan::env::{Clock, Env, Roots};
 use halcyon_sql::error::Result;
 use halcyon_sql::parse;
 use halcyon_sql::rows::{RowSet, RowSink};
@@ -26,29 +25,10 @@ use halcyon_sql::values::value_at;
 use halcyon_store::{IndexDef, KeyColumn, Partition, Value, ValueRef};
 use halcyon_txn::{CancelToken, PartitionCell};
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
+#[path = "../../txn/tests/counting/mod.rs"]
+mod counting;
 
-/// The system's allocator, counting.
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps `alloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting::allocations_of;
 
 /// A query with both ways of optimising it.
 struct Bound {
@@ -502,11 +482,11 @@ fn executions_allocate_nothing_once_warm() {
         let (mut scratch, mut sink) = (Scratch::default(), Count(0));
         let mut needs = Vec::with_capacity(8);
         let mut run = || {
-            let before = ALLOCATIONS.get();
-            needs.clear();
-            plan.needs(&env, &mut needs).expect("no error");
-            plan.run(&env, Roots::Snapshot(&roots), &mut sink, &mut scratch).expect("no error");
-            ALLOCATIONS.get() - before
+            allocations_of(|| {
+                needs.clear();
+                plan.needs(&env, &mut needs).expect("no error");
+                plan.run(&env, Roots::Snapshot(&roots), &mut sink, &mut scratch).expect("no error");
+            })
         };
         run();
         run();

@@ -1,37 +1,16 @@
 //! A point statement as a transaction of its own allocates nothing once its session is warm.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use halcyon::{Database, RowSet, params};
 
-struct Counting;
+#[path = "../../txn/tests/counting/mod.rs"]
+mod counting;
 
-thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
-
-// SAFETY: every call is handed to the system's allocator; the count is a cell that allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the system's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the pointer came from `System.alloc` above, with this layout.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting::allocations_of;
 
 /// Allocations of a hundred runs behind a hundred others.
 fn allocations(mut run: impl FnMut()) -> u64 {
     (0..100).for_each(|_| run());
-    let before = ALLOCATIONS.get();
-    (0..100).for_each(|_| run());
-    ALLOCATIONS.get() - before
+    allocations_of(|| (0..100).for_each(|_| run()))
 }
 
 #[test]

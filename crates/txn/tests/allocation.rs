@@ -8,40 +8,14 @@ use common::{AMOUNT, Bank, patiently};
 use halcyon_base::RowId;
 use halcyon_store::ValueRef;
 use halcyon_txn::{Mode, cut};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
-struct Counting;
+mod counting;
 
-thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
-
-// SAFETY: every call is handed to the system's allocator as it is; the count is a plain cell that
-// allocates nothing itself.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the system's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above; the pointer came from `System.alloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting::allocations_of;
 
 fn allocations(mut run: impl FnMut()) -> u64 {
-    for _ in 0..100 {
-        run();
-    }
-    let before = ALLOCATIONS.get();
-    for _ in 0..100 {
-        run();
-    }
-    ALLOCATIONS.get() - before
+    (0..100).for_each(|_| run());
+    allocations_of(|| (0..100).for_each(|_| run()))
 }
 
 #[test]
