@@ -1,6 +1,5 @@
 //! DELETE, with USING.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{self, FromTable};
@@ -10,7 +9,8 @@ use super::effects::{Changed, Effects};
 use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
 use super::target::Target;
-use super::{RowValues, Scope, WriteContext, owned, split_row_id};
+use super::walk::each_target_row;
+use super::{RowValues, Scope, WriteContext, owned};
 use crate::point::Scratch;
 use crate::scratch::WriteScratch;
 use halcyon_catalog::Privilege;
@@ -92,15 +92,9 @@ impl Delete {
         self.source.collect(cx.env, cx.tx, cx.locks, scratch, &mut own.rows)?;
         let WriteScratch { rows, key, arena } = own;
         let target = self.effects.target();
-        let mut seen = (self.joined && rows.len() > 1).then(HashSet::new);
         let mut changed = Vec::new();
-        let mut written = 0;
-        for at in 0..rows.len() {
-            let ValueRef::Int64(id) = rows.value(at, 0) else { panic!("a row id is an integer") };
-            if seen.as_mut().is_some_and(|seen| !seen.insert(id)) {
-                continue;
-            }
-            let (partition, row) = split_row_id(id);
+        let written = each_target_row(rows, self.joined, cx, arena, |cx, arena, at, place| {
+            let (partition, row) = place;
             let handle = cx.lock(target.at, partition);
             if self.returning.is_some() || self.effects.has_incoming() {
                 let present = cx.tx.read(handle).row(row).expect("the source saw the row");
@@ -114,14 +108,8 @@ impl Delete {
                 }
             }
             cx.tx.delete(handle, row);
-            written += 1;
-            if at % 256 == 255 {
-                arena.reset();
-                if cx.env.cancel.is_cancelled() {
-                    return Err(super::cancelled());
-                }
-            }
-        }
+            Ok(())
+        })?;
         if !changed.is_empty() {
             self.effects.settle(cx, changed, Vec::new(), key, arena)?;
         }

@@ -29,6 +29,7 @@ mod returning;
 mod source;
 mod target;
 mod update;
+mod walk;
 
 use std::sync::Arc;
 

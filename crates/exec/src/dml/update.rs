@@ -1,6 +1,5 @@
 //! UPDATE, with FROM.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{self, SelectItem, UpdateTableFromKind};
@@ -13,7 +12,8 @@ use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
-use super::{RowValues, Scope, WriteContext, owned, split_row_id};
+use super::walk::each_target_row;
+use super::{RowValues, Scope, WriteContext, owned};
 use crate::point::Scratch;
 use crate::scratch::WriteScratch;
 use halcyon_catalog::Privilege;
@@ -158,51 +158,23 @@ impl Update {
         self.source.collect(cx.env, cx.tx, cx.locks, scratch, &mut own.rows)?;
         let WriteScratch { rows, key, arena } = own;
         let target = self.effects.target();
-        let many = rows.len() > 1;
         // Keys may repeat while rows are changed one by one; they must be unique at the end.
-        let unchecked = many && self.touches_unique;
+        let unchecked = rows.len() > 1 && self.touches_unique;
         let whole_row = self.returning.is_some()
             || target.has_checks()
             || target.has_references()
             || self.effects.has_incoming()
             || self.moves
             || unchecked;
-        let mut state = UpdateProgress {
-            seen: (many && self.joined).then(HashSet::new),
-            changed: Vec::new(),
-            late: Vec::new(),
-            placed: Vec::new(),
-        };
-        let mut written = 0;
-        for at in 0..rows.len() {
-            let ValueRef::Int64(id) = rows.value(at, 0) else { panic!("a row id is an integer") };
-            let (partition, row) = split_row_id(id);
-            if state.seen.as_mut().is_some_and(|seen| !seen.insert(id)) {
-                continue;
+        let mut state =
+            UpdateProgress { changed: Vec::new(), late: Vec::new(), placed: Vec::new() };
+        let written = each_target_row(rows, self.joined, cx, arena, |cx, arena, at, place| {
+            if !whole_row {
+                return self.update_columns(cx, rows, at, place, arena);
             }
-            written += 1;
-            if whole_row {
-                self.update_whole(
-                    cx,
-                    rows,
-                    at,
-                    (partition, row),
-                    unchecked,
-                    &mut state,
-                    key,
-                    arena,
-                    &mut returning,
-                )?;
-            } else {
-                self.update_columns(cx, rows, at, (partition, row), arena)?;
-            }
-            if at % 256 == 255 {
-                arena.reset();
-                if cx.env.cancel.is_cancelled() {
-                    return Err(super::cancelled());
-                }
-            }
-        }
+            let (state, returning) = (&mut state, &mut returning);
+            self.update_whole(cx, rows, at, place, unchecked, state, key, arena, returning)
+        })?;
         if unchecked {
             self.check_unique(cx, state.placed)?;
         }
@@ -325,8 +297,6 @@ impl Update {
 
 /// State of a running UPDATE.
 struct UpdateProgress {
-    /// Row ids that the source has given, if it may give one twice.
-    seen: Option<HashSet<i64>>,
     changed: Vec<Changed>,
     late: Vec<LateRow>,
     /// Rows stored without a look at unique keys.
