@@ -2,7 +2,7 @@
 //!
 //! Terminal tests run the binary under `script`, which gives it a pseudo-terminal.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -92,6 +92,43 @@ fn a_table_travels_through_a_file() {
     assert_eq!(text(&output.stdout), "n,named\n2,1\n", "{output:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "a,b\n1,x\n2,\n");
     std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn data_of_a_copy_stand_between_results() {
+    let script = "CREATE TABLE t (a INTEGER, b TEXT);\nINSERT INTO t VALUES (1, 'x'), (2, NULL);\n\
+                  SELECT 1 AS before;\nCOPY (SELECT a, b FROM t ORDER BY a) TO STDOUT;\n\
+                  SELECT 2 AS behind;\n";
+    let output = shell(&["--format", "csv"], script);
+    assert_eq!(text(&output.stdout), "before\n1\n1\tx\n2\t\\N\nbehind\n2\n", "{output:?}");
+}
+
+/// The same over a connection, where the data come as messages of their own.
+#[test]
+fn data_of_a_copy_come_over_a_connection() {
+    let mut server = Command::new(HALCYON)
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let address = line.trim().rsplit(' ').next().unwrap();
+    let url = format!("postgres://halcyon@{address}/halcyon");
+    let at = ["--connect", &url, "--format", "csv"];
+    let loaded = shell(
+        &[&at[..], &["-c", "CREATE TABLE t (a INTEGER, b TEXT)", "-c", "COPY t FROM STDIN"]]
+            .concat(),
+        "1\tx\n2\t\\N\n",
+    );
+    let script = "SELECT 1 AS before;\nCOPY (SELECT a, b FROM t ORDER BY a) TO STDOUT;\n\
+                  SELECT 2 AS behind;\n";
+    let told = shell(&at, script);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(loaded.status.success(), "{loaded:?}");
+    assert_eq!(text(&told.stdout), "before\n1\n1\tx\n2\t\\N\nbehind\n2\n", "{told:?}");
 }
 
 #[test]

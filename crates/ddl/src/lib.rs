@@ -42,7 +42,8 @@ use halcyon_catalog::{Catalog, Found, Relation, Table};
 use halcyon_exec::constraints::row_schema;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::engine::DataFusion;
-use halcyon_plan::env::{Env, lock_error};
+use halcyon_plan::env::Env;
+use halcyon_plan::lock_errors;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{fold, last, parts};
 use halcyon_sql::syntax::DdlStatement;
@@ -252,7 +253,7 @@ impl DdlContext<'_> {
     }
 
     fn lock_cells(&mut self, cells: &[Arc<PartitionCell>], mode: Mode) -> Result<Vec<LockHandle>> {
-        let lock = |cell| self.tx.lock(cell, mode, &self.limits).map_err(lock_error);
+        let lock = |cell| self.tx.lock(cell, mode, &self.limits).map_err(lock_errors::of_any);
         cells.iter().map(lock).collect()
     }
 

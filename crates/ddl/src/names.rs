@@ -6,7 +6,10 @@ use super::DdlContext;
 use halcyon_catalog::{Relation, SCHEMAS};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
-/// A name as it is written in SQL, quoted where it must be.
+/// A name as it stands in defaults of serial columns, which are stored and searched for it.
+///
+/// Unlike `quote_ident`, which follows PostgreSQL's list of reserved words, the rule here must never
+/// change: defaults that an older program stored would no longer be found.
 pub(super) fn quoted(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');

@@ -40,8 +40,9 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use halcyon_catalog::Table;
+use halcyon_catalog::session_vars::SessionVars;
 use halcyon_plan::engine::DataFusion;
-use halcyon_plan::env::{Env, Need, SessionVars};
+use halcyon_plan::env::{Env, Need};
 use halcyon_plan::execution;
 use halcyon_plan::intervals;
 use halcyon_plan::like;

@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use halcyon_base::ids::{PartitionId, TableId};
+use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Column, Partitioning, Relation, Table, View};
 use halcyon_exec::analytic::AnalyticalPlan;
 use halcyon_plan::bind::{Binder, result_columns};
 use halcyon_plan::engine::DataFusion;
-use halcyon_plan::env::{Clock, Env, SessionVars};
+use halcyon_plan::env::{Clock, Env};
 use halcyon_sql::coerce::{self, zone::TimeZone};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::parse;

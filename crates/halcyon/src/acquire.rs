@@ -15,9 +15,9 @@ use halcyon_sql::error::Result;
 use halcyon_store::Partition;
 use halcyon_txn::{Lsn, Mode, PartitionCell, Transaction, WaitLimits, cut_noting};
 
-use crate::lock_errors;
 use crate::shared::Shared;
 use crate::stream_views::{self, StreamViews};
+use halcyon_plan::lock_errors;
 
 /// Roots by table of a plan, then by partition number.
 pub(crate) type TableRoots = Vec<Vec<triomphe::Arc<Partition>>>;

@@ -31,12 +31,16 @@ const FLUSHED_ONE_IN: u64 = 4096;
 /// The entry of a session that others may read. It has cache lines of its own, since every
 /// statement writes it.
 ///
-/// The session is the only writer, except for `failed`: a result that is read on another thread
-/// notes its error there. Readers need no order between the fields, so all accesses are relaxed.
+/// The session is the only writer, except for two fields that a result writes while it is read on
+/// another thread: `reading`, and `failed` if reading it fails. Readers need no order between the
+/// fields, so all accesses are relaxed.
 #[repr(align(128))]
 pub(crate) struct SessionEntry {
     pub id: u32,
+    /// Role that the session was begun for.
     pub role: String,
+    /// Role whose rights it has: `role`, unless SET ROLE chose another.
+    acting: Mutex<String>,
     /// Address of the client, if the session serves one over a network.
     pub client: Option<String>,
     pub began_us: i64,
@@ -45,6 +49,8 @@ pub(crate) struct SessionEntry {
     /// The session's settings, for statements over the system views.
     settings: Mutex<Settings>,
     running: AtomicBool,
+    /// Results whose rows are being read, behind the statements that gave them.
+    reading: AtomicU32,
     syncing: AtomicBool,
     current: AtomicU32,
     /// Start of the statement of `current`, in nanoseconds of the monotonic clock; 0 before the
@@ -62,17 +68,45 @@ pub(crate) struct SessionEntry {
     texts: Box<[Mutex<Arc<str>>]>,
 }
 
-/// A result's link to the stretch of its transaction block, which fails if reading the result
-/// fails.
-pub(crate) struct StretchOfResult {
+/// Tells the session of a result whose rows come as they are read: while they are read its statement
+/// runs, and an error among them is the statement's.
+pub(crate) struct ResultWatch {
     entry: Arc<SessionEntry>,
-    stretch: u64,
+    /// The stretch of the transaction block that the result belongs to; `None` outside blocks.
+    stretch: Option<u64>,
+    is_reading: bool,
 }
 
-impl StretchOfResult {
-    /// Notes that reading the result has failed.
-    pub fn fail(&self) {
-        self.entry.fail_stretch(self.stretch);
+impl ResultWatch {
+    /// A result of `entry`'s session that is being read. `stretch`: that of its block, if it has one.
+    fn new(entry: &Arc<SessionEntry>, stretch: Option<u64>) -> Self {
+        let mut watch = ResultWatch { entry: Arc::clone(entry), stretch, is_reading: false };
+        watch.set_reading(true);
+        watch
+    }
+
+    /// Says whether somebody reads.
+    pub fn set_reading(&mut self, is_reading: bool) {
+        match (self.is_reading, is_reading) {
+            (false, true) => self.entry.reading.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.entry.reading.fetch_sub(1, Ordering::Relaxed),
+            (true, true) | (false, false) => return,
+        };
+        self.is_reading = is_reading;
+    }
+
+    /// Notes that reading the result has failed, which fails its block.
+    pub fn fail(&mut self) {
+        self.set_reading(false);
+        if let Some(stretch) = self.stretch {
+            self.entry.fail_stretch(stretch);
+        }
+    }
+}
+
+impl Drop for ResultWatch {
+    fn drop(&mut self) {
+        self.set_reading(false);
     }
 }
 
@@ -130,12 +164,14 @@ impl SessionEntry {
         SessionEntry {
             id,
             role: role.to_owned(),
+            acting: Mutex::new(role.to_owned()),
             client,
             began_us: clock::wall_us(),
             application: Mutex::default(),
             signals,
             settings: Mutex::default(),
             running: AtomicBool::new(false),
+            reading: AtomicU32::new(0),
             syncing: AtomicBool::new(false),
             current: AtomicU32::new(0),
             statement_began: AtomicU64::new(0),
@@ -152,6 +188,19 @@ impl SessionEntry {
         if *application != name {
             name.clone_into(&mut application);
         }
+    }
+
+    /// Says whose rights the session has.
+    pub fn set_acting(&self, role: &str) {
+        let mut acting = self.acting.lock();
+        if *acting != role {
+            role.clone_into(&mut acting);
+        }
+    }
+
+    /// Role whose rights the session has.
+    pub fn acting(&self) -> String {
+        self.acting.lock().clone()
     }
 
     pub fn set_settings(&self, settings: &Settings) {
@@ -173,10 +222,12 @@ impl SessionEntry {
         self.syncing.load(Ordering::Relaxed)
     }
 
-    /// The statement running now or run last, and whether it runs.
+    /// The statement running now or run last, and whether it runs: also while its rows are read.
     pub fn statement(&self) -> (Arc<str>, bool) {
         let slot = self.current.load(Ordering::Relaxed) as usize;
-        (self.texts[slot].lock().clone(), self.running.load(Ordering::Relaxed))
+        let running = self.running.load(Ordering::Relaxed);
+        let reading = self.reading.load(Ordering::Relaxed) > 0;
+        (self.texts[slot].lock().clone(), running || reading)
     }
 
     /// Start of the statement running now or run last; `None` before the first.
@@ -224,16 +275,26 @@ impl SessionEntry {
         self.is_block(transaction) && self.read_only.load(Ordering::Relaxed)
     }
 
-    /// A link for a result of the block in progress whose rows are still to be read.
-    pub fn stretch_of_result(self: &Arc<Self>) -> StretchOfResult {
-        let stretch = self.stretch.load(Ordering::Relaxed);
-        StretchOfResult { entry: Arc::clone(self), stretch }
+    /// Watches a result whose rows are still to be read. `in_block`: it belongs to the block in
+    /// progress.
+    pub fn watch_result(self: &Arc<Self>, in_block: bool) -> ResultWatch {
+        ResultWatch::new(self, in_block.then(|| self.stretch.load(Ordering::Relaxed)))
     }
 }
 
 impl StatementTable {
     pub fn new(capacity: usize) -> Self {
         StatementTable { capacity, entries: Mutex::default() }
+    }
+
+    /// Counts an error of a run that its session has counted, or will, as one without.
+    pub fn count_late_error(&self, text: &Arc<str>, executor: &'static str) {
+        let mut entries = self.entries.lock();
+        if entries.contains_key(&**text) || entries.len() < self.capacity {
+            let entry = entries.entry(text.clone()).or_default();
+            entry.executor = executor;
+            entry.errors += 1;
+        }
     }
 
     /// All texts with their counts.
@@ -376,7 +437,7 @@ mod tests {
     fn an_error_fails_its_own_stretch_and_no_later_one() {
         let entry = Arc::new(SessionEntry::new(1, "halcyon", None, Arc::default()));
         entry.begin_block(TxnId(7), false);
-        let old = entry.stretch_of_result();
+        let mut old = entry.watch_result(true);
         assert!(!entry.has_failed());
         old.fail();
         assert!(entry.has_failed(), "a result of the block has failed");
@@ -387,5 +448,21 @@ mod tests {
         entry.fail_block();
         old.fail();
         assert!(entry.has_failed(), "what fails late takes nothing back");
+    }
+
+    #[test]
+    fn a_result_counts_as_running_while_somebody_reads_it() {
+        let entry = Arc::new(SessionEntry::new(1, "halcyon", None, Arc::default()));
+        let runs = || entry.statement().1;
+        let (mut first, second) = (entry.watch_result(false), entry.watch_result(false));
+        first.set_reading(false);
+        first.set_reading(false);
+        assert!(runs(), "the other one is read");
+        drop(second);
+        assert!(!runs());
+        first.set_reading(true);
+        assert!(runs());
+        first.fail();
+        assert!(!runs() && !entry.has_failed(), "it belongs to no block");
     }
 }

@@ -15,10 +15,10 @@ use crate::copying::{Copying, Home, Incoming, plan_of};
 use crate::deadline::Deadline;
 use crate::deferral::settle;
 use crate::following::Following;
-use crate::lock_errors::cancelled;
 use crate::outcome::Tag;
 use crate::session::Session;
 use crate::transaction::Work;
+use halcyon_plan::lock_errors::cancelled;
 
 /// The error of a COPY, renamed if a timeout was the reason for its cancellation.
 fn named(error: SqlError, deadline: Option<&Deadline>) -> SqlError {
@@ -100,7 +100,7 @@ impl Session {
             catalog,
             params: &[],
             session: &self.vars,
-            clock: Clock::since(started_us),
+            clock: Clock::since(started_us).of_statement_at(self.entry.statement_began()),
             cancel: &self.cancel,
         }
     }

@@ -61,7 +61,8 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    pub fn new(rows: Rows, declare: &DeclareCursor, of_block: bool) -> Self {
+    pub fn new(mut rows: Rows, declare: &DeclareCursor, of_block: bool) -> Self {
+        rows.set_aside();
         let columns = rows.columns().clone();
         Cursor {
             kept: RowSet::new(columns.len()),
@@ -87,6 +88,15 @@ impl Cursor {
     ///
     /// Errors: 55000 backward without SCROLL; the errors of the query, as its rows are read.
     pub fn go(&mut self, step: Step, out: Option<&mut RowSet>) -> Result<u64> {
+        let gone = self.step(step, out);
+        // Nobody reads until the next FETCH.
+        if let Some(rows) = &mut self.source {
+            rows.set_aside();
+        }
+        gone
+    }
+
+    fn step(&mut self, step: Step, out: Option<&mut RowSet>) -> Result<u64> {
         match step {
             Step::By(0) => self.again(out),
             Step::By(rows) if rows > 0 => self.forward(rows.unsigned_abs(), out),

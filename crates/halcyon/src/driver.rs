@@ -226,7 +226,8 @@ impl Session {
                 catalog,
                 params,
                 session: &self.vars,
-                clock: Clock::since(ground.started_us),
+                clock: Clock::since(ground.started_us)
+                    .of_statement_at(self.entry.statement_began()),
                 cancel: &self.cancel,
             };
             let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };

@@ -41,7 +41,6 @@ mod explain;
 mod fetch;
 mod following;
 mod live;
-mod lock_errors;
 mod options;
 mod outcome;
 mod params;

@@ -10,6 +10,7 @@ use halcyon_pgcatalog::{
     AdvisoryKey, AdvisoryRequest, Effects, Live, LockRow, LogRow, SessionRow, SessionState,
     SettingRow, StatementRow, TransactionRow,
 };
+use halcyon_plan::lock_errors::cancelled;
 use halcyon_prepare::shapes::MissReason;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::utility::{Modes, isolation_name, parse_isolation};
@@ -61,6 +62,7 @@ impl Live for View {
             SessionRow {
                 id: entry.id,
                 user: entry.role.clone(),
+                role: entry.acting(),
                 application: entry.application.lock().clone(),
                 client: entry.client.clone(),
                 state,
@@ -169,10 +171,10 @@ impl View {
             return Ok(false);
         };
         let catalog = self.shared.catalog();
-        let own = &self.entry.role;
+        let own = self.entry.acting();
         let permitted = match catalog.is_superuser(&entry.role) {
-            true => catalog.is_superuser(own),
-            false => catalog.is_superuser(own) || catalog.acts_for(own, &entry.role),
+            true => catalog.is_superuser(&own),
+            false => catalog.is_superuser(&own) || catalog.acts_for(&own, &entry.role),
         };
         if !permitted {
             let message = "permission denied to signal this session";
@@ -249,8 +251,4 @@ impl Effects for View {
     fn unlock_all(&self) {
         self.shared.advisory.unlock_all(self.entry.id);
     }
-}
-
-fn cancelled() -> SqlError {
-    SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }

@@ -17,8 +17,9 @@ use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::types::SqlType;
 use halcyon_store::{Interval, Value, ValueRef};
 
-use crate::activity::StretchOfResult;
+use crate::activity::ResultWatch;
 use crate::deadline::Deadline;
+use crate::shared::Shared;
 
 /// The rows a statement returns.
 ///
@@ -41,6 +42,13 @@ pub(crate) struct Streamed {
     pub batches: BatchStream,
     /// The deadline of the statement, if it has one.
     pub until: Option<Deadline>,
+}
+
+/// What a statement whose rows are still to be read is counted as.
+pub(crate) struct CountedAs {
+    pub shared: Arc<Shared>,
+    pub text: Arc<str>,
+    pub executor: &'static str,
 }
 
 /// A batch whose columns all have Arrow types that SQL knows, and the number of the next row.
@@ -71,12 +79,20 @@ impl Rows {
     pub(crate) fn from_stream(
         columns: Arc<[ResultColumn]>,
         streamed: Streamed,
-        stretch: Option<StretchOfResult>,
+        watch: ResultWatch,
+        counted: Option<CountedAs>,
     ) -> Self {
         let Streamed { batches, until } = streamed;
-        let batches = Box::new(Watched { batches, deadline: until, stretch });
+        let batches = Box::new(Watched { batches, deadline: until, watch, counted });
         let source = Source::Stream { batches, current: None };
         Rows { columns, schema: None, source }
+    }
+
+    /// Says that nobody reads for now. The session shows as idle until the next row is asked for.
+    pub fn set_aside(&mut self) {
+        if let Source::Stream { batches, .. } = &mut self.source {
+            batches.watch.set_reading(false);
+        }
     }
 
     /// The columns of the result.
@@ -276,26 +292,38 @@ impl<'a> FromValue<'a> for ValueRef<'a> {
     }
 }
 
-/// Batches, with the deadline that may end them and the transaction block that an error of theirs
-/// fails.
+/// Batches, with the deadline that may end them, and whom an error among them is told.
 struct Watched {
     batches: BatchStream,
     deadline: Option<Deadline>,
-    stretch: Option<StretchOfResult>,
+    watch: ResultWatch,
+    counted: Option<CountedAs>,
 }
 
 impl Watched {
     /// The next batch; an error names the deadline if that was the cause.
     fn next(&mut self) -> Result<Option<RecordBatch>> {
-        self.batches.next().transpose().map_err(|error| {
-            if let Some(stretch) = &self.stretch {
-                stretch.fail();
+        self.watch.set_reading(true);
+        match self.batches.next() {
+            Some(Ok(batch)) => Ok(Some(batch)),
+            None => {
+                self.watch.set_reading(false);
+                Ok(None)
             }
-            match &self.deadline {
-                Some(deadline) if deadline.passed() => Deadline::name(error),
-                _ => error,
-            }
-        })
+            Some(Err(error)) => Err(self.fail(error)),
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, error: SqlError) -> SqlError {
+        self.watch.fail();
+        if let Some(CountedAs { shared, text, executor }) = self.counted.take() {
+            shared.statements.count_late_error(&text, executor);
+        }
+        match &self.deadline {
+            Some(deadline) if deadline.passed() => Deadline::name(error),
+            _ => error,
+        }
     }
 }
 

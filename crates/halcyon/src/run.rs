@@ -18,7 +18,7 @@ use crate::copying::Copying;
 use crate::deadline::Deadline;
 use crate::execute::Ran;
 use crate::outcome::{Outcome, Tag};
-use crate::rows::{Rows, Streamed};
+use crate::rows::{CountedAs, Rows, Streamed};
 use crate::session::Session;
 use crate::set::shown_columns;
 use crate::statement::{Statement, split_statements};
@@ -116,7 +116,7 @@ impl Session {
         match self.run_statement(statement, params, out)? {
             Ran::Set { .. } => Ok(()),
             Ran::Stream(streamed) => {
-                let mut rows = self.streamed_rows(statement, *streamed);
+                let mut rows = self.counted_rows(statement, *streamed);
                 out.reset(rows.columns().len());
                 while let Some(row) = rows.next()? {
                     out.push_row((0..row.len()).map(|column| row.value(column)));
@@ -170,7 +170,7 @@ impl Session {
             }
             Ran::Written(rows) => Outcome::Done(Tag::counted(tag, rows)),
             Ran::Stream(streamed) => {
-                let rows = self.streamed_rows(statement, *streamed);
+                let rows = self.counted_rows(statement, *streamed);
                 Outcome::Rows { rows, tag, written: None }
             }
             Ran::Other(outcome) => *outcome,
@@ -203,8 +203,14 @@ impl Session {
         }
     }
 
-    fn streamed_rows(&self, statement: &Statement, streamed: Streamed) -> Rows {
-        Rows::from_stream(statement.columns(), streamed, self.stretch_of_result())
+    /// Rows of a statement that [`Tallies`](crate::activity::Tallies) count.
+    fn counted_rows(&self, statement: &Statement, streamed: Streamed) -> Rows {
+        let counted = CountedAs {
+            shared: Arc::clone(&self.shared),
+            text: statement.counted_as.borrow().clone(),
+            executor: statement.prepared().plan.executor(),
+        };
+        self.streamed_rows(statement.columns(), streamed, Some(counted))
     }
 
     /// Runs a statement; the rows of a small result go to `out`.

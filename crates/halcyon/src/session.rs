@@ -11,21 +11,23 @@ use std::sync::Arc;
 
 use halcyon_base::ids::SessionId;
 use halcyon_catalog::Catalog;
+use halcyon_catalog::session_vars::SessionVars;
 use halcyon_exec::point::Scratch;
 use halcyon_pgcatalog::{Live, SystemCatalogs};
 use halcyon_plan::bind::Binder;
-use halcyon_plan::env::SessionVars;
 use halcyon_prepare::cache::Bound;
 use halcyon_prepare::plan::Plan;
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::SqlType;
 use halcyon_txn::{CancelToken, WaitLimits};
 
 use crate::acquire::{Acquisition, LockSet};
-use crate::activity::{SessionEntry, StretchOfResult, Tallies};
+use crate::activity::{SessionEntry, Tallies};
 use crate::copying::Copying;
 use crate::cursor::Cursors;
 use crate::live::View;
+use crate::rows::{CountedAs, Rows, Streamed};
 use crate::settings::{Facts, InForce, Settings, search_path};
 use crate::shared::Shared;
 use crate::signals::{Notification, Signals, Waker};
@@ -243,10 +245,16 @@ impl Session {
         }
     }
 
-    /// The link by which a result whose rows are still to be read fails the transaction block that
-    /// it belongs to.
-    pub(crate) fn stretch_of_result(&self) -> Option<StretchOfResult> {
-        self.block.as_ref().map(|_| self.entry.stretch_of_result())
+    /// Rows of a statement that are still to be read: an error among them fails the transaction block
+    /// that they belong to. `counted`: where it counts as the statement's, too.
+    pub(crate) fn streamed_rows(
+        &self,
+        columns: Arc<[ResultColumn]>,
+        streamed: Streamed,
+        counted: Option<CountedAs>,
+    ) -> Rows {
+        let watch = self.entry.watch_result(self.block.is_some());
+        Rows::from_stream(columns, streamed, watch, counted)
     }
 
     pub(crate) fn notice(&mut self, notice: SqlError) {
@@ -360,6 +368,7 @@ impl Session {
     /// Puts all settings into force, after many have changed or the role has, on which some depend.
     pub(crate) fn apply_settings(&mut self) {
         self.settings.tell_role(&self.vars.user);
+        self.entry.set_acting(&self.vars.user);
         self.in_force = self.settings.in_force();
         self.take_effect();
     }

@@ -15,8 +15,8 @@ use halcyon_views::{MaintainedView, PackedEvents, Taken};
 
 use crate::database::Database;
 use crate::durable::log_error;
-use crate::lock_errors;
 use crate::session::Session;
+use halcyon_plan::lock_errors;
 
 /// A handle of a stream. An event given to it costs little more than the work of the views over the
 /// stream.

@@ -13,8 +13,8 @@ use halcyon_views::RowDelta;
 use crate::database::Database;
 use crate::durable::log_error;
 use crate::following::{Changes, Following, LOOK};
-use crate::lock_errors;
 use crate::session::Session;
+use halcyon_plan::lock_errors;
 
 /// A subscription: the changes of a view, in the order of commits.
 pub struct Subscription {

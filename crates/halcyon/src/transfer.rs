@@ -26,10 +26,9 @@ use halcyon_txn::Isolation;
 use crate::acquire::Snapshot;
 use crate::durable::io_error;
 use crate::execute::Ran;
-use crate::lock_errors::cancelled;
-use crate::rows::Rows;
 use crate::session::Session;
 use crate::statement::{Statement, split_statements};
+use halcyon_plan::lock_errors::cancelled;
 
 const CHECKSUMS: &str = "checksums.txt";
 
@@ -161,8 +160,7 @@ impl Session {
         let ran = self.drive(statement, &[], &mut out)?;
         let count = ran.rows(&out);
         if let Ran::Stream(streamed) = ran {
-            let columns = statement.columns();
-            let mut rows = Rows::from_stream(columns, *streamed, self.stretch_of_result());
+            let mut rows = self.streamed_rows(statement.columns(), *streamed, None);
             while rows.next()?.is_some() {}
         }
         Ok(if matches!(prepared.plan, Plan::Copy(_)) { count } else { 0 })

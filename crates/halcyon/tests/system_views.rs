@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use halcyon::{Database, DatabaseOptions, Session, Value, params, testing};
+use halcyon::{Database, DatabaseOptions, Session, SqlState, Value, params, testing};
 
 #[path = "../../txn/tests/crashes/disk.rs"]
 #[expect(dead_code, reason = "crashes and flipped bits are for the tests of txn")]
@@ -160,6 +160,18 @@ fn who_is_there(look: &mut Look) {
         one(&mut clerk, "SELECT pg_backend_pid()::text")
     );
     assert_eq!(look.at(&mut watcher, "role", &of), "clerk");
+    let own = format!("session = {}", watcher.id());
+    run(&mut watcher, "SET ROLE clerk");
+    assert_eq!(look.at(&mut watcher, "role", &own), "clerk");
+    assert_eq!(
+        one(
+            &mut clerk,
+            &format!("SELECT usename FROM pg_stat_activity WHERE pid = {}", watcher.id())
+        ),
+        "halcyon"
+    );
+    run(&mut watcher, "RESET ROLE");
+    assert_eq!(look.at(&mut watcher, "role", &own), "halcyon");
     assert_eq!(look.at(&mut watcher, "application", &of), "till");
     run(&mut clerk, "SELECT 18");
     assert_eq!(look.at(&mut watcher, "statement", &of), "SELECT 18");
@@ -204,6 +216,36 @@ fn what_sessions_do(look: &mut Look) {
         });
         writing.join().expect("rows fit");
     });
+    rows_that_are_being_read(look, &mut watcher, &mut writer, &of);
+}
+
+/// The rows of a statement come as they are read: until they all have, it runs.
+fn rows_that_are_being_read(
+    look: &mut Look,
+    watcher: &mut Session,
+    reader: &mut Session,
+    of: &str,
+) {
+    let many = "SELECT v, v + 1 FROM t WHERE v > 0";
+    let mut rows = reader.query(many, &[]).expect("a plan");
+    assert!(rows.is_streamed());
+    assert_eq!(look.at(watcher, "state", of), "active", "no row is read yet");
+    rows.next().expect("a row");
+    assert_eq!(look.at(watcher, "state", of), "active");
+    rows.set_aside();
+    assert_eq!(look.at(watcher, "state", of), "idle");
+    while rows.next().expect("a row").is_some() {
+        assert!(rows.is_streamed());
+    }
+    assert_eq!(look.at(watcher, "state", of), "idle", "all have come");
+    drop(rows);
+    let rows = reader.query(many, &[]).expect("a plan");
+    assert_eq!(look.at(watcher, "state", of), "active");
+    drop(rows);
+    assert_eq!(look.at(watcher, "state", of), "idle", "nobody wants the rest");
+    run(reader, &format!("BEGIN; DECLARE c CURSOR FOR {many}; FETCH 2 FROM c"));
+    assert_eq!(look.at(watcher, "state", of), "idle in transaction", "the cursor waits");
+    run(reader, "COMMIT");
 }
 
 /// A database in which a session that has ended ran one statement three times, once in vain, and
@@ -232,6 +274,30 @@ fn counts_of_statements(look: &mut Look) {
     assert_eq!(look.at(&mut watcher, "calls", DIVIDE), "3");
     assert_eq!(look.at(&mut watcher, "errors", DIVIDE), "1");
     assert_eq!(look.at(&mut watcher, "rows", DIVIDE), "2");
+}
+
+/// Rows that are read behind the statement may fail; the failure counts as the statement's.
+#[test]
+fn errors_among_rows_that_are_being_read_count() {
+    let database = Database::in_memory();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (v INT); INSERT INTO t SELECT generate_series(1, 20000)");
+    let text = "SELECT 1 / (v - 15000) FROM t WHERE v > 0";
+    let mut result = session.query(text, &[]).expect("it begins well");
+    assert!(result.is_streamed());
+    let failed = loop {
+        match result.next() {
+            Ok(row) => assert!(row.is_some(), "one divides by zero"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(failed.state(), SqlState::DIVISION_BY_ZERO, "{failed}");
+    drop((result, session));
+    let mut watcher = database.session();
+    let counts = format!(
+        "SELECT calls, errors, executor FROM halcyon.statements WHERE statement = '{text}'"
+    );
+    assert_eq!(rows(&mut watcher, &counts), ["1|1|analytical"]);
 }
 
 fn times_of_statements(look: &mut Look) {

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{
     Action, Catalog, Check, Column, Deferral, ForeignKey, Grant, Index, IndexConstraint,
     Partitioning, Privilege, Sequence, Table,
 };
-use halcyon_plan::env::SessionVars;
 use halcyon_sql::identifier::quote_ident;
 use halcyon_sql::types::SqlType;
 

@@ -22,7 +22,7 @@ system_views! {
     sessions: Session from sessions {
         /// Number of the session; `pg_backend_pid()` gives one's own.
         session: u32,
-        /// Role that the session was begun for.
+        /// Role that the session acts as: the one that it was begun for, unless SET ROLE chose another.
         role: Name,
         /// Name that the client gave itself.
         application: String,
@@ -201,7 +201,7 @@ fn sessions(context: &Context) -> Vec<Session> {
         let visible = context.is_superuser() || session.user == context.session.user;
         Session {
             session: session.id,
-            role: Name(session.user),
+            role: Name(session.role),
             application: session.application,
             client: session.client,
             state: match session.state {
@@ -393,8 +393,10 @@ pub trait Live: Send + Sync {
 pub struct SessionRow {
     /// Number of the session, also the backend's process id for clients.
     pub id: u32,
-    /// Role it acts for.
+    /// Role that it was begun for.
     pub user: String,
+    /// Role that it acts as: `user`, unless SET ROLE chose another.
+    pub role: String,
     /// As set by the client.
     pub application: String,
     /// Address of the client; `None` when embedded.

@@ -36,8 +36,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::sql::sqlparser::ast::Statement;
 use halcyon_store::Partition;
 
+use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Grant, Privilege, Sequence, Table};
-use halcyon_plan::env::SessionVars;
 use halcyon_plan::system_names::{SystemNames, SystemSchemas};
 
 pub use effects::{AdvisoryKey, AdvisoryRequest, Effects};

@@ -31,7 +31,6 @@ use datafusion::sql::sqlparser::ast;
 use halcyon_base::ids::TableId;
 
 use crate::engine::DataFusion;
-use crate::env::SessionVars;
 use crate::merged_columns::{self, Tables};
 use crate::origin::origins;
 use crate::phases::{Phase, PhaseClock};
@@ -39,6 +38,7 @@ use crate::provider::{HalcyonTable, ViewSource};
 use crate::row_sets;
 use crate::semantics;
 use crate::system_names::{SystemNames, SystemSchemas};
+use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Privilege, Relation, Table, View};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::dialect;

@@ -29,6 +29,7 @@ pub mod intervals;
 mod join_keys;
 mod levels;
 pub mod like;
+pub mod lock_errors;
 mod mended_rules;
 mod merged_columns;
 mod nested;

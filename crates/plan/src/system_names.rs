@@ -7,8 +7,8 @@ use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::sql::sqlparser::ast::Statement;
 
-use crate::env::SessionVars;
 use halcyon_catalog::Catalog;
+use halcyon_catalog::session_vars::SessionVars;
 
 /// The system schemas of an engine.
 pub trait SystemSchemas: Send + Sync {

@@ -47,10 +47,15 @@ impl RowStream {
         sent: &mut u64,
         limit: u64,
     ) -> Result<Paused> {
-        match self.rows.is_streamed() {
-            true => duty::relieved(|| self.encode_batches(out, sent, limit)),
-            false => self.encode_rows(out, sent, limit),
+        if !self.rows.is_streamed() {
+            return self.encode_rows(out, sent, limit);
         }
+        let paused = duty::relieved(|| self.encode_batches(out, sent, limit));
+        if let Ok(Paused::Limit) = paused {
+            // The client may never ask for the rest.
+            self.rows.set_aside();
+        }
+        paused
     }
 
     fn encode_rows(&mut self, out: &mut BytesMut, sent: &mut u64, limit: u64) -> Result<Paused> {

@@ -61,6 +61,43 @@ pub fn is_from_stdin(text: &str) -> bool {
         })
 }
 
+/// A writer that keeps nothing back.
+pub struct Prompt<'a>(pub &'a mut dyn std::io::Write);
+
+impl std::io::Write for Prompt<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.0.write(bytes)?;
+        self.0.flush()?;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Whether `text` is a SUBSCRIBE.
+pub fn is_subscription(text: &str) -> bool {
+    first_word(text).is_some_and(|(word, _)| word.eq_ignore_ascii_case("subscribe"))
+}
+
+/// The first word of a statement, and what follows it.
+fn first_word(text: &str) -> Option<(&str, &str)> {
+    let (_, text) = super::scan::statements(text).first().copied()?;
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    Some(text.split_at(end))
+}
+
+/// Whether `text` is a statement that answers with data of a COPY: `COPY … TO STDOUT` and SUBSCRIBE.
+pub fn is_to_stdout(text: &str) -> bool {
+    let Some((word, rest)) = first_word(text) else { return false };
+    let is_copy = word.eq_ignore_ascii_case("copy");
+    let out = |(_, into, after): (&str, bool, &str)| {
+        !into && after.get(..6).is_some_and(|word| word.eq_ignore_ascii_case("stdout"))
+    };
+    is_subscription(text) || is_copy && split(rest).is_some_and(out)
+}
+
 fn statement(what: &str, into: bool, options: &str) -> String {
     let end = if into { "FROM STDIN" } else { "TO STDOUT" };
     format!("COPY {} {end} {options}", what.trim()).trim_end().to_owned()
@@ -169,5 +206,13 @@ mod tests {
         assert!(is_from_stdin("copy t (a) from stdin with (format csv);"));
         assert!(!is_from_stdin("COPY t FROM 'stdin'"));
         assert!(!is_from_stdin("COPY t TO STDOUT"));
+        for text in
+            ["COPY t TO STDOUT", "copy(select ' to ' x)to stdout (format csv);", "SUBSCRIBE v"]
+        {
+            assert!(is_to_stdout(text), "{text}");
+        }
+        for text in ["COPY t FROM STDIN", "COPY t TO '/tmp/stdout'", "SELECT 1", "SUBSCRIBER"] {
+            assert!(!is_to_stdout(text), "{text}");
+        }
     }
 }

@@ -228,6 +228,12 @@ impl Shell {
         if let Some(copy) = copy::from_file(text).filter(|_| self.local) {
             return self.timed(text, |shell| shell.copy(&copy));
         }
+        if copy::is_to_stdout(text) {
+            return self.timed(text, |shell| shell.copy_out(text));
+        }
+        if copy::is_from_stdin(text) {
+            return self.timed(text, |shell| shell.copy_in(text, &mut io::stdin().lock()));
+        }
         let done = self.timed(text, |shell| shell.run(text));
         let defines = ["CREATE", "ALTER", "DROP", "ROLLBACK"];
         if self.interactive && defines.iter().any(|word| starts_with_word(text, word)) {
@@ -252,6 +258,17 @@ impl Shell {
         let _running = self.interrupt.running(self.backend.canceller());
         let rows = self.backend.copy_in(text, data)?;
         Ok(Some(format!("COPY {rows}")))
+    }
+
+    /// Runs a statement whose answer is the data of a COPY, which are printed as they come.
+    fn copy_out(&mut self, text: &str) -> Result<Option<String>> {
+        let _running = self.interrupt.running(self.backend.canceller());
+        match copy::is_subscription(text) {
+            // Its reader waits for every row, not for the end, which may never come.
+            true => self.backend.copy_out(text, &mut copy::Prompt(&mut *self.out))?,
+            false => self.backend.copy_out(text, &mut self.out)?,
+        };
+        Ok(None)
     }
 
     fn copy(&mut self, copy: &Copy) -> Result<Option<String>> {

@@ -9,10 +9,10 @@ use halcyon_views::MaintainedView;
 
 use super::define::define;
 use halcyon_catalog::materialized::MaterializedView;
+use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, SUPERUSER, Table, TableKind};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::engine::DataFusion;
-use halcyon_plan::env::SessionVars;
 use halcyon_sql::error::Result;
 use halcyon_sql::parse::parse_query;
 

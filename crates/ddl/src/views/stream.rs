@@ -119,7 +119,7 @@ impl StreamPlan {
         cells.sort_by_key(|cell| cell.id);
         cells.dedup_by_key(|cell| cell.id);
         for cell in cells {
-            tx.lock(cell, Mode::Exclusive, limits).map_err(halcyon_plan::env::lock_error)?;
+            tx.lock(cell, Mode::Exclusive, limits).map_err(halcyon_plan::lock_errors::of_any)?;
         }
         Ok(())
     }
@@ -221,7 +221,7 @@ pub fn bring_up_to_date(
         others.map(maintained).collect()
     };
     settle_views(manager, session, limits, find).map_err(|error| match error {
-        SettleError::Lock(error) => halcyon_plan::env::lock_error(error),
+        SettleError::Lock(error) => halcyon_plan::lock_errors::of_any(error),
         SettleError::Log(error) => SqlError::new(error.sql_state(), error.to_string()),
     })
 }

@@ -22,6 +22,7 @@ use crate::point::Scratch;
 use halcyon_catalog::Table;
 use halcyon_plan::bind::{Binder, result_columns};
 use halcyon_plan::env::{Env, Locks};
+use halcyon_plan::lock_errors;
 use halcyon_sql::coerce::{Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::{ResultColumn, RowSet};
@@ -320,8 +321,9 @@ impl Source {
             .collect();
         cells.sort_by_key(|(cell, ..)| cell.id);
         for (cell, at, number) in cells {
-            let handle =
-                tx.lock(cell, Mode::Shared, limits).map_err(halcyon_plan::env::lock_error)?;
+            let handle = tx
+                .lock(cell, Mode::Shared, limits)
+                .map_err(|error| lock_errors::of_table(error, &tables[at]))?;
             locks.set(at, number, handle);
         }
         let writer = Writer::for_table(Target::without_references(binder, table, None)?);

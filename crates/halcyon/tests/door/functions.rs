@@ -74,7 +74,6 @@ fn functions_of_the_clock_stand_still_as_long_as_postgresqls_do() {
         "current_date = now()::date",
         "localtime = now()::time",
         "statement_timestamp() >= now()",
-        // The clock of the statement is read when it is first asked for: here before the other one.
         "statement_timestamp() <= clock_timestamp()",
     ] {
         assert_eq!(both(&mut session, pair), "true", "{pair}");
@@ -84,6 +83,27 @@ fn functions_of_the_clock_stand_still_as_long_as_postgresqls_do() {
     assert_eq!(both(&mut session, "now()"), first);
     assert_eq!(one(&mut session, &format!("SELECT statement_timestamp() > '{first}'")), "true");
     session.batch("COMMIT").expect("nothing to refuse");
+}
+
+/// A statement began before it waited for locks, not when its time is first asked for.
+#[test]
+fn a_statement_that_waits_began_before_it_waited() {
+    let (database, _clerk) = database();
+    let (mut session, mut holder) = (database.session(), database.session());
+    holder.batch("BEGIN; UPDATE item SET id = id").expect("nobody holds it");
+    let asks = "UPDATE item SET id = id RETURNING
+                clock_timestamp() - statement_timestamp() >= INTERVAL '30 milliseconds',
+                now() = statement_timestamp()";
+    let rows = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| session.query(asks, &[]).and_then(|rows| rows.collect()));
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        holder.batch("COMMIT").expect("nothing to refuse");
+        waiting.join().expect("no panic").expect("the lock is free")
+    });
+    assert!(!rows.is_empty());
+    for row in rows {
+        assert_eq!(row, [halcyon::Value::Bool(true), halcyon::Value::Bool(true)]);
+    }
 }
 
 #[test]

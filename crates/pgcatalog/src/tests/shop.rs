@@ -11,12 +11,12 @@ use halcyon_txn::PartitionCell;
 use crate::{
     Context, Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
 };
+use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{
     Action, Catalog, Check, Column, ForeignKey, Grant, Identity, Index, IndexColumn,
     IndexConstraint, Partitioning, Privilege, Relation, Role, Schema, Sequence, SequenceOptions,
     Table, View,
 };
-use halcyon_plan::env::SessionVars;
 use halcyon_sql::types::SqlType;
 
 /// Table `customer`.
@@ -84,6 +84,7 @@ impl Live for Engine {
         let row = |id, user: &str, state, statement: &str| SessionRow {
             id,
             user: user.to_owned(),
+            role: user.to_owned(),
             state,
             statement: Some(statement.to_owned()),
             started_us: 2_000_000,
