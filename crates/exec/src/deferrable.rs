@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use halcyon_base::ids::TableId;
 use halcyon_catalog::{Catalog, Deferral, ForeignKey, Index, Table};
-use halcyon_plan::env::lock_error;
+use halcyon_plan::lock_errors;
 use halcyon_sql::error::Result;
 use halcyon_store::{KeyBuf, Value, ValueRef};
 use halcyon_txn::{LockHandle, Mode, Savepoint, Transaction, WaitLimits};
@@ -104,7 +104,7 @@ impl DeferrableCheck {
 
 /// Locks every partition of a table for reading.
 fn lock(tx: &mut Transaction, table: &Table, limits: &WaitLimits<'_>) -> Result<Vec<LockHandle>> {
-    let lock = |cell| tx.lock(cell, Mode::Shared, limits).map_err(lock_error);
+    let lock = |cell| tx.lock(cell, Mode::Shared, limits).map_err(lock_errors::of_any);
     table.cells.iter().map(lock).collect()
 }
 

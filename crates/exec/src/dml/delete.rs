@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{self, FromTable};
-use halcyon_store::ValueRef;
 
 use super::effects::{Changed, Effects};
 use super::query::{self, QuerySource};
