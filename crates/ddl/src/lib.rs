@@ -122,7 +122,7 @@ impl Ddl {
                 index::create(cx, create).map(|()| plain("CREATE INDEX"))
             }
             Statement::CreateView(create) if create.materialized => {
-                materialized::create(cx, create)
+                Err(materialized::refused(create))
             }
             Statement::CreateView(create) => {
                 view::create(cx, create).map(|()| plain("CREATE VIEW"))

@@ -4,8 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
-    self, CreateTable, CreateTableOptions, CreateView, Expr, Query, SetExpr, SqlOption, VisitMut,
-    VisitorMut,
+    self, CreateTable, CreateTableOptions, CreateView, Expr, Query, SetExpr, VisitMut, VisitorMut,
 };
 use halcyon_base::ids::TableId;
 use halcyon_store::{Partition, ValueRef};
@@ -24,17 +23,22 @@ use halcyon_exec::upkeep::violation;
 use halcyon_plan::stored_names::qualify;
 use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::syntax::{CreateMaterializedView, ViewExecutor};
 use halcyon_sql::types::SqlType;
 
 const CREATED: &str = "CREATE MATERIALIZED VIEW";
 
-/// CREATE MATERIALIZED VIEW.
-pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Done> {
-    refuse_temporary(create.temporary)?;
-    if create.or_replace {
-        return Err(SqlError::unsupported("CREATE OR REPLACE MATERIALIZED VIEW")
-            .hint("Drop the view and create it again."));
+/// Why there is no materialized view of the SQL parser's: it is temporary, or replaces another.
+pub(super) fn refused(create: &CreateView) -> SqlError {
+    match refuse_temporary(create.temporary) {
+        Err(error) => error,
+        Ok(()) => SqlError::unsupported("CREATE OR REPLACE MATERIALIZED VIEW")
+            .hint("Drop the view and create it again."),
     }
+}
+
+/// CREATE MATERIALIZED VIEW.
+pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateMaterializedView) -> Result<Done> {
     let (schema, name) = cx.place(&parts(&create.name)?)?;
     if let Err(taken) = cx.catalog.refuse_taken(&schema, &name) {
         if !create.if_not_exists {
@@ -45,10 +49,10 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Don
     }
     let mut query = (*create.query).clone();
     qualify(cx.catalog, cx.search_path(), &mut query);
-    let wishes = Wishes::of(&create.options)?;
     let mut definition = define(&cx.binder(), &query, "", cx.env.cancel)?;
-    definition.executor = wishes.executor;
-    let empty_on_restart = wishes.empty_on_restart;
+    // The slow twins are for comparisons; after a restart every view is compiled.
+    definition.executor = executor(create.options.executor);
+    let empty_on_restart = create.options.empty_on_restart;
     let reads = definition.reads();
     check_streams(cx, &reads, empty_on_restart, &name)?;
     let mut table = table::empty(cx, schema.clone(), name.clone());
@@ -72,58 +76,13 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<Don
     Ok(("SELECT", Some(count)))
 }
 
-/// `WITH (on_restart = 'empty', executor = 'interpreted')`.
-#[derive(Default)]
-struct Wishes {
-    empty_on_restart: bool,
-    /// Executor of the program; the interpreter, its slow twin, serves comparisons. After a restart
-    /// every view is compiled.
-    executor: Executor,
-}
-
-impl Wishes {
-    fn of(options: &CreateTableOptions) -> Result<Wishes> {
-        let mut wishes = Wishes::default();
-        let (CreateTableOptions::With(given) | CreateTableOptions::Options(given)) = options else {
-            return Ok(wishes);
-        };
-        for option in given {
-            let SqlOption::KeyValue { key, value } = option else {
-                return Err(bad(format!("unrecognized parameter \"{option}\"")));
-            };
-            let (key, value) = (fold(key), value.to_string());
-            wishes.wish(&key, value.trim_matches('\''))?;
-        }
-        Ok(wishes)
+fn executor(wished: Option<ViewExecutor>) -> Executor {
+    match wished {
+        None => Executor::default(),
+        Some(ViewExecutor::Compiled) => Executor::Compiled,
+        Some(ViewExecutor::Operations) => Executor::Operations,
+        Some(ViewExecutor::Interpreted) => Executor::Interpreted,
     }
-
-    fn wish(&mut self, key: &str, value: &str) -> Result<()> {
-        let invalid = |hint: &str| {
-            bad(format!("invalid value for parameter \"{key}\": \"{value}\"")).hint(hint.to_owned())
-        };
-        match (key, value) {
-            ("on_restart", "empty") => self.empty_on_restart = true,
-            ("on_restart", _) => return Err(invalid("The only one is 'empty'.")),
-            ("executor", "compiled") => self.executor = Executor::Compiled,
-            ("executor", "operations") => self.executor = Executor::Operations,
-            ("executor", "interpreted") => self.executor = Executor::Interpreted,
-            ("executor", _) => {
-                return Err(invalid("There are 'compiled', 'operations' and 'interpreted'."));
-            }
-            ("refresh", _) => {
-                return Err(bad("parameter \"refresh\" cannot be set".to_owned()).hint(
-                    "A materialized view is always up to date; CREATE VIEW is computed when read.",
-                ));
-            }
-            (other, _) => return Err(bad(format!("unrecognized parameter \"{other}\""))),
-        }
-        Ok(())
-    }
-}
-
-/// 22023.
-fn bad(message: String) -> SqlError {
-    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
 /// 0A000 for a view over a stream in a database on disk, unless it may begin anew at each start.
@@ -147,7 +106,7 @@ fn check_streams(
         .hint("Write WITH (on_restart = 'empty') for a view that begins anew at each start."))
 }
 
-fn columns(definition: &Definition, create: &CreateView) -> Result<Vec<Column>> {
+fn columns(definition: &Definition, create: &CreateMaterializedView) -> Result<Vec<Column>> {
     let found = &definition.columns;
     if create.columns.len() > found.len() {
         return Err(SqlError::new(
@@ -157,7 +116,7 @@ fn columns(definition: &Definition, create: &CreateView) -> Result<Vec<Column>> 
     }
     let mut columns: Vec<Column> = Vec::new();
     for (at, (name, ty)) in found.iter().enumerate() {
-        let name = create.columns.get(at).map_or_else(|| name.clone(), |given| fold(&given.name));
+        let name = create.columns.get(at).map_or_else(|| name.clone(), fold);
         if columns.iter().any(|column| column.name == name) {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_COLUMN,

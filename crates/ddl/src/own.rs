@@ -10,6 +10,7 @@ use halcyon_sql::syntax::DdlStatement;
 pub(super) fn run(statement: &DdlStatement, cx: &mut DdlContext<'_>) -> Result<Done> {
     match statement {
         DdlStatement::CreateStream(create) => return materialized::create_stream(cx, create),
+        DdlStatement::CreateMaterializedView(create) => return materialized::create(cx, create),
         DdlStatement::CreateAssertion { name, query } => {
             return materialized::create_assertion(cx, &parts(name)?, query);
         }

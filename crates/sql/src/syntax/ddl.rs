@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::balance::balanced;
+use super::materialized::CreateMaterializedView;
 use super::reader::Reader;
 use super::with_commas;
 use crate::error::{Result, SqlError};
@@ -60,6 +61,8 @@ pub enum DdlStatement {
         /// What is to change.
         options: SequenceOptions,
     },
+    /// CREATE MATERIALIZED VIEW.
+    CreateMaterializedView(CreateMaterializedView),
     /// RENAME TO, OWNER TO, SET SCHEMA of any kind of relation.
     Move {
         /// What the statement says the relation is.
@@ -153,6 +156,7 @@ impl DdlStatement {
     pub fn tag(&self) -> &'static str {
         match self {
             DdlStatement::CreateStream(_) => "CREATE STREAM",
+            DdlStatement::CreateMaterializedView(_) => "CREATE MATERIALIZED VIEW",
             DdlStatement::CreateAssertion { .. } => "CREATE ASSERTION",
             DdlStatement::DropAssertion { .. } => "DROP ASSERTION",
             DdlStatement::CreateRole(_) => "CREATE ROLE",
@@ -457,6 +461,7 @@ impl fmt::Display for DdlStatement {
                 let table = create.to_string();
                 write!(f, "CREATE STREAM {}", table.trim_start_matches("CREATE TABLE "))
             }
+            DdlStatement::CreateMaterializedView(create) => create.fmt(f),
             DdlStatement::CreateAssertion { name, query } => {
                 write!(f, "CREATE ASSERTION {name} CHECK (NOT EXISTS ({query}))")
             }

@@ -14,7 +14,7 @@ use super::balance::balanced;
 use super::reader::{Reader, is_at_end, is_word};
 use super::{
     CopyOrders, CursorStatement, DdlStatement, SessionStatement, Statement, Upkeep, ViewStatement,
-    copy, cursor, ddl, session, upkeep, view,
+    copy, cursor, ddl, materialized, session, upkeep, view,
 };
 use crate::error::Result;
 
@@ -70,6 +70,13 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "GRANT <names> TO", read: |r| ddl::grant_role(r).map(Into::into) },
     Production { begins: "REVOKE <names> FROM", read: |r| ddl::revoke_role(r).map(Into::into) },
     Production { begins: "ALTER SEQUENCE", read: |r| ddl::alter_sequence(r).map(Into::into) },
+    Production {
+        begins: "CREATE MATERIALIZED VIEW",
+        read: |r| {
+            let create = materialized::create_materialized_view(r)?;
+            Ok(DdlStatement::CreateMaterializedView(create).into())
+        },
+    },
     Production {
         begins: "ALTER MATERIALIZED",
         read: |r| ddl::alter_materialized_view(r).map(Into::into),

@@ -16,6 +16,7 @@ mod cursor;
 mod ddl;
 mod errors;
 mod grammar;
+mod materialized;
 mod reader;
 mod session;
 mod spellings;
@@ -34,6 +35,7 @@ pub use ddl::{CreateRole, DdlStatement, MoveTo, RelationKind, RoleKind, Sequence
 pub use errors::{CHAIN_MAX, NESTING_MAX, position_of};
 pub(crate) use errors::{Lines, from_tokenizer, too_deep};
 pub(crate) use grammar::parse;
+pub use materialized::{CreateMaterializedView, ViewExecutor, ViewOptions};
 pub use session::{Discarded, SessionStatement, SystemChange};
 pub use upkeep::{Upkeep, UpkeepObject, UpkeepVerb};
 pub use view::{CopyOrders, Explained, Side, ViewStatement};

@@ -154,6 +154,13 @@ const READ: &[(&str, &str)] = &[
         "ALTER SEQUENCE s MAXVALUE -9223372036854775808",
     ),
     ("ALTER SEQUENCE s OWNER TO bob", "ALTER SEQUENCE s OWNER TO bob"),
+    ("create materialized view v as select 1", "CREATE MATERIALIZED VIEW v AS SELECT 1"),
+    (
+        "CREATE MATERIALIZED VIEW IF NOT EXISTS s.v (a, \"B\") WITH (executor = interpreted,
+         ON_RESTART = 'empty') AS SELECT x, y FROM t WITH DATA",
+        "CREATE MATERIALIZED VIEW IF NOT EXISTS s.v (a, \"B\") WITH (on_restart = 'empty', \
+         executor = 'interpreted') AS SELECT x, y FROM t",
+    ),
     ("ALTER MATERIALIZED VIEW v RENAME TO w", "ALTER MATERIALIZED VIEW v RENAME TO w"),
     ("ALTER VIEW IF EXISTS a.v SET SCHEMA b", "ALTER VIEW IF EXISTS a.v SET SCHEMA b"),
     ("ALTER INDEX i RENAME TO j", "ALTER INDEX i RENAME TO j"),
@@ -220,6 +227,12 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("REVOKE a FROM b c", 17, "or near \"c\""),
     ("ALTER SEQUENCE s RESTART WITH x", 31, "or near \"x\""),
     ("ALTER SEQUENCE s", 17, "end of input"),
+    (
+        "CREATE MATERIALIZED VIEW v WITH (executor 'compiled') AS SELECT 1",
+        43,
+        "or near \"'compiled'\"",
+    ),
+    ("CREATE MATERIALIZED VIEW v SELECT 1", 28, "or near \"SELECT\""),
     ("ALTER MATERIALIZED v RENAME TO w", 20, "or near \"v\""),
     ("ALTER MATERIALIZED VIEW v AS SELECT 1", 27, "or near \"AS\""),
     ("ALTER VIEW v RENAME COLUMN a TO b", 21, "or near \"COLUMN\""),

@@ -1,0 +1,160 @@
+//! CREATE MATERIALIZED VIEW with its options.
+
+use std::fmt;
+
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::balance::balanced;
+use super::reader::Reader;
+use super::with_commas;
+use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::fold;
+
+/// `CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] [WITH (options)] AS query [WITH DATA]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateMaterializedView {
+    /// The view.
+    pub name: ObjectName,
+    /// It may exist.
+    pub if_not_exists: bool,
+    /// Names of its first columns, in place of the query's.
+    pub columns: Vec<Ident>,
+    /// What stands in WITH.
+    pub options: ViewOptions,
+    /// Gives its rows.
+    pub query: Box<Query>,
+}
+
+/// Options of a materialized view; `None` and false mean that it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ViewOptions {
+    /// `on_restart = 'empty'`: it begins without rows when the database is opened again.
+    pub empty_on_restart: bool,
+    /// `executor = '…'`: how its programs are run.
+    pub executor: Option<ViewExecutor>,
+}
+
+/// How the programs of a materialized view are run: the slow twins are for comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViewExecutor {
+    /// As machine code.
+    Compiled,
+    /// Operation by operation.
+    Operations,
+    /// By walking the program's tree.
+    Interpreted,
+}
+
+/// Each with the word that says so.
+const EXECUTORS: &[(&str, ViewExecutor)] = &[
+    ("compiled", ViewExecutor::Compiled),
+    ("operations", ViewExecutor::Operations),
+    ("interpreted", ViewExecutor::Interpreted),
+];
+
+/// Behind CREATE MATERIALIZED VIEW. Errors: 42601; 22023 for an option that is none, has another value
+/// or comes twice; 0A000 for WITH NO DATA.
+pub(super) fn create_materialized_view(reader: &mut Reader<'_>) -> Result<CreateMaterializedView> {
+    let if_not_exists = reader.eats("IF NOT EXISTS");
+    let name = reader.name()?;
+    let mut columns = Vec::new();
+    if reader.eats_token(&Token::LParen) {
+        columns = reader.idents()?;
+        reader.expect_token(&Token::RParen)?;
+    }
+    let options = match reader.eats("WITH") {
+        true => options(reader)?,
+        false => ViewOptions::default(),
+    };
+    reader.expect("AS")?;
+    let query = reader.sql_with_joins(|parser| parser.parse_query().map(balanced))?;
+    if reader.eats("WITH NO DATA") {
+        return Err(SqlError::unsupported("CREATE MATERIALIZED VIEW … WITH NO DATA")
+            .hint("A materialized view is always up to date."));
+    }
+    reader.eats("WITH DATA");
+    Ok(CreateMaterializedView { name, if_not_exists, columns, options, query })
+}
+
+/// Behind WITH.
+fn options(reader: &mut Reader<'_>) -> Result<ViewOptions> {
+    reader.expect_token(&Token::LParen)?;
+    let mut options = ViewOptions::default();
+    let mut seen: Vec<String> = Vec::new();
+    loop {
+        let key = fold(&reader.ident()?);
+        reader.expect_token(&Token::Eq)?;
+        let value = value(reader)?;
+        if seen.contains(&key) {
+            return Err(bad(format!("parameter \"{key}\" specified more than once")));
+        }
+        option(&mut options, &key, &value)?;
+        seen.push(key);
+        if !reader.eats_token(&Token::Comma) {
+            break;
+        }
+    }
+    reader.expect_token(&Token::RParen)?;
+    Ok(options)
+}
+
+/// A text in quotes, a number or a word.
+fn value(reader: &mut Reader<'_>) -> Result<String> {
+    match reader.ahead().next() {
+        Some(Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_)) => reader.string(),
+        Some(Token::Number(..)) => {
+            reader.sql(Parser::parse_number).map(|number| number.to_string())
+        }
+        _ => reader.ident().map(|word| fold(&word)),
+    }
+}
+
+fn option(options: &mut ViewOptions, key: &str, value: &str) -> Result<()> {
+    let invalid = |hint: &str| {
+        bad(format!("invalid value for parameter \"{key}\": \"{value}\"")).hint(hint.to_owned())
+    };
+    match key {
+        "on_restart" if value == "empty" => options.empty_on_restart = true,
+        "on_restart" => return Err(invalid("The only one is 'empty'.")),
+        "executor" => match EXECUTORS.iter().find(|(word, _)| *word == value) {
+            Some((_, executor)) => options.executor = Some(*executor),
+            None => return Err(invalid("There are 'compiled', 'operations' and 'interpreted'.")),
+        },
+        "refresh" => {
+            return Err(bad("parameter \"refresh\" cannot be set".to_owned()).hint(
+                "A materialized view is always up to date; CREATE VIEW is computed when read.",
+            ));
+        }
+        other => return Err(bad(format!("unrecognized parameter \"{other}\""))),
+    }
+    Ok(())
+}
+
+/// 22023.
+fn bad(message: String) -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+impl fmt::Display for CreateMaterializedView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CREATE MATERIALIZED VIEW ")?;
+        if self.if_not_exists {
+            f.write_str("IF NOT EXISTS ")?;
+        }
+        write!(f, "{}", self.name)?;
+        if !self.columns.is_empty() {
+            write!(f, " ({})", with_commas(&self.columns))?;
+        }
+        let ViewOptions { empty_on_restart, executor } = self.options;
+        let word = |executor| EXECUTORS.iter().find(|(_, one)| *one == executor);
+        let executor = executor.and_then(word).map(|(word, _)| format!("executor = '{word}'"));
+        let restart = empty_on_restart.then(|| "on_restart = 'empty'".to_owned());
+        let options: Vec<String> = restart.into_iter().chain(executor).collect();
+        if !options.is_empty() {
+            write!(f, " WITH ({})", with_commas(&options))?;
+        }
+        write!(f, " AS {}", self.query)
+    }
+}
