@@ -111,7 +111,7 @@ fn lock(tx: &mut Transaction, table: &Table, limits: &WaitLimits<'_>) -> Result<
 /// The rows of a table that a transaction has changed.
 struct Changes<'a> {
     table: &'a Arc<Table>,
-    /// Its partitions that may have changed.
+    /// Partitions of the table that may have changed.
     held: &'a [LockHandle],
     since: &'a Savepoint,
 }

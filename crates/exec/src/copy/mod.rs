@@ -56,7 +56,7 @@ pub struct CopyPlan {
     options: Options,
     place: DataPlace,
     kind: CopyKind,
-    /// Constraints that are left to whoever runs the plan.
+    /// DEFERRABLE constraints, which the session that runs the plan judges.
     deferrable: Vec<DeferrableCheck>,
 }
 
@@ -258,7 +258,7 @@ impl CopyPlan {
         &self.tables
     }
 
-    /// DEFERRABLE constraints that it may break: whoever runs it judges them.
+    /// DEFERRABLE constraints that the plan may break: the session that runs the plan judges them.
     pub fn deferrable(&self) -> &[DeferrableCheck] {
         &self.deferrable
     }

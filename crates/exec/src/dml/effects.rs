@@ -282,7 +282,7 @@ impl Effects {
                         Some(_) => incoming.referrers.key.on_update,
                     };
                     match action {
-                        // Whoever runs the statement knows when to judge it.
+                        // The session that runs the statement decides when the key is judged.
                         Action::NoAction if incoming.referrers.key.deferral.is_some() => {}
                         Action::NoAction => refusals.push((node, at, before)),
                         Action::Restrict => {

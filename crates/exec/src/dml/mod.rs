@@ -68,7 +68,7 @@ pub struct WritePlan {
     views: FedViews,
     /// The target, if it is a stream.
     stream: Option<Arc<Table>>,
-    /// Constraints that are left to whoever runs the plan.
+    /// DEFERRABLE constraints, which the session that runs the plan judges.
     deferrable: Vec<DeferrableCheck>,
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct Scope<'a> {
     params: Vec<Option<SqlType>>,
     /// Parameters that stand for arrays: numbers from 1, types of elements.
     arrays: Vec<(usize, SqlType)>,
-    /// Constraints that are left to whoever runs the plan.
+    /// DEFERRABLE constraints, which the session that runs the plan judges.
     deferrable: Vec<DeferrableCheck>,
 }
 
@@ -213,7 +213,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The tables in the order of needs, those that are locked as a whole, and the constraints that
-    /// are left to whoever runs the plan.
+    /// the session that runs the plan judges.
     pub fn into_parts(self) -> (Vec<Arc<Table>>, Vec<(usize, Mode)>, Vec<DeferrableCheck>) {
         (self.tables, self.whole, self.deferrable)
     }
@@ -282,7 +282,7 @@ impl WritePlan {
         &self.tables
     }
 
-    /// DEFERRABLE constraints that it may break: whoever runs it judges them.
+    /// DEFERRABLE constraints that the plan may break: the session that runs the plan judges them.
     pub fn deferrable(&self) -> &[DeferrableCheck] {
         &self.deferrable
     }
