@@ -280,10 +280,23 @@ pub fn result_columns(plan: &LogicalPlan) -> Arc<[ResultColumn]> {
         .iter()
         .zip(origins(plan))
         .map(|((_, field), origin)| {
-            let name = dialect::shown_name(field.name()).to_owned();
+            let name = dialect::shown_name(name_before_repeat(schema, field.name())).to_owned();
             ResultColumn { name, field: Arc::clone(field), ty: sql_type_of(field), origin }
         })
         .collect()
+}
+
+/// A column's name before DataFusion told it from another one of the same name by `:1`.
+fn name_before_repeat<'n>(schema: &DFSchema, name: &'n str) -> &'n str {
+    match name.rsplit_once(':') {
+        Some((first, number))
+            if number.parse::<u32>().is_ok()
+                && schema.fields().iter().any(|field| field.name() == first) =>
+        {
+            first
+        }
+        _ => name,
+    }
 }
 
 /// The binder's answers to DataFusion's planner.

@@ -90,10 +90,18 @@ impl StatementBinder<'_> {
     ) -> Result<Prepared> {
         use ast::Statement as Sql;
         match statement {
-            Sql::Query(query) if !writes(query) => self.select(query, text, param_types),
-            Sql::Insert(insert) => self.write(Write::Insert(insert), text, param_types),
-            Sql::Update(update) => self.write(Write::Update(update), text, param_types),
-            Sql::Delete(delete) => self.write(Write::Delete(delete), text, param_types),
+            Sql::Query(query) => match refuse_writes_within(query.with.as_ref())
+                .map(|()| write_behind_with(query))?
+            {
+                Some(statement) => {
+                    let write = write_of(statement).expect("the parser puts no other here");
+                    self.write(write, query.with.as_ref(), text, param_types)
+                }
+                None => self.select(query, text, param_types),
+            },
+            statement if let Some(write) = write_of(statement) => {
+                self.write(write, None, text, param_types)
+            }
             Sql::Explain { analyze, statement, format, options, .. } => {
                 let analyze = explain::runs(*analyze, format.as_ref(), options.as_deref())?;
                 let of = self.sql(statement, text, param_types)?;
@@ -135,10 +143,11 @@ impl StatementBinder<'_> {
     fn write(
         &self,
         write: Write<'_>,
+        with: Option<&ast::With>,
         text: &str,
         param_types: &[Option<SqlType>],
     ) -> Result<Prepared> {
-        let write = dml::bind(self.0, write, text, param_types)?;
+        let write = dml::bind(self.0, write, with, text, param_types)?;
         let dml::BoundWrite { plan, params, arrays, columns, tag } = write;
         let prepared = self.prepared(text, Plan::Write(plan), tag);
         Ok(Prepared { params, arrays, columns, ..prepared })
@@ -217,12 +226,34 @@ impl StatementBinder<'_> {
     }
 }
 
-/// Whether a query holds INSERT, UPDATE or DELETE.
-fn writes(query: &ast::Query) -> bool {
-    matches!(
-        *query.body,
-        ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_)
-    )
+/// Refuses INSERT, UPDATE and DELETE within WITH. Errors: 0A000.
+fn refuse_writes_within(with: Option<&ast::With>) -> Result<()> {
+    let writes = |query: &ast::Query| write_behind_with(query).is_some();
+    match with.is_some_and(|with| with.cte_tables.iter().any(|cte| writes(&cte.query))) {
+        true => Err(SqlError::unsupported("INSERT, UPDATE or DELETE within WITH")
+            .hint("Run it as a statement of its own, in the same transaction.")),
+        false => Ok(()),
+    }
+}
+
+/// The INSERT, UPDATE or DELETE that stands behind a WITH.
+fn write_behind_with(query: &ast::Query) -> Option<&ast::Statement> {
+    match query.body.as_ref() {
+        ast::SetExpr::Insert(statement)
+        | ast::SetExpr::Update(statement)
+        | ast::SetExpr::Delete(statement) => Some(statement),
+        _ => None,
+    }
+}
+
+/// The statement, if it is INSERT, UPDATE or DELETE.
+fn write_of(statement: &ast::Statement) -> Option<Write<'_>> {
+    match statement {
+        ast::Statement::Insert(insert) => Some(Write::Insert(insert)),
+        ast::Statement::Update(update) => Some(Write::Update(update)),
+        ast::Statement::Delete(delete) => Some(Write::Delete(delete)),
+        _ => None,
+    }
 }
 
 fn text_column(name: &str) -> ResultColumn {

@@ -107,7 +107,7 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
         name_function_columns(factor);
-        match refuse_ordinality(factor).and_then(|()| sample(factor)) {
+        match number_rows(factor).and_then(|()| sample(factor)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
@@ -323,11 +323,50 @@ fn clauses(query: &mut Query) -> Result<()> {
     Ok(())
 }
 
+/// The stars of a list.
+struct Wildcards {
+    /// Whether `*` is among them.
+    all: bool,
+    /// Last parts of the names before the other ones.
+    qualifiers: Vec<String>,
+}
+
+impl Wildcards {
+    fn of(items: &[SelectItem]) -> Self {
+        let mut wildcards = Wildcards { all: false, qualifiers: Vec::new() };
+        for item in items {
+            match item {
+                SelectItem::Wildcard(_) => wildcards.all = true,
+                SelectItem::QualifiedWildcard(
+                    ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+                    _,
+                ) => match name.0.last().and_then(ObjectNamePart::as_ident) {
+                    Some(last) => wildcards.qualifiers.push(fold(last)),
+                    None => wildcards.all = true,
+                },
+                SelectItem::QualifiedWildcard(..) => wildcards.all = true,
+                _ => {}
+            }
+        }
+        wildcards
+    }
+
+    /// Whether a star may stand for a column with the name of the unnamed item `expr`, so that the
+    /// name would be there twice. A column of a table whose star is not there is another one.
+    fn may_repeat(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::CompoundIdentifier(path) if !self.all => match path.as_slice() {
+                [.., table, _] => self.qualifiers.contains(&fold(table)),
+                _ => !self.qualifiers.is_empty(),
+            },
+            _ => self.all || !self.qualifiers.is_empty(),
+        }
+    }
+}
+
 /// Gives every unnamed item PostgreSQL's name and makes all names of the list distinct.
 fn name_items(items: &mut [SelectItem]) {
-    let has_wildcard = items
-        .iter()
-        .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
+    let wildcards = Wildcards::of(items);
     let mut taken: HashSet<String> = HashSet::new();
     let mut repeats = 0;
     let mut unique = |name: String, force: bool| {
@@ -342,7 +381,7 @@ fn name_items(items: &mut [SelectItem]) {
             SelectItem::UnnamedExpr(expr) => {
                 let name = figure(expr).unwrap_or_else(|| "?column?".to_owned());
                 let plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-                let given = unique(name.clone(), has_wildcard);
+                let given = unique(name.clone(), wildcards.may_repeat(expr));
                 if !plain || given != name {
                     let expr = std::mem::replace(expr, number("0"));
                     *item = SelectItem::ExprWithAlias { expr, alias: quoted(given) };
@@ -475,18 +514,69 @@ fn name_function_columns(factor: &mut TableFactor) {
     }
 }
 
-/// Errors: 0A000 for WITH ORDINALITY, which DataFusion's planner passes over.
-fn refuse_ordinality(factor: &TableFactor) -> Result<()> {
+/// `unnest(a, b) WITH ORDINALITY` as `unnest(a, b, __ordinals(a, b))`: DataFusion's planner passes over
+/// the words. Errors: 0A000 for other functions.
+fn number_rows(factor: &mut TableFactor) -> Result<()> {
+    let refused = || {
+        Err(SqlError::unsupported("WITH ORDINALITY of this function")
+            .hint("Use row_number() OVER () in the SELECT list."))
+    };
+    unnest_of_function(factor);
     match factor {
-        TableFactor::Table { with_ordinality: true, .. }
-        | TableFactor::Function { with_ordinality: true, .. }
-        | TableFactor::UNNEST { with_ordinality: true, .. } => {
-            Err(SqlError::unsupported("WITH ORDINALITY")
-                .hint("Use row_number() OVER () in the SELECT list."))
+        TableFactor::UNNEST { with_ordinality, array_exprs, alias, .. } if *with_ordinality => {
+            *with_ordinality = false;
+            let column =
+                |name: &str| TableAliasColumnDef { name: quoted(name.into()), data_type: None };
+            let alias = alias.get_or_insert_with(|| TableAlias {
+                explicit: true,
+                columns: Vec::new(),
+                name: quoted("unnest".into()),
+                at: None,
+            });
+            while alias.columns.len() < array_exprs.len() {
+                let own = match (array_exprs.len(), alias.columns.len()) {
+                    (1, _) => alias.name.value.clone(),
+                    (_, 0) => "unnest".to_owned(),
+                    (_, number) => format!("unnest{number}"),
+                };
+                alias.columns.push(column(&own));
+            }
+            if alias.columns.len() == array_exprs.len() {
+                alias.columns.push(column("ordinality"));
+            }
+            let ordinals = call(ORDINALS, array_exprs.clone());
+            array_exprs.push(ordinals);
+            Ok(())
         }
+        TableFactor::Table { with_ordinality: true, .. }
+        | TableFactor::Function { with_ordinality: true, .. } => refused(),
         _ => Ok(()),
     }
 }
+
+/// `LATERAL unnest(a)` as `unnest(a)`, which sees what stands before it in any case.
+fn unnest_of_function(factor: &mut TableFactor) {
+    let TableFactor::Function { name, args, alias, with_ordinality, .. } = factor else { return };
+    let is_unnest =
+        name.0.last().and_then(ObjectNamePart::as_ident).is_some_and(|own| fold(own) == "unnest");
+    let array = |arg: &ast::FunctionArg| match arg {
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    };
+    let Some(array_exprs) = args.iter().map(array).collect::<Option<Vec<_>>>() else { return };
+    if is_unnest {
+        *factor = TableFactor::UNNEST {
+            alias: alias.take(),
+            array_exprs,
+            with_offset: false,
+            with_offset_alias: None,
+            with_ordinality: *with_ordinality,
+        };
+    }
+}
+
+/// Name of the function from lists to the list 1, 2, … of the longest one's length.
+pub const ORDINALS: &str = "__ordinals";
 
 /// `t TABLESAMPLE BERNOULLI (p)`: each row with probability p %. SYSTEM takes blocks of rows in
 /// PostgreSQL, of whatever size; here a block is a row.

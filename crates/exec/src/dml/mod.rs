@@ -118,16 +118,20 @@ impl Write<'_> {
     }
 }
 
-/// Binds INSERT, UPDATE or DELETE. `text` is the statement's, for positions in errors.
+/// Binds INSERT, UPDATE or DELETE. `with` stands before it; `text` is the statement's, for positions
+/// in errors.
 pub fn bind(
     binder: &Binder<'_>,
     write: Write<'_>,
+    with: Option<&ast::With>,
     text: &str,
     param_types: &[Option<SqlType>],
 ) -> Result<BoundWrite> {
     let mut given = param_types.to_vec();
-    given.resize(given.len().max(write.highest_parameter()), None);
+    let in_with = with.map_or(0, |with| highest_parameter(with));
+    given.resize(given.len().max(write.highest_parameter()).max(in_with), None);
     let mut scope = Scope::new(binder, text, given);
+    scope.with = with;
     let (kind, columns, tag) = match write {
         Write::Insert(insert) => {
             let (insert, columns) = insert::bind(&mut scope, insert)?;
@@ -163,12 +167,15 @@ pub(crate) struct Scope<'a> {
     arrays: Vec<(usize, SqlType)>,
     /// DEFERRABLE constraints, which the session that runs the plan judges.
     deferrable: Vec<DeferrableCheck>,
+    /// The WITH before the statement, which its query sees.
+    with: Option<&'a ast::With>,
 }
 
 impl<'a> Scope<'a> {
     pub fn new(binder: &Binder<'a>, text: &'a str, params: Vec<Option<SqlType>>) -> Self {
         let (tables, whole, arrays) = (Vec::new(), Vec::new(), Vec::new());
-        Scope { binder: *binder, text, tables, whole, params, arrays, deferrable: Vec::new() }
+        let (deferrable, with) = (Vec::new(), None);
+        Scope { binder: *binder, text, tables, whole, params, arrays, deferrable, with }
     }
 
     /// Notes a constraint that the plan does not judge, if there is one.

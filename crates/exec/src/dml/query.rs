@@ -126,6 +126,18 @@ impl QuerySource {
     }
 }
 
+/// The query with a WITH before its own.
+fn under(with: &ast::With, query: &ast::Query) -> ast::Query {
+    let mut query = query.clone();
+    let mut all = with.clone();
+    if let Some(own) = query.with.take() {
+        all.recursive |= own.recursive;
+        all.cte_tables.extend(own.cte_tables);
+    }
+    query.with = Some(all);
+    query
+}
+
 /// The same vector, empty, for values that live otherwise. Keeps its memory.
 fn recycle<'b>(mut values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'b>> {
     values.clear();
@@ -138,6 +150,14 @@ pub(super) fn bind(
     query: &ast::Query,
     with_row_ids: Option<TableId>,
 ) -> Result<(QuerySource, Arc<[ResultColumn]>, LogicalPlan)> {
+    let behind_with;
+    let query = match scope.with {
+        Some(with) => {
+            behind_with = under(with, query);
+            &behind_with
+        }
+        None => query,
+    };
     let bound = scope.binder.query_with(query, with_row_ids, &scope.params, scope.text)?;
     scope.learn(&bound.params);
     scope.arrays.extend(&bound.arrays);

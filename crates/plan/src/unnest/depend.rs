@@ -18,7 +18,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, ExprFunctionExt, Join, Limit, LogicalPlan, LogicalPlanBuilder,
-    Projection, SubqueryAlias, Union, Values, Window, lit, when,
+    Projection, SubqueryAlias, Union, Unnest, Values, Window, lit, when,
 };
 
 use super::flat::{Flat, Through, flatten, rename};
@@ -129,6 +129,8 @@ impl Dependent<'_> {
             }
             LogicalPlan::Projection(node) => self.projection(node),
             LogicalPlan::SubqueryAlias(node) => self.alias(node),
+            // What a first item of FROM is, if it could have been LATERAL.
+            LogicalPlan::Subquery(node) => self.push(&node.subquery),
             LogicalPlan::Sort(node) if node.fetch.is_none() => self.push(&node.input),
             LogicalPlan::Distinct(Distinct::All(input)) => {
                 let (rows, keys) = self.push(input)?;
@@ -140,6 +142,7 @@ impl Dependent<'_> {
             LogicalPlan::Join(node) => self.join(node),
             LogicalPlan::Union(node) => self.union(&node.inputs),
             LogicalPlan::Values(node) => self.values(node),
+            LogicalPlan::Unnest(node) => self.lists(node),
             other => Err(refuse(&format!(
                 "an outer column below {} in a subquery",
                 other.display().to_string().split([':', ' ']).next().unwrap_or_default()
@@ -317,10 +320,11 @@ impl Dependent<'_> {
     /// The side whose rows are kept carries the keys; if both sides depend on outer columns, both
     /// carry them, and they must be equal.
     fn join(&mut self, node: &Join) -> Result<Keyed> {
-        if matches!(node.right.as_ref(), LogicalPlan::Subquery(_))
-            || matches!(node.right.as_ref(), LogicalPlan::SubqueryAlias(alias)
-                if matches!(alias.input.as_ref(), LogicalPlan::Subquery(_)))
-        {
+        if let Some(right) = lateral(&node.right)? {
+            if makes_rows_of_lists(&right)? {
+                let plain = without_lateral(node.clone(), right, self.names)?;
+                return self.push(&plain);
+            }
             return Err(refuse("an outer column beside LATERAL in a subquery"));
         }
         let kind = node.join_type;
@@ -377,6 +381,16 @@ impl Dependent<'_> {
         Ok((LogicalPlan::Union(Union::try_new(branches)?), common))
     }
 
+    /// The keys go past lists that become rows.
+    fn lists(&mut self, node: &Unnest) -> Result<Keyed> {
+        let (input, keys) = self.push(&node.input)?;
+        let (lists, options) = (node.exec_columns.clone(), node.options.clone());
+        let rows = LogicalPlanBuilder::from(input).unnest_columns_with_options(lists, options)?;
+        let mut exprs: Vec<Expr> = node.schema.columns().into_iter().map(Expr::Column).collect();
+        exprs.extend(keys.iter().map(column));
+        Ok((project(rows.build()?, exprs)?, keys))
+    }
+
     /// VALUES: for each of its rows, the domain with the row's values.
     fn values(&mut self, node: &Values) -> Result<Keyed> {
         let columns = node.schema.columns();
@@ -389,6 +403,40 @@ impl Dependent<'_> {
         }
         self.union(&branches)
     }
+}
+
+/// The right side of a join that sees the join's left side (LATERAL), as a plan with outer columns.
+pub fn lateral(right: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    Ok(match right {
+        LogicalPlan::Subquery(inner) => Some(inner.subquery.as_ref().clone()),
+        LogicalPlan::SubqueryAlias(node) => match node.input.as_ref() {
+            LogicalPlan::Subquery(inner) => {
+                let alias = SubqueryAlias::try_new(inner.subquery.clone(), node.alias.clone())?;
+                Some(LogicalPlan::SubqueryAlias(alias))
+            }
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// Whether lists become rows somewhere in a plan.
+pub fn makes_rows_of_lists(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| Ok(matches!(node, LogicalPlan::Unnest(_))))
+}
+
+/// A join with its LATERAL right side evaluated for all rows of the left one at once.
+pub fn without_lateral(node: Join, right: LogicalPlan, names: &mut Names) -> Result<LogicalPlan> {
+    let columns: Vec<Expr> = node.schema.columns().into_iter().map(Expr::Column).collect();
+    let open = open_references(&right)?.into_iter().map(|(_, column)| column);
+    let outer: Vec<Column> = open.filter(|column| node.left.schema().has_column(column)).collect();
+    let left = Arc::unwrap_or_clone(node.left);
+    let domain = Domain { rows: left.clone(), outer: outer.clone() };
+    let (rows, keys) = domain.join(&right, names)?;
+    let keys_match = outer.iter().zip(&keys).map(|(a, b)| same(column(a), column(b)));
+    let filter = conjunction(node.filter.into_iter().chain(keys_match));
+    let joined = join(left, rows, node.on, filter, node.join_type, node.null_equality)?;
+    project(joined, columns)
 }
 
 /// The value of an aggregate of type `ty` over no rows.

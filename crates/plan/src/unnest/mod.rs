@@ -22,8 +22,7 @@
 //!
 //! Outermost queries come first, so that the references of their subqueries are bound when inner
 //! ones are rewritten.
-//! Refused (0A000): outer columns below a recursive query, unnest or LATERAL, and subqueries in the
-//! condition of an outer join that name its columns.
+//! Refused (0A000): outer columns below a recursive query or LATERAL, and subqueries in the condition of an outer join that name its columns.
 
 mod depend;
 mod flat;
@@ -47,7 +46,7 @@ use datafusion::logical_expr::{
     LogicalPlan, LogicalPlanBuilder, Operator, Projection, Subquery, SubqueryAlias, lit, when,
 };
 
-use self::depend::{Domain, yields_one_row};
+use self::depend::{Domain, lateral, makes_rows_of_lists, without_lateral, yields_one_row};
 use self::flat::{Through, flatten, rename};
 use self::free::{holds_subquery, open_references, subquery_of};
 use self::lookup::Lookup;
@@ -58,7 +57,7 @@ use halcyon_sql::error::SqlError;
 
 /// Rewrites every subquery but scalar ones without outer columns.
 pub fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
-    if !plan.exists(|node| Ok(has_subquery(node)))? {
+    if !plan.exists(|node| Ok(has_subquery(node) || is_lateral_of_lists(node)))? {
         return Ok(plan);
     }
     let mut names = Names::default();
@@ -72,6 +71,14 @@ fn has_subquery(node: &LogicalPlan) -> bool {
         Ok(TreeNodeRecursion::Stop)
     });
     found
+}
+
+/// Whether a node is a join whose right side makes rows of lists of the left side. DataFusion takes
+/// the other LATERAL joins apart.
+fn is_lateral_of_lists(node: &LogicalPlan) -> bool {
+    let LogicalPlan::Join(join) = node else { return false };
+    let right = lateral(&join.right).ok().flatten();
+    right.is_some_and(|right| makes_rows_of_lists(&right).unwrap_or(false))
 }
 
 fn refuse(what: &str) -> datafusion::common::DataFusionError {
@@ -159,6 +166,14 @@ fn filter(input: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
 
 /// A node without those of its own subqueries that are rewritten here.
 fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transformed<LogicalPlan>> {
+    let node = match node {
+        LogicalPlan::Join(join) if is_lateral_of_lists(&LogicalPlan::Join(join.clone())) => {
+            let right = lateral(&join.right)?.expect("just looked at");
+            let plain = without_lateral(join, right, names)?;
+            return Ok(Transformed::yes(plain));
+        }
+        node => node,
+    };
     if !has_subquery(&node) {
         return Ok(Transformed::no(node));
     }
