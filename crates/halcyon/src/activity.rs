@@ -6,12 +6,13 @@
 //! [`TIMED_ONE_IN`] executions; its total time is projected from those.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::ids::TxnId;
 use halcyon_prepare::cache::Lookup;
+use halcyon_prepare::plan::Prepared;
 use halcyon_prepare::shapes::MissReason;
 use parking_lot::Mutex;
 
@@ -146,6 +147,9 @@ struct Tally {
     plan_hits: u64,
     plan_misses: u64,
     last_miss: Option<MissReason>,
+    /// The plan that the statement ran by when it was looked up last. Weak: a plan holds its tables,
+    /// dropped ones too.
+    plan: Weak<Prepared>,
 }
 
 /// The counts of one session.
@@ -324,12 +328,14 @@ impl Tallies {
             *entry.texts[slot].lock() = text;
         }
         let tally = &mut self.0[slot];
-        match statement.lookup.take() {
-            None => {}
-            Some(Lookup::Hit) => tally.plan_hits += 1,
-            Some(Lookup::Miss(reason)) => {
-                tally.plan_misses += 1;
-                tally.last_miss = Some(reason);
+        if let Some(lookup) = statement.lookup.take() {
+            tally.plan = Arc::downgrade(&statement.prepared());
+            match lookup {
+                Lookup::Hit => tally.plan_hits += 1,
+                Lookup::Miss(reason) => {
+                    tally.plan_misses += 1;
+                    tally.last_miss = Some(reason);
+                }
             }
         }
         // The only reading of the clock: the statement's own transaction begins at this moment,
@@ -364,7 +370,8 @@ impl Tallies {
         let tally = &mut self.0[slot];
         tally.flush(table);
         let executor = statement.prepared().plan.executor();
-        *tally = Tally { text: Some(text.clone()), executor, ..Tally::default() };
+        let plan = Arc::downgrade(&statement.prepared());
+        *tally = Tally { text: Some(text.clone()), executor, plan, ..Tally::default() };
         *entry.texts[slot].lock() = text.clone();
         slot
     }
@@ -393,6 +400,11 @@ impl Tallies {
         if tally.calls >= FLUSHED_ONE_IN {
             tally.flush(table);
         }
+    }
+
+    /// The plan of the statement that is counted at `slot`.
+    pub fn plan(&self, slot: usize) -> Option<Arc<Prepared>> {
+        self.0[slot].plan.upgrade()
     }
 
     /// Adds all counts to the shared table.

@@ -72,6 +72,7 @@ impl Session {
         work.started_us = clock::wall_us();
         let read_only = modes.read_only == Some(true);
         self.entry.begin_block(work.tx.id(), read_only);
+        self.block_locks.clear();
         // The block is boxed, since every statement takes it out of the session and puts it back:
         // that costs one allocation per transaction, and moves one word instead of four cache
         // lines.
@@ -101,7 +102,10 @@ impl Session {
         let committed = self.commit_work(work);
         self.restore(local);
         match committed {
-            Ok(()) => self.shared.channels.carry_out(self.id, &self.entry.signals),
+            Ok(()) => {
+                self.shared.channels.carry_out(self.id, &self.entry.signals);
+                self.block_locks.judge(&self.tallies);
+            }
             Err(_) => self.entry.signals.forget_wishes(0),
         }
         self.shared.advisory.end_transaction(self.id);

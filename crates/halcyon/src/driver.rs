@@ -24,18 +24,18 @@ use halcyon_base::ids::{SessionId, TableId};
 use halcyon_catalog::Catalog;
 use halcyon_ddl::{Ddl, DdlContext};
 use halcyon_exec::point::Scratch;
-use halcyon_plan::env::{Clock, Env};
+use halcyon_plan::env::{Clock, Env, Need};
 use halcyon_prepare::plan::{Plan, Prepared, Reach};
 use halcyon_sql::error::{Result, SqlError};
-use halcyon_sql::rows::RowSet;
-use halcyon_store::Value;
-use halcyon_txn::{Lsn, Transaction, WaitLimits};
+use halcyon_sql::rows::{RowSet, RowSink};
+use halcyon_store::{Value, ValueRef};
+use halcyon_txn::{Lsn, Mode, Transaction, WaitLimits};
 
 use crate::acquire::{Acquisition, LockSet, Snapshot};
 use crate::copying::{self, Copying, Home, Incoming};
 use crate::deferral::{Deferrals, settle};
 use crate::execute::{Ran, RowAccess, execute, read_only};
-use crate::explain::explain;
+use crate::explain::{early_line, explain, explained_text};
 use crate::outcome::{Outcome, Tag};
 use crate::params;
 use crate::session::Session;
@@ -151,7 +151,11 @@ impl Session {
         let repeats = work.tx.isolation().keeps_shared_locks();
         let mut ground = Ground::locks(work, repeats);
         ground.deferrals = Some(deferrals);
+        self.locked.needs.clear();
         let ran = self.attempt(ground, statement, params, out);
+        if repeats && self.in_force.early_locks {
+            self.note_block_locks(&mut work.tx, statement);
+        }
         if ran.as_ref().is_ok_and(|ran| self.copy_begins(ran)) {
             self.copy_goes_on(Home::Block(block, start));
             return ran;
@@ -162,6 +166,25 @@ impl Session {
         }
         work.tx.end_statement();
         self.end_in_block(block, ran)
+    }
+
+    /// What EXPLAIN says of the tables that the explained text's plan has learned to lock early.
+    fn early_lines(&self, text: &str, catalog: &Arc<Catalog>) -> Vec<String> {
+        // The plan that other sessions run is the one of the text without EXPLAIN.
+        let Ok(bound) = self.bind(explained_text(text), &[], catalog) else { return Vec::new() };
+        let tables = bound.prepared.plan.tables().iter().enumerate();
+        let early = tables.filter(|(number, _)| bound.prepared.early.is_early(*number));
+        early.map(|(_, table)| early_line(table)).collect()
+    }
+
+    /// Notes what a statement of the block has locked, and lets the plans before it learn if it wanted to
+    /// write what they have read, and met others who had read it too.
+    fn note_block_locks(&mut self, tx: &mut Transaction, statement: &Statement) {
+        let prepared = statement.prepared();
+        self.block_locks.note(statement.tally.get(), &prepared, &self.locked.needs);
+        if let Some(partition) = tx.take_contended_upgrade() {
+            self.block_locks.learn(partition, prepared.plan.tables(), &self.tallies);
+        }
     }
 
     /// Runs a statement of a READ ONLY block on the block's cut through the whole database, which
@@ -222,6 +245,10 @@ impl Session {
                 true => params::fit(params, &[], &mut converted).map(|_| &bound.constants[..])?,
                 false => params::fit(params, &prepared.params, &mut converted)?,
             };
+            let early = match &prepared.plan {
+                Plan::Explain { .. } => self.early_lines(&prepared.text, catalog),
+                _ => Vec::new(),
+            };
             let env = Env {
                 catalog,
                 params,
@@ -233,8 +260,11 @@ impl Session {
             let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
             let session = SessionId(self.id);
             let acquisition = Acquisition { shared: &self.shared, session, limits };
-            let acquired =
-                acquire(&mut ground.source, prepared, &env, &acquisition, &mut self.locked, owns)?;
+            let acquired = {
+                let early = ground.repeats && self.in_force.early_locks;
+                let way = LockWay { owns, early };
+                acquire(&mut ground.source, prepared, &env, &acquisition, &mut self.locked, way)?
+            };
             let Some((mut access, lsn)) = acquired else {
                 owns = true;
                 continue;
@@ -257,6 +287,7 @@ impl Session {
                 scratch: &mut self.scratch,
                 copying: &mut self.copying,
                 notices: &mut self.notices,
+                early: &early,
                 rows: out,
             };
             let (ran, changed) = perform(prepared, &env, &acquisition, access, &pending, outputs)?;
@@ -293,6 +324,23 @@ impl Session {
     }
 }
 
+/// How a statement takes its locks.
+#[derive(Clone, Copy)]
+struct LockWay {
+    /// The statement's transaction becomes the owner of the views over streams that it locks.
+    owns: bool,
+    /// Tables are locked early that the plan has learned to lock so.
+    early: bool,
+}
+
+/// Makes needs of tables that are locked early exclusive.
+#[cold]
+fn lock_early(prepared: &Prepared, needs: &mut [Need]) {
+    for need in needs.iter_mut().filter(|need| prepared.early.is_early(need.table)) {
+        need.mode = Mode::Exclusive;
+    }
+}
+
 /// Step 2 of the loop. Returns the statement's access to rows, and for a cut of its own the
 /// position up to which the log must be durable before anyone is told of these rows. `None` if
 /// views over streams are torn.
@@ -303,7 +351,7 @@ fn acquire<'p>(
     env: &Env<'_>,
     acquisition: &Acquisition<'_>,
     locked: &'p mut LockSet,
-    owns: bool,
+    way: LockWay,
 ) -> Result<Option<(RowAccess<'p>, Option<Lsn>)>> {
     let tables = prepared.subject().plan.tables();
     match source {
@@ -314,7 +362,10 @@ fn acquire<'p>(
                 return Ok(Some((RowAccess::Locked(tx, locked), None)));
             }
             prepared.needs(env, &mut locked.needs)?;
-            let is_whole = acquisition.lock(tx, env.catalog, tables, locked, owns)?;
+            if way.early && prepared.early.any() {
+                lock_early(prepared, &mut locked.needs);
+            }
+            let is_whole = acquisition.lock(tx, env.catalog, tables, locked, way.owns)?;
             Ok(is_whole.then_some((RowAccess::Locked(tx, locked), None)))
         }
         Source::Cut => {
@@ -330,6 +381,8 @@ struct Outputs<'a> {
     scratch: &'a mut Scratch,
     copying: &'a mut Option<Copying>,
     notices: &'a mut Vec<SqlError>,
+    /// What EXPLAIN says of early locks.
+    early: &'a [String],
     rows: &'a mut RowSet,
 }
 
@@ -351,7 +404,11 @@ fn perform(
         }
         (Plan::Ddl(_), RowAccess::Cut(_)) => return Err(read_only(prepared.tag)),
         (Plan::Explain { analyze, of }, access) => {
-            explain(of, prepared.planning, *analyze, env, access, to.scratch, to.rows)?
+            let ran = explain(of, prepared.planning, *analyze, env, access, to.scratch, to.rows)?;
+            for line in to.early {
+                to.rows.row(&[ValueRef::Text(line)])?;
+            }
+            ran
         }
         (Plan::Copy(_), access) => copying::begin(prepared, env, access, to.scratch, to.copying)?,
         (_, access) => execute(prepared, env, access, to.scratch, to.rows)?,

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use halcyon_catalog::Table;
 use halcyon_exec::analytic::AnalyticalPlan;
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Env, Need};
@@ -99,4 +100,55 @@ fn lock_line(of: &Prepared, need: &Need) -> String {
     let partition = need.partition.map_or("all".to_owned(), |number| number.to_string());
     let count = table.cells.len();
     format!("Lock: {}.{} partition {partition} of {count}, {mode}", table.schema, table.name)
+}
+
+/// The line that tells of a table that is locked early.
+pub(crate) fn early_line(table: &Table) -> String {
+    let Table { schema, name, .. } = table;
+    format!(
+        "Early lock: {schema}.{name}, exclusive in a transaction block, which has written it before"
+    )
+}
+
+/// The text that an EXPLAIN explains.
+pub(crate) fn explained_text(text: &str) -> &str {
+    let word = |text: &str, word: &str| {
+        let head = text.get(..word.len())?;
+        let rest = &text[word.len()..];
+        let ends = !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        (ends && head.eq_ignore_ascii_case(word)).then(|| rest.trim_start().len())
+    };
+    let mut rest = text.trim_start();
+    for skipped in ["explain", "analyze", "verbose"] {
+        if let Some(left) = word(rest, skipped) {
+            rest = &rest[rest.len() - left..];
+        }
+    }
+    if let Some(options) = rest.strip_prefix('(')
+        && word(text.trim_start(), "explain").is_some()
+        && let Some((options, of)) = options.split_once(')')
+        && !options.to_ascii_lowercase().contains("select")
+    {
+        return of.trim_start();
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explain_and_its_options_are_no_part_of_the_text() {
+        for text in [
+            "SELECT 1",
+            "EXPLAIN SELECT 1",
+            " explain analyze verbose SELECT 1",
+            "EXPLAIN (ANALYZE, COSTS off) SELECT 1",
+        ] {
+            assert_eq!(explained_text(text), "SELECT 1", "{text}");
+        }
+        assert_eq!(explained_text("EXPLAIN (SELECT 1)"), "(SELECT 1)");
+        assert_eq!(explained_text("explained"), "explained");
+    }
 }

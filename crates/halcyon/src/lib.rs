@@ -61,6 +61,7 @@ pub mod testing;
 mod text;
 mod transaction;
 mod transfer;
+mod upgrades;
 
 pub use database::{Database, SessionOptions};
 pub use durable::{Opened, Opening};

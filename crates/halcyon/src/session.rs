@@ -33,6 +33,7 @@ use crate::shared::Shared;
 use crate::signals::{Notification, Signals, Waker};
 use crate::statement::{Statement, is_taken_after_failure};
 use crate::transaction::{Block, Work};
+use crate::upgrades::BlockLocks;
 
 /// A session: one user's conversation with the database. It may move between threads, but not be
 /// shared.
@@ -58,6 +59,8 @@ pub struct Session {
     pub(crate) cancel: CancelToken,
     pub(crate) entry: Arc<SessionEntry>,
     pub(crate) tallies: Tallies,
+    /// Locks of the transaction block, by the statements that took them.
+    pub(crate) block_locks: BlockLocks,
     /// The settings' values in force, updated when a setting changes.
     pub(crate) in_force: InForce,
     /// Notices and warnings that the client has not been sent yet.
@@ -132,6 +135,7 @@ impl Session {
             cancel,
             entry,
             tallies: Tallies::new(),
+            block_locks: BlockLocks::default(),
             in_force: InForce::default(),
             notices: Vec::new(),
             changes: Vec::new(),

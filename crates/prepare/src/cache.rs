@@ -20,6 +20,7 @@ use std::time::Instant;
 use datafusion::common::hash_utils::RandomState;
 use parking_lot::RwLock;
 
+use crate::early::EarlyLocks;
 use crate::plan::{Plan, Prepared};
 use crate::prepare::prepare;
 use crate::shapes::{MissReason, ShapePlan, Way};
@@ -260,6 +261,7 @@ fn plan_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Resul
             locks_rows: false,
             planning: PlanningTimes::default(),
             stretch: Stretch::default(),
+            early: EarlyLocks::default(),
         },
         Some(parsed) => {
             let binder = Binder { clock: Some(&clock), ..*binder };

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod early;
 mod explain;
 pub mod plan;
 pub mod prepare;

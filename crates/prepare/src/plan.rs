@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use halcyon_txn::Mode;
 
+use crate::early::EarlyLocks;
 use crate::stretch::Stretch;
 use halcyon_catalog::Table;
 use halcyon_ddl::Ddl;
@@ -43,6 +44,8 @@ pub struct Prepared {
     pub planning: PlanningTimes,
     /// How long it has run of late.
     pub stretch: Stretch,
+    /// Tables that it locks exclusively at once in transaction blocks.
+    pub early: EarlyLocks,
 }
 
 /// What a statement has to acquire before it runs.

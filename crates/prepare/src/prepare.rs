@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast;
 
+use crate::early::EarlyLocks;
 use crate::explain;
 use crate::plan::{Plan, Prepared};
 use crate::stretch::Stretch;
@@ -222,6 +223,7 @@ impl StatementBinder<'_> {
             locks_rows: false,
             planning: PlanningTimes::default(),
             stretch: Stretch::default(),
+            early: EarlyLocks::default(),
         }
     }
 }

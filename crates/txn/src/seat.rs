@@ -126,7 +126,7 @@ impl Seat {
         // lets those behind pass, and is no victim.
         let lone = participant.published.holds_nothing();
         loop {
-            match self.stand_once(&participant, lone, share, want, txn, waits, limits) {
+            match self.stand_once(&participant, share, want, txn, waits, limits) {
                 Err(LockError::Deadlock(_)) if lone => {}
                 ended => return ended,
             }
@@ -136,7 +136,6 @@ impl Seat {
     fn stand_once(
         &mut self,
         participant: &Arc<Participant>,
-        lone: bool,
         share: &Arc<Share>,
         want: Want,
         txn: TxnId,
@@ -145,8 +144,9 @@ impl Seat {
     ) -> Result<(), LockError> {
         participant.granted.clear();
         let mut latch = share.latch();
+        let holds = !participant.published.holds_nothing();
         let (slot, granted) = (share.slot(), &participant.granted);
-        let rank = latch.lock.enqueue(want, slot, participant.id, !lone, granted);
+        let rank = latch.lock.enqueue(want, slot, participant.id, holds, granted);
         // The lock may have become free since the first attempt.
         let granted = latch.lock.serve();
         drop(latch);

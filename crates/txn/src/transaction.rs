@@ -44,7 +44,7 @@ use arrow::array::ArrayRef;
 use halcyon_base::duty;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
-use halcyon_base::{RowId, TxnId};
+use halcyon_base::{PartitionId, RowId, TxnId};
 use halcyon_store::{AppendError, Conflict, Partition, ValueRef};
 use std::fmt;
 use std::ops::Range;
@@ -70,11 +70,13 @@ pub struct Transaction {
     pool: Arc<Pool>,
     id: TxnId,
     isolation: Isolation,
+    /// The partition whose upgrade met other readers, until somebody asks.
+    contended_upgrade: Option<PartitionId>,
 }
 
 impl Transaction {
     pub(crate) fn begin(seat: Box<Seat>, pool: Arc<Pool>, id: TxnId, isolation: Isolation) -> Self {
-        Transaction { seat: Some(seat), pool, id, isolation }
+        Transaction { seat: Some(seat), pool, id, isolation, contended_upgrade: None }
     }
 
     pub(crate) fn center(&self) -> &Center {
@@ -177,6 +179,13 @@ impl Transaction {
         }
     }
 
+    /// The partition that the transaction held shared and had to wait for, or could not have, when it
+    /// asked for it exclusively. Asking forgets it.
+    #[inline]
+    pub fn take_contended_upgrade(&mut self) -> Option<PartitionId> {
+        self.contended_upgrade.take()
+    }
+
     /// Locks a partition if that needs no wait.
     pub fn try_lock(&mut self, cell: &PartitionCell, mode: Mode) -> Option<LockHandle> {
         let seat = self.seat();
@@ -224,6 +233,13 @@ impl Transaction {
             (Mode::Exclusive, Some(_)) => Want::Upgrade,
         };
         let share = Arc::clone(cell.share(seat.participant.slot));
+        let seat = match want {
+            Want::Upgrade => {
+                self.contended_upgrade = Some(cell.id);
+                self.seat()
+            }
+            Want::Shared | Want::Exclusive => seat,
+        };
         seat.participant.published.state(TransactionState::Waiting);
         let waited = seat.stand_in_queue(&share, want, id, &pool.center.waits, limits);
         seat.participant.published.state(TransactionState::Running);

@@ -71,6 +71,8 @@ pub(crate) struct Tuning {
 pub(crate) struct InForce {
     pub application: String,
     pub default_modes: Modes,
+    /// Whether plans lock early what they have learned to ([`halcyon_prepare::early`]).
+    pub early_locks: bool,
     /// Longest wait for a lock; `None` for no limit.
     pub lock_timeout: Option<Duration>,
     /// Bytes of memory that an analytical statement may use.
@@ -243,6 +245,16 @@ pub(crate) static REGISTRY: &[Setting] = &[
         category: FORMAT,
         reported_as: None,
         home: Home::Session(SettingKind::Number { default: 1, bounds: -15..=3, apply: kept_value }),
+    },
+    Setting {
+        name: "halcyon.early_locks",
+        purpose: "Whether a query locks at once what its transactions have written after it before.",
+        category: BEHAVIOUR,
+        reported_as: None,
+        home: Home::Session(SettingKind::Bool {
+            default: true,
+            apply: |in_force, on| in_force.early_locks = on,
+        }),
     },
     Setting {
         name: "halcyon.memory",

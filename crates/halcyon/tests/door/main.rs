@@ -1,6 +1,7 @@
 //! The public door, used as a program uses it.
 
 mod concurrency;
+mod early_locks;
 mod figures;
 mod functions;
 mod statements;
