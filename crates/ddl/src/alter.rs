@@ -454,30 +454,55 @@ fn alter_column(
         }
         AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
             let wish = Wish::from_ast(None, sequence_options.as_deref().unwrap_or(&[]))?;
-            if !column.not_null || column.identity.is_some() || column.default.is_some() {
-                return Err(SqlError::new(
-                    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    format!(
-                        "column \"{name}\" must be NOT NULL, without default and without identity \
-                         before an identity can be added"
-                    ),
-                ));
-            }
-            let mut made = Vec::new();
-            let owner = (table.id, at);
-            let sequence =
-                table::new_sequence(cx, table, name, &wish, column.ty, owner, &mut made)?;
-            for sequence in made {
-                let name = sequence.name.clone();
-                cx.catalog.put(&table.schema, &name, Relation::Sequence(sequence));
-            }
             let always = matches!(generated_as, Some(GeneratedAs::Always));
-            cx.catalog.change_table(table.id, |table| {
-                table.columns[at as usize].identity = Some(Identity { always, sequence });
-            });
-            Ok(())
+            add_identity(cx, table, name, always, &wish, None)
         }
     }
+}
+
+/// Gives a column an identity, whose sequence may have a name, with the table's schema or without one.
+///
+/// Errors: 42703, 55000; 42P07 if the name is taken.
+pub(super) fn add_identity(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    name: &str,
+    always: bool,
+    wish: &Wish,
+    sequence: Option<&[String]>,
+) -> Result<()> {
+    let at = table.require_column(name)?;
+    let column = &table.columns[at as usize];
+    let refused =
+        |message: String| SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
+    if !column.not_null || column.identity.is_some() || column.default.is_some() {
+        return Err(refused(format!(
+            "column \"{name}\" must be NOT NULL, without default and without identity before an \
+             identity can be added"
+        )));
+    }
+    if let Some([.., schema, _]) = sequence
+        && *schema != table.schema
+    {
+        return Err(refused(
+            "identity sequence must be in the same schema as the table".to_owned(),
+        ));
+    }
+    let mut made = Vec::new();
+    let mut chosen =
+        table::new_sequence(cx, table, name, wish, column.ty, (table.id, at), &mut made)?;
+    if let Some([.., given]) = sequence {
+        cx.catalog.refuse_taken(&table.schema, given)?;
+        chosen.clone_from(given);
+    }
+    for mut sequence in made {
+        Arc::make_mut(&mut sequence).name.clone_from(&chosen);
+        cx.catalog.put(&table.schema, &chosen, Relation::Sequence(sequence));
+    }
+    cx.catalog.change_table(table.id, |table| {
+        table.columns[at as usize].identity = Some(Identity { always, sequence: chosen });
+    });
+    Ok(())
 }
 
 fn set_not_null(cx: &mut DdlContext<'_>, table: &Arc<Table>, at: u16) -> Result<()> {

@@ -185,7 +185,12 @@ pub(super) fn add_check(
     if check.enforced == Some(false) {
         return Err(SqlError::unsupported("CHECK … NOT ENFORCED"));
     }
-    let expr = check.expr.to_string();
+    let mut condition = &*check.expr;
+    // Brackets around all of it are added where it is shown.
+    while let Expr::Nested(inner) = condition {
+        condition = inner;
+    }
+    let expr = condition.to_string();
     check_condition(binder, &check.expr, &row_schema(table)?)?;
     let stem = match of_column.map(str::to_owned).or_else(|| only_column(&check.expr)) {
         Some(column) => format!("{}_{column}_check", table.name),

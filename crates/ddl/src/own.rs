@@ -23,6 +23,15 @@ pub(super) fn run(statement: &DdlStatement, cx: &mut DdlContext<'_>) -> Result<D
             let names = |idents: &[_]| idents.iter().map(fold).collect::<Vec<_>>();
             role::membership(cx, &names(roles), &names(members), *grant)?;
         }
+        DdlStatement::CreateSequence { name, if_not_exists, options } => {
+            let owned_by = options.owned_by.as_ref();
+            sequence::create(cx, name, *if_not_exists, &Wish::of(options)?, owned_by)?;
+        }
+        DdlStatement::AddIdentity { table, column, always, sequence, options } => {
+            let table = cx.owned_table(&parts(table)?)?;
+            let (wish, sequence) = (Wish::of(options)?, parts(sequence)?);
+            alter::add_identity(cx, &table, &fold(column), *always, &wish, Some(&sequence))?;
+        }
         DdlStatement::AlterSequence { name, if_exists, options } => {
             let name = parts(name)?;
             if !is_missing(cx, &name, *if_exists) {

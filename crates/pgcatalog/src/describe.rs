@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{
     Action, Catalog, Check, Column, Deferral, ForeignKey, Grant, Index, IndexConstraint,
-    Partitioning, Privilege, Sequence, Table,
+    Partitioning, Privilege, Relation, Sequence, Table, View,
 };
-use halcyon_sql::identifier::quote_ident;
+use halcyon_sql::dialect::shown_item_name;
+use halcyon_sql::identifier::{fold, parts, quote_ident};
+use halcyon_sql::parse::{ast, parse_query};
 use halcyon_sql::types::SqlType;
 
 /// `name` as the session would have to write it: with its schema if the search path lacks it.
@@ -73,6 +75,51 @@ pub(crate) fn key_constraint(table: &Table, index: &Index) -> Option<String> {
     let columns: Vec<_> = index.columns.iter().map(|key| key.column).collect();
     let deferral = Deferral::words(index.deferral);
     Some(format!("{word} ({}){deferral}", column_list(table, &columns)))
+}
+
+/// The query of a view, giving its columns the view's names.
+pub(crate) fn view(catalog: &Catalog, view: &View) -> String {
+    let names: Vec<&str> = view.columns.iter().map(|(name, _)| name.as_str()).collect();
+    let own = parse_query(&view.query).ok().and_then(|query| output_names(catalog, &query));
+    match own {
+        Some(own) if own.len() == names.len() && own != names => {
+            let names: Vec<String> = names.into_iter().map(quote_ident).collect();
+            let (alias, names) = (quote_ident(&view.name), names.join(", "));
+            format!("SELECT * FROM ({}) AS {alias} ({names})", view.query)
+        }
+        _ => view.query.clone(),
+    }
+}
+
+/// Names of a query's columns; `None` if they follow from more than its items and one relation.
+fn output_names(catalog: &Catalog, query: &ast::Query) -> Option<Vec<String>> {
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let items: Option<Vec<String>> = select.projection.iter().map(shown_item_name).collect();
+    if items.is_some() {
+        return items;
+    }
+    let ([ast::SelectItem::Wildcard(_)], [from]) = (&select.projection[..], &select.from[..])
+    else {
+        return None;
+    };
+    match &from.relation {
+        ast::TableFactor::Derived { alias: Some(alias), .. } if from.joins.is_empty() => {
+            let names: Vec<_> = alias.columns.iter().map(|column| fold(&column.name)).collect();
+            (!names.is_empty()).then_some(names)
+        }
+        ast::TableFactor::Table { name, alias: None, args: None, .. } if from.joins.is_empty() => {
+            match catalog.resolve(&parts(name).ok()?, &[])?.relation {
+                Relation::Table(table) => {
+                    Some(table.columns.iter().map(|column| column.name.clone()).collect())
+                }
+                Relation::View(view) => {
+                    Some(view.columns.iter().map(|(name, _)| name.clone()).collect())
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 /// `CHECK (…)`.

@@ -211,9 +211,16 @@ impl Objects {
     }
 }
 
+/// The id of `information_schema` where the rows of [`crate::exported`] come from, which name it.
+const INFORMATION_SCHEMA: u32 = 13283;
+
 /// A schema's object id as clients see it.
 pub(crate) fn schema_oid(schema: &Schema) -> u32 {
-    if schema.name == "pg_catalog" { PG_CATALOG } else { schema.oid }
+    match schema.name.as_str() {
+        "pg_catalog" => PG_CATALOG,
+        "information_schema" => INFORMATION_SCHEMA,
+        _ => schema.oid,
+    }
 }
 
 /// The id of a schema by name; 0 if there is none.

@@ -111,7 +111,10 @@ fn told_type(column: &str) -> Option<&'static str> {
         | "collprovider" | "amtype" | "amoppurpose" => "char",
         "typinput" | "typoutput" | "typreceive" | "typsend" | "typmodin" | "typmodout"
         | "typanalyze" | "typsubscript" | "oprcode" | "oprrest" | "oprjoin" | "prosupport"
-        | "amhandler" => "regproc",
+        | "amhandler" | "prsstart" | "prstoken" | "prsend" | "prsheadline" | "prslextype"
+        | "tmplinit" | "tmpllexize" | "aggfnoid" | "aggtransfn" | "aggfinalfn" | "aggcombinefn"
+        | "aggserialfn" | "aggdeserialfn" | "aggmtransfn" | "aggminvtransfn" | "aggmfinalfn"
+        | "conproc" | "rngcanonical" | "rngsubdiff" | "amproc" => "regproc",
         "proargtypes" => "oidvector",
         _ => return None,
     })

@@ -1176,8 +1176,9 @@ fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> 
         let folded = if exact { number(text)? } else { explicit(text, to, &zone)? };
         return Ok(Transformed::yes(folded));
     }
-    // NUMERIC without precision takes any decimal unchanged, and integers without places.
-    if to == UNCONSTRAINED {
+    // NUMERIC without precision takes any decimal unchanged, and integers without places; what the
+    // planner brings to this type to compare it has to become that.
+    if to == UNCONSTRAINED && field.metadata().contains_key(TYPE_KEY) {
         if let SqlType::Decimal { .. } = from {
             return Ok(Transformed::yes(*inner));
         }

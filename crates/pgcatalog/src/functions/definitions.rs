@@ -311,7 +311,7 @@ fn constraintdef(context: &Context, args: &[Arg<'_>]) -> Outcome {
 fn viewdef(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let Some(oid) = relation_oid(context, &args[0])? else { return Ok(ScalarValue::Null) };
     Ok(match context.objects().get(oid).map(|object| &object.what) {
-        Some(What::View(view)) => text(format!(" {};", view.query)),
+        Some(What::View(view)) => text(format!(" {};", describe::view(&context.catalog, view))),
         Some(What::Table(table)) if table.materialized().is_some() => {
             let view = table.materialized().expect("looked for just now");
             text(format!(" {};", view.query))

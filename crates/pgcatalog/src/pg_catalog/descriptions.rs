@@ -3,6 +3,9 @@
 use crate::objects::{self, What};
 use crate::view::{Char, Oid, Text, row, system_tables};
 use crate::{Context, statics};
+use halcyon_catalog::{Relation, Sequence, Table};
+use halcyon_plan::stored_names::used_by;
+use halcyon_sql::identifier::quote_ident;
 
 system_tables! {
     pg_description: DescriptionRow from description {
@@ -73,23 +76,84 @@ fn fixed_descriptions(rows: &mut Vec<DescriptionRow>) {
     }
 }
 
-/// Sequences depend on the columns they feed; views and foreign keys are not told.
+/// Sequences depend on the columns they feed, views on what they read, and defaults on their sequences.
+/// Foreign keys are not told.
 fn depend(context: &Context, rows: &mut Vec<DependRow>) {
     for object in context.objects().relations.values() {
-        let What::Sequence(sequence) = &object.what else { continue };
-        if let Some((table, column)) = sequence.owned_by {
-            let identity = context.catalog.tables.get(&table).is_some_and(|table| {
-                table.columns.get(column as usize).is_some_and(|c| c.identity.is_some())
-            });
-            let kind = if identity { "i" } else { "a" };
-            row!(rows; DependRow {
-                classid: PG_CLASS,
-                objid: object.oid,
-                refclassid: PG_CLASS,
-                refobjid: table.0,
-                refobjsubid: u32::from(column) + 1,
-                deptype: kind,
-            });
+        match &object.what {
+            What::Sequence(sequence) => owned_sequence(context, sequence, rows),
+            What::View(view) => reads(context, object.oid, &view.query, rows),
+            What::Table(table) => {
+                if let Some(view) = table.materialized() {
+                    reads(context, object.oid, &view.query, rows);
+                }
+                defaults(context, table, rows);
+            }
+            _ => {}
         }
     }
 }
+
+fn owned_sequence(context: &Context, sequence: &Sequence, rows: &mut Vec<DependRow>) {
+    let Some((table, column)) = sequence.owned_by else { return };
+    let identity = context.catalog.tables.get(&table).is_some_and(|table| {
+        table.columns.get(column as usize).is_some_and(|c| c.identity.is_some())
+    });
+    let kind = if identity { "i" } else { "a" };
+    row!(rows; DependRow {
+        classid: PG_CLASS,
+        objid: sequence.oid,
+        refclassid: PG_CLASS,
+        refobjid: table.0,
+        refobjsubid: u32::from(column) + 1,
+        deptype: kind,
+    });
+}
+
+/// The rule of a view, which has the view's id, and what its query names.
+fn reads(context: &Context, view: u32, query: &str, rows: &mut Vec<DependRow>) {
+    for (schema, name) in used_by(query) {
+        let relation = context.catalog.schemas.get(&schema).and_then(|s| s.relations.get(&name));
+        let read = match relation {
+            Some(Relation::Table(table)) => table.id.0,
+            Some(Relation::View(view)) => view.oid,
+            Some(Relation::Sequence(sequence)) => sequence.oid,
+            Some(Relation::Index { .. }) | None => continue,
+        };
+        needs(PG_REWRITE, view, read, rows);
+    }
+}
+
+/// Defaults that ask sequences.
+fn defaults(context: &Context, table: &Table, rows: &mut Vec<DependRow>) {
+    let asking = table.columns.iter().filter_map(|column| {
+        let text = column.default.as_ref().filter(|text| text.contains("nextval("))?;
+        Some((column, text))
+    });
+    for (column, text) in asking {
+        for object in context.objects().relations.values() {
+            let What::Sequence(sequence) = &object.what else { continue };
+            let name = quote_ident(&sequence.name);
+            let whole = format!("'{}.{name}'", quote_ident(&sequence.schema));
+            if text.contains(&whole) || text.contains(&format!("'{name}'")) {
+                needs(PG_ATTRDEF, objects::default_oid(table, &column.name), sequence.oid, rows);
+            }
+        }
+    }
+}
+
+/// An ordinary dependency of an object on a relation.
+fn needs(class: u32, object: u32, relation: u32, rows: &mut Vec<DependRow>) {
+    row!(rows; DependRow {
+        classid: class,
+        objid: object,
+        refclassid: PG_CLASS,
+        refobjid: relation,
+        refobjsubid: 0_u32,
+        deptype: "n",
+    });
+}
+
+/// Object ids of tables of `pg_catalog`, by which dependencies say what depends.
+const PG_REWRITE: u32 = 2618;
+const PG_ATTRDEF: u32 = 2604;

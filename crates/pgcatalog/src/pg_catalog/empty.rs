@@ -39,6 +39,7 @@ pub(crate) const TABLES: &[Def] = &[
         ("oid", Oid), ("subdbid", Oid), ("subskiplsn", Text), ("subname", Name),
         ("subowner", Oid), ("subenabled", Bool), ("subbinary", Bool), ("substream", Bool),
         ("subtwophasestate", Char), ("subdisableonerr", Bool), ("subconninfo", Text),
+        ("subpasswordrequired", Bool), ("subrunasowner", Bool), ("suborigin", Text),
         ("subslotname", Name), ("subsynccommit", Text), ("subpublications", Texts),
     ]),
     Def::empty("pg_subscription_rel", &[

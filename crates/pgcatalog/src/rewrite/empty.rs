@@ -51,13 +51,20 @@ pub(super) fn is_empty(select: &Select) -> bool {
 
 /// Whether a relation never has rows.
 fn never(relation: &TableFactor) -> bool {
-    let TableFactor::Table { name, args: None, .. } = relation else { return false };
+    let TableFactor::Table { name, args, .. } = relation else { return false };
+    if args.is_some() {
+        // Options of foreign tables and the like.
+        return parts(name).is_some_and(|name| name.last().is_some_and(|n| n == OPTIONS));
+    }
     match parts(name).as_deref() {
         Some([name]) => pg_catalog::is_always_empty(name),
         Some([schema, name]) => schema == "pg_catalog" && pg_catalog::is_always_empty(name),
         _ => false,
     }
 }
+
+/// The function that gives the options of foreign objects as rows.
+const OPTIONS: &str = "pg_options_to_table";
 
 fn is_hard(expr: &Expr) -> bool {
     struct Hard;

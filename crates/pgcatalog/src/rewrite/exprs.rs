@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Function,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, Select, Subscript, UnaryOperator, Value,
-    ValueWithSpan, VisitMut, VisitorMut,
+    AccessExpr, Array, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr,
+    Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Select, Subscript,
+    UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 use super::{call, folded, function_name, number, parts};
@@ -20,6 +20,7 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
             function_ids(left, right);
             function_ids(right, left);
         }
+        Expr::Case { conditions, else_result, .. } => lists_of_rights(conditions, else_result),
         _ => {}
     }
     let new = match expr {
@@ -260,6 +261,24 @@ fn literal(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
         _ => None,
+    }
+}
+
+/// A text that looks like a list is one in a CASE that may give `acldefault`.
+fn lists_of_rights(conditions: &mut [CaseWhen], else_result: &mut Option<Box<Expr>>) {
+    let is_rights = |expr: &Expr| match expr {
+        Expr::Function(function) => function_name(function).as_deref() == Some("acldefault"),
+        _ => false,
+    };
+    let results = || conditions.iter().map(|when| &when.result);
+    if !results().chain(else_result.as_deref()).any(is_rights) {
+        return;
+    }
+    let results = conditions.iter_mut().map(|when| &mut when.result);
+    for result in results.chain(else_result.as_deref_mut()) {
+        if let Some(list) = array_literal(result, &ArrayElemTypeDef::None) {
+            *result = list;
+        }
     }
 }
 

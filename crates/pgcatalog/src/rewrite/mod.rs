@@ -89,23 +89,41 @@ impl VisitorMut for Rewriter<'_> {
     }
 }
 
-/// In the outermost output, object ids of type `regclass` and its like are shown as names.
+/// In the outermost output, object ids of type `regclass` and its like are shown as names; in a set
+/// operation where all of its SELECTs have such an id: beside another id they are ids.
 fn show_names(body: &mut SetExpr) {
-    match body {
-        SetExpr::Select(select) => {
-            for item in &mut select.projection {
-                if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
-                {
-                    exprs::show_name(expr);
-                }
+    let mut selects = Vec::new();
+    outputs(body, &mut selects);
+    let width = selects.iter().map(|select| select.len()).min().unwrap_or(0);
+    for at in 0..width {
+        let is_name = |select: &&mut Vec<SelectItem>| {
+            output(&mut select[at].clone()).is_some_and(|expr| exprs::show_name(expr))
+        };
+        if selects.iter().all(is_name) {
+            for select in &mut selects {
+                output(&mut select[at]).map(exprs::show_name);
             }
         }
+    }
+}
+
+/// Lists of items of the SELECTs whose rows a query gives.
+fn outputs<'q>(body: &'q mut SetExpr, all: &mut Vec<&'q mut Vec<SelectItem>>) {
+    match body {
+        SetExpr::Select(select) => all.push(&mut select.projection),
         SetExpr::SetOperation { left, right, .. } => {
-            show_names(left);
-            show_names(right);
+            outputs(left, all);
+            outputs(right, all);
         }
-        SetExpr::Query(query) => show_names(&mut query.body),
+        SetExpr::Query(query) => outputs(&mut query.body, all),
         _ => {}
+    }
+}
+
+fn output(item: &mut SelectItem) -> Option<&mut Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
     }
 }
 

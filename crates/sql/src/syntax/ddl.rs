@@ -52,6 +52,28 @@ pub enum DdlStatement {
         /// GRANT, else REVOKE.
         grant: bool,
     },
+    /// CREATE SEQUENCE, with its options in any order.
+    CreateSequence {
+        /// The sequence.
+        name: ObjectName,
+        /// It may exist.
+        if_not_exists: bool,
+        /// What the sequence is like.
+        options: SequenceOptions,
+    },
+    /// ALTER TABLE … ADD GENERATED … AS IDENTITY (SEQUENCE NAME …), as pg_dump writes it.
+    AddIdentity {
+        /// The table.
+        table: ObjectName,
+        /// The column.
+        column: Ident,
+        /// ALWAYS, else BY DEFAULT.
+        always: bool,
+        /// SEQUENCE NAME.
+        sequence: ObjectName,
+        /// What the sequence is like.
+        options: SequenceOptions,
+    },
     /// ALTER SEQUENCE with options.
     AlterSequence {
         /// The sequence.
@@ -163,6 +185,8 @@ impl DdlStatement {
             DdlStatement::AlterRole { .. } => "ALTER ROLE",
             DdlStatement::Membership { grant: true, .. } => "GRANT ROLE",
             DdlStatement::Membership { .. } => "REVOKE ROLE",
+            DdlStatement::CreateSequence { .. } => "CREATE SEQUENCE",
+            DdlStatement::AddIdentity { .. } => "ALTER TABLE",
             DdlStatement::AlterSequence { .. } => "ALTER SEQUENCE",
             DdlStatement::Move { kind, .. } => match kind {
                 RelationKind::Table => "ALTER TABLE",
@@ -357,6 +381,41 @@ fn membership(reader: &mut Reader<'_>, between: &str, grant: bool) -> Result<Ddl
 
 // ---------------------------------------------------------------- sequences, and moving relations
 
+/// Behind CREATE SEQUENCE.
+pub(super) fn create_sequence(reader: &mut Reader<'_>) -> Result<DdlStatement> {
+    let if_not_exists = reader.eats("IF NOT EXISTS");
+    let name = reader.name()?;
+    let mut options = SequenceOptions::default();
+    while !reader.is_at_end() {
+        if reader.is("RESTART") {
+            return Err(reader.unexpected("an option of a new sequence"));
+        }
+        sequence_option(reader, &mut options)?;
+    }
+    Ok(DdlStatement::CreateSequence { name, if_not_exists, options })
+}
+
+/// Behind ALTER TABLE, where an identity's sequence is named.
+pub(super) fn add_identity(reader: &mut Reader<'_>) -> Result<DdlStatement> {
+    reader.if_exists();
+    reader.eats("ONLY");
+    let table = reader.name()?;
+    reader.expect("ALTER")?;
+    reader.eats("COLUMN");
+    let column = reader.ident()?;
+    reader.expect("ADD GENERATED")?;
+    let always = reader.expect_one_of(&["ALWAYS", "BY DEFAULT"])? == "ALWAYS";
+    reader.expect("AS IDENTITY")?;
+    reader.expect_token(&Token::LParen)?;
+    reader.expect("SEQUENCE NAME")?;
+    let sequence = reader.name()?;
+    let mut options = SequenceOptions::default();
+    while !reader.eats_token(&Token::RParen) {
+        sequence_option(reader, &mut options)?;
+    }
+    Ok(DdlStatement::AddIdentity { table, column, always, sequence, options })
+}
+
 /// Behind ALTER SEQUENCE.
 pub(super) fn alter_sequence(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     let if_exists = reader.if_exists();
@@ -475,6 +534,18 @@ impl fmt::Display for DdlStatement {
             DdlStatement::Membership { roles, members, grant } => {
                 let (verb, between) = if *grant { ("GRANT", "TO") } else { ("REVOKE", "FROM") };
                 write!(f, "{verb} {} {between} {}", with_commas(roles), with_commas(members))
+            }
+            DdlStatement::CreateSequence { name, if_not_exists, options } => {
+                let if_not_exists = maybe(*if_not_exists, "IF NOT EXISTS ");
+                write!(f, "CREATE SEQUENCE {if_not_exists}{name}{options}")
+            }
+            DdlStatement::AddIdentity { table, column, always, sequence, options } => {
+                let when = if *always { "ALWAYS" } else { "BY DEFAULT" };
+                write!(
+                    f,
+                    "ALTER TABLE {table} ALTER COLUMN {column} ADD GENERATED {when} AS IDENTITY \
+                     (SEQUENCE NAME {sequence}{options})"
+                )
             }
             DdlStatement::AlterSequence { name, if_exists, options } => {
                 write!(f, "ALTER SEQUENCE {}{name}{options}", maybe(*if_exists, "IF EXISTS "))

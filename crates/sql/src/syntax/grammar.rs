@@ -16,7 +16,7 @@ use super::{
     CopyOrders, CursorStatement, DdlStatement, SessionStatement, Statement, Upkeep, ViewStatement,
     copy, cursor, ddl, materialized, session, upkeep, view,
 };
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 
 /// How one of our own statements begins, and what reads it.
 pub(crate) struct Production {
@@ -69,6 +69,11 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "ALTER ROLE|USER", read: |r| ddl::alter_role(r).map(Into::into) },
     Production { begins: "GRANT <names> TO", read: |r| ddl::grant_role(r).map(Into::into) },
     Production { begins: "REVOKE <names> FROM", read: |r| ddl::revoke_role(r).map(Into::into) },
+    Production { begins: "CREATE SEQUENCE", read: |r| ddl::create_sequence(r).map(Into::into) },
+    Production {
+        begins: "ALTER TABLE … GENERATED … IDENTITY ( SEQUENCE",
+        read: |r| ddl::add_identity(r).map(Into::into),
+    },
     Production { begins: "ALTER SEQUENCE", read: |r| ddl::alter_sequence(r).map(Into::into) },
     Production {
         begins: "CREATE MATERIALIZED VIEW",
@@ -136,6 +141,11 @@ pub(crate) fn parse(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
 }
 
 fn statement(reader: &mut Reader<'_>) -> Result<Statement> {
+    if reader.is("DO") {
+        return Err(SqlError::unsupported("DO").hint(
+            "There is no procedural language: programs run where the client is, and send SQL.",
+        ));
+    }
     let found = match production(reader) {
         Some(production) => {
             let own = production.begins.split(' ').take_while(|part| is_plain(part));

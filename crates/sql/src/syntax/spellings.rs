@@ -16,6 +16,8 @@ use super::words::is_word;
 /// - `CREATE UNLOGGED TABLE` makes a table, which is logged all the same.
 /// - `DROP INDEX CONCURRENTLY` waits for its locks as DROP INDEX does.
 /// - `[NOT] DEFERRABLE` of a transaction: one that only reads takes no lock and never fails.
+/// - `FROM ONLY t` reads `t`, which no other table inherits from.
+/// - `nextval('s'::regclass)`, and so `currval` and `setval`: these functions take names.
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
 pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let words: Vec<usize> =
@@ -55,6 +57,10 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
                     silent.push(before - 1);
                 }
             }
+            _ if is(&tokens, at, "ONLY") && is_only(&tokens, &words, at) => silent.push(at),
+            _ if is(&tokens, at, "REGCLASS") && names_sequence(&tokens, &words, at) => {
+                silent.extend([at - 1, at]);
+            }
             Keyword::TABLE if word.quote_style.is_none() && is_query(&tokens, &words, at) => {
                 queries.push(words[at]);
             }
@@ -75,6 +81,32 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
         tokens.splice(at..=at, select.map(|token| TokenWithSpan::new(token, span)));
     }
     tokens
+}
+
+/// Whether the word ONLY at `words[at]` stands before the name of a table in FROM.
+fn is_only(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
+    let token = |at: usize| words.get(at).map(|at| &tokens[*at].token);
+    let before = at.checked_sub(1).and_then(token);
+    let begins = |word| before.is_some_and(|token| is_word(token, word));
+    let is_qualified = matches!(token(at + 2), Some(Token::Period));
+    let is_name = |name: &Token| match name {
+        Token::Word(word) => {
+            is_qualified || word.quote_style.is_some() || word.keyword == Keyword::NoKeyword
+        }
+        _ => false,
+    };
+    (begins("FROM") || begins("JOIN") || begins("UPDATE")) && token(at + 1).is_some_and(is_name)
+}
+
+/// Whether the word REGCLASS at `words[at]` says of what type a text is that stands as the first argument
+/// of a function of sequences.
+fn names_sequence(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
+    let before = |back: usize| at.checked_sub(back).map(|at| &tokens[words[at]].token);
+    let functions = ["NEXTVAL", "CURRVAL", "SETVAL"];
+    matches!(before(1), Some(Token::DoubleColon))
+        && matches!(before(2), Some(Token::SingleQuotedString(_)))
+        && matches!(before(3), Some(Token::LParen))
+        && before(4).is_some_and(|name| functions.iter().any(|function| is_word(name, function)))
 }
 
 /// Whether the word TABLE at `words[at]` begins a query: a name follows, and before it stands what a
@@ -117,6 +149,13 @@ mod tests {
                 "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
             ),
             ("START TRANSACTION READ ONLY, NOT DEFERRABLE", "START TRANSACTION READ ONLY"),
+            (
+                "SELECT a FROM ONLY b.t JOIN ONLY \"u\" ON true",
+                "SELECT a FROM b.t JOIN \"u\" ON true",
+            ),
+            ("SELECT a FROM only", "SELECT a FROM only"),
+            ("SELECT nextval('a.s'::regclass)", "SELECT nextval('a.s')"),
+            ("SELECT setval ( 's' :: regclass, 7, true)", "SELECT setval('s', 7, true)"),
             ("TABLE t", "SELECT * FROM t"),
             ("table \"T\" ORDER BY 1 LIMIT 2", "SELECT * FROM \"T\" ORDER BY 1 LIMIT 2"),
             ("TABLE a.t UNION ALL TABLE u", "SELECT * FROM a.t UNION ALL SELECT * FROM u"),

@@ -1,0 +1,30 @@
+CREATE SCHEMA shop;
+CREATE TABLE shop.customer (
+    id SERIAL PRIMARY KEY, name VARCHAR(30) NOT NULL DEFAULT 'nobody', born DATE,
+    CONSTRAINT named CHECK (name <> ''));
+CREATE TABLE shop.sale (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    customer INTEGER REFERENCES shop.customer ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+    amount NUMERIC(9,2) UNIQUE, at TIMESTAMPTZ DEFAULT now(), ok BOOLEAN, raw BYTEA, key UUID,
+    weight DOUBLE PRECISION, took INTERVAL, CONSTRAINT once UNIQUE (customer, amount) DEFERRABLE);
+CREATE TABLE "Odd ""name""" ("select" INTEGER, "B c" TEXT DEFAULT 'it''s', v CHAR(3), s SMALLINT, t TIME);
+CREATE TABLE worker (id INTEGER PRIMARY KEY, boss INTEGER REFERENCES worker ON UPDATE SET NULL);
+CREATE INDEX by_name ON shop.customer (name DESC, id);
+CREATE UNIQUE INDEX by_time ON shop.sale (customer, at NULLS FIRST);
+CREATE VIEW shop.big AS SELECT amount FROM shop.sale WHERE amount > 1;
+CREATE VIEW a_view_of_a_view (much) AS SELECT * FROM shop.big;
+CREATE SEQUENCE counter INCREMENT BY 2 START WITH 5;
+CREATE SEQUENCE fresh MINVALUE -3 MAXVALUE 7 START WITH 1 CYCLE;
+COMMENT ON SCHEMA shop IS 'where we sell';
+COMMENT ON TABLE shop.sale IS 'what was sold';
+COMMENT ON COLUMN shop.sale.amount IS 'it''s money';
+COMMENT ON VIEW shop.big IS 'much';
+COMMENT ON SEQUENCE counter IS 'odd numbers';
+COMMENT ON INDEX shop.by_name IS 'the telephone book';
+INSERT INTO shop.customer (name, born) VALUES ('a', '2020-01-01'), ('b', NULL), (E'tab\there\\ and\nthere', NULL);
+INSERT INTO shop.sale (customer, amount, at, ok, raw, key, weight, took) VALUES
+    (1, 1, '2024-02-29 12:00+00', true, '\x00ff', '00112233-4455-6677-8899-aabbccddeeff', 0.1, '1 day 02:00'),
+    (2, 2.5, '2024-03-01 12:00+00', NULL, NULL, NULL, 'NaN', NULL);
+INSERT INTO "Odd ""name""" VALUES (1, DEFAULT, 'ab', 7, '23:59:58.5'), (2, NULL, NULL, NULL, NULL);
+INSERT INTO worker VALUES (1, NULL), (2, 1);
+SELECT nextval('counter'), nextval('counter');
