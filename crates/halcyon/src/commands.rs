@@ -184,6 +184,7 @@ impl Session {
         let types: Vec<_> =
             types.iter().map(|ty| cast_type(ty).map(Some)).collect::<Result<_>>()?;
         let statement = self.prepare_typed(text, &types)?;
+        statement.fix_columns();
         self.named.insert(name.to_owned(), statement);
         Ok(())
     }

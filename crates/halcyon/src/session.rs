@@ -326,7 +326,9 @@ impl Session {
     /// Gives a statement its plan for `catalog`.
     #[cold]
     pub(crate) fn bind_again(&self, statement: &Statement, catalog: &Arc<Catalog>) -> Result<()> {
-        statement.bind_again(self.bind(statement.text(), &statement.types, catalog)?);
+        let bound = self.bind(statement.text(), &statement.types, catalog)?;
+        statement.accept_columns(&bound.prepared.columns)?;
+        statement.bind_again(bound);
         Ok(())
     }
 

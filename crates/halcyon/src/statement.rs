@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use halcyon_prepare::cache::{Bound, Lookup};
 use halcyon_prepare::plan::{Plan, Prepared};
-use halcyon_sql::error::Result;
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse;
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::SqlType;
@@ -28,6 +28,8 @@ pub struct Statement {
     pub(crate) lookup: Cell<Option<Lookup>>,
     /// The slot in which the session that ran the statement last keeps its counts.
     pub(crate) tally: Cell<usize>,
+    /// Whether somebody has been told the columns of its rows ([`Statement::fix_columns`]).
+    columns_are_fixed: Cell<bool>,
 }
 
 impl Statement {
@@ -65,6 +67,28 @@ impl Statement {
             lookup: Cell::new(Some(bound.lookup)),
             bound: RefCell::new(bound),
             tally: Cell::new(0),
+            columns_are_fixed: Cell::new(false),
+        }
+    }
+
+    /// Fixes the columns of the statement's rows: a client has been told them, or may rely on them.
+    ///
+    /// After a change of the catalog that changes their number, names or types, runs of the statement
+    /// fail with 0A000 instead of giving rows of another form.
+    pub fn fix_columns(&self) {
+        self.columns_are_fixed.set(true);
+    }
+
+    /// Whether the columns are free to change to `columns`. Errors: 0A000.
+    pub(crate) fn accept_columns(&self, columns: &[ResultColumn]) -> Result<()> {
+        let form = |column: &ResultColumn| (column.name.clone(), column.client_type());
+        let is_same = || self.columns().iter().map(form).eq(columns.iter().map(form));
+        match !self.columns_are_fixed.get() || is_same() {
+            true => Ok(()),
+            false => Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "cached plan must not change result type",
+            )),
         }
     }
 

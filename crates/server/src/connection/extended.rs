@@ -63,6 +63,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             false => self.session.prepare_typed(text, &types),
         };
         let statement = running(|| duty::relieved_if(text.len() > LONG_TEXT, prepare))?;
+        statement.fix_columns();
         let statement = Mutex::new(statement);
         self.statements.insert(name, Arc::new(Parsed { statement, declared }));
         self.output.put_empty(b'1');

@@ -240,3 +240,41 @@ fn arrays_go_in_and_come_out_in_binary() {
         assert!(client.query(text, &[&"t"]).await.is_ok());
     });
 }
+
+/// A statement is described once and run many times; meanwhile others change its table.
+#[test]
+fn a_named_statement_never_sends_other_columns_than_it_described() {
+    let server = server();
+    let address = server.address();
+    let mut owner = Raw::connect(address);
+    owner.ok("CREATE TABLE v (a INT, b TEXT, c INT)");
+    owner.ok("INSERT INTO v VALUES (1, 'x', 2)");
+    let mut client = Raw::connect(address);
+    for (name, text) in [("all", "SELECT * FROM v"), ("one", "SELECT a FROM v")] {
+        client.send(&parse(name, text));
+        client.send(&sync());
+        client.until(b'Z');
+    }
+    client.ok("PREPARE own AS SELECT * FROM v");
+    let mut run = |name: &str| {
+        client.send(&bind("", name, &[]));
+        client.send(&execute("", 0));
+        client.send(&sync());
+        let answer = client.until(b'Z');
+        let error = answer.iter().find(|frame| frame.kind == b'E');
+        error.and_then(|frame| frame.field(b'C')).map(str::to_owned)
+    };
+    assert_eq!(run("all"), None);
+    owner.ok("CREATE TABLE other (x INT)");
+    assert_eq!(run("all"), None, "a change elsewhere changes nothing");
+    owner.ok("ALTER TABLE v DROP COLUMN c");
+    assert_eq!(run("all").as_deref(), Some("0A000"));
+    assert_eq!(run("all").as_deref(), Some("0A000"), "and again");
+    assert_eq!(run("one"), None, "its column is there");
+    owner.ok("ALTER TABLE v ADD COLUMN c INT");
+    assert_eq!(run("all"), None, "the columns are as they were described");
+    owner.ok("ALTER TABLE v RENAME COLUMN c TO d");
+    assert_eq!(run("all").as_deref(), Some("0A000"));
+    let answer = client.query("EXECUTE own");
+    assert_eq!(answer[0].field(b'C'), Some("0A000"), "{answer:?}");
+}
