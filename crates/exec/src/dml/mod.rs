@@ -128,7 +128,7 @@ pub fn bind(
     param_types: &[Option<SqlType>],
 ) -> Result<BoundWrite> {
     let mut given = param_types.to_vec();
-    let in_with = with.map_or(0, |with| highest_parameter(with));
+    let in_with = with.map_or(0, highest_parameter);
     given.resize(given.len().max(write.highest_parameter()).max(in_with), None);
     let mut scope = Scope::new(binder, text, given);
     scope.with = with;
@@ -221,7 +221,7 @@ impl<'a> Scope<'a> {
 
     /// The tables in the order of needs, those that are locked as a whole, and the constraints that
     /// the session that runs the plan judges.
-    pub fn into_parts(self) -> (Vec<Arc<Table>>, Vec<(usize, Mode)>, Vec<DeferrableCheck>) {
+    pub fn into_parts(self) -> (Vec<Arc<Table>>, WholeLocks, Vec<DeferrableCheck>) {
         (self.tables, self.whole, self.deferrable)
     }
 
@@ -598,3 +598,6 @@ fn write_needs(
     }
     Ok(())
 }
+
+/// Tables that are locked as a whole, by their position in a plan's list.
+type WholeLocks = Vec<(usize, Mode)>;

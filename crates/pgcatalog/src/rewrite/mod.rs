@@ -97,7 +97,7 @@ fn show_names(body: &mut SetExpr) {
     let width = selects.iter().map(|select| select.len()).min().unwrap_or(0);
     for at in 0..width {
         let is_name = |select: &&mut Vec<SelectItem>| {
-            output(&mut select[at].clone()).is_some_and(|expr| exprs::show_name(expr))
+            output(&mut select[at].clone()).is_some_and(exprs::show_name)
         };
         if selects.iter().all(is_name) {
             for select in &mut selects {
