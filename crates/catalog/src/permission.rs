@@ -4,19 +4,33 @@ use std::collections::BTreeSet;
 
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
-use super::{Catalog, Found, Grant, PUBLIC, Privilege, Relation, Schema, Table};
+use super::{Catalog, Found, Grant, PUBLIC, Privilege, Relation, Role, Schema, Sequence, Table};
 
 impl Catalog {
     /// Whether `user` is `role` or a member of it, directly or through others; superusers are
     /// members of all.
     pub fn acts_for(&self, user: &str, role: &str) -> bool {
-        if user == role || role == PUBLIC {
-            return true;
-        }
+        user == role || role == PUBLIC || self.is_superuser(user) || self.is_member(user, role)
+    }
+
+    /// Whether `user` is `role` or a member of it, directly or through others; being a superuser
+    /// does not count.
+    pub fn is_member(&self, user: &str, role: &str) -> bool {
+        self.any_of_roles(user, |found| found.name == role)
+    }
+
+    /// Whether `user` is a superuser or can become one by SET ROLE, as a member of one.
+    pub fn reaches_superuser(&self, user: &str) -> bool {
+        self.any_of_roles(user, |found| found.superuser)
+    }
+
+    /// Whether `is_it` holds for `user` or for a role of which it is a member, directly or through
+    /// others.
+    fn any_of_roles(&self, user: &str, is_it: impl Fn(&Role) -> bool) -> bool {
         let (mut seen, mut open) = (BTreeSet::new(), vec![user]);
         while let Some(name) = open.pop() {
             let Some(found) = self.roles.get(name) else { continue };
-            if name == role || (name == user && found.superuser) {
+            if is_it(found) {
                 return true;
             }
             if seen.insert(name) {
@@ -58,13 +72,37 @@ impl Catalog {
 
     /// 42501 unless `user` may do this to the table; its schema's USAGE is asked for too.
     pub fn require_on_table(&self, user: &str, table: &Table, wish: Privilege) -> Result<()> {
+        self.require_any_on_table(user, table, &[wish])
+    }
+
+    /// 42501 unless `user` may do one of these to the table; its schema's USAGE is asked for too.
+    pub fn require_any_on_table(
+        &self,
+        user: &str,
+        table: &Table,
+        wishes: &[Privilege],
+    ) -> Result<()> {
         if self.is_superuser(user) || table.owner == user {
             return Ok(());
         }
         self.require_schema(user, self.schema(&table.schema)?, Privilege::Usage)?;
-        match self.permits(user, &table.owner, &table.grants, wish) {
+        match wishes.iter().any(|wish| self.permits(user, &table.owner, &table.grants, *wish)) {
             true => Ok(()),
             false => Err(denied(table.kind.name(), &table.name)),
+        }
+    }
+
+    /// 42501 unless `user` may do one of these to the sequence.
+    pub fn require_any_on_sequence(
+        &self,
+        user: &str,
+        sequence: &Sequence,
+        wishes: &[Privilege],
+    ) -> Result<()> {
+        let may = |wish: &Privilege| self.permits(user, &sequence.owner, &sequence.grants, *wish);
+        match wishes.iter().any(may) {
+            true => Ok(()),
+            false => Err(denied("sequence", &sequence.name)),
         }
     }
 

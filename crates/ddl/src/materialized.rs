@@ -143,6 +143,8 @@ fn fill(
     let tables: Vec<Arc<Table>> = reads.iter().map(|id| cx.catalog.table(*id).clone()).collect();
     for table in &tables {
         cx.catalog.require_on_table(cx.user(), table, Privilege::Select)?;
+        // A view's assertion and its limits can refuse the owner's writes, as a foreign key can.
+        cx.catalog.require_on_table(cx.user(), table, Privilege::References)?;
     }
     let mut cells: Vec<_> = tables.iter().flat_map(|table| table.cells.clone()).collect();
     cells.sort_by_key(|cell| cell.id);

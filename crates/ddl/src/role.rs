@@ -128,11 +128,10 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateRole) -> Result<()>
         let mut role = fresh(cx, &name)?;
         role.login = create.kind == RoleKind::User;
         set_options(cx, &mut role, &create.options)?;
-        for group in create.member_of.iter().map(fold) {
-            require_role(cx.catalog, &group)?;
-            role.member_of.push(group);
-        }
         cx.catalog.roles.insert(name.clone(), Arc::new(role));
+        for group in create.member_of.iter().map(fold) {
+            membership(cx, &[group], std::slice::from_ref(&name), true)?;
+        }
         for member in create.members.iter().map(fold) {
             membership(cx, std::slice::from_ref(&name), &[member], true)?;
         }
@@ -166,13 +165,47 @@ fn fresh(cx: &DdlContext<'_>, name: &str) -> Result<Role> {
     })
 }
 
-fn refuse_superuser(cx: &DdlContext<'_>, wanted: bool) -> Result<()> {
-    match wanted && !cx.catalog.is_superuser(cx.user()) {
-        true => Err(SqlError::new(
+/// 42501 unless the user is a superuser. `doing`: what only superusers do.
+fn require_superuser(cx: &DdlContext<'_>, doing: &str) -> Result<()> {
+    match cx.catalog.is_superuser(cx.user()) {
+        true => Ok(()),
+        false => Err(SqlError::new(
             SqlState::INSUFFICIENT_PRIVILEGE,
-            "only superusers may make superusers",
+            format!("must be superuser to {doing}"),
         )),
+    }
+}
+
+/// Guards superusers against all other roles: a role that changes one which is a superuser, or which
+/// can become one by SET ROLE, could act as one. Every statement that changes an existing role or
+/// who is a member of it asks here.
+///
+/// Errors: 42501.
+fn require_right_over(cx: &DdlContext<'_>, role: &str, doing: &str) -> Result<()> {
+    match cx.catalog.reaches_superuser(role) {
+        true => require_superuser(cx, &format!("{doing} superusers")),
         false => Ok(()),
+    }
+}
+
+/// Changes a role, or drops it (`None`).
+///
+/// Errors: 2BP01 if the last superuser who may log in would be none any more: nobody could make
+/// another.
+fn replace(cx: &mut DdlContext<'_>, name: &str, role: Option<Role>) -> Result<()> {
+    let rules = |role: &Role| role.superuser && role.login;
+    let before = match role {
+        Some(role) => cx.catalog.roles.insert(name.to_owned(), Arc::new(role)),
+        None => cx.catalog.roles.remove(name),
+    };
+    let ruled = before.is_some_and(|role| rules(&role));
+    match !ruled || cx.catalog.roles.values().any(|role| rules(role)) {
+        true => Ok(()),
+        false => Err(SqlError::new(
+            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+            "the last superuser that may log in cannot be dropped or lose its attributes",
+        )
+        .hint("Make another superuser with LOGIN first.")),
     }
 }
 
@@ -197,7 +230,9 @@ fn set_options<'o>(
         match option {
             RoleOption::Login(login) => role.login = *login,
             RoleOption::SuperUser(superuser) => {
-                refuse_superuser(cx, *superuser)?;
+                if *superuser {
+                    require_superuser(cx, "create superusers")?;
+                }
                 role.superuser = *superuser;
             }
             RoleOption::CreateRole(may) => role.create_role = *may,
@@ -236,16 +271,16 @@ pub(super) fn alter(
         if name == cx.user() && options.iter().all(|o| matches!(o, RoleOption::Password(_))));
     if !own_password {
         require_role_creator(cx, "alter")?;
-        if cx.catalog.is_superuser(name) {
-            refuse_superuser(cx, true)?;
-        }
+        require_right_over(cx, name, "alter")?;
     }
     match operation {
         AlterRoleOperation::WithOptions { options } => {
             let mut role = (*cx.catalog.roles[name]).clone();
+            if options.iter().any(|option| matches!(option, RoleOption::SuperUser(_))) {
+                require_superuser(cx, "alter superuser attribute")?;
+            }
             set_options(cx, &mut role, options)?;
-            cx.catalog.roles.insert(name.to_owned(), Arc::new(role));
-            Ok(())
+            replace(cx, name, Some(role))
         }
         AlterRoleOperation::RenameRole { role_name } => rename(cx, name, &fold(role_name)),
         other => Err(SqlError::unsupported(format!("ALTER ROLE … {other}"))),
@@ -337,11 +372,9 @@ pub(super) fn drop(cx: &mut DdlContext<'_>, if_exists: bool, names: &[ObjectName
         if name == cx.user() || name == cx.env.session.session_user {
             return Err(SqlError::new(SqlState::OBJECT_IN_USE, "current user cannot be dropped"));
         }
-        if cx.catalog.is_superuser(&name) {
-            refuse_superuser(cx, true)?;
-        }
+        require_right_over(cx, &name, "drop")?;
         refuse_needed(cx, &name)?;
-        cx.catalog.roles.remove(&name);
+        replace(cx, &name, None)?;
         for role in cx.catalog.roles.values_mut() {
             if role.member_of.contains(&name) {
                 Arc::make_mut(role).member_of.retain(|group| *group != name);
@@ -377,14 +410,18 @@ pub(super) fn membership(
     require_role_creator(cx, "grant")?;
     for role in roles {
         require_role(cx.catalog, role)?;
+        require_right_over(cx, role, "alter")?;
         for member in members {
-            require_role(cx.catalog, member)?;
-            if grant
-                && (role == member
-                    || cx.catalog.acts_for(role, member) && !cx.catalog.is_superuser(role))
-            {
+            if member == PUBLIC {
                 return Err(SqlError::new(
-                    SqlState::INVALID_OBJECT_DEFINITION,
+                    SqlState::UNDEFINED_OBJECT,
+                    "role \"public\" does not exist",
+                ));
+            }
+            require_role(cx.catalog, member)?;
+            if grant && cx.catalog.is_member(role, member) {
+                return Err(SqlError::new(
+                    SqlState::INVALID_GRANT_OPERATION,
                     format!("role \"{role}\" is a member of role \"{member}\""),
                 ));
             }

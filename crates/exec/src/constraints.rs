@@ -76,7 +76,11 @@ pub fn null_violation(table: &Table, column: u16, row: &[ValueRef<'_>]) -> SqlEr
             table.name
         ),
     )
-    .detail(format!("Failing row contains {}.", row_text(table, row)))
+    .detail_of_rows(
+        &table.schema,
+        &table.name,
+        format!("Failing row contains {}.", row_text(table, row)),
+    )
     .table(&table.schema, &table.name)
     .column(column)
 }
@@ -90,7 +94,11 @@ pub fn check_violation(table: &Table, check: &Check, row: &[ValueRef<'_>]) -> Sq
             table.name, check.name
         ),
     )
-    .detail(format!("Failing row contains {}.", row_text(table, row)))
+    .detail_of_rows(
+        &table.schema,
+        &table.name,
+        format!("Failing row contains {}.", row_text(table, row)),
+    )
     .table(&table.schema, &table.name)
     .constraint(&check.name)
 }
@@ -109,7 +117,11 @@ pub fn key_violation(table: &Table, index: &Index, key: &[ValueRef<'_>]) -> SqlE
         SqlState::UNIQUE_VIOLATION,
         format!("duplicate key value violates unique constraint \"{}\"", index.name),
     )
-    .detail(format!("Key {} already exists.", key_text(table, index, key)))
+    .detail_of_rows(
+        &table.schema,
+        &table.name,
+        format!("Key {} already exists.", key_text(table, index, key)),
+    )
     .table(&table.schema, &table.name)
     .constraint(&index.name)
 }
@@ -128,11 +140,15 @@ pub fn missing_reference(
             table.name, key.name
         ),
     )
-    .detail(format!(
-        "Key {} is not present in table \"{}\".",
-        columns_text(table, &key.columns, values),
-        target.name
-    ))
+    .detail_of_rows(
+        &table.schema,
+        &table.name,
+        format!(
+            "Key {} is not present in table \"{}\".",
+            columns_text(table, &key.columns, values),
+            target.name
+        ),
+    )
     .table(&table.schema, &table.name)
     .constraint(&key.name)
 }
@@ -152,11 +168,15 @@ pub fn still_referenced(
             target.name, key.name, referrer.name
         ),
     )
-    .detail(format!(
-        "Key {} is still referenced from table \"{}\".",
-        columns_text(target, &key.target_columns, values),
-        referrer.name
-    ))
+    .detail_of_rows(
+        &target.schema,
+        &target.name,
+        format!(
+            "Key {} is still referenced from table \"{}\".",
+            columns_text(target, &key.target_columns, values),
+            referrer.name
+        ),
+    )
     .table(&referrer.schema, &referrer.name)
     .constraint(&key.name)
 }

@@ -139,7 +139,11 @@ fn guards_of(binder: &Binder<'_>, table: &Arc<Table>) -> Result<Vec<(ViewGuard, 
 /// 23514.
 pub fn violation(guard: &ViewGuard, view: &Table, row: &[ValueRef<'_>]) -> SqlError {
     SqlError::new(SqlState::CHECK_VIOLATION, format!("assertion \"{}\" is violated", guard.name))
-        .detail(format!("View \"{}\" would contain {}.", view.name, row_text(view, row)))
+        .detail_of_rows(
+            &view.schema,
+            &view.name,
+            format!("View \"{}\" would contain {}.", view.name, row_text(view, row)),
+        )
         .table(&view.schema, &view.name)
         .constraint(&guard.name)
 }

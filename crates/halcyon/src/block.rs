@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use halcyon_base::{clock, duty};
-use halcyon_catalog::Catalog;
+use halcyon_catalog::{Catalog, Privilege};
 use halcyon_exec::deferrable::DeferrableCheck;
 use halcyon_plan::env::Need;
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::parse::ast::LockTableMode;
 use halcyon_sql::utility::Modes;
 use halcyon_txn::{Isolation, Mode, WaitLimits};
 
@@ -94,13 +95,18 @@ impl Session {
             let judged = self.judge_all(&mut block);
             self.block = Some(block);
             if let Err(error) = judged {
+                let error = self.without_hidden_rows(error);
                 self.rollback_block();
                 return Err(error);
             }
         }
-        let Block { work, local, .. } = *self.block.take().expect("a transaction in progress");
+        let Block { work, local, roles, .. } =
+            *self.block.take().expect("a transaction in progress");
         let committed = self.commit_work(work);
         self.restore(local);
+        if let Some(role) = roles.commit {
+            self.act_as(role);
+        }
         match committed {
             Ok(()) => {
                 self.shared.channels.carry_out(self.id, &self.entry.signals);
@@ -146,7 +152,8 @@ impl Session {
     /// SAVEPOINT. Errors: 25P01 outside blocks.
     pub(crate) fn savepoint(&mut self, name: &str) -> Result<()> {
         let wishes = self.entry.signals.wish_count();
-        self.in_progress("SAVEPOINT")?.savepoint(name, wishes);
+        let block = self.block.as_deref_mut().ok_or_else(|| outside_block("SAVEPOINT"))?;
+        block.savepoint(name, wishes, &self.vars.user);
         Ok(())
     }
 
@@ -158,8 +165,9 @@ impl Session {
     /// ROLLBACK TO SAVEPOINT; the block no longer counts as failed. Errors: 25P01 outside blocks,
     /// 3B001.
     pub(crate) fn rollback_to(&mut self, name: &str) -> Result<()> {
-        let wishes = self.in_progress("ROLLBACK TO SAVEPOINT")?.rollback_to(name)?;
-        self.entry.signals.forget_wishes(wishes);
+        let before = self.in_progress("ROLLBACK TO SAVEPOINT")?.rollback_to(name)?;
+        self.act_as(before.role);
+        self.entry.signals.forget_wishes(before.wishes);
         self.entry.begin_stretch();
         Ok(())
     }
@@ -221,12 +229,16 @@ impl Session {
         Ok(())
     }
 
-    /// LOCK TABLE. Errors: 25P01 outside blocks, 42P01; the errors of a wait for locks.
-    pub(crate) fn lock_tables(&mut self, names: &[Vec<String>], exclusive: bool) -> Result<()> {
+    /// LOCK TABLE. Errors: 25P01 outside blocks, 42P01, 42501; the errors of a wait for locks.
+    pub(crate) fn lock_tables(
+        &mut self,
+        names: &[Vec<String>],
+        mode: &LockTableMode,
+    ) -> Result<()> {
         let mut block = self.block.take().ok_or_else(|| outside_block("LOCK TABLE"))?;
         block.used = true;
         block.work.tx.begin_statement();
-        let locked = self.lock_named(&mut block.work, names, exclusive);
+        let locked = self.lock_named(&mut block.work, names, mode);
         block.work.tx.end_statement();
         if locked.is_err() {
             self.entry.fail_block();
@@ -239,14 +251,21 @@ impl Session {
         &mut self,
         work: &mut Work,
         names: &[Vec<String>],
-        exclusive: bool,
+        asked: &LockTableMode,
     ) -> Result<()> {
-        let mode = if exclusive { Mode::Exclusive } else { Mode::Shared };
+        use LockTableMode::{AccessShare, RowShare, Share};
+        let mode = match asked {
+            AccessShare | RowShare | Share => Mode::Shared,
+            _ => Mode::Exclusive,
+        };
         loop {
             self.refresh_catalog();
             let catalog = work.catalog.as_ref().unwrap_or(&self.catalog);
             let find = |name: &Vec<String>| catalog.find_table(name, &self.vars.search_path);
             let tables = names.iter().map(find).collect::<Result<Vec<_>>>()?;
+            for table in &tables {
+                catalog.require_any_on_table(&self.vars.user, table, rights_to_lock(asked))?;
+            }
             let whole = (0..tables.len()).map(|table| Need { table, partition: None, mode });
             self.locked.needs.clear();
             self.locked.needs.extend(whole);
@@ -257,6 +276,16 @@ impl Session {
                 return Ok(());
             }
         }
+    }
+}
+
+/// The rights of which one lets a role lock a table in a mode: those of PostgreSQL 15.
+fn rights_to_lock(mode: &LockTableMode) -> &'static [Privilege] {
+    use Privilege::{Delete, Insert, Select, Truncate, Update};
+    match mode {
+        LockTableMode::AccessShare => &[Select],
+        LockTableMode::RowExclusive => &[Insert, Update, Delete, Truncate],
+        _ => &[Update, Delete, Truncate],
     }
 }
 

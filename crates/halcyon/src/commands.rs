@@ -75,8 +75,8 @@ impl Session {
                 done(tag)
             }
             Utility::Show(name) => self.show(name.as_deref()),
-            Utility::SetRole(role) => {
-                self.set_role(role.as_deref())?;
+            Utility::SetRole { role, local } => {
+                self.set_role(role.as_deref(), *local)?;
                 done(tag)
             }
             Utility::Prepare { name, types, text } => {
@@ -91,8 +91,8 @@ impl Session {
                 self.discard(*what)?;
                 done(tag)
             }
-            Utility::Lock { tables, exclusive } => {
-                self.lock_tables(tables, *exclusive)?;
+            Utility::Lock { tables, mode } => {
+                self.lock_tables(tables, mode)?;
                 done(tag)
             }
             Utility::Checkpoint { to } => {
@@ -154,7 +154,8 @@ impl Session {
         }
     }
 
-    fn set_role(&mut self, role: Option<&str>) -> Result<()> {
+    /// SET ROLE and SET LOCAL ROLE, whose effect a rollback undoes. Errors: 22023, 42501.
+    fn set_role(&mut self, role: Option<&str>, local: bool) -> Result<()> {
         let role = role.unwrap_or(&self.vars.session_user).to_owned();
         let catalog = self.current_catalog();
         if !catalog.roles.contains_key(&role) {
@@ -169,8 +170,17 @@ impl Session {
                 format!("permission denied to set role \"{role}\""),
             ));
         }
-        self.vars.user = role;
-        self.apply_settings();
+        if local && self.block.is_none() {
+            self.notice(SqlError::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                "SET LOCAL can only be used in transaction blocks",
+            ));
+            return Ok(());
+        }
+        if let Some(block) = &mut self.block {
+            block.roles.note(&self.vars.user, local);
+        }
+        self.act_as(role);
         Ok(())
     }
 

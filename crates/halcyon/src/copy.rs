@@ -89,7 +89,7 @@ impl Session {
             }
             Err(error) => {
                 self.undo_copy(home);
-                Err(named(error, deadline.as_ref()))
+                Err(self.without_hidden_rows(named(error, deadline.as_ref())))
             }
         }
     }
@@ -158,7 +158,10 @@ impl Session {
         if self.cancel.is_cancelled() {
             return Err(cancelled());
         }
-        self.guarded(|session| following.lines(&session.acquisition().stream_views(), row))?;
+        self.guarded(|session| {
+            session.refuse_hidden(&mut following)?;
+            following.lines(&session.acquisition().stream_views(), row)
+        })?;
         self.copying = Some(Copying::Following(following));
         Ok(None)
     }

@@ -134,14 +134,17 @@ impl Database {
     ///
     /// Errors: as [`Database::session_as`].
     pub fn session_with(&self, options: SessionOptions) -> Result<Session> {
-        let name = options.role.as_deref().unwrap_or(SUPERUSER);
+        let catalog = self.shared.catalog();
+        let name = match options.role.as_deref() {
+            Some(name) => name,
+            None => first_superuser(&catalog),
+        };
         let refused = |what| {
             SqlError::new(
                 SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
                 format!("role \"{name}\" {what}"),
             )
         };
-        let catalog = self.shared.catalog();
         let role = catalog.roles.get(name).ok_or_else(|| refused("does not exist"))?;
         if !role.login {
             return Err(refused("is not permitted to log in"));
@@ -170,4 +173,11 @@ impl Database {
     pub fn statements_planned(&self) -> u64 {
         self.shared.cache.hits_and_misses().1
     }
+}
+
+/// The oldest superuser that may log in: there is always one, because DROP ROLE and ALTER ROLE
+/// refuse to take the last.
+fn first_superuser(catalog: &Catalog) -> &str {
+    let ruling = catalog.roles.values().filter(|role| role.superuser && role.login);
+    ruling.min_by_key(|role| role.oid).map_or(SUPERUSER, |role| role.name.as_str())
 }

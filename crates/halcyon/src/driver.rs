@@ -2,8 +2,8 @@
 //!
 //! It is one loop, [`Session::attempt`]. Each round
 //!
-//! 1. binds the statement against the catalog of its transaction, if it was bound against another
-//!    one;
+//! 1. binds the statement against the catalog of its transaction and for the session's role, if it
+//!    was bound for others: binding looks at the role's rights;
 //! 2. acquires what the statement reaches ([`Reach`]): locks, the right to change the catalog, or a
 //!    cut ([`crate::acquire`]);
 //! 3. looks again: if views over streams are torn ([`crate::stream_views`]), or another catalog was
@@ -234,7 +234,7 @@ impl Session {
             };
             let bound = statement.bound.borrow();
             let prepared = &bound.prepared;
-            if prepared.catalog_version != catalog.version {
+            if !prepared.holds_for(catalog.version, &self.vars.user) {
                 drop(bound);
                 self.bind_again(statement, catalog)?;
                 continue;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use halcyon_base::ids::TableId;
 use halcyon_catalog::Table;
 use halcyon_sql::coerce::{self, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -36,6 +37,9 @@ pub(crate) struct Following {
     zone: TimeZone,
     /// Time of the last line to the client.
     told: Instant,
+    /// The version of the catalog at which the role was last seen to have the right to read the
+    /// view; 0 before the first look.
+    pub allowed_at: u64,
 }
 
 impl Following {
@@ -47,7 +51,13 @@ impl Following {
             first,
             zone: TimeZone::parse(time_zone).unwrap_or_default(),
             told: Instant::now(),
+            allowed_at: 0,
         }
+    }
+
+    /// The view's number in the catalog.
+    pub fn view_id(&self) -> TableId {
+        self.view.id
     }
 
     /// Number of columns of the view.

@@ -40,6 +40,7 @@ mod execute;
 mod explain;
 mod fetch;
 mod following;
+mod hidden;
 mod live;
 mod options;
 mod outcome;

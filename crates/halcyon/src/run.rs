@@ -232,6 +232,7 @@ impl Session {
         if deadline.as_ref().is_some_and(Deadline::passed) {
             ran = ran.map_err(Deadline::name);
         }
+        let mut ran = ran.map_err(|error| self.without_hidden_rows(error));
         match (&mut ran, &mut self.copying) {
             (Ok(Ran::Stream(streamed)), _) => streamed.until = deadline,
             (Ok(_), Some(Copying::In(copy))) => copy.deadline = deadline,
@@ -291,7 +292,7 @@ impl Session {
         out: &mut RowSet,
     ) -> Result<Ran> {
         let catalog = self.current_catalog();
-        if statement.prepared().catalog_version != catalog.version {
+        if !statement.prepared().holds_for(catalog.version, &self.vars.user) {
             self.bind_again(statement, &catalog)?;
         }
         // The statement may run other statements, possibly itself.
@@ -370,7 +371,7 @@ fn lasts(plan: &Plan) -> bool {
             | Utility::Set { .. }
             | Utility::Reset(_)
             | Utility::Show(_)
-            | Utility::SetRole(_)
+            | Utility::SetRole { .. }
             | Utility::Execute { .. }
             | Utility::Deallocate(_)
             | Utility::Listen(_)

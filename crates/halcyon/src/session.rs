@@ -379,6 +379,14 @@ impl Session {
         self.take_effect();
     }
 
+    /// Makes `role` the one whose rights count from now on.
+    pub(crate) fn act_as(&mut self, role: String) {
+        if role != self.vars.user {
+            self.vars.user = role;
+            self.apply_settings();
+        }
+    }
+
     /// Copies the settings in force to the places where statements and the system views of all
     /// sessions read them.
     fn take_effect(&mut self) {
@@ -400,10 +408,13 @@ impl Session {
         self.entry.signals.forget_wishes(0);
         self.shared.advisory.end_transaction(self.id);
         let Some(block) = self.block.take() else { return };
-        let Block { work: Work { tx, .. }, settings_before, .. } = *block;
+        let Block { work: Work { tx, .. }, settings_before, roles, .. } = *block;
         if let Some(settings) = settings_before {
             self.settings = settings;
             self.apply_settings();
+        }
+        if let Some(role) = roles.rollback {
+            self.act_as(role);
         }
         tx.rollback();
     }

@@ -144,7 +144,7 @@ impl Stream {
         if plan.event(row, weight)? {
             return Ok(());
         }
-        self.transact(&[(row.to_vec(), weight)])
+        self.batch(&[(row.to_vec(), weight)])
     }
 
     /// Gives the views several events, all or none: rows with weight 1 for an insert, −1 for a
@@ -152,7 +152,7 @@ impl Stream {
     ///
     /// Errors: as [`Stream::insert`]; no view has applied any of the events then.
     pub fn batch(&mut self, events: &[(Vec<ValueRef<'_>>, i8)]) -> Result<()> {
-        self.transact(events)
+        self.transact(events).map_err(|error| self.0.session.without_hidden_rows(error))
     }
 
     /// Gives the views events in a transaction of their own.

@@ -83,11 +83,12 @@ impl Subscription {
     /// The next transaction's changes, waiting for them up to `wait`; `None` if none came.
     ///
     /// Errors: 53400 if the subscriber was so slow that the changes are no longer kept, 42P01 once
-    /// the view is dropped.
+    /// the view is dropped, 42501 once the role may no longer read it.
     pub fn next(&mut self, wait: Duration) -> Result<Option<Changes>> {
         let until = Instant::now() + wait;
         loop {
             let left = until.saturating_duration_since(Instant::now());
+            self.session.refuse_hidden(&mut self.following)?;
             let views = self.session.acquisition().stream_views();
             let found = self.following.next(&views, left.min(LOOK))?;
             if found.is_some() || left.is_zero() {

@@ -53,6 +53,28 @@ pub(crate) struct Block {
     /// Settings as SET LOCAL found them, to return to in any case: (name, value, or `None` for the
     /// default).
     pub local: Vec<(String, Option<String>)>,
+    /// The roles to return to.
+    pub roles: RolesBefore,
+}
+
+/// The roles that SET ROLE and SET LOCAL ROLE of a block have replaced.
+#[derive(Clone, Default)]
+pub(crate) struct RolesBefore {
+    /// The role to return to on rollback. `None` while none was set.
+    pub rollback: Option<String>,
+    /// The role to return to on commit, if the present one was set by SET LOCAL ROLE.
+    pub commit: Option<String>,
+}
+
+impl RolesBefore {
+    /// Notes that `role` is replaced, by SET LOCAL ROLE if `local`.
+    pub fn note(&mut self, role: &str, local: bool) {
+        self.rollback.get_or_insert_with(|| role.to_owned());
+        match local {
+            true => drop(self.commit.get_or_insert_with(|| role.to_owned())),
+            false => self.commit = None,
+        }
+    }
 }
 
 /// A savepoint with its name, and the private catalog at its time.
@@ -63,6 +85,17 @@ struct Named {
     /// Number of the transaction's wishes at its time ([`crate::signals`]).
     wishes: usize,
     deferrals: Deferrals,
+    /// The role at its time, and the roles that had been replaced.
+    role: String,
+    roles: RolesBefore,
+}
+
+/// What the session returns to after ROLLBACK TO SAVEPOINT.
+pub(crate) struct ReturnTo {
+    /// How many wishes the transaction had.
+    pub wishes: usize,
+    /// The role.
+    pub role: String,
 }
 
 impl Block {
@@ -76,6 +109,7 @@ impl Block {
             deferrals: Deferrals::default(),
             settings_before: None,
             local: Vec::new(),
+            roles: RolesBefore::default(),
         }
     }
 
@@ -93,20 +127,21 @@ impl Block {
         self.work.catalog.as_ref().or_else(of_snapshot)
     }
 
-    pub fn savepoint(&mut self, name: &str, wishes: usize) {
+    pub fn savepoint(&mut self, name: &str, wishes: usize, role: &str) {
         self.work.tx.begin_statement();
         let at = self.work.tx.savepoint();
         self.work.tx.end_statement();
         let catalog = self.work.catalog.clone();
         let (name, deferrals) = (name.to_owned(), self.deferrals.clone());
-        self.savepoints.push(Named { name, at, catalog, wishes, deferrals });
+        let (role, roles) = (role.to_owned(), self.roles.clone());
+        self.savepoints.push(Named { name, at, catalog, wishes, deferrals, role, roles });
     }
 
-    /// Undoes everything since the savepoint `name`, which stays. Returns how many wishes the
-    /// transaction had at the savepoint.
+    /// Undoes everything since the savepoint `name`, which stays. Returns what the session has to
+    /// return to.
     ///
     /// Errors: 3B001 if there is no savepoint of that name.
-    pub fn rollback_to(&mut self, name: &str) -> Result<usize> {
+    pub fn rollback_to(&mut self, name: &str) -> Result<ReturnTo> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
         let savepoint = &self.savepoints[at];
@@ -115,7 +150,8 @@ impl Block {
         self.work.tx.end_statement();
         self.work.catalog = savepoint.catalog.clone();
         self.deferrals = savepoint.deferrals.clone();
-        Ok(savepoint.wishes)
+        self.roles = savepoint.roles.clone();
+        Ok(ReturnTo { wishes: savepoint.wishes, role: savepoint.role.clone() })
     }
 
     /// Removes the savepoint `name` and those after it.

@@ -282,7 +282,7 @@ fn memory_rows(context: &Context) -> Vec<Memory> {
     for object in context.objects().relations.values() {
         let What::Table(table) = &object.what else { continue };
         for ((number, root), cell) in
-            context.live.roots(table).iter().enumerate().zip(table.cells.iter())
+            context.roots(table).iter().enumerate().zip(table.cells.iter())
         {
             let of = |index: Option<&String>, rows, bytes| Memory {
                 schema: Name(object.schema.clone()),
@@ -315,8 +315,11 @@ fn memory_rows(context: &Context) -> Vec<Memory> {
 fn views(context: &Context) -> Vec<MaterializedView> {
     let row = |object: &super::objects::Object| {
         let What::Table(table) = &object.what else { return None };
+        if !context.may_read(table) {
+            return None;
+        }
         let figures = table.materialized()?.maintained().figures();
-        let size = memory::of_rows(&context.live.roots(table));
+        let size = memory::of_rows(&context.roots(table));
         Some(MaterializedView {
             schema: Name(object.schema.clone()),
             view: Name(object.name.clone()),

@@ -253,8 +253,27 @@ impl Context {
             || (object.owner.is_none() && privilege == Privilege::Select && !with_grant)
     }
 
-    /// The last value a sequence gave out; `None` before the first.
+    /// Whether the session's role may read the table, and so may know how much it holds.
+    fn may_read(&self, table: &Table) -> bool {
+        let user = &self.session.user;
+        self.catalog.require_on_table(user, table, Privilege::Select).is_ok()
+    }
+
+    /// Roots of a table's partitions, for counts and sizes; none if the session's role may not read
+    /// the table.
+    fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>> {
+        match self.may_read(table) {
+            true => self.live.roots(table),
+            false => Vec::new(),
+        }
+    }
+
+    /// The last value a sequence gave out; `None` before the first, and for those who may not read
+    /// the sequence.
     fn last_value(&self, sequence: &Sequence) -> Option<i64> {
+        let any = [Privilege::Usage, Privilege::Select];
+        let user = &self.session.user;
+        self.catalog.require_any_on_sequence(user, sequence, &any).ok()?;
         let last = sequence.position.last();
         let before = sequence.options.start.checked_sub(sequence.options.increment);
         (Some(last) != before).then_some(last)

@@ -134,7 +134,8 @@ impl Binder<'_> {
         let mut query = query.clone();
         let placeholders = semantics::placeholder_count(&query);
         with_stack(|| {
-            let context = self.context(expose_row_ids);
+            let locks_rows = !query.locks.is_empty();
+            let context = Context { locks_rows, ..self.context(expose_row_ids) };
             context.rewrite(&mut query)?;
             let mut given: Vec<Option<SqlType>> = param_types.to_vec();
             given.resize(given.len().max(placeholders), None);
@@ -264,6 +265,7 @@ impl Binder<'_> {
             binder: self,
             expose_row_ids,
             reads_streams: false,
+            locks_rows: false,
             type_planner: Arc::new(semantics::Types),
             view_depth: Cell::new(0),
             acting: RefCell::new(self.session.user.clone()),
@@ -305,6 +307,8 @@ struct Context<'a> {
     expose_row_ids: Option<TableId>,
     /// Whether the query is that of a materialized view, which may read streams.
     reads_streams: bool,
+    /// Whether the query says FOR UPDATE or FOR SHARE, which locks all that it reads exclusively.
+    locks_rows: bool,
     type_planner: Arc<semantics::Types>,
     view_depth: Cell<usize>,
     /// The role whose rights count: the user's, or within a view its owner's.
@@ -371,9 +375,12 @@ impl Context<'_> {
             Some((Relation::Table(table), _)) => {
                 // A role that may write a table but not read it is checked by the writing
                 // statement.
-                if self.expose_row_ids != Some(table.id) {
-                    let acting = self.acting.borrow();
+                let acting = self.acting.borrow();
+                if self.expose_row_ids != Some(table.id) || self.view_depth.get() > 0 {
                     binder.catalog.require_on_table(&acting, table, Privilege::Select)?;
+                }
+                if self.locks_rows {
+                    binder.catalog.require_on_table(&acting, table, Privilege::Update)?;
                 }
                 if table.is_stream() && !self.reads_streams {
                     return Err(stream_is_read(table));
@@ -385,7 +392,8 @@ impl Context<'_> {
             Some((Relation::View(view), _)) => {
                 let catalog = binder.catalog;
                 let acting = self.acting.borrow().clone();
-                if !catalog.permits(&acting, &view.owner, &view.grants, Privilege::Select) {
+                let may = |wish| catalog.permits(&acting, &view.owner, &view.grants, wish);
+                if !may(Privilege::Select) || self.locks_rows && !may(Privilege::Update) {
                     return Err(SqlError::new(
                         SqlState::INSUFFICIENT_PRIVILEGE,
                         format!("permission denied for view {}", view.name),
@@ -394,6 +402,9 @@ impl Context<'_> {
                 self.view(view)
             }
             Some((Relation::Sequence(sequence), _)) => {
+                let acting = self.acting.borrow();
+                let wish = [Privilege::Select];
+                binder.catalog.require_any_on_sequence(&acting, sequence, &wish)?;
                 Ok(provider_as_source(crate::functions::sequence_table(sequence)?))
             }
             Some((Relation::Index { .. }, _)) => Err(SqlError::new(

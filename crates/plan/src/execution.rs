@@ -24,6 +24,7 @@ use halcyon_store::ValueRef;
 use halcyon_value::calendar::{day_of, time_of};
 
 use crate::env::{Clock, Env};
+use halcyon_catalog::{Privilege, Relation, Sequence};
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
@@ -303,6 +304,8 @@ pub struct BoundSequence {
     name: String,
     step: Step,
     catalog: Arc<halcyon_catalog::Catalog>,
+    /// The role whose rights count.
+    user: String,
     search_path: Vec<String>,
     values: Arc<parking_lot::Mutex<Vec<(u32, i64)>>>,
     signature: Signature,
@@ -334,6 +337,7 @@ fn sequence_call(call: ScalarFunction, step: Step, env: &Env<'_>) -> Expr {
         name: call.name().to_owned(),
         step,
         catalog: Arc::clone(env.catalog),
+        user: env.session.user.clone(),
         search_path: env.session.search_path.clone(),
         values: Arc::clone(&env.session.sequence_values),
         signature: any_arguments(Volatility::Volatile),
@@ -386,6 +390,7 @@ impl BoundSequence {
             _ => return Err(self.wrong()),
         };
         let sequence = self.find(name)?;
+        self.require(&sequence, &[Privilege::Usage, Privilege::Update])?;
         let value = halcyon_catalog::sequence::next(&sequence)?;
         self.note(sequence.oid, value);
         Ok(Some(value))
@@ -399,6 +404,7 @@ impl BoundSequence {
             _ => return Err(self.wrong()),
         };
         let sequence = self.find(name)?;
+        self.require(&sequence, &[Privilege::Usage, Privilege::Select])?;
         let values = self.values.lock();
         let found = values.iter().find(|(oid, _)| *oid == sequence.oid);
         found.map(|(_, value)| Some(*value)).ok_or_else(|| {
@@ -426,6 +432,7 @@ impl BoundSequence {
             _ => return Err(self.wrong()),
         };
         let sequence = self.find(name)?;
+        self.require(&sequence, &[Privilege::Update])?;
         halcyon_catalog::sequence::set(&sequence, value, called)?;
         if called {
             self.note(sequence.oid, value);
@@ -438,13 +445,28 @@ impl BoundSequence {
         if !cells.is_empty() {
             return Err(self.wrong());
         }
-        let last = self.values.lock().last().map(|(_, value)| *value);
-        last.map(Some).ok_or_else(|| {
-            SqlError::new(
+        let last = self.values.lock().last().copied();
+        let sequence = |oid: u32| {
+            let mut relations = self.catalog.schemas.values().flat_map(|s| s.relations.values());
+            relations.find_map(|relation| match relation {
+                Relation::Sequence(sequence) if sequence.oid == oid => Some(sequence),
+                _ => None,
+            })
+        };
+        let Some((sequence, value)) = last.and_then(|(oid, value)| Some((sequence(oid)?, value)))
+        else {
+            return Err(SqlError::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "lastval is not yet defined in this session",
-            )
-        })
+            ));
+        };
+        self.require(sequence, &[Privilege::Usage, Privilege::Select])?;
+        Ok(Some(value))
+    }
+
+    /// 42501 unless the role has one of these rights.
+    fn require(&self, sequence: &Sequence, any: &[Privilege]) -> halcyon_sql::error::Result<()> {
+        self.catalog.require_any_on_sequence(&self.user, sequence, any)
     }
 
     fn note(&self, oid: u32, value: i64) {

@@ -252,6 +252,7 @@ fn plan_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Resul
         None => Prepared {
             text: text.into(),
             catalog_version: binder.catalog.version,
+            role: binder.session.user.as_str().into(),
             plan: Plan::Empty,
             params: Vec::new(),
             arrays: Vec::new(),

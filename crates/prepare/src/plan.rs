@@ -26,6 +26,8 @@ pub struct Prepared {
     pub text: Arc<str>,
     /// Catalog version it holds for.
     pub catalog_version: u64,
+    /// The role whose rights were looked at when it was bound.
+    pub role: Box<str>,
     /// What runs.
     pub plan: Plan,
     /// Types of `$1`, `$2`, ….
@@ -69,6 +71,13 @@ impl Prepared {
             Plan::Explain { of, .. } => of,
             _ => self,
         }
+    }
+
+    /// Whether the plan holds for a catalog and a role. Rights change with the catalog's version, so
+    /// the role may do now what the plan does; for any other the statement is bound again.
+    #[inline]
+    pub fn holds_for(&self, catalog_version: u64, role: &str) -> bool {
+        self.catalog_version == catalog_version && *self.role == *role
     }
 
     /// What the statement has to acquire before it runs.

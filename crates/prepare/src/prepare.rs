@@ -214,6 +214,7 @@ impl StatementBinder<'_> {
         Prepared {
             text: text.into(),
             catalog_version: self.0.catalog.version,
+            role: self.0.session.user.as_str().into(),
             plan,
             params: Vec::new(),
             arrays: Vec::new(),

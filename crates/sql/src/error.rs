@@ -40,6 +40,9 @@ pub struct Fields {
     pub column: Option<String>,
     /// Constraint concerned.
     pub constraint: Option<String>,
+    /// The relation whose values the detail shows (schema, name): the detail is for those who may
+    /// read it. Not sent.
+    pub detail_shows: Option<(String, String)>,
 }
 
 impl SqlError {
@@ -56,6 +59,23 @@ impl SqlError {
     /// Adds the detail line.
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds a detail line that shows values of a relation's rows, for those who may read it.
+    pub fn detail_of_rows(
+        mut self,
+        schema: impl Into<String>,
+        relation: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        self.0.detail_shows = Some((schema.into(), relation.into()));
+        self.detail(detail)
+    }
+
+    /// Takes the detail line away, from those who may not see it.
+    pub fn without_detail(mut self) -> Self {
+        (self.0.detail, self.0.detail_shows) = (None, None);
         self
     }
 

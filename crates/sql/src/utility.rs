@@ -57,8 +57,13 @@ pub enum Utility {
     Reset(Option<String>),
     /// SHOW name, SHOW ALL.
     Show(Option<String>),
-    /// SET ROLE, SET SESSION AUTHORIZATION; `None` goes back to the login role.
-    SetRole(Option<String>),
+    /// SET ROLE, SET SESSION AUTHORIZATION.
+    SetRole {
+        /// The role; `None` goes back to the login role.
+        role: Option<String>,
+        /// SET LOCAL: until the transaction ends.
+        local: bool,
+    },
     /// PREPARE name (types) AS statement.
     Prepare {
         /// Name it is executed by.
@@ -79,12 +84,12 @@ pub enum Utility {
     Deallocate(Option<String>),
     /// DISCARD.
     Discard(Discarded),
-    /// LOCK TABLE … IN SHARE or EXCLUSIVE MODE.
+    /// LOCK TABLE.
     Lock {
         /// Tables as written.
         tables: Vec<Vec<String>>,
-        /// Whether others may still read.
-        exclusive: bool,
+        /// The mode, ACCESS EXCLUSIVE if none was written.
+        mode: ast::LockTableMode,
     },
     /// CHECKPOINT, and BACKUP TO 'folder'.
     Checkpoint {
@@ -281,7 +286,9 @@ pub fn bind(statement: &ast::Statement) -> Result<Option<(Utility, &'static str)
                 ast::Reset::ConfigurationParameter(name) => Some(setting_name(name)),
             };
             match name.as_deref() {
-                Some("role" | "session_authorization") => (Utility::SetRole(None), "RESET"),
+                Some("role" | "session_authorization") => {
+                    (Utility::SetRole { role: None, local: false }, "RESET")
+                }
                 _ => (Utility::Reset(name), "RESET"),
             }
         }
@@ -302,12 +309,11 @@ pub fn bind(statement: &ast::Statement) -> Result<Option<(Utility, &'static str)
 }
 
 fn bind_lock(lock: &ast::Lock) -> Utility {
-    use ast::LockTableMode::{AccessShare, RowShare, Share};
-    let shared = matches!(lock.lock_mode, Some(AccessShare | RowShare | Share));
     let names = |table: &ast::LockTableTarget| {
         table.name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect()
     };
-    Utility::Lock { tables: lock.tables.iter().map(names).collect(), exclusive: !shared }
+    let mode = lock.lock_mode.clone().unwrap_or(ast::LockTableMode::AccessExclusive);
+    Utility::Lock { tables: lock.tables.iter().map(names).collect(), mode }
 }
 
 fn bind_alter_system(change: &SystemChange) -> Result<Utility> {
@@ -342,10 +348,16 @@ fn bind_set(set: &ast::Set) -> Result<Utility> {
             Utility::SetSessionTransaction(Modes::from_ast(modes)?)
         }
         Set::SetTransaction { modes, .. } => Utility::SetTransaction(Modes::from_ast(modes)?),
-        Set::SetRole { role_name, .. } => Utility::SetRole(role_name.as_ref().map(fold)),
-        Set::SetSessionAuthorization(to) => match &to.kind {
-            ast::SetSessionAuthorizationParamKind::Default => Utility::SetRole(None),
-            ast::SetSessionAuthorizationParamKind::User(user) => Utility::SetRole(Some(fold(user))),
+        Set::SetRole { context_modifier, role_name } => Utility::SetRole {
+            role: role_name.as_ref().map(fold),
+            local: matches!(context_modifier, Some(ContextModifier::Local)),
+        },
+        Set::SetSessionAuthorization(to) => Utility::SetRole {
+            role: match &to.kind {
+                ast::SetSessionAuthorizationParamKind::Default => None,
+                ast::SetSessionAuthorizationParamKind::User(user) => Some(fold(user)),
+            },
+            local: matches!(to.scope, ContextModifier::Local),
         },
         Set::SetNames { charset_name, .. } => Utility::Set {
             name: "client_encoding".into(),
@@ -362,7 +374,10 @@ fn bind_set(set: &ast::Set) -> Result<Utility> {
 fn set_value(name: String, values: &[Expr], local: bool) -> Result<Utility> {
     let value = setting_value(&name, values)?;
     Ok(match name.as_str() {
-        "role" => Utility::SetRole(value.filter(|role| !role.eq_ignore_ascii_case("none"))),
+        "role" => {
+            let role = value.filter(|role| !role.eq_ignore_ascii_case("none"));
+            Utility::SetRole { role, local }
+        }
         _ => Utility::Set { name, value, local },
     })
 }

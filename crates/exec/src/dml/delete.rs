@@ -52,6 +52,7 @@ pub(super) fn bind(
     let mut query = super::select(items);
     super::set_from(&mut query, target, using, delete.selection.as_ref());
     let (source, found, plan) = query::bind(scope, &query, Some(table.id))?;
+    super::require_reading(&binder, &table, &alias, &plan)?;
     let extra = 1..found.len();
     let others = super::extra_fields(&plan, extra.clone());
     let schema = returning::row_schema(&table, &alias, &others)?;

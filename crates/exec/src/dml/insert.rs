@@ -319,6 +319,11 @@ fn bind_conflict(
     alias: &str,
     on: &ast::OnConflict,
 ) -> Result<OnConflict> {
+    let binder = scope.binder;
+    if on.conflict_target.is_some() {
+        // A statement that names a key tells whether a row has it, and DO UPDATE reads the row.
+        binder.catalog.require_on_table(&binder.session.user, table, Privilege::Select)?;
+    }
     let arbiters = match &on.conflict_target {
         None => Vec::new(),
         Some(ConflictTarget::Columns(names)) => {

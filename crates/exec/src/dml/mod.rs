@@ -34,7 +34,8 @@ mod walk;
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Value as AstValue, Visit, VisitMut, Visitor, VisitorMut,
 };
@@ -44,9 +45,10 @@ use halcyon_txn::{Mode, Transaction};
 use crate::deferrable::DeferrableCheck;
 use crate::point::{PointPlan, Scratch};
 use crate::upkeep::{self, FedViews};
-use halcyon_catalog::{Relation, Table, TableKind};
+use halcyon_catalog::{Privilege, Relation, Table, TableKind};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::{Env, Locks, Need};
+use halcyon_plan::provider::{ROW_ID, table_of};
 use halcyon_sql::coerce::TimeZone;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{fold, parts};
@@ -535,6 +537,41 @@ fn set_from(
     if let ast::SetExpr::Select(select) = query.body.as_mut() {
         select.from = std::iter::once(target).chain(others).cloned().collect();
         select.selection = condition.cloned();
+    }
+}
+
+/// Asks for the right to read the target of an UPDATE or DELETE, unless the statement's query uses
+/// nothing of it but the numbers of its rows. The query was bound without that right.
+///
+/// Errors: 42501.
+fn require_reading(
+    binder: &Binder<'_>,
+    table: &Table,
+    alias: &str,
+    query: &LogicalPlan,
+) -> Result<()> {
+    let (mut scans, mut reads) = (0, false);
+    let walked = query.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            scans += u32::from(table_of(&scan.source).is_some_and(|found| found.id == table.id));
+        }
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                let (PlanExpr::Column(column) | PlanExpr::OuterReferenceColumn(_, column)) = expr
+                else {
+                    return Ok(TreeNodeRecursion::Continue);
+                };
+                let relation = column.relation.as_ref();
+                reads |= column.name != ROW_ID
+                    && relation.is_some_and(|relation| relation.table() == alias);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    walked.expect("the closures do not fail");
+    match reads || scans > 1 {
+        true => binder.catalog.require_on_table(&binder.session.user, table, Privilege::Select),
+        false => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use halcyon_value::integer::widen;
 
 use crate::constraints::{literal_value, mismatch};
 use halcyon_catalog::sequence;
-use halcyon_catalog::{Catalog, Sequence, Table};
+use halcyon_catalog::{Catalog, Privilege, Sequence, Table};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
@@ -261,6 +261,8 @@ pub fn default(binder: &Binder<'_>, table: &Table, column: u16) -> Result<Cell> 
     let Some(text) = &definition.default else { return Ok(Cell::Const(Value::Null)) };
     let expr = parse_expr(text)?;
     if let Some(sequence) = nextval_of(&expr, binder.catalog, &binder.session.search_path) {
+        let wish = [Privilege::Usage, Privilege::Update];
+        binder.catalog.require_any_on_sequence(&binder.session.user, &sequence, &wish)?;
         let convert = Convert::new(SqlType::BigInt, definition.ty, &definition.name)?;
         return Ok(Cell::Sequence(sequence, convert));
     }

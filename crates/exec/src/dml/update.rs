@@ -81,6 +81,7 @@ pub(super) fn bind(
     let mut query = super::select(items);
     super::set_from(&mut query, &update.table, from, update.selection.as_ref());
     let (source, found, plan) = query::bind(scope, &query, Some(table.id))?;
+    super::require_reading(&binder, &table, &alias, &plan)?;
     let mut computed = computed.into_iter();
     let cells = cells.into_iter().zip(&columns).map(|(cell, column)| match cell {
         Some(cell) => Ok(cell),

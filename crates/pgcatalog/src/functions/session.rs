@@ -90,12 +90,10 @@ fn size(context: &Context, arg: &Arg<'_>) -> Result<Option<(u64, u64)>> {
     let Some(oid) = super::definitions::relation_oid(context, arg)? else { return Ok(None) };
     Ok(context.objects().get(oid).map(|object| match &object.what {
         What::Table(table) => {
-            let size = memory::of_table(&context.live.roots(table));
+            let size = memory::of_table(&context.roots(table));
             (size.row_bytes, size.index_bytes)
         }
-        What::Index(table, index) => {
-            (memory::of_index(&context.live.roots(table), index.id).bytes, 0)
-        }
+        What::Index(table, index) => (memory::of_index(&context.roots(table), index.id).bytes, 0),
         What::Sequence(_) | What::View(_) | What::System(_) => (0, 0),
     }))
 }
@@ -111,7 +109,7 @@ fn database_size(context: &Context, args: &[Arg<'_>]) -> Outcome {
     }
     let sizes = context.catalog.tables.values();
     let total = sizes.map(|table| {
-        let TableSize { row_bytes, index_bytes, .. } = memory::of_table(&context.live.roots(table));
+        let TableSize { row_bytes, index_bytes, .. } = memory::of_table(&context.roots(table));
         row_bytes + index_bytes
     });
     Ok(bytes(Some(total.sum())))

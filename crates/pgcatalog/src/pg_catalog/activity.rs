@@ -204,7 +204,7 @@ fn locks(context: &Context, rows: &mut Vec<LocksRow>) {
 fn table_statistics(context: &Context, rows: &mut Vec<StatUserTablesRow>) {
     for object in context.objects().relations.values() {
         let What::Table(table) = &object.what else { continue };
-        let size = memory::of_rows(&context.live.roots(table));
+        let size = memory::of_rows(&context.roots(table));
         row!(rows; StatUserTablesRow {
             relid: object.oid,
             schemaname: &object.schema,

@@ -4,6 +4,7 @@ use super::attributes::SEQUENCE_COLUMNS;
 use crate::objects::{self, Object, What, each_table};
 use crate::view::{Acl, Char, Name, Oid, Text, Texts, row, system_tables};
 use crate::{Context, describe, memory};
+use halcyon_catalog::Table;
 
 system_tables! {
     pg_class: ClassRow from class {
@@ -129,23 +130,33 @@ fn class(context: &Context, rows: &mut Vec<ClassRow>) {
     }
 }
 
+/// `reltuples`: −1, which means unknown, for those who may not read the table.
+fn count_of(context: &Context, table: &Table, rows: u64) -> f64 {
+    match context.may_read(table) {
+        true => rows as f64,
+        false => -1.0,
+    }
+}
+
 fn class_row(context: &Context, object: &Object, rows: &mut Vec<ClassRow>) {
     let catalog = &context.catalog;
     let owner = context.owner_oid(object);
     let (width, checks, indexed, triggers, access, count, bytes, options) = match &object.what {
         What::Table(table) => {
-            let size = memory::of_rows(&context.live.roots(table));
+            let size = memory::of_rows(&context.roots(table));
             let keys = !table.foreign_keys.is_empty() || !table.referenced_by.is_empty();
             let options = describe::options(table);
             let (width, checks) = (table.columns.len(), table.checks.len());
             let indexed = !table.indexes.is_empty();
-            (width, checks, indexed, keys, HEAP, size.rows as f64, size.row_bytes, options)
+            let count = count_of(context, table, size.rows);
+            (width, checks, indexed, keys, HEAP, count, size.row_bytes, options)
         }
         What::Index(table, index) => {
             // Counting the bytes of long keys takes a walk over the tree; clients want an estimate.
-            let entries = memory::of_rows(&context.live.roots(table)).rows;
+            let entries = memory::of_rows(&context.roots(table)).rows;
             let bytes = entries * ENTRY_BYTES;
-            (index.columns.len(), 0, false, false, BTREE, entries as f64, bytes, None)
+            let count = count_of(context, table, entries);
+            (index.columns.len(), 0, false, false, BTREE, count, bytes, None)
         }
         What::View(view) => (view.columns.len(), 0, false, false, 0, -1.0, 0, None),
         What::Sequence(_) => (SEQUENCE_COLUMNS.len(), 0, false, false, 0, 1.0, PAGE, None),
