@@ -9,6 +9,7 @@ pub mod clock;
 pub mod crc32c;
 pub mod duty;
 pub mod ids;
+pub mod interrupt;
 #[cfg(shuttle)]
 pub mod model;
 pub mod planted;

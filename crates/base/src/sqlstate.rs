@@ -155,7 +155,7 @@ states! {
     TOO_MANY_CONNECTIONS = b"53300", "No more connections.";
     CONFIGURATION_LIMIT_EXCEEDED = b"53400", "A configured limit is reached.";
     PROGRAM_LIMIT_EXCEEDED = b"54000", "More than the engine can do.";
-    STATEMENT_TOO_COMPLEX = b"54001", "A statement nested too deeply.";
+    STATEMENT_TOO_COMPLEX = b"54001", "A statement nested too deeply, or with too many tables.";
     TOO_MANY_COLUMNS = b"54011", "Too many columns.";
     OBJECT_NOT_IN_PREREQUISITE_STATE = b"55000", "The object cannot do that now.";
     OBJECT_IN_USE = b"55006", "The object is in use.";

@@ -76,6 +76,7 @@ fn apply(
     operation: &AlterTableOperation,
 ) -> Result<()> {
     use AlterTableOperation as Op;
+    SqlError::unless_interrupted()?;
     match operation {
         Op::AddColumn { if_not_exists, column_def, .. } => {
             add_column(cx, &table, column_def, *if_not_exists)

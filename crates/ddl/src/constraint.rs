@@ -27,11 +27,12 @@ pub(super) const KEY_COLUMNS_MAX: usize = 32;
 
 /// A name given by the user, or `stem` with the suffix made free.
 pub(super) fn constraint_name(table: &Table, given: Option<&Ident>, stem: &str) -> Result<String> {
-    let taken = |name: &str| {
-        table.indexes.iter().any(|index| index.name == name)
-            || table.checks.iter().any(|check| check.name == name)
-            || table.foreign_keys.iter().any(|key| key.name == name)
-    };
+    SqlError::unless_interrupted()?;
+    let indexes = table.indexes.iter().map(|index| index.name.as_str());
+    let checks = table.checks.iter().map(|check| check.name.as_str());
+    let keys = table.foreign_keys.iter().map(|key| key.name.as_str());
+    let names: HashSet<&str> = indexes.chain(checks).chain(keys).collect();
+    let taken = |name: &str| names.contains(name);
     let Some(given) = given else {
         let numbered = (0..).map(|number| match number {
             0 => stem.to_owned(),

@@ -34,6 +34,9 @@ impl Builder<'_> {
     /// Translates an expression over the columns of the innermost scope. Columns of enclosing
     /// queries become variables of their scopes, subqueries become variables with cases.
     pub(crate) fn scalar(&mut self, sql: &Sql) -> Result<Expr> {
+        if self.facts.is_cancelled() {
+            return Err(Unsupported::new("a query whose compilation was cancelled"));
+        }
         if let Some(value) = self.constant(sql)? {
             return Ok(value);
         }

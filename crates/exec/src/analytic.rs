@@ -44,6 +44,7 @@ use halcyon_catalog::session_vars::SessionVars;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Env, Need};
 use halcyon_plan::execution;
+use halcyon_plan::interrupts::under;
 use halcyon_plan::intervals;
 use halcyon_plan::like;
 use halcyon_plan::provider::{Snapshot, table_of, tables_of};
@@ -51,7 +52,7 @@ use halcyon_plan::semantics;
 use halcyon_plan::setup::config;
 use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::parse::with_stack;
+use halcyon_sql::stack::{drop_deep, with_stack};
 
 /// Batches that wait for a slow reader.
 const BATCHES_AHEAD: usize = 4;
@@ -136,8 +137,10 @@ impl AnalyticalPlan {
         roots: Vec<Vec<triomphe::Arc<Partition>>>,
     ) -> Result<BatchStream> {
         let snapshot = Arc::new(Snapshot::new(&self.tables, roots));
-        let (plan, config) = self.executable(env, &snapshot)?;
-        self.launch(plan, config, env)
+        with_stack(|| {
+            let (plan, config) = under(env.cancel, || self.executable(env, &snapshot))?;
+            self.launch(plan, config, env)
+        })
     }
 
     /// The plan as text, for EXPLAIN: the physical plan of the last execution if it was kept.
@@ -223,7 +226,7 @@ impl AnalyticalPlan {
         let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
         let cancel = env.cancel.clone();
         let watched = cancel.clone();
-        let measured = Arc::clone(&plan);
+        let measured = Some(Arc::clone(&plan));
         let task = self.df.runtime().spawn(async move {
             // The stream is made here: operators may spawn as soon as they are executed.
             match execute_stream(plan, context) {
@@ -311,7 +314,8 @@ pub struct BatchStream {
     schema: SchemaRef,
     receiver: mpsc::Receiver<Result<RecordBatch>>,
     task: Option<tokio::task::JoinHandle<()>>,
-    plan: Arc<dyn ExecutionPlan>,
+    /// Taken by drop alone.
+    plan: Option<Arc<dyn ExecutionPlan>>,
     cancel: CancelToken,
 }
 
@@ -323,8 +327,8 @@ impl BatchStream {
 
     /// The physical plan with the measurements of its operators so far, for EXPLAIN ANALYZE.
     pub fn metrics(&self) -> Option<String> {
-        let shown = DisplayableExecutionPlan::with_metrics(self.plan.as_ref());
-        Some(shown.indent(false).to_string())
+        let shown = DisplayableExecutionPlan::with_metrics(self.plan.as_deref()?);
+        Some(with_stack(|| shown.indent(false).to_string()))
     }
 
     /// The next batch for callers that must not block their thread.
@@ -383,6 +387,9 @@ impl Drop for BatchStream {
     fn drop(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
+        }
+        if let Some(plan) = self.plan.take() {
+            drop_deep(plan);
         }
     }
 }

@@ -25,9 +25,11 @@ use halcyon_catalog::Catalog;
 use halcyon_ddl::{Ddl, DdlContext};
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Clock, Env, Need};
+use halcyon_plan::interrupts::under;
 use halcyon_prepare::plan::{Plan, Prepared, Reach};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::{RowSet, RowSink};
+use halcyon_sql::stack::with_stack;
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Lsn, Mode, Transaction, WaitLimits};
 
@@ -437,7 +439,7 @@ fn change_catalog(
         notices: &mut told,
         pending,
     };
-    let (name, rows) = ddl.run(&mut cx)?;
+    let (name, rows) = under(env.cancel, || with_stack(|| ddl.run(&mut cx)))?;
     after.version = shared.fresh_version();
     notices.append(&mut told);
     Ok((Outcome::Done(Tag { name, rows }), Arc::new(after)))

@@ -21,7 +21,7 @@ use crate::outcome::{Outcome, Tag};
 use crate::rows::{CountedAs, Rows, Streamed};
 use crate::session::Session;
 use crate::set::shown_columns;
-use crate::statement::{Statement, split_statements};
+use crate::statement::Statement;
 use crate::transaction::Access;
 
 /// A source of a statement to run: a prepared [`Statement`], or a text that is looked up in the
@@ -101,7 +101,7 @@ impl Session {
 
     /// Runs each statement of `text` in turn, until one fails.
     pub fn batch(&mut self, text: &str) -> Result<()> {
-        let texts = split_statements(text)?;
+        let texts = self.split(text)?;
         texts.into_iter().try_for_each(|text| self.execute(text, &[]).map(|_| ()))
     }
 
@@ -223,7 +223,8 @@ impl Session {
         self.carry_out_wishes();
         let wishes = self.entry.signals.wish_count();
         self.cancel.reset();
-        let timeout = self.in_force.statement_timeout;
+        let planned = statement.planned.take();
+        let timeout = self.in_force.statement_timeout.map(|time| time.saturating_sub(planned));
         let deadline =
             timeout.map(|timeout| self.shared.deadlines.set(timeout, self.cancel.clone()));
         let watch = self.tallies.begin(statement, &self.entry, &self.shared.statements);

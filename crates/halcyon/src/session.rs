@@ -8,6 +8,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use halcyon_base::ids::SessionId;
 use halcyon_catalog::Catalog;
@@ -15,6 +16,7 @@ use halcyon_catalog::session_vars::SessionVars;
 use halcyon_exec::point::Scratch;
 use halcyon_pgcatalog::{Live, SystemCatalogs};
 use halcyon_plan::bind::Binder;
+use halcyon_plan::interrupts::under;
 use halcyon_prepare::cache::Bound;
 use halcyon_prepare::plan::Plan;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -26,12 +28,13 @@ use crate::acquire::{Acquisition, LockSet};
 use crate::activity::{SessionEntry, Tallies};
 use crate::copying::Copying;
 use crate::cursor::Cursors;
+use crate::deadline::Deadline;
 use crate::live::View;
 use crate::rows::{CountedAs, Rows, Streamed};
 use crate::settings::{Facts, InForce, Settings, search_path};
 use crate::shared::Shared;
 use crate::signals::{Notification, Signals, Waker};
-use crate::statement::{Statement, is_taken_after_failure};
+use crate::statement::{Statement, is_taken_after_failure, split_statements};
 use crate::transaction::{Block, Work};
 use crate::upgrades::BlockLocks;
 
@@ -231,13 +234,39 @@ impl Session {
     /// Plans `text` as [`Session::prepare_typed`] does, for a statement that will run once or a few
     /// times.
     pub fn prepare_passing(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Statement> {
-        Ok(Statement::passing(self.look_up(text, types)?, text, types))
+        let began = Instant::now();
+        let statement = Statement::passing(self.look_up(text, types)?, text, types);
+        if self.in_force.statement_timeout.is_some() {
+            statement.planned.set(began.elapsed());
+        }
+        Ok(statement)
+    }
+
+    /// The statements of a text, each as a text of its own.
+    ///
+    /// Errors: 42601 with the position if one of them is malformed, 57014.
+    pub fn split<'t>(&mut self, text: &'t str) -> Result<Vec<&'t str>> {
+        self.in_time(|session| under(&session.cancel, || split_statements(text)))
+    }
+
+    /// Does what comes before a statement runs: within the statement's time, and until it is cancelled.
+    fn in_time<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.cancel.reset();
+        let timeout = self.in_force.statement_timeout;
+        let deadline =
+            timeout.map(|timeout| self.shared.deadlines.set(timeout, self.cancel.clone()));
+        let done = work(self);
+        match deadline.is_some_and(|deadline| deadline.passed()) {
+            true => done.map_err(Deadline::name),
+            false => done,
+        }
     }
 
     fn look_up(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Bound> {
         self.carry_out_wishes();
         let catalog = self.current_catalog();
-        let bound = self.bind(text, types, &catalog).inspect_err(|_| self.fail_transaction())?;
+        let bound = self.in_time(|session| session.bind(text, types, &catalog));
+        let bound = bound.inspect_err(|_| self.fail_transaction())?;
         self.refuse_plan_if_failed(&bound.prepared.plan)?;
         Ok(bound)
     }
@@ -316,6 +345,7 @@ impl Session {
             df: &self.shared.datafusion,
             system: &system,
             point_plans: self.settings.bool("halcyon.point_plans"),
+            cancel: Some(&self.cancel),
             clock: None,
         };
         // Planning only reads: a panic in it has changed nothing that a rollback would undo.

@@ -2,12 +2,14 @@
 
 use std::cell::{Cell, Ref, RefCell};
 use std::sync::Arc;
+use std::time::Duration;
 
 use halcyon_prepare::cache::{Bound, Lookup};
 use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse;
 use halcyon_sql::rows::ResultColumn;
+use halcyon_sql::stack::with_stack;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::utility::Utility;
 
@@ -26,6 +28,8 @@ pub struct Statement {
     pub(crate) bound: RefCell<Bound>,
     /// The outcome of the last look-up of the plan, until it has been counted.
     pub(crate) lookup: Cell<Option<Lookup>>,
+    /// How long planning took, for the first run right behind it: so much less time the statement has.
+    pub(crate) planned: Cell<Duration>,
     /// The slot in which the session that ran the statement last keeps its counts.
     pub(crate) tally: Cell<usize>,
     /// Whether somebody has been told the columns of its rows ([`Statement::fix_columns`]).
@@ -66,6 +70,7 @@ impl Statement {
             types: types.to_vec(),
             lookup: Cell::new(Some(bound.lookup)),
             bound: RefCell::new(bound),
+            planned: Cell::default(),
             tally: Cell::new(0),
             columns_are_fixed: Cell::new(false),
         }
@@ -165,5 +170,6 @@ pub(crate) fn is_taken_after_failure(plan: &Plan) -> bool {
 ///
 /// Errors: 42601 with the position if one of them is malformed.
 pub fn split_statements(text: &str) -> Result<Vec<&str>> {
-    Ok(parse::parse(text)?.into_iter().map(|parsed| parsed.text).collect())
+    // The trees are dropped there too.
+    with_stack(|| Ok(parse::parse(text)?.into_iter().map(|parsed| parsed.text).collect()))
 }

@@ -29,6 +29,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::{PlannerContext, SqlToRel, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast;
 use halcyon_base::ids::TableId;
+use halcyon_txn::CancelToken;
 
 use crate::engine::DataFusion;
 use crate::merged_columns::{self, Tables};
@@ -37,6 +38,7 @@ use crate::phases::{Phase, PhaseClock};
 use crate::provider::{HalcyonTable, ViewSource};
 use crate::row_sets;
 use crate::semantics;
+use crate::sizes;
 use crate::system_names::{SystemNames, SystemSchemas};
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Privilege, Relation, Table, View};
@@ -64,6 +66,8 @@ pub struct Binder<'a> {
     pub system: &'a dyn SystemSchemas,
     /// Whether bounded look-ups run row at a time; otherwise everything is vectorised.
     pub point_plans: bool,
+    /// The token that may end the planning, if there is one.
+    pub cancel: Option<&'a CancelToken>,
     /// A clock for the phases of planning, if their times are wanted.
     pub clock: Option<&'a PhaseClock>,
 }
@@ -89,7 +93,15 @@ impl<'a> Binder<'a> {
         session: &'a SessionVars,
         df: &'a DataFusion,
     ) -> Binder<'a> {
-        Binder { catalog, session, df, system: df.system(), point_plans: true, clock: None }
+        Binder {
+            catalog,
+            session,
+            df,
+            system: df.system(),
+            point_plans: true,
+            cancel: None,
+            clock: None,
+        }
     }
 }
 
@@ -313,16 +325,31 @@ struct Context<'a> {
     view_depth: Cell<usize>,
     /// The role whose rights count: the user's, or within a view its owner's.
     acting: RefCell<String>,
-    views: RefCell<HashMap<u32, Arc<ViewSource>>>,
+    /// Views that have been planned, and how many relations stand within them.
+    views: RefCell<HashMap<u32, (Arc<ViewSource>, u64)>>,
     /// Made when a system table or function is first looked up.
     system: OnceCell<Arc<dyn SystemNames>>,
 }
 
 impl Context<'_> {
-    /// Rewrites the query into a form that DataFusion's planner takes.
-    fn rewrite(&self, query: &mut ast::Query) -> Result<()> {
+    /// Rewrites the query into a form that DataFusion's planner takes; the number of its relations.
+    /// Errors: 54001, 54011.
+    fn rewrite(&self, query: &mut ast::Query) -> Result<u64> {
+        let relations = sizes::relations(query, &|name| self.relations_within(name))?;
         merged_columns::settle(query, self)?;
-        dialect::rewrite_query(query)
+        dialect::rewrite_query(query)?;
+        Ok(relations)
+    }
+
+    /// Relations within a view; none for all else, also for what does not exist.
+    /// Errors: those of planning the view.
+    fn relations_within(&self, name: &ast::ObjectName) -> Result<u64> {
+        let Ok(name) = object_name_to_table_reference(name.clone(), true) else { return Ok(0) };
+        let Ok(Some((Relation::View(view), _))) = self.binder.find_relation(&name) else {
+            return Ok(0);
+        };
+        self.view(view)?;
+        Ok(self.views.borrow().get(&view.oid).map_or(0, |(_, relations)| *relations))
     }
 
     fn plan(&self, query: ast::Query, given: &[Option<SqlType>]) -> DfResult<LogicalPlan> {
@@ -333,7 +360,7 @@ impl Context<'_> {
     }
 
     fn view(&self, view: &View) -> Result<Arc<dyn TableSource>> {
-        if let Some(known) = self.views.borrow().get(&view.oid) {
+        if let Some((known, _)) = self.views.borrow().get(&view.oid) {
             return Ok(Arc::clone(known) as _);
         }
         let depth = self.view_depth.get();
@@ -349,15 +376,17 @@ impl Context<'_> {
         let planned = self.view_plan(view);
         *self.acting.borrow_mut() = asking;
         self.view_depth.set(depth);
-        let source = Arc::new(ViewSource::new(planned?));
-        self.views.borrow_mut().insert(view.oid, Arc::clone(&source));
+        let (plan, relations) = planned?;
+        let source = Arc::new(ViewSource::new(plan));
+        self.views.borrow_mut().insert(view.oid, (Arc::clone(&source), relations));
         Ok(source)
     }
 
-    /// The view's query with the names and types that its columns were created with.
-    fn view_plan(&self, view: &View) -> Result<LogicalPlan> {
+    /// The view's query with the names and types that its columns were created with, and how many
+    /// relations it has.
+    fn view_plan(&self, view: &View) -> Result<(LogicalPlan, u64)> {
         let mut query = parse_query(&view.query)?;
-        self.rewrite(&mut query)?;
+        let relations = self.rewrite(&mut query)?;
         let plan = self.plan(query, &[]).map_err(|error| sql_error(error, ""))?;
         let columns = plan.schema().columns();
         let named = columns.into_iter().zip(&view.columns);
@@ -366,6 +395,7 @@ impl Context<'_> {
         LogicalPlanBuilder::from(plan)
             .project(exprs)
             .and_then(LogicalPlanBuilder::build)
+            .map(|plan| (plan, relations))
             .map_err(|error| sql_error(error, ""))
     }
 

@@ -14,7 +14,7 @@ use crate::brief::Brief;
 use crate::system_names::SystemSchemas;
 
 /// Stack of a worker: expressions may be as deep as [`halcyon_sql::parse`] allows.
-const WORKER_STACK: usize = 32 << 20;
+const WORKER_STACK: usize = 256 << 20;
 
 /// DataFusion as all statements share it: functions, rules, worker threads. Clones share one
 /// instance.

@@ -142,7 +142,7 @@ fn interval_of(expr: Expr) -> Expr {
 
 /// Puts keys where the operators of the analytical executor order, group or match intervals.
 pub fn with_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.transform_up_with_subqueries(|node| match crate::interrupts::go_on().map(|()| node)? {
         LogicalPlan::Sort(mut sort) if has_intervals(sort.input.schema()) => {
             for by in &mut sort.expr {
                 sorted_by_key(by, sort.input.schema())?;

@@ -80,7 +80,7 @@ fn key(
 
 /// Makes keys of `a IS NOT DISTINCT FROM b` in conditions of joins. For optimised plans.
 pub(crate) fn with_null_safe_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.transform_up_with_subqueries(|node| match crate::interrupts::go_on().map(|()| node)? {
         LogicalPlan::Join(join) => null_safe(join).map(Transformed::yes),
         other => Ok(Transformed::no(other)),
     })

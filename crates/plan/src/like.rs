@@ -51,6 +51,7 @@ impl like::Search for Substring {
 /// Replaces the conditions for which searches are better.
 pub fn with_searches(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
+        crate::interrupts::go_on()?;
         let names = NamePreserver::new(&node);
         let schema = merge_schema(&node.inputs());
         node.map_expressions(|expr| {

@@ -53,6 +53,7 @@ impl ScalarUDFImpl for RowFunction {
 /// Rewrites comparisons of rows with subqueries into comparisons of their fields.
 pub(crate) fn with_fields_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
+        crate::interrupts::go_on()?;
         let schema = merge_schema(&node.inputs());
         if let LogicalPlan::Filter(filter) = node {
             return restricted(filter, &schema);

@@ -50,11 +50,13 @@ use crate::engine::DataFusion;
 use crate::env::Env;
 use crate::execution;
 use crate::functions::{self, PgCast};
+use crate::interrupts::go_on;
 use crate::join_keys::with_null_safe_keys;
 use crate::levels::aggregates_are_own;
 use crate::recursion::recursion_is_well_formed;
 use crate::row_sets::with_fields_compared;
 use crate::set_operations::with_copies_counted;
+use crate::sizes;
 use crate::table_functions;
 use crate::unnest::unnest;
 use crate::{corrected, intervals, like, nested};
@@ -135,6 +137,7 @@ pub fn analyze(
         guarded(expr, schema)?.transform_data(|expr| like::check(expr, schema))
     })?;
     let plan = unnest(plan)?;
+    sizes::check_plan(&plan)?;
     plan.check_invariants(InvariantLevel::Executable)?;
     Ok((plan, types))
 }
@@ -189,11 +192,15 @@ fn rewrite_nodes(
 ) -> Result<LogicalPlan> {
     let mut changed = false;
     plan.transform_up_with_subqueries(|node| {
+        go_on()?;
         let schema = input_schema(&node)?;
         let names = NamePreserver::new(&node);
         let rewritten = node.map_expressions(|expr| {
             let name = names.save(&expr);
-            let new = expr.transform_up(|expr| rewrite(expr, &schema))?;
+            let new = expr.transform_up(|expr| {
+                go_on()?;
+                rewrite(expr, &schema)
+            })?;
             Ok(new.update_data(|expr| name.restore(expr)))
         })?;
         changed = rewritten.transformed || retypes && changed;
@@ -237,6 +244,7 @@ fn renew(node: LogicalPlan) -> Result<LogicalPlan> {
 /// seen, except that of the default of `lead` and `lag`.
 fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
+        go_on()?;
         if matches!(node, LogicalPlan::Limit(_)) {
             return Ok(Transformed::no(node));
         }
@@ -326,6 +334,7 @@ pub(crate) fn narrow(expr: Expr) -> Transformed<Expr> {
 /// Pass 2.
 fn outer_references(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
+        go_on()?;
         if !has_subquery(&node) {
             return Ok(Transformed::no(node));
         }
@@ -393,6 +402,7 @@ fn rewrite_all(
     rewrite: &dyn Fn(Expr) -> Transformed<Expr>,
 ) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
+        go_on()?;
         let names = NamePreserver::new(&node);
         node.map_expressions(|expr| {
             let name = names.save(&expr);
@@ -408,6 +418,7 @@ fn rewrite_all(
 /// Pass 3.
 fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
+        go_on()?;
         let schema = input_schema(&node)?;
         let names = NamePreserver::new(&node);
         let is_limit = matches!(node, LogicalPlan::Limit(_));
@@ -565,10 +576,14 @@ impl Parameters {
             return Ok(plan);
         }
         plan.transform_up_with_subqueries(|node| {
+            go_on()?;
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let new = expr.transform_up(|expr| self.settle_expr(expr))?;
+                let new = expr.transform_up(|expr| {
+                    go_on()?;
+                    self.settle_expr(expr)
+                })?;
                 Ok(new.update_data(|expr| name.restore(expr)))
             })?
             .map_data(renew)
@@ -726,6 +741,7 @@ pub(crate) fn no_operator(left: &DataType, op: &str, right: &DataType) -> SqlErr
 
 /// Gives one expression PostgreSQL's meaning; its operands have theirs already.
 fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Transformed<Expr>> {
+    go_on()?;
     Ok(Transformed::yes(match expr {
         Expr::BinaryExpr(binary) => binary_operator(binary, schema, types)?,
         Expr::InList(InList { expr, list, negated }) => {
@@ -910,17 +926,22 @@ fn in_list(
     if list.iter().all(constant) || expr.is_volatile() {
         return Ok(Expr::InList(InList { expr: Box::new(expr), list, negated }));
     }
-    let mut any: Option<Expr> = None;
+    let mut equal = Vec::with_capacity(list.len());
     for item in list {
         let (left, right) = (Box::new(expr.clone()), Box::new(item));
-        let equal = binary_operator(BinaryExpr::new(left, Operator::Eq, right), schema, types)?;
-        any = Some(match any {
-            Some(any) => any.or(equal),
-            None => equal,
-        });
+        equal.push(binary_operator(BinaryExpr::new(left, Operator::Eq, right), schema, types)?);
     }
-    let any = any.expect("a list has an item");
+    let any = any_of(equal);
     Ok(if negated { !any } else { any })
+}
+
+/// Conditions with OR between them, as deep as the logarithm of their number.
+fn any_of(mut conditions: Vec<Expr>) -> Expr {
+    if conditions.len() == 1 {
+        return conditions.remove(0);
+    }
+    let upper = conditions.split_off(conditions.len() / 2);
+    any_of(conditions).or(any_of(upper))
 }
 
 fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
@@ -1235,6 +1256,7 @@ fn unguarded(expr: Expr) -> Transformed<Expr> {
 /// Undoes pass 6.
 pub fn with_plain_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
+        go_on()?;
         let names = NamePreserver::new(&node);
         node.map_expressions(|expr| {
             let name = names.save(&expr);
@@ -1248,6 +1270,7 @@ pub fn with_plain_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// Puts in the values of one execution: parameters, the clock, the session, sequences.
 pub fn bind_late(plan: LogicalPlan, env: &Env<'_>) -> halcyon_sql::error::Result<LogicalPlan> {
     let bound = plan.transform_up_with_subqueries(|node| {
+        go_on()?;
         let names = NamePreserver::new(&node);
         node.map_expressions(|expr| {
             let name = names.save(&expr);

@@ -20,7 +20,7 @@ const COPIES: [&str; 2] = ["left copy\u{1}", "right copy\u{1}"];
 /// a plan, joins that take NULLs as equal are set operations, and those without ALL have no copies
 /// on their left side.
 pub(crate) fn with_copies_counted(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.transform_up_with_subqueries(|node| match crate::interrupts::go_on().map(|()| node)? {
         LogicalPlan::Join(join)
             if matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
                 && join.null_equality == NullEquality::NullEqualsNull

@@ -14,6 +14,7 @@ use crate::dates::CompareAsDates;
 use crate::engine::DataFusion;
 use crate::functions;
 use crate::growing;
+use crate::interrupts;
 use crate::mended_rules;
 use crate::operands;
 use crate::semi_joins::PushDownSemiJoins;
@@ -71,7 +72,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.insert(folded.map_or(rules.len(), |at| at + 1), Arc::new(CompareAsDates));
     let filters = rules.iter().position(|rule| rule.name() == "push_down_filter");
     rules.insert(filters.map_or(rules.len(), |at| at + 1), Arc::new(PushDownSemiJoins));
-    rules
+    rules.into_iter().map(interrupts::watched).collect()
 }
 
 /// DataFusion's functions in FROM, and ours.
@@ -86,6 +87,7 @@ fn states() -> (SessionState, SessionState) {
     let bare = SessionStateBuilder::new()
         .with_config(config())
         .with_runtime_env(Arc::clone(&runtime))
+        .with_physical_optimizer_rules(interrupts::watched_physical_rules())
         .build();
     let mut scalars = SessionStateDefaults::default_scalar_functions();
     scalars.extend(growing::bounded(&scalars));

@@ -28,6 +28,7 @@ use crate::stretch::Stretch;
 use halcyon_base::duty;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_plan::bind::Binder;
+use halcyon_plan::interrupts::under;
 use halcyon_plan::phases::{Phase, PhaseClock, PlanningTimes};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse;
@@ -235,8 +236,13 @@ fn plan_shape(
     ShapePlan::new(Arc::new(prepared), shape, first)
 }
 
+/// Parses and plans a text, on a stack of its own, until the binder's token ends it.
 fn bind_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Result<Prepared> {
-    duty::relieved(|| plan_one(text, types, binder))
+    let bind = || parse::with_stack(|| plan_one(text, types, binder));
+    duty::relieved(|| match binder.cancel {
+        Some(cancel) => under(cancel, bind),
+        None => bind(),
+    })
 }
 
 fn plan_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Result<Prepared> {
@@ -266,7 +272,7 @@ fn plan_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Resul
         },
         Some(parsed) => {
             let binder = Binder { clock: Some(&clock), ..*binder };
-            parse::with_stack(|| prepare(&binder, parsed, types))?
+            prepare(&binder, parsed, types)?
         }
     };
     prepared.planning = clock.times(began.elapsed());

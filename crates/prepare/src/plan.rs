@@ -17,8 +17,12 @@ use halcyon_plan::env::{Env, Need};
 use halcyon_plan::phases::PlanningTimes;
 use halcyon_sql::error::Result;
 use halcyon_sql::rows::ResultColumn;
+use halcyon_sql::stack::drop_deep;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::utility::Utility;
+
+/// A point plan or a command of a text so short is dropped on any stack: neither stands on views.
+const SHORT_BYTES: usize = 256;
 
 /// A statement that is ready to run any number of times at one catalog version.
 pub struct Prepared {
@@ -48,6 +52,18 @@ pub struct Prepared {
     pub stretch: Stretch,
     /// Tables that it locks exclusively at once in transaction blocks.
     pub early: EarlyLocks,
+}
+
+impl Drop for Prepared {
+    /// The last owner may have a small stack, or be another session that makes room in the cache.
+    fn drop(&mut self) {
+        let plan = std::mem::replace(&mut self.plan, Plan::Empty);
+        match plan {
+            Plan::Empty | Plan::Lines(_) => {}
+            Plan::Point(_) | Plan::Utility(_) if self.text.len() < SHORT_BYTES => {}
+            plan => drop_deep(plan),
+        }
+    }
 }
 
 /// What a statement has to acquire before it runs.

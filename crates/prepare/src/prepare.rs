@@ -51,8 +51,10 @@ impl StatementBinder<'_> {
                     Utility::Declare(declare) => self.declared(declare, text, param_types)?,
                     _ => (Vec::new(), Vec::new()),
                 };
-                let prepared = self.prepared(text, Plan::Utility(utility), tag);
-                Ok(Prepared { params, arrays, ..prepared })
+                let mut prepared = self.prepared(text, Plan::Utility(utility), tag);
+                prepared.params = params;
+                prepared.arrays = arrays;
+                Ok(prepared)
             }
             Statement::Ddl(own) => {
                 Ok(self.prepared(text, Plan::Ddl(Ddl::Own(own.clone())), own.tag()))
@@ -79,7 +81,7 @@ impl StatementBinder<'_> {
             Some(position) => error.position(position + before),
             None => error,
         };
-        bound.map(|bound| (bound.params, bound.arrays)).map_err(shift)
+        bound.map(|bound| (bound.params.clone(), bound.arrays.clone())).map_err(shift)
     }
 
     /// Binds what the SQL parser has a tree for.
@@ -109,13 +111,18 @@ impl StatementBinder<'_> {
                 let (params, arrays) = (of.params.clone(), of.arrays.clone());
                 let plan = Plan::Explain { analyze, of: Box::new(of) };
                 let columns = vec![text_column("QUERY PLAN")].into();
-                Ok(Prepared { params, arrays, columns, ..self.prepared(text, plan, "EXPLAIN") })
+                let mut prepared = self.prepared(text, plan, "EXPLAIN");
+                prepared.params = params;
+                prepared.arrays = arrays;
+                prepared.columns = columns;
+                Ok(prepared)
             }
             Sql::Copy { source, to, target, options, legacy_options, .. } => {
                 let parsed = ParsedCopy { source, to: *to, target, options, legacy_options };
                 let copy = copy::bind(self.0, &parsed, text, param_types)?;
-                let prepared = self.prepared(text, Plan::Copy(copy.plan), "COPY");
-                Ok(Prepared { columns: copy.columns, ..prepared })
+                let mut prepared = self.prepared(text, Plan::Copy(copy.plan), "COPY");
+                prepared.columns = copy.columns;
+                Ok(prepared)
             }
             other => self.session_or_ddl(other, text),
         }
@@ -150,8 +157,11 @@ impl StatementBinder<'_> {
     ) -> Result<Prepared> {
         let write = dml::bind(self.0, write, with, text, param_types)?;
         let dml::BoundWrite { plan, params, arrays, columns, tag } = write;
-        let prepared = self.prepared(text, Plan::Write(plan), tag);
-        Ok(Prepared { params, arrays, columns, ..prepared })
+        let mut prepared = self.prepared(text, Plan::Write(plan), tag);
+        prepared.params = params;
+        prepared.arrays = arrays;
+        prepared.columns = columns;
+        Ok(prepared)
     }
 
     fn about_view(&self, statement: &ViewStatement, text: &str) -> Result<Prepared> {
@@ -181,8 +191,10 @@ impl StatementBinder<'_> {
     /// Lines of text that hold for this execution.
     fn lines(&self, text: &str, lines: Vec<String>) -> Prepared {
         let columns = vec![text_column("QUERY PLAN")].into();
-        let prepared = self.prepared(text, Plan::Lines(lines), "EXPLAIN");
-        Prepared { columns, shareable: false, ..prepared }
+        let mut prepared = self.prepared(text, Plan::Lines(lines), "EXPLAIN");
+        prepared.columns = columns;
+        prepared.shareable = false;
+        prepared
     }
 
     fn select(
@@ -207,7 +219,13 @@ impl StatementBinder<'_> {
         let shareable = bound.shareable;
         let prepared = self.prepared(text, plan, "SELECT");
         let (params, arrays) = (bound.params, bound.arrays);
-        Ok(Prepared { params, arrays, columns, shareable, locks_rows, ..prepared })
+        let mut prepared = prepared;
+        prepared.params = params;
+        prepared.arrays = arrays;
+        prepared.columns = columns;
+        prepared.shareable = shareable;
+        prepared.locks_rows = locks_rows;
+        Ok(prepared)
     }
 
     fn prepared(&self, text: &str, plan: Plan, tag: &'static str) -> Prepared {

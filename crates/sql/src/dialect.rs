@@ -1113,11 +1113,10 @@ fn in_list(expr: Expr, list: Vec<Expr>, negated: bool) -> Result<Expr> {
         return Ok(Expr::InList { expr: Box::new(expr), list, negated });
     };
     rows.iter().try_for_each(|row| check_rows(&left, row))?;
-    let any = rows
+    let each = rows
         .iter()
-        .map(|row| joined(left.iter().zip(row), &BinaryOperator::Eq, &BinaryOperator::And))
-        .reduce(|a, b| binary(a, BinaryOperator::Or, b))
-        .expect("IN has a list");
+        .map(|row| joined(left.iter().zip(row), &BinaryOperator::Eq, &BinaryOperator::And));
+    let any = crate::syntax::balanced_chain(each.collect(), &BinaryOperator::Or);
     Ok(if negated {
         Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(any)) }
     } else {

@@ -51,6 +51,19 @@ impl SqlError {
         SqlError(Box::new(Fields { state, message: message.into(), ..Fields::default() }))
     }
 
+    /// Errors: 57014 if the statement that this thread works for is to end.
+    pub fn unless_interrupted() -> Result<()> {
+        match halcyon_base::interrupt::is_pending() {
+            true => Err(Self::cancelled()),
+            false => Ok(()),
+        }
+    }
+
+    /// 57014: the statement was cancelled, or its time is over.
+    pub fn cancelled() -> Self {
+        Self::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
+    }
+
     /// 0A000: `what` is not offered.
     pub fn unsupported(what: impl fmt::Display) -> Self {
         Self::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))

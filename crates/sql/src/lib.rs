@@ -20,6 +20,7 @@ pub mod parse;
 mod postgresql;
 pub mod rows;
 pub mod shape;
+pub mod stack;
 pub mod syntax;
 pub mod type_names;
 pub mod types;

@@ -1,13 +1,10 @@
 //! Text to statements: tokens, one statement after the other, and a bound on nesting. What a
 //! statement says is [`crate::syntax`]'s.
 //!
-//! Words: a *chain* is a run of binary operators of one level, which parses into a tree as deep
-//! as it is long; *nesting* is depth of brackets, CASE and prefix operators.
 //! Invariants, checked by the tests at the end:
-//! 1. No text makes parser, planner or destructors overflow the stack: nesting beyond
-//!    [`NESTING_MAX`] and chains beyond [`CHAIN_MAX`] are refused (54001) before anything
-//!    recursive sees them, and chains of AND and OR, which have no limit, are balanced as soon
-//!    as they are parsed (`syntax::balance`).
+//! 1. No text makes parser, planner or destructors overflow the stack: trees of more than
+//!    [`DEPTH_MAX`] levels are refused (54001) as soon as they are parsed, on a stack that grows with the
+//!    text; chains of AND and OR, which have no limit, are balanced (`syntax::depth`).
 //! 2. `Parsed::text` is the statement's own text: no semicolon, no surrounding blanks.
 //!
 //! Positions inside a statement count characters of its own text, from 1.
@@ -15,12 +12,13 @@
 pub use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Result, SqlError, SqlState};
+pub use crate::stack::with_stack;
+use crate::stack::with_stack_for_tokens;
 use crate::syntax::{self, Lines, Statement, from_tokenizer, too_deep};
-pub use crate::syntax::{CHAIN_MAX, NESTING_MAX};
+pub use crate::syntax::{DEPTH_MAX, NESTING_MAX};
 
 /// A statement and where it came from.
 #[derive(Clone, Debug)]
@@ -75,19 +73,9 @@ pub fn parse_expr(text: &str) -> Result<Expr> {
     Err(SqlError::new(SqlState::SYNTAX_ERROR, "an expression was expected"))
 }
 
-/// Runs `work` with enough stack for anything that [`parse`] lets through.
-///
-/// Planner and optimizer guard most of their recursion themselves; comparing, hashing, cloning
-/// and dropping trees is left, and is bounded by [`NESTING_MAX`] and [`CHAIN_MAX`].
-pub fn with_stack<R>(work: impl FnOnce() -> R) -> R {
-    const RESERVE: usize = 3 << 20;
-    const SEGMENT: usize = 64 << 20;
-    stacker::maybe_grow(RESERVE, SEGMENT, work)
-}
-
 fn parse_one(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
-    check_depth(tokens)?;
-    with_stack(|| syntax::parse(tokens, text))
+    check_brackets(tokens)?;
+    with_stack_for_tokens(tokens.len(), || syntax::parse(tokens, text))
 }
 
 /// The tokens up to the next semicolon, and those after it.
@@ -109,87 +97,19 @@ fn trim(tokens: &[TokenWithSpan]) -> Option<&[TokenWithSpan]> {
     Some(&tokens[first..=last])
 }
 
-/// Refuses what would become too deep a tree. One pass over the tokens, no recursion.
-fn check_depth(tokens: &[TokenWithSpan]) -> Result<()> {
+/// Errors: 54001 if a place has more than [`NESTING_MAX`] brackets around it.
+///
+/// Within brackets the SQL parser often tries one way of reading first and then another, so their depth
+/// is what its time grows with.
+fn check_brackets(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut nesting = 0usize;
-    let mut prefixes = 0usize;
-    let mut links = 0usize;
-    let mut chains = vec![0usize];
-    let mut after_operand = false;
     for token in tokens {
-        let chain = chains.last_mut().expect("one per open bracket, and the outermost");
         match &token.token {
-            Token::Whitespace(_) => continue,
-            Token::LParen | Token::LBracket | Token::LBrace => {
-                nesting += 1;
-                chains.push(0);
-                after_operand = false;
-            }
-            Token::RParen | Token::RBracket | Token::RBrace => {
-                nesting = nesting.saturating_sub(1);
-                if chains.len() > 1 {
-                    chains.pop();
-                }
-                after_operand = true;
-                prefixes = 0;
-            }
-            Token::Comma => {
-                *chain = 0;
-                prefixes = 0;
-                after_operand = false;
-            }
-            Token::Word(word) if word.quote_style.is_none() => match word.keyword {
-                Keyword::SELECT => after_operand = false,
-                // A clause's expressions begin anew. FROM does not say so: IS DISTINCT FROM.
-                Keyword::WHERE | Keyword::GROUP | Keyword::HAVING | Keyword::ORDER => {
-                    *chain = 0;
-                    prefixes = 0;
-                    after_operand = false;
-                }
-                Keyword::CASE => {
-                    nesting += 1;
-                    chains.push(0);
-                    after_operand = false;
-                }
-                Keyword::END => {
-                    nesting = nesting.saturating_sub(1);
-                    if chains.len() > 1 {
-                        chains.pop();
-                    }
-                    after_operand = true;
-                    prefixes = 0;
-                }
-                // The branches of a CASE are a list, however long.
-                Keyword::WHEN | Keyword::THEN | Keyword::ELSE => {
-                    *chain = 0;
-                    prefixes = 0;
-                    after_operand = false;
-                }
-                Keyword::NOT => prefixes += 1,
-                Keyword::AND | Keyword::OR => {
-                    prefixes = 0;
-                    *chain = 0;
-                    after_operand = false;
-                }
-                Keyword::JOIN | Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT => {
-                    links += 1;
-                    *chain = 0;
-                }
-                Keyword::IS | Keyword::COLLATE | Keyword::AT => *chain += 1,
-                _ => after_operand = true,
-            },
-            Token::Plus | Token::Minus | Token::Tilde if !after_operand => prefixes += 1,
-            Token::Word(_) | Token::Number(..) | Token::SingleQuotedString(_) => {
-                after_operand = true;
-                prefixes = 0;
-            }
-            _ => {
-                *chain += 1;
-                after_operand = false;
-            }
+            Token::LParen | Token::LBracket | Token::LBrace => nesting += 1,
+            Token::RParen | Token::RBracket | Token::RBrace => nesting = nesting.saturating_sub(1),
+            _ => {}
         }
-        let deepest = (nesting + prefixes).max(links * NESTING_MAX / CHAIN_MAX);
-        if deepest > NESTING_MAX || chains.last().is_some_and(|chain| *chain > CHAIN_MAX) {
+        if nesting > NESTING_MAX {
             return Err(too_deep());
         }
     }
@@ -236,26 +156,55 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_bounded_and_never_overflows_the_stack() {
-        for depth in [NESTING_MAX + 1, 10_000, 200_000] {
-            for (open, middle, close) in [
-                ("(", "1", ")"),
-                ("- ", "1", ""),
-                ("NOT ", "true", ""),
-                ("CASE WHEN true THEN ", "1", " END"),
-                ("abs(", "1", ")"),
-                ("(SELECT ", "1", ")"),
-                ("1 + (", "1", ")"),
-                ("ARRAY[", "1", "]"),
+    fn depth_is_bounded_whatever_makes_it() {
+        let work = || {
+            for depth in [DEPTH_MAX + 1, 20_000, 200_000] {
+                for (open, middle, close) in [
+                    ("(", "1", ")"),
+                    ("- ", "1", ""),
+                    ("NOT ", "true", ""),
+                    ("INTERVAL ", "'1 day'", ""),
+                    ("CASE WHEN true THEN ", "1", " END"),
+                    ("abs(", "1", ")"),
+                    ("(SELECT ", "1", ")"),
+                    ("1 + (", "1", ")"),
+                    ("ARRAY[", "1", "]"),
+                ] {
+                    let (opened, closed) = (open.repeat(depth), close.repeat(depth));
+                    let error = error(&format!("SELECT {opened}{middle}{closed}"));
+                    assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX, "{depth} {open}");
+                }
+                for link in [
+                    " + 1",
+                    " || 'a'",
+                    "::text",
+                    " UNION SELECT 1",
+                    " IS NULL",
+                    " NOTNULL",
+                    " LIKE 'a'",
+                    " IN (true)",
+                    " XOR true",
+                    " OPERATOR(+) 1",
+                    " BETWEEN 1 AND 2",
+                    " IS DISTINCT FROM 1",
+                ] {
+                    let error = error(&format!("SELECT 1{}", link.repeat(depth)));
+                    assert_eq!(error.state(), SqlState::STATEMENT_TOO_COMPLEX, "{depth} {link}");
+                }
+            }
+            for (text, state) in [
+                (format!("{}SELECT 1", "EXPLAIN ".repeat(20_000)), "54001"),
+                (format!("SELECT CAST(1 AS {}int", "ARRAY<".repeat(20_000)), "54001"),
+                (format!("SELECT 1::int{}", "[]".repeat(200_000)), "54001"),
+                // What was read until the error is dropped by the parser.
+                (format!("SELECT 1{} AND", " AND a = 1".repeat(200_000)), "42601"),
+                (format!("SELECT 1{} +", " NOTNULL".repeat(200_000)), "42601"),
             ] {
-                let text = format!("SELECT {}{middle}{}", open.repeat(depth), close.repeat(depth));
-                assert_eq!(error(&text).state(), SqlState::STATEMENT_TOO_COMPLEX, "{open}");
+                assert_eq!(error(&text).state().as_str(), state, "{}", &text[..30]);
             }
-            for link in [" + 1", " || 'a'", "::text", " UNION SELECT 1", " IS NULL"] {
-                let text = format!("SELECT 1{}", link.repeat(CHAIN_MAX + depth));
-                assert_eq!(error(&text).state(), SqlState::STATEMENT_TOO_COMPLEX, "{link}");
-            }
-        }
+        };
+        let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(work);
+        thread.expect("a thread").join().expect("no overflow");
     }
 
     #[test]
@@ -265,22 +214,29 @@ mod tests {
             let cases =
                 format!("SELECT {}1{}", "CASE WHEN true THEN ".repeat(250), " END".repeat(250));
             // As many branches as one likes; what stands around the CASE is still counted.
-            let branches = "WHEN a = 1 THEN -1 ".repeat(2 * CHAIN_MAX);
+            let branches = "WHEN a = 1 THEN -1 ".repeat(2 * DEPTH_MAX);
             assert!(parse(&format!("SELECT CASE {branches}END FROM t")).is_ok());
-            let terms = " + CASE WHEN a THEN 1 END".repeat(CHAIN_MAX + 1);
+            let terms = " + CASE WHEN a THEN 1 END".repeat(DEPTH_MAX + 1);
             assert_eq!(
                 error(&format!("SELECT 1{terms} FROM t")).state(),
                 SqlState::STATEMENT_TOO_COMPLEX
             );
-            let chain = format!("SELECT 1{}", " + 1".repeat(CHAIN_MAX));
+            let chain = format!("SELECT 1{}", " + 1".repeat(DEPTH_MAX - 10));
             let logic = format!("SELECT true{}", " AND a = 1 OR b < 2".repeat(50_000));
             let list = format!("SELECT 1 IN (0{})", ", 1".repeat(300_000));
             for text in [deep, cases, chain, logic, list] {
                 assert_eq!(parse(&text).expect("allowed").len(), 1);
             }
         };
-        let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(work);
+        let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(work);
         thread.expect("a thread").join().expect("no overflow");
+    }
+
+    #[test]
+    fn a_statement_that_is_to_end_ends_its_parser() {
+        let text = format!("SELECT 1 IN (0{})", ", 1".repeat(1_000));
+        let ended = halcyon_base::interrupt::watching(|| true, || parse(&text).map(|_| ()));
+        assert_eq!(ended.expect_err("ended").state(), SqlState::QUERY_CANCELED);
     }
 
     #[test]

@@ -12,6 +12,8 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use crate::stack::go_on;
+
 /// What is not written here is as the SQL parser has it.
 #[derive(Debug)]
 pub(crate) struct Postgresql;
@@ -21,6 +23,7 @@ const POSTGRESQL: PostgreSqlDialect = PostgreSqlDialect {};
 macro_rules! as_postgresql {
     ($($name:ident($($arg:ident: $ty:ty),*) -> $result:ty;)+) => {
         $(fn $name(&self $(, $arg: $ty)*) -> $result {
+            go_on();
             POSTGRESQL.$name($($arg),*)
         })+
     };
@@ -28,6 +31,7 @@ macro_rules! as_postgresql {
 
 impl Dialect for Postgresql {
     fn dialect(&self) -> TypeId {
+        go_on();
         POSTGRESQL.dialect()
     }
 
@@ -38,6 +42,7 @@ impl Dialect for Postgresql {
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
         use Keyword::{DISTINCT, FROM, IS, NOT};
+        go_on();
         if let Some(list) = list_of_subqueries(parser, expr) {
             return Some(Ok(list));
         }

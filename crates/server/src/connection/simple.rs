@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use halcyon::{Outcome, SessionState, SqlError, Statement, Tag};
+use halcyon::{Outcome, Session, SessionState, SqlError, Statement, Tag};
 use halcyon_base::duty;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -38,7 +38,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn run_all(&mut self, text: &str) -> Result<(), Failure> {
-        let statements = running(|| duty::relieved_if(text.len() > LONG_TEXT, || split(text)))?;
+        let split = || split(&mut self.session, text);
+        let statements = running(|| duty::relieved_if(text.len() > LONG_TEXT, split))?;
         if statements.is_empty() {
             self.output.put_empty(b'I');
         }
@@ -152,12 +153,12 @@ pub(super) fn concerns_transaction(statement: &Statement) -> bool {
 }
 
 /// The statements of a text. A text with one statement, the usual case, is not parsed.
-fn split(text: &str) -> Result<Vec<&str>, SqlError> {
+fn split<'t>(session: &mut Session, text: &'t str) -> Result<Vec<&'t str>, SqlError> {
     let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == ';');
     match trimmed {
         "" => Ok(Vec::new()),
         one if !one.contains(';') => Ok(vec![one]),
-        _ => halcyon::split_statements(text),
+        _ => session.split(text),
     }
 }
 

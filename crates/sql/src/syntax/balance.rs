@@ -3,33 +3,32 @@
 //! `a AND b AND c …` has no limit of length, and the SQL parser makes a tree of it that is as deep
 //! as it is long. Nothing recursive may walk that tree before it is balanced.
 
-use std::ops::ControlFlow;
+use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr};
 
-use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, VisitMut, VisitorMut};
+/// A chain of so many terms is left as it is. A balanced tree has no longer one in it, so that none is
+/// balanced again.
+const SHORT: usize = 64;
 
-/// The tree with every chain in it balanced.
-pub(crate) fn balanced<T: VisitMut>(mut tree: T) -> T {
-    let _: ControlFlow<()> = VisitMut::visit(&mut tree, &mut Balance);
-    tree
+/// Balances `expr` if it is a chain of AND or OR that is not short. Its terms are left as they are.
+pub(crate) fn balance(expr: &mut Expr) {
+    let op = match expr {
+        Expr::BinaryOp { op, .. } => op.clone(),
+        _ => return,
+    };
+    if matches!(op, BinaryOperator::And | BinaryOperator::Or) && is_long(expr, &op) {
+        let terms = terms_of(std::mem::replace(expr, null()), &op);
+        *expr = joined(terms, &op);
+    }
 }
 
-/// The visitor sees a node before its children, so the deep form is never walked.
-struct Balance;
-
-impl VisitorMut for Balance {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::BinaryOp { left, op, .. } = expr
-            && matches!(op, BinaryOperator::And | BinaryOperator::Or)
-            && matches!(left.as_ref(), Expr::BinaryOp { op: below, .. } if below == op)
-        {
-            let op = op.clone();
-            let terms = terms_of(std::mem::replace(expr, null()), &op);
-            *expr = joined(terms, &op);
+fn is_long(mut expr: &Expr, op: &BinaryOperator) -> bool {
+    for _ in 0..SHORT {
+        match expr {
+            Expr::BinaryOp { left, op: found, .. } if found == op => expr = left,
+            _ => return false,
         }
-        ControlFlow::Continue(())
     }
+    true
 }
 
 fn null() -> Expr {
@@ -55,8 +54,8 @@ fn terms_of(expr: Expr, op: &BinaryOperator) -> Vec<Expr> {
     terms
 }
 
-/// `terms` with `op` between them, as deep as the logarithm of their number.
-fn joined(mut terms: Vec<Expr>, op: &BinaryOperator) -> Expr {
+/// `terms` with `op` between them, as deep as the logarithm of their number. Panics: if there are none.
+pub(crate) fn joined(mut terms: Vec<Expr>, op: &BinaryOperator) -> Expr {
     if terms.len() <= 2 {
         let right = terms.pop().expect("a chain has terms");
         return match terms.pop() {

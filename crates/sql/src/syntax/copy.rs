@@ -10,7 +10,6 @@ use datafusion::sql::sqlparser::parser::IsOptional;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::Statement;
-use super::balance::balanced;
 use super::reader::Reader;
 use crate::error::Result;
 
@@ -19,7 +18,7 @@ pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
     let of_query = reader.eats_token(&Token::LParen);
     let source = match of_query {
         true => {
-            let query = reader.sql_with_joins(|parser| parser.parse_query().map(balanced))?;
+            let query = reader.sql_with_joins(|parser| parser.parse_query())?;
             reader.expect_token(&Token::RParen)?;
             CopySource::Query(query)
         }
@@ -60,6 +59,7 @@ pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
 }
 
 fn option(reader: &mut Reader<'_>) -> Result<CopyOption> {
+    crate::error::SqlError::unless_interrupted()?;
     const NAMES: &[&str] = &[
         "FORMAT",
         "FREEZE",

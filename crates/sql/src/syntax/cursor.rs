@@ -5,7 +5,6 @@ use std::fmt;
 use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::balance::balanced;
 use super::reader::Reader;
 use crate::error::Result;
 
@@ -78,7 +77,7 @@ pub(super) fn declare(reader: &mut Reader<'_>) -> Result<CursorStatement> {
     }
     reader.expect("FOR")?;
     let query = reader.rest().to_owned();
-    reader.sql_with_joins(|parser| parser.parse_query().map(balanced))?;
+    reader.sql_with_joins(|parser| parser.parse_query())?;
     Ok(CursorStatement::Declare(DeclareCursor { name, scrolls, holds, query }))
 }
 

@@ -9,7 +9,6 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::balance::balanced;
 use super::materialized::CreateMaterializedView;
 use super::reader::Reader;
 use super::with_commas;
@@ -216,9 +215,8 @@ impl RelationKind {
 
 /// Behind CREATE STREAM.
 pub(super) fn create_stream(reader: &mut Reader<'_>) -> Result<DdlStatement> {
-    let create = reader.sql_with_joins(|parser| {
-        parser.parse_create_table(false, false, None, false).map(balanced)
-    })?;
+    let create =
+        reader.sql_with_joins(|parser| parser.parse_create_table(false, false, None, false))?;
     Ok(DdlStatement::CreateStream(Box::new(create)))
 }
 
@@ -228,7 +226,7 @@ pub(super) fn create_assertion(reader: &mut Reader<'_>) -> Result<DdlStatement> 
     reader.expect("CHECK")?;
     reader.expect_token(&Token::LParen)?;
     let refused = reader.unexpected("NOT EXISTS (query)");
-    let condition = reader.sql_with_joins(|parser| parser.parse_expr().map(balanced))?;
+    let condition = reader.sql_with_joins(|parser| parser.parse_expr())?;
     reader.expect_token(&Token::RParen)?;
     match not_exists(condition) {
         Some(query) => Ok(DdlStatement::CreateAssertion { name, query }),

@@ -7,17 +7,18 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 
 use crate::error::{SqlError, SqlState};
 
-/// Brackets, CASEs and prefix operators that may enclose a place of a statement.
-pub const NESTING_MAX: usize = 256;
+/// Levels that a statement's tree may have.
+pub const DEPTH_MAX: usize = 512;
 
-/// Binary operators other than AND and OR in a row; also joins and set operations in a statement.
-pub const CHAIN_MAX: usize = 1_000;
+/// Brackets that may enclose a place of a statement.
+pub const NESTING_MAX: usize = 256;
 
 /// 54001: the statement's tree would be deeper than anything recursive may walk.
 pub(crate) fn too_deep() -> SqlError {
     SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
         .detail(format!(
-            "At most {NESTING_MAX} levels of brackets and {CHAIN_MAX} operators in a row are taken."
+            "At most {NESTING_MAX} brackets may enclose a place, and {DEPTH_MAX} operators, calls and \
+             subqueries may stand within each other."
         ))
         .hint("Use IN, arrays or a temporary table instead of generated nesting.")
 }

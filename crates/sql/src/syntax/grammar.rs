@@ -10,7 +10,6 @@
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::balance::balanced;
 use super::reader::{Reader, is_at_end, is_word};
 use super::{
     CopyOrders, CursorStatement, DdlStatement, SessionStatement, Statement, Upkeep, ViewStatement,
@@ -153,7 +152,7 @@ fn statement(reader: &mut Reader<'_>) -> Result<Statement> {
             (production.read)(reader)?
         }
         None => Statement::Sql(Box::new(reader.sql_with_joins(|parser| {
-            let statement = balanced(parser.parse_statement()?);
+            let statement = parser.parse_statement()?;
             match is_at_end(parser) {
                 true => Ok(statement),
                 false => parser.expected("end of statement", parser.peek_token()),

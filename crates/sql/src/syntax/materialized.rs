@@ -6,7 +6,6 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::balance::balanced;
 use super::reader::Reader;
 use super::with_commas;
 use crate::error::{Result, SqlError, SqlState};
@@ -69,7 +68,7 @@ pub(super) fn create_materialized_view(reader: &mut Reader<'_>) -> Result<Create
         false => ViewOptions::default(),
     };
     reader.expect("AS")?;
-    let query = reader.sql_with_joins(|parser| parser.parse_query().map(balanced))?;
+    let query = reader.sql_with_joins(|parser| parser.parse_query())?;
     if reader.eats("WITH NO DATA") {
         return Err(SqlError::unsupported("CREATE MATERIALIZED VIEW … WITH NO DATA")
             .hint("A materialized view is always up to date."));

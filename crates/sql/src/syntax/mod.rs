@@ -14,6 +14,7 @@ mod balance;
 mod copy;
 mod cursor;
 mod ddl;
+mod depth;
 mod errors;
 mod grammar;
 mod materialized;
@@ -30,9 +31,10 @@ use std::fmt;
 
 use datafusion::sql::sqlparser::ast;
 
+pub(crate) use balance::joined as balanced_chain;
 pub use cursor::{CursorStatement, DeclareCursor, Step};
 pub use ddl::{CreateRole, DdlStatement, MoveTo, RelationKind, RoleKind, SequenceOptions};
-pub use errors::{CHAIN_MAX, NESTING_MAX, position_of};
+pub use errors::{DEPTH_MAX, NESTING_MAX, position_of};
 pub(crate) use errors::{Lines, from_tokenizer, too_deep};
 pub(crate) use grammar::parse;
 pub use materialized::{CreateMaterializedView, ViewExecutor, ViewOptions};

@@ -4,11 +4,14 @@
 //! Both read the same list of tokens and share one place in it, so nothing is tokenized or parsed
 //! twice, and every position refers to the statement's own text.
 
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use std::hash::Hash;
+
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, VisitMut};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
-use super::errors::{Lines, NESTING_MAX, from_parser, near};
+use super::depth::{balanced, caught, walkable};
+use super::errors::{DEPTH_MAX, Lines, from_parser, near, too_deep};
 use super::spellings;
 pub(crate) use super::words::is_word;
 use crate::error::{Result, SqlError, SqlState};
@@ -209,8 +212,14 @@ impl<'a> Reader<'a> {
     // ---------------------------------------------------------------- the SQL parser's grammar
 
     /// Lets the SQL parser read on from here.
-    pub fn sql<T>(&mut self, read: impl Fn(&mut Parser<'static>) -> SqlResult<T>) -> Result<T> {
-        read(&mut self.parser).map_err(|error| from_parser(error, self.text))
+    ///
+    /// Errors: 54001 if what it reads is too deep, 57014.
+    pub fn sql<T: Hash>(
+        &mut self,
+        read: impl Fn(&mut Parser<'static>) -> SqlResult<T>,
+    ) -> Result<T> {
+        let (parser, text) = (&mut self.parser, self.text);
+        caught(|| read(parser).map_err(|error| from_parser(error, text))).and_then(walkable)
     }
 
     /// Lets the SQL parser read something from here that may have joins.
@@ -218,18 +227,22 @@ impl<'a> Reader<'a> {
     /// The parser does not know joins whose conditions come late, so what it refuses is read a second
     /// time with parentheses around such joins, if there are any ([`with_parentheses`]). This is the
     /// only place where anything is tried twice. The error is that of the first time.
-    pub fn sql_with_joins<T>(
+    ///
+    /// Chains of AND and OR are balanced. Errors: 54001 if what it reads is too deep, 57014.
+    pub fn sql_with_joins<T: VisitMut + Hash>(
         &mut self,
         read: impl Fn(&mut Parser<'static>) -> SqlResult<T>,
     ) -> Result<T> {
         let begin = self.place();
-        match read(&mut self.parser) {
+        let found = caught(|| match read(&mut self.parser) {
             Ok(found) => Ok(found),
+            Err(ParserError::RecursionLimitExceeded) => Err(too_deep()),
             Err(error) => match self.with_late_conditions(begin, read) {
                 Some(found) => Ok(found),
                 None => Err(from_parser(error, self.text)),
             },
-        }
+        })?;
+        balanced(found).and_then(walkable)
     }
 
     fn with_late_conditions<T>(
@@ -260,9 +273,7 @@ fn parser(tokens: &[TokenWithSpan], origin: Location) -> Parser<'static> {
     // COPY … FROM STDIN is parsed with the data that would follow; there is none.
     let end = TokenWithSpan::wrap(Token::SemiColon);
     let tokens = spellings::known_to_the_parser(tokens.iter().map(own).chain([end]).collect());
-    Parser::new(&Postgresql)
-        .with_recursion_limit(8 * NESTING_MAX)
-        .with_tokens_with_locations(tokens)
+    Parser::new(&Postgresql).with_recursion_limit(4 * DEPTH_MAX).with_tokens_with_locations(tokens)
 }
 
 /// A span as seen from a place before it.

@@ -184,7 +184,7 @@ pub(super) fn alter_system(reader: &mut Reader<'_>) -> Result<SessionStatement> 
     if !reader.is("SET") && !reader.is("RESET") {
         return Err(refused);
     }
-    let change = match reader.sql(Parser::parse_statement)? {
+    let change = match reader.sql_with_joins(Parser::parse_statement)? {
         ast::Statement::Set(ast::Set::SingleAssignment {
             scope: None,
             hivevar: false,

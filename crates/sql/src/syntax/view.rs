@@ -5,7 +5,6 @@ use std::fmt;
 use datafusion::sql::sqlparser::ast::{self, ObjectName};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::balance::balanced;
 use super::reader::{Reader, is_at_end};
 use super::session::quote;
 use crate::error::Result;
@@ -86,7 +85,7 @@ pub(super) fn triggers(reader: &mut Reader<'_>) -> Result<ViewStatement> {
         return reader.name().map(|view| ViewStatement::Triggers(Explained::View(view)));
     }
     let statement = reader.sql_with_joins(|parser| {
-        let statement = balanced(parser.parse_statement()?);
+        let statement = parser.parse_statement()?;
         match is_at_end(parser) {
             true => Ok(statement),
             false => parser.expected("end of statement", parser.peek_token()),
