@@ -1,5 +1,6 @@
 //! `halcyon serve`: a database behind the PostgreSQL wire, until a signal ends it.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -84,10 +85,13 @@ fn start(options: &Options, database: Database, begin: Instant) -> Result<(), St
     let signals = Signals::new().map_err(|error| format!("signals cannot be heard: {error}"))?;
     let server = serve(database.clone(), config).map_err(|error| error.to_string())?;
     let traffic = demo.map(Demo::start);
-    println!("ready after {:.1} s at {}", begin.elapsed().as_secs_f64(), server.address());
-    println!("{}", invitation(server.address(), options.demo));
+    // Nobody may be reading: a server outlives the program that has started it and waited for this.
+    let mut out = std::io::stdout();
+    let seconds = begin.elapsed().as_secs_f64();
+    let _ = writeln!(out, "ready after {seconds:.1} s at {}", server.address());
+    let _ = writeln!(out, "{}", invitation(server.address(), options.demo));
     signals.wait();
-    eprintln!("ending");
+    let _ = writeln!(std::io::stderr(), "ending");
     drop(traffic);
     server.shutdown();
     // A session that is still ending must not keep the log's last bytes in memory.

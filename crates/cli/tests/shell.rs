@@ -292,3 +292,32 @@ fn tab_completes_a_name_from_the_catalog() {
     terminal.type_keys("\x03");
     assert_eq!(terminal.status(), Some(0));
 }
+
+/// A program that starts a server may read no further than the address, or not at all.
+#[test]
+fn a_server_outlives_the_readers_of_its_output() {
+    let mut server = Command::new(HALCYON)
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(server.stderr.take());
+    let mut output = server.stdout.take().unwrap();
+    // The first line byte by byte, so that the pipe closes with the second one unread.
+    let mut line = Vec::new();
+    while !line.ends_with(b"\n") {
+        let mut byte = [0];
+        output.read_exact(&mut byte).unwrap();
+        line.extend(byte);
+    }
+    drop(output);
+    let line = String::from_utf8(line).unwrap();
+    let url = format!("postgres://halcyon@{}/halcyon", line.trim().rsplit(' ').next().unwrap());
+    let told = shell(&["--connect", &url, "--format", "csv", "-c", "SELECT 1 AS one"], "");
+    let ended = server.try_wait().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(ended.is_none(), "{ended:?}");
+    assert_eq!(text(&told.stdout), "one\n1\n", "{told:?}");
+}
