@@ -1,4 +1,4 @@
-//! Databases in a folder: opening one, and checking one that no process has open.
+//! Databases in a folder: opening one, and checking or repairing one that no process has open.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -81,6 +81,31 @@ pub fn check(folder: &Path) -> ExitCode {
     match checked {
         Ok(found) => {
             println!("{}", report(&found));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            tell(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `halcyon repair --accept-loss`: cuts the log of a database that no process has open, and says what
+/// is lost by that.
+pub fn repair(folder: &Path) -> ExitCode {
+    match Database::repair_accepting_loss(folder) {
+        Ok(None) => {
+            println!("nothing is wrong with the log, and nothing was changed");
+            ExitCode::SUCCESS
+        }
+        Ok(Some(repair)) => {
+            println!("found: {}", repair.damage);
+            println!("kept: everything up to {}", repair.end);
+            println!(
+                "lost: the log from {} at least to {}, where {} commits can still be seen",
+                repair.end, repair.known, repair.commits
+            );
+            println!("set aside: the log's files, in {}", folder.join(repair.kept_in).display());
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -37,6 +37,15 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
     },
+    /// Cut the log of a damaged database behind the last commit that can be reached
+    Repair {
+        /// The database's folder
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Give up the commits that cannot be reached any more
+        #[arg(long, required = true)]
+        accept_loss: bool,
+    },
     /// Copy a database, as it is at one moment, into a folder that can be opened
     Backup {
         /// The folder of the copy, on the server's machine; made if need be
@@ -101,6 +110,7 @@ fn main() -> ExitCode {
         Command::Shell(options) => shell::run(&options),
         Command::Serve(options) => serve::run(&options),
         Command::Check { data } => data::check(&data),
+        Command::Repair { data, accept_loss: _ } => data::repair(&data),
         Command::Backup { folder, connect, data } => about("BACKUP TO", &folder, connect, data),
         Command::Export { folder, connect, data } => {
             about("EXPORT DATABASE TO", &folder, connect, data)

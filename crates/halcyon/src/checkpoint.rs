@@ -5,6 +5,7 @@
 //! its end at that moment has exactly the changes that the cut has.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -15,11 +16,11 @@ use halcyon_catalog::stored;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_store::Partition;
 use halcyon_txn::{
-    CancelToken, CheckpointError, Contents, CutError, Disk, Lsn, MARK_BYTES, Pace, PartitionCell,
-    WaitLimits, cut_noting,
+    CancelToken, CheckpointError, Contents, CutError, Disk, Founding, Lsn, MARK_BYTES, Pace,
+    PartitionCell, WaitLimits, cut_noting,
 };
 
-use crate::durable::{Checkpointed, Durable, io_error, log_error};
+use crate::durable::{Checkpointed, Durable, io_error, log_error, make_folder};
 use crate::shared::Shared;
 
 /// Time between two checks whether a checkpoint is due.
@@ -79,19 +80,33 @@ pub(crate) fn backup(shared: &Shared, folder: &Path) -> Result<()> {
             .hint("Open it with a data folder, or export it."));
     };
     let shown = folder.display().to_string();
-    fs::create_dir_all(folder).map_err(|error| io_error(&shown, &error))?;
+    refuse_within(durable, folder)?;
+    make_folder(folder)?;
     let mut entries = fs::read_dir(folder).map_err(|error| io_error(&shown, &error))?;
     if entries.next().is_some() {
         let message = format!("folder {shown} is not empty");
         return Err(SqlError::new(SqlState::DUPLICATE_FILE, message));
     }
     let contents = contents(shared, durable)?;
-    contents.write(&Disk::new(folder), &Pace::default()).map_err(checkpoint_error)?;
-    // The lock file marks a folder as a database's.
-    let lock = folder.join(crate::durable::LOCK);
-    fs::File::create(&lock)
-        .map(|_| ())
-        .map_err(|error| io_error(&lock.display().to_string(), &error))
+    let written = contents.found(&Disk::new(folder), Founding::Copy, &Pace::default());
+    written.map_err(checkpoint_error).map(|_| ())
+}
+
+/// Refuses a copy or an export within the database's own folder. Errors: 22023.
+pub(crate) fn refuse_within(durable: &Durable, folder: &Path) -> Result<()> {
+    let io = |error: io::Error| io_error(&folder.display().to_string(), &error);
+    let folder = std::path::absolute(folder).map_err(io)?;
+    // The part that is there already: links and `..` mean something in it alone.
+    let there = folder.ancestors().find(|part| part.exists()).unwrap_or(Path::new("/"));
+    let there = fs::canonicalize(there).map_err(io)?;
+    match &durable.folder {
+        Some(own) if there.starts_with(own) => {
+            let message = format!("{} lies in the folder of the database", folder.display());
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                .hint("A copy belongs on another disk."))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn checkpoint_error(error: CheckpointError) -> SqlError {

@@ -23,6 +23,21 @@ pub struct Database {
     pub(crate) shared: Arc<Shared>,
 }
 
+/// What [`Database::repair_accepting_loss`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repair {
+    /// What was wrong.
+    pub damage: String,
+    /// Place in the log at which it was cut.
+    pub end: String,
+    /// Place up to which the log is known to have reached.
+    pub known: String,
+    /// Commits behind the cut whose records can still be seen; more may have been lost.
+    pub commits: u64,
+    /// Folder, within the database's, with the log files that were behind the cut or held it.
+    pub kept_in: String,
+}
+
 /// The party for which a session acts.
 #[derive(Clone, Debug, Default)]
 pub struct SessionOptions {
@@ -77,9 +92,25 @@ impl Database {
     /// Verifies the database in `folder`, which no process may have open: reads everything, builds
     /// all indexes and checks all invariants. Writes nothing.
     ///
-    /// Errors: as [`Database::open`]; 58P01 if the folder has no database.
+    /// Needs no right to write there. Errors: as [`Database::open`]; 58P01 if the folder has no database.
     pub fn check(folder: impl AsRef<Path>, progress: &(dyn Fn(Opening) + Sync)) -> Result<Opened> {
         durable::check(folder.as_ref(), progress)
+    }
+
+    /// Cuts the log of the damaged database in `folder`, which no process may have open, behind the
+    /// last commit that can be reached. Later commits are lost; what is left of them is put into a
+    /// folder beside the log. `None` if nothing is wrong with the database.
+    ///
+    /// Errors: as [`Database::check`]; XX001 if it is not the log that is damaged.
+    pub fn repair_accepting_loss(folder: impl AsRef<Path>) -> Result<Option<Repair>> {
+        let repaired = durable::repair(folder.as_ref())?;
+        Ok(repaired.map(|repaired| Repair {
+            damage: repaired.damage,
+            end: repaired.end.to_string(),
+            known: repaired.known.to_string(),
+            commits: repaired.commits,
+            kept_in: repaired.kept_in,
+        }))
     }
 
     /// What the database found when it was opened; `None` for a database that lives in memory
@@ -113,7 +144,8 @@ impl Database {
     /// Copies the database, as it is at one moment, into `folder`, where it can be
     /// [opened](Database::open).
     ///
-    /// Errors: 42P04 if the folder exists and is not empty; 53100, 58030.
+    /// Errors: 58P02 if the folder exists and is not empty, 22023 if it lies in the database's own;
+    /// 53100, 58030. A copy that was not finished cannot be opened.
     pub fn backup(&self, folder: impl AsRef<Path>) -> Result<()> {
         checkpoint::backup(&self.shared, folder.as_ref())
     }

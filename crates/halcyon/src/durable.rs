@@ -1,8 +1,8 @@
 //! A database that outlives its process: a folder with checkpoints and the log behind them.
 //!
 //! Invariants:
-//! 1. A process that has the folder open holds its lock file, so that no other process writes there;
-//!    checked by `nobody_else_opens_it_meanwhile`.
+//! 1. A process that has the folder open has locked the folder itself, so that no other process writes
+//!    there, whatever becomes of the files; checked by `nobody_else_opens_it_meanwhile`.
 //! 2. A commit that changes the catalog has the change in its record, with the partitions that come
 //!    and go. Recovery therefore finds a partition for every id that the catalog names, and no
 //!    other; checked by `tables_and_all_about_them_survive`.
@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,12 +27,13 @@ use halcyon_catalog::{Catalog, Table, TableKind};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_store::{IndexDef, Partition};
 use halcyon_txn::{
-    CatalogChange, Contents, Damage, Disk, Log, LogError, LogOptions, Lsn, Pace, PartitionCell,
-    Progress, Recovered, Storage, recover,
+    CatalogChange, Contents, Damage, Disk, Founding, Log, LogError, LogOptions, Lsn, Pace,
+    PartitionCell, Progress, Recovered, Repaired, Storage, recover, repair as cut_log,
 };
 use parking_lot::Mutex;
 
-/// Name of the lock file, which the process that has the database open keeps locked.
+/// Name of the lock file, which the process that has the database open keeps locked beside the
+/// folder: earlier versions look there. Its presence marks a folder in which a database was made.
 pub(crate) const LOCK: &str = "LOCK";
 /// How long to wait for another process that has the database open.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -80,8 +82,10 @@ pub(crate) struct Durable {
     pub last: Mutex<Checkpointed>,
     /// Makes checkpoints in the background stop early.
     pub stop: Arc<AtomicBool>,
-    /// The lock file, locked until this is dropped; `None` on a simulated disk.
-    _lock: Option<fs::File>,
+    /// The folder, if it is one of the file system.
+    pub folder: Option<PathBuf>,
+    /// The folder and the lock file, locked until this is dropped; none on a simulated disk.
+    _lock: Vec<fs::File>,
 }
 
 /// The last checkpoint.
@@ -113,16 +117,30 @@ pub(crate) fn open(
     latches: bool,
     progress: &(dyn Fn(Opening) + Sync),
 ) -> Result<Found> {
-    let failed = |error: io::Error| io_error(&folder.display().to_string(), &error);
-    fs::create_dir_all(folder).map_err(failed)?;
-    let lock = lock_folder(folder)?;
-    open_on(Arc::new(Disk::new(folder)), Some(lock), log, latches, progress)
+    make_folder(folder)?;
+    let mut lock = lock_folder(folder)?;
+    let mut found = open_on(Arc::new(Disk::new(folder)), log, latches, progress)?;
+    let path = folder.join(LOCK);
+    if !path.exists() {
+        let mut options = fs::OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = file.open(&path).and_then(|file| file.lock().map(|()| file));
+        lock.push(file.map_err(|error| io_error(&path.display().to_string(), &error))?);
+    }
+    found.durable.folder = Some(fs::canonicalize(folder).unwrap_or(folder.to_owned()));
+    found.durable._lock = lock;
+    Ok(found)
+}
+
+/// Makes a folder that its owner alone may look into, unless it is there.
+pub(crate) fn make_folder(folder: &Path) -> Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| io_error(&folder.display().to_string(), &error))
 }
 
 /// Opens a database on any storage, as [`open`] does in a folder.
 pub(crate) fn open_on(
     storage: Arc<dyn Storage>,
-    lock: Option<fs::File>,
     options: LogOptions,
     latches: bool,
     progress: &(dyn Fn(Opening) + Sync),
@@ -133,13 +151,13 @@ pub(crate) fn open_on(
         let id = random_id();
         let contents =
             Contents { id, lsn: FIRST, catalog: stored::encode(&catalog), partitions: vec![] };
-        let written = contents.write(&*storage, &Pace::default());
+        let written = contents.found(&*storage, Founding::New, &Pace::default());
         written.map_err(|error| {
             SqlError::new(SqlState::IO_ERROR, format!("the database cannot be made: {error}"))
         })?;
         // A new database is read back like any other, so that its sequences and ids are set up for
         // a log.
-        return open_on(storage, lock, options, latches, progress);
+        return open_on(storage, options, latches, progress);
     };
     let (id, end, checkpoint) = (recovered.id, recovered.log.end, recovered.checkpoint);
     let opened = opened(&recovered);
@@ -158,7 +176,8 @@ pub(crate) fn open_on(
         writing: Mutex::new(()),
         last: Mutex::new(checkpoint),
         stop: Arc::default(),
-        _lock: lock,
+        folder: None,
+        _lock: Vec::new(),
     };
     Ok(Found { catalog, durable })
 }
@@ -186,22 +205,48 @@ fn read(
             Progress::Log(done) => Opening::Log(done),
         });
     };
-    recover(storage, workers, &told).map_err(damage_error)
+    let recovered = recover(storage, workers, &told).map_err(damage_error)?;
+    if recovered.is_none() {
+        let names = storage.list("").map_err(|error| io_error(".", &error))?;
+        if names.iter().any(|name| name == LOCK) {
+            let what = format!("everything but the file {LOCK} of the database that was here");
+            return Err(damage_error(Damage::Missing { what }));
+        }
+    }
+    Ok(recovered)
 }
 
-/// Verifies a database that no process has open, and returns what was found.
+/// 58P01, unless the folder has files of a database.
+fn refuse_without_database(folder: &Path) -> Result<()> {
+    if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Ok(());
+    }
+    let message = format!("{} holds no database", folder.display());
+    Err(SqlError::new(SqlState::UNDEFINED_FILE, message))
+}
+
+/// Cuts the log of a damaged database behind the last commit that can be reached; `None` if nothing
+/// is wrong with it.
+///
+/// Errors: those of [`open`]; 58P01 if the folder has no database; XX001 if what is damaged is not
+/// the log.
+pub(crate) fn repair(folder: &Path) -> Result<Option<Repaired>> {
+    refuse_without_database(folder)?;
+    let _lock = lock_folder(folder)?;
+    cut_log(Arc::new(Disk::new(folder))).map_err(damage_error)
+}
+
+/// Verifies a database that no process has open, and returns what was found. Needs no right to write.
 ///
 /// Errors: those of [`open`]; 55006 if a process has the database open.
 pub(crate) fn check(folder: &Path, progress: &(dyn Fn(Opening) + Sync)) -> Result<Opened> {
-    if !folder.join(LOCK).exists() {
-        let message = format!("{} holds no database", folder.display());
-        return Err(SqlError::new(SqlState::UNDEFINED_FILE, message));
-    }
+    refuse_without_database(folder)?;
     let _lock = lock_folder(folder)?;
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let storage = Disk::new(folder);
     let Some(recovered) = read(&storage, workers, progress)? else {
-        return Ok(Opened::default());
+        let message = format!("{} holds no database that was ever whole", folder.display());
+        return Err(SqlError::new(SqlState::UNDEFINED_FILE, message));
     };
     let opened = opened(&recovered);
     let began = Instant::now();
@@ -313,14 +358,22 @@ fn build_indexes(
     Ok(cells.into_inner())
 }
 
-fn lock_folder(folder: &Path) -> Result<fs::File> {
-    let path = folder.join(LOCK);
-    let shown = path.display().to_string();
-    let mut options = fs::OpenOptions::new();
-    let file = options.read(true).write(true).create(true).truncate(false).open(&path);
-    let file = file.map_err(|error| io_error(&shown, &error))?;
-    let mut locked = file.try_lock();
+/// Locks the folder itself, and the lock file if it is there.
+fn lock_folder(folder: &Path) -> Result<Vec<fs::File>> {
+    let file = folder.join(LOCK);
     let began = Instant::now();
+    let mut locks = vec![lock(folder, folder, began)?];
+    if file.exists() {
+        locks.push(lock(&file, folder, began)?);
+    }
+    Ok(locks)
+}
+
+/// Locks a file of the database in `folder`. Errors: 55006.
+fn lock(path: &Path, folder: &Path, began: Instant) -> Result<fs::File> {
+    let shown = path.display().to_string();
+    let file = fs::File::open(path).map_err(|error| io_error(&shown, &error))?;
+    let mut locked = file.try_lock();
     // A process that is just closing the folder needs a moment.
     while matches!(locked, Err(fs::TryLockError::WouldBlock)) && began.elapsed() < CLOSING {
         thread::sleep(CLOSING / 50);
@@ -384,7 +437,8 @@ fn damage_error(damage: Damage) -> SqlError {
         Damage::Corrupt { .. } | Damage::Missing { .. } => {
             SqlError::new(SqlState::DATA_CORRUPTED, text).hint(
                 "Nothing was changed. Restore a backup, or set the file right: starting without \
-                 it would lose commits.",
+                 it would lose commits. If nothing else is left, halcyon repair --accept-loss cuts \
+                 the log at the last commit that can be reached.",
             )
         }
     }

@@ -64,7 +64,7 @@ mod transaction;
 mod transfer;
 mod upgrades;
 
-pub use database::{Database, SessionOptions};
+pub use database::{Database, Repair, SessionOptions};
 pub use durable::{Opened, Opening};
 pub use following::Changes;
 pub use options::DatabaseOptions;

@@ -23,7 +23,7 @@ pub fn open_on(
     options: DatabaseOptions,
 ) -> Result<Database> {
     let log = LogOptions { file_bytes: log_file_bytes, ..LogOptions::default() };
-    Database::found(durable::open_on(storage, None, log, options.has_latches(), &|_| ())?, options)
+    Database::found(durable::open_on(storage, log, options.has_latches(), &|_| ())?, options)
 }
 
 /// The catalog as last published.

@@ -10,6 +10,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ use halcyon_sql::utility::{Modes, Utility};
 use halcyon_txn::Isolation;
 
 use crate::acquire::Snapshot;
-use crate::durable::io_error;
+use crate::checkpoint::refuse_within;
+use crate::durable::{io_error, make_folder};
 use crate::execute::Ran;
 use crate::session::Session;
 use crate::statement::{Statement, split_statements};
@@ -38,15 +40,19 @@ const PIECE: usize = 1 << 20;
 impl Session {
     /// EXPORT DATABASE TO: writes scripts and Parquet files; returns the number of rows.
     ///
-    /// Errors: 42501, 25001, 58P02 if the folder exists and is not empty, 57014, 53100, 58030; no
-    /// files remain then.
+    /// Errors: 42501, 25001, 58P02 if the folder exists and is not empty, 55006 if another export
+    /// writes it, 22023 if it lies in the database's own, 57014, 53100, 58030; no files remain then.
     pub(crate) fn export(&mut self, folder: &Path) -> Result<u64> {
         self.may_transfer("EXPORT DATABASE")?;
+        if let Some(durable) = &self.shared.durable {
+            refuse_within(durable, folder)?;
+        }
         refuse_filled(folder)?;
         let beside = beside(folder)?;
         let fail = |error: std::io::Error| io_error(&beside.display().to_string(), &error);
-        fs::create_dir_all(&beside).map_err(fail)?;
+        let _lock = claim(&beside, folder)?;
         let exported = self.write_export(&beside).and_then(|rows| {
+            refuse_filled(folder)?;
             // An empty folder is replaced by the rename.
             fs::rename(&beside, folder).map_err(fail)?;
             sync(folder.parent().filter(|parent| *parent != Path::new("")))?;
@@ -244,8 +250,27 @@ fn beside(folder: &Path) -> Result<PathBuf> {
         let message = format!("\"{}\" names no folder to write", folder.display());
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
     };
-    let name = format!(".{}.{}.unfinished", name.to_string_lossy(), std::process::id());
+    let name = format!(".{}.unfinished", name.to_string_lossy());
     Ok(folder.with_file_name(name))
+}
+
+/// Makes the folder for an unfinished export, empty, and locks it. What an export whose process ended
+/// has left there goes. Errors: 55006 if another export writes there.
+fn claim(beside: &Path, folder: &Path) -> Result<fs::File> {
+    let fail = |error: std::io::Error| io_error(&beside.display().to_string(), &error);
+    make_folder(beside)?;
+    let lock = fs::File::open(beside).map_err(fail)?;
+    let held = lock.try_lock().is_ok();
+    // Another export may just have ended, so that its folder has the name of the target by now.
+    let inode = |found: std::io::Result<fs::Metadata>| found.map(|found| found.ino()).ok();
+    if !held || inode(lock.metadata()) != inode(fs::metadata(beside)) {
+        let message = format!("another EXPORT DATABASE writes {}", folder.display());
+        return Err(SqlError::new(SqlState::OBJECT_IN_USE, message));
+    }
+    for entry in fs::read_dir(beside).map_err(fail)? {
+        fs::remove_file(entry.map_err(fail)?.path()).map_err(fail)?;
+    }
+    Ok(lock)
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -11,8 +11,9 @@
 //! same disk, wait for little; partitions are let go one by one as they are written.
 
 use crate::log::Lsn;
+use crate::log::damage::Damage;
 use crate::log::disk::{File, Storage, read_all};
-use crate::log::reader::Damage;
+use crate::log::manifest::{self, Known, Manifest as Listing, Stage};
 use crate::redo::Partitions;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
 use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, UInt32Type};
@@ -33,7 +34,9 @@ const NEW: &str = "checkpoint.new";
 const PREFIX: &str = "checkpoint-";
 const MANIFEST: &str = "manifest";
 const CATALOG: &str = "catalog";
-const TITLE: &str = "halcyon checkpoint 1";
+const TITLE: &str = "halcyon checkpoint 2";
+/// Of a database that may have no manifest of its own.
+const TITLE_UNLISTED: &str = "halcyon checkpoint 1";
 
 /// Bytes written between two syncs.
 const SYNC_BYTES: u64 = 4 << 20;
@@ -59,6 +62,15 @@ pub struct Contents {
     pub catalog: Vec<u8>,
     /// Every partition.
     pub partitions: Vec<(PartitionId, triomphe::Arc<Partition>)>,
+}
+
+/// The purpose of a folder that [`Contents::found`] fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Founding {
+    /// A new database: a folder in which it was interrupted is begun anew.
+    New,
+    /// A copy of a database: a folder in which it was interrupted is refused.
+    Copy,
 }
 
 /// How fast a checkpoint is written.
@@ -111,6 +123,34 @@ fn failed(path: &str) -> impl Fn(io::Error) -> CheckpointError {
 }
 
 impl Contents {
+    /// Makes a database of these contents in a folder without one, or with one whose making was
+    /// interrupted. The manifest says until the end that the database is not whole.
+    ///
+    /// Errors: [`CheckpointError`]; the folder is refused, or begun anew, by the next opening.
+    pub fn found(
+        self,
+        storage: &dyn Storage,
+        founding: Founding,
+        pace: &Pace,
+    ) -> Result<Written, CheckpointError> {
+        let (id, lsn) = (self.id, self.lsn);
+        let unmade = failed(manifest::PATH);
+        let stage = match founding {
+            Founding::New => Stage::Making,
+            Founding::Copy => Stage::Copying,
+        };
+        let listing = Listing::create(storage, Known::new(id, stage, None, lsn));
+        let mut listing = listing.map_err(&unmade)?;
+        for name in storage.list("").map_err(failed("."))? {
+            if lsn_of(&name).is_some() {
+                storage.remove_folder(&name).map_err(failed(&name))?;
+            }
+        }
+        let written = self.write(storage, pace)?;
+        listing.close(lsn).map_err(&unmade)?;
+        Ok(written)
+    }
+
     /// Writes the checkpoint, and removes those before it once it is durable.
     ///
     /// Errors: [`CheckpointError`]; the checkpoint before is still there.
@@ -310,6 +350,8 @@ fn columns_of(segment: SegmentRef<'_>, all: &[usize]) -> Vec<ArrayRef> {
 pub(crate) struct Loaded {
     pub(crate) id: u128,
     pub(crate) lsn: Lsn,
+    /// Whether the database has a manifest.
+    pub(crate) listed: bool,
     pub(crate) catalog: Vec<u8>,
     pub(crate) partitions: Partitions,
     pub(crate) bytes: u64,
@@ -357,12 +399,14 @@ pub(crate) fn load(
     for share in loaded {
         partitions.extend(share?);
     }
-    Ok(Some(Loaded { id: manifest.id, lsn: manifest.lsn, catalog, partitions, bytes: total }))
+    let Manifest { id, lsn, listed, .. } = manifest;
+    Ok(Some(Loaded { id, lsn, listed, catalog, partitions, bytes: total }))
 }
 
 struct Manifest {
     id: u128,
     lsn: Lsn,
+    listed: bool,
     catalog: Sum,
     partitions: Vec<ManifestEntry>,
 }
@@ -383,9 +427,11 @@ impl Manifest {
             return Err(BROKEN);
         }
         let mut lines = body.lines();
-        if lines.next() != Some(TITLE) {
-            return Err("the checkpoint was written by another version");
-        }
+        let listed = match lines.next() {
+            Some(TITLE) => true,
+            Some(TITLE_UNLISTED) => false,
+            _ => return Err("the checkpoint was written by another version"),
+        };
         let mut word = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
         let id = word("id").and_then(|digits| u128::from_str_radix(digits, 16).ok());
         let lsn = word("lsn").and_then(|digits| u64::from_str_radix(digits, 16).ok());
@@ -398,7 +444,8 @@ impl Manifest {
         };
         let partitions = lines.map(partition).collect::<Option<Vec<_>>>();
         let manifest = || {
-            Some(Manifest { id: id?, lsn: Lsn(lsn?), catalog: catalog?, partitions: partitions? })
+            let (id, lsn) = (id?, Lsn(lsn?));
+            Some(Manifest { id, lsn, listed, catalog: catalog?, partitions: partitions? })
         };
         manifest().ok_or(BROKEN)
     }

@@ -59,18 +59,19 @@ pub mod view;
 
 pub use body::LockHandle;
 pub use cell::PartitionCell;
-pub use checkpoint::{CheckpointError, Contents, Pace, Written};
+pub use checkpoint::{CheckpointError, Contents, Founding, Pace, Written};
 pub use cut::{CutError, cut, cut_noting};
 pub use deadlock::{Deadlock, LockError, Wait};
 pub use event::{CancelToken, WaitLimits};
 pub use isolation::Isolation;
 pub use lock::Mode;
+pub use log::damage::Damage;
 pub use log::disk::{Disk, File, Storage};
-pub use log::reader::{Damage, LogEnd};
+pub use log::reader::LogEnd;
 pub use log::{Log, LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES};
 pub use manager::{LockInfo, Manager};
 pub use published::{TransactionInfo, TransactionState};
-pub use recovery::{Progress, Recovered, recover};
+pub use recovery::{Progress, Recovered, Repaired, recover, repair};
 #[doc(hidden)]
 pub use redo::decode_any as decode_redo;
 pub use redo::{Malformed, sequence_payload};

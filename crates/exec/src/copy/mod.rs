@@ -15,6 +15,7 @@ mod parquet;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyOption, CopyOption, CopySource, CopyTarget, SelectItem,
@@ -374,17 +375,51 @@ impl CopyPlan {
     ) -> Result<u64> {
         let DataPlace::File(path) = &self.place else { panic!("this COPY does not write a file") };
         let output = self.begin_output(env, roots, scratch)?;
-        if self.options.format == Format::Parquet {
-            return parquet::write(output, path);
-        }
         let fail = |error: std::io::Error| file_error(path, &error);
-        let mut file = std::fs::File::create(path).map_err(fail)?;
-        let mut output = output;
+        let (beside, file) = unfinished(Path::new(path)).map_err(fail)?;
+        let written = self.write_output(output, file, path).and_then(|rows| match &beside {
+            Some(beside) => std::fs::rename(beside, path).map(|()| rows).map_err(fail),
+            None => Ok(rows),
+        });
+        if let (Err(_), Some(beside)) = (&written, &beside) {
+            let _ = std::fs::remove_file(beside);
+        }
+        written
+    }
+
+    fn write_output(
+        &self,
+        mut output: CopyOut,
+        mut file: std::fs::File,
+        path: &str,
+    ) -> Result<u64> {
+        if self.options.format == Format::Parquet {
+            return parquet::write(output, file, path);
+        }
         while let Some(chunk) = output.next_chunk()? {
-            std::io::Write::write_all(&mut file, &chunk).map_err(fail)?;
+            let written = std::io::Write::write_all(&mut file, &chunk);
+            written.map_err(|error| file_error(path, &error))?;
         }
         Ok(output.rows())
     }
+}
+
+/// The file that COPY TO writes: beside the target, to be renamed once it is whole; the target itself
+/// where that is no file (`/dev/stdout`, a pipe).
+fn unfinished(path: &Path) -> std::io::Result<(Option<PathBuf>, std::fs::File)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let special = std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file());
+    let (false, Some(name)) = (special, path.file_name()) else {
+        return std::fs::File::create(path).map(|file| (None, file));
+    };
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!(".{}.{}.{number}", name.to_string_lossy(), std::process::id());
+    let beside = path.with_file_name(name);
+    let file = std::fs::File::create(&beside)?;
+    if let Ok(found) = std::fs::metadata(path) {
+        file.set_permissions(found.permissions())?;
+    }
+    Ok((Some(beside), file))
 }
 
 /// Owned roots of what a COPY TO reads.

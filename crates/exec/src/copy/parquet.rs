@@ -149,8 +149,7 @@ fn convert(
 /// COPY TO a Parquet file. Returns the rows written.
 ///
 /// Parquet has intervals of milliseconds only, so ours are written as text; a UUID is told as one.
-pub(super) fn write(mut output: CopyOut, path: &str) -> Result<u64> {
-    let file = File::create(path).map_err(|error| file_error(path, &error))?;
+pub(super) fn write(mut output: CopyOut, file: File, path: &str) -> Result<u64> {
     let field = |column: &ResultColumn| {
         let field = match column.field.data_type() {
             DataType::Interval(_) => SqlType::Text.field(&column.name, true),

@@ -354,3 +354,43 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 fn append(path: &Path, text: &str) {
     change(path, |bytes| bytes.extend_from_slice(text.as_bytes()));
 }
+
+#[test]
+fn two_exports_to_one_folder_do_not_meet() {
+    let parent = Folder::new("twice");
+    let target = parent.path().join("files");
+    let beside = parent.path().join(".files.unfinished");
+    let database = Database::in_memory();
+    let mut session = database.session();
+    run(&mut session, &["CREATE TABLE t (id INT)"]);
+    let export = format!("EXPORT DATABASE TO '{}'", target.display());
+    // What an export leaves that was killed, and one that is under way.
+    std::fs::create_dir(&beside).expect("it can be made");
+    std::fs::write(beside.join("left.parquet"), "half").expect("it can be written");
+    let lock = std::fs::File::open(&beside).expect("it is there");
+    lock.lock().expect("nobody has it");
+    let refused = session.execute(export.as_str(), &[]).expect_err("another one writes");
+    assert_eq!(refused.state(), SqlState::OBJECT_IN_USE, "{refused}");
+    drop(lock);
+    run(&mut session, &[&export]);
+    assert!(target.join("schema.sql").exists() && !target.join("left.parquet").exists());
+    assert!(!beside.exists());
+}
+
+#[test]
+fn a_copy_that_fails_leaves_the_file_as_it_was() {
+    let folder = Folder::new("half");
+    let mut session = Database::in_memory().session();
+    for format in ["csv", "parquet"] {
+        let file = folder.path().join(format);
+        std::fs::write(&file, "before").expect("it can be written");
+        let copy = |rows: &str| format!("COPY ({rows}) TO '{}' (FORMAT {format})", file.display());
+        let failing = copy("SELECT 1 / (n - 90000) FROM generate_series(1, 100000) AS g(n)");
+        session.execute(failing.as_str(), &[]).expect_err("a division by zero");
+        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "before");
+        run(&mut session, &[&copy("SELECT 1")]);
+        assert_ne!(std::fs::read(&file).expect("it is there"), b"before");
+    }
+    let names = std::fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(names, 2, "no other file is left");
+}

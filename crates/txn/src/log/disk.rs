@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A folder of files.
@@ -50,7 +50,7 @@ pub fn read_all(storage: &dyn Storage, path: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The file system below a folder.
+/// The file system below a folder. What it makes there its owner alone may read.
 pub struct Disk {
     root: PathBuf,
 }
@@ -81,14 +81,13 @@ impl Storage for Disk {
     }
 
     fn make_folder(&self, folder: &str) -> io::Result<()> {
-        fs::create_dir_all(self.at(folder))
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(self.at(folder))
     }
 
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
         let mut options = fs::OpenOptions::new();
-        let file =
-            options.read(true).write(true).create(true).truncate(true).open(self.at(path))?;
-        Ok(Box::new(DiskFile(file)))
+        options.read(true).write(true).create(true).truncate(true).mode(0o600);
+        Ok(Box::new(DiskFile(options.open(self.at(path))?)))
     }
 
     fn open(&self, path: &str) -> io::Result<Box<dyn File>> {

@@ -21,7 +21,8 @@ pub(crate) const FILE_HEADER: usize = 64;
 pub(crate) const PAYLOAD_MAX: usize = 1 << 28;
 
 const MAGIC: [u8; 8] = *b"HALCLOG\n";
-const VERSION: u32 = 1;
+/// Files of version 1 do not say how long they are, and had no manifest.
+const VERSION: u32 = 2;
 
 /// Folder of the log's files.
 pub(crate) const FOLDER: &str = "log";
@@ -135,25 +136,40 @@ pub(crate) fn parse(bytes: &[u8], lsn: Lsn) -> Option<Frame<'_>> {
     Some(Frame { kind: FrameKind::from_byte(header[24])?, durable, payload })
 }
 
-/// A file's header.
-pub(crate) fn file_header(id: u128, first: Lsn) -> [u8; FILE_HEADER] {
+/// What a file's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileHeader {
+    /// The database's id.
+    pub(crate) id: u128,
+    /// LSN of the first frame.
+    pub(crate) first: Lsn,
+    /// Length of the file; 0 in files of version 1, which do not say it.
+    pub(crate) bytes: u64,
+    /// Whether the database has a manifest.
+    pub(crate) listed: bool,
+}
+
+/// The header of a file of `bytes` that begins at `first`.
+pub(crate) fn file_header(id: u128, first: Lsn, bytes: u64) -> [u8; FILE_HEADER] {
     let mut header = [0; FILE_HEADER];
     header[..8].copy_from_slice(&MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
     header[16..32].copy_from_slice(&id.to_le_bytes());
     header[32..40].copy_from_slice(&first.0.to_le_bytes());
+    header[40..48].copy_from_slice(&bytes.to_le_bytes());
     let sum = crc32c::crc32c(&header);
     header[12..16].copy_from_slice(&sum.to_le_bytes());
     header
 }
 
-/// The database's id and the first LSN that a file's header names; else what is wrong with it.
-pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<(u128, Lsn), &'static str> {
+/// Reads a file's header. Errors: what is wrong with it.
+pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<FileHeader, &'static str> {
     let header = bytes.get(..FILE_HEADER).ok_or("it is shorter than its header")?;
     if header[..8] != MAGIC {
         return Err("it is no log file");
     }
-    if u32_at(header, 8) != VERSION {
+    let version = u32_at(header, 8);
+    if !(1..=VERSION).contains(&version) {
         return Err("it was written by another version");
     }
     let mut zeroed: [u8; FILE_HEADER] = header.try_into().expect("just cut");
@@ -162,7 +178,8 @@ pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<(u128, Lsn), &'static st
         return Err("the checksum of its header is wrong");
     }
     let id = u128::from_le_bytes(header[16..32].try_into().expect("sixteen bytes"));
-    Ok((id, Lsn(u64_at(header, 32))))
+    let listed = version > 1;
+    Ok(FileHeader { id, first: Lsn(u64_at(header, 32)), bytes: u64_at(header, 40), listed })
 }
 
 #[cfg(test)]
@@ -197,8 +214,10 @@ mod tests {
 
     #[test]
     fn a_file_header_is_read_back_and_no_flipped_bit_passes() {
-        let header = file_header(u128::MAX - 5, Lsn(4096));
-        assert_eq!(parse_file_header(&header), Ok((u128::MAX - 5, Lsn(4096))));
+        let header = file_header(u128::MAX - 5, Lsn(4096), 8192);
+        let id = u128::MAX - 5;
+        let expected = FileHeader { id, first: Lsn(4096), bytes: 8192, listed: true };
+        assert_eq!(parse_file_header(&header), Ok(expected));
         for bit in 0..FILE_HEADER * 8 {
             let mut flipped = header;
             flipped[bit / 8] ^= 1 << (bit % 8);

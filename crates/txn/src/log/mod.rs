@@ -18,9 +18,11 @@
 //! Cost: an append copies its bytes under one mutex; its checksum is made before. Threads: any
 //! number append and wait; one writes.
 
+pub(crate) mod damage;
 pub(crate) mod disk;
 pub(crate) mod frame;
 mod gather;
+pub(crate) mod manifest;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
@@ -138,7 +140,8 @@ pub struct Log {
 }
 
 impl Log {
-    /// Begins a new file at `at`, where recovery found the end, and starts the writer.
+    /// Begins a new file at `at`, where recovery found the end, notes it in the manifest, and starts
+    /// the writer.
     ///
     /// Errors: [`LogError`]; nothing was started.
     pub fn start(

@@ -4,63 +4,15 @@
 //! batch was written: no commit from there on was acknowledged, and the tail is cut. Or bytes that
 //! had been durable have changed since: starting would lose commits in silence, and is refused. The
 //! frames behind tell the two apart: a frame that was appended when the log was durable beyond the
-//! broken place proves that the place was whole once.
+//! broken place proves that the place was whole once, and so does the manifest, which knows up to
+//! where the log was durable and which file is the newest.
 
 use super::Lsn;
+use super::damage::Damage;
 use super::disk::{Storage, read_all};
 use super::frame::{self, ALIGN, FILE_HEADER, FOLDER, FrameKind, file_path, first_of};
-use std::fmt;
+use super::manifest::{self, Known, Stage};
 use std::io;
-
-/// Reasons for which a database folder cannot be opened.
-#[derive(Debug)]
-pub enum Damage {
-    /// The system refused.
-    Io {
-        /// The file.
-        path: String,
-        /// What it said.
-        error: io::Error,
-    },
-    /// Bytes differ from those that were written.
-    Corrupt {
-        /// The file.
-        path: String,
-        /// Where in it.
-        offset: u64,
-        /// What is wrong there.
-        what: String,
-    },
-    /// Something that must be there is not.
-    Missing {
-        /// What.
-        what: String,
-    },
-}
-
-impl Damage {
-    pub(crate) fn io(path: &str) -> impl FnOnce(io::Error) -> Damage {
-        move |error| Damage::Io { path: path.to_owned(), error }
-    }
-
-    pub(crate) fn corrupt(path: &str, offset: u64, what: impl Into<String>) -> Damage {
-        Damage::Corrupt { path: path.to_owned(), offset, what: what.into() }
-    }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Damage::Io { path, error } => write!(f, "{path}: {error}"),
-            Damage::Corrupt { path, offset, what } => {
-                write!(f, "{path} is damaged at byte {offset}: {what}")
-            }
-            Damage::Missing { what } => write!(f, "{what} is missing"),
-        }
-    }
-}
-
-impl std::error::Error for Damage {}
 
 /// A record of the log.
 #[derive(Clone, Copy, Debug)]
@@ -91,46 +43,65 @@ pub struct LogEnd {
     pub torn: bool,
 }
 
-/// Tells all records from `from` on, in order.
+/// Tells all records from `from` on, in order. `known`: the manifest, if there is one.
 ///
 /// Errors: [`Damage`]; also what `tell` returns.
 pub(crate) fn read(
     storage: &dyn Storage,
     id: u128,
     from: Lsn,
+    known: Option<&Known>,
     mut tell: impl FnMut(RecordPlace<'_>, Record<'_>) -> Result<(), Damage>,
 ) -> Result<LogEnd, Damage> {
-    let names = storage.list(FOLDER).map_err(Damage::io(FOLDER))?;
-    let firsts: Vec<Lsn> = names.iter().filter_map(|name| first_of(name)).collect();
-    // The file that holds `from` is the last that begins before it, or there.
-    let start = firsts.iter().rposition(|first| *first <= from);
-    let (Some(start), Some(&last)) = (start, firsts.last()) else {
-        return match firsts.first() {
-            // The log was made, and lost its first file's name before anything was committed.
-            None => Ok(LogEnd { end: from, ..LogEnd::default() }),
-            Some(first) => Err(Damage::Missing {
-                what: format!("the log from {from} to {first} (folder {FOLDER})"),
-            }),
-        };
-    };
-    let mut reading = Reading { end: LogEnd { end: from, ..LogEnd::default() }, gathered: None };
-    for (position, &first) in firsts.iter().enumerate().skip(start) {
-        let path = file_path(first);
-        let bytes = read_all(storage, &path).map_err(Damage::io(&path))?;
-        let (found_id, found_first) =
-            frame::parse_file_header(&bytes).map_err(|what| Damage::corrupt(&path, 0, what))?;
-        if found_id != id {
-            return Err(Damage::corrupt(&path, 0, "it belongs to another database"));
-        }
-        if found_first != first {
-            return Err(Damage::corrupt(&path, 0, "it begins elsewhere than its name says"));
-        }
-        let until = firsts.get(position + 1).copied();
-        let file = File { path: &path, bytes: &bytes, first };
-        reading.file(&file, until, &mut tell)?;
-        debug_assert!(until.is_some() || first == last);
-    }
+    let mut reading = Reading::from(from);
+    reading.files(storage, id, known, &mut tell)?;
     Ok(reading.end)
+}
+
+/// The place behind the last record that can be reached from `from`, and what is wrong behind it.
+pub(crate) fn reachable(
+    storage: &dyn Storage,
+    id: u128,
+    from: Lsn,
+    known: Option<&Known>,
+) -> (Lsn, Option<Damage>) {
+    let mut reading = Reading::from(from);
+    let read = reading.files(storage, id, known, &mut |_, _| Ok(()));
+    (reading.end.end, read.err())
+}
+
+/// Number of commits whose records can be seen from `from` on, and the LSN behind the last frame.
+pub(crate) fn seen_behind(storage: &dyn Storage, from: Lsn) -> io::Result<(u64, Lsn)> {
+    let (mut commits, mut end) = (0, from);
+    let firsts = list(storage)?;
+    for (position, &first) in firsts.iter().enumerate() {
+        let until = firsts.get(position + 1).copied().unwrap_or(Lsn(u64::MAX));
+        if until <= from {
+            continue;
+        }
+        let path = file_path(first);
+        let bytes = read_all(storage, &path)?;
+        let file = File { path: &path, bytes: &bytes, first };
+        let mut at = from.max(first);
+        while at < until && file.offset(at) < bytes.len() as u64 {
+            at.0 += match file.frame(at) {
+                // Bytes of a recycled file that say another place are no frame here.
+                None => ALIGN as u64,
+                Some(frame) => {
+                    commits += u64::from(frame.kind == FrameKind::Commit);
+                    let length = frame::frame_bytes(frame.payload.len()) as u64;
+                    end = end.max(Lsn(at.0 + length));
+                    length
+                }
+            };
+        }
+    }
+    Ok((commits, end))
+}
+
+/// Where the log's files begin, in order.
+pub(crate) fn list(storage: &dyn Storage) -> io::Result<Vec<Lsn>> {
+    Ok(storage.list(FOLDER)?.iter().filter_map(|name| first_of(name)).collect())
 }
 
 struct File<'a> {
@@ -142,6 +113,30 @@ struct File<'a> {
 impl File<'_> {
     fn offset(&self, lsn: Lsn) -> u64 {
         FILE_HEADER as u64 + (lsn.0 - self.first.0)
+    }
+
+    /// `listed`: the database has a manifest.
+    fn check_header(&self, id: u128, listed: bool) -> Result<(), Damage> {
+        let corrupt = |what: &str| Err(Damage::corrupt(self.path, 0, what));
+        let header = match frame::parse_file_header(self.bytes) {
+            Ok(header) => header,
+            Err(what) => return corrupt(what),
+        };
+        if header.id != id {
+            return corrupt("it belongs to another database");
+        }
+        if header.first != self.first {
+            return corrupt("it begins elsewhere than its name says");
+        }
+        if header.listed && !listed {
+            return Err(Damage::Missing { what: format!("the file {}", manifest::PATH) });
+        }
+        let length = self.bytes.len() as u64;
+        if length < header.bytes {
+            let what = format!("it has {length} bytes of {}", header.bytes);
+            return Err(Damage::corrupt(self.path, length, what));
+        }
+        Ok(())
     }
 
     fn frame(&self, lsn: Lsn) -> Option<frame::Frame<'_>> {
@@ -166,6 +161,66 @@ struct Reading {
 }
 
 impl Reading {
+    fn from(from: Lsn) -> Reading {
+        Reading { end: LogEnd { end: from, ..LogEnd::default() }, gathered: None }
+    }
+
+    /// Reads all files that have something from the present end on.
+    fn files(
+        &mut self,
+        storage: &dyn Storage,
+        id: u128,
+        known: Option<&Known>,
+        tell: &mut impl FnMut(RecordPlace<'_>, Record<'_>) -> Result<(), Damage>,
+    ) -> Result<(), Damage> {
+        let from = self.end.end;
+        let firsts = list(storage).map_err(Damage::io(FOLDER))?;
+        // The file that holds `from` is the last that begins before it, or there.
+        let start = match firsts.iter().rposition(|first| *first <= from) {
+            Some(start) => start,
+            None if firsts.is_empty() => 0,
+            None => {
+                let what = format!("the log from {from} to {} (folder {FOLDER})", firsts[0]);
+                return Err(Damage::Missing { what });
+            }
+        };
+        for (position, &first) in firsts.iter().enumerate().skip(start) {
+            let path = file_path(first);
+            let bytes = read_all(storage, &path).map_err(Damage::io(&path))?;
+            let file = File { path: &path, bytes: &bytes, first };
+            file.check_header(id, known.is_some())?;
+            self.file(&file, firsts.get(position + 1).copied(), tell)?;
+        }
+        known.map_or(Ok(()), |known| self.reaches(known, &firsts))
+    }
+
+    /// Compares what was read with what the manifest says.
+    fn reaches(&self, known: &Known, firsts: &[Lsn]) -> Result<(), Damage> {
+        let end = self.end.end;
+        if let Some(newest) = known.newest.filter(|newest| !firsts.contains(newest)) {
+            let what = format!(
+                "the newest log file, {}, with the log from {newest} at least to {} (the last \
+                 commit that is there ends at {end})",
+                file_path(newest),
+                known.durable
+            );
+            return Err(Damage::Missing { what });
+        }
+        if end >= known.durable {
+            return Ok(());
+        }
+        let when = match known.stage {
+            Stage::Closed => "when it was closed",
+            Stage::Making | Stage::Copying | Stage::Open => "when its process ended",
+        };
+        let what = format!(
+            "the log from {end} to {}, up to where it was durable {when} (the last commit that is \
+             there ends at {end})",
+            known.durable
+        );
+        Err(Damage::Missing { what })
+    }
+
     fn file(
         &mut self,
         file: &File<'_>,

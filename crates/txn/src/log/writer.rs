@@ -16,6 +16,7 @@
 use super::disk::{File, Storage};
 use super::frame::{self, FOLDER, FrameKind, file_path, first_of};
 use super::gather::Gather;
+use super::manifest::{self, Known, Manifest, Stage};
 use super::{LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES, Payload};
 use halcyon_base::crc32c::crc32c;
 use halcyon_base::duty;
@@ -71,6 +72,7 @@ struct Shared {
 /// State that only the thread at the disk needs.
 struct Writing {
     current: Current,
+    manifest: Manifest,
     batch: Vec<u8>,
 }
 
@@ -173,6 +175,10 @@ impl Writer {
     ) -> Result<Self, LogError> {
         let files = Files::open(storage, id, &options, at)?;
         let current = files.begin(at, 0).map_err(|failed| failed.log_error())?;
+        let known = Known::new(id, Stage::Open, Some(at), at);
+        let manifest = Manifest::create(&*files.storage, known)
+            .map_err(|error| LogError::of(manifest::PATH, &error, false))?;
+        files.firsts.lock().push_back(at);
         let shared = Arc::new(Shared {
             state: Mutex::new(WriterState {
                 buffer: Vec::new(),
@@ -202,7 +208,7 @@ impl Writer {
             refuses: AtomicBool::new(false),
             armed: AtomicBool::new(false),
             files,
-            writing: Mutex::new(Writing { current, batch: Vec::new() }),
+            writing: Mutex::new(Writing { current, manifest, batch: Vec::new() }),
         });
         let writing = shared.clone();
         let thread = thread::Builder::new().name("log writer".into());
@@ -386,6 +392,13 @@ impl Shared {
         self.work.notify_one();
     }
 
+    /// Notes in the manifest that the log was closed in order and ends at `end`.
+    fn note_end(&self, end: Lsn) {
+        if let Err(error) = self.writing.lock().manifest.close(end) {
+            tracing::warn!(%error, "the log's end is not noted");
+        }
+    }
+
     /// The writer thread.
     fn run(&self) {
         let mut state = self.state.lock();
@@ -398,6 +411,9 @@ impl Shared {
             };
             let closed = state.closing && !state.busy && (full || state.buffer.is_empty());
             if closed {
+                if state.failure.is_none() {
+                    self.note_end(state.durable);
+                }
                 // Commits that come from now on are refused.
                 state.failure.get_or_insert(LogError::Closed);
                 self.note_refusals(&state);
@@ -478,11 +494,15 @@ impl Shared {
         let began = Instant::now();
         state.gather.begin(waiting, began);
         let mut writing = self.writing.lock();
-        let Writing { current, batch } = &mut *writing;
+        let Writing { current, manifest, batch } = &mut *writing;
         std::mem::swap(&mut state.buffer, batch);
         let (from, to) = (state.durable, state.end);
         drop(state);
-        let written = self.files.write(current, from, batch);
+        let written = self.files.write(current, manifest, from, batch);
+        if written.is_ok() {
+            // Before anybody is told: so what was told can never be missing in silence.
+            manifest.note(to);
+        }
         let now = Instant::now();
         let mut state = self.state.lock();
         match written {
@@ -610,10 +630,20 @@ impl Files {
     }
 
     /// Writes a batch at its place, in a new file if the current one is full, and syncs it.
-    fn write(&self, current: &mut Current, from: Lsn, batch: &[u8]) -> Result<(), Failure> {
+    fn write(
+        &self,
+        current: &mut Current,
+        manifest: &mut Manifest,
+        from: Lsn,
+        batch: &[u8],
+    ) -> Result<(), Failure> {
         let mut offset = frame::FILE_HEADER as u64 + (from.0 - current.first.0);
         if offset + batch.len() as u64 > current.capacity {
-            *current = self.begin(from, batch.len())?;
+            let next = self.begin(from, batch.len())?;
+            // Not for good even if the sync fails: the next attempt writes all of it again.
+            manifest.begin_file(from).map_err(failure(manifest::PATH, false))?;
+            self.firsts.lock().push_back(from);
+            *current = next;
             offset = frame::FILE_HEADER as u64;
         }
         current.file.write_at(offset, batch).map_err(failure(&current.path, false))?;
@@ -631,12 +661,11 @@ impl Files {
         }
         let path = file_path(first);
         let file = self.storage.open(NEXT).map_err(failure(NEXT, false))?;
-        let header = frame::file_header(self.id, first);
+        let header = frame::file_header(self.id, first, capacity);
         file.write_at(0, &header).map_err(failure(NEXT, false))?;
         file.sync().map_err(failure(NEXT, true))?;
         self.storage.rename(NEXT, &path).map_err(failure(NEXT, false))?;
         self.storage.sync_folder(FOLDER).map_err(failure(FOLDER, true))?;
-        self.firsts.lock().push_back(first);
         Ok(Current { file, path, first, capacity })
     }
 

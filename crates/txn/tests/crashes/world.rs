@@ -10,8 +10,8 @@ use std::time::Duration;
 use halcyon_base::{PartitionId, RowId, SessionId};
 use halcyon_store::{ColumnDef, Partition, Schema, Type, Value, ValueRef};
 use halcyon_txn::{
-    CancelToken, CatalogChange, Contents, Damage, Isolation, Log, LogError, LogOptions, Lsn,
-    Manager, Mode, Pace, PartitionCell, Recovered, Storage, WaitLimits, cut_noting, recover,
+    CancelToken, CatalogChange, Contents, Damage, Founding, Isolation, Log, LogError, LogOptions,
+    Lsn, Manager, Mode, Pace, PartitionCell, Recovered, Storage, WaitLimits, cut_noting, recover,
 };
 
 use crate::disk::SimDisk;
@@ -63,7 +63,7 @@ pub fn make(disk: &SimDisk) -> bool {
         partitions.push((PartitionId(id), triomphe::Arc::new(root)));
     }
     let contents = Contents { id: 7, lsn: Lsn(64), catalog: b"0".to_vec(), partitions };
-    contents.write(disk, &Pace::default()).is_ok()
+    contents.found(disk, Founding::New, &Pace::default()).is_ok()
 }
 
 /// What is on the disk, or why it cannot be read.
