@@ -23,7 +23,7 @@ pub(crate) const SMALL_STACK: usize = 512 << 10;
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long after its time a statement may answer: one core of a busy machine, without optimisation.
-const GRACE: Duration = Duration::from_secs(15);
+const GRACE: Duration = Duration::from_secs(60);
 
 /// Set in the child: the first case and the size of all.
 const CHILD: &str = "HALCYON_DEPTH_CHILD";
