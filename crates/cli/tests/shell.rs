@@ -175,13 +175,16 @@ fn a_database_in_a_folder_is_there_for_the_next_shell() {
     assert_eq!(text(&read.stdout), "id\n7\n", "{read:?}");
     let checked = run(&["check", "--data", path]);
     assert!(text(&checked.stdout).starts_with("ok: "), "{checked:?}");
-    let copy = folder.join("copy");
+    let within = run(&["backup", folder.join("copy").to_str().unwrap(), "--data", path]);
+    assert!(text(&within.stderr).contains("lies in the folder of the database"), "{within:?}");
+    let copy = folder.with_extension("copy");
     let backed = run(&["backup", copy.to_str().unwrap(), "--data", path]);
     assert!(backed.status.success(), "{backed:?}");
     let copied = ["shell", "--data", copy.to_str().unwrap(), "--format", "csv"];
     let read = run(&[&copied[..], &["-c", "SELECT id FROM t"]].concat());
     assert_eq!(text(&read.stdout), "id\n7\n", "{read:?}");
     std::fs::remove_dir_all(folder).unwrap();
+    std::fs::remove_dir_all(copy).unwrap();
 }
 
 /// A shell at a pseudo-terminal.
