@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::stack::go_on;
+use crate::stack::{DEPTH_MAX, go_on, stop_for_depth};
 
 /// What is not written here is as the SQL parser has it.
 #[derive(Debug)]
@@ -49,6 +49,9 @@ impl Dialect for Postgresql {
         let not = parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]);
         if !not && !parser.parse_keywords(&[IS, DISTINCT, FROM]) {
             return None;
+        }
+        if is_long_chain(expr) {
+            stop_for_depth();
         }
         Some(parser.parse_subexpr(precedence).map(|other| {
             let (left, right) = (Box::new(expr.clone()), Box::new(other));
@@ -99,6 +102,31 @@ impl Dialect for Postgresql {
         supports_xml_expressions() -> bool;
         supports_comment_optimizer_hint() -> bool;
     }
+}
+
+/// Whether an operand is a chain of tests that is longer than any tree may be deep. Each test in it
+/// would be copied once more.
+fn is_long_chain(mut expr: &Expr) -> bool {
+    for _ in 0..DEPTH_MAX {
+        expr = match expr {
+            Expr::IsDistinctFrom(left, _)
+            | Expr::IsNotDistinctFrom(left, _)
+            | Expr::BinaryOp { left, .. }
+            | Expr::IsNull(left)
+            | Expr::IsNotNull(left)
+            | Expr::IsTrue(left)
+            | Expr::IsNotTrue(left)
+            | Expr::IsFalse(left)
+            | Expr::IsNotFalse(left)
+            | Expr::IsUnknown(left)
+            | Expr::IsNotUnknown(left) => left,
+            Expr::InList { expr, .. } | Expr::Between { expr, .. } | Expr::Like { expr, .. } => {
+                expr
+            }
+            _ => return false,
+        };
+    }
+    true
 }
 
 /// `IN` and a list of at least two items that begins with a subquery. Any other `IN` is left.

@@ -15,6 +15,8 @@ use std::panic::resume_unwind;
 
 use halcyon_base::interrupt;
 
+/// Levels that a statement's tree may have.
+pub const DEPTH_MAX: usize = 512;
 /// What planning and running the deepest statement need, in code that is not optimised.
 const NEEDED_BYTES: usize = 192 << 20;
 /// A new stack: what is needed, and what may lie between two calls of [`with_stack`].
@@ -71,11 +73,16 @@ pub(crate) enum Stop {
 #[inline]
 pub(crate) fn go_on() {
     if is_used_up() {
-        resume_unwind(Box::new(Stop::Depth));
+        stop_for_depth();
     }
     if interrupt::is_pending() {
         resume_unwind(Box::new(Stop::Interrupt));
     }
+}
+
+/// Ends the parser because what it reads is too deep. Panics: as [`go_on`].
+pub(crate) fn stop_for_depth() -> ! {
+    resume_unwind(Box::new(Stop::Depth))
 }
 
 /// Whether the running parse has come to the end of its stack.

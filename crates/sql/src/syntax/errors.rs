@@ -6,9 +6,7 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, TokenizerError};
 
 use crate::error::{SqlError, SqlState};
-
-/// Levels that a statement's tree may have.
-pub const DEPTH_MAX: usize = 512;
+pub use crate::stack::DEPTH_MAX;
 
 /// Brackets that may enclose a place of a statement.
 pub const NESTING_MAX: usize = 256;
