@@ -88,7 +88,7 @@ impl Rows {
         Rows { columns, schema: None, source }
     }
 
-    /// Says that nobody reads for now. The session shows as idle until the next row is asked for.
+    /// Marks the result as set aside: the session shows as idle until the next row is asked for.
     pub fn set_aside(&mut self) {
         if let Source::Stream { batches, .. } = &mut self.source {
             batches.watch.set_reading(false);

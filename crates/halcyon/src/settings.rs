@@ -41,7 +41,7 @@ pub(crate) struct Settings {
 pub(crate) struct Facts {
     /// The role for which the session was begun.
     pub session_role: String,
-    /// The role that the session acts for now.
+    /// The role whose rights the session has: that of SET ROLE, else the one that logged in.
     pub role: String,
     pub superuser: bool,
 }
@@ -178,7 +178,7 @@ impl Settings {
         self.changed.clear();
     }
 
-    /// Notes the role that the session acts for now.
+    /// Notes the role whose rights the session has.
     pub fn tell_role(&mut self, role: &str) {
         role.clone_into(&mut self.facts.role);
     }

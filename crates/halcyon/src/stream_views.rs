@@ -9,7 +9,7 @@
 //! 2. The statement acquires locks or a cut.
 //! 3. [`Settled::is_torn`] says whether such a writer came between the two steps. If one did, and
 //!    the statement reads several views over streams, an event may be in the rows of one view and
-//!    not yet in those of another, so the statement begins again with step 1.
+//!    absent from those of another, so the statement begins again with step 1.
 //!
 //! Two kinds of statements *own* the views instead: those that must find the same rows again later
 //! (their transaction keeps shared locks), and those that were torn once. For them step 2 takes the

@@ -163,7 +163,7 @@ fn every_production_is_answered_however_deep_and_long() {
 }
 
 #[test]
-#[ignore = "hours: docs/testing.md"]
+#[ignore = "a long run of hours, listed in docs/testing.md"]
 fn every_production_is_answered_at_a_million_tokens() {
     let sizes = std::env::var("HALCYON_DEPTH_SIZES");
     let sizes = sizes.unwrap_or_else(|_| "100 300 1000 30000 300000".into());

@@ -9,8 +9,8 @@ struct Counting;
 
 thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
 
-// SAFETY: every call is handed to the system's allocator as it is; the count is a plain cell that
-// allocates nothing itself, and that is left alone where a thread ends.
+// The count is a plain cell that allocates nothing itself, and that is left alone where a thread ends.
+// SAFETY: every call is handed to the system's allocator as it is.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
