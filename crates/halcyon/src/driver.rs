@@ -17,6 +17,7 @@
 //! Cost: a point query or write in a transaction of its own allocates nothing, hashes nothing, and
 //! writes no memory that another session writes, except its own slot of the lock word.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use halcyon_base::clock;
@@ -154,7 +155,19 @@ impl Session {
         let mut ground = Ground::locks(work, repeats);
         ground.deferrals = Some(deferrals);
         self.locked.needs.clear();
-        let ran = self.attempt(ground, statement, params, out);
+        let attempt = || {
+            #[cfg(feature = "testing")]
+            crate::testing::panic_if_asked();
+            self.attempt(ground, statement, params, out)
+        };
+        let ran = match catch_unwind(AssertUnwindSafe(attempt)) {
+            Ok(ran) => ran,
+            Err(panic) => {
+                // Its rollback undoes SET and SET ROLE, too.
+                self.block = Some(block);
+                resume_unwind(panic)
+            }
+        };
         if repeats && self.in_force.early_locks {
             self.note_block_locks(&mut work.tx, statement);
         }

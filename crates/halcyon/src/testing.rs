@@ -1,6 +1,7 @@
 //! Access below the public interface for the tests of this repository. Compiled with the feature
 //! `testing` only, which programs do not use: nothing here is promised.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,6 +16,19 @@ pub use halcyon_txn::{File, Storage};
 use crate::database::Database;
 use crate::durable;
 use crate::options::DatabaseOptions;
+
+thread_local! {
+    static PANICS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes the next statement that this thread runs in a transaction block panic.
+pub fn panic_in_next_statement() {
+    PANICS.set(true);
+}
+
+pub(crate) fn panic_if_asked() {
+    assert!(!PANICS.replace(false), "a test asked for this panic");
+}
 
 /// Opens a database as [`Database::open_with`] does, on a simulated disk: for tests of crashes.
 pub fn open_on(

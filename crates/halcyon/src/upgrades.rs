@@ -52,7 +52,10 @@ impl BlockLocks {
             if last.replace((need.table, need.mode)) == last {
                 continue;
             }
-            let taken = Taken { table: tables[need.table].id, slot, number: need.table };
+            // EXPLAIN and definitions by queries lock the tables of a plan within, which is not
+            // counted under this slot.
+            let Some(table) = tables.get(need.table) else { continue };
+            let taken = Taken { table: table.id, slot, number: need.table };
             let list = match need.mode {
                 Mode::Exclusive if prepared.early.is_early(need.table) => &mut self.early,
                 Mode::Exclusive if matches!(prepared.plan, Plan::Write(_) | Plan::Copy(_)) => {

@@ -113,3 +113,15 @@ fn there_is_always_a_superuser_who_may_log_in() {
     let last = second.execute("ALTER ROLE second NOSUPERUSER", &[]);
     assert_eq!(state(last), SqlState::DEPENDENT_OBJECTS_STILL_EXIST);
 }
+
+#[test]
+fn a_panic_in_a_block_undoes_set_role() {
+    let (_db, mut owner, _ana) = with_ana();
+    owner.batch("BEGIN; SET LOCAL ROLE ana; SET LOCAL TimeZone = 'Asia/Tokyo'").unwrap();
+    halcyon::testing::panic_in_next_statement();
+    let answer = owner.query("SELECT 1", &[]);
+    assert_eq!(state(answer), SqlState::INTERNAL_ERROR);
+    assert_eq!(crate::one(&mut owner, "SELECT current_user"), "halcyon");
+    assert_eq!(crate::one(&mut owner, "SHOW TimeZone"), "UTC");
+    owner.batch("BEGIN; DELETE FROM item; ROLLBACK").unwrap();
+}
