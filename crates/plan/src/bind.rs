@@ -179,11 +179,16 @@ impl Binder<'_> {
             ));
         }
         with_stack(|| {
+            semantics::names_no_objects(&query)?;
             let context = Context { reads_streams: true, ..self.context(None) };
             context.rewrite(&mut query)?;
             let bound = context.plan(query, &[]);
             let bound = bound.and_then(|plan| semantics::meaning(plan, &[], self.df));
-            bound.map(|(plan, _)| plan).map_err(|error| sql_error(error, text))
+            let bound = bound.and_then(|(plan, _)| {
+                semantics::cuts_no_text(&plan)?;
+                Ok(plan)
+            });
+            bound.map_err(|error| sql_error(error, text))
         })
     }
 
@@ -419,9 +424,13 @@ impl Context<'_> {
                 let table = HalcyonTable::new(Arc::clone(table), with_row_ids);
                 Ok(provider_as_source(Arc::new(table)))
             }
-            Some((Relation::View(view), _)) => {
+            Some((Relation::View(view), schema)) => {
                 let catalog = binder.catalog;
                 let acting = self.acting.borrow().clone();
+                if acting != view.owner {
+                    let schema = catalog.schema(schema)?;
+                    catalog.require_schema(&acting, schema, Privilege::Usage)?;
+                }
                 let may = |wish| catalog.permits(&acting, &view.owner, &view.grants, wish);
                 if !may(Privilege::Select) || self.locks_rows && !may(Privilege::Update) {
                     return Err(SqlError::new(

@@ -225,6 +225,10 @@ impl ScalarUDFImpl for Corrected {
                         DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)
                     )
                 });
+                if args.args.get(1).is_some_and(|moment| moment.data_type().is_null()) {
+                    let null = ScalarValue::try_from(args.return_field.data_type())?;
+                    return Ok(ColumnarValue::Scalar(null));
+                }
                 let is_year = of_moment && is_year(&args.args[0]);
                 let field = self.inner.invoke_with_args(args)?;
                 return if is_year { eras(field) } else { Ok(field) };

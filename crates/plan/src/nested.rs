@@ -1,9 +1,10 @@
-//! Arrays and rows in expressions: their text, their dimensions, and arrays from constants in quotes.
+//! Arrays and rows in expressions: their text, their dimensions, arrays from texts, and conversions of
+//! their items.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewBuilder, new_null_array};
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -11,9 +12,12 @@ use datafusion::logical_expr::{
 
 use halcyon_sql::coerce::nested::{is_nested, parse_list, write_cell};
 use halcyon_sql::coerce::zone::TimeZone;
+use halcyon_sql::coerce::{Arena, cast};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
-use halcyon_sql::values::sql_type_of_arrow;
+use halcyon_sql::types::SqlType;
+use halcyon_sql::values::{ArrayWriter, sql_type_of, value_at};
+use halcyon_store::ValueRef;
 
 /// The text of an array or a row; `zone` is the session's.
 pub(crate) fn text_of(value: Expr, zone: &str) -> Expr {
@@ -30,16 +34,122 @@ pub(crate) fn array_dims() -> Arc<ScalarUDF> {
 }
 
 /// An array constant from its text. Errors: 22P02, 0A000, those of the items' type.
-pub(crate) fn list_constant(text: &str, ty: &DataType, zone: &TimeZone) -> Result<Expr> {
-    let item = match ty {
-        DataType::List(item) => sql_type_of_arrow(item.data_type()),
-        _ => None,
-    };
-    let Some(item) = item else {
+pub(crate) fn list_constant(text: &str, item: &Field, zone: &TimeZone) -> Result<Expr> {
+    let Some(item) = sql_type_of(item) else {
         return Err(external(SqlError::unsupported("reading an array of arrays")));
     };
     let list = parse_list(text, item, zone).map_err(external)?;
     Ok(Expr::Literal(ScalarValue::try_from_array(&list, 0)?, None))
+}
+
+/// A type without the names of SQL's types that its lists' items have.
+pub(crate) fn without_names(ty: &DataType) -> DataType {
+    match ty {
+        DataType::List(item) => {
+            let item = Field::new_list_field(without_names(item.data_type()), true);
+            DataType::List(Arc::new(item))
+        }
+        other => other.clone(),
+    }
+}
+
+/// An array with its items converted as CAST does; `zone` is the session's.
+pub(crate) fn items_cast(list: Expr, from: SqlType, to: SqlType, zone: &str) -> Expr {
+    list_cast(list, Some(from), to, zone)
+}
+
+/// An array from its text, with items of a type; `zone` is the session's.
+pub(crate) fn items_read(text: Expr, to: SqlType, zone: &str) -> Expr {
+    list_cast(text, None, to, zone)
+}
+
+fn list_cast(value: Expr, from: Option<SqlType>, to: SqlType, zone: &str) -> Expr {
+    let signature = Signature::any(1, Volatility::Immutable);
+    let function = ListCast { from, to, zone: zone.to_owned(), signature };
+    ScalarUDF::new_from_impl(function).call(vec![value])
+}
+
+/// A conversion to arrays.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ListCast {
+    /// The type of the items, or `None` if arrays are read from texts.
+    from: Option<SqlType>,
+    to: SqlType,
+    zone: String,
+    signature: Signature,
+}
+
+impl ListCast {
+    fn item(&self) -> Arc<Field> {
+        Arc::new(Field::new_list_field(self.to.arrow(), true))
+    }
+
+    /// The arrays of `lists` with their items converted.
+    fn converted(&self, lists: &ListArray, from: SqlType, zone: &TimeZone) -> Result<ArrayRef> {
+        let items = lists.values();
+        let mut writer = ArrayWriter::new(self.to, items.len());
+        for row in 0..items.len() {
+            let arena = Arena::new();
+            let cell = match value_at(items.as_ref(), row) {
+                Some(ValueRef::Null) | None => Ok(ValueRef::Null),
+                Some(value) => cast(value, from, self.to, zone, &arena),
+            };
+            cell.and_then(|cell| writer.push(cell)).map_err(external)?;
+        }
+        let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+        Ok(Arc::new(ListArray::try_new(self.item(), offsets, writer.finish(), nulls)?))
+    }
+
+    /// The arrays that texts stand for.
+    fn read(&self, texts: &ArrayRef, zone: &TimeZone) -> Result<ArrayRef> {
+        let texts = arrow::compute::cast(texts, &DataType::Utf8View)?;
+        let texts = texts.as_string_view();
+        let mut lists = Vec::with_capacity(texts.len());
+        for text in texts {
+            lists.push(match text {
+                Some(text) => parse_list(text, self.to, zone).map_err(external)?,
+                None => new_null_array(&DataType::List(self.item()), 1),
+            });
+        }
+        if lists.is_empty() {
+            return Ok(new_null_array(&DataType::List(self.item()), 0));
+        }
+        let parts: Vec<&dyn Array> = lists.iter().map(AsRef::as_ref).collect();
+        Ok(arrow::compute::concat(&parts)?)
+    }
+}
+
+impl ScalarUDFImpl for ListCast {
+    fn name(&self) -> &str {
+        "list_cast"
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(format!("CAST({} AS {}[])", args[0].schema_name(), self.to))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::List(self.item()))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let zone = TimeZone::parse(&self.zone).map_err(external)?;
+        let array = args.args[0].to_array(1)?;
+        let lists = match (self.from, array.as_list_opt::<i32>()) {
+            (Some(from), Some(lists)) => self.converted(lists, from, &zone)?,
+            _ => self.read(&array, &zone)?,
+        };
+        match args.args[0] {
+            ColumnarValue::Scalar(_) => {
+                ScalarValue::try_from_array(&lists, 0).map(ColumnarValue::Scalar)
+            }
+            ColumnarValue::Array(_) => Ok(ColumnarValue::Array(lists)),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -125,6 +125,53 @@ pub fn meaning(
     Ok((coerced?, types.into_types()))
 }
 
+/// Errors: 0A000 for a cast to a type of names (`regclass` and its like), whose values change with the
+/// catalog.
+pub fn names_no_objects(query: &ast::Query) -> halcyon_sql::error::Result<()> {
+    struct Casts;
+    impl ast::Visitor for Casts {
+        type Break = SqlError;
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> std::ops::ControlFlow<SqlError> {
+            if let ast::Expr::Cast { data_type, .. } = expr {
+                let name = data_type.to_string().to_lowercase();
+                let word = name.rsplit('.').next().unwrap_or(&name).trim_matches('"');
+                if word.starts_with("reg") || matches!(word, "xid" | "cid") {
+                    let told = format!("CAST to {word} in a materialized view");
+                    return std::ops::ControlFlow::Break(SqlError::unsupported(told));
+                }
+            }
+            std::ops::ControlFlow::Continue(())
+        }
+    }
+    match ast::Visit::visit(query, &mut Casts) {
+        std::ops::ControlFlow::Break(error) => Err(error),
+        std::ops::ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// Errors: 0A000 for a cast to texts of a length that its value may not have, which the executors of
+/// views would not cut.
+pub fn cuts_no_text(plan: &LogicalPlan) -> Result<()> {
+    let cuts = |cast: &Cast| {
+        let most = match sql_type_of(&cast.field) {
+            Some(SqlType::Char(Some(length)) | SqlType::Varchar(Some(length))) => length as usize,
+            _ => return false,
+        };
+        quoted(&cast.expr).is_none_or(|text| text.chars().count() > most)
+    };
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| match expr {
+                Expr::Cast(cast) if cuts(cast) => Err(external(SqlError::unsupported(
+                    "CAST to a type of texts with a length in a materialized view",
+                ))),
+                _ => Ok(TreeNodeRecursion::Continue),
+            })
+        })
+    })
+    .map(|_| ())
+}
+
 /// Passes 0 to 7, including the types of the parameters.
 pub fn analyze(
     plan: LogicalPlan,
@@ -718,7 +765,12 @@ pub(crate) fn shown_type(ty: &DataType) -> String {
     match sql_type_of_arrow(ty) {
         Some(SqlType::Decimal { .. }) => "numeric".to_owned(),
         Some(ty) => ty.to_string(),
-        None => ty.to_string().to_lowercase(),
+        None => match ty {
+            DataType::Null => "unknown".to_owned(),
+            DataType::List(item) => format!("{}[]", shown_type(item.data_type())),
+            DataType::Struct(_) => "record".to_owned(),
+            other => other.to_string().to_lowercase(),
+        },
     }
 }
 
@@ -762,13 +814,7 @@ fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Tra
             let [expr, low, high] = all.map(Box::new);
             Expr::Between(Between { expr, negated, low, high })
         }
-        Expr::Like(like) => {
-            let text = |expr: Box<Expr>, types: &mut Parameters| {
-                adapt(*expr, &DataType::Utf8View, types).map(Box::new)
-            };
-            let (expr, pattern) = (text(like.expr, types)?, text(like.pattern, types)?);
-            Expr::Like(Like { expr, pattern, ..like })
-        }
+        Expr::Like(like) => pattern_match(like, schema, types)?,
         Expr::Case(case) => branches(case, schema, types)?,
         Expr::WindowFunction(mut function) => {
             intervals::keyed_window(&mut function, schema)?;
@@ -779,10 +825,17 @@ fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Tra
             Expr::Placeholder(placeholder) => {
                 let own = types.known.contains_key(&placeholder.id);
                 let typed = types.typed_as(placeholder, &field);
-                if own { Expr::Cast(Cast { expr: Box::new(typed), field }) } else { typed }
+                if own { written_cast(typed, field, schema)? } else { typed }
             }
-            expr => Expr::Cast(Cast { expr: Box::new(expr), field }),
+            expr => written_cast(expr, field, schema)?,
         },
+        Expr::Negative(expr) => negative(*expr, schema, types)?,
+        Expr::AggregateFunction(mut call) => {
+            if is_of_a_set(call.func.name()) {
+                call.params.order_by.clear();
+            }
+            Expr::AggregateFunction(call)
+        }
         Expr::IsNull(expr) if untyped(&expr) => {
             Expr::IsNull(Box::new(adapt(*expr, &DataType::Utf8View, types)?))
         }
@@ -791,6 +844,82 @@ fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Tra
         }
         other => return Ok(Transformed::no(other)),
     }))
+}
+
+/// A cast that stands in the statement. NUMERIC without precision takes any decimal unchanged,
+/// integers without places, and a constant with its digits: these have their types before others
+/// are brought to a common one.
+///
+/// Errors: 42846 between types that SQL does not convert; 22P02 for a constant that is no number.
+fn written_cast(expr: Expr, field: FieldRef, schema: &DFSchema) -> Result<Expr> {
+    let to = sql_type_of(&field).filter(|_| field.metadata().contains_key(TYPE_KEY));
+    let cast = |expr| Expr::Cast(Cast { expr: Box::new(expr), field: Arc::clone(&field) });
+    let Some(to) = to else { return Ok(cast(expr)) };
+    if let Some(text) = quoted(&expr) {
+        return if to == UNCONSTRAINED { number(text) } else { Ok(cast(expr)) };
+    }
+    let from_field = expr.to_field(schema)?.1;
+    let ty = from_field.data_type();
+    let Some(from) = sql_type_of(&from_field).filter(|_| !ty.is_null()) else {
+        return Ok(cast(expr));
+    };
+    if to == UNCONSTRAINED {
+        if let SqlType::Decimal { .. } = from {
+            return Ok(expr);
+        }
+        if let Some(digits) = arithmetic::digits_of(ty) {
+            return Ok(self::to(expr, DataType::Decimal128(digits, 0)));
+        }
+    }
+    match coerce::castable(from, to) {
+        true => Ok(cast(expr)),
+        false => Err(external(no_cast(&from.to_string(), &to.to_string()))),
+    }
+}
+
+/// 42846: SQL does not convert between these types.
+fn no_cast(from: &str, to: &str) -> SqlError {
+    SqlError::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))
+}
+
+/// `- x`, which numbers and intervals alone have.
+fn negative(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
+    let expr = adapt(expr, &DataType::Float64, types)?;
+    let ty = expr.get_type(schema)?;
+    match ty.is_numeric() || ty.is_null() || matches!(ty, DataType::Interval(_)) {
+        true => Ok(Expr::Negative(Box::new(expr))),
+        false => {
+            let message = format!("operator does not exist: - {}", shown_type(&ty));
+            let hint = "No operator of this name takes this type. You might need an explicit cast.";
+            let error = SqlError::new(SqlState::UNDEFINED_FUNCTION, message).hint(hint);
+            Err(external(error))
+        }
+    }
+}
+
+/// Whether an aggregate has the same result in every order of its input.
+fn is_of_a_set(aggregate: &str) -> bool {
+    matches!(
+        aggregate,
+        "min" | "max" | "count" | "bool_and" | "bool_or" | "bit_and" | "bit_or" | "bit_xor"
+    )
+}
+
+/// LIKE and ILIKE, which texts alone have.
+fn pattern_match(like: Like, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
+    let mut text = |expr: Box<Expr>| adapt(*expr, &DataType::Utf8View, types).map(Box::new);
+    let (expr, pattern) = (text(like.expr)?, text(like.pattern)?);
+    let (of, by) = (expr.get_type(schema)?, pattern.get_type(schema)?);
+    if [&of, &by].into_iter().any(|ty| !is_text(ty) && !ty.is_null()) {
+        let op = match (like.negated, like.case_insensitive) {
+            (false, false) => "~~",
+            (true, false) => "!~~",
+            (false, true) => "~~*",
+            (true, true) => "!~~*",
+        };
+        return Err(external(no_operator(&of, op, &by)));
+    }
+    Ok(Expr::Like(Like { expr, pattern, ..like }))
 }
 
 /// The type that quoted constants and parameters among `exprs` take: that of the first other
@@ -826,7 +955,32 @@ fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Exp
         Some(expr) => Some(Box::new(adapt(*expr, &ty, types)?)),
         None => None,
     };
+    let results = when_then_expr.iter().map(|(_, then)| then.as_ref());
+    match_each_other("CASE", results.chain(else_expr.as_deref()), schema)?;
     Ok(Expr::Case(Case { expr, when_then_expr, else_expr }))
+}
+
+/// Errors: 42804 for results of one expression that have no type in common.
+fn match_each_other<'a>(
+    word: &str,
+    results: impl Iterator<Item = &'a Expr>,
+    schema: &DFSchema,
+) -> Result<()> {
+    let mut first: Option<DataType> = None;
+    for result in results {
+        let ty = result.get_type(schema)?;
+        match &first {
+            _ if ty.is_null() => {}
+            Some(first) if !comparable(first, &ty) => {
+                let (first, ty) = (shown_type(first), shown_type(&ty));
+                let message = format!("{word} types {first} and {ty} cannot be matched");
+                return Err(external(SqlError::new(SqlState::DATATYPE_MISMATCH, message)));
+            }
+            Some(_) => {}
+            None => first = Some(ty),
+        }
+    }
+    Ok(())
 }
 
 /// A condition of CASE without an operand. Errors: 42804 for what is no condition.
@@ -847,6 +1001,9 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let ty = meeting_type(args.iter(), schema);
             let adapted = args.into_iter().map(|arg| adapt(arg, &ty, types));
             let args = adapted.collect::<Result<Vec<_>>>()?;
+            if name != "nullif" {
+                match_each_other(&name.to_uppercase(), args.iter(), schema)?;
+            }
             if name == "nullif" && matches!(ty, DataType::Interval(_)) && args.len() == 2 {
                 return nullif(args);
             }
@@ -1180,9 +1337,8 @@ fn casts(plan: LogicalPlan, zone: &str) -> Result<LogicalPlan> {
 fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> {
     let Expr::Cast(Cast { expr: inner, field }) = expr else { return Ok(Transformed::no(expr)) };
     let from_field = inner.to_field(schema)?.1;
-    if let (Some(text), DataType::List(_)) = (quoted(&inner), field.data_type()) {
-        let zone = TimeZone::parse(zone).map_err(external)?;
-        return nested::list_constant(text, field.data_type(), &zone).map(Transformed::yes);
+    if let DataType::List(item) = field.data_type() {
+        return list_cast(*inner, &from_field, item, zone).map(Transformed::yes);
     }
     if is_nested(from_field.data_type()) && is_text(field.data_type()) {
         let field = Expr::Cast(Cast { expr: Box::new(nested::text_of(*inner, zone)), field });
@@ -1192,21 +1348,13 @@ fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> 
         return Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })));
     };
     if let Some(text) = quoted(&inner) {
-        let exact = to == UNCONSTRAINED;
         let zone = TimeZone::parse(zone).map_err(external)?;
-        let folded = if exact { number(text)? } else { explicit(text, to, &zone)? };
-        return Ok(Transformed::yes(folded));
-    }
-    // NUMERIC without precision takes any decimal unchanged, and integers without places; what the
-    // planner brings to this type to compare it has to become that.
-    if to == UNCONSTRAINED && field.metadata().contains_key(TYPE_KEY) {
-        if let SqlType::Decimal { .. } = from {
-            return Ok(Transformed::yes(*inner));
-        }
-        if let Some(digits) = arithmetic::digits_of(from_field.data_type()) {
-            let exact = Cast::new(inner, DataType::Decimal128(digits, 0));
-            return Ok(Transformed::yes(Expr::Cast(exact)));
-        }
+        let folded = explicit(text, to, &zone)?;
+        // A function of DataFusion's may want another of Arrow's types for the same of SQL.
+        return Ok(Transformed::yes(match *field.data_type() == to.arrow() {
+            true => folded,
+            false => Expr::Cast(Cast { expr: Box::new(folded), field }),
+        }));
     }
     // A cast that the planner added between days and dates is not one that SQL has.
     let is_ours = !field.metadata().contains_key(TYPE_KEY);
@@ -1218,13 +1366,39 @@ fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> 
         return Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })));
     }
     if !coerce::castable(from, to) {
-        return Err(external(SqlError::new(
-            SqlState::CANNOT_COERCE,
-            format!("cannot cast type {from} to {to}"),
-        )));
+        return Err(external(no_cast(&from.to_string(), &to.to_string())));
     }
     let cast = ScalarUDF::new_from_impl(PgCast::new(from, to, zone));
     Ok(Transformed::yes(cast.call(vec![*inner])))
+}
+
+/// A cast to an array of items: item by item, as casts of single values; from a text by the array's
+/// notation. The result's type does not name the types of SQL that Arrow cannot tell, as no kernel
+/// keeps such names.
+fn list_cast(expr: Expr, from: &Field, item: &FieldRef, zone: &str) -> Result<Expr> {
+    let plain = nested::without_names(&DataType::List(Arc::clone(item)));
+    let zone_read = || TimeZone::parse(zone).map_err(external);
+    if let Some(text) = quoted(&expr) {
+        return nested::list_constant(text, item, &zone_read()?);
+    }
+    let to_type = sql_type_of(item);
+    let cuts = matches!(to_type, Some(SqlType::Char(_) | SqlType::Varchar(Some(_))));
+    match (from.data_type(), to_type) {
+        (ty, _) if (*ty == plain && !cuts) || ty.is_null() => Ok(to(expr, plain)),
+        (DataType::List(of), Some(to_type)) if !is_nested(of.data_type()) => {
+            let Some(from_type) = sql_type_of(of) else { return Ok(to(expr, plain)) };
+            if !coerce::castable(from_type, to_type) {
+                let (from, to) = (format!("{from_type}[]"), format!("{to_type}[]"));
+                return Err(external(no_cast(&from, &to)));
+            }
+            Ok(nested::items_cast(expr, from_type, to_type, zone))
+        }
+        (ty, Some(to_type)) if is_text(ty) => Ok(nested::items_read(expr, to_type, zone)),
+        (ty, Some(to_type)) if !is_nested(ty) => {
+            Err(external(no_cast(&shown_type(ty), &format!("{to_type}[]"))))
+        }
+        _ => Ok(to(expr, plain)),
+    }
 }
 
 fn explicit(text: &str, to: SqlType, zone: &TimeZone) -> Result<Expr> {

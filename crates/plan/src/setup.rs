@@ -10,6 +10,7 @@ use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::prelude::SessionConfig;
 
+use crate::callables::{Callable, Registered};
 use crate::dates::CompareAsDates;
 use crate::engine::DataFusion;
 use crate::functions;
@@ -20,7 +21,7 @@ use crate::operands;
 use crate::semi_joins::PushDownSemiJoins;
 use crate::series::{self, SeriesFunction};
 use crate::system_names::{NoSystemSchemas, SystemSchemas};
-use crate::{corrected, nested, windows};
+use crate::{corrected, corrected_aggregates, nested, windows};
 
 impl Default for DataFusion {
     /// Without system schemas.
@@ -62,6 +63,25 @@ pub fn function_names() -> impl Iterator<Item = String> {
     names.into_iter()
 }
 
+/// All functions of the registry, sorted by name.
+pub fn callables() -> Vec<Callable> {
+    let (state, _) = states();
+    let mut all = Vec::new();
+    for (name, function) in state.scalar_functions() {
+        all.push(Callable::new(name, Registered::Scalar(Arc::clone(function))));
+    }
+    for (name, function) in state.aggregate_functions() {
+        all.push(Callable::new(name, Registered::Aggregate(Arc::clone(function))));
+    }
+    for (name, function) in state.window_functions() {
+        all.push(Callable::new(name, Registered::Window(Arc::clone(function))));
+    }
+    let others = state.table_functions().keys().chain(state.higher_order_functions().keys());
+    all.extend(others.map(|name| Callable::new(name, Registered::Other)));
+    all.sort_by(|left, right| left.name.cmp(&right.name));
+    all
+}
+
 /// DataFusion's rules, some of them replaced ([`mended_rules`]), and Halcyon's: dates are compared
 /// as dates right after constants are folded and before common subexpressions are found, which
 /// would separate a cast that occurs twice from its comparisons; semi-joins are moved once filters
@@ -97,6 +117,7 @@ fn states() -> (SessionState, SessionState) {
     let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(operands::Operators)];
     planners.extend(SessionStateDefaults::default_expr_planners());
     let mut aggregates = SessionStateDefaults::default_aggregate_functions();
+    aggregates.extend(corrected_aggregates::corrected(&aggregates));
     aggregates.extend(functions::aggregate_functions());
     // A sort below a LIMIT or at the end of a query keeps its order. The options of the bare state
     // are for views, which have no order.

@@ -123,6 +123,9 @@ pub fn out_of_range(type_name: &'static str) -> SqlError {
 
 fn schema_error(error: &SchemaError) -> SqlError {
     match error {
+        SchemaError::FieldNotFound { field, .. } if field.name.starts_with("outer_ref(") => {
+            from_text(&field.name, SqlState::FEATURE_NOT_SUPPORTED)
+        }
         SchemaError::FieldNotFound { field, valid_fields } => no_column(field, valid_fields),
         SchemaError::AmbiguousReference { field } => SqlError::new(
             SqlState::AMBIGUOUS_COLUMN,
@@ -193,6 +196,15 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// What DataFusion does not offer, by the words of its message, and how it is told: 0A000.
+const NOT_OFFERED: &[(&str, &str)] = &[
+    ("outerreferencecolumn", "a subquery that refers to its outer query in this way"),
+    ("outer_ref(", "a subquery that refers to its outer query in this way"),
+    ("distinct aggregate should have exactly one argument", "DISTINCT with several arguments"),
+    ("must be a literal", "this aggregate with an argument that is no constant"),
+    ("must be non-null scalar", "date_trunc with a field that is no constant"),
+];
+
 /// What a message means, by the words in it. First match wins.
 const RULES: &[(&str, SqlState)] = &[
     ("assertion failed", SqlState::INTERNAL_ERROR),
@@ -212,7 +224,6 @@ const RULES: &[(&str, SqlState)] = &[
     ("unary operator", SqlState::UNDEFINED_FUNCTION),
     ("regex", SqlState::INVALID_REGULAR_EXPRESSION),
     ("regular expression", SqlState::INVALID_REGULAR_EXPRESSION),
-    ("outerreferencecolumn", SqlState::FEATURE_NOT_SUPPORTED),
     ("order by column out of bounds", SqlState::INVALID_COLUMN_REFERENCE),
     ("cannot find column with position", SqlState::INVALID_COLUMN_REFERENCE),
     ("must be in the group by", SqlState::GROUPING_ERROR),
@@ -257,6 +268,9 @@ const RULES: &[(&str, SqlState)] = &[
 fn from_text(message: &str, otherwise: SqlState) -> SqlError {
     let line = plain(message);
     let lower = line.to_lowercase();
+    if let Some((_, what)) = NOT_OFFERED.iter().find(|(words, _)| lower.contains(words)) {
+        return SqlError::unsupported(what);
+    }
     let state = RULES.iter().find(|(words, _)| lower.contains(words)).map(|(_, state)| *state);
     match state {
         Some(SqlState::DIVISION_BY_ZERO) => division_by_zero(),
@@ -266,9 +280,6 @@ fn from_text(message: &str, otherwise: SqlState) -> SqlError {
         Some(SqlState::SUBSTRING_ERROR) => ValueError::NegativeLength.into(),
         Some(SqlState::UNDEFINED_FUNCTION) => undefined_function(&line),
         Some(SqlState::INVALID_TEXT_REPRESENTATION) => invalid_text(&line),
-        Some(SqlState::FEATURE_NOT_SUPPORTED) => {
-            SqlError::unsupported("a subquery that refers to its outer query in this way")
-        }
         Some(state) => SqlError::new(state, lower_first(&line)),
         None => SqlError::new(otherwise, lower_first(&line)),
     }

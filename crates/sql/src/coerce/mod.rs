@@ -250,7 +250,8 @@ fn mismatch(from: SqlType, to: SqlType) -> SqlError {
 /// Errors: 22001.
 pub fn fit_text(text: &str, ty: SqlType) -> Result<&str> {
     let fitted = match ty {
-        SqlType::Char(length) => text::fit(text, length.unwrap_or(1), true),
+        // Without a length, BPCHAR takes all but blanks at the end.
+        SqlType::Char(length) => text::fit(text, length.unwrap_or(u32::MAX), true),
         SqlType::Varchar(Some(length)) => text::fit(text, length, false),
         _ => return Ok(text),
     };
@@ -265,7 +266,7 @@ pub fn fit_text(text: &str, ty: SqlType) -> Result<&str> {
 /// The text cut to the length of `ty`, as an explicit cast does.
 fn cut_text(text: &str, ty: SqlType) -> &str {
     match ty {
-        SqlType::Char(length) => text::cut(text, length.unwrap_or(1), true),
+        SqlType::Char(length) => text::cut(text, length.unwrap_or(u32::MAX), true),
         SqlType::Varchar(Some(length)) => text::cut(text, length, false),
         _ => text,
     }

@@ -1,0 +1,295 @@
+//! DataFusion's aggregates with what they lack: `min` and `max` of floats by group know infinities
+//! and NaN, and approximate percentiles refuse digests that no memory holds.
+//!
+//! DataFusion begins the least float of a group with the largest finite one, so a group of
+//! infinities alone would answer with that; and keeps whichever came last beside NaN. Here NaN is
+//! above all, as for PostgreSQL.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, FieldRef, Float64Type};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::function::{
+    AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
+};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
+    SetMonotonicity, Signature, StatisticsArgs,
+};
+use datafusion::physical_expr::expressions::Literal;
+
+use halcyon_sql::diagnose::external;
+use halcyon_sql::error::{SqlError, SqlState};
+
+/// The most centroids of a digest.
+const CENTROIDS_MAX: i128 = 100_000;
+
+/// The aggregates of `all` that are corrected, to be registered over the others.
+pub(crate) fn corrected(all: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
+    let wrap = |function: &Arc<AggregateUDF>| {
+        let correction = match function.name() {
+            "min" => Correction::Extreme(Extreme::Least),
+            "max" => Correction::Extreme(Extreme::Greatest),
+            "approx_percentile_cont" | "approx_percentile_cont_with_weight" => {
+                Correction::Centroids
+            }
+            _ => return None,
+        };
+        let inner = Arc::clone(function);
+        Some(Arc::new(AggregateUDF::new_from_impl(Corrected { inner, correction })))
+    };
+    all.iter().filter_map(wrap).collect()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Correction {
+    Extreme(Extreme),
+    /// The last argument, if an integer, is bounded.
+    Centroids,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Extreme {
+    Least,
+    Greatest,
+}
+
+impl Extreme {
+    /// Whether a value takes the place of another: NaN is above all, 0 and -0 are equal.
+    fn takes_place(self, new: f64, old: f64) -> bool {
+        match self {
+            Extreme::Least => new < old || (old.is_nan() && !new.is_nan()),
+            Extreme::Greatest => new > old || (new.is_nan() && !old.is_nan()),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Corrected {
+    inner: Arc<AggregateUDF>,
+    correction: Correction,
+}
+
+impl Corrected {
+    /// Errors: 22023 for a digest of too many centroids.
+    fn check(&self, args: &AccumulatorArgs<'_>) -> Result<()> {
+        if self.correction != Correction::Centroids {
+            return Ok(());
+        }
+        for argument in args.exprs.iter().skip(1) {
+            let Some(literal) = argument.downcast_ref::<Literal>() else { continue };
+            let count = match literal.value() {
+                value if value.data_type().is_integer() => value.cast_to(&DataType::Int64)?,
+                _ => continue,
+            };
+            if let ScalarValue::Int64(Some(count)) = count
+                && i128::from(count) > CENTROIDS_MAX
+            {
+                let message = format!("a digest has at most {CENTROIDS_MAX} centroids");
+                let state = SqlState::INVALID_PARAMETER_VALUE;
+                return Err(external(SqlError::new(state, message)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AggregateUDFImpl for Corrected {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
+        self.inner.return_field(fields)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.inner.is_nullable()
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        self.check(&args)?;
+        self.inner.accumulator(args)
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.inner.state_fields(args)
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        self.inner.groups_accumulator_supported(args)
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        self.check(&args)?;
+        let ty = args.return_field.data_type();
+        match self.correction {
+            Correction::Extreme(extreme) if matches!(ty, DataType::Float32 | DataType::Float64) => {
+                Ok(Box::new(Extremes { extreme, found: Vec::new(), ty: ty.clone() }))
+            }
+            _ => self.inner.create_groups_accumulator(args),
+        }
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        self.check(&args)?;
+        self.inner.create_sliding_accumulator(args)
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.inner.order_sensitivity()
+    }
+
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        self.inner.simplify()
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        self.inner.reverse_udf()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(types)
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.inner.is_descending()
+    }
+
+    fn value_from_stats(&self, statistics: &StatisticsArgs<'_>) -> Option<ScalarValue> {
+        self.inner.value_from_stats(statistics)
+    }
+
+    fn default_value(&self, ty: &DataType) -> Result<ScalarValue> {
+        self.inner.default_value(ty)
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        self.inner.supports_within_group_clause()
+    }
+
+    fn set_monotonicity(&self, ty: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(ty)
+    }
+}
+
+/// The least or the greatest float of each group.
+struct Extremes {
+    extreme: Extreme,
+    found: Vec<Option<f64>>,
+    ty: DataType,
+}
+
+impl Extremes {
+    fn array(&self, found: impl Iterator<Item = Option<f64>>) -> Result<ArrayRef> {
+        let floats: ArrayRef = Arc::new(found.collect::<Float64Array>());
+        Ok(cast(&floats, &self.ty)?)
+    }
+}
+
+impl GroupsAccumulator for Extremes {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        group_count: usize,
+    ) -> Result<()> {
+        self.found.resize(group_count, None);
+        let floats = cast(&values[0], &DataType::Float64)?;
+        let floats = floats.as_primitive::<Float64Type>();
+        let is_taken = |row| filter.is_none_or(|kept| kept.is_valid(row) && kept.value(row));
+        for (row, &group) in groups.iter().enumerate() {
+            if floats.is_null(row) || !is_taken(row) {
+                continue;
+            }
+            let (new, place) = (floats.value(row), &mut self.found[group]);
+            if place.is_none_or(|old| self.extreme.takes_place(new, old)) {
+                *place = Some(new);
+            }
+        }
+        Ok(())
+    }
+
+    fn merge_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        group_count: usize,
+    ) -> Result<()> {
+        self.update_batch(values, groups, None, group_count)
+    }
+
+    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        let found = emit.take_needed(&mut self.found);
+        self.array(found.into_iter())
+    }
+
+    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.evaluate(emit)?])
+    }
+
+    fn convert_to_state(
+        &self,
+        values: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+    ) -> Result<Vec<ArrayRef>> {
+        let Some(kept) = filter else { return Ok(vec![Arc::clone(&values[0])]) };
+        let floats = cast(&values[0], &DataType::Float64)?;
+        let floats = floats.as_primitive::<Float64Type>();
+        let is_taken = |row: usize| kept.is_valid(row) && kept.value(row);
+        let rows = floats.iter().enumerate();
+        Ok(vec![self.array(rows.map(|(row, value)| value.filter(|_| is_taken(row))))?])
+    }
+
+    fn size(&self) -> usize {
+        self.found.capacity() * size_of::<Option<f64>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by_group(extreme: Extreme, values: &[f64], groups: &[usize]) -> Vec<f64> {
+        let mut extremes = Extremes { extreme, found: Vec::new(), ty: DataType::Float64 };
+        let values: ArrayRef = Arc::new(Float64Array::from(values.to_vec()));
+        extremes.update_batch(&[values], groups, None, 2).unwrap();
+        let state = extremes.state(EmitTo::All).unwrap();
+        let mut merged = Extremes { extreme, found: Vec::new(), ty: DataType::Float64 };
+        merged.merge_batch(&state, &[0, 1], 2).unwrap();
+        let found = merged.evaluate(EmitTo::All).unwrap();
+        found.as_primitive::<Float64Type>().values().to_vec()
+    }
+
+    #[test]
+    fn infinities_and_nan_are_found_by_group() {
+        let (inf, nan) = (f64::INFINITY, f64::NAN);
+        assert_eq!(by_group(Extreme::Least, &[inf, inf, nan, 2.0], &[0, 0, 1, 1]), [inf, 2.0]);
+        let greatest = by_group(Extreme::Greatest, &[-inf, nan, 2.0, nan], &[0, 1, 1, 1]);
+        assert_eq!(greatest[0], -inf);
+        assert!(greatest[1].is_nan());
+        assert!(by_group(Extreme::Least, &[nan, 1.0], &[0, 1])[0].is_nan());
+    }
+}
