@@ -92,13 +92,17 @@ impl Catalog {
         }
     }
 
-    /// 42501 unless `user` may do one of these to the sequence.
+    /// 42501 unless `user` may do one of these to the sequence; its schema's USAGE is asked for too.
     pub fn require_any_on_sequence(
         &self,
         user: &str,
         sequence: &Sequence,
         wishes: &[Privilege],
     ) -> Result<()> {
+        if self.is_superuser(user) || sequence.owner == user {
+            return Ok(());
+        }
+        self.require_schema(user, self.schema(&sequence.schema)?, Privilege::Usage)?;
         let may = |wish: &Privilege| self.permits(user, &sequence.owner, &sequence.grants, *wish);
         match wishes.iter().any(may) {
             true => Ok(()),

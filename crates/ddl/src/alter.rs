@@ -52,6 +52,7 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
             continue;
         }
         if let AlterTableOperation::OwnerTo { new_owner } = operation {
+            cx.owned(&name)?;
             let owner = role::owner_name(cx, new_owner)?;
             own_relation(cx, &name, &owner)?;
             continue;

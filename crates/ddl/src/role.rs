@@ -109,7 +109,7 @@ pub(super) fn check_new_owner(cx: &DdlContext<'_>, name: &str) -> Result<()> {
         true => Ok(()),
         false => Err(SqlError::new(
             SqlState::INSUFFICIENT_PRIVILEGE,
-            format!("must be able to SET ROLE \"{name}\""),
+            format!("must be member of role \"{name}\""),
         )),
     }
 }

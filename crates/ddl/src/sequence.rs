@@ -242,6 +242,17 @@ pub(super) fn of_table(cx: &DdlContext<'_>, table: &Table, column: Option<u16>) 
     relations.iter().filter(|(_, r)| belongs(r)).map(|(name, _)| name.clone()).collect()
 }
 
+/// 42501 unless the user owns all sequences of the table's columns.
+pub(super) fn require_owner_of_all(cx: &DdlContext<'_>, table: &Table) -> Result<()> {
+    let schema = cx.catalog.schema(&table.schema)?;
+    for name in of_table(cx, table, None) {
+        if let Some(Relation::Sequence(sequence)) = schema.relations.get(&name) {
+            cx.catalog.require_owner(cx.user(), &sequence.owner, "sequence", &name)?;
+        }
+    }
+    Ok(())
+}
+
 /// Starts the sequences of a table anew, for TRUNCATE … RESTART IDENTITY.
 pub(super) fn restart_of_table(cx: &mut DdlContext<'_>, table: &Table) {
     for name in of_table(cx, table, None) {

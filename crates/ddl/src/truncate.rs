@@ -28,6 +28,9 @@ pub(super) fn truncate(cx: &mut DdlContext<'_>, truncate: &Truncate) -> Result<(
             return Err(halcyon_catalog::wrong_kind(&table.name, "table"));
         }
         cx.catalog.require_on_table(cx.user(), &table, Privilege::Truncate)?;
+        if truncate.identity == Some(TruncateIdentityOption::Restart) {
+            sequence::require_owner_of_all(cx, &table)?;
+        }
         cx.refuse_pending(&table, "TRUNCATE")?;
         all.insert(table.id);
     }
