@@ -15,14 +15,14 @@ use halcyon_txn::Mode;
 use crate::acquire::TableRoots;
 use crate::execute::{Ran, RowAccess, execute, read_only};
 
-/// Explains `of`, which was planned in the time given. With `analyze` the statement runs, and its
-/// effects stay, as in PostgreSQL.
+/// Explains `of`; `planning` is the time of its planning, if that is to be shown. With `analyze` the
+/// statement runs, and its effects stay, as in PostgreSQL.
 ///
 /// Errors: those of running the statement; 25006 if `of` is more than a query and `access` is a
 /// cut; 0A000 for ANALYZE of a statement that is neither a query nor a write.
 pub(crate) fn explain(
     of: &Prepared,
-    planning: PlanningTimes,
+    planning: Option<PlanningTimes>,
     analyze: bool,
     env: &Env<'_>,
     access: RowAccess<'_>,
@@ -49,7 +49,11 @@ pub(crate) fn explain(
     lines.extend(operators.lines().map(ToOwned::to_owned));
     if let Some(rows) = seen {
         lines.push(format!("Rows: {rows}"));
+    }
+    if let Some(planning) = planning {
         lines.push(format!("Planning time: {planning}"));
+    }
+    if seen.is_some() && planning.is_some() {
         lines.push(format!("Execution time: {:.3} ms", began.elapsed().as_secs_f64() * 1e3));
     }
     Ran::lines(&lines, out)

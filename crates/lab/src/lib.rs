@@ -15,6 +15,7 @@ pub mod coschedule;
 pub mod durability;
 mod measure;
 mod peers;
+pub mod plan;
 pub mod point;
 mod postgres;
 mod report;
@@ -109,6 +110,8 @@ pub enum Experiment {
     Tree(tree::Options),
     /// Incremental views: events per second and latency of each event
     Views(views::Options),
+    /// Time from a text to its plan, phase by phase, beside PostgreSQL
+    Plan(plan::Options),
     /// Statements over the wire as drivers send them, beside PostgreSQL
     Wire(wire::Options),
     /// Figures and tables of recorded runs
@@ -137,6 +140,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Tpch(options) => tpch::run(options, &mut reporter),
         Experiment::Tree(options) => tree::run(options, &mut reporter),
         Experiment::Views(options) => views::run(options, &mut reporter),
+        Experiment::Plan(options) => plan::run(options, &mut reporter),
         Experiment::Wire(options) => wire::run(options, &mut reporter),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),

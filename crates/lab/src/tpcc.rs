@@ -518,6 +518,18 @@ fn value_name(value: impl ValueEnum) -> String {
     value.get_name().to_owned()
 }
 
+/// The statements that make the tables, for `lab plan`.
+pub(crate) fn tables_for_planning() -> Vec<String> {
+    schema::statements(schema::Dialect::Java)
+}
+
+/// Names and texts of the transactions' statements, for `lab plan`: of those that differ in a column's
+/// name alone, the first.
+pub(crate) fn statements_for_planning() -> Vec<(String, String)> {
+    let all = sql::Sql::all().filter(|sql| !matches!(sql, sql::Sql::Stock(2..)));
+    all.map(|sql| (sql.name(), sql.text())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,7 +30,7 @@ use crate::report::{Arm, Reporter};
 use crate::{Failure, Result};
 
 use compare::Answer;
-use data::query;
+pub(crate) use data::query;
 
 /// Options of `halcyon lab tpch`.
 #[derive(Args, Debug, Clone)]

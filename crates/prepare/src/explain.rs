@@ -4,22 +4,31 @@ use datafusion::sql::sqlparser::ast::{AnalyzeFormatKind, Expr, UtilityOption, Va
 
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
-/// Whether EXPLAIN runs its statement.
+/// What EXPLAIN does beside showing the plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Explaining {
+    /// The statement runs.
+    pub analyze: bool,
+    /// The time of planning is shown: with ANALYZE unless it is turned off, without if it is asked for.
+    pub summary: bool,
+}
+
+/// What EXPLAIN is asked for by its options.
 ///
 /// Errors: 0A000 for formats other than text and for what no plan shows here; 42601 for options that
 /// nobody knows; 22023 for TIMING without ANALYZE.
-pub(crate) fn runs(
+pub(crate) fn asked(
     analyze: bool,
     format: Option<&AnalyzeFormatKind>,
     options: Option<&[UtilityOption]>,
-) -> Result<bool> {
+) -> Result<Explaining> {
     if let Some(AnalyzeFormatKind::Keyword(format) | AnalyzeFormatKind::Assignment(format)) = format
     {
         as_text(&format.to_string())?;
     }
     let options = options.unwrap_or_default();
     let mut analyze = analyze;
-    let mut timing = false;
+    let (mut timing, mut summary) = (false, None);
     for UtilityOption { name, arg } in options {
         let name = name.value.to_lowercase();
         match name.as_str() {
@@ -27,7 +36,8 @@ pub(crate) fn runs(
             "timing" => timing = is_on(&name, arg.as_ref())?,
             "format" => as_text(&arg.as_ref().map(ToString::to_string).unwrap_or_default())?,
             // There are no costs to show, and a plan is always shown whole.
-            "verbose" | "costs" | "summary" => {
+            "summary" => summary = Some(is_on(&name, arg.as_ref())?),
+            "verbose" | "costs" => {
                 is_on(&name, arg.as_ref())?;
             }
             "buffers" | "wal" | "settings" => {
@@ -47,7 +57,7 @@ pub(crate) fn runs(
         let message = "EXPLAIN option TIMING requires ANALYZE";
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
     }
-    Ok(analyze)
+    Ok(Explaining { analyze, summary: summary.unwrap_or(analyze) })
 }
 
 fn as_text(format: &str) -> Result<()> {
@@ -91,25 +101,28 @@ mod tests {
     use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
     use datafusion::sql::sqlparser::parser::Parser;
 
-    fn explained(options: &str) -> Result<bool, String> {
+    fn explained(options: &str) -> Result<(bool, bool), String> {
         let text = format!("EXPLAIN {options} SELECT 1");
         let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &text).expect(&text).pop();
         let Some(Statement::Explain { analyze, format, options, .. }) = parsed else {
             panic!("{text} is no EXPLAIN")
         };
-        runs(analyze, format.as_ref(), options.as_deref())
+        asked(analyze, format.as_ref(), options.as_deref())
+            .map(|asked| (asked.analyze, asked.summary))
             .map_err(|error| error.state().to_string())
     }
 
     #[test]
     fn options_are_done_or_refused() {
         let refused = |state: &str| Err(state.to_owned());
-        assert_eq!(explained(""), Ok(false));
-        assert_eq!(explained("ANALYZE"), Ok(true));
-        assert_eq!(explained("(ANALYZE)"), Ok(true));
-        assert_eq!(explained("(ANALYZE OFF, VERBOSE)"), Ok(false));
-        assert_eq!(explained("(ANALYZE TRUE, TIMING OFF, COSTS OFF)"), Ok(true));
-        assert_eq!(explained("(BUFFERS OFF, FORMAT TEXT)"), Ok(false));
+        assert_eq!(explained(""), Ok((false, false)));
+        assert_eq!(explained("ANALYZE"), Ok((true, true)));
+        assert_eq!(explained("(ANALYZE)"), Ok((true, true)));
+        assert_eq!(explained("(ANALYZE OFF, VERBOSE)"), Ok((false, false)));
+        assert_eq!(explained("(ANALYZE TRUE, TIMING OFF, COSTS OFF)"), Ok((true, true)));
+        assert_eq!(explained("(BUFFERS OFF, FORMAT TEXT)"), Ok((false, false)));
+        assert_eq!(explained("(SUMMARY)"), Ok((false, true)));
+        assert_eq!(explained("(ANALYZE, SUMMARY off)"), Ok((true, false)));
         assert_eq!(explained("(ANALYZE, BUFFERS)"), refused("0A000"));
         assert_eq!(explained("(FORMAT JSON)"), refused("0A000"));
         assert_eq!(explained("(FORMAT poem)"), refused("22023"));

@@ -12,7 +12,7 @@
 
 pub mod cache;
 pub mod early;
-mod explain;
+pub mod explain;
 pub mod plan;
 pub mod prepare;
 pub mod shapes;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use halcyon_txn::Mode;
 
 use crate::early::EarlyLocks;
+use crate::explain::Explaining;
 use crate::stretch::Stretch;
 use halcyon_catalog::Table;
 use halcyon_ddl::Ddl;
@@ -145,8 +146,8 @@ pub enum Plan {
     Copy(CopyPlan),
     /// EXPLAIN of another plan.
     Explain {
-        /// Whether it runs the plan and shows what it did.
-        analyze: bool,
+        /// What is done and shown beside the plan.
+        asked: Explaining,
         /// The plan explained.
         of: Box<Prepared>,
     },
