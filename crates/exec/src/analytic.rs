@@ -52,7 +52,7 @@ use halcyon_plan::semantics;
 use halcyon_plan::setup::config;
 use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::stack::{drop_deep, with_stack};
+use halcyon_sql::stack::{drop_deep, with_new_stack, with_stack};
 
 /// Batches that wait for a slow reader.
 const BATCHES_AHEAD: usize = 4;
@@ -137,7 +137,7 @@ impl AnalyticalPlan {
         roots: Vec<Vec<triomphe::Arc<Partition>>>,
     ) -> Result<BatchStream> {
         let snapshot = Arc::new(Snapshot::new(&self.tables, roots));
-        with_stack(|| {
+        with_new_stack(|| {
             let (plan, config) = under(env.cancel, || self.executable(env, &snapshot))?;
             self.launch(plan, config, env)
         })

@@ -27,6 +27,12 @@ impl Executor {
 
     fn optimize(plan: LogicalPlan, binder: &Binder<'_>, point_plans: bool) -> Result<Executor> {
         if point_plans
+            && let Some(plan) = binder.optimize_single_table(&plan)
+            && let Some(point) = PointPlan::compile(&plan)
+        {
+            return Ok(Executor::Point(Box::new(point)));
+        }
+        if point_plans
             && let Some(brief) = binder.optimize_briefly(&plan)?
             && let Some(point) = PointPlan::compile(&brief)
         {

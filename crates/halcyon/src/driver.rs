@@ -30,7 +30,7 @@ use halcyon_plan::interrupts::under;
 use halcyon_prepare::plan::{Plan, Prepared, Reach};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::{RowSet, RowSink};
-use halcyon_sql::stack::with_stack;
+use halcyon_sql::stack::with_new_stack;
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Lsn, Mode, Transaction, WaitLimits};
 
@@ -418,8 +418,9 @@ fn perform(
             return Ok((Ran::other(outcome), Some(after)));
         }
         (Plan::Ddl(_), RowAccess::Cut(_)) => return Err(read_only(prepared.tag)),
-        (Plan::Explain { analyze, of }, access) => {
-            let ran = explain(of, prepared.planning, *analyze, env, access, to.scratch, to.rows)?;
+        (Plan::Explain { asked, of }, access) => {
+            let planning = asked.summary.then_some(prepared.planning);
+            let ran = explain(of, planning, asked.analyze, env, access, to.scratch, to.rows)?;
             for line in to.early {
                 to.rows.row(&[ValueRef::Text(line)])?;
             }
@@ -452,7 +453,7 @@ fn change_catalog(
         notices: &mut told,
         pending,
     };
-    let (name, rows) = under(env.cancel, || with_stack(|| ddl.run(&mut cx)))?;
+    let (name, rows) = under(env.cancel, || with_new_stack(|| ddl.run(&mut cx)))?;
     after.version = shared.fresh_version();
     notices.append(&mut told);
     Ok((Outcome::Done(Tag { name, rows }), Arc::new(after)))

@@ -88,6 +88,7 @@ pub use halcyon_sql::arrays;
 pub use halcyon_sql::client_types::{ClientType, Shape};
 pub use halcyon_sql::error::{Result, SqlError, SqlState};
 pub use halcyon_sql::rows::{ResultColumn, RowSet};
+pub use halcyon_sql::stack::THREAD_BYTES as STATEMENT_STACK_BYTES;
 pub use halcyon_sql::types::SqlType;
 pub use halcyon_store::{Interval, Value, ValueRef};
 pub use halcyon_txn::Isolation;

@@ -9,7 +9,7 @@ use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse;
 use halcyon_sql::rows::ResultColumn;
-use halcyon_sql::stack::with_stack;
+use halcyon_sql::stack::with_stack_for;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::utility::Utility;
 
@@ -171,5 +171,7 @@ pub(crate) fn is_taken_after_failure(plan: &Plan) -> bool {
 /// Errors: 42601 with the position if one of them is malformed.
 pub fn split_statements(text: &str) -> Result<Vec<&str>> {
     // The trees are dropped there too.
-    with_stack(|| Ok(parse::parse(text)?.into_iter().map(|parsed| parsed.text).collect()))
+    with_stack_for(text.len(), || {
+        Ok(parse::parse(text)?.into_iter().map(|parsed| parsed.text).collect())
+    })
 }

@@ -28,6 +28,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::{PlannerContext, SqlToRel, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast;
+use halcyon_base::duty::relieved;
 use halcyon_base::ids::TableId;
 use halcyon_txn::CancelToken;
 
@@ -38,6 +39,7 @@ use crate::phases::{Phase, PhaseClock};
 use crate::provider::{HalcyonTable, ViewSource};
 use crate::row_sets;
 use crate::semantics;
+use crate::single_table;
 use crate::sizes;
 use crate::system_names::{SystemNames, SystemSchemas};
 use halcyon_catalog::session_vars::SessionVars;
@@ -121,15 +123,21 @@ impl Binder<'_> {
 
     /// Optimises a plan for the vectorised executor.
     pub fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let optimized = with_stack(|| semantics::optimize(plan, self.df));
+        let optimized = relieved(|| with_stack(|| semantics::optimize(plan, self.df)));
         optimized.map_err(|error| sql_error(error, ""))
+    }
+
+    /// Brings a plan over one table into the form for the row-at-a-time executor to try; `None` if the
+    /// plan needs an optimizer.
+    pub fn optimize_single_table(&self, plan: &LogicalPlan) -> Option<LogicalPlan> {
+        with_stack(|| single_table::optimized(plan))
     }
 
     /// Optimises a plan in the short way, for the row-at-a-time executor to try. `None` if the plan
     /// is not plain ([`crate::brief`]); then that executor is to try the result of
     /// [`Binder::optimize`].
     pub fn optimize_briefly(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
-        let optimized = with_stack(|| semantics::optimize_briefly(plan, self.df));
+        let optimized = relieved(|| with_stack(|| semantics::optimize_briefly(plan, self.df)));
         optimized.map_err(|error| sql_error(error, ""))
     }
 
@@ -153,9 +161,7 @@ impl Binder<'_> {
             given.resize(given.len().max(placeholders), None);
             let planned = self.timed(Phase::Bind, || context.plan(query, &given));
             let bound = planned.and_then(|plan| {
-                let zone = &self.session.time_zone;
-                let analyze = || semantics::analyze(plan, &given, self.df, zone);
-                let (plan, params) = self.timed(Phase::Meaning, analyze)?;
+                let (plan, params) = self.timed(Phase::Meaning, || self.meaning(plan, &given))?;
                 let arrays = match params.is_empty() {
                     true => Vec::new(),
                     false => semantics::array_parameters(&plan),
@@ -165,6 +171,39 @@ impl Binder<'_> {
             });
             bound.map_err(|error| sql_error(error, text))
         })
+    }
+
+    /// Gives a plan PostgreSQL's meaning, in the short way if there is one.
+    fn meaning(
+        &self,
+        plan: LogicalPlan,
+        given: &[Option<SqlType>],
+    ) -> DfResult<(LogicalPlan, Vec<SqlType>)> {
+        let zone = &self.session.time_zone;
+        match single_table::meaning(&plan, given, zone) {
+            Some(found) => {
+                debug_assert!(self.is_long_way(plan, given, &found), "the long way fails");
+                Ok(found)
+            }
+            None => relieved(|| semantics::analyze(plan, given, self.df, zone)),
+        }
+    }
+
+    /// Whether the long way finds what the short one has `found`, which must differ in nothing; also if
+    /// the statement is to end, so that the long way finds nothing.
+    fn is_long_way(
+        &self,
+        plan: LogicalPlan,
+        given: &[Option<SqlType>],
+        found: &(LogicalPlan, Vec<SqlType>),
+    ) -> bool {
+        match semantics::analyze(plan, given, self.df, &self.session.time_zone) {
+            Ok(long) => {
+                assert_eq!(&long, found, "the long way and the short one");
+                true
+            }
+            Err(_) => SqlError::unless_interrupted().is_err(),
+        }
     }
 
     /// Binds the query of a materialized view: PostgreSQL's meaning, nothing optimised, subqueries
@@ -378,7 +417,7 @@ impl Context<'_> {
         self.view_depth.set(depth + 1);
         // A view reads with the rights of its owner.
         let asking = self.acting.replace(view.owner.clone());
-        let planned = self.view_plan(view);
+        let planned = relieved(|| self.view_plan(view));
         *self.acting.borrow_mut() = asking;
         self.view_depth.set(depth);
         let (plan, relations) = planned?;
@@ -474,7 +513,7 @@ impl Context<'_> {
 
     fn system(&self) -> &dyn SystemNames {
         let Binder { catalog, session, system, .. } = self.binder;
-        self.system.get_or_init(|| system.names(catalog, session)).as_ref()
+        self.system.get_or_init(|| relieved(|| system.names(catalog, session))).as_ref()
     }
 
     fn table_function(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {

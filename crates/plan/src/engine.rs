@@ -8,13 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::common::config::ConfigOptions;
 use datafusion::execution::SessionState;
 use halcyon_base::duty;
+use halcyon_sql::stack::THREAD_BYTES;
 use tokio::runtime::Runtime;
 
 use crate::brief::Brief;
 use crate::system_names::SystemSchemas;
-
-/// Stack of a worker: expressions may be as deep as [`halcyon_sql::parse`] allows.
-const WORKER_STACK: usize = 256 << 20;
 
 /// DataFusion as all statements share it: functions, rules, worker threads. Clones share one
 /// instance.
@@ -42,7 +40,7 @@ impl DataFusion {
     ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("halcyon-query")
-            .thread_stack_size(WORKER_STACK)
+            .thread_stack_size(THREAD_BYTES)
             .enable_time()
             // Operators call functions that wait: pg_sleep, advisory locks.
             .on_thread_start(|| duty::stay_on_duty(|work| tokio::task::block_in_place(work)))

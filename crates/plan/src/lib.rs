@@ -49,6 +49,7 @@ mod semi_joins;
 mod series;
 mod set_operations;
 pub mod setup;
+mod single_table;
 pub mod sizes;
 pub mod stored_names;
 pub mod system_names;

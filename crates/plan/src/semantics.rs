@@ -180,9 +180,7 @@ pub fn analyze(
     zone: &str,
 ) -> Result<(LogicalPlan, Vec<SqlType>)> {
     let (plan, types) = meaning(plan, given, df)?;
-    let plan = rewrite_expressions(casts(plan, zone)?, |expr, schema| {
-        guarded(expr, schema)?.transform_data(|expr| like::check(expr, schema))
-    })?;
+    let plan = rewrite_expressions(casts(plan, zone)?, finished)?;
     let plan = unnest(plan)?;
     sizes::check_plan(&plan)?;
     plan.check_invariants(InvariantLevel::Executable)?;
@@ -211,8 +209,7 @@ pub fn analyze_expr(expr: Expr, schema: &DFSchema, df: &DataFusion, zone: &str) 
     let expr = expr.transform_up(|e| types.settle_expr(e)).data()?;
     let expr = expr.rewrite(&mut TypeCoercionRewriter::new(schema)).data()?;
     let expr = expr.transform_up(|e| cast(e, schema, zone)).data()?;
-    let guard = |e| guarded(e, schema)?.transform_data(|e| like::check(e, schema));
-    let expr = expr.transform_up(guard).data()?;
+    let expr = expr.transform_up(|e| finished(e, schema)).data()?;
     let context = SimplifyContext::builder()
         .with_schema(Arc::new(schema.clone()))
         .with_config_options(Arc::clone(df.options()))
@@ -539,13 +536,13 @@ fn with_output(plan: &LogicalPlan, at: usize, expr: Expr) -> Result<LogicalPlan>
 }
 
 /// The types of the parameters as far as they are known.
-struct Parameters {
+pub(crate) struct Parameters {
     known: HashMap<String, FieldRef>,
     count: usize,
 }
 
 impl Parameters {
-    fn new(given: &[Option<SqlType>]) -> Self {
+    pub(crate) fn new(given: &[Option<SqlType>]) -> Self {
         let known = given.iter().enumerate().filter_map(|(at, ty)| {
             ty.map(|ty| (format!("${}", at + 1), Arc::new(ty.field("", true))))
         });
@@ -554,7 +551,7 @@ impl Parameters {
 
     /// Notes the parameters that stand for arrays: `x = ANY ($1)`, `$1::integer[]`. The value of
     /// such a parameter is the array's text.
-    fn find_arrays(&mut self, plan: &LogicalPlan) -> Result<()> {
+    pub(crate) fn find_arrays(&mut self, plan: &LogicalPlan) -> Result<()> {
         if self.count == 0 {
             return Ok(());
         }
@@ -602,7 +599,7 @@ impl Parameters {
     }
 
     /// The parameter with its known type, or with type `ty` if none is known yet.
-    fn typed(&mut self, placeholder: Placeholder, ty: &DataType) -> Expr {
+    pub(crate) fn typed(&mut self, placeholder: Placeholder, ty: &DataType) -> Expr {
         let ty = sql_type_of_arrow(ty).unwrap_or(SqlType::Text);
         self.typed_as(placeholder, &Arc::new(ty.field("", true)))
     }
@@ -648,7 +645,7 @@ impl Parameters {
         })
     }
 
-    fn into_types(self) -> Vec<SqlType> {
+    pub(crate) fn into_types(self) -> Vec<SqlType> {
         (1..=self.count)
             .map(|number| {
                 let field = self.known.get(&format!("${number}"));
@@ -692,7 +689,7 @@ pub(crate) fn quoted(expr: &Expr) -> Option<&str> {
     }
 }
 
-fn untyped(expr: &Expr) -> bool {
+pub(crate) fn untyped(expr: &Expr) -> bool {
     matches!(expr, Expr::Placeholder(Placeholder { field, .. })
         if field.as_ref().is_none_or(|field| field.data_type().is_null()))
 }
@@ -792,7 +789,11 @@ pub(crate) fn no_operator(left: &DataType, op: &str, right: &DataType) -> SqlErr
 }
 
 /// Gives one expression PostgreSQL's meaning; its operands have theirs already.
-fn operator(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Transformed<Expr>> {
+pub(crate) fn operator(
+    expr: Expr,
+    schema: &DFSchema,
+    types: &mut Parameters,
+) -> Result<Transformed<Expr>> {
     go_on()?;
     Ok(Transformed::yes(match expr {
         Expr::BinaryExpr(binary) => binary_operator(binary, schema, types)?,
@@ -1334,7 +1335,7 @@ fn casts(plan: LogicalPlan, zone: &str) -> Result<LogicalPlan> {
 }
 
 /// Replaces a conversion that Arrow does differently by a function.
-fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> {
+pub(crate) fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> {
     let Expr::Cast(Cast { expr: inner, field }) = expr else { return Ok(Transformed::no(expr)) };
     let from_field = inner.to_field(schema)?.1;
     if let DataType::List(item) = field.data_type() {
@@ -1413,6 +1414,11 @@ pub fn with_checked_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite_expressions(plan, guarded)
 }
 
+/// Pass 6, and ILIKE as a function.
+pub(crate) fn finished(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    guarded(expr, schema)?.transform_data(|expr| like::check(expr, schema))
+}
+
 /// A node of an expression in a form that DataFusion may fold and run: checked arithmetic,
 /// intervals by keys.
 fn guarded(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -1420,7 +1426,7 @@ fn guarded(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 }
 
 /// Undoes [`guarded`] and the replacement of ILIKE.
-fn unguarded(expr: Expr) -> Transformed<Expr> {
+pub(crate) fn unguarded(expr: Expr) -> Transformed<Expr> {
     let plain = arithmetic::uncheck(expr);
     let plain = plain.transform_data(|expr| Ok(intervals::uncheck(expr)));
     let plain = plain.and_then(|plain| plain.transform_data(|expr| Ok(like::uncheck(expr))));

@@ -33,6 +33,7 @@ use halcyon_plan::phases::{Phase, PhaseClock, PlanningTimes};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse;
 use halcyon_sql::shape::Shape;
+use halcyon_sql::stack::{SHORT_TEXT_BYTES, with_stack_for};
 use halcyon_sql::types::SqlType;
 use halcyon_store::Value;
 
@@ -236,10 +237,12 @@ fn plan_shape(
     ShapePlan::new(Arc::new(prepared), shape, first)
 }
 
-/// Parses and plans a text, on a stack of its own, until the binder's token ends it.
+/// Parses and plans a text, with as much stack as that takes, until the binder's token ends it. A thread on
+/// duty is relieved if the text is long; otherwise the binder relieves it once it finds that planning will
+/// last.
 fn bind_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Result<Prepared> {
-    let bind = || parse::with_stack(|| plan_one(text, types, binder));
-    duty::relieved(|| match binder.cancel {
+    let bind = || with_stack_for(text.len(), || plan_one(text, types, binder));
+    duty::relieved_if(text.len() > SHORT_TEXT_BYTES, || match binder.cancel {
         Some(cancel) => under(cancel, bind),
         None => bind(),
     })

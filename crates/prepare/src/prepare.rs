@@ -106,15 +106,17 @@ impl StatementBinder<'_> {
                 self.write(write, None, text, param_types)
             }
             Sql::Explain { analyze, statement, format, options, .. } => {
-                let analyze = explain::runs(*analyze, format.as_ref(), options.as_deref())?;
+                let asked = explain::asked(*analyze, format.as_ref(), options.as_deref())?;
                 let of = self.sql(statement, text, param_types)?;
                 let (params, arrays) = (of.params.clone(), of.arrays.clone());
-                let plan = Plan::Explain { analyze, of: Box::new(of) };
+                let plan = Plan::Explain { asked, of: Box::new(of) };
                 let columns = vec![text_column("QUERY PLAN")].into();
                 let mut prepared = self.prepared(text, plan, "EXPLAIN");
                 prepared.params = params;
                 prepared.arrays = arrays;
                 prepared.columns = columns;
+                // What is told of planning is told of this one.
+                prepared.shareable = false;
                 Ok(prepared)
             }
             Sql::Copy { source, to, target, options, legacy_options, .. } => {
@@ -217,6 +219,7 @@ impl StatementBinder<'_> {
             Executor::Analytical(plan) => Plan::Analytical(plan.locking_rows(locks_rows)),
         };
         let shareable = bound.shareable;
+        let is_short = matches!(&plan, Plan::Point(plan) if plan.is_unique_lookup());
         let prepared = self.prepared(text, plan, "SELECT");
         let (params, arrays) = (bound.params, bound.arrays);
         let mut prepared = prepared;
@@ -225,6 +228,9 @@ impl StatementBinder<'_> {
         prepared.columns = columns;
         prepared.shareable = shareable;
         prepared.locks_rows = locks_rows;
+        if is_short {
+            prepared.stretch = Stretch::short();
+        }
         Ok(prepared)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use halcyon::Database;
+use halcyon::{Database, STATEMENT_STACK_BYTES};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
@@ -45,7 +45,7 @@ pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
         .worker_threads(threads)
         .max_blocking_threads(config.connections_max + SURPLUS_THREADS + threads)
         .thread_name("halcyon-server")
-        .thread_stack_size(4 << 20)
+        .thread_stack_size(STATEMENT_STACK_BYTES)
         .enable_all()
         .build()
         .map_err(StartError::Threads)?;

@@ -8,7 +8,9 @@
 //! their text is long. So it asks through its dialect, again and again, whether enough of the stack is
 //! left to drop such a tree: `go_on`.
 //!
-//! Cost: the reservation, some ten microseconds, unless the caller's stack is large enough by itself.
+//! Cost: the reservation, and pages that are touched for the first time, some twenty microseconds; nothing
+//! for a short text on a thread whose stack has [`THREAD_BYTES`]. Long texts always get a stack of their
+//! own, because pages of a thread's stack, once touched, are never given back.
 
 use std::cell::Cell;
 use std::panic::resume_unwind;
@@ -19,6 +21,10 @@ use halcyon_base::interrupt;
 pub const DEPTH_MAX: usize = 512;
 /// What planning and running the deepest statement need, in code that is not optimised.
 const NEEDED_BYTES: usize = 192 << 20;
+/// Stack of a thread on which many statements are planned: enough for any.
+pub const THREAD_BYTES: usize = SEGMENT_BYTES;
+/// A text of at most so many bytes is short: planning touches little of the stack, however deep the text.
+pub const SHORT_TEXT_BYTES: usize = 512;
 /// A new stack: what is needed, and what may lie between two calls of [`with_stack`].
 const SEGMENT_BYTES: usize = 256 << 20;
 /// Always left, for code that does not look how much is left.
@@ -36,6 +42,20 @@ pub fn with_stack<R>(work: impl FnOnce() -> R) -> R {
     stacker::maybe_grow(NEEDED_BYTES, SEGMENT_BYTES, work)
 }
 
+/// Runs `work`, which concerns a statement with a text of so many bytes, as [`with_stack`] does; on a new
+/// stack, given back at the end, if the text is long.
+pub fn with_stack_for<R>(text_bytes: usize, work: impl FnOnce() -> R) -> R {
+    match text_bytes <= SHORT_TEXT_BYTES {
+        true => with_stack(work),
+        false => with_new_stack(work),
+    }
+}
+
+/// Runs `work` as [`with_stack`] does, on a stack that is given back at the end.
+pub fn with_new_stack<R>(work: impl FnOnce() -> R) -> R {
+    stacker::grow(SEGMENT_BYTES, work)
+}
+
 /// Drops a value that may be as deep as a statement.
 pub fn drop_deep<T>(value: T) {
     with_stack(|| drop(value));
@@ -51,10 +71,14 @@ pub(crate) fn with_stack_for_tokens<R>(tokens: usize, parse: impl FnOnce() -> R)
     }
     let left = UNSEEN_BYTES + tokens.saturating_mul(LEVEL_BYTES);
     let bytes = NEEDED_BYTES + left;
-    stacker::maybe_grow(bytes, bytes.max(SEGMENT_BYTES), || {
+    let parse = || {
         let _restored = Restored(LEFT_BYTES.replace(left));
         parse()
-    })
+    };
+    match tokens <= SHORT_TEXT_BYTES {
+        true => stacker::maybe_grow(bytes, bytes.max(SEGMENT_BYTES), parse),
+        false => stacker::grow(bytes.max(SEGMENT_BYTES), parse),
+    }
 }
 
 /// Why the parser was stopped.

@@ -1,0 +1,291 @@
+//! The short way from DataFusion's planner to a row-at-a-time executor: for look-ups, and for the queries
+//! behind UPDATE and DELETE.
+//!
+//! [`crate::semantics`] goes over a plan once for each of its passes and computes the types of all nodes
+//! again each time; the optimizer does so for each rule. A *single-table plan* reads one table and has
+//! nothing but conditions, a list of expressions, an order and a LIMIT. Its expressions are over the table's columns
+//! alone, so that all passes can be applied to one expression after the other: [`meaning`]. If its
+//! expressions are *settled* (columns, constants, parameters, comparisons, arithmetic), there is nothing to
+//! optimise but the columns that nobody reads: [`optimized`].
+//!
+//! Invariant, checked by an assertion wherever tests bind a statement: [`meaning`] gives what
+//! [`crate::semantics::analyze`] does. Whatever has an error or is in doubt goes the long way.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, Filter, Limit, LogicalPlan, Operator, Projection, Sort,
+    SubqueryAlias, TableScan, TableScanBuilder,
+};
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
+use halcyon_sql::types::SqlType;
+
+use crate::semantics::{self, Parameters};
+use crate::sizes;
+
+/// The plan with PostgreSQL's meaning, and the types of the parameters; `None` if the plan is not of one
+/// table, or has an error: then the long way is to say which.
+pub(crate) fn meaning(
+    plan: &LogicalPlan,
+    given: &[Option<SqlType>],
+    zone: &str,
+) -> Option<(LogicalPlan, Vec<SqlType>)> {
+    let mut passes = Passes { types: Parameters::new(given), zone };
+    passes.types.find_arrays(plan).ok()?;
+    let plan = passes.node(plan, false)?;
+    sizes::check_plan(&plan).ok()?;
+    Some((plan, passes.types.into_types()))
+}
+
+/// All passes of [`crate::semantics`], for one expression after the other.
+struct Passes<'a> {
+    types: Parameters,
+    zone: &'a str,
+}
+
+impl Passes<'_> {
+    /// `is_seen`: expressions that compute something lie above, and the long way would find types for
+    /// them before those here are final.
+    fn node(&mut self, plan: &LogicalPlan, is_seen: bool) -> Option<LogicalPlan> {
+        match plan {
+            LogicalPlan::TableScan(scan) if scan.filters.is_empty() && scan.fetch.is_none() => {
+                Some(plan.clone())
+            }
+            LogicalPlan::SubqueryAlias(alias) => match alias.input.as_ref() {
+                LogicalPlan::TableScan(_) => self.node(&alias.input, is_seen).map(|_| plan.clone()),
+                _ => None,
+            },
+            LogicalPlan::EmptyRelation(_) => Some(plan.clone()),
+            LogicalPlan::Filter(filter) => {
+                let input = self.node(&filter.input, true)?;
+                // A chain of AND in the form in which `row_sets` leaves one.
+                let chain = conjunction(split_conjunction_owned(filter.predicate.clone()))?;
+                let predicate = self.expr(&chain, input.schema())?;
+                let ty = predicate.get_type(input.schema()).ok()?;
+                let filter = Filter::try_new(predicate, Arc::new(input)).ok()?;
+                (ty == DataType::Boolean).then_some(LogicalPlan::Filter(filter))
+            }
+            LogicalPlan::Projection(projection) if !is_seen => {
+                let computes = !projection.expr.iter().all(is_column);
+                let input = self.node(&projection.input, computes)?;
+                let names = NamePreserver::new_for_projection();
+                let exprs = projection.expr.iter().map(|expr| {
+                    let name = names.save(expr);
+                    Some(name.restore(self.expr(expr, input.schema())?))
+                });
+                let exprs = exprs.collect::<Option<Vec<Expr>>>()?;
+                let made = Projection::try_new(exprs, Arc::new(input)).ok()?;
+                Some(LogicalPlan::Projection(made))
+            }
+            LogicalPlan::Sort(sort) if sort.expr.iter().all(|key| is_column(&key.expr)) => {
+                let input = Arc::new(self.node(&sort.input, is_seen)?);
+                Some(LogicalPlan::Sort(Sort { input, ..sort.clone() }))
+            }
+            LogicalPlan::Limit(limit) => {
+                let input = Arc::new(self.node(&limit.input, is_seen)?);
+                let (skip, fetch) = (self.bound(&limit.skip)?, self.bound(&limit.fetch)?);
+                Some(LogicalPlan::Limit(Limit { skip, fetch, input }))
+            }
+            _ => None,
+        }
+    }
+
+    /// A bound of LIMIT that is a whole number or a parameter.
+    fn bound(&mut self, bound: &Option<Box<Expr>>) -> Option<Option<Box<Expr>>> {
+        Some(match bound.as_deref() {
+            None => None,
+            Some(Expr::Literal(value, _)) if value.data_type() == DataType::Int64 => bound.clone(),
+            Some(Expr::Placeholder(parameter)) => {
+                Some(Box::new(self.types.typed(parameter.clone(), &DataType::Int64)))
+            }
+            Some(_) => return None,
+        })
+    }
+
+    fn expr(&mut self, expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+        if !is_of_one_row(expr) {
+            return None;
+        }
+        self.passes(expr.clone(), schema).ok().flatten()
+    }
+
+    fn passes(&mut self, expr: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+        let types = &mut self.types;
+        let expr = expr.transform_up(|expr| Ok(semantics::narrow(expr))).data()?;
+        let expr = expr.transform_up(|expr| semantics::operator(expr, schema, types)).data()?;
+        // Another node may say of which type such a parameter is.
+        if expr.exists(|part| Ok(semantics::untyped(part)))? {
+            return Ok(None);
+        }
+        let expr = expr.rewrite(&mut TypeCoercionRewriter::new(schema)).data()?;
+        let expr = expr.transform_up(|expr| semantics::cast(expr, schema, self.zone)).data()?;
+        expr.transform_up(|expr| semantics::finished(expr, schema)).data().map(Some)
+    }
+}
+
+/// Whether an expression is a column, by whatever name.
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_column(&alias.expr),
+        expr => matches!(expr, Expr::Column(_)),
+    }
+}
+
+/// Whether an expression has nothing but values of one row.
+fn is_of_one_row(expr: &Expr) -> bool {
+    let odd = expr.exists(|part| {
+        Ok(!matches!(
+            part,
+            Expr::Column(_)
+                | Expr::Literal(..)
+                | Expr::Placeholder(_)
+                | Expr::Alias(_)
+                | Expr::BinaryExpr(_)
+                | Expr::Not(_)
+                | Expr::Negative(_)
+                | Expr::IsNull(_)
+                | Expr::IsNotNull(_)
+                | Expr::Between(_)
+                | Expr::InList(_)
+                | Expr::Like(_)
+                | Expr::Case(_)
+                | Expr::Cast(_)
+                | Expr::ScalarFunction(_)
+        ))
+    });
+    odd.is_ok_and(|odd| !odd)
+}
+
+/// A single-table plan in the form in which row-at-a-time executors take it: arithmetic is plain, and the scan
+/// has the columns that are read alone. `None` if an expression is not settled.
+pub(crate) fn optimized(plan: &LogicalPlan) -> Option<LogicalPlan> {
+    let mut read = BTreeSet::new();
+    narrowed(plan, &mut read)
+}
+
+/// `read`: columns that nodes above read.
+fn narrowed(plan: &LogicalPlan, read: &mut BTreeSet<Column>) -> Option<LogicalPlan> {
+    match plan {
+        LogicalPlan::TableScan(scan) => scan_of(scan, read).map(LogicalPlan::TableScan),
+        LogicalPlan::SubqueryAlias(alias) => {
+            let LogicalPlan::TableScan(scan) = alias.input.as_ref() else { return None };
+            let inner = |column: &Column| Column::new(Some(scan.table_name.clone()), &column.name);
+            let read = read.iter().map(inner).collect();
+            let input = Arc::new(LogicalPlan::TableScan(scan_of(scan, &read)?));
+            let made = SubqueryAlias::try_new(input, alias.alias.clone()).ok()?;
+            Some(LogicalPlan::SubqueryAlias(made))
+        }
+        LogicalPlan::Filter(filter) => {
+            let predicate = settled(&filter.predicate, filter.input.schema())?;
+            note(&predicate, read);
+            let input = Arc::new(narrowed(&filter.input, read)?);
+            Filter::try_new(predicate, input).ok().map(LogicalPlan::Filter)
+        }
+        LogicalPlan::Projection(projection) => {
+            let schema = projection.input.schema();
+            let exprs = projection.expr.iter().map(|expr| settled(expr, schema));
+            let exprs = exprs.collect::<Option<Vec<Expr>>>()?;
+            read.clear();
+            exprs.iter().for_each(|expr| note(expr, read));
+            let input = Arc::new(narrowed(&projection.input, read)?);
+            let schema = Arc::clone(&projection.schema);
+            let made = Projection::try_new_with_schema(exprs, input, schema).ok()?;
+            Some(LogicalPlan::Projection(made))
+        }
+        LogicalPlan::Sort(sort) => {
+            sort.expr.iter().for_each(|key| note(&key.expr, read));
+            let input = Arc::new(narrowed(&sort.input, read)?);
+            Some(LogicalPlan::Sort(Sort { input, ..sort.clone() }))
+        }
+        LogicalPlan::Limit(limit) => {
+            let input = Arc::new(narrowed(&limit.input, read)?);
+            Some(LogicalPlan::Limit(Limit { input, ..limit.clone() }))
+        }
+        _ => None,
+    }
+}
+
+/// Adds the columns of an expression to those that are read.
+fn note(expr: &Expr, read: &mut BTreeSet<Column>) {
+    read.extend(expr.column_refs().into_iter().cloned());
+}
+
+/// The scan with the columns `read` alone.
+fn scan_of(scan: &TableScan, read: &BTreeSet<Column>) -> Option<TableScan> {
+    if scan.projection.is_some() {
+        return None;
+    }
+    let schema = scan.source.schema();
+    let places = read.iter().map(|column| schema.index_of(&column.name).ok());
+    let mut places = places.collect::<Option<Vec<usize>>>()?;
+    places.sort_unstable();
+    places.dedup();
+    let (name, source) = (scan.table_name.clone(), Arc::clone(&scan.source));
+    TableScanBuilder::new(name, source).with_projection(Some(places)).build().ok()
+}
+
+/// The expression with plain arithmetic, if there is nothing in it that the optimizer would compute or
+/// turn around; constants of another type than what they are compared with are converted.
+fn settled(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let plain = expr.clone().transform_up(|expr| Ok(semantics::unguarded(expr))).data().ok()?;
+    let plain = plain.transform_up(|expr| Ok(converted(expr))).data().ok()?;
+    is_settled(&plain, schema).then_some(plain)
+}
+
+/// A whole number in a wider type of whole numbers.
+fn converted(expr: Expr) -> Transformed<Expr> {
+    if let Expr::Cast(Cast { expr: inner, field }) = &expr
+        && let Expr::Literal(value, metadata) = inner.as_ref()
+        && value.data_type().is_integer()
+        && *field.data_type() == DataType::Int64
+        && metadata.is_none()
+        && let Ok(value) = value.cast_to(field.data_type())
+    {
+        return Transformed::yes(Expr::Literal(value, None));
+    }
+    Transformed::no(expr)
+}
+
+fn is_settled(expr: &Expr, schema: &DFSchema) -> bool {
+    let mut settled = true;
+    let walked = expr.apply(|part| {
+        settled &= match part {
+            Expr::Column(_)
+            | Expr::Literal(..)
+            | Expr::Placeholder(_)
+            | Expr::Alias(_)
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_) => true,
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+                let constant = |side: &Expr| matches!(side, Expr::Literal(..));
+                let null = |side: &Expr| matches!(side, Expr::Literal(value, _) if value.is_null());
+                let is_settled = match op {
+                    Operator::And | Operator::Or => !constant(left) && !constant(right),
+                    Operator::Eq
+                    | Operator::NotEq
+                    | Operator::Lt
+                    | Operator::LtEq
+                    | Operator::Gt
+                    | Operator::GtEq
+                    | Operator::Plus
+                    | Operator::Minus
+                    | Operator::Multiply => {
+                        left.get_type(schema).ok() == right.get_type(schema).ok()
+                    }
+                    _ => false,
+                };
+                is_settled && !(constant(left) && constant(right)) && !null(left) && !null(right)
+            }
+            _ => false,
+        };
+        Ok(if settled { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    walked.is_ok() && settled
+}
