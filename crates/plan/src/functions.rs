@@ -34,7 +34,7 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
 
 /// Halcyon's aggregates.
 pub fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
-    crate::aggregates::all().into_iter().chain(crate::variance::all()).collect()
+    halcyon_aggregates::all()
 }
 
 /// Adapts a call to the arguments that DataFusion's function expects, or its result to

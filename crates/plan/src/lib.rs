@@ -13,13 +13,11 @@
 //! partition; a scan reads the roots that its execution brings. Plans are run by crates above.
 #![forbid(unsafe_code)]
 
-pub mod aggregates;
 pub mod arithmetic;
 pub mod bind;
 mod brief;
 pub mod callables;
 mod corrected;
-mod corrected_aggregates;
 mod dates;
 pub mod engine;
 pub mod env;
@@ -55,6 +53,5 @@ pub mod stored_names;
 pub mod system_names;
 pub mod table_functions;
 mod unnest;
-mod variance;
 mod windows;
 pub mod zone_function;

@@ -21,7 +21,7 @@ use crate::operands;
 use crate::semi_joins::PushDownSemiJoins;
 use crate::series::{self, SeriesFunction};
 use crate::system_names::{NoSystemSchemas, SystemSchemas};
-use crate::{corrected, corrected_aggregates, nested, windows};
+use crate::{corrected, nested, windows};
 
 impl Default for DataFusion {
     /// Without system schemas.
@@ -117,7 +117,7 @@ fn states() -> (SessionState, SessionState) {
     let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(operands::Operators)];
     planners.extend(SessionStateDefaults::default_expr_planners());
     let mut aggregates = SessionStateDefaults::default_aggregate_functions();
-    aggregates.extend(corrected_aggregates::corrected(&aggregates));
+    aggregates.extend(halcyon_aggregates::corrected::corrected(&aggregates));
     aggregates.extend(functions::aggregate_functions());
     // A sort below a LIMIT or at the end of a query keeps its order. The options of the bare state
     // are for views, which have no order.

@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 #[rustfmt::skip]
 const ORDER: &[&str] = &[
     "base", "value", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
-    "sql", "views", "catalog", "plan", "exec", "ddl", "pgcatalog", "prepare",
+    "sql", "aggregates", "views", "catalog", "plan", "exec", "ddl", "pgcatalog", "prepare",
     "halcyon", "server", "cell", "tpch", "lab", "cli",
 ];
 

@@ -51,7 +51,7 @@ use self::flat::{Through, flatten, rename};
 use self::free::{holds_subquery, open_references, subquery_of};
 use self::lookup::Lookup;
 use self::optional::optional;
-use crate::aggregates;
+use halcyon_aggregates::sums;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
 
@@ -429,7 +429,7 @@ impl<'n> Apply<'n> {
             let exprs = keys.iter().map(column).chain([column(&value).alias(&name.name)]);
             rows = project(rows, exprs.collect())?;
         } else {
-            let only = aggregates::only(column(&value)).alias(&name.name);
+            let only = sums::only(column(&value)).alias(&name.name);
             let groups = keys.iter().map(column).collect();
             rows = Aggregate::try_new(Arc::new(rows), groups, vec![only])
                 .map(LogicalPlan::Aggregate)?;

@@ -28,7 +28,7 @@ use halcyon_sql::error::{SqlError, SqlState};
 const CENTROIDS_MAX: i128 = 100_000;
 
 /// The aggregates of `all` that are corrected, to be registered over the others.
-pub(crate) fn corrected(all: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
+pub fn corrected(all: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
     let wrap = |function: &Arc<AggregateUDF>| {
         let correction = match function.name() {
             "min" => Correction::Extreme(Extreme::Least),

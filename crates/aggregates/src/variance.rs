@@ -21,11 +21,11 @@ use datafusion::logical_expr::{
 };
 use halcyon_value::{ValueError, decimal};
 
-use crate::aggregates::no_aggregate;
+use crate::sums::no_aggregate;
 use halcyon_sql::diagnose::{external, out_of_range};
 
 /// All of these functions.
-pub(crate) fn all() -> impl Iterator<Item = Arc<AggregateUDF>> {
+pub fn all() -> impl Iterator<Item = Arc<AggregateUDF>> {
     const FUNCTIONS: [(&str, bool, bool); 6] = [
         ("var_pop", false, false),
         ("var_samp", true, false),
