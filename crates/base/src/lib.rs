@@ -10,6 +10,7 @@ pub mod crc32c;
 pub mod duty;
 pub mod ids;
 pub mod interrupt;
+pub mod memory;
 #[cfg(shuttle)]
 pub mod model;
 pub mod planted;

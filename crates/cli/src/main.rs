@@ -1,7 +1,9 @@
 //! The binary `halcyon`: shell and server behind one command line (DESIGN §11). The experiments are
 //! a binary of their own, `halcyon-lab`, which `halcyon lab` starts.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+#[allow(unsafe_code)] // the allocator is C
+mod allocator;
 mod data;
 mod demo;
 mod lab;
@@ -13,9 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// An in-memory SQL database that keeps its promises while the machine is busy.
 #[derive(Parser, Debug)]
@@ -99,6 +98,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    allocator::configure();
+    halcyon::set_memory_collector(allocator::give_back);
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_env_filter(

@@ -7,7 +7,7 @@
 //!   the execution (`now()`, `nextval`, system views): these are put in as constants first;
 //! - if the session's thread limit changed, or a table's row count by more than a factor of four.
 //!
-//! Threads: operators run on a runtime of their own, at most [`SessionVars::threads`] partitions
+//! Threads: operators run on a runtime of their own, at most `threads` of the session's partitions
 //! at a time; the caller reads a [`BatchStream`] and blocks. The channel between them is bounded,
 //! so a reader who is slow holds the operators back.
 
@@ -20,13 +20,11 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DfResult;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -40,7 +38,6 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use halcyon_catalog::Table;
-use halcyon_catalog::session_vars::SessionVars;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Env, Need};
 use halcyon_plan::execution;
@@ -50,9 +47,13 @@ use halcyon_plan::like;
 use halcyon_plan::provider::{Snapshot, table_of, tables_of};
 use halcyon_plan::semantics;
 use halcyon_plan::setup::config;
+use halcyon_plan::wide;
 use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::stack::{drop_deep, with_new_stack, with_stack};
+
+use crate::pacing::paced;
+use crate::pool::pool;
 
 /// Batches that wait for a slow reader.
 const BATCHES_AHEAD: usize = 4;
@@ -160,13 +161,17 @@ impl AnalyticalPlan {
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionConfig)> {
         let threads = env.session.threads.max(1);
         let config = config().with_target_partitions(threads).with_extension(Arc::clone(snapshot));
-        let plan = if self.bound_late {
-            let logical = semantics::bind_late(self.logical.clone(), env)?;
-            self.make_physical(&logical, &config)?
-        } else {
-            self.kept(threads, snapshot, &config)?
+        let sized = |plan: &LogicalPlan, config: SessionConfig| {
+            let rows = wide::batch_rows(plan, config.batch_size());
+            config.with_batch_size(rows)
         };
-        Ok((plan, config))
+        if self.bound_late {
+            let logical = semantics::bind_late(self.logical.clone(), env)?;
+            let config = sized(&logical, config);
+            return Ok((self.make_physical(&logical, &config)?, config));
+        }
+        let config = sized(&self.logical, config);
+        Ok((self.kept(threads, snapshot, &config)?, config))
     }
 
     /// The physical plan of an earlier execution if it still fits, else a new one, kept from now on.
@@ -200,7 +205,7 @@ impl AnalyticalPlan {
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
             let planner = DefaultPhysicalPlanner::default();
-            block_on(planner.create_physical_plan(&checked, &state)).and_then(with_yielding_joins)
+            block_on(planner.create_physical_plan(&checked, &state)).and_then(paced)
         })
         .map_err(|error| sql_error(error, ""))
     }
@@ -211,7 +216,7 @@ impl AnalyticalPlan {
         config: SessionConfig,
         env: &Env<'_>,
     ) -> Result<BatchStream> {
-        let runtime_env = runtime_env(env.session).map_err(|error| sql_error(error, ""))?;
+        let runtime_env = runtime_env(env).map_err(|error| sql_error(error, ""))?;
         let none = HashMap::new;
         let context = Arc::new(TaskContext::new(
             None,
@@ -227,7 +232,8 @@ impl AnalyticalPlan {
         let cancel = env.cancel.clone();
         let watched = cancel.clone();
         let measured = Some(Arc::clone(&plan));
-        let task = self.df.runtime().spawn(async move {
+        let account = cancel.account();
+        let work = async move {
             // The stream is made here: operators may spawn as soon as they are executed.
             match execute_stream(plan, context) {
                 Ok(stream) => pump(stream, &sender, &cancel).await,
@@ -235,27 +241,11 @@ impl AnalyticalPlan {
                     let _ = sender.send(Err(sql_error(error, ""))).await;
                 }
             }
-        });
+        };
+        let task = self.df.runtime().spawn(account.working(work));
         let schema = Arc::clone(&self.schema);
         Ok(BatchStream { schema, receiver, task: Some(task), plan: measured, cancel: watched })
     }
-}
-
-/// Puts an operator above each join that yields its worker thread now and then.
-///
-/// Scans yield by themselves, but a join can produce rows for minutes from the rows that it has
-/// read. An operator that consumes them in a loop would neither notice that the statement was
-/// cancelled nor let other tasks run.
-fn with_yielding_joins(plan: Arc<dyn ExecutionPlan>) -> DfResult<Arc<dyn ExecutionPlan>> {
-    const JOINS: [&str; 4] =
-        ["NestedLoopJoinExec", "CrossJoinExec", "HashJoinExec", "SortMergeJoinExec"];
-    let wrapped = plan.transform_up(|node| {
-        Ok(match JOINS.contains(&node.name()) {
-            true => Transformed::yes(Arc::new(CooperativeExec::new(node)) as _),
-            false => Transformed::no(node),
-        })
-    });
-    wrapped.data()
 }
 
 impl Physical {
@@ -301,10 +291,10 @@ fn cancelled() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }
 
-fn runtime_env(session: &SessionVars) -> DfResult<Arc<RuntimeEnv>> {
+fn runtime_env(env: &Env<'_>) -> DfResult<Arc<RuntimeEnv>> {
     let nowhere = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
     RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(GreedyMemoryPool::new(session.memory_bytes.max(1))))
+        .with_memory_pool(pool(env.session.memory_bytes, env.cancel.account()))
         .with_disk_manager_builder(nowhere)
         .build_arc()
 }

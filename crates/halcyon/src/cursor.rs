@@ -140,7 +140,7 @@ impl Cursor {
         self.require_scroll()?;
         match self.position {
             row if row > self.first && row <= self.read => {
-                self.give(row, out);
+                self.give(row, out)?;
                 Ok(1)
             }
             _ => Ok(0),
@@ -152,7 +152,7 @@ impl Cursor {
         while gone < rows {
             let next = self.position + 1;
             if next <= self.read {
-                self.give(next, out.as_deref_mut());
+                self.give(next, out.as_deref_mut())?;
             } else if !self.pull(out.as_deref_mut())? {
                 self.position = self.read + 1;
                 break;
@@ -171,17 +171,17 @@ impl Cursor {
             if self.position == 0 {
                 break;
             }
-            self.give(self.position, out.as_deref_mut());
+            self.give(self.position, out.as_deref_mut())?;
             gone += 1;
         }
         Ok(gone)
     }
 
     /// Puts a kept row into `out`.
-    fn give(&self, row: u64, out: Option<&mut RowSet>) {
-        let Some(out) = out else { return };
+    fn give(&self, row: u64, out: Option<&mut RowSet>) -> Result<()> {
+        let Some(out) = out else { return Ok(()) };
         let at = usize::try_from(row - self.first - 1).expect("kept rows fit memory");
-        out.push_row((0..self.columns.len()).map(|column| self.kept.value(at, column)));
+        out.push_row((0..self.columns.len()).map(|column| self.kept.value(at, column)))
     }
 
     /// Reads one row of the query, keeps it if the cursor must, and puts it into `out`; false at
@@ -193,10 +193,10 @@ impl Cursor {
             return Ok(false);
         };
         if self.keeps {
-            self.kept.push_row((0..row.len()).map(|column| row.value(column)));
+            self.kept.push_row((0..row.len()).map(|column| row.value(column)))?;
         }
         if let Some(out) = out {
-            out.push_row((0..row.len()).map(|column| row.value(column)));
+            out.push_row((0..row.len()).map(|column| row.value(column)))?;
         }
         self.read += 1;
         Ok(true)

@@ -42,6 +42,7 @@ mod fetch;
 mod following;
 mod hidden;
 mod live;
+mod memory;
 mod options;
 mod outcome;
 mod params;
@@ -67,6 +68,7 @@ mod upgrades;
 pub use database::{Database, Repair, SessionOptions};
 pub use durable::{Opened, Opening};
 pub use following::Changes;
+pub use memory::set_memory_collector;
 pub use options::DatabaseOptions;
 pub use outcome::{Outcome, Tag};
 pub use params::IntoValue;
@@ -83,6 +85,7 @@ pub use transaction::Access;
 
 // Values, types and errors are the same in all layers, and belong to the public interface on
 // purpose.
+pub use halcyon_machine::Counted;
 pub use halcyon_pgcatalog::function_oid;
 pub use halcyon_sql::arrays;
 pub use halcyon_sql::client_types::{ClientType, Shape};

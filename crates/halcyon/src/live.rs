@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use halcyon_base::clock;
-use halcyon_base::duty;
+use halcyon_base::{duty, memory};
 use halcyon_catalog::Table;
 use halcyon_pgcatalog::{
-    AdvisoryKey, AdvisoryRequest, Effects, Live, LockRow, LogRow, SessionRow, SessionState,
-    SettingRow, StatementRow, TransactionRow,
+    Accounts, AdvisoryKey, AdvisoryRequest, Effects, Live, LockRow, LogRow, SessionRow,
+    SessionShare, SessionState, SettingRow, StatementRow, TransactionRow,
 };
 use halcyon_plan::lock_errors::cancelled;
 use halcyon_prepare::shapes::MissReason;
@@ -140,6 +140,28 @@ impl Live for View {
             checkpoint_us: last.wall_us,
             error: durable.log.failure().map(|error| error.to_string()),
         })
+    }
+
+    fn accounts(&self) -> Accounts {
+        let limit = |bytes: i64| u64::try_from(bytes).ok().filter(|_| bytes < i64::MAX);
+        let share = |entry: &Arc<SessionEntry>| {
+            let account = entry.signals.cancel.account();
+            let (statement, transaction) = account.bytes();
+            SessionShare {
+                session: entry.id,
+                user: entry.role.clone(),
+                statement,
+                transaction,
+                statement_limit: limit(account.statement_limit()),
+            }
+        };
+        Accounts {
+            sessions: self.shared.sessions.lock().values().map(share).collect(),
+            plans: memory::plans(),
+            total: memory::used(),
+            limit: limit(self.shared.memory.bytes()),
+            refusals: memory::refusals(),
+        }
     }
 
     fn settings(&self) -> Vec<SettingRow> {

@@ -9,6 +9,7 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use halcyon_base::memory::AccountId;
 use halcyon_exec::analytic::BatchStream;
 use halcyon_sql::coerce::TimeZone;
 use halcyon_sql::coerce::nested::{is_nested, write_cell};
@@ -19,6 +20,7 @@ use halcyon_store::{Interval, Value, ValueRef};
 
 use crate::activity::ResultWatch;
 use crate::deadline::Deadline;
+use crate::memory;
 use crate::shared::Shared;
 
 /// The rows a statement returns.
@@ -51,6 +53,14 @@ pub(crate) struct CountedAs {
     pub executor: &'static str,
 }
 
+/// What is told of a result while its rows are read.
+pub(crate) struct Reader {
+    /// The account of the statement.
+    pub account: AccountId,
+    pub watch: ResultWatch,
+    pub counted: Option<CountedAs>,
+}
+
 /// A batch whose columns all have Arrow types that SQL knows, and the number of the next row.
 struct Batch {
     columns: Vec<ArrayRef>,
@@ -79,11 +89,10 @@ impl Rows {
     pub(crate) fn from_stream(
         columns: Arc<[ResultColumn]>,
         streamed: Streamed,
-        watch: ResultWatch,
-        counted: Option<CountedAs>,
+        reader: Reader,
     ) -> Self {
         let Streamed { batches, until } = streamed;
-        let batches = Box::new(Watched { batches, deadline: until, watch, counted });
+        let batches = Box::new(Watched { batches, deadline: until, reader });
         let source = Source::Stream { batches, current: None };
         Rows { columns, schema: None, source }
     }
@@ -91,7 +100,7 @@ impl Rows {
     /// Marks the result as set aside: the session shows as idle until the next row is asked for.
     pub fn set_aside(&mut self) {
         if let Source::Stream { batches, .. } = &mut self.source {
-            batches.watch.set_reading(false);
+            batches.reader.watch.set_reading(false);
         }
     }
 
@@ -296,18 +305,21 @@ impl<'a> FromValue<'a> for ValueRef<'a> {
 struct Watched {
     batches: BatchStream,
     deadline: Option<Deadline>,
-    watch: ResultWatch,
-    counted: Option<CountedAs>,
+    reader: Reader,
 }
 
 impl Watched {
     /// The next batch; an error names the deadline if that was the cause.
     fn next(&mut self) -> Result<Option<RecordBatch>> {
-        self.watch.set_reading(true);
+        self.reader.watch.set_reading(true);
+        let _entered = self.reader.account.enter();
         match self.batches.next() {
-            Some(Ok(batch)) => Ok(Some(batch)),
+            Some(Ok(batch)) => match memory::unless_refused(self.reader.account) {
+                Ok(()) => Ok(Some(batch)),
+                Err(error) => Err(self.fail(error)),
+            },
             None => {
-                self.watch.set_reading(false);
+                self.reader.watch.set_reading(false);
                 Ok(None)
             }
             Some(Err(error)) => Err(self.fail(error)),
@@ -316,10 +328,11 @@ impl Watched {
 
     #[cold]
     fn fail(&mut self, error: SqlError) -> SqlError {
-        self.watch.fail();
-        if let Some(CountedAs { shared, text, executor }) = self.counted.take() {
+        self.reader.watch.fail();
+        if let Some(CountedAs { shared, text, executor }) = self.reader.counted.take() {
             shared.statements.count_late_error(&text, executor);
         }
+        let error = memory::named(error, self.reader.account);
         match &self.deadline {
             Some(deadline) if deadline.passed() => Deadline::name(error),
             _ => error,

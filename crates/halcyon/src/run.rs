@@ -17,6 +17,7 @@ use halcyon_txn::Isolation;
 use crate::copying::Copying;
 use crate::deadline::Deadline;
 use crate::execute::Ran;
+use crate::memory::{self, grows};
 use crate::outcome::{Outcome, Tag};
 use crate::rows::{CountedAs, Rows, Streamed};
 use crate::session::Session;
@@ -119,7 +120,7 @@ impl Session {
                 let mut rows = self.counted_rows(statement, *streamed);
                 out.reset(rows.columns().len());
                 while let Some(row) = rows.next()? {
-                    out.push_row((0..row.len()).map(|column| row.value(column)));
+                    out.push_row((0..row.len()).map(|column| row.value(column)))?;
                 }
                 Ok(())
             }
@@ -223,6 +224,8 @@ impl Session {
         self.carry_out_wishes();
         let wishes = self.entry.signals.wish_count();
         self.cancel.reset();
+        let account = self.account.id();
+        let _entered = self.begin_account(writes(&statement.prepared().plan));
         let planned = statement.planned.take();
         let timeout = self.in_force.statement_timeout.map(|time| time.saturating_sub(planned));
         let deadline =
@@ -230,6 +233,7 @@ impl Session {
         let watch = self.tallies.begin(statement, &self.entry, &self.shared.statements);
         let caught = catch_unwind(AssertUnwindSafe(|| self.dispatch(statement, params, out)));
         let mut ran = caught.unwrap_or_else(|panic| Err(self.after_panic(panic.as_ref())));
+        ran = ran.map_err(|error| memory::named(error, account));
         if deadline.as_ref().is_some_and(Deadline::passed) {
             ran = ran.map_err(Deadline::name);
         }
@@ -257,6 +261,9 @@ impl Session {
         let prepared = statement.prepared();
         self.refuse_plan_if_failed(&prepared.plan)?;
         let reach = prepared.reach();
+        if grows(&prepared) {
+            self.shared.memory.require_room()?;
+        }
         drop(prepared);
         match reach {
             Reach::Session => self.run_here(statement, params, out),
@@ -354,6 +361,18 @@ impl Session {
         let mut rows = self.query(format!("SELECT {}", list.join(", ")).as_str(), &[])?;
         let row = rows.next()?.expect("a SELECT without FROM has one row");
         Ok((0..row.len()).map(|column| row.value(column).to_owned()).collect())
+    }
+}
+
+/// Whether most of what a statement takes is what it leaves in tables.
+fn writes(plan: &Plan) -> bool {
+    match plan {
+        Plan::Write(_) | Plan::Ddl(_) => true,
+        Plan::Copy(copy) => copy.is_from(),
+        Plan::Explain { asked, of } => asked.analyze && writes(&of.plan),
+        // Statements that run within another begin an account of their own.
+        Plan::Utility(Utility::Execute { .. } | Utility::Import(_)) => true,
+        _ => false,
     }
 }
 

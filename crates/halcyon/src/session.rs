@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use halcyon_base::ids::SessionId;
+use halcyon_base::memory::{Account, Entered, Limits};
 use halcyon_catalog::Catalog;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_exec::point::Scratch;
@@ -30,7 +31,8 @@ use crate::copying::Copying;
 use crate::cursor::Cursors;
 use crate::deadline::Deadline;
 use crate::live::View;
-use crate::rows::{CountedAs, Rows, Streamed};
+use crate::memory;
+use crate::rows::{CountedAs, Reader, Rows, Streamed};
 use crate::settings::{Facts, InForce, Settings, search_path};
 use crate::shared::Shared;
 use crate::signals::{Notification, Signals, Waker};
@@ -59,6 +61,7 @@ pub struct Session {
     pub(crate) scratch: Scratch,
     /// Locks of the running statement, kept from statement to statement.
     pub(crate) locked: LockSet,
+    pub(crate) account: Account,
     pub(crate) cancel: CancelToken,
     pub(crate) entry: Arc<SessionEntry>,
     pub(crate) tallies: Tallies,
@@ -105,7 +108,8 @@ impl Session {
         client: Option<String>,
     ) -> Self {
         let id = shared.next_session();
-        let cancel = CancelToken::new();
+        let account = Account::new();
+        let cancel = CancelToken::of(account.id());
         let signals = Arc::new(Signals::new(cancel.clone()));
         let entry = Arc::new(SessionEntry::new(id, role, client, signals));
         shared.sessions.lock().insert(id, entry.clone());
@@ -135,6 +139,7 @@ impl Session {
             named: HashMap::new(),
             scratch: Scratch::default(),
             locked: LockSet::default(),
+            account,
             cancel,
             entry,
             tallies: Tallies::new(),
@@ -252,14 +257,30 @@ impl Session {
     /// Does what comes before a statement runs: within the statement's time, and until it is cancelled.
     fn in_time<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.cancel.reset();
+        let account = self.account.id();
+        let _entered = self.begin_account(false);
         let timeout = self.in_force.statement_timeout;
         let deadline =
             timeout.map(|timeout| self.shared.deadlines.set(timeout, self.cancel.clone()));
-        let done = work(self);
+        let done = work(self).map_err(|error| memory::named(error, account));
+        self.account.leave_plans();
         match deadline.is_some_and(|deadline| deadline.passed()) {
             true => done.map_err(Deadline::name),
             false => done,
         }
+    }
+
+    /// Begins a statement of the session's account, for which the thread works as long as the guard lives.
+    /// Only the limit of all memory holds for a statement that `writes`: most of what it takes is tables.
+    #[inline]
+    pub(crate) fn begin_account(&self, writes: bool) -> Entered {
+        let statement = match writes {
+            true => i64::MAX,
+            false => i64::try_from(self.vars.memory_bytes).unwrap_or(i64::MAX),
+        };
+        let limits = Limits { total: self.shared.memory.bytes(), statement };
+        self.account.begin(limits, self.block.is_some());
+        self.account.id().enter()
     }
 
     fn look_up(&mut self, text: &str, types: &[Option<SqlType>]) -> Result<Bound> {
@@ -287,7 +308,8 @@ impl Session {
         counted: Option<CountedAs>,
     ) -> Rows {
         let watch = self.entry.watch_result(self.block.is_some());
-        Rows::from_stream(columns, streamed, watch, counted)
+        let reader = Reader { account: self.account.id(), watch, counted };
+        Rows::from_stream(columns, streamed, reader)
     }
 
     pub(crate) fn notice(&mut self, notice: SqlError) {
@@ -382,6 +404,17 @@ impl Session {
         }
     }
 
+    /// Errors: 53200 if more memory is in use than the limit, so that nothing should be kept for a session
+    /// that has much already.
+    pub fn require_memory(&self) -> Result<()> {
+        self.shared.memory.require_room()
+    }
+
+    /// Errors: 53200 if a parameter's value of so many bytes would exceed the limit of memory.
+    pub fn require_memory_for(&self, bytes: usize) -> Result<()> {
+        self.shared.memory.require_room_for(bytes)
+    }
+
     /// Changes a setting of the session (`None` resets it) and everything that depends on it. Names
     /// are compared without case: drivers send `DateStyle`.
     ///
@@ -458,8 +491,9 @@ impl Session {
 
     /// Runs `work`; a panic in it becomes the error XX000, as in any statement.
     pub(crate) fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let _entered = self.account.id().enter();
         match catch_unwind(AssertUnwindSafe(|| work(self))) {
-            Ok(done) => done,
+            Ok(done) => done.map_err(|error| memory::named(error, self.account.id())),
             Err(panic) => Err(self.after_panic(panic.as_ref())),
         }
     }

@@ -18,6 +18,7 @@ use crate::activity::{SessionEntry, StatementTable};
 use crate::advisory::AdvisoryLocks;
 use crate::deadline::Deadlines;
 use crate::durable::Durable;
+use crate::memory::MemoryLimit;
 use crate::options::DatabaseOptions;
 use crate::settings::{self, Chosen, TunedParts, Tuning};
 use crate::signals::Channels;
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub cache: StatementCache,
     pub datafusion: DataFusion,
     pub deadlines: Deadlines,
+    pub memory: MemoryLimit,
     pub sessions: Mutex<BTreeMap<u32, Arc<SessionEntry>>>,
     pub statements: StatementTable,
     /// The sessions that listen on each channel.
@@ -64,6 +66,7 @@ impl Shared {
             cache: StatementCache::new(options.cached_statements),
             datafusion: new_datafusion(),
             deadlines: Deadlines::default(),
+            memory: MemoryLimit::default(),
             sessions: Mutex::default(),
             statements: StatementTable::new(options.cached_statements),
             channels: Channels::default(),
@@ -124,7 +127,8 @@ impl Shared {
     fn tune(&self) {
         let catalog = self.catalog.load();
         let log = self.durable.as_ref().map(|durable| &*durable.log);
-        settings::tune(&self.tuning(), &TunedParts { budget: &catalog.budget, log });
+        let parts = TunedParts { budget: &catalog.budget, memory: &self.memory, log };
+        settings::tune(&self.tuning(), &parts);
     }
 }
 

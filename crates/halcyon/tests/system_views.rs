@@ -5,19 +5,24 @@
 //! the database has, so that a new column demands a test; [`Look::at`] notes what a test looked at,
 //! and a situation that leaves out one of its columns fails.
 
+use std::alloc::System;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use halcyon::{Database, DatabaseOptions, Session, SqlState, Value, params, testing};
+use halcyon::{Counted, Database, DatabaseOptions, Session, SqlState, Value, params, testing};
 
 #[path = "../../txn/tests/crashes/disk.rs"]
 #[expect(dead_code, reason = "crashes and flipped bits are for the tests of txn")]
 mod disk;
 
 use disk::{Fault, SimDisk};
+
+/// Accounts of memory show what this allocator counts.
+#[global_allocator]
+static ALLOCATOR: Counted<System> = Counted(System);
 
 /// View, columns, and the test in which they are seen.
 type Situation = (&'static str, &'static [&'static str], fn(&mut Look));
@@ -33,6 +38,8 @@ const SITUATIONS: &[Situation] = &[
     ("transactions", &["transaction", "session", "isolation", "started", "locks"], a_transaction),
     ("memory", &["schema", "relation", "partition", "partition_id", "rows"], memory_of_partitions),
     ("memory", &["index", "segments", "free_slots", "bytes"], memory_of_rows_and_indexes),
+    ("memory_accounts", &["account", "session", "bytes"], memory_of_sessions),
+    ("memory_accounts", &["limit_bytes", "refusals"], limits_of_memory),
     ("views", &["schema", "view", "rows", "bytes", "map_bytes", "events"], views_that_grow),
     ("views", &["event_ns_p50", "event_ns_p99", "event_ns_max"], times_of_events),
     ("log", &["end_lsn", "durable_lsn", "bytes", "commits", "syncs", "sync_ms"], a_log_that_grows),
@@ -127,7 +134,7 @@ macro_rules! views {
     };
 }
 
-views! { sessions statements locks transactions memory views log settings }
+views! { sessions statements locks transactions memory memory_accounts views log settings }
 
 #[test]
 fn every_column_is_seen() {
@@ -553,6 +560,76 @@ fn a_disk_that_fails(look: &mut Look) {
     session.batch("INSERT INTO t VALUES ('x')").expect_err("the disk is full");
     let error = look.at(&mut session, "error", "");
     assert!(error != "NULL" && !error.is_empty(), "{error}");
+}
+
+/// The bytes of an account.
+fn account(look: &mut Look, watcher: &mut Session, of: &str) -> i64 {
+    look.at(watcher, "bytes", of).parse().expect("a number")
+}
+
+fn memory_of_sessions(look: &mut Look) {
+    const MB: i64 = 1 << 20;
+    let database = Database::in_memory();
+    let mut watcher = database.session();
+    run(&mut watcher, "CREATE TABLE t (v TEXT); CREATE ROLE clerk LOGIN");
+    let mut writer = database.session();
+    let of = |name: &str| format!("account = '{name}' AND session = {}", writer.id());
+    let (statement, transaction) = (of("statement"), of("transaction"));
+    assert_eq!(account(look, &mut watcher, &transaction), 0);
+    run(&mut writer, "BEGIN; INSERT INTO t SELECT repeat('x', 100) FROM generate_series(1, 50000)");
+    assert!(account(look, &mut watcher, &statement) > 4 * MB, "what it has written");
+    let before = account(look, &mut watcher, "account = 'tables'");
+    run(&mut writer, "SELECT 1");
+    assert!(account(look, &mut watcher, &statement) < MB, "another statement");
+    assert!(account(look, &mut watcher, &transaction) > 4 * MB, "it can be undone");
+    run(&mut writer, "COMMIT; SELECT 1");
+    assert!(account(look, &mut watcher, &transaction) < MB, "they are the table's now");
+    assert!(account(look, &mut watcher, "account = 'tables'") > before + 4 * MB);
+    let indexes = account(look, &mut watcher, "account = 'indexes'");
+    run(&mut writer, "CREATE INDEX ON t (v)");
+    assert!(account(look, &mut watcher, "account = 'indexes'") > indexes + MB);
+    let views = account(look, &mut watcher, "account = 'views'");
+    run(
+        &mut writer,
+        "CREATE TABLE n (v INT); INSERT INTO n SELECT * FROM generate_series(1, 9999)",
+    );
+    run(&mut writer, "CREATE MATERIALIZED VIEW m AS SELECT v, count(*) c FROM n GROUP BY v");
+    assert!(account(look, &mut watcher, "account = 'views'") > views + 9999 * 8);
+    let plans = account(look, &mut watcher, "account = 'plans'");
+    for number in 0..100 {
+        run(&mut writer, &format!("SELECT v AS v{number} FROM t WHERE v = 'x'"));
+    }
+    assert!(account(look, &mut watcher, "account = 'plans'") > plans + 100 * 1024);
+    let shares =
+        "SELECT sum(bytes) <= (SELECT bytes FROM halcyon.memory_accounts WHERE account = 'total')
+                  FROM halcyon.memory_accounts WHERE account <> 'total' AND account <> 'other'";
+    assert_eq!(one(&mut watcher, &format!("SELECT ({shares})::text")), "true");
+    let mut clerk = database.session_as("clerk").expect("it may log in");
+    let seen = "SELECT string_agg(account, ' ' ORDER BY account) FROM halcyon.memory_accounts";
+    assert_eq!(one(&mut clerk, seen), "statement total transaction", "its own, and the total");
+    let own = format!("account = 'statement' AND session = {}", clerk.id());
+    assert_eq!(look.at(&mut clerk, "session", &own), clerk.id().to_string());
+    assert_eq!(look.at(&mut clerk, "account", &own), "statement");
+}
+
+fn limits_of_memory(look: &mut Look) {
+    let options = DatabaseOptions::default().with("memory_limit", "4GB").expect("a size");
+    let database = Database::with_options(options);
+    let (mut watcher, mut greedy) = (database.session(), database.session());
+    let total = "account = 'total'";
+    assert_eq!(look.at(&mut watcher, "limit_bytes", total), (4_u64 << 30).to_string());
+    run(&mut greedy, "SET halcyon.memory = '20MB'; SELECT 1");
+    let of = format!("account = 'statement' AND session = {}", greedy.id());
+    assert_eq!(look.at(&mut watcher, "limit_bytes", &of), (20 << 20).to_string());
+    let before: u64 = look.at(&mut watcher, "refusals", total).parse().expect("a number");
+    let texts = "SELECT length(replace(repeat('x', 1000000), 'x', 'abcdefghijklmnopqrstuvwxyz'))";
+    let refused = greedy.query(texts, &[]).map(|_| ()).expect_err("26 MB of 20");
+    assert_eq!(refused.state(), SqlState::OUT_OF_MEMORY);
+    assert!(refused.fields().detail.as_ref().expect("how much").contains("halcyon.memory"));
+    assert!(refused.fields().hint.is_some());
+    let after: u64 = look.at(&mut watcher, "refusals", total).parse().expect("a number");
+    assert!(after > before, "{after} refusals");
+    run(&mut greedy, "SELECT 1");
 }
 
 fn settings_that_differ(look: &mut Look) {

@@ -5,11 +5,12 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use halcyon::Counted;
 use halcyon_lab::Arguments;
 
 // The allocator of the binary `halcyon`: what is measured here is what runs there.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counted<mimalloc::MiMalloc> = Counted(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -1,16 +1,20 @@
-//! The machine beneath: topology, affinity, scheduling policy, memory regions, clocks, counters.
+//! The machine beneath: topology, affinity, scheduling policy, memory regions and limits, the counting
+//! allocator, clocks, counters.
 //!
 //! Every function here asks the operating system or the processor and returns plain values; nothing
 //! here knows tasks or tables. A feature that a kernel, a container or a missing permission
 //! withholds is reported with the reason, never guessed.
 
 pub mod affinity;
+mod allocator;
 pub mod clock;
 pub mod counters;
+pub mod limit;
 pub mod memory;
 mod report;
 pub mod schedule;
 pub mod topology;
 
+pub use allocator::Counted;
 pub use report::{Availability, Feature, Report, recorded, report};
 pub use topology::Topology;

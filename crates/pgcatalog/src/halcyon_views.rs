@@ -131,6 +131,22 @@ system_views! {
         bytes: u64,
     }
 
+    /// One row per share in the memory that is in use. Shares of sessions are seen by their roles and
+    /// superusers, shares of the database by superusers.
+    memory_accounts: MemoryAccount from memory_accounts {
+        /// `statement` and `transaction` of a session, `tables`, `indexes`, `views`, `plans`, `other`, or
+        /// `total`.
+        account: &'static str,
+        /// Number of the session; NULL for a share of the database.
+        session: Option<u32>,
+        /// Memory held; of statements and transactions what they have allocated and not freed.
+        bytes: u64,
+        /// Memory that the account may hold; NULL if none but the total's limit holds.
+        limit_bytes: Option<u64>,
+        /// Statements that were refused memory since the process began; NULL but for the total.
+        refusals: Option<u64>,
+    }
+
     /// One row per materialized view.
     views: MaterializedView from views {
         /// Schema of the view.
@@ -311,6 +327,54 @@ fn memory_rows(context: &Context) -> Vec<Memory> {
     rows
 }
 
+fn memory_accounts(context: &Context) -> Vec<MemoryAccount> {
+    let all = context.live.accounts();
+    let row = |account, bytes| MemoryAccount {
+        account,
+        session: None,
+        bytes: u64::try_from(bytes).unwrap_or(0),
+        limit_bytes: None,
+        refusals: None,
+    };
+    let mut rows = Vec::new();
+    let mut known = all.plans;
+    for share in &all.sessions {
+        known += share.statement.max(0) + share.transaction.max(0);
+        if !context.is_superuser() && share.user != context.session.user {
+            continue;
+        }
+        let session = Some(share.session);
+        let limit_bytes = share.statement_limit;
+        rows.push(MemoryAccount { session, limit_bytes, ..row("statement", share.statement) });
+        rows.push(MemoryAccount { session, ..row("transaction", share.transaction) });
+    }
+    if context.is_superuser() {
+        let [tables, indexes, views] = stored_bytes(context);
+        let other = all.total - known - tables - indexes - views;
+        // Below 0 where a statement holds what is in a table already.
+        let shares = [("tables", tables), ("indexes", indexes), ("views", views)];
+        rows.extend(shares.map(|(account, bytes)| row(account, bytes)));
+        rows.extend([row("plans", all.plans), row("other", other)]);
+    }
+    let (limit_bytes, refusals) = (all.limit, Some(all.refusals));
+    rows.push(MemoryAccount { limit_bytes, refusals, ..row("total", all.total) });
+    rows
+}
+
+/// Bytes of the rows of all tables, of their indexes, and of the maps of views.
+fn stored_bytes(context: &Context) -> [i64; 3] {
+    let mut sums = [0_u64; 3];
+    for object in context.objects().relations.values() {
+        let What::Table(table) = &object.what else { continue };
+        let size = memory::of_table(&context.roots(table));
+        let maps = table.materialized().map_or(0, |view| view.maintained().figures().bytes);
+        for (sum, bytes) in sums.iter_mut().zip([size.row_bytes, size.index_bytes, maps]) {
+            *sum += bytes;
+        }
+    }
+    sums.map(|sum| i64::try_from(sum).unwrap_or(i64::MAX))
+}
+
 /// Materialized views: what they hold, and what an event has cost.
 fn views(context: &Context) -> Vec<MaterializedView> {
     let row = |object: &super::objects::Object| {
@@ -383,6 +447,8 @@ pub trait Live: Send + Sync {
     fn transactions(&self) -> Vec<TransactionRow>;
     /// The redo log; `None` for a database that lives in memory alone.
     fn log(&self) -> Option<LogRow>;
+    /// The memory that is in use, by share.
+    fn accounts(&self) -> Accounts;
     /// Settings as the asking session has them.
     fn settings(&self) -> Vec<SettingRow>;
     /// What functions do to the session that asks and to others; `None` where nothing runs.
@@ -416,6 +482,36 @@ pub struct SessionRow {
     pub statement_us: Option<i64>,
     /// Transaction of the session, if it has one.
     pub transaction: Option<u64>,
+}
+
+/// The memory that is in use, in bytes. A share is below 0 if its owner freed what others had allocated.
+#[derive(Clone, Debug, Default)]
+pub struct Accounts {
+    /// Shares of sessions.
+    pub sessions: Vec<SessionShare>,
+    /// What kept plans take.
+    pub plans: i64,
+    /// What the process takes.
+    pub total: i64,
+    /// What it may take; `None` without a limit.
+    pub limit: Option<u64>,
+    /// How often a statement was refused more.
+    pub refusals: u64,
+}
+
+/// The share of a session in the memory that is in use.
+#[derive(Clone, Debug, Default)]
+pub struct SessionShare {
+    /// Number of the session.
+    pub session: u32,
+    /// Role that it was begun for.
+    pub user: String,
+    /// Of its last or running statement.
+    pub statement: i64,
+    /// Of earlier statements of its transaction.
+    pub transaction: i64,
+    /// What a statement of it may take; `None` without a limit.
+    pub statement_limit: Option<u64>,
 }
 
 /// What a session does.

@@ -43,7 +43,8 @@ use halcyon_plan::system_names::{SystemNames, SystemSchemas};
 pub use effects::{AdvisoryKey, AdvisoryRequest, Effects};
 pub use functions::{function, functions, is_known as is_function};
 pub use halcyon_views::{
-    Live, LockRow, LogRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
+    Accounts, Live, LockRow, LogRow, SessionRow, SessionShare, SessionState, SettingRow,
+    StatementRow, TransactionRow,
 };
 pub use rewrite::rewrite;
 
@@ -141,6 +142,10 @@ impl Live for NoEngine {
 
     fn transactions(&self) -> Vec<TransactionRow> {
         Vec::new()
+    }
+
+    fn accounts(&self) -> Accounts {
+        Accounts::default()
     }
 
     fn settings(&self) -> Vec<SettingRow> {

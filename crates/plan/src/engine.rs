@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::runtime::set_join_set_tracer;
 use datafusion::execution::SessionState;
 use halcyon_base::duty;
 use halcyon_sql::stack::THREAD_BYTES;
 use tokio::runtime::Runtime;
 
+use crate::accounts::Accounts;
 use crate::brief::Brief;
 use crate::system_names::SystemSchemas;
 
@@ -38,6 +40,9 @@ impl DataFusion {
         bare: SessionState,
         system: Box<dyn SystemSchemas>,
     ) -> Self {
+        // A program that uses DataFusion besides and has a tracer keeps that: what operators spawn counts
+        // as nobody's then.
+        let _ = set_join_set_tracer(&Accounts);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("halcyon-query")
             .thread_stack_size(THREAD_BYTES)

@@ -14,7 +14,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerContext};
 use datafusion::physical_plan::ExecutionPlan;
-use halcyon_base::interrupt;
+use halcyon_base::{interrupt, memory};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
 use halcyon_txn::CancelToken;
@@ -28,6 +28,14 @@ pub fn under<R>(cancel: &CancelToken, work: impl FnOnce() -> R) -> R {
 /// Errors: 57014 if the statement that is planned on this thread is to end.
 pub(crate) fn go_on() -> Result<()> {
     SqlError::unless_interrupted().map_err(external)
+}
+
+/// Errors: 53200 if the statement that this thread works for was refused memory.
+pub fn unless_refused() -> Result<()> {
+    match memory::current().refusal() {
+        Some(refusal) => Err(external(SqlError::out_of_memory(&refusal))),
+        None => Ok(()),
+    }
 }
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;

@@ -13,10 +13,12 @@
 //! partition; a scan reads the roots that its execution brings. Plans are run by crates above.
 #![forbid(unsafe_code)]
 
+mod accounts;
 pub mod arithmetic;
 pub mod bind;
 mod brief;
 pub mod callables;
+mod concatenation;
 mod corrected;
 mod dates;
 pub mod engine;
@@ -53,5 +55,6 @@ pub mod stored_names;
 pub mod system_names;
 pub mod table_functions;
 mod unnest;
+pub mod wide;
 mod windows;
 pub mod zone_function;

@@ -9,6 +9,7 @@
 //! from an exact count.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,6 +34,8 @@ use halcyon_base::ids::TableId;
 use halcyon_store::Partition;
 
 use crate::estimates;
+use crate::interrupts;
+use crate::wide;
 use halcyon_catalog::{IndexConstraint, Table};
 
 /// Name of the hidden column: partition number in the upper 32 bits, row id in the lower.
@@ -250,6 +253,8 @@ impl ExecutionPlan for ScanExec {
             partition: 0,
             segment: 0,
             turn: 0,
+            rows_max: context.session_config().batch_size(),
+            pieces: VecDeque::new(),
         };
         let stream = futures::stream::iter(batches);
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream)))
@@ -286,12 +291,22 @@ struct Batches {
     segment: usize,
     /// Segments passed, over all partitions; decides which scan partition the next one belongs to.
     turn: usize,
+    /// Rows that a batch may have.
+    rows_max: usize,
+    /// Pieces of the last batch, if its texts are long.
+    pieces: VecDeque<RecordBatch>,
 }
 
 impl Iterator for Batches {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Err(refused) = interrupts::unless_refused() {
+            return Some(Err(refused));
+        }
+        if let Some(piece) = self.pieces.pop_front() {
+            return Some(Ok(piece));
+        }
         let snapshot = Arc::clone(&self.snapshot);
         let roots = snapshot.roots(self.table)?;
         loop {
@@ -307,8 +322,13 @@ impl Iterator for Batches {
             if (turn / RUN_SEGMENTS) % self.scans != self.scan {
                 continue;
             }
-            if let Some(batch) = self.batch(root, segment) {
-                return Some(batch);
+            match self.batch(root, segment) {
+                Some(Ok(batch)) => wide::put(batch, self.rows_max, &mut self.pieces),
+                Some(Err(error)) => return Some(Err(error)),
+                None => continue,
+            }
+            if let Some(piece) = self.pieces.pop_front() {
+                return Some(Ok(piece));
             }
         }
     }

@@ -59,7 +59,7 @@ use crate::set_operations::with_copies_counted;
 use crate::sizes;
 use crate::table_functions;
 use crate::unnest::unnest;
-use crate::{corrected, intervals, like, nested};
+use crate::{concatenation, corrected, intervals, like, nested};
 use halcyon_sql::arrays;
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
@@ -1422,13 +1422,16 @@ pub(crate) fn finished(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr
 /// A node of an expression in a form that DataFusion may fold and run: checked arithmetic,
 /// intervals by keys.
 fn guarded(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    arithmetic::check(expr, schema)?.transform_data(|expr| intervals::check(expr, schema))
+    let checked = arithmetic::check(expr, schema)?;
+    let checked = checked.transform_data(|expr| concatenation::check(expr, schema))?;
+    checked.transform_data(|expr| intervals::check(expr, schema))
 }
 
 /// Undoes [`guarded`] and the replacement of ILIKE.
 pub(crate) fn unguarded(expr: Expr) -> Transformed<Expr> {
     let plain = arithmetic::uncheck(expr);
-    let plain = plain.transform_data(|expr| Ok(intervals::uncheck(expr)));
+    let plain = plain.transform_data(|expr| Ok(concatenation::uncheck(expr)));
+    let plain = plain.and_then(|plain| plain.transform_data(|expr| Ok(intervals::uncheck(expr))));
     let plain = plain.and_then(|plain| plain.transform_data(|expr| Ok(like::uncheck(expr))));
     plain.expect("nothing of this fails")
 }

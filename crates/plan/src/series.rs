@@ -37,6 +37,7 @@ use halcyon_store::{Interval, Value, ValueRef};
 use halcyon_value::calendar::shift;
 use parking_lot::RwLock;
 
+use crate::interrupts;
 use crate::semantics::{is_text, shown_type};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
@@ -94,6 +95,22 @@ impl Series {
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
         Ok(series)
+    }
+
+    /// A number of elements that the series has at least; 0 for moments.
+    fn least_count(&self) -> usize {
+        match self {
+            Series::Numbers { next, end, step } => {
+                let apart =
+                    if *step > 0 { end.saturating_sub(*next) } else { next.saturating_sub(*end) };
+                usize::try_from(apart / step.saturating_abs()).unwrap_or(if apart < 0 {
+                    0
+                } else {
+                    usize::MAX
+                })
+            }
+            Series::Empty | Series::Moments { .. } => 0,
+        }
     }
 
     /// Above 0 if the series ascends, below if it descends.
@@ -253,7 +270,11 @@ impl ScalarUDFImpl for ArrayFunction {
             let cells = arrays.iter().map(|array| value_at(array, row).unwrap_or(ValueRef::Null));
             let cells: Vec<ValueRef<'_>> = cells.collect();
             let before = total;
-            for value in Series::new(ty, &cells).map_err(external)? {
+            let series = Series::new(ty, &cells).map_err(external)?;
+            if series.least_count() > BYTES_MAX / size_of::<i64>() {
+                return Err(external(too_large()));
+            }
+            for value in series {
                 total += 1;
                 if total * size_of::<i64>() > BYTES_MAX {
                     return Err(external(too_large()));
@@ -389,6 +410,7 @@ impl LazyBatchGenerator for Rows {
     }
 
     fn generate_next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        interrupts::unless_refused()?;
         let mut writer = ArrayWriter::new(self.ty, self.batch_rows);
         let mut rows = 0;
         for value in self.rest.by_ref().take(self.batch_rows) {

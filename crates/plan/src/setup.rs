@@ -82,6 +82,14 @@ pub fn callables() -> Vec<Callable> {
     all
 }
 
+/// Names of all scalar functions, each once, without other names of the same.
+#[cfg(test)]
+pub(crate) fn scalar_names() -> impl Iterator<Item = String> {
+    let (state, _) = states();
+    let names = state.scalar_functions().values().map(|function| function.name().to_owned());
+    names.collect::<Vec<_>>().into_iter()
+}
+
 /// DataFusion's rules, some of them replaced ([`mended_rules`]), and Halcyon's: dates are compared
 /// as dates right after constants are folded and before common subexpressions are found, which
 /// would separate a cast that occurs twice from its comparisons; semi-joins are moved once filters
@@ -110,10 +118,10 @@ fn states() -> (SessionState, SessionState) {
         .with_physical_optimizer_rules(interrupts::watched_physical_rules())
         .build();
     let mut scalars = SessionStateDefaults::default_scalar_functions();
-    scalars.extend(growing::bounded(&scalars));
     scalars.extend(corrected::corrected(&scalars));
     scalars.extend([series::array_function(), nested::array_dims()]);
     scalars.extend(functions::scalar_functions());
+    scalars.extend(growing::bounded(&scalars));
     let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(operands::Operators)];
     planners.extend(SessionStateDefaults::default_expr_planners());
     let mut aggregates = SessionStateDefaults::default_aggregate_functions();

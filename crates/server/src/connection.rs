@@ -83,8 +83,15 @@ enum End {
 }
 
 impl From<io::Error> for End {
-    fn from(_: io::Error) -> Self {
-        End::Quiet
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::OutOfMemory => {
+                End::Fatal(SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").detail(
+                    "A message is larger than the memory that is left within memory_limit.",
+                ))
+            }
+            _ => End::Quiet,
+        }
     }
 }
 

@@ -9,8 +9,12 @@ use datafusion::common::{DataFusionError, SchemaError};
 use halcyon_value::ValueError;
 
 use crate::dialect::shown_name;
-use crate::error::{SqlError, SqlState};
+use crate::error::{self, SqlError, SqlState};
 use crate::syntax::position_of;
+
+/// The beginning of what an operator says that found the limit of all memory in use up, and not its
+/// statement's own.
+pub const SHORT_OF_ALL: &str = "all memory is in use: ";
 
 /// Carries an error of ours through DataFusion.
 pub fn external(error: SqlError) -> DataFusionError {
@@ -66,6 +70,15 @@ fn tell(error: &DataFusionError) -> SqlError {
         ),
         DataFusionError::NotImplemented(message) => {
             from_text(message, SqlState::FEATURE_NOT_SUPPORTED)
+        }
+        DataFusionError::ResourcesExhausted(message) if message.starts_with(SHORT_OF_ALL) => {
+            let asked = &message[SHORT_OF_ALL.len()..];
+            SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")
+                .detail(format!(
+                    "{}; all statements and tables together have no more within memory_limit.",
+                    first_line(asked)
+                ))
+                .hint(error::FREE_MEMORY)
         }
         DataFusionError::ResourcesExhausted(message) => {
             SqlError::new(SqlState::OUT_OF_MEMORY, "the statement's memory limit is used up")

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use halcyon_base::memory::{self, Refusal};
 pub use halcyon_base::sqlstate::SqlState;
 use halcyon_value::ValueError;
 
@@ -16,6 +17,18 @@ pub type Result<T, E = SqlError> = std::result::Result<T, E>;
 /// One pointer wide, so that `Result` stays cheap on the statement path.
 #[derive(Clone)]
 pub struct SqlError(Box<Fields>);
+
+/// What may be done when all memory is in use.
+pub(crate) const FREE_MEMORY: &str = "Try again when others have ended, free memory, or raise memory_limit. \
+                                      halcyon.memory_accounts shows who has how much.";
+
+/// A number of bytes in the largest unit that leaves three digits.
+fn size_text(bytes: u64) -> String {
+    let units = [("GB", 30), ("MB", 20), ("kB", 10)];
+    let unit = units.into_iter().find(|(_, bits)| bytes >> bits >= 100);
+    let (name, bits) = unit.unwrap_or(if bytes >> 20 > 0 { ("MB", 20) } else { ("kB", 10) });
+    format!("{} {name}", bytes >> bits)
+}
 
 /// What a [`SqlError`] tells; the names are those of PostgreSQL's protocol.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +75,38 @@ impl SqlError {
     /// 57014: the statement was cancelled, or its time is over.
     pub fn cancelled() -> Self {
         Self::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
+    }
+
+    /// 53200: a statement was refused more memory.
+    #[cold]
+    pub fn out_of_memory(refusal: &Refusal) -> Self {
+        let Refusal { is_own, statement, total, limit } = *refusal;
+        let error = Self::new(SqlState::OUT_OF_MEMORY, "out of memory");
+        let [statement, total, limit] = [statement, total, limit].map(size_text);
+        match is_own {
+            true => error
+                .detail(format!(
+                    "The statement asked for {statement}; halcyon.memory gives it {limit}."
+                ))
+                .hint("Ask for less at once, or raise halcyon.memory."),
+            false => error
+                .detail(format!(
+                    "All statements and tables together would take {total}, {statement} of it this \
+                     statement; memory_limit is {limit}."
+                ))
+                .hint(FREE_MEMORY),
+        }
+    }
+
+    /// Errors: 53200 if the statement that this thread works for may not have so many bytes more.
+    pub fn unless_refused(bytes: u64) -> Result<()> {
+        memory::request(bytes).map_err(|refusal| Self::out_of_memory(&refusal))
+    }
+
+    /// Errors: 53200 if the statement that this thread works for may not have values of so many bytes, and
+    /// the copies that are made of large ones on their way.
+    pub fn unless_value_refused(bytes: u64) -> Result<()> {
+        memory::request_value(bytes).map_err(|refusal| Self::out_of_memory(&refusal))
     }
 
     /// 0A000: `what` is not offered.

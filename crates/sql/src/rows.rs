@@ -4,8 +4,11 @@ use arrow::datatypes::FieldRef;
 use halcyon_store::ValueRef;
 
 use crate::client_types::ClientType;
-use crate::error::Result;
+use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
+
+/// Buffers from this size on ask for memory before they grow.
+const LARGE_BYTES: usize = 4 << 20;
 
 /// A column of a result.
 #[derive(Clone, Debug)]
@@ -46,8 +49,8 @@ pub struct RowSet {
 #[derive(Clone, Copy, Debug)]
 enum Cell {
     Fixed(ValueRef<'static>),
-    Text { start: u32, len: u32 },
-    Bytes { start: u32, len: u32 },
+    Text { start: usize, len: u32 },
+    Bytes { start: usize, len: u32 },
 }
 
 impl RowSet {
@@ -85,44 +88,72 @@ impl RowSet {
         match self.cells[row * self.width + column] {
             Cell::Fixed(value) => value,
             Cell::Text { start, len } => {
-                let bytes = &self.bytes[start as usize..(start + len) as usize];
+                let bytes = &self.bytes[start..start + len as usize];
                 ValueRef::Text(std::str::from_utf8(bytes).expect("stored from a str"))
             }
-            Cell::Bytes { start, len } => {
-                ValueRef::Bytes(&self.bytes[start as usize..(start + len) as usize])
-            }
+            Cell::Bytes { start, len } => ValueRef::Bytes(&self.bytes[start..start + len as usize]),
         }
     }
 
     /// Adds a row of as many values as there are columns.
-    pub fn push_row<'a>(&mut self, values: impl Iterator<Item = ValueRef<'a>>) {
-        values.for_each(|value| self.push(value));
+    ///
+    /// Errors: 53200 if the statement that the thread works for may not have the memory; 54000 for a value
+    /// of more than 4 GB.
+    pub fn push_row<'a>(&mut self, values: impl Iterator<Item = ValueRef<'a>>) -> Result<()> {
+        self.require_room_for_cells()?;
+        for value in values {
+            self.push(value)?;
+        }
         self.rows += 1;
         debug_assert_eq!(self.cells.len(), self.rows * self.width);
+        Ok(())
     }
 
-    fn push(&mut self, value: ValueRef<'_>) {
-        let start = self.bytes.len() as u32;
+    /// Asks for the memory of more cells, where these are many and their buffer is full.
+    #[inline]
+    fn require_room_for_cells(&mut self) -> Result<()> {
+        let is_full = self.cells.len() + self.width > self.cells.capacity();
+        if is_full && self.cells.len() > LARGE_BYTES / size_of::<Cell>() {
+            SqlError::unless_refused(2 * (self.cells.len() * size_of::<Cell>()) as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Adds bytes of a value, and asks for their memory where it is much. Returns the length.
+    #[inline]
+    fn push_bytes(&mut self, bytes: &[u8]) -> Result<u32> {
+        let needed = self.bytes.len() + bytes.len();
+        if needed > self.bytes.capacity() && needed > LARGE_BYTES {
+            SqlError::unless_refused(needed.max(2 * self.bytes.capacity()) as u64)?;
+        }
+        let len = u32::try_from(bytes.len()).map_err(|_| too_long(bytes.len()))?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(len)
+    }
+
+    #[inline]
+    fn push(&mut self, value: ValueRef<'_>) -> Result<()> {
+        let start = self.bytes.len();
         let cell = match value {
-            ValueRef::Text(text) => {
-                self.bytes.extend_from_slice(text.as_bytes());
-                Cell::Text { start, len: text.len() as u32 }
-            }
-            ValueRef::Bytes(bytes) => {
-                self.bytes.extend_from_slice(bytes);
-                Cell::Bytes { start, len: bytes.len() as u32 }
-            }
+            ValueRef::Text(text) => Cell::Text { start, len: self.push_bytes(text.as_bytes())? },
+            ValueRef::Bytes(bytes) => Cell::Bytes { start, len: self.push_bytes(bytes)? },
             other => Cell::Fixed(fixed(other).expect("neither text nor bytes")),
         };
         self.cells.push(cell);
+        Ok(())
     }
+}
+
+#[cold]
+fn too_long(bytes: usize) -> SqlError {
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, format!("a value has {bytes} bytes"))
+        .detail("A result takes values of less than 4 GB.")
 }
 
 impl RowSink for RowSet {
     fn row(&mut self, values: &[ValueRef<'_>]) -> Result<bool> {
         debug_assert_eq!(values.len(), self.width);
-        values.iter().for_each(|value| self.push(*value));
-        self.rows += 1;
+        self.push_row(values.iter().copied())?;
         Ok(true)
     }
 }

@@ -8,6 +8,7 @@
 
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::duty;
+use halcyon_base::memory::AccountId;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use halcyon_base::sync::{Arc, Condvar, Mutex, hint, thread};
 use std::time::Duration;
@@ -189,6 +190,8 @@ pub struct CancelToken(Arc<Cancel>);
 #[repr(align(128))]
 struct Cancel {
     cancelled: AtomicBool,
+    /// The account of the work, which ends when it is refused memory; nobody's is never refused.
+    account: AccountId,
     waiting: Mutex<Vec<Arc<Event>>>,
 }
 
@@ -196,6 +199,17 @@ impl CancelToken {
     /// A token that nobody has cancelled.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A token of work that counts its memory in an account: it counts as cancelled, too, when more is
+    /// refused.
+    pub fn of(account: AccountId) -> Self {
+        CancelToken(Arc::new(Cancel { account, ..Cancel::default() }))
+    }
+
+    /// The account of the work.
+    pub fn account(&self) -> AccountId {
+        self.0.account
     }
 
     /// Cancels, and wakes those who wait under this token.
@@ -206,10 +220,10 @@ impl CancelToken {
         }
     }
 
-    /// Whether the token was cancelled and not reset since. One load.
+    /// Whether the token was cancelled and not reset since, or its work was refused memory. Two loads.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
-        self.0.cancelled.load(Ordering::Acquire)
+        self.0.cancelled.load(Ordering::Acquire) || self.0.account.is_refused()
     }
 
     /// Makes the token usable for the next statement.

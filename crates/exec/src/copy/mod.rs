@@ -254,6 +254,11 @@ fn bind_to(
 }
 
 impl CopyPlan {
+    /// Whether rows are read into a table.
+    pub fn is_from(&self) -> bool {
+        !matches!(self.kind, CopyKind::To { .. })
+    }
+
     /// The tables it reads or writes, in the order its needs refer to.
     pub fn tables(&self) -> &[Arc<Table>] {
         &self.tables

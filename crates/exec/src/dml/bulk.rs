@@ -100,6 +100,9 @@ impl Writer {
         let arena = Arena::new();
         let columns = self.columns.iter().zip(&table.columns).map(|(from, column)| match from {
             From::Const(value) => {
+                if let ValueRef::Text(text) = value.as_ref() {
+                    SqlError::unless_refused(text.len() as u64 * rows as u64)?;
+                }
                 let mut writer = ArrayWriter::new(column.ty, rows);
                 (0..rows).try_for_each(|_| writer.push(value.as_ref()))?;
                 Ok(writer.finish())

@@ -529,9 +529,10 @@ impl Insert {
             self.run_row(cx, cells, rows, at, key, arena, &mut progress)?;
             if number % 256 == 255 {
                 arena.reset();
-                if cx.env.cancel.is_cancelled() {
-                    return Err(super::cancelled());
-                }
+            }
+            // Rows may be large: a statement that is refused memory ends at once.
+            if cx.env.cancel.is_cancelled() {
+                return Err(super::cancelled());
             }
         }
         if !progress.changed.is_empty() || !progress.late.is_empty() {

@@ -10,7 +10,7 @@ use halcyon_store::ValueRef;
 
 use super::{WriteContext, cancelled, split_row_id};
 
-/// After so many rows memory is given back, and a cancelled statement ends.
+/// After so many rows memory is given back.
 const PAUSE_ROWS: usize = 256;
 
 /// Calls `write` for each row of the target that the source names in its first column: with the row's
@@ -37,9 +37,10 @@ pub(super) fn each_target_row<'c>(
         written += 1;
         if at % PAUSE_ROWS == PAUSE_ROWS - 1 {
             arena.reset();
-            if cx.env.cancel.is_cancelled() {
-                return Err(cancelled());
-            }
+        }
+        // Rows may be large: a statement that is refused memory ends at once.
+        if cx.env.cancel.is_cancelled() {
+            return Err(cancelled());
         }
     }
     Ok(written)

@@ -14,6 +14,7 @@ use halcyon_views::ViewBudget;
 
 use super::Facts;
 use super::kind::{Bounds, KILOBYTE, MEGABYTE, MILLISECOND, SECOND, SWITCH, SettingKind, switch};
+use crate::memory::MemoryLimit;
 
 /// A setting: a row of the registry.
 pub(crate) struct Setting {
@@ -61,6 +62,8 @@ pub(crate) struct Tuning {
     pub checkpoint_timeout: Duration,
     /// Bytes of log after which a checkpoint is due.
     pub max_wal_size: u64,
+    /// Bytes that the process may have in use; 0 for a part of what the system gives it.
+    pub memory_limit: u64,
     /// Bytes that the maps of all materialized views may use together; 0 for no limit.
     pub view_memory: u64,
     pub wal_writer_delay: Duration,
@@ -91,6 +94,7 @@ pub(crate) struct InForce {
 /// The parts of a running database that settings of the whole database change at once.
 pub(crate) struct TunedParts<'a> {
     pub budget: &'a ViewBudget,
+    pub memory: &'a MemoryLimit,
     /// The log; `None` for a database in memory alone.
     pub log: Option<&'a Log>,
 }
@@ -258,7 +262,7 @@ pub(crate) static REGISTRY: &[Setting] = &[
     },
     Setting {
         name: "halcyon.memory",
-        purpose: "Memory that an analytical statement may hold.",
+        purpose: "Memory that a statement that writes nothing may hold.",
         category: RESOURCES,
         reported_as: None,
         home: Home::Session(SettingKind::Size {
@@ -377,6 +381,28 @@ pub(crate) static REGISTRY: &[Setting] = &[
             effect: read_when_due,
             flag: "max-wal-size",
             needs_folder: true,
+        },
+    },
+    Setting {
+        name: "memory_limit",
+        purpose: "Memory that all statements and tables may take together; 0 means 80 % of the \
+                  container's or the machine's.",
+        category: RESOURCES,
+        reported_as: None,
+        home: Home::System {
+            kind: SettingKind::Size {
+                default: 0,
+                unit: MEGABYTE,
+                bounds: Bounds {
+                    least: 64 << 20,
+                    most: 1 << 60,
+                    zero: Some("80 % of the container's or the machine's memory"),
+                },
+                apply: |tuning, bytes| tuning.memory_limit = bytes,
+            },
+            effect: |tuning, parts| parts.memory.set(tuning.memory_limit),
+            flag: "memory-limit",
+            needs_folder: false,
         },
     },
     fact("role", "The role that SET ROLE chose.", None, |facts| {

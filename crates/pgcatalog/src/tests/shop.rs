@@ -9,7 +9,8 @@ use halcyon_store::{Partition, Value};
 use halcyon_txn::PartitionCell;
 
 use crate::{
-    Context, Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow, TransactionRow,
+    Accounts, Context, Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow,
+    TransactionRow,
 };
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{
@@ -68,6 +69,10 @@ struct Engine {
 }
 
 impl Live for Engine {
+    fn accounts(&self) -> Accounts {
+        Accounts::default()
+    }
+
     fn log(&self) -> Option<crate::LogRow> {
         None
     }

@@ -715,6 +715,7 @@ fn text_call(function: Function, args: &[Ir], pool: &mut Pool) -> Fun<Text> {
                 else {
                     return Ok(None);
                 };
+                text::require_room(text::replaced_most(of, from, to))?;
                 Ok(Some(text::replace(of, from, to, frame.arena)))
             })
         }
@@ -729,7 +730,10 @@ fn concat(function: Function, args: &[Ir], pool: &mut Pool) -> Fun<Text> {
         let mut made = text::builder(frame.arena);
         for arg in &args {
             match arg(frame)? {
-                Some(text) => made.push_str(text),
+                Some(text) => {
+                    text::require_room(made.len() + text.len())?;
+                    made.push_str(text);
+                }
                 None if skip => {}
                 None => return Ok(None),
             }

@@ -3,7 +3,29 @@
 
 use bumpalo::collections::String as ArenaString;
 
+use halcyon_sql::error::{Result, SqlError};
+
 use super::Arena;
+
+/// Texts from this size on are asked for before they are made.
+const LARGE_BYTES: usize = 1 << 20;
+
+/// Errors: 53200 if the statement may not have a text of so many bytes.
+#[inline]
+pub(super) fn require_room(bytes: usize) -> Result<()> {
+    match bytes < LARGE_BYTES {
+        true => Ok(()),
+        false => SqlError::unless_value_refused(bytes as u64),
+    }
+}
+
+/// The most bytes that a text has with every `from` replaced by `to`; of large ones, the bytes.
+#[inline]
+pub(super) fn replaced_most(text: &str, from: &str, to: &str) -> usize {
+    let with = |found: usize| text.len().saturating_add(found.saturating_mul(to.len()));
+    let most = with(text.len().checked_div(from.len()).unwrap_or(0));
+    if most < 64 * LARGE_BYTES { most } else { with(text.matches(from).count()) }
+}
 
 /// The text in lower case, in the arena.
 pub(super) fn lower<'a>(text: &'a str, arena: &'a Arena) -> &'a str {

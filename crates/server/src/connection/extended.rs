@@ -36,6 +36,11 @@ fn lock(parsed: &Parsed) -> MutexGuard<'_, Statement> {
     parsed.statement.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Prepared statements, and portals, that a connection may have while more memory is in use than the limit.
+const FREE_NAMES: usize = 256;
+/// Parameters from this size on, all together, ask for their memory.
+const LARGE_PARAMS: usize = 1 << 20;
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Parse: plans a statement and keeps it under a name.
     pub(super) fn parse(
@@ -55,6 +60,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if name.is_empty() {
             // The unnamed statement goes even if its successor cannot be planned.
             self.statements.remove("");
+        }
+        if self.statements.len() >= FREE_NAMES {
+            self.session.require_memory()?;
         }
         let declared = types.to_vec();
         let types: Vec<_> = types.iter().map(|oid| parameter::type_of(*oid)).collect();
@@ -79,6 +87,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 format!("cursor \"{}\" already exists", bind.portal),
             )
             .into());
+        }
+        if self.portals.len() >= FREE_NAMES {
+            self.session.require_memory()?;
+        }
+        let bytes = bind.parameters.iter().flatten().map(|value| value.len()).sum::<usize>();
+        if bytes >= LARGE_PARAMS {
+            self.session.require_memory_for(bytes)?;
         }
         let (params, formats) = {
             let statement = lock(&statement);

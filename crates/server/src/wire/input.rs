@@ -6,12 +6,16 @@
 use std::io;
 
 use bytes::{Buf, Bytes, BytesMut};
+use halcyon_base::memory;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::frontend::{self, Message, ProtocolError, SMALL_BYTES_MAX};
 
 /// Bytes read from the socket at a time.
 const READ_BYTES: usize = 16 * 1024;
+
+/// Messages from this size on ask for memory before their buffer grows.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// Why there is no next message.
 #[derive(Debug)]
@@ -86,7 +90,13 @@ impl Input {
     }
 
     /// Reads what the client has sent; `false` at the end of the stream. May be cancelled.
+    ///
+    /// Errors: those of the stream; `OutOfMemory` if a long message would exceed the limit of memory.
     pub async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<bool> {
+        let is_full = self.buffer.capacity() - self.buffer.len() < READ_BYTES;
+        if is_full && self.buffer.len() >= LARGE_BYTES && !memory::has_room(2 * self.buffer.len()) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         self.buffer.reserve(READ_BYTES);
         Ok(stream.read_buf(&mut self.buffer).await? > 0)
     }

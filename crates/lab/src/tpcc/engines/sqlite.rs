@@ -130,14 +130,18 @@ impl Connection for Hand {
         self.rows.reset(width);
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
-            self.rows.push_row((0..width).map(|column| {
-                match row.get_ref(column).expect("within its width") {
-                    Cell::Integer(value) => ValueRef::Int64(value),
-                    Cell::Text(text) => ValueRef::Text(std::str::from_utf8(text).expect("ASCII")),
-                    Cell::Null => ValueRef::Null,
-                    other => unreachable!("TPC-C has no {other:?}"),
-                }
-            }));
+            self.rows
+                .push_row((0..width).map(|column| {
+                    match row.get_ref(column).expect("within its width") {
+                        Cell::Integer(value) => ValueRef::Int64(value),
+                        Cell::Text(text) => {
+                            ValueRef::Text(std::str::from_utf8(text).expect("ASCII"))
+                        }
+                        Cell::Null => ValueRef::Null,
+                        other => unreachable!("TPC-C has no {other:?}"),
+                    }
+                }))
+                .expect("rows of TPC-C are short");
         }
         Ok(&self.rows)
     }

@@ -1,0 +1,676 @@
+//! The shares that statements have in the process's memory, and the refusal of more.
+//!
+//! Words: an *account* counts the bytes that were allocated less those that were freed while a thread worked
+//! for its owner, usually a session. The *total* is the sum of all bytes allocated and not freed. A
+//! *refusal* says that a statement asked for more when the total stood above its limit; the statement
+//! ends at the next place at which it looks whether it is cancelled.
+//!
+//! The counts come from an allocator that calls [`note`]. A program with another allocator has no counts:
+//! there the process's resident memory ([`set_resident`]) stands for the total, and a statement that looks
+//! while it is above the limit is refused.
+//!
+//! A statement's first bytes are never refused ([`allowance`]), so that small statements are answered, and
+//! memory can be freed, while others are refused.
+//!
+//! Invariants, checked by `what_is_counted_adds_up`: the total is the sum of what all threads have noted, up to
+//! [`DRIFT_MAX`] per thread; a handed-over account is empty.
+//! Cost: [`note`] adds to a thread's own word, and once in [`DRIFT_MAX`] bytes to two shared ones;
+//! [`AccountId::enter`] reads and writes a thread's own words. Nothing here allocates but [`Account::new`].
+//! Threads: all; what threads tell of accounts is relaxed, since no decision rests on an order between two counts.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+/// Bytes that a thread counts by itself before it tells its account and the total.
+pub const DRIFT_MAX: i64 = 64 << 10;
+/// Bytes that a thread carries over from one account to the next.
+const CARRIED_MAX: i64 = 4 << 10;
+/// A buffer that has grown to so many bytes counts as one that goes on growing.
+pub const GROWING_MIN: usize = 16 << 20;
+/// Values from this size on are copied a few times on their way: each is asked for so often.
+const LARGE_VALUE: u64 = 1 << 20;
+const COPIES: u64 = 3;
+/// Accounts that can be told apart at a time; owners beyond share the account of nobody.
+const ACCOUNTS_MAX: usize = 1 << 14;
+
+/// The counts of an account. Lines of its own, in pairs: every session writes its account.
+#[repr(align(128))]
+struct Counts {
+    /// By the running statement.
+    statement: AtomicI64,
+    /// The least that `statement` has been. Work of an earlier statement may free what it had after a later
+    /// one has begun; that gives the later one nothing.
+    lowest: AtomicI64,
+    /// By earlier statements of the transaction.
+    transaction: AtomicI64,
+    /// What the running statement has asked for at once and not allocated so far.
+    promised: AtomicI64,
+    total_limit: AtomicI64,
+    statement_limit: AtomicI64,
+    refused: AtomicU8,
+    /// The counts when the statement was refused.
+    refused_statement: AtomicI64,
+    refused_total: AtomicI64,
+}
+
+const NOT_REFUSED: u8 = 0;
+const BY_TOTAL: u8 = 1;
+const BY_STATEMENT: u8 = 2;
+
+impl Counts {
+    const fn new() -> Self {
+        Counts {
+            statement: AtomicI64::new(0),
+            lowest: AtomicI64::new(0),
+            transaction: AtomicI64::new(0),
+            promised: AtomicI64::new(0),
+            total_limit: AtomicI64::new(0),
+            statement_limit: AtomicI64::new(0),
+            refused: AtomicU8::new(NOT_REFUSED),
+            refused_statement: AtomicI64::new(0),
+            refused_total: AtomicI64::new(0),
+        }
+    }
+}
+
+/// The accounts; the first is nobody's: of threads that work for no statement.
+static ACCOUNTS: [Counts; ACCOUNTS_MAX] = [const { Counts::new() }; ACCOUNTS_MAX];
+static TOTAL: AtomicI64 = AtomicI64::new(0);
+/// Whether an allocator counts.
+static COUNTS: AtomicBool = AtomicBool::new(false);
+/// Bytes of the process's memory as the system counts them.
+static RESIDENT: AtomicI64 = AtomicI64::new(0);
+/// By how much more is resident than was allocated, when the system was asked last: stacks, fragments, and
+/// memory that the allocator has not given back.
+static UNCOUNTED: AtomicI64 = AtomicI64::new(0);
+/// What statements have asked for and not allocated so far.
+static PROMISED: AtomicI64 = AtomicI64::new(0);
+/// What planning has left: plans that are kept.
+static PLANS: AtomicI64 = AtomicI64::new(0);
+static LIMIT: AtomicI64 = AtomicI64::new(i64::MAX);
+static REFUSALS: AtomicU64 = AtomicU64::new(0);
+static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { next: 1, free: Vec::new() });
+
+/// Numbers of accounts that have no owner.
+struct Numbers {
+    next: u32,
+    free: Vec<u32>,
+}
+
+impl Numbers {
+    /// A number without an owner; 0 if all have owners.
+    fn take(&mut self) -> u32 {
+        if let Some(number) = self.free.pop() {
+            return number;
+        }
+        let fits = usize::try_from(self.next).is_ok_and(|next| next < ACCOUNTS_MAX);
+        let number = if fits { self.next } else { 0 };
+        self.next += u32::from(fits);
+        number
+    }
+}
+
+/// Numbers are whole whenever their lock is free.
+fn poisoned<T>(error: PoisonError<T>) -> T {
+    error.into_inner()
+}
+
+/// A thread's own words.
+struct Own {
+    account: Cell<u32>,
+    drift: Cell<i64>,
+}
+
+thread_local!(static OWN: Own = const { Own { account: Cell::new(0), drift: Cell::new(0) } });
+
+/// Counts bytes that the calling thread has allocated, or, below zero, freed. For allocators.
+#[inline]
+pub fn note(bytes: i64) {
+    // Fails only where a thread ends, whose last bytes nobody counts.
+    let _ = OWN.try_with(|own| {
+        let drift = own.drift.get() + bytes;
+        if -DRIFT_MAX < drift && drift < DRIFT_MAX {
+            own.drift.set(drift);
+        } else {
+            own.drift.set(0);
+            tell(own.account.get(), drift);
+        }
+    });
+}
+
+/// Tells that a buffer has grown to so many bytes, by [`GROWING_MIN`] at least: it will ask for twice as much
+/// when it is full again, at once, and where nobody can refuse. So the statement is refused now if it may
+/// not have that. For allocators.
+#[cold]
+pub fn foresee(bytes: i64) {
+    let account = current();
+    if account != AccountId(0) {
+        let counts = account.counts();
+        let statement = taken(counts).saturating_add(2 * bytes);
+        judge(counts, statement, used().saturating_add(2 * bytes));
+    }
+}
+
+/// Adds a thread's drift to its account and the total, and refuses the statement more if it must.
+#[cold]
+fn tell(account: u32, drift: i64) {
+    let counts = &ACCOUNTS[account as usize];
+    let statement = counts.statement.fetch_add(drift, Relaxed) + drift;
+    if statement < counts.lowest.load(Relaxed) {
+        counts.lowest.store(statement, Relaxed);
+    }
+    TOTAL.fetch_add(drift, Relaxed);
+    if !COUNTS.load(Relaxed) {
+        COUNTS.store(true, Relaxed);
+    }
+    if drift > 0 && account != 0 {
+        keep_promise(counts, drift);
+        judge(counts, taken(counts), used());
+    }
+}
+
+/// What a statement has taken, since it had least.
+fn taken(counts: &Counts) -> i64 {
+    (counts.statement.load(Relaxed) - counts.lowest.load(Relaxed)).max(0)
+}
+
+/// Notes that a statement has allocated bytes, which it may have asked for.
+fn keep_promise(counts: &Counts, bytes: i64) {
+    let promised = counts.promised.load(Relaxed);
+    if promised > 0 {
+        promise(counts, (promised - bytes).max(0));
+    }
+}
+
+/// Sets what a statement has asked for and not allocated so far.
+fn promise(counts: &Counts, bytes: i64) {
+    let before = counts.promised.swap(bytes, Relaxed);
+    PROMISED.fetch_add(bytes - before, Relaxed);
+}
+
+/// Refuses a statement that has, or is about to have, so many bytes of such a total. Returns whether
+/// the statement may go on.
+fn judge(counts: &Counts, statement: i64, total: i64) -> bool {
+    let limit = counts.total_limit.load(Relaxed);
+    let by = match () {
+        () if statement > counts.statement_limit.load(Relaxed) => BY_STATEMENT,
+        () if total > limit && statement > allowance(limit) => BY_TOTAL,
+        () => return true,
+    };
+    if counts.refused.load(Relaxed) == NOT_REFUSED {
+        counts.refused_statement.store(statement, Relaxed);
+        counts.refused_total.store(total, Relaxed);
+        counts.refused.store(by, Relaxed);
+        REFUSALS.fetch_add(1, Relaxed);
+    }
+    false
+}
+
+/// Bytes that a statement may always have, under a limit of the total.
+pub fn allowance(limit: i64) -> i64 {
+    (limit / 128).clamp(1 << 20, 16 << 20)
+}
+
+/// Bytes in use: allocated and not freed, promised, and taken by what no allocator counts.
+pub fn used() -> i64 {
+    match COUNTS.load(Relaxed) {
+        false => RESIDENT.load(Relaxed),
+        true => TOTAL.load(Relaxed) + UNCOUNTED.load(Relaxed) + PROMISED.load(Relaxed),
+    }
+}
+
+/// Sets the limit that holds for what belongs to no statement: messages while they arrive.
+pub fn set_limit(bytes: i64) {
+    LIMIT.store(bytes, Relaxed);
+}
+
+/// The limit of [`set_limit`].
+pub fn limit() -> i64 {
+    LIMIT.load(Relaxed)
+}
+
+/// Whether so many bytes more are within the limit of [`set_limit`].
+pub fn has_room(bytes: usize) -> bool {
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    used().saturating_add(bytes) <= limit()
+}
+
+/// Bytes that the allocator has counted; 0 in a program whose allocator does not count.
+pub fn counted() -> i64 {
+    TOTAL.load(Relaxed)
+}
+
+/// Bytes that kept plans take.
+pub fn plans() -> i64 {
+    PLANS.load(Relaxed)
+}
+
+/// How often statements were refused more memory since the process began.
+pub fn refusals() -> u64 {
+    REFUSALS.load(Relaxed)
+}
+
+/// Tells the process's resident memory in bytes, its files left out.
+pub fn set_resident(bytes: i64) {
+    RESIDENT.store(bytes, Relaxed);
+    UNCOUNTED.store((bytes - TOTAL.load(Relaxed)).max(0), Relaxed);
+}
+
+/// Asks for a value of so many bytes, and for the copies of it that are made on the way to the client. Errors:
+/// as [`request`].
+pub fn request_value(bytes: u64) -> Result<(), Refusal> {
+    request(if bytes < LARGE_VALUE { bytes } else { bytes.saturating_mul(COPIES) })
+}
+
+/// Asks for so many bytes, which are about to be allocated at once, on behalf of the account that the
+/// thread works for; nobody's is given all. Errors: the statement may not have them, and has been refused.
+pub fn request(bytes: u64) -> Result<(), Refusal> {
+    let id = current();
+    if id == AccountId(0) {
+        return Ok(());
+    }
+    let counts = id.counts();
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    let statement = taken(counts).saturating_add(bytes);
+    promise(counts, 0);
+    if judge(counts, statement, used().saturating_add(bytes)) {
+        promise(counts, bytes);
+        return Ok(());
+    }
+    Err(id.refusal().expect("the judge has refused"))
+}
+
+/// Why a statement was refused more memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Whether the statement's own limit is exceeded, and not that of the total.
+    pub is_own: bool,
+    /// Bytes that the statement had, with those that it asked for.
+    pub statement: u64,
+    /// Bytes that the whole process had then.
+    pub total: u64,
+    /// The limit that is exceeded.
+    pub limit: u64,
+}
+
+/// An account by its number, for threads that work for its owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccountId(u32);
+
+/// The account that the calling thread works for.
+pub fn current() -> AccountId {
+    AccountId(OWN.try_with(|own| own.account.get()).unwrap_or(0))
+}
+
+impl AccountId {
+    fn counts(self) -> &'static Counts {
+        &ACCOUNTS[self.0 as usize]
+    }
+
+    /// Makes the calling thread work for the account until the guard is dropped.
+    #[inline]
+    pub fn enter(self) -> Entered {
+        Entered(switch(self))
+    }
+
+    /// Whether the running statement was refused more memory. Without counts: whether the process has more
+    /// than the limit.
+    #[inline]
+    pub fn is_refused(self) -> bool {
+        self.0 != 0 && (self.counts().refused.load(Relaxed) != NOT_REFUSED || self.is_uncounted())
+    }
+
+    /// Refuses a statement of a program without counts. `true` if it is to end.
+    fn is_uncounted(self) -> bool {
+        let over = || RESIDENT.load(Relaxed) > self.counts().total_limit.load(Relaxed);
+        !COUNTS.load(Relaxed) && over()
+    }
+
+    /// Whether so many bytes more are within the limit of the total.
+    pub fn has_room(self, bytes: usize) -> bool {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let limit = self.counts().total_limit.load(Relaxed);
+        self.0 == 0 || bytes <= allowance(limit) || used().saturating_add(bytes) <= limit
+    }
+
+    /// The refusal of the running statement.
+    pub fn refusal(self) -> Option<Refusal> {
+        if !self.is_refused() {
+            return None;
+        }
+        let counts = self.counts();
+        let by = counts.refused.load(Relaxed);
+        let limit = if by == BY_STATEMENT { &counts.statement_limit } else { &counts.total_limit };
+        let bytes = |count: &AtomicI64| u64::try_from(count.load(Relaxed)).unwrap_or(0);
+        Some(Refusal {
+            is_own: by == BY_STATEMENT,
+            statement: if by == NOT_REFUSED { 0 } else { bytes(&counts.refused_statement) },
+            total: if by == NOT_REFUSED { bytes(&RESIDENT) } else { bytes(&counts.refused_total) },
+            limit: bytes(limit),
+        })
+    }
+
+    /// Bytes of the running or last statement, and of earlier ones of its transaction.
+    pub fn bytes(self) -> (i64, i64) {
+        let counts = self.counts();
+        (counts.statement.load(Relaxed), counts.transaction.load(Relaxed))
+    }
+
+    /// The limit of the running or last statement alone, in bytes.
+    pub fn statement_limit(self) -> i64 {
+        self.counts().statement_limit.load(Relaxed)
+    }
+
+    /// A future whose polls, and whose end, are the account's.
+    pub fn working<F: Future>(self, future: F) -> Working<F> {
+        Working { account: self, future: Some(Box::pin(future)) }
+    }
+}
+
+/// Makes the thread work for `to`; returns the account that it worked for.
+#[inline]
+fn switch(to: AccountId) -> AccountId {
+    let switched = OWN.try_with(|own| {
+        let drift = own.drift.get();
+        let from = own.account.replace(to.0);
+        if from != to.0 && !(-CARRIED_MAX..=CARRIED_MAX).contains(&drift) {
+            own.drift.set(0);
+            tell(from, drift);
+        }
+        AccountId(from)
+    });
+    switched.unwrap_or_default()
+}
+
+/// Tells what the thread has counted by itself.
+fn flush() {
+    let _ = OWN.try_with(|own| tell(own.account.get(), own.drift.replace(0)));
+}
+
+/// While it lives the thread works for an account; then again for the one before.
+#[derive(Debug)]
+pub struct Entered(AccountId);
+
+impl Drop for Entered {
+    #[inline]
+    fn drop(&mut self) {
+        switch(self.0);
+    }
+}
+
+/// An account with its owner. Dropping it leaves what it counts to nobody.
+#[derive(Debug)]
+pub struct Account(AccountId);
+
+/// The limits of a statement, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Of all memory together.
+    pub total: i64,
+    /// Of the statement alone.
+    pub statement: i64,
+}
+
+/// No limits.
+const FREELY: Limits = Limits { total: i64::MAX, statement: i64::MAX };
+
+impl Account {
+    /// An empty account; nobody's if all are taken.
+    #[allow(clippy::new_without_default)] // a number is taken
+    pub fn new() -> Self {
+        let account = Account(AccountId(NUMBERS.lock().unwrap_or_else(poisoned).take()));
+        account.begin(FREELY, false);
+        account
+    }
+
+    /// The account's number.
+    #[inline]
+    pub fn id(&self) -> AccountId {
+        self.0
+    }
+
+    /// Begins a statement: its count is zero and nothing is refused. What the last one has left is
+    /// counted as its transaction's if that goes on, else as nobody's.
+    #[inline]
+    pub fn begin(&self, limits: Limits, transaction_goes_on: bool) {
+        if self.0 == AccountId(0) {
+            return;
+        }
+        let counts = self.0.counts();
+        counts.total_limit.store(limits.total, Relaxed);
+        counts.statement_limit.store(limits.statement, Relaxed);
+        if counts.promised.load(Relaxed) != 0 {
+            promise(counts, 0);
+        }
+        if counts.refused.load(Relaxed) != NOT_REFUSED {
+            counts.refused.store(NOT_REFUSED, Relaxed);
+        }
+        if counts.lowest.load(Relaxed) != 0 {
+            counts.lowest.store(0, Relaxed);
+        }
+        if counts.statement.load(Relaxed) != 0 {
+            let left = counts.statement.swap(0, Relaxed);
+            counts.transaction.fetch_add(left, Relaxed);
+        }
+        if !transaction_goes_on && counts.transaction.load(Relaxed) != 0 {
+            self.0.leave_transaction();
+        }
+    }
+
+    /// Says that what the statement has left so far are plans.
+    pub fn leave_plans(&self) {
+        if self.0 != AccountId(0) {
+            flush();
+            let counts = self.0.counts();
+            PLANS.fetch_add(counts.statement.swap(0, Relaxed), Relaxed);
+            counts.lowest.store(0, Relaxed);
+        }
+    }
+}
+
+impl AccountId {
+    fn leave_transaction(self) {
+        let left = self.counts().transaction.swap(0, Relaxed);
+        AccountId(0).counts().statement.fetch_add(left, Relaxed);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        if self.0 == AccountId(0) {
+            return;
+        }
+        self.begin(FREELY, false);
+        NUMBERS.lock().unwrap_or_else(poisoned).free.push(self.0.0);
+    }
+}
+
+/// A future that works for an account.
+pub struct Working<F> {
+    account: AccountId,
+    future: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Future for Working<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let _entered = self.account.enter();
+        self.future.as_mut().expect("taken by drop alone").as_mut().poll(context)
+    }
+}
+
+impl<F> Drop for Working<F> {
+    fn drop(&mut self) {
+        let _entered = self.account.enter();
+        self.future = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: i64 = 1 << 20;
+
+    /// The counts are the process's: tests of them take turns.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    fn turn() -> std::sync::MutexGuard<'static, ()> {
+        TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    #[test]
+    fn what_is_counted_adds_up() {
+        let _turn = turn();
+        let before = counted();
+        let accounts: Vec<Account> = (0..4).map(|_| Account::new()).collect();
+        std::thread::scope(|scope| {
+            for (at, account) in (1..).zip(&accounts) {
+                scope.spawn(move || {
+                    let _entered = account.id().enter();
+                    (0..100).for_each(|_| note(at * MB));
+                    (0..90).for_each(|_| note(-at * MB));
+                });
+            }
+        });
+        for (at, account) in (1..).zip(&accounts) {
+            assert_eq!(account.id().bytes(), (at * 10 * MB, 0));
+        }
+        assert_eq!(counted() - before, (1 + 2 + 3 + 4) * 10 * MB);
+        // The next statement begins with nothing; what was left is the transaction's, then nobody's.
+        accounts[0].begin(FREELY, true);
+        assert_eq!(accounts[0].id().bytes(), (0, 10 * MB));
+        accounts[0].begin(FREELY, false);
+        assert_eq!(accounts[0].id().bytes(), (0, 0));
+        let planned = plans();
+        accounts[1].leave_plans();
+        assert_eq!((plans() - planned, accounts[1].id().bytes()), (20 * MB, (0, 0)));
+        note(-100 * MB);
+        assert_eq!(counted(), before);
+    }
+
+    #[test]
+    fn small_changes_stay_with_the_thread_and_large_ones_do_not_move_to_the_next_account() {
+        let _turn = turn();
+        let (one, other) = (Account::new(), Account::new());
+        {
+            let _one = one.id().enter();
+            note(DRIFT_MAX / 2);
+            assert_eq!(one.id().bytes().0, 0);
+            let _other = other.id().enter();
+            assert_eq!(one.id().bytes().0, DRIFT_MAX / 2);
+            note(-DRIFT_MAX / 2);
+        }
+        assert_eq!(other.id().bytes().0, -DRIFT_MAX / 2);
+        assert_eq!(current(), AccountId(0));
+    }
+
+    #[test]
+    fn the_statement_that_asks_above_the_limit_is_refused_and_a_small_one_is_not() {
+        let _turn = turn();
+        let limit = used() + 100 * MB;
+        let limits = Limits { total: limit, statement: i64::MAX };
+        let (large, small) = (Account::new(), Account::new());
+        large.begin(limits, false);
+        small.begin(limits, false);
+        let entered = large.id().enter();
+        note(90 * MB);
+        assert!(!large.id().is_refused());
+        note(20 * MB);
+        let refusal = large.id().refusal().expect("110 of 100 MB");
+        assert_eq!((refusal.statement, refusal.is_own), (110 << 20, false));
+        assert_eq!(refusal.limit, u64::try_from(limit).expect("above zero"));
+        drop(entered);
+        let entered = small.id().enter();
+        note(allowance(limit) / 2);
+        assert!(!small.id().is_refused());
+        assert!(request(1 << 30).is_err() && small.id().is_refused());
+        note(-allowance(limit) / 2);
+        drop(entered);
+        let _entered = large.id().enter();
+        note(-110 * MB);
+        large.begin(limits, false);
+        assert!(!large.id().is_refused() && request(50 << 20).is_ok());
+        let asked = small.id().enter();
+        small.begin(limits, false);
+        assert!(request(60 << 20).is_err(), "another has been promised 50 of 100 MB");
+        drop(asked);
+        note(50 * MB);
+        note(-50 * MB);
+        assert_eq!(PROMISED.load(Relaxed), 0, "what was allocated is promised no longer");
+        assert!(request(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn what_an_earlier_statement_frees_late_gives_the_next_one_nothing() {
+        let _turn = turn();
+        let account = Account::new();
+        account.begin(FREELY, false);
+        let _entered = account.id().enter();
+        note(80 * MB);
+        account.begin(Limits { total: used() + MB, statement: i64::MAX }, false);
+        note(-80 * MB);
+        note(85 * MB);
+        assert!(account.id().is_refused());
+        note(-85 * MB);
+    }
+
+    #[test]
+    fn a_buffer_is_refused_before_it_doubles_beyond_the_limit() {
+        let _turn = turn();
+        let account = Account::new();
+        account.begin(Limits { total: used() + 100 * MB, statement: i64::MAX }, false);
+        let _entered = account.id().enter();
+        foresee(20 * MB);
+        assert!(!account.id().is_refused() && request_value(30 << 20).is_ok());
+        foresee(60 * MB);
+        assert!(account.id().is_refused());
+        account.begin(Limits { total: used() + 100 * MB, statement: i64::MAX }, false);
+        assert!(request_value(40 << 20).is_err(), "three copies");
+    }
+
+    #[test]
+    fn a_statement_has_a_limit_of_its_own() {
+        let _turn = turn();
+        let account = Account::new();
+        account.begin(Limits { total: i64::MAX, statement: 10 * MB }, false);
+        let entered = account.id().enter();
+        assert!(request(9 << 20).is_ok());
+        note(11 * MB);
+        let refusal = account.id().refusal().expect("11 of 10 MB");
+        assert!(refusal.is_own && refusal.limit == 10 << 20);
+        note(-11 * MB);
+        drop(entered);
+        account.begin(FREELY, false);
+        assert_eq!(account.id().refusal(), None);
+    }
+
+    #[test]
+    fn a_future_works_for_its_account_wherever_it_is_polled_and_dropped() {
+        let _turn = turn();
+        struct Freed;
+        impl Drop for Freed {
+            fn drop(&mut self) {
+                note(-MB);
+            }
+        }
+        let account = Account::new();
+        let future = account.id().working(async {
+            let _freed = Freed;
+            note(2 * MB);
+            std::future::pending::<()>().await;
+        });
+        let mut future = Box::pin(future);
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert_eq!((account.id().bytes().0, current()), (2 * MB, AccountId(0)));
+        drop(future);
+        assert_eq!(account.id().bytes().0, MB);
+        note(-MB);
+    }
+}

@@ -1,0 +1,30 @@
+//! The binary's allocator: mimalloc, whose bytes are counted for the limit of memory.
+
+use std::ffi::c_long;
+
+use halcyon::Counted;
+use libmimalloc_sys::{mi_collect, mi_option_set, mi_option_t};
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: Counted<MiMalloc> = Counted(MiMalloc);
+
+/// After so many milliseconds memory that was freed is given back, at the next occasion. The default is a
+/// second: in a small container freed memory would look like memory in use.
+const GIVEN_BACK_AFTER_MS: c_long = 10;
+
+/// `mi_option_purge_delay` of `mimalloc.h`, which the bindings leave out.
+const PURGE_DELAY: mi_option_t = 15;
+
+/// Sets the allocator's options.
+pub(crate) fn configure() {
+    // SAFETY: options may be set at any time; this one is read when memory is freed.
+    unsafe { mi_option_set(PURGE_DELAY, GIVEN_BACK_AFTER_MS) }
+}
+
+/// Gives memory that mimalloc keeps for later back to the system now. By itself it does so only when a
+/// thread asks it for more.
+pub(crate) fn give_back() {
+    // SAFETY: `mi_collect` may be called by any thread at any time; it frees what nobody has allocated.
+    unsafe { mi_collect(true) }
+}
