@@ -1,13 +1,15 @@
 //! Aggregate functions as the vectorised executor runs them, with PostgreSQL's types and results.
 //!
 //! [`sums`] has `sum` and `avg`, and the aggregate that takes the only value of a group; [`variance`]
-//! variances and deviations; [`corrected`] DataFusion's own aggregates with what they lack.
+//! variances and deviations; [`corrected`] DataFusion's own aggregates with what they lack; [`ordered_sets`]
+//! those WITHIN GROUP.
 //!
 //! **Invariant**, checked by `cargo xtask check claims`: nothing here knows a table or a transaction. An
 //! aggregate sees arrays of values.
 #![forbid(unsafe_code)]
 
 pub mod corrected;
+pub mod ordered_sets;
 pub mod sums;
 pub mod variance;
 
@@ -17,5 +19,5 @@ use datafusion::logical_expr::AggregateUDF;
 
 /// The aggregates that replace DataFusion's of the same name, and those that it has not.
 pub fn all() -> Vec<Arc<AggregateUDF>> {
-    sums::all().into_iter().chain(variance::all()).collect()
+    sums::all().into_iter().chain(variance::all()).chain(ordered_sets::all()).collect()
 }

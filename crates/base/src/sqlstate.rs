@@ -90,6 +90,7 @@ states! {
     INVALID_ARGUMENT_FOR_POWER_FUNCTION = b"2201F", "A root or power that no real number is.";
     INVALID_ARGUMENT_FOR_NTILE_FUNCTION = b"22014", "A division into less than one part.";
     INVALID_ARGUMENT_FOR_NTH_VALUE_FUNCTION = b"22016", "A row before the first of a window.";
+    ARRAY_SUBSCRIPT_ERROR = b"2202E", "A place that an array or a row of bytes does not have.";
     INVALID_TABLESAMPLE_ARGUMENT = b"2202H", "A share of rows that is no percentage.";
     INVALID_ROW_COUNT_IN_LIMIT_CLAUSE = b"2201W", "A negative LIMIT.";
     INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE = b"2201X", "A negative OFFSET.";

@@ -47,6 +47,7 @@ use halcyon_catalog::{Catalog, Privilege, Relation, Table, View};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::dialect;
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::many_rows::repeats_rows;
 use halcyon_sql::parse::{parse_query, with_stack};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::SqlType;
@@ -324,6 +325,7 @@ impl Binder<'_> {
             locks_rows: false,
             type_planner: Arc::new(semantics::Types),
             view_depth: Cell::new(0),
+            repeats_rows: Cell::new(false),
             acting: RefCell::new(self.session.user.clone()),
             views: RefCell::new(HashMap::new()),
             system: OnceCell::new(),
@@ -367,6 +369,8 @@ struct Context<'a> {
     locks_rows: bool,
     type_planner: Arc<semantics::Types>,
     view_depth: Cell<usize>,
+    /// Whether the query makes several rows of one.
+    repeats_rows: Cell<bool>,
     /// The role whose rights count: the user's, or within a view its owner's.
     acting: RefCell<String>,
     /// Views that have been planned, and how many relations stand within them.
@@ -379,6 +383,8 @@ impl Context<'_> {
     /// Rewrites the query into a form that DataFusion's planner takes; the number of its relations.
     /// Errors: 54001, 54011.
     fn rewrite(&self, query: &mut ast::Query) -> Result<u64> {
+        // What a view within such a query reads is read by the query.
+        self.repeats_rows.set(self.repeats_rows.get() || repeats_rows(query));
         let relations = sizes::relations(query, &|name| self.relations_within(name))?;
         merged_columns::settle(query, self)?;
         dialect::rewrite_query(query)?;
@@ -461,6 +467,7 @@ impl Context<'_> {
                 }
                 let with_row_ids = self.expose_row_ids == Some(table.id);
                 let table = HalcyonTable::new(Arc::clone(table), with_row_ids);
+                let table = if self.repeats_rows.get() { table.without_key() } else { table };
                 Ok(provider_as_source(Arc::new(table)))
             }
             Some((Relation::View(view), schema)) => {

@@ -13,11 +13,11 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use halcyon_store::ValueRef;
+use halcyon_value::pattern::number;
 
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
-use halcyon_sql::error::SqlError;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{ArrayWriter, value_at};
 
@@ -27,6 +27,8 @@ use crate::table_functions;
 pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut functions = crate::execution::functions();
     functions.extend(table_functions::all());
+    functions.extend(halcyon_sql::by_value::all());
+    functions.extend(halcyon_sql::zoned::all());
     functions.push(Arc::new(crate::zone_function::function()));
     functions.push(crate::ordinals::function());
     functions
@@ -40,11 +42,6 @@ pub fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
 /// Adapts a call to the arguments that DataFusion's function expects, or its result to
 /// PostgreSQL's.
 pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
-    // DataFusion's functions have other patterns than PostgreSQL's, and would answer wrongly.
-    if matches!(func.name(), "to_char" | "to_date" | "to_timestamp") && args.len() > 1 {
-        let called = format!("{} with a pattern", func.name());
-        return Err(external(SqlError::unsupported(called)));
-    }
     // Decimals rounded to whole numbers have no places.
     let whole = match (func.name(), args.as_slice()) {
         ("ceil" | "floor" | "trunc" | "round", [arg]) => match arg.get_type(schema)? {
@@ -54,6 +51,17 @@ pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Resul
             }
             _ => None,
         },
+        ("trunc", [number, places]) => match (number.get_type(schema)?, whole_constant(places)) {
+            (DataType::Decimal128(precision, scale), Some(places)) => {
+                let kept = places.clamp(0, scale.max(0).into()) as i8;
+                Some(DataType::Decimal128(precision, kept))
+            }
+            _ => None,
+        },
+        ("to_number", [_, Expr::Literal(pattern, _)]) => pattern
+            .try_as_str()
+            .flatten()
+            .map(|pattern| DataType::Decimal128(38, number::places(pattern))),
         _ => None,
     };
     let call = Expr::ScalarFunction(ScalarFunction { func, args });
@@ -61,6 +69,16 @@ pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Resul
         Some(ty) => Expr::Cast(Cast::new(Box::new(call), ty)),
         None => call,
     })
+}
+
+/// The value of an expression that is an integer constant.
+fn whole_constant(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Literal(value, _) if value.data_type().is_integer() => value.to_string().parse().ok(),
+        Expr::Negative(inner) => whole_constant(inner).map(|value| -value),
+        Expr::Cast(Cast { expr, .. }) => whole_constant(expr),
+        _ => None,
+    }
 }
 
 // ---------------------------------------------------------------------------------------------

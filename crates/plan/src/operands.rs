@@ -13,10 +13,11 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 
 use crate::functions;
-use crate::semantics::{is_text, no_operator, not_boolean, quoted, shown_type, to, typed_constant};
+use crate::semantics::{is_text, no_operator, not_boolean, quoted, to, typed_constant};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::dialect::not_unique;
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::values::shown_type;
 
 /// Operators that DataFusion's planner would refuse, or mistake, before our passes see them.
 #[derive(Debug)]

@@ -75,6 +75,13 @@ pub struct HalcyonTable {
 }
 
 impl HalcyonTable {
+    /// The table without its key: for queries that make several rows of one, after which the key
+    /// tells rows apart no longer, though DataFusion takes for granted that the key does.
+    pub fn without_key(mut self) -> Self {
+        self.constraints = Constraints::default();
+        self
+    }
+
     /// The table; `with_row_ids` adds the column [`ROW_ID`] at the end.
     pub fn new(table: Arc<Table>, with_row_ids: bool) -> Self {
         let schema = if with_row_ids {

@@ -61,6 +61,7 @@ use crate::table_functions;
 use crate::unnest::unnest;
 use crate::{concatenation, corrected, intervals, like, nested};
 use halcyon_sql::arrays;
+use halcyon_sql::by_value;
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::coerce::zone::TimeZone;
@@ -68,7 +69,9 @@ use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{SqlType, TYPE_KEY};
-use halcyon_sql::values::{sql_type_of, sql_type_of_arrow, to_scalar};
+use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
+use halcyon_sql::zoned;
+use halcyon_value::pattern::moment;
 
 /// Gives DataFusion's planner Halcyon's types.
 #[derive(Debug)]
@@ -718,14 +721,14 @@ pub(crate) fn typed_constant(text: &str, ty: &DataType) -> Result<Expr> {
             constant(text, ty, &TimeZone::UTC).or_else(|_| number(text))
         }
         Some(SqlType::Decimal { .. }) => number(text),
-        Some(SqlType::TimestampTz) => moment(text),
+        Some(SqlType::TimestampTz) => moment_constant(text),
         Some(ty) => constant(text, ty, &TimeZone::UTC),
         None => Ok(Expr::Literal(ScalarValue::Utf8View(Some(text.to_owned())), None)),
     }
 }
 
 /// A TIMESTAMPTZ constant. If the text names no zone, it is a cast, which uses the session's zone.
-fn moment(text: &str) -> Result<Expr> {
+fn moment_constant(text: &str) -> Result<Expr> {
     let read = |zone| constant(text, SqlType::TimestampTz, &zone);
     let (here, elsewhere) = (read(TimeZone::UTC)?, read(TimeZone::Fixed(3600))?);
     if here == elsewhere {
@@ -755,20 +758,6 @@ fn constant(text: &str, ty: SqlType, zone: &TimeZone) -> Result<Expr> {
 fn number(text: &str) -> Result<Expr> {
     let scale = places(text).min(37);
     constant(text, SqlType::Decimal { precision: 38, scale }, &TimeZone::UTC)
-}
-
-/// A type as errors about operators name it.
-pub(crate) fn shown_type(ty: &DataType) -> String {
-    match sql_type_of_arrow(ty) {
-        Some(SqlType::Decimal { .. }) => "numeric".to_owned(),
-        Some(ty) => ty.to_string(),
-        None => match ty {
-            DataType::Null => "unknown".to_owned(),
-            DataType::List(item) => format!("{}[]", shown_type(item.data_type())),
-            DataType::Struct(_) => "record".to_owned(),
-            other => other.to_string().to_lowercase(),
-        },
-    }
 }
 
 /// 42804: an operand of AND, OR or CASE that is no condition.
@@ -995,7 +984,7 @@ fn condition_of_case(when: Expr, schema: &DFSchema, types: &mut Parameters) -> R
 }
 
 fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
-    let ScalarFunction { func, args } = function;
+    let ScalarFunction { func, args } = zoned_call(function, schema)?;
     let name = func.name();
     let args = match name {
         "coalesce" | "nullif" | "greatest" | "least" | "nvl" => {
@@ -1011,9 +1000,14 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             args
         }
         name if table_functions::is_ours(name) => table_arguments(name, args, schema, types)?,
+        name if by_value::is_ours(name) => by_value_arguments(name, args, schema, types)?,
+        name if let Some(wanted) = zoned::argument_types(name, args.len()) => {
+            let adapted = args.into_iter().zip(wanted).map(|(arg, ty)| adapt(arg, &ty, types));
+            adapted.collect::<Result<Vec<_>>>()?
+        }
         // Arguments of any type: all but texts are written as PostgreSQL writes them.
         "concat" | "concat_ws" => {
-            args.into_iter().map(|arg| as_text(arg, schema)).collect::<Result<Vec<_>>>()?
+            args.into_iter().map(|arg| as_output(arg, schema)).collect::<Result<Vec<_>>>()?
         }
         _ => args,
     };
@@ -1056,6 +1050,70 @@ fn table_arguments(
         return Err(external(table_functions::does_not_exist(name, &given)));
     };
     args.into_iter().zip(wanted).map(|(arg, ty)| adapt(arg, &ty, types)).collect()
+}
+
+/// The call with the function that its arguments ask for, where DataFusion finds one by name alone:
+/// moments in the session's zone, and bytes.
+fn zoned_call(function: ScalarFunction, schema: &DFSchema) -> Result<ScalarFunction> {
+    let ScalarFunction { func, mut args } = function;
+    let types = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    let name = func.name();
+    if let (true, [DataType::Time64(_), ..]) = (name == "to_char", &types[..]) {
+        args[0] = to(std::mem::take(&mut args[0]), interval());
+    }
+    // A date has a zone only where the pattern shows one.
+    let shows_zone = |args: &[Expr]| args.get(1).and_then(quoted).is_some_and(moment::shows_zone);
+    if let (true, Some(DataType::Date32)) = (name == "to_char" && shows_zone(&args), types.first())
+    {
+        let moment = SqlType::TimestampTz.arrow();
+        let func =
+            Arc::new(zoned::instead_of(name, std::slice::from_ref(&moment)).expect("to_char"));
+        args[0] = to(std::mem::take(&mut args[0]), moment);
+        return Ok(ScalarFunction { func, args });
+    }
+    let func = match zoned::instead_of(name, &types) {
+        Some(zoned) => Arc::new(zoned),
+        None if types.first().is_some_and(DataType::is_binary) => {
+            table_functions::of_bytes(name).unwrap_or(func)
+        }
+        // OVERLAY and `||` of arrays are DataFusion's functions of these names.
+        None => table_functions::of_name(name).or_else(|| by_value::of_name(name)).unwrap_or(func),
+    };
+    Ok(ScalarFunction { func, args })
+}
+
+/// Converts the arguments of a function of [`by_value`], as [`table_arguments`] does.
+fn by_value_arguments(
+    name: &str,
+    args: Vec<Expr>,
+    schema: &DFSchema,
+    types: &mut Parameters,
+) -> Result<Vec<Expr>> {
+    let type_of = |arg: &Expr| match quoted(arg).is_some() || untyped(arg) {
+        true => Ok(None),
+        false => arg.get_type(schema).map(Some),
+    };
+    let given = args.iter().map(type_of).collect::<Result<Vec<_>>>()?;
+    let wanted = by_value::argument_types(name, &given).map_err(external)?;
+    let one = |(at, (arg, ty)): (usize, (Expr, DataType))| {
+        let arg = adapt(arg, &ty, types)?;
+        match by_value::is_written(name, at) {
+            true if name == "format" => as_output(arg, schema),
+            true => as_text(arg, schema),
+            false => Ok(arg),
+        }
+    };
+    args.into_iter().zip(wanted).enumerate().map(one).collect()
+}
+
+/// A value as a result shows it: `t` and `f` where a cast to text says `true` and `false`.
+fn as_output(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    if expr.get_type(schema)? != DataType::Boolean {
+        return as_text(expr, schema);
+    }
+    let word = |word: &str| Expr::Literal(ScalarValue::Utf8View(Some(word.to_owned())), None);
+    let falsehood = Expr::Not(Box::new(expr.clone()));
+    when(expr, word("t")).when(falsehood, word("f")).end()
 }
 
 fn as_text(expr: Expr, schema: &DFSchema) -> Result<Expr> {
@@ -1336,7 +1394,11 @@ fn casts(plan: LogicalPlan, zone: &str) -> Result<LogicalPlan> {
 
 /// Replaces a conversion that Arrow does differently by a function.
 pub(crate) fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> {
-    let Expr::Cast(Cast { expr: inner, field }) = expr else { return Ok(Transformed::no(expr)) };
+    let Cast { expr: inner, field } = match expr {
+        Expr::Cast(cast) => cast,
+        Expr::ScalarFunction(call) => return Ok(Transformed::yes(zoned::with_zone(call, zone))),
+        other => return Ok(Transformed::no(other)),
+    };
     let from_field = inner.to_field(schema)?.1;
     if let DataType::List(item) = field.data_type() {
         return list_cast(*inner, &from_field, item, zone).map(Transformed::yes);

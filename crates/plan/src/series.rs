@@ -38,10 +38,11 @@ use halcyon_value::calendar::shift;
 use parking_lot::RwLock;
 
 use crate::interrupts;
-use crate::semantics::{is_text, shown_type};
+use crate::semantics::is_text;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::types::SqlType;
+use halcyon_sql::values::shown_type;
 use halcyon_sql::values::{ArrayWriter, from_scalar, sql_type_of_arrow, value_at};
 
 /// The function's name, in FROM and in expressions.

@@ -18,6 +18,8 @@ use halcyon_sql::values::{ArrayWriter, sql_type_of_arrow, value_at};
 use halcyon_store::{ArrowType, Type, ValueRef};
 use halcyon_value::functions::{self, Answer, Call, Function, Meaning};
 
+use halcyon_sql::zoned;
+
 /// Names, as plans show them, of functions for which DataFusion's kernels are used.
 ///
 /// `the_kernels_are_there` and the comparison of random calls in `exec/tests/functions.rs` check them.
@@ -69,6 +71,17 @@ pub fn is_ours(name: &str) -> bool {
 /// A call of a function by a name that the table has.
 pub fn call(name: &'static str, args: Vec<Expr>) -> Expr {
     function(name).call(args)
+}
+
+/// The function of a name, if calls by this name are evaluated here.
+pub(crate) fn of_name(name: &str) -> Option<Arc<ScalarUDF>> {
+    let names = rows().flat_map(|row| row.names).copied();
+    names.into_iter().find(|own| *own == name).map(|own| Arc::new(function(own)))
+}
+
+/// The function of bytes that a statement calls by the name of one of texts.
+pub(crate) fn of_bytes(name: &str) -> Option<Arc<ScalarUDF>> {
+    matches!(name, "length" | "character_length").then(|| Arc::new(function("bytes_length")))
 }
 
 fn function(name: &'static str) -> ScalarUDF {
@@ -135,8 +148,27 @@ fn resolve(name: &str, args: &[DataType]) -> DfResult<Call> {
     let untyped = |types: &Vec<Option<Type>>| -> Vec<Option<Type>> {
         types.iter().map(|ty| ty.filter(|ty| *ty != Type::Text)).collect()
     };
+    // A call with TIMESTAMPTZ or a time of day becomes another one later ([`zoned`]).
+    let local = |types: &Vec<Option<Type>>| -> Vec<Option<Type>> {
+        let local = |ty: Type| match ty {
+            Type::TimestampTz => Type::Timestamp,
+            Type::Time => Type::Interval,
+            ty => ty,
+        };
+        types.iter().map(|ty| ty.map(local)).collect()
+    };
+    // Integer constants are BIGINT until they are narrowed.
+    let narrowed = |types: &Vec<Option<Type>>| -> Vec<Option<Type>> {
+        let narrow = |ty: Type| if ty == Type::Int64 { Type::Int32 } else { ty };
+        untyped(types).into_iter().map(|ty| ty.map(narrow)).collect()
+    };
     types
-        .and_then(|types| Call::named(name, &types).or_else(|| Call::named(name, &untyped(&types))))
+        .map(|types| if zoned::has_twin(name) { local(&types) } else { types })
+        .and_then(|types| {
+            Call::named(name, &types)
+                .or_else(|| Call::named(name, &untyped(&types)))
+                .or_else(|| Call::named(name, &narrowed(&types)))
+        })
         .ok_or_else(|| {
             let args: Vec<Option<DataType>> = args.iter().cloned().map(Some).collect();
             external(does_not_exist(name, &args))
@@ -153,7 +185,14 @@ impl ScalarUDFImpl for TableFunction {
     }
 
     fn coerce_types(&self, args: &[DataType]) -> DfResult<Vec<DataType>> {
-        Ok(resolve(self.name, args)?.args().iter().map(ArrowType::arrow).collect())
+        let wanted = resolve(self.name, args)?;
+        let wanted = wanted.args().iter().map(ArrowType::arrow).zip(args);
+        // A time of day becomes an interval later.
+        let type_of = |(wanted, given): (DataType, &DataType)| match given {
+            DataType::Time64(_) => given.clone(),
+            _ => wanted,
+        };
+        Ok(wanted.map(type_of).collect())
     }
 
     fn return_type(&self, args: &[DataType]) -> DfResult<DataType> {

@@ -34,7 +34,8 @@ use datafusion::physical_expr::expressions::Literal;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 
-use crate::semantics::{is_text, shown_type};
+use crate::semantics::is_text;
+use halcyon_sql::values::shown_type;
 
 /// All window functions: DataFusion's, and Halcyon's in place of those with the same name.
 pub(crate) fn functions() -> Vec<Arc<WindowUDF>> {

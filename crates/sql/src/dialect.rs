@@ -522,6 +522,7 @@ fn number_rows(factor: &mut TableFactor) -> Result<()> {
             .hint("Use row_number() OVER () in the SELECT list."))
     };
     unnest_of_function(factor);
+    rows_of_array(factor);
     match factor {
         TableFactor::UNNEST { with_ordinality, array_exprs, alias, .. } if *with_ordinality => {
             *with_ordinality = false;
@@ -546,6 +547,14 @@ fn number_rows(factor: &mut TableFactor) -> Result<()> {
             }
             let ordinals = call(ORDINALS, array_exprs.clone());
             array_exprs.push(ordinals);
+            Ok(())
+        }
+        // `unnest(a) AS x` names the table and its column `x`.
+        TableFactor::UNNEST { array_exprs, alias: Some(alias), .. }
+            if array_exprs.len() == 1 && alias.columns.is_empty() =>
+        {
+            let name = alias.name.clone();
+            alias.columns.push(TableAliasColumnDef { name, data_type: None });
             Ok(())
         }
         TableFactor::Table { with_ordinality: true, .. }
@@ -573,6 +582,53 @@ fn unnest_of_function(factor: &mut TableFactor) {
             with_ordinality: *with_ordinality,
         };
     }
+}
+
+/// The function that gives as an array what a function of many rows gives.
+fn array_of_rows(function: &str) -> Option<&'static str> {
+    Some(match function {
+        "regexp_matches" => "regexp_match_lists",
+        "regexp_split_to_table" => "regexp_split_to_array",
+        "string_to_table" => "string_to_array",
+        "generate_subscripts" => "generate_subscripts",
+        _ => return None,
+    })
+}
+
+/// `FROM string_to_table(…)` as `FROM unnest(string_to_array(…))`.
+fn rows_of_array(factor: &mut TableFactor) {
+    let (name, args, alias, with_ordinality) = match factor {
+        TableFactor::Table { name, args: Some(args), alias, with_ordinality, .. } => {
+            (name, &args.args, alias, *with_ordinality)
+        }
+        TableFactor::Function { name, args, alias, with_ordinality, .. } => {
+            (name, &*args, alias, *with_ordinality)
+        }
+        _ => return,
+    };
+    let Some(own) = name.0.last().and_then(ObjectNamePart::as_ident).map(fold) else { return };
+    let Some(array) = array_of_rows(&own) else { return };
+    let mut function = call(array, Vec::new());
+    if let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &mut function {
+        list.args = args.clone();
+    }
+    let column = |name: &Ident| TableAliasColumnDef { name: name.clone(), data_type: None };
+    let mut alias = alias.take().unwrap_or_else(|| TableAlias {
+        explicit: true,
+        columns: Vec::new(),
+        name: quoted(own),
+        at: None,
+    });
+    if alias.columns.is_empty() {
+        alias.columns.push(column(&alias.name));
+    }
+    *factor = TableFactor::UNNEST {
+        alias: Some(alias),
+        array_exprs: vec![function],
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality,
+    };
 }
 
 /// Name of the function from lists to the list 1, 2, … of the longest one's length.
@@ -629,6 +685,8 @@ fn operator(expr: &mut Expr) -> Result<()> {
         | Expr::Extract { .. }
         | Expr::Interval(_)
         | Expr::BinaryOp { .. }
+        | Expr::Substring { .. }
+        | Expr::Array(_)
         | Expr::Collate { .. }
         | Expr::Function(_)
         | Expr::IsNull(_)
@@ -675,6 +733,13 @@ fn operator(expr: &mut Expr) -> Result<()> {
             UnaryOperator::BitwiseNot => call("bitwise_not", vec![*expr]),
             op => sign(op, *expr)?,
         },
+        Expr::Substring { expr, substring_from: Some(pattern), substring_for: None, .. }
+            if is_quoted(&pattern) =>
+        {
+            call("substring_by_pattern", vec![*expr, *pattern])
+        }
+        // DataFusion's planner looks up columns within brackets in no outer query.
+        Expr::Array(array) if array.elem.iter().any(has_column) => call("make_array", array.elem),
         Expr::Collate { expr, collation } => collate(*expr, &collation)?,
         Expr::InList { expr, list, negated } => in_list(*expr, list, negated)?,
         Expr::InSubquery { expr, subquery, negated } => match row_of(&expr) {
@@ -700,6 +765,22 @@ fn operator(expr: &mut Expr) -> Result<()> {
         other => other,
     };
     Ok(())
+}
+
+/// Whether a column is named within an expression.
+fn has_column(expr: &Expr) -> bool {
+    struct Column;
+    impl ast::Visitor for Column {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    ast::Visit::visit(expr, &mut Column).is_break()
 }
 
 /// `+`, `-` or NOT, before a constant in quotes as PostgreSQL reads it there.
@@ -823,10 +904,50 @@ fn renamed(mut function: Function) -> Expr {
             function.name = ObjectName::from(vec![quoted("signum".to_owned())]);
             Expr::Function(function)
         }
-        // DataFusion's change the first such element alone.
-        (Some(name @ ("array_remove" | "array_replace")), 2 | 3) => {
-            function.name = ObjectName::from(vec![quoted(format!("{name}_all"))]);
+        (Some(name @ ("regexp_matches" | "regexp_split_to_table" | "string_to_table")), 2..) => {
+            let array = array_of_rows(name).expect("a function of rows");
+            function.name = ObjectName::from(vec![quoted(array.to_owned())]);
+            call("unnest", vec![Expr::Function(function)])
+        }
+        (Some("ceiling"), 1) => {
+            function.name = ObjectName::from(vec![quoted("ceil".to_owned())]);
             Expr::Function(function)
+        }
+        (Some("width_bucket"), 2) => {
+            function.name = ObjectName::from(vec![quoted("bucket_of_thresholds".to_owned())]);
+            Expr::Function(function)
+        }
+        (Some("to_timestamp"), 2) => {
+            function.name = ObjectName::from(vec![quoted("to_timestamp_by_pattern".to_owned())]);
+            Expr::Function(function)
+        }
+        (Some("substring" | "substr"), 2) if has_pattern(&function) => {
+            function.name = ObjectName::from(vec![quoted("substring_by_pattern".to_owned())]);
+            Expr::Function(function)
+        }
+        (Some("make_interval"), _) => interval_of_fields(function),
+        // The days up to today.
+        (Some("age"), 1) if plain_arguments(&function) => {
+            let mut arguments = operands(function);
+            arguments.insert(0, call("current_date", Vec::new()));
+            call("age", arguments)
+        }
+        (Some("date_trunc"), 3) if plain_arguments(&function) => {
+            let mut arguments = operands(function);
+            let zone = arguments.pop().expect("three arguments");
+            let moment = arguments.pop().expect("two arguments");
+            arguments.push(call("timezone", vec![zone.clone(), moment]));
+            call("timezone", vec![zone, call("date_trunc", arguments)])
+        }
+        (Some(name @ ("date_add" | "date_subtract")), 2) if plain_arguments(&function) => {
+            let op = match name {
+                "date_add" => BinaryOperator::Plus,
+                _ => BinaryOperator::Minus,
+            };
+            let mut operands = operands(function).into_iter();
+            let mut next = || nested(operands.next().unwrap_or_else(null));
+            let left = next();
+            nested(binary(left, op, next()))
         }
         (Some("every"), 1) => {
             function.name = ObjectName::from(vec![quoted("bool_and".to_owned())]);
@@ -839,6 +960,41 @@ fn renamed(mut function: Function) -> Expr {
         }
         _ => Expr::Function(function),
     }
+}
+
+/// Whether the second argument is a constant in quotes, which `substring` takes for a pattern.
+fn has_pattern(function: &Function) -> bool {
+    let FunctionArguments::List(list) = &function.args else { return false };
+    matches!(&list.args[..],
+        [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(pattern))] if is_quoted(pattern))
+}
+
+/// `make_interval` with all its arguments in their order; those left out are 0.
+fn interval_of_fields(mut function: Function) -> Expr {
+    const NAMES: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+    let FunctionArguments::List(list) = &mut function.args else {
+        return Expr::Function(function);
+    };
+    let zero = || FunctionArg::Unnamed(FunctionArgExpr::Expr(number("0")));
+    let mut fields: Vec<FunctionArg> = NAMES.iter().map(|_| zero()).collect();
+    for (at, arg) in list.args.iter().enumerate() {
+        let (place, value) = match arg {
+            FunctionArg::Named { name, arg, .. } => {
+                (NAMES.iter().position(|own| *own == fold(name)), arg)
+            }
+            FunctionArg::Unnamed(arg) => (Some(at), arg),
+            FunctionArg::ExprNamed { name: Expr::Identifier(name), arg, .. } => {
+                (NAMES.iter().position(|own| *own == fold(name)), arg)
+            }
+            FunctionArg::ExprNamed { .. } => return Expr::Function(function),
+        };
+        let Some(field) = place.and_then(|place| fields.get_mut(place)) else {
+            return Expr::Function(function);
+        };
+        *field = FunctionArg::Unnamed(value.clone());
+    }
+    list.args = fields;
+    Expr::Function(function)
 }
 
 /// `date_part('field', moment)`: EXTRACT as DOUBLE PRECISION.
@@ -908,6 +1064,9 @@ fn null() -> Expr {
 fn binary_operator(left: Expr, op: BinaryOperator, right: Expr) -> Result<Expr> {
     Ok(match op {
         BinaryOperator::PGExp => call("power", vec![left, right]),
+        BinaryOperator::PGOverlap => call("array_has_any", vec![left, right]),
+        BinaryOperator::PGStartsWith => call("starts_with", vec![left, right]),
+        BinaryOperator::Overlaps => overlap(&left, &right)?,
         BinaryOperator::Eq
         | BinaryOperator::NotEq
         | BinaryOperator::Lt
@@ -925,6 +1084,38 @@ fn binary_operator(left: Expr, op: BinaryOperator, right: Expr) -> Result<Expr> 
         },
         op => binary(left, op, right),
     })
+}
+
+/// `(start, end) OVERLAPS (start, end)`. An end may be an interval in sight; the ends may be swapped.
+fn overlap(left: &Expr, right: &Expr) -> Result<Expr> {
+    let period = |row: &Expr| -> Result<(Expr, Expr)> {
+        let Some([start, end]) = row_of(row).and_then(|row| <[Expr; 2]>::try_from(row).ok()) else {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "wrong number of parameters on an operand of OVERLAPS expression",
+            ));
+        };
+        let is_span = matches!(
+            &end,
+            Expr::Interval(_) | Expr::Cast { data_type: DataType::Interval { .. }, .. }
+        );
+        let end = match is_span {
+            true => nested(binary(start.clone(), BinaryOperator::Plus, end)),
+            false => end,
+        };
+        let ends = || vec![start.clone(), end.clone()];
+        Ok((call("least", ends()), call("greatest", ends())))
+    };
+    let ((from, to), (other_from, other_to)) = (period(left)?, period(right)?);
+    let less = |a: &Expr, b: &Expr| binary(a.clone(), BinaryOperator::Lt, b.clone());
+    let within = |from: &Expr, other: &Expr, to: &Expr| {
+        nested(binary(less(from, other), BinaryOperator::And, less(other, to)))
+    };
+    let same = binary(from.clone(), BinaryOperator::Eq, other_from.clone());
+    let first = within(&from, &other_from, &to);
+    let second = within(&other_from, &from, &other_to);
+    let either = binary(first, BinaryOperator::Or, second);
+    Ok(nested(binary(same, BinaryOperator::Or, either)))
 }
 
 /// EXTRACT of a field that has a fraction is ours; whole fields are DataFusion's.

@@ -33,11 +33,15 @@ pub fn last(name: &ObjectName) -> Result<String> {
 /// `name` as an identifier of SQL, in quotes where they are needed.
 pub fn quote_ident(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         && !is_reserved(name);
     if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// A text as a constant in SQL, in quotes; one with backslashes as `E'…'`, as PostgreSQL writes it.
+pub fn quote_literal(text: &str) -> String {
+    let escape = if text.contains('\\') { "E" } else { "" };
+    format!("{escape}'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// Words that PostgreSQL quotes where they are names: all keywords but the unreserved ones.

@@ -9,13 +9,14 @@
 #![forbid(unsafe_code)]
 
 pub mod arrays;
+pub mod by_value;
 pub mod client_types;
 pub mod coerce;
 pub mod diagnose;
 pub mod dialect;
 pub mod error;
 pub mod identifier;
-mod many_rows;
+pub mod many_rows;
 pub mod parse;
 mod postgresql;
 pub mod rows;
@@ -30,5 +31,6 @@ mod volatile_ctes;
 mod whole_rows;
 mod wildcards;
 mod windows;
+pub mod zoned;
 
 pub use error::{Result, SqlError, SqlState};

@@ -3,18 +3,51 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, GroupByExpr, ObjectNamePart, Query, Select, Visit, Visitor,
+    Expr, Function, GroupByExpr, ObjectNamePart, Query, Select, TableFactor, Visit, Visitor,
 };
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::fold;
 
 /// Functions that return many rows.
-const FUNCTIONS: [&str; 2] = ["generate_series", "unnest"];
+const FUNCTIONS: [&str; 5] =
+    ["generate_series", "regexp_matches", "regexp_split_to_table", "string_to_table", "unnest"];
 
 fn returns_rows(function: &Function) -> bool {
     let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
     name.is_some_and(|name| FUNCTIONS.contains(&name.as_str()))
+}
+
+/// Whether a query makes several rows of one, by `unnest` or a function like that.
+pub fn repeats_rows(query: &Query) -> bool {
+    struct Unnest;
+    impl Visitor for Unnest {
+        type Break = ();
+
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            let name = match factor {
+                TableFactor::UNNEST { .. } => return ControlFlow::Break(()),
+                TableFactor::Function { name, .. } => name,
+                TableFactor::Table { name, args: Some(_), .. } => name,
+                _ => return ControlFlow::Continue(()),
+            };
+            let own = name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
+            // These stand beside the rows, not among them.
+            let joined = |own: &String| matches!(own.as_str(), "generate_series" | "range");
+            match own.filter(|own| !joined(own)) {
+                Some(own) if FUNCTIONS.contains(&own.as_str()) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Function(function) if returns_rows(function) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    query.visit(&mut Unnest).is_break()
 }
 
 /// Refuses functions that return many rows, and window functions, outside the SELECT list; the former

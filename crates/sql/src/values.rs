@@ -324,6 +324,20 @@ impl ArrayWriter {
     }
 }
 
+/// A type as errors about operators name it.
+pub fn shown_type(ty: &DataType) -> String {
+    match sql_type_of_arrow(ty) {
+        Some(SqlType::Decimal { .. }) => "numeric".to_owned(),
+        Some(ty) => ty.to_string(),
+        None => match ty {
+            DataType::Null => "unknown".to_owned(),
+            DataType::List(item) => format!("{}[]", shown_type(item.data_type())),
+            DataType::Struct(_) => "record".to_owned(),
+            other => other.to_string().to_lowercase(),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -39,6 +39,21 @@ pub enum ValueError {
     Text(Box<TextError>),
     /// The function has no value for these arguments, as its row in the table says.
     Refused(&'static Refusal),
+    /// An error whose message names a part of the arguments.
+    Worded(Box<Worded>),
+}
+
+/// An error with a message of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worded {
+    /// SQLSTATE of the error.
+    pub state: [u8; 5],
+    /// PostgreSQL's message.
+    pub message: String,
+    /// The detail line, if there is one.
+    pub detail: Option<String>,
+    /// The hint line, if there is one.
+    pub hint: Option<String>,
 }
 
 /// An error that only some functions have; it stands beside their rows.
@@ -96,6 +111,12 @@ pub enum TextProblem {
 }
 
 impl ValueError {
+    /// An error with a message of its own.
+    #[cold]
+    pub fn worded(state: &[u8; 5], message: String) -> Self {
+        ValueError::Worded(Box::new(Worded { state: *state, message, detail: None, hint: None }))
+    }
+
     /// The error of a text.
     #[cold]
     pub fn text(problem: TextProblem, ty: &'static str, text: &str) -> Self {
@@ -116,12 +137,17 @@ impl ValueError {
             ValueError::Mismatch(_) => b"42883",
             ValueError::Text(text) => text.problem.state(),
             ValueError::Refused(refusal) => &refusal.state,
+            ValueError::Worded(error) => &error.state,
         }
     }
 
     /// The detail line of the error, if it has one.
     pub fn detail(&self) -> Option<String> {
-        let ValueError::DecimalField { precision, scale } = self else { return None };
+        let (precision, scale) = match self {
+            ValueError::DecimalField { precision, scale } => (precision, scale),
+            ValueError::Worded(error) => return error.detail.clone(),
+            _ => return None,
+        };
         let digits = i32::from(*precision) - i32::from(*scale);
         let limit = match digits {
             0 => "1".into(),
@@ -134,9 +160,12 @@ impl ValueError {
     }
 
     /// The hint line of the error, if it has one.
-    pub fn hint(&self) -> Option<&'static str> {
-        (*self == ValueError::EscapeLength)
-            .then_some("Escape string must be empty or one character.")
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            ValueError::EscapeLength => Some("Escape string must be empty or one character."),
+            ValueError::Worded(error) => error.hint.as_deref(),
+            _ => None,
+        }
     }
 }
 
@@ -170,6 +199,7 @@ impl fmt::Display for ValueError {
             ValueError::Mismatch(what) => write!(f, "{what} does not take these arguments"),
             ValueError::Text(error) => error.fmt(f),
             ValueError::Refused(refusal) => f.write_str(refusal.message),
+            ValueError::Worded(error) => f.write_str(&error.message),
         }
     }
 }

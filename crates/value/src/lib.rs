@@ -32,12 +32,13 @@ pub mod functions;
 pub mod integer;
 pub mod interval;
 pub mod like;
+pub mod pattern;
 pub mod spelling;
 pub mod text;
 mod types;
 mod value;
 
-pub use error::{Refusal, Result, TextError, TextProblem, ValueError};
+pub use error::{Refusal, Result, TextError, TextProblem, ValueError, Worded};
 pub use types::Type;
 pub use value::{Interval, Value, ValueRef};
 

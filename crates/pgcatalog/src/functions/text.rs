@@ -7,14 +7,9 @@ use arrow::datatypes::{DataType, Field, Fields};
 
 use super::*;
 use crate::describe;
-use halcyon_sql::identifier::quote_ident;
 
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[
-    define("quote_ident", (1, 1), Gives::Text, PURE, |_, args| {
-        Ok(text_or_null(args[0].text().map(quote_ident)))
-    }),
-    define("format", (1, 8), Gives::Text, PURE, format_text),
     define("pg_size_pretty", (1, 1), Gives::Text, PURE, |_, args| {
         Ok(text_or_null(args[0].int().map(describe::size)))
     }),
@@ -86,44 +81,6 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(list_of(values))
     }),
 ];
-
-/// `format` with `%s`, `%I`, `%L` and `%%`.
-fn format_text(_: &Context, args: &[Arg<'_>]) -> Outcome {
-    let Some(pattern) = args[0].text() else { return Ok(ScalarValue::Null) };
-    let mut values = args[1..].iter();
-    let mut shown = String::new();
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        if c != '%' {
-            shown.push(c);
-            continue;
-        }
-        let kind = chars.next();
-        if kind == Some('%') {
-            shown.push('%');
-            continue;
-        }
-        let Some(value) = values.next() else {
-            let message = "too few arguments for format()";
-            return Err(error(SqlState::INVALID_PARAMETER_VALUE, message));
-        };
-        let value = (!value.is_null()).then(|| value.0.to_string());
-        match (kind, value) {
-            (Some('s'), value) => shown.push_str(&value.unwrap_or_default()),
-            (Some('I'), Some(value)) => shown.push_str(&quote_ident(&value)),
-            (Some('L'), Some(value)) => {
-                shown.push_str(&format!("'{}'", value.replace('\'', "''")));
-            }
-            (Some('L'), None) => shown.push_str("NULL"),
-            (kind, _) => {
-                let kind = kind.map_or_else(|| "end".to_owned(), |kind| kind.to_string());
-                let message = format!("unrecognized format() type specifier \"{kind}\"");
-                return Err(error(SqlState::INVALID_PARAMETER_VALUE, message));
-            }
-        }
-    }
-    Ok(text(shown))
-}
 
 /// Names and values in turn as an object of JSON, spaced as PostgreSQL spaces it.
 fn json_object(_: &Context, args: &[Arg<'_>]) -> Outcome {

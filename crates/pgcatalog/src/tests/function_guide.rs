@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::{execution, zone_function};
+use halcyon_sql::{by_value, zoned};
 use halcyon_value::functions as table;
 
 use crate::functions;
@@ -45,7 +46,15 @@ fn functions_of_arguments() -> String {
     };
     let mut all: String = table::all().map(of_table).collect();
     all.push_str(&row(&[zone_function::NAME], zone_function::TAKES, zone_function::PURPOSE));
+    for (name, takes, purpose) in zoned::shown() {
+        all.push_str(&row(&[name], &takes, purpose));
+    }
     all
+}
+
+fn functions_by_value() -> String {
+    let row = |(name, takes, purpose)| format!("| `{name}` | {takes} | {purpose} |\n");
+    by_value::shown().map(row).collect()
 }
 
 fn page() -> String {
@@ -56,10 +65,13 @@ fn page() -> String {
         "{HEAD}## Of the execution\nKnown when a statement runs. Views refuse them: their value changes \
          while no row does.\n\n| function | gives | reads | |\n|---|---|---|---|\n{}\n\
          ## Of their arguments\nThe same in point plans, analytical plans and materialized views (but \
-         `timezone`, which views do not take). Operators and casts become some of them.\n\n\
+         those with a time zone, which views do not take). Operators and casts become some of them.\n\n\
          | function | takes | gives |\n|---|---|---|\n{pure}\n\
+         ## Over arrays, patterns and names\nIn point plans and analytical plans; views refuse them.\n\n\
+         | function | takes | gives |\n|---|---|---|\n{}\n\
          ## Of the system catalogs\nAs PostgreSQL's tools call them: {}.\n",
         execution_functions(),
+        functions_by_value(),
         tools.join(", ")
     )
 }
@@ -81,7 +93,8 @@ fn no_function_is_defined_twice() {
     let execution = execution::FUNCTIONS.iter().flat_map(|row| row.names.iter().copied());
     // Rows of the table may share a name, which then differ in the arguments that they take.
     let pure: BTreeSet<&str> = table::all().flat_map(|row| row.names).copied().collect();
-    let pure = pure.into_iter().chain([zone_function::NAME]);
+    let by_value: BTreeSet<&str> = by_value::shown().map(|(name, ..)| name).collect();
+    let pure = pure.into_iter().chain(by_value).chain([zone_function::NAME]);
     let mut seen = BTreeSet::new();
     for name in execution.chain(pure).chain(functions::names()) {
         assert!(seen.insert(name), "{name} is defined twice");

@@ -68,6 +68,27 @@ impl TimeZone {
         local_us.checked_sub(offset as i64 * 1_000_000)
     }
 
+    /// The abbreviation of the zone at a moment in UTC microseconds; of a fixed offset, the offset.
+    pub fn abbreviation_at(&self, utc_us: i64) -> String {
+        match self {
+            TimeZone::Fixed(0) => "UTC".to_owned(),
+            TimeZone::Fixed(seconds) => {
+                let (hours, minutes) = (seconds.abs() / 3600, seconds.abs() / 60 % 60);
+                let sign = if *seconds < 0 { '-' } else { '+' };
+                match minutes {
+                    0 => format!("{sign}{hours:02}"),
+                    minutes => format!("{sign}{hours:02}:{minutes:02}"),
+                }
+            }
+            TimeZone::Named(zone) => naive(utc_us)
+                .and_then(|moment| {
+                    let offset = zone.offset_from_utc_datetime(&moment);
+                    chrono_tz::OffsetName::abbreviation(&offset).map(str::to_owned)
+                })
+                .unwrap_or_default(),
+        }
+    }
+
     /// The local time of a moment.
     pub fn to_local(&self, utc_us: i64) -> Option<i64> {
         to_local(utc_us, *self)

@@ -5,6 +5,7 @@
 //! in errors stay right. A word that becomes several shifts the numbers of the tokens behind it, which
 //! nobody counts once the SQL parser has got that far.
 
+use datafusion::sql::sqlparser::ast::Insert;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
@@ -18,6 +19,9 @@ use super::words::is_word;
 /// - `[NOT] DEFERRABLE` of a transaction: one that only reads takes no lock and never fails.
 /// - `FROM ONLY t` reads `t`, which no other table inherits from.
 /// - `nextval('s'::regclass)`, and so `currval` and `setval`: these functions take names.
+/// - `INSERT INTO t … OVERRIDING SYSTEM VALUE` is `INSERT OVERWRITE INTO t …`, and with USER VALUE
+///   `INSERT OVERWRITE INTO TABLE t …`: see [`Overriding`].
+/// - `x OPERATOR(pg_catalog.=) ANY (…)`, as pg_dump asks for tables by patterns, is `x = ANY (…)`.
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
 pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let words: Vec<usize> =
@@ -36,6 +40,7 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
     }
     let of_transaction = begins(&tokens, &["BEGIN", "START", "SET"]);
     let mut queries = Vec::new();
+    let mut overriding = None;
     for at in 0..words.len() {
         let Token::Word(word) = &tokens[words[at]].token else { continue };
         match word.keyword {
@@ -58,8 +63,24 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
                 }
             }
             _ if is(&tokens, at, "ONLY") && is_only(&tokens, &words, at) => silent.push(at),
+            _ if is(&tokens, at, "OPERATOR") && compares_with_array(&tokens, &words, at) => {
+                silent.extend([at, at + 1, at + 2, at + 3, at + 5]);
+            }
             _ if is(&tokens, at, "REGCLASS") && names_sequence(&tokens, &words, at) => {
                 silent.extend([at - 1, at]);
+            }
+            // The word is of Hive's, and only the one put in below means something.
+            Keyword::OVERWRITE if at > 0 && is(&tokens, at - 1, "INSERT") => {
+                let quoted = Token::make_word("OVERWRITE", Some('"'));
+                tokens[words[at]].token = quoted;
+            }
+            _ if is(&tokens, at, "OVERRIDING") && is(&tokens, at + 2, "VALUE") => {
+                let system = is(&tokens, at + 1, "SYSTEM");
+                let insert = (0..at).rev().find(|at| is(&tokens, *at, "INSERT"));
+                if let (true, Some(insert)) = (system || is(&tokens, at + 1, "USER"), insert) {
+                    overriding = Some((insert, system));
+                    silent.extend(at..at + 3);
+                }
             }
             Keyword::TABLE if word.quote_style.is_none() && is_query(&tokens, &words, at) => {
                 queries.push(words[at]);
@@ -70,7 +91,7 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
     for at in silent {
         tokens[words[at]].token = Token::Whitespace(Whitespace::Space);
     }
-    for at in queries.into_iter().rev() {
+    for at in queries.iter().copied().rev() {
         let span = tokens[at].span;
         let select = [
             Token::make_keyword("SELECT"),
@@ -80,7 +101,44 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
         ];
         tokens.splice(at..=at, select.map(|token| TokenWithSpan::new(token, span)));
     }
+    if let Some((insert, system)) = overriding {
+        // Each query before INSERT has become four tokens. What follows INSERT is INTO.
+        let shift = 3 * queries.iter().filter(|at| **at < words[insert]).count();
+        let mut put = |at: usize, word: &str| {
+            let at = words[at] + shift;
+            let span = tokens[at].span;
+            let blank = TokenWithSpan::new(Token::Whitespace(Whitespace::Space), span);
+            let word = TokenWithSpan::new(Token::make_keyword(word), span);
+            tokens.splice(at + 1..=at, [blank, word]);
+        };
+        if !system {
+            put(insert + 1, "TABLE");
+        }
+        put(insert, "OVERWRITE");
+    }
     tokens
+}
+
+/// What an INSERT says about values for identity columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overriding {
+    /// Nothing: a value for a column GENERATED ALWAYS is an error.
+    Nothing,
+    /// OVERRIDING SYSTEM VALUE: values are taken.
+    System,
+    /// OVERRIDING USER VALUE: values are passed over, the columns' sequences give others.
+    User,
+}
+
+impl Overriding {
+    /// The words of an INSERT, as [`known_to_the_parser`] brought them to the SQL parser.
+    pub fn of(insert: &Insert) -> Overriding {
+        match (insert.overwrite, insert.has_table_keyword) {
+            (false, _) => Overriding::Nothing,
+            (true, false) => Overriding::System,
+            (true, true) => Overriding::User,
+        }
+    }
 }
 
 /// Whether the word ONLY at `words[at]` stands before the name of a table in FROM.
@@ -96,6 +154,17 @@ fn is_only(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
         _ => false,
     };
     (begins("FROM") || begins("JOIN") || begins("UPDATE")) && token(at + 1).is_some_and(is_name)
+}
+
+/// Whether `OPERATOR(pg_catalog.=)`, or another operator so, stands at `words[at]` before ANY or ALL.
+fn compares_with_array(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
+    let token = |ahead: usize| words.get(at + ahead).map(|at| &tokens[*at].token);
+    let is = |ahead, word| token(ahead).is_some_and(|token| is_word(token, word));
+    token(1) == Some(&Token::LParen)
+        && is(2, "PG_CATALOG")
+        && token(3) == Some(&Token::Period)
+        && token(5) == Some(&Token::RParen)
+        && (is(6, "ANY") || is(6, "ALL") || is(6, "SOME"))
 }
 
 /// Whether the word REGCLASS at `words[at]` says of what type a text is that stands as the first argument

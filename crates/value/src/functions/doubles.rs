@@ -110,7 +110,72 @@ pub(super) static FUNCTIONS: &[Function] = &[
     of_one(&["atanh"], "The inverse hyperbolic tangent.", &[INPUT_RANGE], |x| Ok(unit(x)?.atanh())),
     of_one(&["degrees"], "Radians as degrees.", &[], |x| ranged(x / DEGREE, x.is_finite(), true)),
     of_one(&["radians"], "Degrees as radians.", &[], |x| Ok(x * DEGREE)),
+    of_one(&["sind"], "The sine of degrees.", &[INPUT_RANGE], |x| Ok(sine(finite(x)?))),
+    of_one(&["cosd"], "The cosine of degrees.", &[INPUT_RANGE], |x| Ok(cosine(finite(x)?))),
+    of_one(&["tand"], "The tangent of degrees.", &[INPUT_RANGE], |x| {
+        let x = finite(x)?;
+        Ok(sine(x) / cosine(x) / (sine(45.0) / cosine(45.0)) + 0.0)
+    }),
+    of_one(&["cotd"], "The cotangent of degrees.", &[INPUT_RANGE], |x| {
+        let x = finite(x)?;
+        Ok(cosine(x) / sine(x) / (cosine(45.0) / sine(45.0)) + 0.0)
+    }),
+    of_one(&["asind"], "The inverse sine, in degrees.", &[INPUT_RANGE], |x| {
+        Ok(90.0 - arc_cosine(unit(x)?))
+    }),
+    of_one(&["acosd"], "The inverse cosine, in degrees.", &[INPUT_RANGE], |x| {
+        Ok(arc_cosine(unit(x)?))
+    }),
+    of_one(&["atand"], "The inverse tangent, in degrees.", &[], |x| {
+        Ok(x.atan() / 1.0_f64.atan() * 45.0)
+    }),
+    of_two(
+        &["atan2d"],
+        "The angle, in degrees, of the point with these coordinates y and x.",
+        &[],
+        |y, x| Ok(y.atan2(x) / 1.0_f64.atan() * 45.0),
+    ),
 ];
+
+/// The sine of an angle from 0 to 30 degrees, such that the sine of 30 is a half.
+fn small_sine(x: f64) -> f64 {
+    (x * DEGREE).sin() / (30.0 * DEGREE).sin() / 2.0
+}
+
+/// The cosine of an angle from 0 to 60 degrees, such that the cosine of 60 is a half.
+fn small_cosine(x: f64) -> f64 {
+    1.0 - (1.0 - (x * DEGREE).cos()) / (1.0 - (60.0 * DEGREE).cos()) / 2.0
+}
+
+fn quarter_sine(x: f64) -> f64 {
+    if x <= 30.0 { small_sine(x) } else { small_cosine(90.0 - x) }
+}
+
+fn quarter_cosine(x: f64) -> f64 {
+    if x <= 60.0 { small_cosine(x) } else { small_sine(90.0 - x) }
+}
+
+fn sine(x: f64) -> f64 {
+    let x = x % 360.0;
+    let (x, sign) = if x < 0.0 { (-x, -1.0) } else { (x, 1.0) };
+    let (x, sign) = if x > 180.0 { (360.0 - x, -sign) } else { (x, sign) };
+    sign * quarter_sine(if x > 90.0 { 180.0 - x } else { x })
+}
+
+fn cosine(x: f64) -> f64 {
+    let x = (x % 360.0).abs();
+    let x = if x > 180.0 { 360.0 - x } else { x };
+    if x > 90.0 { -quarter_cosine(180.0 - x) } else { quarter_cosine(x) }
+}
+
+/// The inverse cosine in degrees, exact where the cosine is 0, a half or 1.
+fn arc_cosine(x: f64) -> f64 {
+    match x {
+        ..0.0 => 180.0 - arc_cosine(-x),
+        x if x <= 0.5 => 90.0 - x.asin() / 0.5_f64.asin() * 30.0,
+        x => x.acos() / 0.5_f64.acos() * 60.0,
+    }
+}
 
 const LOGARITHM_ERRORS: &[Refusal] = &[LOGARITHM_OF_ZERO, LOGARITHM_OF_NEGATIVE];
 

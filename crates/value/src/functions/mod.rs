@@ -14,11 +14,24 @@
 //! Cost: a call reads its arguments' tags, and allocates nothing but what the row's own code does;
 //! new text goes to the caller's buffer.
 
+pub mod age;
+mod bytes;
+mod division;
 #[cfg(feature = "math")]
 mod doubles;
+mod isfinite;
+mod justify;
+pub mod make;
+mod nulls;
+mod overlay;
+mod scale;
 mod table;
 #[cfg(test)]
 mod tests;
+mod to_char;
+mod to_date;
+mod to_number;
+mod width_bucket;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -42,6 +55,10 @@ pub enum ArgumentKind {
     Number,
     /// A decimal, unconverted.
     Decimal,
+    /// An integer, unconverted.
+    Whole,
+    /// A decimal, unconverted, or an integer, converted to a decimal.
+    Exact,
     /// REAL or DOUBLE PRECISION, unconverted.
     Float,
     /// Any number, converted to DOUBLE PRECISION.
@@ -54,6 +71,12 @@ pub enum ArgumentKind {
     Time,
     /// INTERVAL.
     Interval,
+    /// TIMESTAMP, or DATE converted to the day's midnight.
+    Local,
+    /// BYTEA.
+    Bytes,
+    /// Any type, of each argument its own.
+    Each,
     /// Any type; all such arguments of a call have the same one.
     Any,
 }
@@ -77,7 +100,11 @@ impl ArgumentKind {
             ArgumentKind::Timestamp => (is_stamp, ty),
             ArgumentKind::Time => (ty == T::Time, ty),
             ArgumentKind::Interval => (ty == T::Interval, ty),
-            ArgumentKind::Any => (true, ty),
+            ArgumentKind::Whole => (ty.is_integer(), ty),
+            ArgumentKind::Exact => (ty.is_integer() || ty.is_decimal(), exact(ty)),
+            ArgumentKind::Local => (matches!(ty, T::Timestamp | T::Date), T::Timestamp),
+            ArgumentKind::Bytes => (ty == T::Bytes, ty),
+            ArgumentKind::Any | ArgumentKind::Each => (true, ty),
         };
         takes.then_some(to)
     }
@@ -85,12 +112,16 @@ impl ArgumentKind {
     /// The type of an argument without a type of its own: a NULL, a parameter, a quoted constant.
     pub fn usual(self) -> Type {
         match self {
-            ArgumentKind::Text | ArgumentKind::Any => Type::Text,
+            ArgumentKind::Text | ArgumentKind::Any | ArgumentKind::Each => Type::Text,
             ArgumentKind::Integer => Type::Int32,
             ArgumentKind::BigInt => Type::Int64,
             ArgumentKind::Number | ArgumentKind::Float | ArgumentKind::Double => Type::Float64,
-            ArgumentKind::Decimal => Type::Decimal { precision: 38, scale: 0 },
-            ArgumentKind::Moment | ArgumentKind::Timestamp => Type::Timestamp,
+            ArgumentKind::Decimal | ArgumentKind::Exact => {
+                Type::Decimal { precision: 38, scale: 0 }
+            }
+            ArgumentKind::Whole => Type::Int64,
+            ArgumentKind::Bytes => Type::Bytes,
+            ArgumentKind::Moment | ArgumentKind::Timestamp | ArgumentKind::Local => Type::Timestamp,
             ArgumentKind::Time => Type::Time,
             ArgumentKind::Interval => Type::Interval,
         }
@@ -110,8 +141,22 @@ impl ArgumentKind {
             ArgumentKind::Timestamp => "timestamp",
             ArgumentKind::Time => "time",
             ArgumentKind::Interval => "interval",
-            ArgumentKind::Any => "any",
+            ArgumentKind::Whole => "smallint, integer or bigint",
+            ArgumentKind::Exact => "numeric or integer",
+            ArgumentKind::Local => "timestamp or date",
+            ArgumentKind::Bytes => "bytea",
+            ArgumentKind::Any | ArgumentKind::Each => "any",
         }
+    }
+}
+
+/// The decimal type of a decimal, or of an integer of any size.
+fn exact(ty: Type) -> Type {
+    match ty {
+        Type::Int16 => Type::Decimal { precision: 5, scale: 0 },
+        Type::Int32 => Type::Decimal { precision: 10, scale: 0 },
+        Type::Int64 => Type::Decimal { precision: 19, scale: 0 },
+        ty => ty,
     }
 }
 
@@ -122,6 +167,8 @@ pub enum Gives {
     Type(Type),
     /// The type of this argument, counted from 0.
     Argument(usize),
+    /// A decimal with as many places as the argument that has most.
+    Widest,
     /// A decimal with at most as many places as the first argument. The call's planner decides how
     /// many, since it may know the value of the second argument.
     Places,
@@ -283,6 +330,13 @@ impl Function {
             Gives::Type(ty) => ty,
             Gives::Argument(at) => args[at],
             Gives::Places => args[0],
+            Gives::Widest => {
+                let scale = |ty: &Type| match ty {
+                    Type::Decimal { scale, .. } => *scale,
+                    _ => 0,
+                };
+                Type::Decimal { precision: 38, scale: args.iter().map(scale).max().unwrap_or(0) }
+            }
         }
     }
 }
@@ -300,9 +354,27 @@ impl core::fmt::Debug for Function {
     }
 }
 
+/// All tables but that of functions which need the platform's mathematics: one per file.
+static TABLES: &[&[Function]] = &[
+    table::FUNCTIONS,
+    overlay::FUNCTIONS,
+    nulls::FUNCTIONS,
+    division::FUNCTIONS,
+    scale::FUNCTIONS,
+    width_bucket::FUNCTIONS,
+    bytes::FUNCTIONS,
+    to_char::FUNCTIONS,
+    to_date::FUNCTIONS,
+    to_number::FUNCTIONS,
+    age::FUNCTIONS,
+    isfinite::FUNCTIONS,
+    justify::FUNCTIONS,
+    make::FUNCTIONS,
+];
+
 /// All functions, in the order of the guide.
 pub fn all() -> impl Iterator<Item = &'static Function> {
-    let rows = table::FUNCTIONS.iter();
+    let rows = TABLES.iter().copied().flatten();
     #[cfg(feature = "math")]
     let rows = rows.chain(doubles::FUNCTIONS);
     rows

@@ -1,0 +1,90 @@
+//! Arrays with elements added, taken away and replaced.
+
+use super::{Arguments, Gives, Kind, Row, error, list};
+use crate::error::{Result, SqlState};
+use datafusion::common::ScalarValue;
+
+pub(super) const ROWS: &[Row] = &[
+    Row::new(
+        "array_append",
+        "The array with an element at the end.",
+        &[Kind::List, Kind::Element],
+        Gives::List,
+        |args| {
+            let mut items = args.list(0).unwrap_or_default();
+            items.push(args.values[1].clone());
+            Ok(list(&items, &args.element(0)))
+        },
+    )
+    .of_null(),
+    Row::new(
+        "array_prepend",
+        "The array with an element at the start.",
+        &[Kind::Element, Kind::List],
+        Gives::List,
+        |args| {
+            let mut items = args.list(1).unwrap_or_default();
+            items.insert(0, args.values[0].clone());
+            Ok(list(&items, &args.element(1)))
+        },
+    )
+    .of_null(),
+    Row::new(
+        "array_cat",
+        "Both arrays, one after the other.",
+        &[Kind::List, Kind::List],
+        Gives::List,
+        |args| {
+            let (Some(mut left), Some(right)) = (args.list(0), args.list(1)) else {
+                return Ok(args.values[usize::from(args.is_null(0))].clone());
+            };
+            left.extend(right);
+            Ok(list(&left, &args.element(0)))
+        },
+    )
+    .of_null(),
+    Row::new(
+        "array_remove",
+        "The array without the elements that equal a value.",
+        &[Kind::List, Kind::Element],
+        Gives::List,
+        |args| changed(args, |_| None),
+    )
+    .of_null(),
+    Row::new(
+        "array_replace",
+        "The array with the elements that equal a value replaced by another one.",
+        &[Kind::List, Kind::Element, Kind::Element],
+        Gives::List,
+        |args| changed(args, |args| Some(args.values[2].clone())),
+    )
+    .of_null(),
+    Row::new(
+        "trim_array",
+        "The array without so many elements at the end.",
+        &[Kind::List, Kind::Integer],
+        Gives::List,
+        |args| {
+            let mut items = args.list(0).unwrap_or_default();
+            let kept = usize::try_from(args.integer(1)).ok();
+            let Some(kept) = kept.and_then(|count| items.len().checked_sub(count)) else {
+                let most = items.len();
+                let message = format!("number of elements to trim must be between 0 and {most}");
+                return Err(error(SqlState::ARRAY_SUBSCRIPT_ERROR, message));
+            };
+            items.truncate(kept);
+            Ok(list(&items, &args.element(0)))
+        },
+    ),
+];
+
+/// The array with elements that equal the second argument, NULL among them, taken away or replaced.
+fn changed(
+    args: &Arguments<'_>,
+    by: fn(&Arguments<'_>) -> Option<ScalarValue>,
+) -> Result<ScalarValue> {
+    let Some(items) = args.list(0) else { return Ok(ScalarValue::Null) };
+    let new = |item: ScalarValue| if item == args.values[1] { by(args) } else { Some(item) };
+    let items: Vec<ScalarValue> = items.into_iter().filter_map(new).collect();
+    Ok(list(&items, &args.element(0)))
+}

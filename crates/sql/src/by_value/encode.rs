@@ -1,0 +1,149 @@
+//! `encode` and `decode`: bytes as text and back.
+
+use super::{Arguments, Gives, Kind, Row, error, text};
+use crate::error::{Result, SqlError, SqlState};
+use datafusion::common::ScalarValue;
+
+pub(super) const ROWS: &[Row] = &[
+    Row::new(
+        "encode",
+        "The bytes as text: `hex`, `base64` or `escape`.",
+        &[Kind::Bytes, Kind::Text],
+        Gives::Text,
+        |args| {
+            let ScalarValue::BinaryView(Some(bytes)) = &args.values[0] else {
+                return Ok(ScalarValue::Null);
+            };
+            Ok(text(match args.text(1).to_lowercase().as_str() {
+                "hex" => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+                "base64" => base64(bytes),
+                "escape" => escaped(bytes),
+                _ => return Err(unknown(args)),
+            }))
+        },
+    ),
+    Row::new(
+        "decode",
+        "The bytes that a text writes: `hex`, `base64` or `escape`.",
+        &[Kind::Text, Kind::Text],
+        Gives::Bytes,
+        |args| {
+            let bytes = match args.text(1).to_lowercase().as_str() {
+                "hex" => from_hex(args.text(0))?,
+                "base64" => from_base64(args.text(0))?,
+                "escape" => from_escaped(args.text(0))?,
+                _ => return Err(unknown(args)),
+            };
+            Ok(ScalarValue::BinaryView(Some(bytes)))
+        },
+    ),
+];
+
+fn invalid(message: impl Into<String>) -> SqlError {
+    error(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+fn unknown(args: &Arguments<'_>) -> SqlError {
+    invalid(format!("unrecognized encoding: \"{}\"", args.text(1)))
+}
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Base 64 in lines of 76 characters.
+fn base64(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for (at, group) in bytes.chunks(3).enumerate() {
+        if at > 0 && at % 19 == 0 {
+            out.push('\n');
+        }
+        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
+        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for digit in 0..4 {
+            let value = (word >> (18 - 6 * digit) & 63) as usize;
+            out.push(if digit <= group.len() { char::from(DIGITS[value]) } else { '=' });
+        }
+    }
+    out
+}
+
+fn from_base64(text: &str) -> Result<Vec<u8>> {
+    let (mut out, mut word, mut count, mut ends) = (Vec::new(), 0_u32, 0, 0);
+    for character in text.chars().filter(|c| !matches!(c, ' ' | '\t' | '\n' | '\r')) {
+        let value = match character {
+            '=' if count >= 2 => {
+                ends += 1;
+                0
+            }
+            '=' => return Err(invalid("unexpected \"=\" while decoding base64 sequence")),
+            other => {
+                let value = DIGITS.iter().position(|digit| char::from(*digit) == other);
+                let value = value.filter(|_| ends == 0).ok_or_else(|| {
+                    let message = "found while decoding base64 sequence";
+                    invalid(format!("invalid symbol \"{other}\" {message}"))
+                })?;
+                value as u32
+            }
+        };
+        word = word << 6 | value;
+        count += 1;
+        if count == 4 {
+            let bytes = [(word >> 16) as u8, (word >> 8) as u8, word as u8];
+            out.extend(&bytes[..3 - ends.min(2)]);
+            (word, count) = (0, 0);
+        }
+    }
+    if count != 0 {
+        let hint = "Input data is missing padding, is truncated, or is otherwise corrupted.";
+        return Err(invalid("invalid base64 end sequence").hint(hint));
+    }
+    Ok(out)
+}
+
+fn from_hex(text: &str) -> Result<Vec<u8>> {
+    let mut digits = Vec::new();
+    for character in text.chars().filter(|c| !matches!(c, ' ' | '\t' | '\n' | '\r')) {
+        let digit = character.to_digit(16);
+        let wrong = || invalid(format!("invalid hexadecimal digit: \"{character}\""));
+        digits.push(digit.ok_or_else(wrong)? as u8);
+    }
+    if digits.len() % 2 == 1 {
+        return Err(invalid("invalid hexadecimal data: odd number of digits"));
+    }
+    Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+fn escaped(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in bytes {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            0 | 128.. => out.push_str(&format!("\\{byte:03o}")),
+            byte => out.push(char::from(*byte)),
+        }
+    }
+    out
+}
+
+fn from_escaped(text: &str) -> Result<Vec<u8>> {
+    let bytes = text.as_bytes();
+    let (mut out, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        if bytes[at] != b'\\' {
+            out.push(bytes[at]);
+            at += 1;
+        } else if bytes.get(at + 1) == Some(&b'\\') {
+            out.push(b'\\');
+            at += 2;
+        } else {
+            let digits = bytes.get(at + 1..at + 4).unwrap_or_default();
+            let digits = std::str::from_utf8(digits).unwrap_or_default();
+            let byte = u8::from_str_radix(digits, 8).ok().filter(|_| digits.len() == 3);
+            let wrong = || {
+                error(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type bytea")
+            };
+            out.push(byte.ok_or_else(wrong)?);
+            at += 4;
+        }
+    }
+    Ok(out)
+}
