@@ -121,7 +121,13 @@ fn states() -> (SessionState, SessionState) {
     scalars.extend(corrected::corrected(&scalars));
     scalars.extend([series::array_function(), nested::array_dims()]);
     scalars.extend(functions::scalar_functions());
-    scalars.extend(growing::bounded(&scalars));
+    let bounded = growing::bounded(&scalars);
+    // Another name of a bounded function may be the name of one of ours, which bounds its results itself.
+    let own = halcyon_sql::by_value::all().into_iter();
+    let own = own.filter(|own| bounded.iter().all(|other| other.name() != own.name()));
+    let own: Vec<_> = own.collect();
+    scalars.extend(bounded);
+    scalars.extend(own);
     let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(operands::Operators)];
     planners.extend(SessionStateDefaults::default_expr_planners());
     let mut aggregates = SessionStateDefaults::default_aggregate_functions();

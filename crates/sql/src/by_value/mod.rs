@@ -406,6 +406,9 @@ pub fn is_written(name: &str, at: usize) -> bool {
     rows().any(|row| row.name == name && row.kind(at) == Kind::Written)
 }
 
+/// The most bytes that the results of one call may have, over all rows of a batch.
+const BYTES_MAX: usize = 256 << 20;
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ByValue {
     name: &'static str,
@@ -451,6 +454,7 @@ impl ScalarUDFImpl for ByValue {
         let (row, _) = self.resolve(&types)?;
         let result = row.result(&types);
         let mut values = Vec::with_capacity(count);
+        let mut bytes = 0;
         for at in 0..count {
             let one = |arg: &ColumnarValue| match arg {
                 ColumnarValue::Scalar(value) => Ok(value.clone()),
@@ -461,6 +465,11 @@ impl ScalarUDFImpl for ByValue {
             let arguments = Arguments { values: &arguments };
             let value =
                 if null { ScalarValue::Null } else { (row.eval)(&arguments).map_err(external)? };
+            bytes += value.size();
+            if bytes > BYTES_MAX {
+                let message = "requested length too large";
+                return Err(external(error(SqlState::PROGRAM_LIMIT_EXCEEDED, message)));
+            }
             values.push(if value.is_null() { ScalarValue::try_from(&result)? } else { value });
         }
         match (is_scalar, values.pop()) {
