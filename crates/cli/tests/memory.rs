@@ -132,7 +132,7 @@ impl Server {
         };
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         if group.is_none() {
-            command.args(["--memory-limit", &format!("{}MB", bytes / 100 * 80 >> 20)]);
+            command.args(["--memory-limit", &format!("{}MB", (bytes / 100 * 80) >> 20)]);
         }
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the server starts");
         let mut output = BufReader::new(child.stdout.take().expect("piped"));

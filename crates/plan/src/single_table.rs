@@ -281,7 +281,8 @@ fn is_settled(expr: &Expr, schema: &DFSchema) -> bool {
                     }
                     _ => false,
                 };
-                is_settled && !(constant(left) && constant(right)) && !null(left) && !null(right)
+                let folds = constant(left) && constant(right);
+                is_settled && !folds && !null(left) && !null(right)
             }
             _ => false,
         };

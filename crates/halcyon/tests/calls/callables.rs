@@ -104,7 +104,8 @@ fn functions(
     session: &mut Session,
     types: &BTreeMap<String, Option<usize>>,
 ) -> impl Iterator<Item = Callable> {
-    let mut found: BTreeMap<String, (Called, BTreeSet<Vec<Option<usize>>>)> = BTreeMap::new();
+    type Arguments = BTreeSet<Vec<Option<usize>>>;
+    let mut found: BTreeMap<String, (Called, Arguments)> = BTreeMap::new();
     let listed = rows(
         session,
         "SELECT proname, CAST(proargtypes AS text), CAST(prokind AS text) FROM pg_catalog.pg_proc \

@@ -293,8 +293,8 @@ impl Iterator for Matches<'_> {
 pub(super) fn start(text: &str, character: i64) -> Result<Option<usize>> {
     at_least(character, 1, "start")?;
     let before = usize::try_from(character - 1).unwrap_or(usize::MAX);
-    let places = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-    Ok(places.skip(before).next())
+    let mut places = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    Ok(places.nth(before))
 }
 
 /// Checks a parameter. Errors: 22023.

@@ -102,5 +102,5 @@ fn number(number: i64) -> Result<Answer<'static>> {
 }
 
 fn made<'a>(bytes: Vec<u8>) -> Result<Answer<'a>> {
-    Ok(Answer::Made(Value::Bytes(bytes.into())))
+    Ok(Answer::Made(Value::Bytes(bytes)))
 }

@@ -415,7 +415,7 @@ impl<'a> Writer<'a> {
             plan = Plan { nodes, fill, roman: true, ..Plan::default() };
         }
         let sign_written = if plan.plus || plan.minus {
-            !(plan.plus && !plan.minus)
+            !plan.plus || plan.minus
         } else {
             if sign != '-' && plan.fill {
                 plan.brackets = false;

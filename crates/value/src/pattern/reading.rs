@@ -342,7 +342,7 @@ impl<'a> Reader<'a> {
             let start = self.rest.get(..word.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(word))
         };
-        if let Some(at) = words.iter().position(|word| fits(&word)) {
+        if let Some(at) = words.iter().position(fits) {
             self.rest = &self.rest[words[at].len()..];
             return Ok(at as i64);
         }
