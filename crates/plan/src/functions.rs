@@ -1,6 +1,6 @@
 //! Functions of PostgreSQL that DataFusion lacks or defines differently: the list of all, and those
 //! into which operators and casts are translated. By topic: [`crate::execution`] (clock, session,
-//! sequences), [`crate::table_functions`] (functions of their arguments), [`crate::aggregates`].
+//! sequences), [`crate::table_functions`] (functions of their arguments), [`halcyon_aggregates`].
 
 use std::sync::Arc;
 
