@@ -88,6 +88,7 @@ states! {
     INVALID_REGULAR_EXPRESSION = b"2201B", "Not a regular expression.";
     INVALID_ARGUMENT_FOR_LOGARITHM = b"2201E", "The logarithm of nothing or less.";
     INVALID_ARGUMENT_FOR_POWER_FUNCTION = b"2201F", "A root or power that no real number is.";
+    INVALID_ARGUMENT_FOR_WIDTH_BUCKET_FUNCTION = b"2201G", "Buckets without a width.";
     INVALID_ARGUMENT_FOR_NTILE_FUNCTION = b"22014", "A division into less than one part.";
     INVALID_ARGUMENT_FOR_NTH_VALUE_FUNCTION = b"22016", "A row before the first of a window.";
     ARRAY_SUBSCRIPT_ERROR = b"2202E", "A place that an array or a row of bytes does not have.";

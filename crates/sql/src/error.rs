@@ -266,6 +266,7 @@ mod tests {
         let known = [
             SqlState::INVALID_ARGUMENT_FOR_LOGARITHM,
             SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION,
+            SqlState::INVALID_ARGUMENT_FOR_WIDTH_BUCKET_FUNCTION,
         ];
         for error in halcyon_value::functions::all().flat_map(|function| function.errors) {
             let state = SqlState::new(&error.state);

@@ -82,9 +82,13 @@ mod tests {
 
     #[test]
     fn identifiers_are_quoted_only_where_they_must() {
-        for (name, text) in
-            [("a_1$", "a_1$"), ("Order", "\"Order\""), ("user", "\"user\""), ("1a", "\"1a\"")]
-        {
+        for (name, text) in [
+            ("a_1", "a_1"),
+            ("a_1$", "\"a_1$\""),
+            ("Order", "\"Order\""),
+            ("user", "\"user\""),
+            ("1a", "\"1a\""),
+        ] {
             assert_eq!(quote_ident(name), text);
         }
         assert_eq!(quote_ident("a\"b"), "\"a\"\"b\"");

@@ -80,7 +80,7 @@ fn datafusion(context: &Arc<Context>) -> SessionContext {
     for function in functions(context) {
         session.register_udf(function);
     }
-    for function in halcyon_plan::execution::functions() {
+    for function in halcyon_plan::functions::scalar_functions() {
         session.register_udf((*function).clone());
     }
     session
