@@ -22,8 +22,8 @@ const fn count(bytes: usize) -> i64 {
     bytes as i64
 }
 
-// SAFETY: every call is handed to the inner allocator as it is, which keeps the contract; `note` neither
-// allocates nor unwinds.
+// What is told to `memory` neither allocates nor unwinds.
+// SAFETY: every call is handed to the inner allocator as it is, which keeps the contract.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -52,8 +52,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
         if size >= GROWING_MIN && size > layout.size() {
             foresee(count(size));
         }
-        // SAFETY: the pointer came from the inner allocator by `alloc` above, with this layout, and the
-        // caller promises a size that is legal.
+        // The caller promises a size that is legal.
+        // SAFETY: the pointer came from the inner allocator by `alloc` above, with this layout.
         unsafe { self.0.realloc(pointer, layout, size) }
     }
 }
