@@ -111,7 +111,9 @@ impl Credits {
 
 /// Credits that a worker holds for its own tasks, or owes, by class.
 pub(crate) struct CreditPurse {
-    held: [i64; CLASSES],
+    held: Box<[i64; CLASSES]>,
+    /// Classes of which it may hold some, a bit each.
+    some: u64,
 }
 
 /// How many credits a worker takes at once.
@@ -119,7 +121,7 @@ const HANDFUL: i64 = 32;
 
 impl CreditPurse {
     pub(crate) fn new() -> CreditPurse {
-        CreditPurse { held: [0; CLASSES] }
+        CreditPurse { held: Box::new([0; CLASSES]), some: 0 }
     }
 
     /// A credit for a task of `class`, if there is one.
@@ -128,6 +130,7 @@ impl CreditPurse {
         let held = &mut self.held[usize::from(class.0)];
         if *held == 0 {
             *held = all[usize::from(class.0)].try_take(HANDFUL);
+            self.some |= 1 << class.0;
         }
         let taken = *held > 0;
         *held -= i64::from(taken);
@@ -137,16 +140,24 @@ impl CreditPurse {
     #[inline]
     pub(crate) fn give(&mut self, class: ClassId) {
         self.held[usize::from(class.0)] += 1;
+        self.some |= 1 << class.0;
     }
 
     /// Gives back the credits beyond a handful, or all.
     pub(crate) fn settle(&mut self, all: &[Credits], everything: bool) {
-        for (held, credits) in self.held.iter_mut().zip(all) {
+        let mut left = self.some;
+        while left != 0 {
+            let class = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let (held, credits) = (&mut self.held[class], &all[class]);
             let wanted = everything || credits.waiting.load(Ordering::Relaxed) > 0;
             let keep = if wanted { 0 } else { HANDFUL };
             if *held > keep {
                 credits.give(*held - keep);
                 *held = keep;
+            }
+            if *held == 0 {
+                self.some &= !(1 << class);
             }
         }
     }

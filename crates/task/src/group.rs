@@ -12,6 +12,7 @@
 //! runtime (`group_table`), and tasks name it by number.
 
 use crate::annotation::{Annotation, IslandId, TaskPlace, WorkerId};
+use crate::future::{FutureHandle, future_task};
 use crate::group_table::{ABORTED, EnqueueError, GroupError, GroupId, GroupState, RUNNING};
 use crate::morsel::{Morsels, Puller};
 use crate::worker::shared::Shared;
@@ -102,6 +103,19 @@ impl Group {
         self.lease.shared.check_place(&annotation);
         let task = self.lease.shared.make_outside(annotation, self.lease.id, false, task);
         self.composed.push(task);
+    }
+
+    /// Adds a future, which runs as a task of the group.
+    ///
+    /// Panics: as [`Group::task`].
+    pub fn future<F>(&mut self, annotation: Annotation, future: F) -> FutureHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (task, handle) = future_task(&self.lease.shared, self.lease.id, future);
+        self.step_task(annotation, task);
+        handle
     }
 
     /// Adds work that is pulled: every worker that the group gets asks `source` for morsels until
@@ -242,6 +256,7 @@ impl RunningGroup {
     pub fn abort(&self) {
         let state = self.lease.state();
         let _ = state.state.compare_exchange(RUNNING, ABORTED, Ordering::SeqCst, Ordering::SeqCst);
+        state.wake_sleepers();
     }
 }
 

@@ -57,6 +57,9 @@ pub(crate) struct Inner {
     pub(crate) owned: Vec<WorkerId>,
     /// The last handle is gone.
     pub(crate) released: bool,
+    /// Wakers of the group's tasks that may suspend, and the places that are free among them.
+    sleepers: Vec<Option<Waker>>,
+    free_places: Vec<usize>,
 }
 
 impl GroupState {
@@ -72,6 +75,34 @@ impl GroupState {
         self.island.load(Ordering::Relaxed).checked_sub(1).map(|island| IslandId(island as u16))
     }
 
+    /// Registers a task that may suspend: `make` is told its place and returns its waker.
+    pub(crate) fn register<T>(&self, make: impl FnOnce(usize) -> (Waker, T)) -> T {
+        let mut inner = self.inner.lock();
+        let place = inner.free_places.pop().unwrap_or_else(|| {
+            inner.sleepers.push(None);
+            inner.sleepers.len() - 1
+        });
+        let (waker, made) = make(place);
+        inner.sleepers[place] = Some(waker);
+        made
+    }
+
+    /// Takes a task that has ended out of the list.
+    pub(crate) fn unregister(&self, place: usize) {
+        let mut inner = self.inner.lock();
+        let waker = inner.sleepers[place].take();
+        inner.free_places.push(place);
+        drop(inner);
+        drop(waker);
+    }
+
+    /// Wakes every task that may be asleep. Whoever calls this has said before that they are to end:
+    /// a task that registers later, or falls asleep later, sees that.
+    pub(crate) fn wake_sleepers(&self) {
+        let wakers: Vec<Waker> = self.inner.lock().sleepers.iter().flatten().cloned().collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     pub(crate) fn add(&self, tasks: i64) {
         self.live.fetch_add(tasks, Ordering::SeqCst);
     }
@@ -81,6 +112,8 @@ impl GroupState {
         let mut inner = self.inner.lock();
         inner.failure.get_or_insert_with(|| message.to_owned());
         self.state.store(FAILED, Ordering::SeqCst);
+        drop(inner);
+        self.wake_sleepers();
     }
 
     pub(crate) fn outcome(&self, inner: &Inner) -> Result<(), GroupError> {
@@ -109,6 +142,11 @@ impl GroupTable {
     #[inline(always)]
     pub(crate) fn state(&self, id: GroupId) -> &GroupState {
         &self.states[id.0 as usize % ROWS]
+    }
+
+    /// Wakes the sleeping tasks of every group, and those without one.
+    pub(crate) fn wake_sleepers(&self) {
+        self.states.iter().for_each(GroupState::wake_sleepers);
     }
 
     /// Subtracts ended tasks; the last one ends the group's run, and `release` frees its workers.

@@ -34,6 +34,7 @@ mod config;
 mod counters;
 mod credit;
 mod epoch;
+mod future;
 mod group;
 mod group_table;
 mod guard;
@@ -45,6 +46,7 @@ pub mod planted;
 mod reply;
 mod resource;
 mod runtime;
+mod shares;
 mod worker;
 
 pub use annotation::{
@@ -52,8 +54,9 @@ pub use annotation::{
     Resource, Synchronisation, TaskPlace, WorkerId,
 };
 pub use config::{Config, StartError, Withheld, WorkerConfig, WorkerKind};
-pub use counters::{Counters, LongTask, WorkerCounters};
+pub use counters::{ClassCounters, Counters, LongTask, Waits, WorkerCounters};
 pub use credit::Busy;
+pub use future::FutureHandle;
 pub use group::{Group, Locality, RunningGroup};
 pub use group_table::{EnqueueError, GroupError};
 pub use guard::Guard;
@@ -61,5 +64,7 @@ pub use morsel::Morsels;
 pub use reply::{Reply, TaskError};
 pub use resource::{Changed, Latch, Owned, OwnedGuard, Version, WriteGuard};
 pub use runtime::{Runtime, Shutdown};
+pub use shares::{Shares, SharesError, WEIGHT_MAX};
 pub use worker::Context;
+pub use worker::sleeper::{poll_proceed, proceed};
 pub use worker::task::{Step, Task};

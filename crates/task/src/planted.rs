@@ -17,6 +17,16 @@ pub const LATE_COUNT: Bug = Bug("a task is pushed to another worker before its g
 pub const NO_DRAIN: Bug =
     Bug("a home worker goes back to plain accesses while others may hold its latches");
 
+/// A task falls asleep although it was woken while it ran.
+pub const SLEEP_THROUGH_WAKE: Bug = Bug("a task falls asleep although it was woken while it ran");
+/// A task falls asleep without looking whether its group was stopped.
+pub const SLEEP_THROUGH_STOP: Bug =
+    Bug("a task falls asleep without looking whether its group was stopped");
+/// Two wakers may both believe that they have woken a task.
+pub const WOKEN_TWICE: Bug = Bug("two wakers may both believe that they have woken a task");
+/// A task falls asleep before its group counts it.
+pub const SLEEPS_UNCOUNTED: Bug = Bug("a task falls asleep before its group counts it");
+
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]
 pub use halcyon_base::planted::plant;

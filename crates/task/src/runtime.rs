@@ -5,11 +5,13 @@ use crate::clock::Clock;
 use crate::config::{Config, StartError, Withheld, WorkerKind};
 use crate::counters::{Counters, WorkerCounters};
 use crate::credit::Busy;
+use crate::future::{FutureHandle, future_task};
 use crate::group::Group;
 use crate::group_table::GroupId;
 use crate::guard::Guard;
 use crate::reply::{Reply, reply};
 use crate::resource::Owned;
+use crate::shares::{Shares, SharesError};
 use crate::worker::shared::{DRAINING, HomeMode, STOPPING, Shared};
 use crate::worker::simulation::Simulation;
 use crate::worker::task::{Once, Task};
@@ -19,6 +21,7 @@ use halcyon_base::sync::{Arc, Mutex, thread};
 use halcyon_machine::schedule::{self, Policy};
 use halcyon_machine::{affinity, memory};
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::time::Duration;
 
@@ -166,9 +169,20 @@ impl Runtime {
     where
         F: FnOnce(&mut Context) + Send + 'static,
     {
+        match self.take_credit(&annotation) {
+            Ok(()) => {
+                self.inject(annotation, Once(Some(function)));
+                Ok(())
+            }
+            Err(class) => Err(Busy { class, task: function }),
+        }
+    }
+
+    /// Waits for a credit of the annotation's class; the class, if the runtime is shutting down.
+    fn take_credit(&self, annotation: &Annotation) -> Result<(), ClassId> {
         outside_workers("waits for a credit");
-        self.shared.check_place(&annotation);
-        let class = class_of(&annotation);
+        self.shared.check_place(annotation);
+        let class = class_of(annotation);
         let credits = &self.shared.credits[usize::from(class.0)];
         let taken = match &self.shared.simulation {
             None => credits.take(|| self.shared.accepts()),
@@ -183,9 +197,8 @@ impl Runtime {
         };
         if !taken || !self.shared.accepts() {
             credits.give(i64::from(taken));
-            return Err(Busy { class, task: function });
+            return Err(class);
         }
-        self.inject(annotation, Once(Some(function)));
         Ok(())
     }
 
@@ -205,6 +218,29 @@ impl Runtime {
         }
         self.inject(annotation, Once(Some(function)));
         Ok(())
+    }
+
+    /// Spawns a future that runs on the workers; waits while its class has no credit.
+    ///
+    /// Errors and panics: as [`Runtime::spawn`].
+    pub fn spawn_future<F>(
+        &self,
+        annotation: Annotation,
+        future: F,
+    ) -> Result<FutureHandle<F::Output>, Busy<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let class = match self.take_credit(&annotation) {
+            Ok(()) => {
+                let (task, handle) = future_task(&self.shared, GroupId::NONE, future);
+                self.inject(annotation, task);
+                return Ok(handle);
+            }
+            Err(class) => class,
+        };
+        Err(Busy { class, task: future })
     }
 
     fn inject<T: Task>(&self, annotation: Annotation, task: T) {
@@ -238,6 +274,22 @@ impl Runtime {
         Guard::new(&self.shared)
     }
 
+    /// How classes and bands share the workers' time now.
+    pub fn shares(&self) -> Shares {
+        self.shared.shares.lock().clone()
+    }
+
+    /// Divides the workers' time anew, from each worker's next turn on.
+    ///
+    /// Errors: some class or band would get no time; nothing changes then.
+    pub fn set_shares(&self, shares: Shares) -> Result<(), SharesError> {
+        shares.check()?;
+        let mut current = self.shared.shares.lock();
+        *current = shares;
+        self.shared.shares_version.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// The workers' counts so far.
     pub fn counters(&self) -> Counters {
         let shared = &self.shared;
@@ -258,6 +310,7 @@ impl Runtime {
                 freed: load(&counters.freed),
                 switches: load(&counters.switches),
                 latched: worker.mode() != HomeMode::Scheduled,
+                classes: worker.classes(&shared.clock),
             }
         });
         Counters {
@@ -278,8 +331,7 @@ impl Runtime {
     fn end(&self, how: Shutdown) {
         outside_workers("waits for its runtime to end");
         let phase = if how == Shutdown::Drain { DRAINING } else { STOPPING };
-        self.shared.phase.fetch_max(phase, Ordering::SeqCst);
-        self.shared.wake_all();
+        self.shared.stop(phase);
         if let Some(simulation) = &self.shared.simulation {
             let mut simulation = simulation.lock();
             simulation.run_until(|| false);
@@ -302,8 +354,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         if worker::is_worker() {
             // The last handle went with a task: the workers end by themselves.
-            self.shared.phase.fetch_max(STOPPING, Ordering::SeqCst);
-            return self.shared.wake_all();
+            return self.shared.stop(STOPPING);
         }
         self.end(Shutdown::Abort);
     }

@@ -13,11 +13,12 @@
 use halcyon_base::model::Check;
 use halcyon_base::planted::Bug;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use halcyon_base::sync::{Arc, thread};
+use halcyon_base::sync::{Arc, Mutex, thread};
 use halcyon_task::{
     Access, Annotation, Config, Context, GroupError, Locality, Owned, Priority, Resource, Runtime,
     Shutdown, Step, Synchronisation, Task, TaskPlace, WorkerId, planted,
 };
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// Workers that look for work again and again make long schedules.
@@ -279,4 +280,169 @@ fn writers_exclude_each_other_while_the_synchronisation_changes() {
 #[test]
 fn canary_change_without_draining_is_caught() {
     check_canary(planted::NO_DRAIN, resource_changes_its_synchronisation);
+}
+
+/// Something that happens once, and a future that waits for it.
+#[derive(Default)]
+struct Event(Mutex<(bool, Option<Waker>)>);
+
+impl Event {
+    fn happen(&self) {
+        let mut state = self.0.lock();
+        state.0 = true;
+        let waker = state.1.clone();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    async fn wait(self: Arc<Self>) {
+        std::future::poll_fn(|polled| {
+            let mut state = self.0.lock();
+            if state.0 {
+                return Poll::Ready(());
+            }
+            state.1 = Some(polled.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// A future waits for what a thread outside does.
+fn future_is_woken_from_outside() {
+    let runtime = runtime(2);
+    let event = Arc::new(Event::default());
+    let handle = runtime.spawn_future(Annotation::new(), Arc::clone(&event).wait());
+    let handle = handle.expect("there are credits");
+    let happens = thread::spawn(move || event.happen());
+    // Waits by parking: a wake-up that got lost is a deadlock, which the checker reports.
+    handle.wait().expect("it ends");
+    happens.join().expect("it does not panic");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn wake_up_is_never_lost() {
+    check(future_is_woken_from_outside);
+}
+
+#[test]
+fn canary_sleep_through_a_wake_up_is_caught() {
+    check_canary(planted::SLEEP_THROUGH_WAKE, future_is_woken_from_outside);
+}
+
+/// Two threads wake a task twice each; it ends once its counts say so.
+fn task_has_two_wakers() {
+    let runtime = runtime(2);
+    let (count, waker) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(None::<Waker>)));
+    let (counted, given) = (Arc::clone(&count), Arc::clone(&waker));
+    let waits = std::future::poll_fn(move |polled| {
+        *given.lock() = Some(polled.waker().clone());
+        if counted.load(Ordering::SeqCst) == 2 { Poll::Ready(()) } else { Poll::Pending }
+    });
+    let handle = runtime.spawn_future(Annotation::new(), waits).expect("there are credits");
+    let wakers: Vec<_> = (0..2)
+        .map(|_| {
+            let (count, waker) = (Arc::clone(&count), Arc::clone(&waker));
+            thread::spawn(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+                let waker = waker.lock().clone();
+                waker.into_iter().for_each(Waker::wake);
+            })
+        })
+        .collect();
+    handle.wait().expect("it ends");
+    wakers.into_iter().for_each(|waker| waker.join().expect("it does not panic"));
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn two_wakers_wake_a_task_once() {
+    check(task_has_two_wakers);
+}
+
+#[test]
+fn canary_two_winners_of_a_wake_up_are_caught() {
+    check_canary(planted::WOKEN_TWICE, task_has_two_wakers);
+}
+
+/// A group whose task waits for ever is aborted, at any moment.
+fn sleeping_group_is_aborted() {
+    let runtime = runtime(2);
+    let token = Arc::new(());
+    let held = Arc::clone(&token);
+    let mut group = runtime.group();
+    group.future(at(0), async move {
+        std::future::pending::<()>().await;
+        drop(held);
+    });
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    running.abort();
+    assert_eq!(running.wait(), Err(GroupError::Aborted));
+    runtime.shutdown(Shutdown::Drain);
+    assert_eq!(Arc::strong_count(&token), 1);
+}
+
+#[test]
+fn aborted_group_wakes_its_sleepers() {
+    check(sleeping_group_is_aborted);
+}
+
+#[test]
+fn canary_sleep_through_an_abort_is_caught() {
+    check_canary(planted::SLEEP_THROUGH_STOP, sleeping_group_is_aborted);
+}
+
+#[test]
+fn shutdown_that_aborts_drops_sleeping_tasks() {
+    check(|| {
+        let runtime = runtime(2);
+        let token = Arc::new(());
+        let held = Arc::clone(&token);
+        let spawned = runtime.spawn_future(at(1), async move {
+            std::future::pending::<()>().await;
+            drop(held);
+        });
+        let handle = spawned.expect("there are credits");
+        let cancels = runtime.spawn_future(at(0), std::future::pending::<()>());
+        cancels.expect("there are credits").cancel();
+        runtime.shutdown(Shutdown::Abort);
+        assert!(handle.wait().is_err());
+        assert_eq!(Arc::strong_count(&token), 1);
+    });
+}
+
+/// A task spawns a future, which sleeps and ends elsewhere, while the task itself goes on.
+fn sleeper_ends_before_its_spawner() {
+    struct Spawner(u32, Arc<Event>, Arc<AtomicBool>);
+    impl Task for Spawner {
+        fn run(&mut self, cx: &mut Context) -> Step {
+            if self.0 == 4 {
+                cx.spawn_future(Annotation::new(), Arc::clone(&self.1).wait());
+            }
+            self.0 -= 1;
+            self.2.store(self.0 == 0, Ordering::SeqCst);
+            if self.0 == 0 { Step::Done } else { Step::Again(Annotation::new()) }
+        }
+    }
+    let runtime = runtime(2);
+    let (event, ended) = (Arc::new(Event::default()), Arc::new(AtomicBool::new(false)));
+    let mut group = runtime.group();
+    group.step_task(at(0), Spawner(4, Arc::clone(&event), Arc::clone(&ended)));
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    let happens = thread::spawn(move || event.happen());
+    running.wait().expect("no task panics");
+    assert!(ended.load(Ordering::SeqCst), "the group ended before its task");
+    happens.join().expect("it does not panic");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn group_counts_tasks_that_sleep() {
+    check(sleeper_ends_before_its_spawner);
+}
+
+#[test]
+fn canary_sleeper_that_is_not_counted_is_caught() {
+    check_canary(planted::SLEEPS_UNCOUNTED, sleeper_ends_before_its_spawner);
 }

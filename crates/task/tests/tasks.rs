@@ -378,7 +378,7 @@ fn dedicated_group_owns_its_workers_until_it_ends() {
 #[test]
 fn root_without_credit_comes_back_or_waits() {
     let mut config = Config::shared(1);
-    config.credits = [2; 16];
+    config.credits = [2; halcyon_task::CLASSES];
     let runtime = Runtime::new(config).expect("a thread can be started");
     let open = Arc::new(AtomicBool::new(false));
     for _ in 0..2 {
@@ -606,7 +606,34 @@ fn configuration_that_makes_no_sense_is_refused() {
     assert!(matches!(Runtime::new(Config::shared(0)), Err(StartError::NoWorkers)));
     assert!(matches!(Runtime::new(Config::shared(65)), Err(StartError::TooManyWorkers)));
     let mut weightless = Config::shared(1);
-    weightless.weights[3] = 0;
-    assert!(matches!(Runtime::new(weightless), Err(StartError::ZeroWeight)));
+    weightless.shares.weights[3] = 0;
+    assert!(matches!(Runtime::new(weightless), Err(StartError::Shares(_))));
     assert!(matches!(Runtime::new(Config::dedicated(&[4000])), Err(StartError::System(_))));
+}
+
+/// Tasks of a pipeline wait for each other by suspending; no thread waits.
+#[test]
+fn futures_hand_values_on_and_worker_threads_do_not_wait() {
+    let runtime = Arc::new(runtime(2));
+    let mut last = runtime.spawn_future(Annotation::new(), async { 0u64 }).expect("a credit");
+    for _ in 0..10_000 {
+        let next = runtime.spawn_future(Annotation::new(), async move { last.await.unwrap() + 1 });
+        last = next.expect("a credit");
+    }
+    assert_eq!(last.wait(), Ok(10_000));
+    let held = Arc::new(());
+    let mut group = runtime.group();
+    for _ in 0..1000 {
+        let held = Arc::clone(&held);
+        group.future(Annotation::new(), async move {
+            std::future::pending::<()>().await;
+            drop(held);
+        });
+    }
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    assert_eq!(running.wait_for(Duration::from_millis(20)), Err(GroupError::TimedOut));
+    running.abort();
+    assert_eq!(running.wait(), Err(GroupError::Aborted));
+    assert_eq!(Arc::strong_count(&held), 1, "what sleeping tasks held is given back");
+    Arc::into_inner(runtime).expect("every task has ended").shutdown(Shutdown::Drain);
 }

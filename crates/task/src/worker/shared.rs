@@ -3,17 +3,21 @@
 use super::simulation::Simulation;
 use super::slot::{Arena, Chain, HOLDS_CREDIT, Header, Inbox, Pool, TaskRef};
 use super::task::Task;
-use crate::annotation::{Annotation, BANDS, CLASSES, IslandId, Plane, TargetKind, WorkerId};
+use crate::annotation::{
+    Annotation, BANDS, ClassId, IslandId, Plane, TargetKind, TaskPlace, WorkerId,
+};
 use crate::clock::Clock;
 use crate::config::{Config, WorkerConfig, WorkerKind};
-use crate::counters::{Incidents, Published};
+use crate::counters::{ClassCounters, Incidents, Published, PublishedClass};
 use crate::credit::Credits;
 use crate::epoch::Epochs;
 use crate::group_table::{EnqueueError, GroupId, GroupTable};
+use crate::shares::Shares;
 use halcyon_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use halcyon_base::sync::thread::Thread;
 use halcyon_base::sync::{Arc, Mutex};
 use halcyon_machine::counters::RunTimes;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -57,6 +61,8 @@ pub(crate) struct WorkerShared {
     pub(crate) bit: u64,
     pub(crate) kind: WorkerKind,
     pub(crate) counters: Published,
+    /// Counts by class.
+    pub(crate) classes: Box<[PublishedClass]>,
     /// Time for which a simulation took the worker's core away, ns.
     simulated_wait_ns: AtomicU64,
 }
@@ -91,8 +97,18 @@ impl WorkerShared {
             bit: 1 << (place % 64),
             kind,
             counters: Published::default(),
+            classes: PublishedClass::all(),
             simulated_wait_ns: AtomicU64::new(0),
         }
+    }
+
+    /// Counts of the classes that have run on the worker.
+    pub(crate) fn classes(&self, clock: &Clock) -> BTreeMap<ClassId, ClassCounters> {
+        let all = self.classes.iter().enumerate();
+        let read = |(class, counts): (usize, &PublishedClass)| {
+            Some((ClassId(class as u8), counts.read(|ticks| clock.ns(ticks))?))
+        };
+        all.filter_map(read).collect()
     }
 
     /// Run times of a worker that has no thread of its own.
@@ -167,6 +183,9 @@ pub(crate) struct Shared {
     pub(crate) epochs: Epochs,
     pub(crate) credits: Box<[Credits]>,
     pub(crate) phase: AtomicU32,
+    /// How often `shares` has changed; workers look at it every turn.
+    pub(crate) shares_version: AtomicU32,
+    pub(crate) shares: Mutex<Shares>,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) incidents: Incidents,
@@ -200,6 +219,8 @@ impl Shared {
             groups: GroupTable::new(),
             credits: Credits::by_class(config.credits),
             phase: AtomicU32::new(RUNNING),
+            shares_version: AtomicU32::new(0),
+            shares: Mutex::new(config.shares.clone()),
             clock,
             incidents: Incidents::default(),
             injected: AtomicU64::new(0),
@@ -313,7 +334,58 @@ impl Shared {
                 Some(here) => here,
                 None => self.pick_any(),
             },
+            TargetKind::Suspended => unreachable!("a task keeps its annotation while it sleeps"),
         }
+    }
+
+    /// Queues a task that was woken: where it ran last, if that worker has nothing to do; else on an
+    /// idle worker of that island; else where it ran last all the same. From any thread.
+    pub(crate) fn ready(&self, task: TaskRef, last: WorkerId) {
+        let header = *task.header();
+        let annotation = &header.annotation;
+        let stays = |island: IslandId| self.worker(last).island == island;
+        let known = usize::from(last.0) < self.workers.len();
+        let target = match annotation.target_kind() {
+            TargetKind::Any if known => match self.groups.state(header.group()).island() {
+                Some(island) if !stays(island) => {
+                    self.target(&annotation.place(TaskPlace::Island(island)), None)
+                }
+                _ => self.near(last, header.group()),
+            },
+            TargetKind::Island if known && stays(IslandId(annotation.target())) => {
+                self.near(last, header.group())
+            }
+            _ => self.target(annotation, known.then_some(last)),
+        };
+        let mut chain = Chain::default();
+        chain.push(task);
+        self.worker(target).push(annotation.band(), &mut chain);
+    }
+
+    /// A worker for a task of `group` that ran on `last`.
+    fn near(&self, last: WorkerId, group: GroupId) -> WorkerId {
+        let mine = self.worker(last);
+        let owned = |owner: GroupId| owner != GroupId::NONE && owner != group;
+        if mine.state.activity.load(Ordering::Relaxed) != BUSY && !owned(mine.owner()) {
+            return last;
+        }
+        let island = &self.islands[usize::from(mine.island.0)];
+        let idle = island.idle.load(Ordering::Relaxed);
+        let free = |id: &WorkerId| {
+            let worker = self.worker(*id);
+            idle & worker.bit != 0 && !owned(worker.owner())
+        };
+        let found = if idle == 0 { None } else { island.workers.iter().copied().find(free) };
+        found.unwrap_or(last)
+    }
+
+    /// Makes workers drop what waits: tasks in queues, and tasks that sleep. Returns at once.
+    pub(crate) fn stop(&self, phase: u32) {
+        self.phase.fetch_max(phase, Ordering::SeqCst);
+        if phase == STOPPING {
+            self.groups.wake_sleepers();
+        }
+        self.wake_all();
     }
 
     /// Panics: if there is no such worker, island or plane as the annotation asks for. Called
@@ -339,6 +411,7 @@ impl Shared {
                     self.workers.iter().any(|worker| plane_of(worker.kind) as usize == target);
                 assert!(there, "no worker belongs to the plane that a task asks for");
             }
+            TargetKind::Suspended => {}
             _ => panic!("there is no worker {target}"),
         }
     }
@@ -454,5 +527,3 @@ impl Shared {
         Some(if simulation.run_until(done) { Ok(()) } else { Err(()) })
     }
 }
-
-const _: () = assert!(CLASSES <= 16, "masks of classes are 16 bits wide");

@@ -5,11 +5,13 @@
 
 use super::Context;
 use super::shared::{HomeMode, PARKED, STOPPING};
+use super::sleeper;
 use super::slot::{self, HOLDS_CREDIT, Header, TaskRef};
 use super::task::Step;
 use crate::annotation::{Annotation, BANDS, TargetKind, WorkerId};
 use crate::counters::bump;
 use crate::group_table::GroupId;
+use crate::planted;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
 use std::any::Any;
@@ -26,6 +28,9 @@ impl Context {
         self.epoch.announce(&self.shared.epochs);
         self.stays = GroupId::NONE;
         self.look_at_owner();
+        if self.shared.shares_version.load(Ordering::Relaxed) != self.shares_version {
+            self.follow_shares();
+        }
         self.drain();
         self.dropping = self.shared.phase.load(Ordering::Relaxed) == STOPPING;
         let Some(ring) = self.queues.choose() else {
@@ -45,6 +50,15 @@ impl Context {
         self.run_turn(ring);
         self.end_turn();
         true
+    }
+
+    /// Follows shares that were changed.
+    #[cold]
+    fn follow_shares(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let shares = shared.shares.lock();
+        self.shares_version = shared.shares_version.load(Ordering::Relaxed);
+        self.queues.share(&shares);
     }
 
     /// Takes tasks from the inboxes into the queues.
@@ -86,13 +100,18 @@ impl Context {
 
     fn run_turn(&mut self, ring: usize) {
         let start = self.clock.ticks();
-        let mut before = start;
+        let (mut before, mut tasks, mut longest) = (start, 0, 0);
         loop {
             let limit = self.queues.ring(ring).chunk;
             let count = self.run_chunk(ring, limit);
-            let now = self.clock.ticks();
-            self.account(ring, count, now.wrapping_sub(before));
-            before = now;
+            let now = self.clock.ticks_after(count);
+            self.queues.now = now;
+            let ticks = now.wrapping_sub(before);
+            self.account(ring, count, ticks);
+            if let Some(came) = self.queues.ring(ring).sampled() {
+                self.me().classes[ring / BANDS].waited(before.saturating_sub(came));
+            }
+            (before, tasks, longest) = (now, tasks + count, ticks.max(longest));
             let over = now.wrapping_sub(start) >= self.limits.turn;
             if count < limit || over || self.interrupted(ring % BANDS) {
                 break;
@@ -100,8 +119,15 @@ impl Context {
         }
         let taken = before.wrapping_sub(start);
         self.queues.charge(ring, taken);
+        self.queues.sample();
         bump(&self.counters().busy_ticks, taken);
         bump(&self.counters().turns, 1);
+        let class = &self.me().classes[ring / BANDS];
+        bump(&class.busy_ticks, taken);
+        bump(&class.tasks, tasks as u64);
+        if longest > class.longest_ticks.load(Ordering::Relaxed) {
+            class.longest_ticks.store(longest, Ordering::Relaxed);
+        }
     }
 
     /// Whether the turn should end before its time: something more urgent is there, or a worker
@@ -172,6 +198,9 @@ impl Context {
 
     #[inline]
     fn again(&mut self, annotation: Annotation) {
+        if annotation.is(TargetKind::Suspended) {
+            return self.rest_task();
+        }
         self.shared.check_place(&annotation);
         let mut task = self.running.take().expect("it has run");
         let annotation = self.resolve(annotation);
@@ -187,6 +216,29 @@ impl Context {
         header.annotation = annotation;
         let group = self.current.group();
         self.dispatch(task, &annotation, group);
+    }
+
+    /// Lays the running task down until it is woken.
+    #[inline(never)]
+    fn rest_task(&mut self) {
+        let sleeper = self.sleeper.take().expect("a step that suspends has a sleeper");
+        let task = self.running.take().expect("it has run");
+        let mut task = self.pool.detach(task);
+        let header = task.header_mut();
+        if header.annotation.carries() {
+            self.epoch.end(header.tag(), &self.shared.epochs);
+            header.annotation = header.annotation.carries_references(false);
+        }
+        let header = *header;
+        bump(&self.me().classes[usize::from(header.annotation.class_id().0)].suspensions, 1);
+        // Who wakes the task may run it elsewhere at once: it has to be counted before.
+        if self.delta.1 > 0 && !planted::is(planted::SLEEPS_UNCOUNTED) {
+            self.settle_group();
+        }
+        self.counters().spawned.store(self.spawned, Ordering::Release);
+        if let Err(task) = sleeper.rest(task) {
+            self.dispatch(task, &header.annotation, header.group());
+        }
     }
 
     /// Drops the task that `running` holds.
@@ -214,6 +266,8 @@ impl Context {
     fn panicked(&mut self, payload: Box<dyn Any + Send>) {
         let message = message_of(&*payload);
         bump(&self.counters().panics, 1);
+        self.sleeper = None;
+        sleeper::none_runs();
         match self.current.group() {
             GroupId::NONE => *self.shared.incidents.last_panic.lock() = Some(message),
             group => self.shared.groups.state(group).fail(&message),
