@@ -29,6 +29,7 @@
 //! ```
 
 mod annotation;
+mod block;
 mod clock;
 mod config;
 mod counters;
@@ -47,6 +48,9 @@ mod reply;
 mod resource;
 mod runtime;
 mod shares;
+mod sleep;
+mod timers;
+mod wheel;
 mod worker;
 
 pub use annotation::{
@@ -65,6 +69,8 @@ pub use reply::{Reply, TaskError};
 pub use resource::{Changed, Latch, Owned, OwnedGuard, Version, WriteGuard};
 pub use runtime::{Runtime, Shutdown};
 pub use shares::{Shares, SharesError, WEIGHT_MAX};
+pub use sleep::{Deadline, Elapsed, Sleep, Timer, Within};
+pub use wheel::Precision;
 pub use worker::Context;
 pub use worker::sleeper::{poll_proceed, proceed};
 pub use worker::task::{Step, Task};

@@ -27,6 +27,9 @@ pub const WOKEN_TWICE: Bug = Bug("two wakers may both believe that they have wok
 /// A task falls asleep before its group counts it.
 pub const SLEEPS_UNCOUNTED: Bug = Bug("a task falls asleep before its group counts it");
 
+/// A worker parks without looking whether a deadline is set.
+pub const NO_KEEPER: Bug = Bug("a worker parks without looking whether a deadline is set");
+
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]
 pub use halcyon_base::planted::plant;

@@ -1,6 +1,7 @@
 //! A runtime: its workers, the doors for threads outside, and its end.
 
 use crate::annotation::{Annotation, ClassId, Resource, Synchronisation, WorkerId};
+use crate::block::block_on;
 use crate::clock::Clock;
 use crate::config::{Config, StartError, Withheld, WorkerKind};
 use crate::counters::{Counters, WorkerCounters};
@@ -9,9 +10,10 @@ use crate::future::{FutureHandle, future_task};
 use crate::group::Group;
 use crate::group_table::GroupId;
 use crate::guard::Guard;
-use crate::reply::{Reply, reply};
+use crate::reply::{Reply, TaskError, reply};
 use crate::resource::Owned;
 use crate::shares::{Shares, SharesError};
+use crate::sleep::Timer;
 use crate::worker::shared::{DRAINING, HomeMode, STOPPING, Shared};
 use crate::worker::simulation::Simulation;
 use crate::worker::task::{Once, Task};
@@ -220,6 +222,20 @@ impl Runtime {
         Ok(())
     }
 
+    /// The runtime's clock, for futures.
+    pub fn timer(&self) -> Timer {
+        Timer::new(&self.shared)
+    }
+
+    /// Runs a future on the calling thread, which sleeps while the future is pending.
+    ///
+    /// Errors: a simulated runtime has nothing left to run, and the future is pending. Panics: on a
+    /// worker, which must never wait.
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, TaskError> {
+        outside_workers("waits for a future");
+        block_on(&self.shared, future)
+    }
+
     /// Spawns a future that runs on the workers; waits while its class has no credit.
     ///
     /// Errors and panics: as [`Runtime::spawn`].
@@ -336,12 +352,14 @@ impl Runtime {
             let mut simulation = simulation.lock();
             simulation.run_until(|| false);
             simulation.end();
+            self.shared.timers.end();
             return self.shared.epochs.clear();
         }
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             thread.join().expect("workers catch what tasks panic with");
         }
+        self.shared.timers.end();
         self.shared.epochs.clear();
     }
 }

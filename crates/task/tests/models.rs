@@ -446,3 +446,26 @@ fn group_counts_tasks_that_sleep() {
 fn canary_sleeper_that_is_not_counted_is_caught() {
     check_canary(planted::SLEEPS_UNCOUNTED, sleeper_ends_before_its_spawner);
 }
+
+/// A future sleeps until a deadline that is set while the workers park.
+fn deadline_is_set_while_workers_park() {
+    let runtime = runtime(2);
+    let timer = runtime.timer();
+    let (first, second) = (timer.clone(), timer);
+    let sleeps = async move { first.sleep(Duration::from_secs(1)).await };
+    let handle = runtime.spawn_future(Annotation::new(), sleeps).expect("there are credits");
+    // Sets a deadline from outside, while both workers may be parked.
+    runtime.block_on(second.sleep(Duration::from_secs(2))).expect("it is no simulation");
+    handle.wait().expect("it wakes");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn deadline_passes_while_workers_park() {
+    check(deadline_is_set_while_workers_park);
+}
+
+#[test]
+fn canary_parking_without_a_keeper_is_caught() {
+    check_canary(planted::NO_KEEPER, deadline_is_set_while_workers_park);
+}

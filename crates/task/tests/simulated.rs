@@ -3,8 +3,9 @@
 #![cfg(not(shuttle))]
 
 use halcyon_task::{
-    Access, Annotation, ClassId, Config, Context, GroupError, Locality, Priority, Runtime,
-    SharesError, Shutdown, Step, Synchronisation, Task, TaskError, TaskPlace, WorkerId,
+    Access, Annotation, ClassId, Config, Context, Elapsed, GroupError, Locality, Precision,
+    Priority, Runtime, SharesError, Shutdown, Step, Synchronisation, Task, TaskError, TaskPlace,
+    WorkerId,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -305,5 +306,45 @@ fn futures_end_with_their_results_under_every_schedule() {
         let class = runtime.counters().class(ClassId(3));
         assert!(class.suspensions >= 1 && class.waits.count() >= 1, "{class:?}");
         runtime.shutdown(Shutdown::Abort);
+    }
+}
+
+/// Deadlines pass in their order and in time, in virtual time; limits end what they limit.
+#[test]
+fn deadlines_pass_in_virtual_time_under_every_schedule() {
+    for seed in 0..if cfg!(miri) { 1 } else { 20 } {
+        let runtime = simulated(3, seed);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let handles: Vec<_> = (0..50u64)
+            .map(|number| {
+                let (timer, order) = (runtime.timer(), Arc::clone(&order));
+                let precision = [Precision::Exact, Precision::Coarse][number as usize % 2];
+                let ms = (number * 37) % 50 * 10;
+                let sleeps = async move {
+                    let deadline = timer.deadline(Duration::from_millis(ms));
+                    timer.sleep_until(deadline, precision).await;
+                    let late = timer.deadline(Duration::ZERO);
+                    assert!(late >= deadline, "it woke before its time");
+                    order.lock().unwrap().push(ms);
+                };
+                runtime.spawn_future(Annotation::new(), sleeps).expect("a credit")
+            })
+            .collect();
+        let timer = runtime.timer();
+        let (limited, never) = (timer.clone(), timer.clone());
+        let limited = runtime.spawn_future(Annotation::new(), async move {
+            let slept = limited.sleep(Duration::from_secs(5));
+            limited.within(Duration::from_secs(1), slept).await
+        });
+        let late = timer.within(Duration::from_secs(9), never.sleep(Duration::from_secs(2)));
+        assert_eq!(runtime.block_on(late), Ok(Ok(())));
+        assert_eq!(limited.expect("a credit").wait(), Ok(Err(Elapsed)));
+        handles.into_iter().for_each(|handle| handle.wait().expect("it ends"));
+        let order = order.lock().unwrap();
+        assert_eq!(order.len(), 50);
+        assert!(order.is_sorted(), "seed {seed}: {order:?}");
+        let stuck = runtime.block_on(std::future::pending::<()>());
+        assert_eq!(stuck, Err(TaskError::Stuck));
+        runtime.shutdown(Shutdown::Drain);
     }
 }

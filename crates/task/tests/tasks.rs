@@ -3,13 +3,15 @@
 #![cfg(not(shuttle))]
 
 use halcyon_task::{
-    Access, Annotation, ClassId, Config, Context, EnqueueError, GroupError, IslandId, Locality,
-    Morsels, Plane, Priority, Runtime, Shutdown, StartError, Step, Synchronisation, Task,
-    TaskError, TaskPlace, Version, Withheld, WorkerId,
+    Access, Annotation, ClassId, Config, Context, Elapsed, EnqueueError, GroupError, IslandId,
+    Locality, Morsels, Plane, Priority, Runtime, Shutdown, StartError, Step, Synchronisation, Task,
+    TaskError, TaskPlace, Timer, Version, Withheld, WorkerId,
 };
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 fn runtime(workers: usize) -> Runtime {
@@ -637,3 +639,48 @@ fn futures_hand_values_on_and_worker_threads_do_not_wait() {
     assert_eq!(Arc::strong_count(&held), 1, "what sleeping tasks held is given back");
     Arc::into_inner(runtime).expect("every task has ended").shutdown(Shutdown::Drain);
 }
+
+/// Deadlines pass while all workers sleep and while all are busy; a limit frees what it limits.
+#[test]
+fn deadlines_pass_whether_workers_are_idle_or_busy() {
+    let runtime = runtime(2);
+    let timer = runtime.timer();
+    let start = Instant::now();
+    let nap = |timer: Timer, ms| async move { timer.sleep(Duration::from_millis(ms)).await };
+    std::thread::sleep(Duration::from_millis(30));
+    runtime.block_on(nap(timer.clone(), 20)).expect("it is no simulation");
+    assert!(start.elapsed() >= Duration::from_millis(50));
+    let stop = Arc::new(AtomicBool::new(false));
+    struct Spins(Arc<AtomicBool>);
+    impl Task for Spins {
+        fn run(&mut self, cx: &mut Context) -> Step {
+            halcyon_task::measure::burn(Duration::from_micros(100));
+            if self.0.load(Ordering::Relaxed) { Step::Done } else { Step::Again(cx.annotation()) }
+        }
+    }
+    let mut group = runtime.group();
+    (0..4).for_each(|_| group.step_task(Annotation::new(), Spins(Arc::clone(&stop))));
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    let naps: Vec<_> = (0..100)
+        .map(|number| runtime.spawn_future(Annotation::new(), nap(timer.clone(), number % 20)))
+        .collect();
+    naps.into_iter().for_each(|nap| nap.expect("a credit").wait().expect("it wakes"));
+    let limit = Duration::from_millis(5);
+    let never = runtime.block_on(timer.within(limit, std::future::pending::<()>()));
+    assert_eq!(never, Ok(Err(Elapsed)));
+    stop.store(true, Ordering::Relaxed);
+    running.wait().expect("no task panics");
+    runtime.shutdown(Shutdown::Drain);
+    timer.sleep(Duration::from_secs(1000)).now_or_panic();
+}
+
+/// A future that is ready at once.
+trait NowOrPanic: Future + Sized {
+    fn now_or_panic(self) -> Self::Output {
+        let polled = std::pin::pin!(self).poll(&mut std::task::Context::from_waker(Waker::noop()));
+        let Poll::Ready(result) = polled else { panic!("it is pending") };
+        result
+    }
+}
+
+impl<F: Future> NowOrPanic for F {}

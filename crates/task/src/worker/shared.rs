@@ -13,6 +13,7 @@ use crate::credit::Credits;
 use crate::epoch::Epochs;
 use crate::group_table::{EnqueueError, GroupId, GroupTable};
 use crate::shares::Shares;
+use crate::timers::Timers;
 use halcyon_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use halcyon_base::sync::thread::Thread;
 use halcyon_base::sync::{Arc, Mutex};
@@ -36,6 +37,9 @@ pub(crate) enum HomeMode {
     /// Anywhere, with the latch.
     Latched = 2,
 }
+
+/// Time to which coarse deadlines are rounded up.
+const TIMER_UNIT: Duration = Duration::from_millis(1);
 
 /// The worker runs tasks.
 pub(crate) const BUSY: u32 = 0;
@@ -182,6 +186,7 @@ pub(crate) struct Shared {
     pub(crate) groups: GroupTable,
     pub(crate) epochs: Epochs,
     pub(crate) credits: Box<[Credits]>,
+    pub(crate) timers: Timers,
     pub(crate) phase: AtomicU32,
     /// How often `shares` has changed; workers look at it every turn.
     pub(crate) shares_version: AtomicU32,
@@ -218,6 +223,7 @@ impl Shared {
             epochs: Epochs::new(workers.len()),
             groups: GroupTable::new(),
             credits: Credits::by_class(config.credits),
+            timers: Timers::new(clock.of(TIMER_UNIT).max(1), clock.ticks()),
             phase: AtomicU32::new(RUNNING),
             shares_version: AtomicU32::new(0),
             shares: Mutex::new(config.shares.clone()),
@@ -377,6 +383,17 @@ impl Shared {
         };
         let found = if idle == 0 { None } else { island.workers.iter().copied().find(free) };
         found.unwrap_or(last)
+    }
+
+    /// Tells workers of a deadline that is earlier than they look: the keeper of time, else one that
+    /// is parked; workers that are not parked look anyway, before they park at the latest.
+    pub(crate) fn wake_keeper(&self) {
+        let parked =
+            |worker: &&WorkerShared| worker.state.activity.load(Ordering::SeqCst) == PARKED;
+        match self.timers.keeper() {
+            Some(keeper) => self.worker(WorkerId(keeper)).wake(),
+            None => self.workers.iter().find(parked).into_iter().for_each(WorkerShared::wake),
+        }
     }
 
     /// Makes workers drop what waits: tasks in queues, and tasks that sleep. Returns at once.

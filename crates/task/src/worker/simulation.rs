@@ -3,6 +3,7 @@
 use super::{Context, on_worker};
 use crate::annotation::WorkerId;
 use crate::clock::Clock;
+use crate::timers::NEVER;
 use halcyon_base::rng::Rng;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::{AtomicU64, Ordering};
@@ -41,6 +42,10 @@ impl Simulation {
         if count == 0 {
             return false;
         }
+        if self.now.load(Ordering::Relaxed) >= self.next_deadline() {
+            on_worker(|| self.workers[0].turn());
+            return true;
+        }
         let first = self.rng.below(count as u64) as usize;
         for step in 0..count {
             let chosen = (first + step) % count;
@@ -58,7 +63,8 @@ impl Simulation {
             // again.
             let now = self.now.load(Ordering::Relaxed);
             let next = self.preempted_until.iter().copied().filter(|&until| until > now).min();
-            self.now.store(next.unwrap_or(now), Ordering::Relaxed);
+            let next = next.unwrap_or(now).min(self.next_deadline().max(now));
+            self.now.store(next, Ordering::Relaxed);
             return true;
         }
         // No worker runs a task: the rest of a turn (settling counts, freeing) may make work.
@@ -67,7 +73,18 @@ impl Simulation {
             worked |= on_worker(|| worker.turn());
             worker.rest();
         }
+        let next = self.next_deadline();
+        if !worked && next != NEVER {
+            // Nothing happens until the next deadline.
+            self.now.fetch_max(next, Ordering::Relaxed);
+            return true;
+        }
         worked
+    }
+
+    /// When the first deadline is due.
+    fn next_deadline(&self) -> u64 {
+        self.workers.first().map_or(NEVER, |worker| worker.shared.timers.next_ticks())
     }
 
     pub(crate) fn run_until(&mut self, done: impl Fn() -> bool) -> bool {

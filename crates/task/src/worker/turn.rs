@@ -12,10 +12,12 @@ use crate::annotation::{Annotation, BANDS, TargetKind, WorkerId};
 use crate::counters::bump;
 use crate::group_table::GroupId;
 use crate::planted;
+use crate::timers::NEVER;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
 
 /// Tasks taken from one inbox per turn.
 const DRAIN: usize = 128;
@@ -34,6 +36,9 @@ impl Context {
         self.drain();
         self.dropping = self.shared.phase.load(Ordering::Relaxed) == STOPPING;
         let Some(ring) = self.queues.choose() else {
+            if self.shared.timers.next_ticks() != NEVER {
+                self.queues.now = self.clock.ticks();
+            }
             self.end_turn();
             if self.me().mode() != HomeMode::Scheduled {
                 self.look_at_delay();
@@ -308,6 +313,9 @@ impl Context {
     fn end_turn(&mut self) {
         self.current = Header::OUTSIDE;
         self.turns += 1;
+        if self.queues.now >= self.shared.timers.next_ticks() {
+            self.wake_due();
+        }
         self.flush();
         self.pool.flush();
         let counters = self.counters();
@@ -327,6 +335,13 @@ impl Context {
         if cfg!(shuttle) || self.turns.is_multiple_of(32) {
             self.look_at_delay();
         }
+    }
+
+    /// Wakes the tasks whose deadlines have passed.
+    #[cold]
+    pub(super) fn wake_due(&mut self) {
+        let due = self.shared.timers.take_due(self.queues.now);
+        due.into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn collect(&mut self) {
