@@ -28,6 +28,7 @@
 //! runtime.shutdown(Shutdown::Drain);
 //! ```
 
+mod admission;
 mod annotation;
 mod block;
 mod clock;
@@ -53,6 +54,7 @@ mod timers;
 mod wheel;
 mod worker;
 
+pub use admission::{Admission, Closed, Credit};
 pub use annotation::{
     Access, Annotation, BANDS, CLASSES, CacheUse, ClassId, Frequency, IslandId, Plane, Priority,
     Resource, Synchronisation, TaskPlace, WorkerId,
@@ -64,7 +66,7 @@ pub use future::FutureHandle;
 pub use group::{Group, Locality, RunningGroup};
 pub use group_table::{EnqueueError, GroupError};
 pub use guard::Guard;
-pub use morsel::Morsels;
+pub use morsel::{Morsels, Pull};
 pub use reply::{Reply, TaskError};
 pub use resource::{Changed, Latch, Owned, OwnedGuard, Version, WriteGuard};
 pub use runtime::{Runtime, Shutdown};

@@ -30,6 +30,14 @@ pub const SLEEPS_UNCOUNTED: Bug = Bug("a task falls asleep before its group coun
 /// A worker parks without looking whether a deadline is set.
 pub const NO_KEEPER: Bug = Bug("a worker parks without looking whether a deadline is set");
 
+/// A group's limit of workers is not looked at.
+pub const LIMIT_IGNORED: Bug = Bug("a group's limit of workers is not looked at");
+
+/// Who lines up for a credit does not look whether one is free.
+pub const NO_LOOK_IN_LINE: Bug = Bug("who lines up for a credit does not look whether one is free");
+/// A credit that was granted to somebody who leaves the line is lost.
+pub const CREDIT_LOST: Bug = Bug("a credit that was granted to somebody who leaves is lost");
+
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]
 pub use halcyon_base::planted::plant;

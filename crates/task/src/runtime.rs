@@ -1,5 +1,6 @@
 //! A runtime: its workers, the doors for threads outside, and its end.
 
+use crate::admission::Admission;
 use crate::annotation::{Annotation, ClassId, Resource, Synchronisation, WorkerId};
 use crate::block::block_on;
 use crate::clock::Clock;
@@ -185,23 +186,25 @@ impl Runtime {
         outside_workers("waits for a credit");
         self.shared.check_place(annotation);
         let class = class_of(annotation);
-        let credits = &self.shared.credits[usize::from(class.0)];
-        let taken = match &self.shared.simulation {
-            None => credits.take(|| self.shared.accepts()),
-            Some(_) => {
-                let mut taken = credits.try_take(1) == 1;
-                if !taken {
-                    self.run_until_idle();
-                    taken = credits.try_take(1) == 1;
-                }
-                taken
-            }
-        };
-        if !taken || !self.shared.accepts() {
-            credits.give(i64::from(taken));
+        if !self.shared.accepts() {
             return Err(class);
         }
-        Ok(())
+        if self.shared.credits[usize::from(class.0)].try_take(1) == 1 {
+            return Ok(());
+        }
+        match block_on(&self.shared, self.admit(class)) {
+            Ok(Ok(credit)) => {
+                credit.keep();
+                Ok(())
+            }
+            _ => Err(class),
+        }
+    }
+
+    /// A credit of a class, when it is this caller's turn: to be awaited, with a limit of time
+    /// ([`Timer::within`]) if need be.
+    pub fn admit(&self, class: ClassId) -> Admission {
+        Admission::new(&self.shared, class)
     }
 
     /// Spawns a root task from outside, unless its class has no credit left. From anywhere.
@@ -278,8 +281,6 @@ impl Runtime {
     }
 
     /// A group, to be composed and enqueued.
-    ///
-    /// Panics: if 4,096 groups are composed or run already.
     pub fn group(&self) -> Group {
         Group::new(&self.shared)
     }

@@ -10,6 +10,7 @@
 
 mod delay;
 mod idle;
+pub(crate) mod limits;
 mod queues;
 pub(crate) mod shared;
 pub(crate) mod simulation;
@@ -105,6 +106,8 @@ pub struct Context {
     /// Whether resources at home here are synchronised by scheduling: the same as `HomeMode`, which
     /// other workers read. Only this worker changes either.
     pub(crate) scheduled: bool,
+    /// The limited group whose task runs, until its step ends.
+    holds_turn: GroupId,
     marked_idle: bool,
     /// The runtime stops: waiting tasks are dropped.
     dropping: bool,
@@ -174,6 +177,7 @@ impl Context {
             schedstat: None,
             delay: RunDelay::default(),
             scheduled: true,
+            holds_turn: GroupId::NONE,
             marked_idle: false,
             dropping: false,
             turns: 0,

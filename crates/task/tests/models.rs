@@ -15,9 +15,10 @@ use halcyon_base::planted::Bug;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use halcyon_base::sync::{Arc, Mutex, thread};
 use halcyon_task::{
-    Access, Annotation, Config, Context, GroupError, Locality, Owned, Priority, Resource, Runtime,
-    Shutdown, Step, Synchronisation, Task, TaskPlace, WorkerId, planted,
+    Access, Annotation, ClassId, Config, Context, GroupError, Locality, Morsels, Owned, Priority,
+    Pull, Resource, Runtime, Shutdown, Step, Synchronisation, Task, TaskPlace, WorkerId, planted,
 };
+use std::future::Future;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -468,4 +469,175 @@ fn deadline_passes_while_workers_park() {
 #[test]
 fn canary_parking_without_a_keeper_is_caught() {
     check_canary(planted::NO_KEEPER, deadline_is_set_while_workers_park);
+}
+
+/// A runtime with one credit for class 0.
+fn one_credit() -> Runtime {
+    let mut config = Config::shared(1);
+    config.run_delay_per_mille = 0;
+    config.credits[0] = 1;
+    Runtime::new(config).expect("model threads can be started")
+}
+
+/// Three threads want the one credit; each gets it in the end, and it is held once at a time.
+fn threads_line_up() {
+    let runtime = Arc::new(one_credit());
+    let held = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let (runtime, held) = (Arc::clone(&runtime), Arc::clone(&held));
+            thread::spawn(move || {
+                let admitted = runtime.block_on(runtime.admit(ClassId(0)));
+                let credit = admitted.expect("it is no simulation").expect("it runs");
+                assert_eq!(held.fetch_add(1, Ordering::SeqCst), 0, "two hold the one credit");
+                held.fetch_sub(1, Ordering::SeqCst);
+                drop(credit);
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("it gets the credit"));
+    Arc::into_inner(runtime).expect("the threads have ended").shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn credits_are_given_in_order() {
+    check(threads_line_up);
+}
+
+#[test]
+fn canary_line_without_a_look_is_caught() {
+    check_canary(planted::NO_LOOK_IN_LINE, threads_line_up);
+}
+
+/// One waits and leaves while the credit comes back; the next one still gets it.
+fn waiter_leaves() {
+    let runtime = Arc::new(one_credit());
+    let admitted = runtime.block_on(runtime.admit(ClassId(0)));
+    let credit = admitted.expect("it is no simulation").expect("it runs");
+    let mut leaves = Box::pin(runtime.admit(ClassId(0)));
+    let polled = leaves.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
+    let gives = thread::spawn(move || drop(credit));
+    drop(leaves);
+    let next = runtime.block_on(runtime.admit(ClassId(0)));
+    drop(next.expect("it is no simulation").expect("it runs"));
+    gives.join().expect("it does not panic");
+    Arc::into_inner(runtime).expect("the threads have ended").shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn credit_of_who_left_is_given_on() {
+    check(waiter_leaves);
+}
+
+#[test]
+fn canary_credit_that_leaves_with_its_waiter_is_caught() {
+    check_canary(planted::CREDIT_LOST, waiter_leaves);
+}
+
+/// Tasks of a group that may use one worker at once, on two; and what follows the group.
+fn limited_group() {
+    let runtime = runtime(2);
+    let (inside, then) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut group = runtime.group();
+    group.limit(1);
+    for worker in [0, 1, 1, 0] {
+        let inside = Arc::clone(&inside);
+        group.task(at(worker), move |_: &mut Context| {
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two workers at once");
+            thread::yield_now();
+            inside.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+    let follows = Arc::clone(&then);
+    group.then(at(0), move |_: &mut Context, outcome: Result<(), GroupError>| {
+        assert_eq!(outcome, Ok(()));
+        follows.fetch_add(1, Ordering::SeqCst);
+    });
+    group.enqueue(Locality::Spread).expect("it runs").wait().expect("one at a time");
+    runtime.shutdown(Shutdown::Drain);
+    assert_eq!(then.load(Ordering::SeqCst), 1, "what follows runs before the runtime ends");
+}
+
+#[test]
+fn limited_group_keeps_its_limit() {
+    check(limited_group);
+}
+
+#[test]
+fn canary_limit_that_is_not_looked_at_is_caught() {
+    check_canary(planted::LIMIT_IGNORED, limited_group);
+}
+
+#[test]
+fn aborted_group_drops_tasks_that_wait_for_their_turn() {
+    check(|| {
+        let runtime = runtime(2);
+        let token = Arc::new(());
+        let mut group = runtime.group();
+        group.limit(1);
+        for worker in [0, 1, 1] {
+            let token = Arc::clone(&token);
+            group.task(at(worker), move |_: &mut Context| drop(token));
+        }
+        let running = group.enqueue(Locality::Spread).expect("it runs");
+        running.abort();
+        let _ = running.wait();
+        runtime.shutdown(Shutdown::Drain);
+        assert_eq!(Arc::strong_count(&token), 1);
+    });
+}
+
+/// A source that is empty between two morsels, and filled from outside.
+#[derive(Default)]
+struct Trickle {
+    state: Mutex<(u64, bool, Vec<Waker>)>,
+    worked: AtomicU64,
+}
+
+impl Trickle {
+    fn put(&self, morsels: u64, last: bool) {
+        let mut state = self.state.lock();
+        (state.0, state.1) = (state.0 + morsels, last);
+        let wakers = std::mem::take(&mut state.2);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Morsels for Trickle {
+    fn run(&self, _worker: WorkerId, cx: &mut Context) -> Pull {
+        let mut state = self.state.lock();
+        if state.0 == 0 {
+            if state.1 {
+                return Pull::End;
+            }
+            state.2.extend(cx.waker());
+            return Pull::Empty;
+        }
+        state.0 -= 1;
+        drop(state);
+        self.worked.fetch_add(1, Ordering::SeqCst);
+        Pull::More
+    }
+}
+
+#[test]
+fn workers_come_back_to_a_source_that_was_empty() {
+    check(|| {
+        let runtime = runtime(2);
+        let source = Arc::new(Trickle::default());
+        let mut group = runtime.group();
+        group.pull(Annotation::new(), Arc::clone(&source));
+        let running = group.enqueue(Locality::OneIsland).expect("it runs");
+        let filled = Arc::clone(&source);
+        let fills = thread::spawn(move || {
+            filled.put(1, false);
+            filled.put(2, true);
+        });
+        running.wait().expect("no morsel panics");
+        fills.join().expect("it does not panic");
+        runtime.shutdown(Shutdown::Drain);
+        assert_eq!(source.worked.load(Ordering::SeqCst), 3);
+    });
 }

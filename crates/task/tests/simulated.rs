@@ -3,12 +3,14 @@
 #![cfg(not(shuttle))]
 
 use halcyon_task::{
-    Access, Annotation, ClassId, Config, Context, Elapsed, GroupError, Locality, Precision,
+    Access, Annotation, ClassId, Closed, Config, Context, Elapsed, GroupError, Locality, Precision,
     Priority, Runtime, SharesError, Shutdown, Step, Synchronisation, Task, TaskError, TaskPlace,
     WorkerId,
 };
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// Tasks of a trace.
@@ -345,6 +347,84 @@ fn deadlines_pass_in_virtual_time_under_every_schedule() {
         assert!(order.is_sorted(), "seed {seed}: {order:?}");
         let stuck = runtime.block_on(std::future::pending::<()>());
         assert_eq!(stuck, Err(TaskError::Stuck));
+        runtime.shutdown(Shutdown::Drain);
+    }
+}
+
+/// Requests are admitted in the order in which they came, give up in time, and are refused by a
+/// runtime that ends.
+#[test]
+fn credits_are_given_in_order_and_waits_for_them_time_out() {
+    for seed in 0..if cfg!(miri) { 1 } else { 10 } {
+        let mut config = Config::shared(2);
+        config.credits[5] = 2;
+        let runtime = Runtime::simulated(config, seed).expect("the configuration is fine");
+        let (timer, order) = (runtime.timer(), Arc::new(Mutex::new(Vec::new())));
+        let handles: Vec<_> = (0..20u64)
+            .map(|number| {
+                let timer = timer.clone();
+                let (order, admission) = (Arc::clone(&order), runtime.admit(ClassId(5)));
+                let request = async move {
+                    // They line up one after the other.
+                    timer.sleep(Duration::from_millis(number)).await;
+                    let limit = Duration::from_millis(if number % 5 == 4 { 1 } else { 10_000 });
+                    let Ok(credit) = timer.within(limit, admission).await else { return false };
+                    order.lock().unwrap().push(number);
+                    let nap = timer.clone();
+                    let held = async move { nap.sleep(Duration::from_millis(50)).await };
+                    let spawned = credit.expect("it runs").spawn_future(Annotation::new(), held);
+                    spawned.expect("it runs").await.expect("it ends");
+                    true
+                };
+                runtime.spawn_future(Annotation::new(), request).expect("a credit")
+            })
+            .collect();
+        let admitted: Vec<bool> =
+            handles.into_iter().map(|handle| handle.wait().unwrap()).collect();
+        for (number, admitted) in admitted.iter().enumerate() {
+            assert_eq!(*admitted, number % 5 != 4, "seed {seed}: request {number}");
+        }
+        assert!(order.lock().unwrap().is_sorted(), "seed {seed}: {:?}", order.lock().unwrap());
+        let late = runtime.admit(ClassId(5));
+        runtime.shutdown(Shutdown::Drain);
+        let polled = std::pin::pin!(late).poll(&mut std::task::Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Ready(Err(Closed))));
+    }
+}
+
+/// A group's workers are limited, what follows it runs with its outcome, and there may be many.
+#[test]
+fn groups_are_limited_followed_and_many() {
+    for seed in 0..if cfg!(miri) { 1 } else { 10 } {
+        let runtime = simulated(4, seed);
+        let outcomes = Arc::new(Mutex::new(Vec::new()));
+        let many = if cfg!(miri) { 50 } else { 6000 };
+        let groups: Vec<_> = (0..many)
+            .map(|number| {
+                let mut group = runtime.group();
+                group.limit(1 + number % 3);
+                group.task(Annotation::new(), move |cx: &mut Context| {
+                    assert!(number % 100 != 7, "planted");
+                    cx.spawn(Annotation::new(), |_: &mut Context| ());
+                });
+                let kept = Arc::clone(&outcomes);
+                group.then(Annotation::new(), move |_: &mut Context, outcome| {
+                    kept.lock().unwrap().push((number, outcome));
+                });
+                group
+            })
+            .collect();
+        let running: Vec<_> = groups
+            .into_iter()
+            .map(|group| group.enqueue(Locality::Spread).expect("it runs"))
+            .collect();
+        running.iter().step_by(10).for_each(halcyon_task::RunningGroup::abort);
+        let ended: Vec<_> = running.iter().map(|group| group.wait()).collect();
+        runtime.run_until_idle();
+        let mut outcomes = std::mem::take(&mut *outcomes.lock().unwrap());
+        outcomes.sort_by_key(|(number, _)| *number);
+        let told: Vec<_> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
+        assert_eq!(told, ended, "seed {seed}");
         runtime.shutdown(Shutdown::Drain);
     }
 }

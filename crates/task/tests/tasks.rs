@@ -4,8 +4,8 @@
 
 use halcyon_task::{
     Access, Annotation, ClassId, Config, Context, Elapsed, EnqueueError, GroupError, IslandId,
-    Locality, Morsels, Plane, Priority, Runtime, Shutdown, StartError, Step, Synchronisation, Task,
-    TaskError, TaskPlace, Timer, Version, Withheld, WorkerId,
+    Locality, Morsels, Plane, Priority, Pull, Runtime, Shutdown, StartError, Step, Synchronisation,
+    Task, TaskError, TaskPlace, Timer, Version, Withheld, WorkerId,
 };
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -294,14 +294,14 @@ struct Rows {
 }
 
 impl Morsels for Rows {
-    fn run(&self, _worker: WorkerId, _cx: &mut Context) -> bool {
+    fn run(&self, _worker: WorkerId, _cx: &mut Context) -> Pull {
         let from = self.next.fetch_add(100, Ordering::Relaxed);
         if from >= self.end {
-            return false;
+            return Pull::End;
         }
         let sum = (from..(from + 100).min(self.end)).sum();
         self.sum.fetch_add(sum, Ordering::Relaxed);
-        true
+        Pull::More
     }
 }
 

@@ -1,5 +1,6 @@
 //! The state that the workers of a runtime and the threads outside share.
 
+use super::limits::Limits;
 use super::simulation::Simulation;
 use super::slot::{Arena, Chain, HOLDS_CREDIT, Header, Inbox, Pool, TaskRef};
 use super::task::Task;
@@ -186,6 +187,7 @@ pub(crate) struct Shared {
     pub(crate) groups: GroupTable,
     pub(crate) epochs: Epochs,
     pub(crate) credits: Box<[Credits]>,
+    pub(crate) limits: Limits,
     pub(crate) timers: Timers,
     pub(crate) phase: AtomicU32,
     /// How often `shares` has changed; workers look at it every turn.
@@ -223,6 +225,7 @@ impl Shared {
             epochs: Epochs::new(workers.len()),
             groups: GroupTable::new(),
             credits: Credits::by_class(config.credits),
+            limits: Limits::default(),
             timers: Timers::new(clock.of(TIMER_UNIT).max(1), clock.ticks()),
             phase: AtomicU32::new(RUNNING),
             shares_version: AtomicU32::new(0),
@@ -283,8 +286,37 @@ impl Shared {
         self.inject_at(target, task);
     }
 
+    /// As [`Shared::inject`], unless the runtime is shutting down: then the task is dropped.
+    pub(crate) fn try_inject(&self, task: TaskRef) -> bool {
+        // Counted first: a worker that sees a shutdown after this sees the count too, and stays.
+        self.injected.fetch_add(1, Ordering::SeqCst);
+        if self.accepts() {
+            self.inject_counted(task);
+            return true;
+        }
+        self.injected.fetch_sub(1, Ordering::SeqCst);
+        self.discard_outside(task);
+        false
+    }
+
     fn inject_at(&self, target: WorkerId, task: TaskRef) {
         self.injected.fetch_add(1, Ordering::SeqCst);
+        self.push_at(target, task);
+    }
+
+    /// As [`Shared::inject`], for a task that was counted before.
+    pub(crate) fn inject_counted(&self, task: TaskRef) {
+        self.push_at(self.target(&task.header().annotation, None), task);
+    }
+
+    /// Queues the tasks that wait for their turn in a group that was stopped (or in all of them), to
+    /// be dropped.
+    pub(crate) fn free_waiting(&self, group: Option<GroupId>) {
+        let waiting = self.limits.take_waiting(group);
+        waiting.into_iter().for_each(|task| self.inject_counted(task));
+    }
+
+    fn push_at(&self, target: WorkerId, task: TaskRef) {
         let band = task.header().annotation.band();
         let mut chain = Chain::default();
         chain.push(task);
@@ -363,9 +395,7 @@ impl Shared {
             }
             _ => self.target(annotation, known.then_some(last)),
         };
-        let mut chain = Chain::default();
-        chain.push(task);
-        self.worker(target).push(annotation.band(), &mut chain);
+        self.push_at(target, task);
     }
 
     /// A worker for a task of `group` that ran on `last`.
@@ -401,6 +431,7 @@ impl Shared {
         self.phase.fetch_max(phase, Ordering::SeqCst);
         if phase == STOPPING {
             self.groups.wake_sleepers();
+            self.free_waiting(None);
         }
         self.wake_all();
     }
@@ -533,7 +564,9 @@ impl Shared {
 
     pub(crate) fn wake_all(&self) {
         self.workers.iter().for_each(WorkerShared::wake);
-        self.credits.iter().for_each(Credits::wake);
+        if !self.accepts() {
+            self.credits.iter().for_each(Credits::close);
+        }
     }
 
     /// Drives a simulated runtime until `done`: `Some(Err)` if nothing is left to run before.

@@ -4,6 +4,7 @@
 //! at most 32 tasks or a microsecond, so once per task where tasks take that long.
 
 use super::Context;
+use super::limits::Turn;
 use super::shared::{HomeMode, PARKED, STOPPING};
 use super::sleeper;
 use super::slot::{self, HOLDS_CREDIT, Header, TaskRef};
@@ -179,10 +180,9 @@ impl Context {
             return self.dispatch_far(task);
         }
         self.running = Some(task);
-        let stopped = self.shared.groups.state(self.current.group()).stopped();
-        if stopped || self.dropping {
-            bump(&self.counters().dropped, 1);
-            return self.end_task();
+        let rare = !self.shared.groups.state(self.current.group()).plain() || self.dropping;
+        if rare && !self.may_run() {
+            return;
         }
         match slot::run(self) {
             Step::Done => {
@@ -191,6 +191,48 @@ impl Context {
                 self.uncount();
             }
             Step::Again(annotation) => self.again(annotation),
+        }
+        if rare {
+            self.leave_turn();
+        }
+    }
+
+    /// Whether the task that `running` holds runs now: else it was dropped, or waits for its turn in
+    /// its group.
+    #[cold]
+    #[inline(never)]
+    fn may_run(&mut self) -> bool {
+        let group = self.current.group();
+        let shared = Arc::clone(&self.shared);
+        if self.dropping || shared.groups.state(group).stopped() {
+            bump(&self.counters().dropped, 1);
+            self.end_task();
+            return false;
+        }
+        // A task that waits may be made ready by any worker: it is counted before.
+        if self.delta.1 > 0 {
+            self.settle_group();
+        }
+        self.counters().spawned.store(self.spawned, Ordering::Release);
+        let task = self.running.take().expect("it is to run");
+        let task = self.pool.detach(task);
+        let Turn::Runs(task) = shared.limits.enter(group, task, &shared.groups) else {
+            return false;
+        };
+        self.holds_turn = group;
+        self.running = Some(task);
+        true
+    }
+
+    /// The step of a limited group's task has ended: the next one may run.
+    #[inline(never)]
+    fn leave_turn(&mut self) {
+        let group = std::mem::replace(&mut self.holds_turn, GroupId::NONE);
+        if group != GroupId::NONE
+            && let Some(task) = self.shared.limits.leave(group)
+        {
+            let annotation = task.header().annotation;
+            self.dispatch(task, &annotation, group);
         }
     }
 
@@ -201,12 +243,14 @@ impl Context {
         home != self.id.0 && self.mode_of(WorkerId(home)) != HomeMode::Latched
     }
 
-    #[inline]
+    #[inline(always)]
     fn again(&mut self, annotation: Annotation) {
-        if annotation.is(TargetKind::Suspended) {
-            return self.rest_task();
+        if !annotation.is(TargetKind::Any) {
+            if annotation.is(TargetKind::Suspended) {
+                return self.rest_task();
+            }
+            self.shared.check_place(&annotation);
         }
-        self.shared.check_place(&annotation);
         let mut task = self.running.take().expect("it has run");
         let annotation = self.resolve(annotation);
         let header = task.header_mut();
@@ -275,7 +319,12 @@ impl Context {
         sleeper::none_runs();
         match self.current.group() {
             GroupId::NONE => *self.shared.incidents.last_panic.lock() = Some(message),
-            group => self.shared.groups.state(group).fail(&message),
+            group => {
+                self.shared.groups.state(group).fail(&message);
+                if self.holds_turn != GroupId::NONE {
+                    self.shared.free_waiting(Some(group));
+                }
+            }
         }
         if let Some(task) = self.running.take() {
             // What a destructor panics with is dropped too: the task has failed already.
@@ -283,6 +332,7 @@ impl Context {
             let _ = catch_unwind(AssertUnwindSafe(|| pool.release(task)));
         }
         self.uncount();
+        self.leave_turn();
     }
 
     /// Notes what a chunk took.
