@@ -42,6 +42,9 @@ pub struct Config {
     pub prefetch_distance: usize,
     /// How long a worker stays with one class of a band.
     pub turn: Duration,
+    /// Threads that may block, at most ([`crate::Runtime::blocking`]); none is started before it is
+    /// needed.
+    pub blocking: usize,
     /// How long a step of a future may last before [`crate::poll_proceed`] asks it to let others run.
     pub slice: Duration,
     /// How long a shared worker looks for work before it sleeps.
@@ -68,6 +71,7 @@ impl Config {
             shares: Shares::default(),
             prefetch_distance: 4,
             turn: Duration::from_micros(20),
+            blocking: 4,
             slice: Duration::from_micros(200),
             spin: Duration::from_micros(15),
             long_task: Duration::from_millis(2),
@@ -124,6 +128,9 @@ impl Config {
         if members.iter().any(|&count| count > 64) || self.workers.len() > 1024 {
             return Err(StartError::TooManyWorkers);
         }
+        if self.blocking == 0 {
+            return Err(StartError::NoBlockingThreads);
+        }
         self.shares.check().map_err(StartError::Shares)
     }
 }
@@ -159,6 +166,8 @@ pub enum StartError {
     IslandsWithGaps,
     /// Over 64 workers in an island, or over 1,024 in all.
     TooManyWorkers,
+    /// Work that blocks would wait for ever.
+    NoBlockingThreads,
     /// Some class or band would get no time.
     Shares(SharesError),
     /// The operating system gave no thread, or not the processors that were asked for.
@@ -173,6 +182,7 @@ impl fmt::Display for StartError {
             StartError::TooManyWorkers => {
                 f.write_str("at most 64 workers in an island, and 1,024 in all")
             }
+            StartError::NoBlockingThreads => f.write_str("work that blocks needs a thread"),
             StartError::Shares(error) => error.fmt(f),
             StartError::System(error) => write!(f, "a worker could not be started: {error}"),
         }

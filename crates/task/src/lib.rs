@@ -31,6 +31,7 @@
 mod admission;
 mod annotation;
 mod block;
+mod blocking;
 mod clock;
 mod config;
 mod counters;
@@ -43,6 +44,7 @@ mod guard;
 #[cfg(not(shuttle))]
 pub mod measure;
 mod morsel;
+mod offload;
 #[doc(hidden)]
 pub mod planted;
 mod reply;
@@ -59,6 +61,7 @@ pub use annotation::{
     Access, Annotation, BANDS, CLASSES, CacheUse, ClassId, Frequency, IslandId, Plane, Priority,
     Resource, Synchronisation, TaskPlace, WorkerId,
 };
+pub use blocking::Blocking;
 pub use config::{Config, StartError, Withheld, WorkerConfig, WorkerKind};
 pub use counters::{ClassCounters, Counters, LongTask, Waits, WorkerCounters};
 pub use credit::Busy;

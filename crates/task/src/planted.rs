@@ -38,6 +38,9 @@ pub const NO_LOOK_IN_LINE: Bug = Bug("who lines up for a credit does not look wh
 /// A credit that was granted to somebody who leaves the line is lost.
 pub const CREDIT_LOST: Bug = Bug("a credit that was granted to somebody who leaves is lost");
 
+/// Work that blocks is queued, and no thread told.
+pub const NOBODY_SERVES: Bug = Bug("work that blocks is queued, and no thread told");
+
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]
 pub use halcyon_base::planted::plant;

@@ -3,6 +3,7 @@
 use crate::admission::Admission;
 use crate::annotation::{Annotation, ClassId, Resource, Synchronisation, WorkerId};
 use crate::block::block_on;
+use crate::blocking::Blocking;
 use crate::clock::Clock;
 use crate::config::{Config, StartError, Withheld, WorkerKind};
 use crate::counters::{Counters, WorkerCounters};
@@ -230,6 +231,11 @@ impl Runtime {
         Timer::new(&self.shared)
     }
 
+    /// The runtime's threads that may block.
+    pub fn blocking(&self) -> Blocking {
+        Blocking::new(&self.shared)
+    }
+
     /// Runs a future on the calling thread, which sleeps while the future is pending.
     ///
     /// Errors: a simulated runtime has nothing left to run, and the future is pending. Panics: on a
@@ -353,6 +359,7 @@ impl Runtime {
             let mut simulation = simulation.lock();
             simulation.run_until(|| false);
             simulation.end();
+            while self.shared.offload.run_one() {}
             self.shared.timers.end();
             return self.shared.epochs.clear();
         }
@@ -360,6 +367,7 @@ impl Runtime {
         for thread in threads {
             thread.join().expect("workers catch what tasks panic with");
         }
+        self.shared.offload.end();
         self.shared.timers.end();
         self.shared.epochs.clear();
     }
@@ -373,6 +381,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         if worker::is_worker() {
             // The last handle went with a task: the workers end by themselves.
+            self.shared.offload.close();
             return self.shared.stop(STOPPING);
         }
         self.end(Shutdown::Abort);

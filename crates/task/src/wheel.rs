@@ -304,7 +304,8 @@ mod tests {
             }
             let mut left: Vec<u64> = model.iter().map(|entry| entry.0).collect();
             let mut all = wheel.take_all();
-            (left.sort_unstable(), all.sort_unstable());
+            left.sort_unstable();
+            all.sort_unstable();
             assert_eq!(all, left);
             assert_eq!(wheel.next_ticks(), None);
             wheel.check();

@@ -422,6 +422,9 @@ fn sleeper_ends_before_its_spawner() {
                 cx.spawn_future(Annotation::new(), Arc::clone(&self.1).wait());
             }
             self.0 -= 1;
+            if self.0 < 3 {
+                (0..40).for_each(|_| thread::yield_now());
+            }
             self.2.store(self.0 == 0, Ordering::SeqCst);
             if self.0 == 0 { Step::Done } else { Step::Again(Annotation::new()) }
         }
@@ -429,6 +432,8 @@ fn sleeper_ends_before_its_spawner() {
     let runtime = runtime(2);
     let (event, ended) = (Arc::new(Event::default()), Arc::new(AtomicBool::new(false)));
     let mut group = runtime.group();
+    // Counts reach the group between chunks of tasks, which these four make longer.
+    (0..4).for_each(|_| group.task(at(0), |_: &mut Context| ()));
     group.step_task(at(0), Spawner(4, Arc::clone(&event), Arc::clone(&ended)));
     let running = group.enqueue(Locality::Spread).expect("it runs");
     let happens = thread::spawn(move || event.happen());
@@ -640,4 +645,34 @@ fn workers_come_back_to_a_source_that_was_empty() {
         runtime.shutdown(Shutdown::Drain);
         assert_eq!(source.worked.load(Ordering::SeqCst), 3);
     });
+}
+
+/// Two tasks await work that blocks, which one thread does.
+fn tasks_await_work_that_blocks() {
+    let mut config = Config::shared(1);
+    (config.run_delay_per_mille, config.blocking) = (0, 1);
+    let runtime = Runtime::new(config).expect("model threads can be started");
+    let awaited: Vec<_> = (0..2u64)
+        .map(|number| {
+            let blocking = runtime.blocking();
+            let awaits = async move {
+                let work = blocking.run(move || number).expect("a thread can be started");
+                work.await.expect("it does not panic")
+            };
+            runtime.spawn_future(Annotation::new(), awaits).expect("there are credits")
+        })
+        .collect();
+    let results: Vec<_> = awaited.into_iter().map(|handle| handle.wait()).collect();
+    assert_eq!(results, [Ok(0), Ok(1)]);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn offloaded_work_runs_and_wakes_its_task() {
+    check(tasks_await_work_that_blocks);
+}
+
+#[test]
+fn canary_work_without_a_thread_is_caught() {
+    check_canary(planted::NOBODY_SERVES, tasks_await_work_that_blocks);
 }

@@ -428,3 +428,33 @@ fn groups_are_limited_followed_and_many() {
         runtime.shutdown(Shutdown::Drain);
     }
 }
+
+/// Work that blocks runs when the seed says so, and wakes who awaits it.
+#[test]
+fn work_that_blocks_is_part_of_the_schedule() {
+    let order = |seed| {
+        let runtime = simulated(2, seed);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let handles: Vec<_> = (0..20u32)
+            .map(|number| {
+                let (blocking, order) = (runtime.blocking(), Arc::clone(&order));
+                let awaits = async move {
+                    let done = blocking.run(move || assert!(number != 7, "planted"));
+                    let done = done.expect("a simulation starts no threads").await;
+                    order.lock().unwrap().push(number);
+                    done
+                };
+                runtime.spawn_future(Annotation::new(), awaits).expect("a credit")
+            })
+            .collect();
+        for (number, handle) in handles.into_iter().enumerate() {
+            let failed = if number == 7 { Err(TaskError::Dropped) } else { Ok(()) };
+            assert_eq!(handle.wait(), Ok(failed));
+        }
+        runtime.shutdown(Shutdown::Drain);
+        Arc::into_inner(order).expect("every task has ended").into_inner().unwrap()
+    };
+    let first = order(1);
+    assert_eq!(first, order(1), "the seed decides the order");
+    assert!((2..8).any(|seed| order(seed) != first), "the seed decides nothing");
+}

@@ -610,6 +610,9 @@ fn configuration_that_makes_no_sense_is_refused() {
     let mut weightless = Config::shared(1);
     weightless.shares.weights[3] = 0;
     assert!(matches!(Runtime::new(weightless), Err(StartError::Shares(_))));
+    let mut threadless = Config::shared(1);
+    threadless.blocking = 0;
+    assert!(matches!(Runtime::new(threadless), Err(StartError::NoBlockingThreads)));
     assert!(matches!(Runtime::new(Config::dedicated(&[4000])), Err(StartError::System(_))));
 }
 
@@ -684,3 +687,34 @@ trait NowOrPanic: Future + Sized {
 }
 
 impl<F: Future> NowOrPanic for F {}
+
+/// Work that blocks takes few threads, which have names, and no worker.
+#[test]
+fn work_that_blocks_takes_a_few_named_threads() {
+    let mut config = Config::shared(1);
+    config.blocking = 2;
+    let runtime = Runtime::new(config).expect("a thread can be started");
+    let blocking = runtime.blocking();
+    let naps: Vec<_> = (0..8)
+        .map(|_| {
+            let nap = || {
+                std::thread::sleep(Duration::from_millis(10));
+                std::thread::current().name().map(str::to_owned)
+            };
+            blocking.run(nap).expect("a thread can be started")
+        })
+        .collect();
+    // The one worker has its hands free meanwhile.
+    let start = Instant::now();
+    assert_eq!(runtime.submit(Annotation::new(), |_: &mut Context| 5).unwrap().wait(), Ok(5));
+    let waited = start.elapsed();
+    let mut names: Vec<_> = naps.into_iter().map(|nap| nap.wait().expect("it ends")).collect();
+    assert!(waited < start.elapsed(), "it waited for work that blocks");
+    names.sort_unstable();
+    names.dedup();
+    let name = |number| Some(format!("blocking-{number}"));
+    assert_eq!(names, [name(0), name(1)]);
+    let last = blocking.run(|| 7).expect("a thread can be started");
+    runtime.shutdown(Shutdown::Drain);
+    assert_eq!(last.wait(), Ok(7), "a runtime ends after the work that was asked for");
+}

@@ -13,6 +13,7 @@ use crate::counters::{ClassCounters, Incidents, Published, PublishedClass};
 use crate::credit::Credits;
 use crate::epoch::Epochs;
 use crate::group_table::{EnqueueError, GroupId, GroupTable};
+use crate::offload::Offload;
 use crate::shares::Shares;
 use crate::timers::Timers;
 use halcyon_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -189,6 +190,7 @@ pub(crate) struct Shared {
     pub(crate) credits: Box<[Credits]>,
     pub(crate) limits: Limits,
     pub(crate) timers: Timers,
+    pub(crate) offload: Arc<Offload>,
     pub(crate) phase: AtomicU32,
     /// How often `shares` has changed; workers look at it every turn.
     pub(crate) shares_version: AtomicU32,
@@ -226,6 +228,7 @@ impl Shared {
             groups: GroupTable::new(),
             credits: Credits::by_class(config.credits),
             limits: Limits::default(),
+            offload: Arc::new(Offload::new(config.blocking)),
             timers: Timers::new(clock.of(TIMER_UNIT).max(1), clock.ticks()),
             phase: AtomicU32::new(RUNNING),
             shares_version: AtomicU32::new(0),

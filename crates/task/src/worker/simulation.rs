@@ -46,7 +46,12 @@ impl Simulation {
             on_worker(|| self.workers[0].turn());
             return true;
         }
-        let first = self.rng.below(count as u64) as usize;
+        let first = self.rng.below(count as u64 + 1) as usize;
+        // The last number: work that blocks comes first this time.
+        if first == count && self.workers[0].shared.offload.run_one() {
+            self.now.fetch_add(self.rng.below(100_000), Ordering::Relaxed);
+            return true;
+        }
         for step in 0..count {
             let chosen = (first + step) % count;
             let runs = self.preempted_until[chosen] <= self.now.load(Ordering::Relaxed);
@@ -73,6 +78,7 @@ impl Simulation {
             worked |= on_worker(|| worker.turn());
             worker.rest();
         }
+        worked |= count > 0 && self.workers[0].shared.offload.run_one();
         let next = self.next_deadline();
         if !worked && next != NEVER {
             // Nothing happens until the next deadline.
