@@ -29,10 +29,8 @@ use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use halcyon_task::{
-    Annotation, Config, Context, IslandId, Locality, Morsels, Pull, Runtime, measure,
-};
-use halcyon_task::{WorkerConfig, WorkerId, WorkerKind};
+use halcyon_task::{Annotation, Config, Context, IslandId, Locality, Morsels, Runtime, measure};
+use halcyon_task::{Pull, WorkerConfig, WorkerId, WorkerKind};
 use serde_json::json;
 
 use crate::measure::Rounds;

@@ -27,7 +27,7 @@ use std::pin::Pin;
 use std::task::{Context as Polled, Poll};
 
 /// A future that ends with a credit of a class: those who wait get one in the order in which they
-/// began to wait, and before whoever asks without waiting. Dropped, it waits no longer.
+/// began to wait, and before callers that ask without waiting. Dropped, it waits no longer.
 pub struct Admission {
     shared: Arc<Shared>,
     class: ClassId,

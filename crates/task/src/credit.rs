@@ -178,7 +178,7 @@ impl Credits {
         woken
     }
 
-    /// Refuses everybody in the line, and whoever comes.
+    /// Refuses all callers in the line, and all that come.
     #[cold]
     pub(crate) fn close(&self) {
         let mut line = self.line.lock();

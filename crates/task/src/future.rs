@@ -36,7 +36,7 @@ where
         let Poll::Ready(result) = future.as_mut().poll(&mut Polled::from_waker(&waker)) else {
             return cx.suspend();
         };
-        // Whoever gets the result finds everything that the future held given back.
+        // The task that gets the result finds everything that the future held given back.
         self.future = None;
         if let Some(reply) = self.reply.take() {
             reply.give(result);

@@ -23,6 +23,8 @@ pub(crate) struct GroupId(pub(crate) u32);
 impl GroupId {
     /// The number that means no group. Its row never changes: not stopped, on any island.
     pub(crate) const NONE: GroupId = GroupId(0);
+    /// As the owner of a worker: the worker was taken away. No group has this number.
+    pub(crate) const ABSENT: GroupId = GroupId(u32::MAX);
 }
 
 /// Rows that the table begins with: they are found without a second look. Few in tests, so that
@@ -129,7 +131,7 @@ impl GroupState {
         drop(waker);
     }
 
-    /// Wakes every task that may be asleep. Whoever calls this has said before that they are to end:
+    /// Wakes every task that may be asleep. The caller has said before that they are to end:
     /// a task that registers later, or falls asleep later, sees that.
     pub(crate) fn wake_sleepers(&self) {
         let wakers: Vec<Waker> = self.inner.lock().sleepers.iter().flatten().cloned().collect();

@@ -72,7 +72,7 @@ pub use guard::Guard;
 pub use morsel::{Morsels, Pull};
 pub use reply::{Reply, TaskError};
 pub use resource::{Changed, Latch, Owned, OwnedGuard, Version, WriteGuard};
-pub use runtime::{Runtime, Shutdown};
+pub use runtime::{AbsenceError, Runtime, Shutdown};
 pub use shares::{Shares, SharesError, WEIGHT_MAX};
 pub use sleep::{Deadline, Elapsed, Sleep, Timer, Within};
 pub use wheel::Precision;

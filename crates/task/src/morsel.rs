@@ -19,12 +19,12 @@ pub trait Morsels: Send + Sync + 'static {
 /// The outcome of pulling a morsel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pull {
-    /// It was worked off, and there may be more.
+    /// A morsel was worked off, and there may be more.
     More,
-    /// There is none for now: the worker is free for other tasks until somebody wakes this one. The
+    /// No morsel is there for now: the worker is free for other tasks until a waker wakes this one. The
     /// source has kept [`Context::waker`], and has looked again after that.
     Empty,
-    /// There will be no more.
+    /// No more morsels will come.
     End,
 }
 

@@ -4,7 +4,7 @@
 //! Threads are started when there is work and none of them is free, up to [`crate::Config::blocking`];
 //! what is more waits its turn. They end with the runtime, which runs what was asked for before.
 //! Invariants, checked by the model `offloaded_work_runs_and_wakes_its_task` with a planted bug:
-//! 1. While work waits, a thread is on its way to it: whoever adds work wakes an idle thread, or
+//! 1. While work waits, a thread is on its way to it: the thread that adds work wakes an idle thread, or
 //!    starts one, or as many threads as there may be are busy and look again when they are done.
 //! 2. The runtime ends after the last piece of work.
 

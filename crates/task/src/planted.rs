@@ -41,6 +41,9 @@ pub const CREDIT_LOST: Bug = Bug("a credit that was granted to somebody who leav
 /// Work that blocks is queued, and no thread told.
 pub const NOBODY_SERVES: Bug = Bug("work that blocks is queued, and no thread told");
 
+/// A worker leaves without looking at its inboxes again.
+pub const LEAVES_UNSEEN: Bug = Bug("a worker leaves without looking at its inboxes again");
+
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]
 pub use halcyon_base::planted::plant;

@@ -42,7 +42,8 @@ pub enum Shutdown {
 /// and joins the workers.
 pub struct Runtime {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    /// By worker.
+    threads: Mutex<Vec<Option<thread::JoinHandle<()>>>>,
     withheld: Vec<Withheld>,
 }
 
@@ -58,6 +59,65 @@ fn place(config: &Config, number: usize) -> io::Result<Option<Withheld>> {
     let refused = schedule::set(Policy::Fifo(priority)).err();
     Ok(refused.map(|error| Withheld::Fifo(WorkerId(number as u16), error)))
 }
+
+/// Starts a worker's thread, which tells what was refused to it. A worker that cannot be placed goes
+/// away; one without a thread comes back to the caller.
+fn start(
+    worker: Box<Context>,
+    started: std::sync::mpsc::Sender<io::Result<Option<Withheld>>>,
+) -> Result<thread::JoinHandle<()>, (io::Error, Box<Context>)> {
+    let number = usize::from(worker.worker().0);
+    let hand = Arc::new(Mutex::new(Some(worker)));
+    let handed = Arc::clone(&hand);
+    let run = move || {
+        let worker = handed.lock().take().expect("one thread takes it");
+        let placed = place(&worker.shared.config, number);
+        *worker.shared.workers[number].thread.lock() = Some(thread::current());
+        match placed {
+            Ok(_) => {
+                let _ = started.send(placed);
+                drop(started);
+                worker.work();
+            }
+            Err(_) => {
+                worker.goes_away();
+                let _ = started.send(placed);
+            }
+        }
+    };
+    let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(run);
+    thread.map_err(|error| (error, hand.lock().take().expect("no thread has taken it")))
+}
+
+/// Reasons for which a worker was not taken away, or not given back.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AbsenceError {
+    /// A group owns the worker. Worth retrying once the group has ended.
+    Owned,
+    /// The worker is the last one that no group owns.
+    Last,
+    /// The worker was taken away before.
+    Absent,
+    /// The worker is there.
+    Present,
+    /// The operating system gave no thread, or not the processors that were asked for.
+    System(io::Error),
+}
+
+impl fmt::Display for AbsenceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AbsenceError::Owned => f.write_str("a group owns the worker"),
+            AbsenceError::Last => f.write_str("no other worker is free of groups"),
+            AbsenceError::Absent => f.write_str("the worker was taken away before"),
+            AbsenceError::Present => f.write_str("the worker is there"),
+            AbsenceError::System(error) => write!(f, "the worker could not be started: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AbsenceError {}
 
 impl Runtime {
     /// Starts the workers.
@@ -76,20 +136,12 @@ impl Runtime {
         }
         let (started, results) = std::sync::mpsc::channel();
         for number in 0..shared.workers.len() {
-            let (worker, started) =
-                (Context::new(WorkerId(number as u16), &shared), started.clone());
-            let run = move || {
-                let placed = place(&worker.shared.config, number);
-                let _ = worker.shared.workers[number].thread.set(thread::current());
-                let go = placed.is_ok();
-                let _ = started.send(placed);
-                drop(started);
-                if go {
-                    worker.work();
-                }
-            };
-            let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(run);
-            runtime.threads.lock().push(thread.map_err(StartError::System)?);
+            let worker = Box::new(Context::new(WorkerId(number as u16), &shared));
+            let thread = start(worker, started.clone());
+            runtime
+                .threads
+                .lock()
+                .push(Some(thread.map_err(|(error, _)| StartError::System(error))?));
         }
         drop(started);
         if !cfg!(shuttle) {
@@ -98,6 +150,65 @@ impl Runtime {
             runtime.withheld.extend(placed.into_iter().flatten());
         }
         Ok(runtime)
+    }
+
+    /// Takes a worker away: its tasks go to other workers, its resources are latched, and its thread
+    /// ends after its step. Tasks for that worker alone run on others until it comes back
+    /// ([`Runtime::add_worker`]). Returns at once.
+    ///
+    /// Errors: see [`AbsenceError`]; nothing changes then. Panics: if there is no such worker.
+    pub fn remove_worker(&self, worker: WorkerId) -> Result<(), AbsenceError> {
+        assert!(usize::from(worker.0) < self.worker_count(), "there is no worker {}", worker.0);
+        let _changing = self.shared.changing.lock();
+        let free = self.shared.free_workers(None);
+        if !free.contains(&worker) {
+            let absent = self.shared.worker(worker).owner() == GroupId::ABSENT;
+            return Err(if absent { AbsenceError::Absent } else { AbsenceError::Owned });
+        }
+        if free.len() == 1 {
+            return Err(AbsenceError::Last);
+        }
+        if !self.shared.own_worker(worker, GroupId::ABSENT) {
+            return Err(AbsenceError::Owned);
+        }
+        self.shared.worker(worker).wake();
+        Ok(())
+    }
+
+    /// Gives a worker that was taken away back to the runtime.
+    ///
+    /// Errors: the worker is there ([`AbsenceError::Present`]), or its thread could not be started or
+    /// placed; it stays absent then. Panics: if there is no such worker.
+    pub fn add_worker(&self, worker: WorkerId) -> Result<(), AbsenceError> {
+        assert!(usize::from(worker.0) < self.worker_count(), "there is no worker {}", worker.0);
+        let _changing = self.shared.changing.lock();
+        let state = self.shared.worker(worker);
+        if state.owner() != GroupId::ABSENT {
+            return Err(AbsenceError::Present);
+        }
+        let mut absent = state.absent.lock();
+        let Some(context) = absent.take() else {
+            // It has not left yet, and stays.
+            self.shared.release_worker(worker);
+            return Ok(());
+        };
+        context.comes_back();
+        drop(absent);
+        let (started, results) = std::sync::mpsc::channel();
+        let thread = start(context, started).map_err(|(error, context)| {
+            context.goes_away();
+            AbsenceError::System(error)
+        })?;
+        let before = self.threads.lock()[usize::from(worker.0)].replace(thread);
+        if let Some(before) = before {
+            // It has laid the worker down, and ends.
+            before.join().expect("workers catch what tasks panic with");
+        }
+        if !cfg!(shuttle) {
+            let placed = results.recv().unwrap_or(Ok(None));
+            placed.map_err(AbsenceError::System)?;
+        }
+        Ok(())
     }
 
     /// Parts of the configuration that the operating system refused.
@@ -153,8 +264,12 @@ impl Runtime {
 
     /// A resource; homes are given out in turn.
     pub fn resource(&self, synchronisation: Synchronisation) -> Resource {
+        let count = self.worker_count();
         let turn = self.shared.next_home.fetch_add(1, Ordering::Relaxed);
-        Resource::new(WorkerId((turn % self.worker_count()) as u16), synchronisation)
+        let workers = (0..count).map(|step| WorkerId(((turn + step) % count) as u16));
+        let present = |id: &WorkerId| self.shared.worker(*id).owner() != GroupId::ABSENT;
+        let home = workers.into_iter().find(present);
+        Resource::new(home.expect("some worker is present"), synchronisation)
     }
 
     /// A value that tasks of `resource` change without a latch.
@@ -364,8 +479,12 @@ impl Runtime {
             return self.shared.epochs.clear();
         }
         let threads = std::mem::take(&mut *self.threads.lock());
-        for thread in threads {
+        for thread in threads.into_iter().flatten() {
             thread.join().expect("workers catch what tasks panic with");
+        }
+        for worker in &self.shared.workers {
+            let absent = worker.absent.lock().take();
+            drop(absent);
         }
         self.shared.offload.end();
         self.shared.timers.end();

@@ -32,7 +32,7 @@ impl Timer {
         Deadline(clock.ticks().saturating_add(clock.of(after.min(Duration::from_secs(1 << 30)))))
     }
 
-    /// Ends at the deadline, or with the runtime. Whoever drops it waits no longer.
+    /// Ends at the deadline, or with the runtime. A dropped one waits for nothing.
     pub fn sleep_until(&self, deadline: Deadline, precision: Precision) -> Sleep {
         Sleep { timer: self.clone(), deadline, precision, key: None }
     }

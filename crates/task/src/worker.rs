@@ -8,6 +8,7 @@
 //! `delay`.
 //! Cost: spawn and run of an empty task: see docs/tasks.md.
 
+mod absence;
 mod delay;
 mod idle;
 pub(crate) mod limits;
@@ -231,7 +232,7 @@ impl Context {
         self.spawn_task(annotation, Suspendable::new(task, sleeper));
     }
 
-    /// The waker of the running task: whoever wakes it makes the task ready again, from any thread.
+    /// The waker of the running task: a wake-up makes the task ready again, from any thread.
     /// None for tasks that cannot suspend.
     pub fn waker(&self) -> Option<Waker> {
         self.sleeper.as_ref().map(|sleeper| Waker::from(std::sync::Arc::clone(sleeper)))
@@ -358,6 +359,10 @@ impl Context {
     fn dispatch_far(&mut self, task: TaskRef) {
         let header = *task.header();
         let annotation = &header.annotation;
+        if self.owner == GroupId::ABSENT {
+            let target = self.shared.instead(annotation, self.id);
+            return self.send(target, annotation.band(), task);
+        }
         let target = match annotation.target_kind() {
             TargetKind::Home
                 if self.mode_of(WorkerId(annotation.target())) == HomeMode::Latched =>

@@ -432,8 +432,8 @@ fn sleeper_ends_before_its_spawner() {
     let runtime = runtime(2);
     let (event, ended) = (Arc::new(Event::default()), Arc::new(AtomicBool::new(false)));
     let mut group = runtime.group();
-    // Counts reach the group between chunks of tasks, which these four make longer.
-    (0..4).for_each(|_| group.task(at(0), |_: &mut Context| ()));
+    // Counts reach the group between chunks of tasks, which these three make longer.
+    (0..3).for_each(|_| group.task(at(0), |_: &mut Context| ()));
     group.step_task(at(0), Spawner(4, Arc::clone(&event), Arc::clone(&ended)));
     let running = group.enqueue(Locality::Spread).expect("it runs");
     let happens = thread::spawn(move || event.happen());
@@ -675,4 +675,38 @@ fn offloaded_work_runs_and_wakes_its_task() {
 #[test]
 fn canary_work_without_a_thread_is_caught() {
     check_canary(planted::NOBODY_SERVES, tasks_await_work_that_blocks);
+}
+
+/// A worker is taken away while tasks are pushed to it, and comes back.
+fn worker_is_taken_away() {
+    let runtime = Arc::new(runtime(2));
+    let ran = Arc::new(AtomicU64::new(0));
+    let (pushes, counted) = (Arc::clone(&runtime), Arc::clone(&ran));
+    let pusher = thread::spawn(move || {
+        for _ in 0..3 {
+            let counted = Arc::clone(&counted);
+            let count = move |_: &mut Context| {
+                counted.fetch_add(1, Ordering::SeqCst);
+            };
+            pushes.spawn(at(1), count).expect("it runs");
+        }
+    });
+    runtime.remove_worker(WorkerId(1)).expect("another one is there");
+    let there = runtime.submit(at(1), |cx: &mut Context| cx.worker()).expect("it runs");
+    there.wait().expect("it runs on another worker");
+    pusher.join().expect("it does not panic");
+    runtime.add_worker(WorkerId(1)).expect("a thread can be started");
+    runtime.submit(at(1), |_: &mut Context| ()).expect("it runs").wait().expect("it has a result");
+    Arc::into_inner(runtime).expect("the pusher has ended").shutdown(Shutdown::Drain);
+    assert_eq!(ran.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn worker_leaves_while_tasks_are_pushed_to_it() {
+    check(worker_is_taken_away);
+}
+
+#[test]
+fn canary_leaving_without_a_second_look_is_caught() {
+    check_canary(planted::LEAVES_UNSEEN, worker_is_taken_away);
 }

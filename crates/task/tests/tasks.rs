@@ -3,9 +3,9 @@
 #![cfg(not(shuttle))]
 
 use halcyon_task::{
-    Access, Annotation, ClassId, Config, Context, Elapsed, EnqueueError, GroupError, IslandId,
-    Locality, Morsels, Plane, Priority, Pull, Runtime, Shutdown, StartError, Step, Synchronisation,
-    Task, TaskError, TaskPlace, Timer, Version, Withheld, WorkerId,
+    AbsenceError, Access, Annotation, ClassId, Config, Context, Elapsed, EnqueueError, GroupError,
+    IslandId, Locality, Morsels, Plane, Priority, Pull, Resource, Runtime, Shutdown, StartError,
+    Step, Synchronisation, Task, TaskError, TaskPlace, Timer, Version, Withheld, WorkerId,
 };
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -717,4 +717,41 @@ fn work_that_blocks_takes_a_few_named_threads() {
     let last = blocking.run(|| 7).expect("a thread can be started");
     runtime.shutdown(Shutdown::Drain);
     assert_eq!(last.wait(), Ok(7), "a runtime ends after the work that was asked for");
+}
+
+/// Workers go and come back while groups run; nothing is lost, and resources stay exclusive.
+#[test]
+fn workers_are_taken_away_and_come_back_under_load() {
+    let runtime = runtime(3);
+    let resource = Resource::new(WorkerId(2), Synchronisation::Scheduling);
+    let cell = Arc::new(runtime.own(resource, 0u64));
+    for round in 1..=20u64 {
+        let mut group = runtime.group();
+        for number in 0..300u16 {
+            let cell = Arc::clone(&cell);
+            let place = TaskPlace::Worker(WorkerId(number % 3));
+            group.task(Annotation::new().place(place), move |cx: &mut Context| {
+                let home = Annotation::new().on(cell.resource(), Access::Write);
+                cx.spawn(home, move |cx: &mut Context| *cell.get(cx) += 1);
+            });
+        }
+        let running = group.enqueue(Locality::Spread).expect("it runs");
+        if round % 2 == 1 {
+            runtime.remove_worker(WorkerId(2)).expect("two others are there");
+            assert!(matches!(runtime.remove_worker(WorkerId(2)), Err(AbsenceError::Absent)));
+        } else {
+            runtime.add_worker(WorkerId(2)).expect("a thread can be started");
+            assert!(matches!(runtime.add_worker(WorkerId(2)), Err(AbsenceError::Present)));
+        }
+        running.wait().expect("no task panics");
+    }
+    runtime.remove_worker(WorkerId(2)).expect("two others are there");
+    runtime.remove_worker(WorkerId(0)).expect("one other is there");
+    assert!(matches!(runtime.remove_worker(WorkerId(1)), Err(AbsenceError::Last)));
+    let at_home = Annotation::new().on(resource, Access::Write);
+    let there = Arc::clone(&cell);
+    let sum = runtime.submit(at_home, move |cx: &mut Context| (cx.worker(), *there.get(cx)));
+    let (worker, sum) = sum.expect("a credit").wait().expect("it runs elsewhere");
+    assert_eq!((sum, worker), (20 * 300, WorkerId(1)));
+    runtime.shutdown(Shutdown::Drain);
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 impl Context {
     /// The life of a worker with a thread of its own.
-    pub(crate) fn work(mut self) {
+    pub(crate) fn work(mut self: Box<Self>) {
         if !cfg!(shuttle) {
             self.schedstat = SchedStat::of_this_thread().ok();
         }
@@ -27,6 +27,13 @@ impl Context {
             }
             if self.shared.phase.load(Ordering::SeqCst) != RUNNING && self.may_end() {
                 break;
+            }
+            if self.may_leave() {
+                match self.leave() {
+                    Some(worker) => self = worker,
+                    None => return ON_WORKER.set(false),
+                }
+                continue;
             }
             self.idle();
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariants, checked by the model `limited_group_keeps_its_limit`, with a planted bug:
 //! 1. `running` is the number of workers that run a task of the group, and at most `limit`.
-//! 2. A task waits here only while `running` is not 0, or its group is stopped: whoever ends a step
+//! 2. A task waits here only while `running` is not 0, or its group is stopped: the worker that ends a step
 //!    makes the oldest waiting task ready again.
 //! 3. Who stops a group says so first and makes its waiting tasks ready then; a task is laid down
 //!    only after a look whether anybody said so, under the same lock.

@@ -1,5 +1,6 @@
 //! The state that the workers of a runtime and the threads outside share.
 
+use super::Context;
 use super::limits::Limits;
 use super::simulation::Simulation;
 use super::slot::{Arena, Chain, HOLDS_CREDIT, Header, Inbox, Pool, TaskRef};
@@ -21,7 +22,6 @@ use halcyon_base::sync::thread::Thread;
 use halcyon_base::sync::{Arc, Mutex};
 use halcyon_machine::counters::RunTimes;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The mode in which the resources at home at a worker are synchronised.
@@ -49,6 +49,8 @@ pub(crate) const BUSY: u32 = 0;
 pub(crate) const SPINNING: u32 = 1;
 /// The worker sleeps, and must be woken.
 pub(crate) const PARKED: u32 = 2;
+/// The worker was taken away, and has no thread: the thread that pushes a task to it hands the task on.
+pub(crate) const ABSENT: u32 = 3;
 
 /// The runtime takes work.
 pub(crate) const RUNNING: u32 = 0;
@@ -61,7 +63,9 @@ pub(crate) const STOPPING: u32 = 2;
 pub(crate) struct WorkerShared {
     pub(crate) inboxes: Inboxes,
     pub(crate) state: WorkerState,
-    pub(crate) thread: OnceLock<Thread>,
+    pub(crate) thread: Mutex<Option<Thread>>,
+    /// The worker itself, while it has no thread.
+    pub(crate) absent: Mutex<Option<Box<Context>>>,
     pub(crate) island: IslandId,
     /// The worker's bit in its island's mask.
     pub(crate) bit: u64,
@@ -98,7 +102,8 @@ impl WorkerShared {
                 mode: AtomicU8::new(HomeMode::Scheduled as u8),
                 owner: AtomicU32::new(GroupId::NONE.0),
             },
-            thread: OnceLock::new(),
+            thread: Mutex::new(None),
+            absent: Mutex::new(None),
             island,
             bit: 1 << (place % 64),
             kind,
@@ -146,16 +151,22 @@ impl WorkerShared {
     /// other.
     #[inline]
     pub(crate) fn wake(&self) {
-        if self.state.activity.load(Ordering::SeqCst) == PARKED {
+        if self.state.activity.load(Ordering::SeqCst) >= PARKED {
             self.wake_parked();
         }
     }
 
     #[cold]
     fn wake_parked(&self) {
-        let parked = self.state.activity.swap(BUSY, Ordering::SeqCst) == PARKED;
-        if parked && let Some(thread) = self.thread.get() {
-            thread.unpark();
+        let (from, to) = (PARKED, BUSY);
+        match self.state.activity.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => self.thread.lock().iter().for_each(Thread::unpark),
+            Err(ABSENT) => {
+                if let Some(worker) = &mut *self.absent.lock() {
+                    worker.hand_on();
+                }
+            }
+            Err(_) => {}
         }
     }
 
@@ -189,6 +200,8 @@ pub(crate) struct Shared {
     pub(crate) epochs: Epochs,
     pub(crate) credits: Box<[Credits]>,
     pub(crate) limits: Limits,
+    /// Held while workers are taken away or given back.
+    pub(crate) changing: Mutex<()>,
     pub(crate) timers: Timers,
     pub(crate) offload: Arc<Offload>,
     pub(crate) phase: AtomicU32,
@@ -228,6 +241,7 @@ impl Shared {
             groups: GroupTable::new(),
             credits: Credits::by_class(config.credits),
             limits: Limits::default(),
+            changing: Mutex::new(()),
             offload: Arc::new(Offload::new(config.blocking)),
             timers: Timers::new(clock.of(TIMER_UNIT).max(1), clock.ticks()),
             phase: AtomicU32::new(RUNNING),
@@ -493,6 +507,19 @@ impl Shared {
         found.unwrap_or(workers[first % workers.len()])
     }
 
+    /// A worker for a task that an absent worker was given.
+    pub(crate) fn instead(&self, annotation: &Annotation, absent: WorkerId) -> WorkerId {
+        let present = |id: &WorkerId| self.worker(*id).owner() != GroupId::ABSENT;
+        let target = WorkerId(annotation.target());
+        let found = match annotation.target_kind() {
+            TargetKind::Home | TargetKind::Worker if present(&target) => target,
+            TargetKind::Plane => self.target(annotation, None),
+            _ => self.pick(&self.islands[usize::from(self.worker(absent).island.0)].workers),
+        };
+        let found = if present(&found) { found } else { self.pick_any() };
+        if present(&found) { found } else { self.ids().find(present).unwrap_or(found) }
+    }
+
     /// Workers (of an island) that no group owns.
     pub(crate) fn free_workers(&self, island: Option<IslandId>) -> Vec<WorkerId> {
         let wanted = |id: &WorkerId| {
@@ -541,7 +568,7 @@ impl Shared {
         Ok(owned)
     }
 
-    fn own_worker(&self, id: WorkerId, group: GroupId) -> bool {
+    pub(crate) fn own_worker(&self, id: WorkerId, group: GroupId) -> bool {
         let owner = &self.worker(id).state.owner;
         let none = GroupId::NONE.0;
         owner.compare_exchange(none, group.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()

@@ -96,7 +96,7 @@ impl Sleeper {
         if !asleep {
             return Err(self.task.lock().take().expect("nobody takes the task of who is awake"));
         }
-        // Pairs with `Shared::wake_sleepers`: whoever stops the group wakes this sleeper, or is seen.
+        // Pairs with `Shared::wake_sleepers`: the thread that stops the group wakes this sleeper, or is seen.
         if self.stopped() && !planted::is(planted::SLEEP_THROUGH_STOP) {
             self.wake_by_ref();
         }

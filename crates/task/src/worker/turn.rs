@@ -99,6 +99,9 @@ impl Context {
         if owner != GroupId::NONE {
             self.queues.take(|task| task.header().group() != owner, |task| others.push(task));
         }
+        if owner == GroupId::ABSENT {
+            self.latch_resources();
+        }
         for task in others {
             self.dispatch_far(task);
         }
