@@ -3,7 +3,8 @@
 //!
 //! DataFusion begins the least float of a group with the largest finite one, so a group of
 //! infinities alone would answer with that; and keeps whichever came last beside NaN. Here NaN is
-//! above all, as for PostgreSQL.
+//! above all, as for PostgreSQL. [`watched`] makes of any aggregate one that looks whether its statement is to
+//! end.
 
 use std::sync::Arc;
 
@@ -44,11 +45,19 @@ pub fn corrected(all: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
     all.iter().filter_map(wrap).collect()
 }
 
+/// The aggregate as a window function, which ends with its statement.
+pub fn watched(function: &Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+    let inner = Arc::clone(function);
+    Arc::new(AggregateUDF::new_from_impl(Corrected { inner, correction: Correction::Watched }))
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Correction {
     Extreme(Extreme),
     /// The last argument, if an integer, is bounded.
     Centroids,
+    /// Accumulators look whether the statement is to end.
+    Watched,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +83,13 @@ struct Corrected {
 }
 
 impl Corrected {
+    fn looking(&self, accumulator: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
+        match self.correction {
+            Correction::Watched => crate::watched::watched(accumulator, self.inner.name()),
+            _ => accumulator,
+        }
+    }
+
     /// Errors: 22023 for a digest of too many centroids.
     fn check(&self, args: &AccumulatorArgs<'_>) -> Result<()> {
         if self.correction != Correction::Centroids {
@@ -124,7 +140,7 @@ impl AggregateUDFImpl for Corrected {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         self.check(&args)?;
-        self.inner.accumulator(args)
+        Ok(self.looking(self.inner.accumulator(args)?))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -154,7 +170,7 @@ impl AggregateUDFImpl for Corrected {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         self.check(&args)?;
-        self.inner.create_sliding_accumulator(args)
+        Ok(self.looking(self.inner.create_sliding_accumulator(args)?))
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {

@@ -12,18 +12,32 @@
 //! A statement's first bytes are never refused ([`allowance`]), so that small statements are answered, and
 //! memory can be freed, while others are refused.
 //!
+//! A refused statement goes on until it looks, and may allocate meanwhile. Between the limit and the *ceiling*
+//! lies room for that; a refused statement that would rise above the ceiling is held where it allocates, for a
+//! while ([`ask`]), until others have ended and freed theirs. One statement at a time, the *leader*, is not
+//! held, so that the holding ends. If the process comes near the ceiling although nobody asks, the statement
+//! with most is refused ([`refuse_largest`]).
+//!
+//! A *work* ([`Work`]) is what threads of a pool do for one execution of a statement. It can be ended by itself:
+//! its threads may go on for a moment after the statement was answered and its session has begun another one.
+//!
 //! Invariants, checked by `what_is_counted_adds_up`: the total is the sum of what all threads have noted, up to
-//! [`DRIFT_MAX`] per thread; a handed-over account is empty.
+//! [`DRIFT_MAX`] per thread; a handed-over account is empty. Checked by
+//! `a_work_is_ended_for_all_its_threads_and_its_number_is_used_again`: a work's number belongs to nobody else
+//! as long as a thread works for it.
 //! Cost: [`note`] adds to a thread's own word, and once in [`DRIFT_MAX`] bytes to two shared ones;
 //! [`AccountId::enter`] reads and writes a thread's own words. Nothing here allocates but [`Account::new`].
 //! Threads: all; what threads tell of accounts is relaxed, since no decision rests on an order between two counts.
 
 use std::cell::Cell;
 use std::pin::Pin;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::duty;
 
 /// Bytes that a thread counts by itself before it tells its account and the total.
 pub const DRIFT_MAX: i64 = 64 << 10;
@@ -36,6 +50,15 @@ const LARGE_VALUE: u64 = 1 << 20;
 const COPIES: u64 = 3;
 /// Accounts that can be told apart at a time; owners beyond share the account of nobody.
 const ACCOUNTS_MAX: usize = 1 << 14;
+/// Works that can be told apart at a time; those beyond cannot be ended by themselves.
+const WORKS_MAX: usize = 1 << 12;
+/// Blocks from this size on are asked for before they are allocated ([`ask`]).
+pub const LARGE_BLOCK: usize = 64 << 10;
+/// The longest time that a statement is held at one place, and the longest altogether.
+const HELD_MAX: Duration = Duration::from_millis(500);
+const HELD_IN_ALL_MAX_MS: u64 = 3000;
+/// How often a held statement looks.
+const HELD_LOOK: Duration = Duration::from_millis(1);
 
 /// The counts of an account. Lines of its own, in pairs: every session writes its account.
 #[repr(align(128))]
@@ -52,6 +75,10 @@ struct Counts {
     total_limit: AtomicI64,
     statement_limit: AtomicI64,
     refused: AtomicU8,
+    /// Whether the statement is being planned.
+    is_planning: AtomicBool,
+    /// How long the statement has been held.
+    held_ms: AtomicU64,
     /// The counts when the statement was refused.
     refused_statement: AtomicI64,
     refused_total: AtomicI64,
@@ -71,6 +98,8 @@ impl Counts {
             total_limit: AtomicI64::new(0),
             statement_limit: AtomicI64::new(0),
             refused: AtomicU8::new(NOT_REFUSED),
+            is_planning: AtomicBool::new(false),
+            held_ms: AtomicU64::new(0),
             refused_statement: AtomicI64::new(0),
             refused_total: AtomicI64::new(0),
         }
@@ -89,27 +118,57 @@ static RESIDENT: AtomicI64 = AtomicI64::new(0);
 static UNCOUNTED: AtomicI64 = AtomicI64::new(0);
 /// What statements have asked for and not allocated so far.
 static PROMISED: AtomicI64 = AtomicI64::new(0);
-/// What planning has left: plans that are kept.
+/// What kept plans take.
 static PLANS: AtomicI64 = AtomicI64::new(0);
 static LIMIT: AtomicI64 = AtomicI64::new(i64::MAX);
+/// What the process must not exceed: refused statements are held before they do.
+static CEILING: AtomicI64 = AtomicI64::new(i64::MAX);
+/// The account that is not held; 0 for none.
+static LEADER: AtomicU32 = AtomicU32::new(0);
+/// Threads of pools that are held, and how many may be: the others go on with what frees memory.
+static POOLED_HELD: AtomicU32 = AtomicU32::new(0);
+static POOLED_HELD_MAX: AtomicU32 = AtomicU32::new(0);
+/// Gives back to the system what the allocator keeps for the calling thread.
+static COLLECTOR: OnceLock<fn()> = OnceLock::new();
+/// How often all threads were asked to give back.
+static COLLECTIONS: AtomicU32 = AtomicU32::new(0);
 static REFUSALS: AtomicU64 = AtomicU64::new(0);
-static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { next: 1, free: Vec::new() });
+static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers::below(ACCOUNTS_MAX));
+static WORKS: [WorkState; WORKS_MAX] = [const { WorkState::new() }; WORKS_MAX];
+static WORK_NUMBERS: Mutex<Numbers> = Mutex::new(Numbers::below(WORKS_MAX));
 
-/// Numbers of accounts that have no owner.
+/// A work: how many refer to it, and whether it is to end.
+struct WorkState {
+    users: AtomicU32,
+    is_ended: AtomicBool,
+}
+
+impl WorkState {
+    const fn new() -> Self {
+        WorkState { users: AtomicU32::new(0), is_ended: AtomicBool::new(false) }
+    }
+}
+
+/// Numbers of accounts, or of works, that have no owner.
 struct Numbers {
-    next: u32,
-    free: Vec<u32>,
+    next: u16,
+    end: usize,
+    free: Vec<u16>,
 }
 
 impl Numbers {
+    const fn below(end: usize) -> Self {
+        Numbers { next: 1, end, free: Vec::new() }
+    }
+
     /// A number without an owner; 0 if all have owners.
-    fn take(&mut self) -> u32 {
+    fn take(&mut self) -> u16 {
         if let Some(number) = self.free.pop() {
             return number;
         }
-        let fits = usize::try_from(self.next).is_ok_and(|next| next < ACCOUNTS_MAX);
+        let fits = usize::from(self.next) < self.end;
         let number = if fits { self.next } else { 0 };
-        self.next += u32::from(fits);
+        self.next += u16::from(fits);
         number
     }
 }
@@ -121,11 +180,22 @@ fn poisoned<T>(error: PoisonError<T>) -> T {
 
 /// A thread's own words.
 struct Own {
-    account: Cell<u32>,
+    account: Cell<AccountId>,
     drift: Cell<i64>,
+    /// The last collection in which the thread took part.
+    collected: Cell<u32>,
+    /// Whether the thread is one of a pool.
+    is_pooled: Cell<bool>,
 }
 
-thread_local!(static OWN: Own = const { Own { account: Cell::new(0), drift: Cell::new(0) } });
+thread_local!(static OWN: Own = const {
+    Own {
+        account: Cell::new(AccountId { account: 0, work: 0 }),
+        drift: Cell::new(0),
+        collected: Cell::new(0),
+        is_pooled: Cell::new(false),
+    }
+});
 
 /// Counts bytes that the calling thread has allocated, or, below zero, freed. For allocators.
 #[inline]
@@ -138,8 +208,115 @@ pub fn note(bytes: i64) {
         } else {
             own.drift.set(0);
             tell(own.account.get(), drift);
+            take_part(own);
         }
     });
+}
+
+/// Asks for a block of so many bytes, by [`LARGE_BLOCK`] at least, which is about to be allocated where nobody
+/// can refuse. A statement that may not have it is refused, which it will see when it looks; if
+/// the process would rise above its ceiling meanwhile, the statement is held. For allocators.
+#[cold]
+pub fn ask(bytes: i64) {
+    let account = current();
+    if account.account == 0 {
+        return;
+    }
+    let counts = account.counts();
+    let statement = taken(counts).saturating_add(bytes);
+    let may = judge(counts, statement, used().saturating_add(bytes));
+    if !may && used().saturating_add(bytes) > CEILING.load(Relaxed) {
+        hold(account, bytes);
+    }
+}
+
+/// Holds the calling thread while so many bytes more would be above the ceiling, and for [`HELD_MAX`] at most.
+#[cold]
+fn hold(account: AccountId, bytes: i64) {
+    let counts = account.counts();
+    let is_pooled = OWN.try_with(|own| own.is_pooled.get()).unwrap_or(true);
+    // A thread that serves the network has others to serve.
+    let serves = !is_pooled && duty::is_on_duty();
+    if serves || counts.held_ms.load(Relaxed) >= HELD_IN_ALL_MAX_MS {
+        return;
+    }
+    if is_pooled && POOLED_HELD.fetch_add(1, Relaxed) >= POOLED_HELD_MAX.load(Relaxed) {
+        POOLED_HELD.fetch_sub(1, Relaxed);
+        return;
+    }
+    let began = Instant::now();
+    while began.elapsed() < HELD_MAX && !may_pass(account, bytes) {
+        std::thread::sleep(HELD_LOOK);
+    }
+    let held_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    counts.held_ms.fetch_add(held_ms, Relaxed);
+    if is_pooled {
+        POOLED_HELD.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Whether a refused statement may go on: there is room for so many bytes, or it leads.
+fn may_pass(account: AccountId, bytes: i64) -> bool {
+    if used().saturating_add(bytes) <= CEILING.load(Relaxed) {
+        return true;
+    }
+    let leader = LEADER.load(Relaxed);
+    if leader == u32::from(account.account) {
+        return true;
+    }
+    // A leader that has ended, or has little, frees nothing that is worth waiting for.
+    let counts = &ACCOUNTS[leader as usize];
+    let leads = leader != 0
+        && counts.refused.load(Relaxed) != NOT_REFUSED
+        && taken(counts) > allowance(LIMIT.load(Relaxed));
+    let mine = u32::from(account.account);
+    !leads && LEADER.compare_exchange(leader, mine, Relaxed, Relaxed).is_ok()
+}
+
+/// Refuses the statement that has most, if it has more than a statement may always have. Returns
+/// whether one ends now because of its memory.
+pub fn refuse_largest() -> bool {
+    let least = allowance(LIMIT.load(Relaxed));
+    let with_most = ACCOUNTS[1..].iter().max_by_key(|counts| taken(counts));
+    let Some(counts) = with_most.filter(|counts| taken(counts) > least) else { return false };
+    refuse(counts, BY_TOTAL, taken(counts), used());
+    true
+}
+
+/// Says that the calling thread is one of a pool that has a thread for each core. All of them but one may be held
+/// at a time.
+pub fn join_pool() {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    POOLED_HELD_MAX.store(u32::try_from(threads).unwrap_or(u32::MAX).saturating_sub(1), Relaxed);
+    let _ = OWN.try_with(|own| own.is_pooled.set(true));
+}
+
+/// Sets the function that gives back to the system what the allocator keeps for the thread that calls it. The
+/// first one stays.
+pub fn set_collector(give_back: fn()) {
+    let _ = COLLECTOR.set(give_back);
+}
+
+/// Lets every thread give back what the allocator keeps for it, when it next counts or rests.
+pub fn collect() {
+    COLLECTIONS.fetch_add(1, Relaxed);
+    at_rest();
+}
+
+/// Takes part in the last collection. For threads that are about to sleep.
+#[inline]
+pub fn at_rest() {
+    let _ = OWN.try_with(take_part);
+}
+
+#[inline]
+fn take_part(own: &Own) {
+    let collections = COLLECTIONS.load(Relaxed);
+    if own.collected.replace(collections) != collections
+        && let Some(give_back) = COLLECTOR.get()
+    {
+        give_back();
+    }
 }
 
 /// Tells that a buffer has grown to so many bytes, by [`GROWING_MIN`] at least: it will ask for twice as much
@@ -148,7 +325,7 @@ pub fn note(bytes: i64) {
 #[cold]
 pub fn foresee(bytes: i64) {
     let account = current();
-    if account != AccountId(0) {
+    if account.account != 0 {
         let counts = account.counts();
         let statement = taken(counts).saturating_add(2 * bytes);
         judge(counts, statement, used().saturating_add(2 * bytes));
@@ -157,8 +334,8 @@ pub fn foresee(bytes: i64) {
 
 /// Adds a thread's drift to its account and the total, and refuses the statement more if it must.
 #[cold]
-fn tell(account: u32, drift: i64) {
-    let counts = &ACCOUNTS[account as usize];
+fn tell(account: AccountId, drift: i64) {
+    let counts = account.counts();
     let statement = counts.statement.fetch_add(drift, Relaxed) + drift;
     if statement < counts.lowest.load(Relaxed) {
         counts.lowest.store(statement, Relaxed);
@@ -167,7 +344,7 @@ fn tell(account: u32, drift: i64) {
     if !COUNTS.load(Relaxed) {
         COUNTS.store(true, Relaxed);
     }
-    if drift > 0 && account != 0 {
+    if drift > 0 && account.account != 0 {
         keep_promise(counts, drift);
         judge(counts, taken(counts), used());
     }
@@ -201,13 +378,18 @@ fn judge(counts: &Counts, statement: i64, total: i64) -> bool {
         () if total > limit && statement > allowance(limit) => BY_TOTAL,
         () => return true,
     };
+    refuse(counts, by, statement, total);
+    false
+}
+
+/// Refuses a statement, unless it was refused before.
+fn refuse(counts: &Counts, by: u8, statement: i64, total: i64) {
     if counts.refused.load(Relaxed) == NOT_REFUSED {
         counts.refused_statement.store(statement, Relaxed);
         counts.refused_total.store(total, Relaxed);
         counts.refused.store(by, Relaxed);
         REFUSALS.fetch_add(1, Relaxed);
     }
-    false
 }
 
 /// Bytes that a statement may always have, under a limit of the total.
@@ -223,9 +405,16 @@ pub fn used() -> i64 {
     }
 }
 
-/// Sets the limit that holds for what belongs to no statement: messages while they arrive.
-pub fn set_limit(bytes: i64) {
+/// Sets the limit that holds for what belongs to no statement (messages while they arrive), and the ceiling
+/// below which refused statements are held.
+pub fn set_limit(bytes: i64, ceiling: i64) {
     LIMIT.store(bytes, Relaxed);
+    CEILING.store(ceiling.max(bytes), Relaxed);
+}
+
+/// The ceiling of [`set_limit`].
+pub fn ceiling() -> i64 {
+    CEILING.load(Relaxed)
 }
 
 /// The limit of [`set_limit`].
@@ -249,6 +438,11 @@ pub fn plans() -> i64 {
     PLANS.load(Relaxed)
 }
 
+/// Says that kept plans take so many bytes more, or below zero less.
+pub fn add_plans(bytes: i64) {
+    PLANS.fetch_add(bytes, Relaxed);
+}
+
 /// How often statements were refused more memory since the process began.
 pub fn refusals() -> u64 {
     REFUSALS.load(Relaxed)
@@ -270,7 +464,7 @@ pub fn request_value(bytes: u64) -> Result<(), Refusal> {
 /// thread works for; nobody's is given all. Errors: the statement may not have them, and has been refused.
 pub fn request(bytes: u64) -> Result<(), Refusal> {
     let id = current();
-    if id == AccountId(0) {
+    if id.account == 0 {
         return Ok(());
     }
     let counts = id.counts();
@@ -299,16 +493,28 @@ pub struct Refusal {
 
 /// An account by its number, for threads that work for its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AccountId(u32);
+pub struct AccountId {
+    /// Nobody's is 0.
+    account: u16,
+    /// The work within the account; 0 for what cannot be ended by itself.
+    work: u16,
+}
 
 /// The account that the calling thread works for.
 pub fn current() -> AccountId {
-    AccountId(OWN.try_with(|own| own.account.get()).unwrap_or(0))
+    OWN.try_with(|own| own.account.get()).unwrap_or_default()
+}
+
+/// Whether the work of the calling thread is to end.
+#[inline]
+pub fn is_ended() -> bool {
+    let AccountId { work, .. } = current();
+    work != 0 && WORKS[usize::from(work)].is_ended.load(Relaxed)
 }
 
 impl AccountId {
     fn counts(self) -> &'static Counts {
-        &ACCOUNTS[self.0 as usize]
+        &ACCOUNTS[usize::from(self.account)]
     }
 
     /// Makes the calling thread work for the account until the guard is dropped.
@@ -321,7 +527,8 @@ impl AccountId {
     /// than the limit.
     #[inline]
     pub fn is_refused(self) -> bool {
-        self.0 != 0 && (self.counts().refused.load(Relaxed) != NOT_REFUSED || self.is_uncounted())
+        self.account != 0
+            && (self.counts().refused.load(Relaxed) != NOT_REFUSED || self.is_uncounted())
     }
 
     /// Refuses a statement of a program without counts. `true` if it is to end.
@@ -334,7 +541,7 @@ impl AccountId {
     pub fn has_room(self, bytes: usize) -> bool {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         let limit = self.counts().total_limit.load(Relaxed);
-        self.0 == 0 || bytes <= allowance(limit) || used().saturating_add(bytes) <= limit
+        self.account == 0 || bytes <= allowance(limit) || used().saturating_add(bytes) <= limit
     }
 
     /// The refusal of the running statement.
@@ -354,10 +561,17 @@ impl AccountId {
         })
     }
 
-    /// Bytes of the running or last statement, and of earlier ones of its transaction.
+    /// Bytes of the running or last statement, and of earlier ones of its transaction. What an earlier statement
+    /// frees late is not taken from the statement's.
     pub fn bytes(self) -> (i64, i64) {
         let counts = self.counts();
-        (counts.statement.load(Relaxed), counts.transaction.load(Relaxed))
+        let late = counts.lowest.load(Relaxed).min(0);
+        (counts.statement.load(Relaxed) - late, counts.transaction.load(Relaxed) + late)
+    }
+
+    /// Whether the running statement is being planned.
+    pub fn is_planning(self) -> bool {
+        self.counts().is_planning.load(Relaxed)
     }
 
     /// The limit of the running or last statement alone, in bytes.
@@ -367,7 +581,72 @@ impl AccountId {
 
     /// A future whose polls, and whose end, are the account's.
     pub fn working<F: Future>(self, future: F) -> Working<F> {
-        Working { account: self, future: Some(Box::pin(future)) }
+        Working { share: Share::of(self), future: Some(Box::pin(future)) }
+    }
+
+    /// A reference that keeps the account's work from ending its number.
+    pub fn share(self) -> Share {
+        Share::of(self)
+    }
+}
+
+/// A work, which dropping ends. Its threads see that at [`is_ended`].
+#[derive(Debug)]
+pub struct Work(Share);
+
+impl Work {
+    /// A new work for an account.
+    pub fn of(account: AccountId) -> Work {
+        let work = WORK_NUMBERS.lock().unwrap_or_else(poisoned).take();
+        let state = &WORKS[usize::from(work)];
+        if work != 0 {
+            state.is_ended.store(false, Relaxed);
+            // Pairs with the last drop of a share: the number was free.
+            state.users.store(1, Release);
+        }
+        Work(Share(AccountId { work, ..account }))
+    }
+
+    /// The account with the work.
+    pub fn id(&self) -> AccountId {
+        self.0.0
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let AccountId { work, .. } = self.id();
+        if work != 0 {
+            WORKS[usize::from(work)].is_ended.store(true, Relaxed);
+        }
+    }
+}
+
+/// A share in a work: its number belongs to nobody else meanwhile.
+#[derive(Debug)]
+pub struct Share(AccountId);
+
+impl Share {
+    /// The caller works for it, or has a share itself.
+    fn of(id: AccountId) -> Share {
+        if id.work != 0 {
+            WORKS[usize::from(id.work)].users.fetch_add(1, Relaxed);
+        }
+        Share(id)
+    }
+
+    /// The account with the work.
+    pub fn id(&self) -> AccountId {
+        self.0
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let AccountId { work, .. } = self.0;
+        if work != 0 && WORKS[usize::from(work)].users.fetch_sub(1, AcqRel) == 1 {
+            WORK_NUMBERS.lock().unwrap_or_else(poisoned).free.push(work);
+        }
     }
 }
 
@@ -376,12 +655,12 @@ impl AccountId {
 fn switch(to: AccountId) -> AccountId {
     let switched = OWN.try_with(|own| {
         let drift = own.drift.get();
-        let from = own.account.replace(to.0);
-        if from != to.0 && !(-CARRIED_MAX..=CARRIED_MAX).contains(&drift) {
+        let from = own.account.replace(to);
+        if from.account != to.account && !(-CARRIED_MAX..=CARRIED_MAX).contains(&drift) {
             own.drift.set(0);
             tell(from, drift);
         }
-        AccountId(from)
+        from
     });
     switched.unwrap_or_default()
 }
@@ -422,7 +701,8 @@ impl Account {
     /// An empty account; nobody's if all are taken.
     #[allow(clippy::new_without_default)] // a number is taken
     pub fn new() -> Self {
-        let account = Account(AccountId(NUMBERS.lock().unwrap_or_else(poisoned).take()));
+        let account =
+            Account(AccountId { account: NUMBERS.lock().unwrap_or_else(poisoned).take(), work: 0 });
         account.begin(FREELY, false);
         account
     }
@@ -437,7 +717,7 @@ impl Account {
     /// counted as its transaction's if that goes on, else as nobody's.
     #[inline]
     pub fn begin(&self, limits: Limits, transaction_goes_on: bool) {
-        if self.0 == AccountId(0) {
+        if self.0.account == 0 {
             return;
         }
         let counts = self.0.counts();
@@ -452,6 +732,9 @@ impl Account {
         if counts.lowest.load(Relaxed) != 0 {
             counts.lowest.store(0, Relaxed);
         }
+        if counts.held_ms.load(Relaxed) != 0 {
+            counts.held_ms.store(0, Relaxed);
+        }
         if counts.statement.load(Relaxed) != 0 {
             let left = counts.statement.swap(0, Relaxed);
             counts.transaction.fetch_add(left, Relaxed);
@@ -461,13 +744,20 @@ impl Account {
         }
     }
 
-    /// Says that what the statement has left so far are plans.
-    pub fn leave_plans(&self) {
-        if self.0 != AccountId(0) {
+    /// Says that the statement is being planned from now on.
+    pub fn begin_planning(&self) {
+        self.0.counts().is_planning.store(true, Relaxed);
+    }
+
+    /// Says that planning is over. What it has left is a plan, which is nobody's.
+    pub fn end_planning(&self) {
+        if self.0.account != 0 {
             flush();
             let counts = self.0.counts();
-            PLANS.fetch_add(counts.statement.swap(0, Relaxed), Relaxed);
             counts.lowest.store(0, Relaxed);
+            let left = counts.statement.swap(0, Relaxed);
+            AccountId::default().counts().statement.fetch_add(left, Relaxed);
+            counts.is_planning.store(false, Relaxed);
         }
     }
 }
@@ -475,23 +765,24 @@ impl Account {
 impl AccountId {
     fn leave_transaction(self) {
         let left = self.counts().transaction.swap(0, Relaxed);
-        AccountId(0).counts().statement.fetch_add(left, Relaxed);
+        AccountId::default().counts().statement.fetch_add(left, Relaxed);
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        if self.0 == AccountId(0) {
+        if self.0.account == 0 {
             return;
         }
         self.begin(FREELY, false);
-        NUMBERS.lock().unwrap_or_else(poisoned).free.push(self.0.0);
+        self.0.counts().is_planning.store(false, Relaxed);
+        NUMBERS.lock().unwrap_or_else(poisoned).free.push(self.0.account);
     }
 }
 
 /// A future that works for an account.
 pub struct Working<F> {
-    account: AccountId,
+    share: Share,
     future: Option<Pin<Box<F>>>,
 }
 
@@ -499,14 +790,14 @@ impl<F: Future> Future for Working<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _entered = self.account.enter();
+        let _entered = self.share.id().enter();
         self.future.as_mut().expect("taken by drop alone").as_mut().poll(context)
     }
 }
 
 impl<F> Drop for Working<F> {
     fn drop(&mut self) {
-        let _entered = self.account.enter();
+        let _entered = self.share.id().enter();
         self.future = None;
     }
 }
@@ -547,9 +838,8 @@ mod tests {
         assert_eq!(accounts[0].id().bytes(), (0, 10 * MB));
         accounts[0].begin(FREELY, false);
         assert_eq!(accounts[0].id().bytes(), (0, 0));
-        let planned = plans();
-        accounts[1].leave_plans();
-        assert_eq!((plans() - planned, accounts[1].id().bytes()), (20 * MB, (0, 0)));
+        accounts[1].end_planning();
+        assert_eq!(accounts[1].id().bytes(), (0, 0));
         note(-100 * MB);
         assert_eq!(counted(), before);
     }
@@ -566,8 +856,8 @@ mod tests {
             assert_eq!(one.id().bytes().0, DRIFT_MAX / 2);
             note(-DRIFT_MAX / 2);
         }
-        assert_eq!(other.id().bytes().0, -DRIFT_MAX / 2);
-        assert_eq!(current(), AccountId(0));
+        assert_eq!(other.id().bytes(), (0, -DRIFT_MAX / 2), "what is freed for others");
+        assert_eq!(current(), AccountId::default());
     }
 
     #[test]
@@ -635,6 +925,124 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_statement_is_held_below_the_ceiling_unless_it_leads() {
+        let _turn = turn();
+        let limit = used() + 100 * MB;
+        set_limit(limit, limit + 50 * MB);
+        let limits = Limits { total: limit, statement: i64::MAX };
+        let (large, other) = (Account::new(), Account::new());
+        large.begin(limits, false);
+        other.begin(limits, false);
+        let entered = large.id().enter();
+        note(90 * MB);
+        let began = Instant::now();
+        ask(100 * MB);
+        assert!(large.id().is_refused() && began.elapsed() < HELD_MAX / 2, "the leader goes on");
+        drop(entered);
+        let entered = other.id().enter();
+        ask(100 * MB);
+        assert!(other.id().is_refused() && began.elapsed() >= HELD_MAX, "another is held");
+        let began = Instant::now();
+        ask(10 * MB);
+        assert!(began.elapsed() < HELD_MAX / 2, "below the ceiling nobody is");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(HELD_MAX / 10);
+                let _entered = large.id().enter();
+                note(-90 * MB);
+            });
+            ask(100 * MB);
+        });
+        assert!(began.elapsed() < HELD_MAX, "until others have ended");
+        drop(entered);
+        set_limit(i64::MAX, i64::MAX);
+    }
+
+    #[test]
+    fn the_statement_with_most_is_refused_and_a_small_one_never() {
+        let _turn = turn();
+        set_limit(used() + 200 * MB, i64::MAX);
+        let limits = Limits { total: i64::MAX, statement: i64::MAX };
+        let (large, small) = (Account::new(), Account::new());
+        large.begin(limits, false);
+        small.begin(limits, false);
+        assert!(!refuse_largest());
+        for (account, bytes) in [(&large, 90), (&small, 50)] {
+            let _entered = account.id().enter();
+            note(bytes * MB);
+        }
+        assert!(refuse_largest() && large.id().is_refused() && !small.id().is_refused());
+        for (account, bytes) in [(&large, 90), (&small, 50)] {
+            let _entered = account.id().enter();
+            note(-bytes * MB);
+        }
+        set_limit(i64::MAX, i64::MAX);
+    }
+
+    #[test]
+    fn a_work_is_ended_for_all_its_threads_and_its_number_is_used_again() {
+        let _turn = turn();
+        let account = Account::new();
+        let (work, other) = (Work::of(account.id()), Work::of(account.id()));
+        let number = work.id().work;
+        assert!(number != 0 && other.id().work != number);
+        let _entered = work.id().enter();
+        let share = current().share();
+        assert!(!is_ended());
+        drop(work);
+        assert!(is_ended());
+        {
+            let _other = other.id().enter();
+            assert!(!is_ended());
+        }
+        assert!(Work::of(account.id()).id().work != number, "somebody works for it");
+        drop(share);
+        let again = Work::of(account.id());
+        assert_eq!(again.id().work, number);
+        assert!(!is_ended());
+    }
+
+    #[test]
+    fn every_thread_gives_back_once_when_it_counts_or_rests() {
+        static GIVEN: AtomicU32 = AtomicU32::new(0);
+        let _turn = turn();
+        set_collector(|| {
+            GIVEN.fetch_add(1, Relaxed);
+        });
+        let given = GIVEN.load(Relaxed);
+        collect();
+        at_rest();
+        assert_eq!(GIVEN.load(Relaxed), given + 1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                note(2 * DRIFT_MAX);
+                note(-2 * DRIFT_MAX);
+                at_rest();
+            });
+        });
+        assert_eq!(GIVEN.load(Relaxed), given + 2);
+    }
+
+    #[test]
+    fn what_is_freed_late_is_not_taken_from_the_planned_statement() {
+        let _turn = turn();
+        let account = Account::new();
+        let entered = account.id().enter();
+        account.begin(FREELY, false);
+        note(80 * MB);
+        account.begin(FREELY, false);
+        account.begin_planning();
+        assert!(account.id().is_planning());
+        note(-80 * MB);
+        note(3 * MB);
+        assert_eq!(account.id().bytes().0, 3 * MB);
+        account.end_planning();
+        assert_eq!((account.id().bytes(), account.id().is_planning()), ((0, 0), false));
+        drop(entered);
+        note(-3 * MB);
+    }
+
+    #[test]
     fn a_statement_has_a_limit_of_its_own() {
         let _turn = turn();
         let account = Account::new();
@@ -668,7 +1076,7 @@ mod tests {
         let mut future = Box::pin(future);
         let mut context = Context::from_waker(std::task::Waker::noop());
         assert!(future.as_mut().poll(&mut context).is_pending());
-        assert_eq!((account.id().bytes().0, current()), (2 * MB, AccountId(0)));
+        assert_eq!((account.id().bytes().0, current()), (2 * MB, AccountId::default()));
         drop(future);
         assert_eq!(account.id().bytes().0, MB);
         note(-MB);

@@ -16,14 +16,21 @@ const GIVEN_BACK_AFTER_MS: c_long = 10;
 /// `mi_option_purge_delay` of `mimalloc.h`, which the bindings leave out.
 const PURGE_DELAY: mi_option_t = 15;
 
+/// Processes that may have less than this do without transparent huge pages: of two megabytes that one small
+/// value keeps in use, the rest cannot be given back.
+const HUGE_PAGES_FROM: u64 = 4 << 30;
+
 /// Sets the allocator's options.
 pub(crate) fn configure() {
+    if halcyon::memory_max().is_some_and(|most| most < HUGE_PAGES_FROM) {
+        halcyon::without_huge_pages();
+    }
     // SAFETY: options may be set at any time; this one is read when memory is freed.
     unsafe { mi_option_set(PURGE_DELAY, GIVEN_BACK_AFTER_MS) }
 }
 
-/// Gives memory that mimalloc keeps for later back to the system now. By itself it does so only when a
-/// thread asks it for more.
+/// Gives memory that mimalloc keeps for the calling thread back to the system now. By itself it does so only when
+/// the thread asks it for more.
 pub(crate) fn give_back() {
     // SAFETY: `mi_collect` may be called by any thread at any time; it frees what nobody has allocated.
     unsafe { mi_collect(true) }

@@ -15,19 +15,20 @@
 //! | `HALCYON_MEMORY_SECONDS` | how long clients go on | each statement once |
 //! | `HALCYON_MEMORY_MB` | memory of the group | 512 |
 //! | `HALCYON_MEMORY_CLIENTS` | clients that send greedy statements | 1 |
+//! | `HALCYON_MEMORY_BINARY` | the server | the one of this build |
 //! | `HALCYON_MEMORY_P99_MS` | within which 99 of 100 point statements are answered | not looked at |
 
-use std::io::{BufRead, BufReader};
+mod server;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use server::{Server, resident};
 use tokio::runtime::Runtime;
-use tokio_postgres::{Client, NoTls};
-
-const HALCYON: &str = env!("CARGO_BIN_EXE_halcyon");
+use tokio_postgres::Client;
 
 /// Statements that ask for more than 512 MB, or would if they were let.
 const GREEDY: &[&str] = &[
@@ -110,63 +111,16 @@ impl Drop for Group {
     }
 }
 
-struct Server {
-    child: Child,
-    address: String,
-    /// A reader of the server's output until it ends.
-    _output: BufReader<ChildStdout>,
-}
-
-impl Server {
-    /// A server within `group`, or with the limit that it would take from one of `bytes`.
-    fn start(group: Option<&Group>, bytes: u64) -> Server {
-        let mut command = match group {
-            Some(group) => {
-                // A shell enters the group and becomes the server.
-                let mut shell = Command::new("sh");
-                let procs = group.0.join("cgroup.procs").display().to_string();
-                shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\"", &procs, HALCYON]);
-                shell
-            }
-            None => Command::new(HALCYON),
-        };
-        command.args(["serve", "--listen", "127.0.0.1:0"]);
-        if group.is_none() {
-            command.args(["--memory-limit", &format!("{}MB", (bytes / 100 * 80) >> 20)]);
+/// A server within `group`, or with the limit that it would take from one of `bytes`.
+fn start(group: Option<&Group>, bytes: u64) -> Server {
+    match group {
+        Some(group) => {
+            // A shell enters the group and becomes the server.
+            let procs = group.0.join("cgroup.procs").display().to_string();
+            let enter = "echo $$ > \"$0\" && exec \"$@\"";
+            Server::start(Command::new("sh").args(["-c", enter, &procs, &server::binary()]), None)
         }
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the server starts");
-        let mut output = BufReader::new(child.stdout.take().expect("piped"));
-        let mut line = String::new();
-        output.read_line(&mut line).expect("the server speaks");
-        let address = line.trim().rsplit(' ').next().expect("an address").to_owned();
-        Server { child, address, _output: output }
-    }
-
-    async fn connect(&self) -> Client {
-        let (host, port) = self.address.rsplit_once(':').expect("host and port");
-        let config = format!("host={host} port={port} user=halcyon dbname=halcyon");
-        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("a server");
-        tokio::spawn(async move {
-            // The task ends with the client.
-            let _ = connection.await;
-        });
-        client
-    }
-}
-
-/// Bytes of a process that only memory has.
-fn resident(process: u32) -> u64 {
-    let statm = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
-    let pages: Vec<u64> =
-        statm.split_whitespace().map(|word| word.parse().expect("a number")).collect();
-    (pages.get(1).unwrap_or(&0) - pages.get(2).unwrap_or(&0)) * 4096
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may be dead already, which the test has told.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        None => Server::start(&mut Command::new(server::binary()), Some((bytes / 100 * 80) >> 20)),
     }
 }
 
@@ -239,7 +193,7 @@ fn no_statement_ends_a_server_for_its_memory() {
     let seconds = setting("HALCYON_MEMORY_SECONDS", 0);
     let clients = usize::try_from(setting("HALCYON_MEMORY_CLIENTS", 1)).expect("a few");
     let group = Group::new(bytes);
-    let mut server = Server::start(group.as_ref(), bytes);
+    let mut server = start(group.as_ref(), bytes);
     let runtime = Runtime::new().expect("a runtime");
     let (told, stop) = (Arc::new(Told::default()), Arc::new(AtomicBool::new(false)));
     let (times, peak) = runtime.block_on(async {
@@ -253,7 +207,7 @@ fn no_statement_ends_a_server_for_its_memory() {
             )
             .await
             .expect("tables");
-        let modest = be_modest(server.connect().await, server.child.id(), Arc::clone(&stop));
+        let modest = be_modest(server.connect().await, server.process(), Arc::clone(&stop));
         let modest = tokio::spawn(modest);
         let until = Instant::now() + Duration::from_secs(seconds);
         let mut greedy = Vec::new();
@@ -278,7 +232,7 @@ fn no_statement_ends_a_server_for_its_memory() {
         owner.query_one(&half, &[]).await.expect("memory is free again");
         modest
     });
-    assert!(server.child.try_wait().expect("a child").is_none(), "the server lives");
+    assert!(server.lives(), "the server lives");
     assert!(peak < bytes, "the server had {peak} of {bytes} bytes");
     let out = told.out_of_memory.load(Ordering::Relaxed);
     let (answered, refused) =

@@ -20,11 +20,11 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DfResult;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -32,6 +32,8 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionConfig;
 use futures::StreamExt;
+use halcyon_aggregates::watched;
+use halcyon_base::memory::Work;
 use halcyon_store::Partition;
 use halcyon_txn::{CancelToken, Mode};
 use parking_lot::Mutex;
@@ -201,6 +203,7 @@ impl AnalyticalPlan {
         with_stack(|| {
             let checked = semantics::with_checked_arithmetic(logical.clone())?;
             let checked = intervals::with_keys(like::with_searches(checked)?)?;
+            let checked = with_watched_windows(checked)?;
             let mut state = self.df.bare().clone();
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
@@ -232,7 +235,7 @@ impl AnalyticalPlan {
         let cancel = env.cancel.clone();
         let watched = cancel.clone();
         let measured = Some(Arc::clone(&plan));
-        let account = cancel.account();
+        let owner = Work::of(cancel.account());
         let work = async move {
             // The stream is made here: operators may spawn as soon as they are executed.
             match execute_stream(plan, context) {
@@ -242,9 +245,16 @@ impl AnalyticalPlan {
                 }
             }
         };
-        let task = self.df.runtime().spawn(account.working(work));
+        let task = self.df.runtime().spawn(owner.id().working(work));
         let schema = Arc::clone(&self.schema);
-        Ok(BatchStream { schema, receiver, task: Some(task), plan: measured, cancel: watched })
+        Ok(BatchStream {
+            schema,
+            receiver,
+            task: Some(task),
+            plan: measured,
+            cancel: watched,
+            _work: owner,
+        })
     }
 }
 
@@ -307,6 +317,8 @@ pub struct BatchStream {
     /// Taken by drop alone.
     plan: Option<Arc<dyn ExecutionPlan>>,
     cancel: CancelToken,
+    /// Ends the operators with the stream, wherever they look: a task that is aborted goes on to its next await.
+    _work: Work,
 }
 
 impl BatchStream {
@@ -382,6 +394,29 @@ impl Drop for BatchStream {
             drop_deep(plan);
         }
     }
+}
+
+/// Window functions that are aggregates look whether the statement is to end.
+fn with_watched_windows(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+    let watch = |expr: Expr| {
+        Ok(match expr {
+            Expr::WindowFunction(mut call) => match &call.fun {
+                WindowFunctionDefinition::AggregateUDF(function) => {
+                    call.fun = WindowFunctionDefinition::AggregateUDF(watched(function));
+                    Transformed::yes(Expr::WindowFunction(call))
+                }
+                WindowFunctionDefinition::WindowUDF(_) => {
+                    Transformed::no(Expr::WindowFunction(call))
+                }
+            },
+            other => Transformed::no(other),
+        })
+    };
+    let watched = plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Window(_) => node.map_expressions(|expr| expr.transform_up(watch)),
+        node => Ok(Transformed::no(node)),
+    });
+    watched.data()
 }
 
 /// Whether a plan has parameters, functions of the execution, or scans that are not ours.

@@ -24,7 +24,7 @@ use datafusion::physical_plan::{
     StatisticsArgs,
 };
 use futures::{Stream, StreamExt};
-use halcyon_plan::interrupts::unless_refused;
+use halcyon_plan::interrupts::go_on;
 use halcyon_plan::wide;
 
 /// Operators that are paced.
@@ -146,8 +146,8 @@ impl Stream for Paced {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            if let Err(refused) = unless_refused() {
-                return Poll::Ready(Some(Err(refused)));
+            if let Err(ended) = go_on() {
+                return Poll::Ready(Some(Err(ended)));
             }
             if let Some(piece) = self.pieces.pop_front() {
                 return Poll::Ready(Some(Ok(piece)));

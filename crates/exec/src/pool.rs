@@ -3,7 +3,8 @@
 //!
 //! The allocator counts what operators really take ([`halcyon_base::memory`]); a reservation tells it before.
 //! An operator that may not reserve can often go on with less (it passes groups on early), so a
-//! refused reservation does not end the statement by itself.
+//! refused reservation does not end the statement by itself. A join makes one batch of the rows that it has
+//! read of one side: what it reserves for them must leave room for that copy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +15,9 @@ use datafusion::execution::memory_pool::{
 };
 use halcyon_base::memory::AccountId;
 use halcyon_sql::diagnose::SHORT_OF_ALL;
+
+/// Consumers that copy all that they have read when they have read all, by the beginnings of their names.
+const COPYING: [&str; 3] = ["HashJoinInput", "NestedLoopJoinLoad", "CrossJoinExec"];
 
 /// A pool of `bytes` for a plan that runs for `account`.
 pub(crate) fn pool(bytes: usize, account: AccountId) -> Arc<dyn MemoryPool> {
@@ -46,11 +50,13 @@ impl MemoryPool for PlanPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        if !self.account.has_room(additional) {
-            let asked = format!(
-                "{SHORT_OF_ALL}{} asked for {additional} bytes",
-                reservation.consumer().name()
-            );
+        let consumer = reservation.consumer().name();
+        let copied = match COPYING.iter().any(|name| consumer.starts_with(name)) {
+            true => additional.saturating_add(reservation.size()),
+            false => 0,
+        };
+        if !self.account.has_room(additional.saturating_add(copied)) {
+            let asked = format!("{SHORT_OF_ALL}{consumer} asked for {additional} bytes");
             return Err(DataFusionError::ResourcesExhausted(asked));
         }
         self.own.try_grow(reservation, additional)

@@ -11,9 +11,10 @@
 //! Invariant, checked by `locks_exclude_each_other_and_are_counted`: the holders of one key all
 //! hold it shared, or are all the same session.
 //!
-//! Cost: one mutex for all keys; waiting is by a condition variable that every release wakes.
+//! Cost: one mutex for all keys; the end of a transaction or session O(its locks); waiting is by a condition
+//! variable that every release wakes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -37,8 +38,17 @@ struct Holder {
 #[derive(Default)]
 struct LockTable {
     held: HashMap<AdvisoryKey, Vec<Holder>>,
+    /// The keys that each session holds, for itself and for its transaction.
+    keys: HashMap<u32, Keys>,
     /// The request that each waiting session waits for.
     waiting: HashMap<u32, Request>,
+}
+
+/// The keys that a session holds.
+#[derive(Default)]
+struct Keys {
+    own: HashSet<AdvisoryKey>,
+    of_transaction: HashSet<AdvisoryKey>,
 }
 
 /// All advisory locks of a database.
@@ -60,6 +70,8 @@ impl LockTable {
 
     fn grant(&mut self, session: u32, request: Request) {
         let Request { key, shared, of_transaction } = request;
+        let keys = self.keys.entry(session).or_default();
+        if of_transaction { &mut keys.of_transaction } else { &mut keys.own }.insert(key);
         let holders = self.held.entry(key).or_default();
         let same = |holder: &&mut Holder| {
             (holder.session, holder.shared, holder.of_transaction)
@@ -150,6 +162,13 @@ impl AdvisoryLocks {
         holders[at].count -= 1;
         if holders[at].count == 0 {
             holders.swap_remove(at);
+            let is_own = |holder: &Holder| !holder.of_transaction && holder.session == session;
+            if !holders.iter().any(is_own)
+                && let Some(keys) = state.keys.get_mut(&session)
+            {
+                keys.own.remove(&key);
+            }
+            let Some(holders) = state.held.get_mut(&key) else { return true };
             if holders.is_empty() {
                 state.held.remove(&key);
             }
@@ -163,27 +182,49 @@ impl AdvisoryLocks {
     #[inline]
     pub fn end_transaction(&self, session: u32) {
         if self.is_used.load(Ordering::Acquire) {
-            self.give_back(|holder| holder.session == session && holder.of_transaction);
+            self.give_back(session, |keys| &mut keys.of_transaction, true);
         }
     }
 
     /// Releases all locks of a session that has ended.
     pub fn release(&self, session: u32) {
         if self.is_used.load(Ordering::Acquire) {
-            self.give_back(|holder| holder.session == session);
+            self.give_back(session, |keys| &mut keys.of_transaction, true);
+            self.unlock_all(session);
+            self.state.lock().keys.remove(&session);
         }
     }
 
     /// Releases the locks that a session holds for itself: `pg_advisory_unlock_all`.
     pub fn unlock_all(&self, session: u32) {
-        self.give_back(|holder| holder.session == session && !holder.of_transaction);
+        self.give_back(session, |keys| &mut keys.own, false);
     }
 
-    fn give_back(&self, goes: impl Fn(&Holder) -> bool) {
+    /// Gives back the locks of a session on the keys that `which` says.
+    fn give_back(
+        &self,
+        session: u32,
+        which: impl Fn(&mut Keys) -> &mut HashSet<AdvisoryKey>,
+        of_transaction: bool,
+    ) {
         let mut state = self.state.lock();
-        state.held.values_mut().for_each(|holders| holders.retain(|holder| !goes(holder)));
-        state.held.retain(|_, holders| !holders.is_empty());
-        self.released.notify_all();
+        let Some(keys) = state.keys.get_mut(&session).map(|keys| std::mem::take(which(keys)))
+        else {
+            return;
+        };
+        for key in &keys {
+            let Some(holders) = state.held.get_mut(key) else { continue };
+            let goes = |holder: &Holder| {
+                (holder.session, holder.of_transaction) == (session, of_transaction)
+            };
+            holders.retain(|holder| !goes(holder));
+            if holders.is_empty() {
+                state.held.remove(key);
+            }
+        }
+        if !keys.is_empty() {
+            self.released.notify_all();
+        }
     }
 }
 

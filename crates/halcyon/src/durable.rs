@@ -427,6 +427,9 @@ pub(crate) fn log_error(error: LogError) -> SqlError {
             .detail("No commit is accepted any more; queries still run.")
             .hint("Restart once the disk is sound: what was acknowledged is recovered."),
         LogError::Closed => told,
+        LogError::Memory => told
+            .detail("The record of the commit does not fit within memory_limit; the transaction was rolled back.")
+            .hint("Change fewer rows in a transaction, or raise memory_limit."),
     }
 }
 

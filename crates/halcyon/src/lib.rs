@@ -68,6 +68,7 @@ mod upgrades;
 pub use database::{Database, Repair, SessionOptions};
 pub use durable::{Opened, Opening};
 pub use following::Changes;
+pub use halcyon_machine::limit::{memory_max, without_huge_pages};
 pub use memory::set_memory_collector;
 pub use options::DatabaseOptions;
 pub use outcome::{Outcome, Tag};

@@ -1,5 +1,6 @@
 //! The running engine as the system views show it: sessions, transactions, locks, the log.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -143,7 +144,11 @@ impl Live for View {
     }
 
     fn accounts(&self) -> Accounts {
+        let count = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let limit = |bytes: i64| u64::try_from(bytes).ok().filter(|_| bytes < i64::MAX);
+        let undo: HashMap<u32, u64> = (self.shared.manager.transactions().iter())
+            .map(|info| (info.session.0, info.undo_bytes))
+            .collect();
         let share = |entry: &Arc<SessionEntry>| {
             let account = entry.signals.cancel.account();
             let (statement, transaction) = account.bytes();
@@ -152,12 +157,19 @@ impl Live for View {
                 user: entry.role.clone(),
                 statement,
                 transaction,
+                undo: undo.get(&entry.id).map_or(0, |bytes| count(*bytes)),
+                is_planning: account.is_planning(),
                 statement_limit: limit(account.statement_limit()),
             }
         };
         Accounts {
             sessions: self.shared.sessions.lock().values().map(share).collect(),
             plans: memory::plans(),
+            log: self
+                .shared
+                .durable
+                .as_ref()
+                .map_or(0, |durable| count(durable.log.statistics().buffer_bytes)),
             total: memory::used(),
             limit: limit(self.shared.memory.bytes()),
             refusals: memory::refusals(),
@@ -226,6 +238,7 @@ impl Effects for View {
 
     fn notify(&self, channel: &str, payload: &str) -> Result<()> {
         let (channel, payload) = (channel.to_owned(), payload.to_owned());
+        self.shared.memory.require_room_to_keep()?;
         self.entry.signals.wish(Wish::Notify { channel, payload })
     }
 
@@ -255,6 +268,7 @@ impl Effects for View {
 
     fn lock(&self, request: AdvisoryRequest, waits: bool) -> Result<bool> {
         let (locks, session) = (&self.shared.advisory, self.entry.id);
+        self.shared.memory.require_room_to_keep()?;
         if locks.try_lock(session, request) {
             return Ok(true);
         }

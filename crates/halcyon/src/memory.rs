@@ -10,9 +10,9 @@
 //! Invariant, checked by the test `memory` of crate `cli`: no statement makes the process take more memory
 //! than its control group allows.
 
+use std::sync::Once;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Once, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use halcyon_base::memory::{self, AccountId};
 use halcyon_machine::limit::{memory_max, resident};
@@ -23,6 +23,18 @@ use halcyon_sql::utility::Utility;
 /// The part of the memory of the machine, or of the control group, that is the limit if none is set, in
 /// percent. The rest is for what no allocator counts: stacks, fragments, machine code, pages of files.
 const DEFAULT_PERCENT: u64 = 80;
+
+/// The part of the limit that lies between it and the ceiling, above which refused statements are held.
+const ABOVE_LIMIT: i64 = 8;
+/// The part of the limit that the process may take more than it before the largest statement is refused.
+const WATCHED_ABOVE_LIMIT: i64 = 16;
+/// The least time between two statements that are refused because they are the largest.
+const BETWEEN_LARGEST: Duration = Duration::from_millis(200);
+/// The least time between two collections.
+const BETWEEN_COLLECTIONS: Duration = Duration::from_millis(50);
+
+/// The part of the limit that sessions cannot fill by what they keep.
+const KEPT_BELOW_LIMIT: i64 = 8;
 
 /// A parameter's value is copied so often until it is in its place.
 const VALUE_COPIES: i64 = 3;
@@ -45,7 +57,8 @@ impl MemoryLimit {
             bytes => bytes,
         };
         self.0.store(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::Relaxed);
-        memory::set_limit(self.bytes());
+        let limit = self.bytes();
+        memory::set_limit(limit, limit.saturating_add(limit / ABOVE_LIMIT));
         watch();
     }
 
@@ -59,6 +72,17 @@ impl MemoryLimit {
     #[inline]
     pub fn require_room(&self) -> Result<()> {
         match memory::used() > self.bytes() {
+            true => Err(self.full()),
+            false => Ok(()),
+        }
+    }
+
+    /// Errors: 53200 if less than a part of the limit is left: a session keeps nothing more then that takes
+    /// memory as long as the session lives (names, locks, notifications), so that others can go on.
+    #[inline]
+    pub fn require_room_to_keep(&self) -> Result<()> {
+        let limit = self.bytes();
+        match memory::used() > limit - limit / KEPT_BELOW_LIMIT {
             true => Err(self.full()),
             false => Ok(()),
         }
@@ -81,15 +105,11 @@ impl MemoryLimit {
     }
 }
 
-/// Gives memory that the allocator keeps back to the system.
-static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
-
-/// Sets the function that gives memory that the program's allocator keeps for later back to the system. It
-/// is called, on a thread of its own, when the process comes near the limit of its memory with
-/// much that is not in use.
+/// Sets the function that gives memory that the program's allocator keeps for the calling thread back to the
+/// system. Every thread calls it when the process comes near the limit of its memory with much that
+/// is not in use.
 pub fn set_memory_collector(give_back: fn()) {
-    // The first one stays.
-    let _ = GIVE_BACK.set(give_back);
+    memory::set_collector(give_back);
 }
 
 /// Whether so much is resident beyond what is counted that it is worth giving back.
@@ -104,20 +124,46 @@ fn watch() {
         let thread = std::thread::Builder::new().name("halcyon-memory".into());
         // Without the thread the allocator's counts still hold.
         let _ = thread.spawn(|| {
+            let mut watch = Watch::default();
             while let Some(bytes) = resident() {
                 let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-                let limit = memory::limit();
-                if is_retained(bytes, memory::counted(), limit)
-                    && let Some(give_back) = GIVE_BACK.get()
-                {
-                    give_back();
-                }
-                memory::set_resident(bytes);
-                tracing::trace!(resident = bytes, counted = memory::counted(), limit);
-                std::thread::sleep(pause(limit - bytes));
+                watch.look(bytes);
+                std::thread::sleep(pause(memory::limit() - bytes));
             }
         });
     });
+}
+
+/// What the watching thread has done, and when.
+#[derive(Default)]
+struct Watch {
+    collected: Option<Instant>,
+    refused: Option<Instant>,
+    /// Looks in a row at which the process had too much.
+    above: u32,
+}
+
+impl Watch {
+    /// Looks at the process's memory: what is kept for nothing is given back; if it is too much, though nobody
+    /// asks for more, the largest statement is refused.
+    fn look(&mut self, resident: i64) {
+        let limit = memory::limit();
+        let is_due = |at: Option<Instant>, pause| at.is_none_or(|at| at.elapsed() >= pause);
+        memory::set_resident(resident);
+        tracing::trace!(resident, counted = memory::counted(), limit);
+        if is_retained(resident, memory::counted(), limit)
+            && is_due(self.collected, BETWEEN_COLLECTIONS)
+        {
+            memory::collect();
+            self.collected = Some(Instant::now());
+        }
+        let most = limit.saturating_add(limit / WATCHED_ABOVE_LIMIT);
+        self.above = if resident > most { self.above + 1 } else { 0 };
+        // The first look may see what the collection gives back.
+        if self.above > 1 && is_due(self.refused, BETWEEN_LARGEST) && memory::refuse_largest() {
+            self.refused = Some(Instant::now());
+        }
+    }
 }
 
 /// How long the system need not be asked when so many bytes are left: memory fills by a few gigabytes in
@@ -156,17 +202,23 @@ pub(crate) fn grows(prepared: &Prepared) -> bool {
         }
         Plan::Copy(plan) => plan.is_from(),
         Plan::Explain { asked, of } => asked.analyze && grows(of),
-        Plan::Utility(utility) => matches!(
-            utility,
+        Plan::Utility(utility) => matches!(utility, Utility::Import(_)),
+        _ => false,
+    }
+}
+
+/// Whether a statement leaves something behind that its session keeps.
+pub(crate) fn keeps(prepared: &Prepared) -> bool {
+    matches!(
+        &prepared.plan,
+        Plan::Utility(
             Utility::Prepare { .. }
                 | Utility::Declare(_)
                 | Utility::Savepoint(_)
                 | Utility::Listen(_)
                 | Utility::Notify { .. }
-                | Utility::Import(_)
-        ),
-        _ => false,
-    }
+        )
+    )
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use halcyon_txn::Isolation;
 use crate::copying::Copying;
 use crate::deadline::Deadline;
 use crate::execute::Ran;
-use crate::memory::{self, grows};
+use crate::memory::{self, grows, keeps};
 use crate::outcome::{Outcome, Tag};
 use crate::rows::{CountedAs, Rows, Streamed};
 use crate::session::Session;
@@ -263,6 +263,9 @@ impl Session {
         let reach = prepared.reach();
         if grows(&prepared) {
             self.shared.memory.require_room()?;
+        }
+        if keeps(&prepared) {
+            self.shared.memory.require_room_to_keep()?;
         }
         drop(prepared);
         match reach {

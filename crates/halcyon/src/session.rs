@@ -73,8 +73,6 @@ pub struct Session {
     pub(crate) notices: Vec<SqlError>,
     /// Changed settings that the client has not been sent yet: (name, value).
     pub(crate) changes: Vec<(String, String)>,
-    /// Transactions that were victims of deadlocks, in a row.
-    pub(crate) losses: u32,
     /// State of a random number generator.
     jitter: u64,
 }
@@ -149,7 +147,6 @@ impl Session {
             in_force: InForce::default(),
             notices: Vec::new(),
             changes: Vec::new(),
-            losses: 0,
             jitter: 0x9E37_79B9_7F4A_7C15 ^ u64::from(id),
         };
         session.apply_settings();
@@ -262,11 +259,12 @@ impl Session {
         self.cancel.reset();
         let account = self.account.id();
         let _entered = self.begin_account(false);
+        self.account.begin_planning();
         let timeout = self.in_force.statement_timeout;
         let deadline =
             timeout.map(|timeout| self.shared.deadlines.set(timeout, self.cancel.clone()));
         let done = work(self).map_err(|error| memory::named(error, account));
-        self.account.leave_plans();
+        self.account.end_planning();
         match deadline.is_some_and(|deadline| deadline.passed()) {
             true => done.map_err(Deadline::name),
             false => done,
@@ -297,18 +295,8 @@ impl Session {
 
     /// Marks the transaction block as failed, for an error that arose outside of statements.
     pub fn fail_transaction(&mut self) {
-        if let Some(mut block) = self.block.take() {
-            self.fail_block(&mut block);
-            self.block = Some(block);
-        }
-    }
-
-    /// Marks the transaction block as failed. A block without savepoints can only be rolled back: what it has
-    /// changed is undone and its locks are given back now, since its client may take its time.
-    pub(crate) fn fail_block(&mut self, block: &mut Block) {
-        self.entry.fail_block();
-        if block.gives_up() {
-            self.shared.advisory.end_transaction(self.id);
+        if self.block.is_some() {
+            self.entry.fail_block();
         }
     }
 
@@ -420,7 +408,7 @@ impl Session {
     /// Errors: 53200 if more memory is in use than the limit, so that nothing should be kept for a session
     /// that has much already.
     pub fn require_memory(&self) -> Result<()> {
-        self.shared.memory.require_room()
+        self.shared.memory.require_room_to_keep()
     }
 
     /// Errors: 53200 if a parameter's value of so many bytes would exceed the limit of memory.
@@ -435,6 +423,10 @@ impl Session {
     /// sessions cannot set it.
     pub(crate) fn change_setting(&mut self, name: &str, value: Option<&str>) -> Result<()> {
         let name = name.to_ascii_lowercase();
+        // A setting of the program's own is kept, under any name.
+        if value.is_some() && name.contains('.') && !name.starts_with("halcyon.") {
+            self.shared.memory.require_room_to_keep()?;
+        }
         if let Some(setting) = self.settings.set(&name, value)? {
             self.settings.apply(setting, &mut self.in_force);
             if let Some(told_as) = setting.reported_as {

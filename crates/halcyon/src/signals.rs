@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_txn::CancelToken;
@@ -18,6 +18,14 @@ use parking_lot::Mutex;
 
 /// Longest payload of a notification, in bytes; as in PostgreSQL.
 const PAYLOAD_BYTES_MAX: usize = 7_999;
+
+/// The most bytes of notifications that wait for those who listen, all together, before no more are taken.
+const QUEUE_BYTES_MAX: usize = 64 << 20;
+/// What a notification takes beside its texts.
+const NOTIFICATION_BYTES: usize = 128;
+
+/// Bytes of the notifications of all sessions that wait to be read.
+static QUEUED: AtomicUsize = AtomicUsize::new(0);
 
 /// Longest name of a channel, in bytes; as in PostgreSQL.
 const CHANNEL_BYTES_MAX: usize = 63;
@@ -57,6 +65,29 @@ pub(crate) struct SettingWish {
 /// it.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
+/// Notifications to a session that wait to be read; counted among those of all sessions.
+#[derive(Default)]
+struct Mail(Mutex<VecDeque<Notification>>);
+
+impl Mail {
+    fn put(&self, notification: Notification) {
+        QUEUED.fetch_add(notification.bytes(), Ordering::Relaxed);
+        self.0.lock().push_back(notification);
+    }
+
+    fn take(&self) -> Vec<Notification> {
+        let mail: Vec<Notification> = std::mem::take(&mut *self.0.lock()).into();
+        QUEUED.fetch_sub(mail.iter().map(Notification::bytes).sum(), Ordering::Relaxed);
+        mail
+    }
+}
+
+impl Drop for Mail {
+    fn drop(&mut self) {
+        self.take();
+    }
+}
+
 /// The letter box of a session.
 #[derive(Default)]
 pub(crate) struct Signals {
@@ -67,7 +98,7 @@ pub(crate) struct Signals {
     has_wishes: AtomicBool,
     wishes: Mutex<Vec<Wish>>,
     settings: Mutex<Vec<SettingWish>>,
-    mail: Mutex<VecDeque<Notification>>,
+    mail: Mail,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -101,7 +132,8 @@ impl Signals {
         }
     }
 
-    /// Notes a wish of the transaction. Errors: 22023 for a channel or payload that is too long.
+    /// Notes a wish of the transaction. Errors: 22023 for a channel or payload that is too long; 54000 for a
+    /// notification if those that wait to be read are too many.
     pub fn wish(&self, wish: Wish) -> Result<()> {
         if let Wish::Listen(channel) | Wish::Notify { channel, .. } = &wish {
             check_channel(channel)?;
@@ -110,6 +142,9 @@ impl Signals {
             && payload.len() > PAYLOAD_BYTES_MAX
         {
             return Err(invalid("payload string too long"));
+        }
+        if matches!(wish, Wish::Notify { .. }) && QUEUED.load(Ordering::Relaxed) > QUEUE_BYTES_MAX {
+            return Err(full_queue());
         }
         self.wishes.lock().push(wish);
         self.has_wishes.store(true, Ordering::Release);
@@ -159,14 +194,29 @@ impl Signals {
     }
 
     fn deliver(&self, notification: Notification) {
-        self.mail.lock().push_back(notification);
+        self.mail.put(notification);
         self.wake();
     }
 
     /// Takes the mail that has come since the last call.
     pub fn take_mail(&self) -> Vec<Notification> {
-        self.mail.lock().drain(..).collect()
+        self.mail.take()
     }
+}
+
+impl Notification {
+    fn bytes(&self) -> usize {
+        NOTIFICATION_BYTES + self.channel.len() + self.payload.len()
+    }
+}
+
+/// 54000: nobody reads the notifications that were sent.
+#[cold]
+fn full_queue() -> SqlError {
+    let message = "too many notifications in the NOTIFY queue";
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+        .detail("Sessions that listen have not read those that were sent to them.")
+        .hint("End the sessions that listen and do not read, or their open transactions.")
 }
 
 /// The listeners on all channels of the database.
@@ -183,6 +233,7 @@ impl Channels {
             return;
         }
         let wishes = signals.take_wishes();
+        let ends_some = wishes.iter().any(|wish| matches!(wish, Wish::Unlisten(Some(_))));
         let mut sent = HashSet::new();
         let mut listeners = self.listeners.lock();
         for wish in wishes {
@@ -209,7 +260,9 @@ impl Channels {
                 }
             }
         }
-        listeners.retain(|_, sessions| !sessions.is_empty());
+        if ends_some {
+            listeners.retain(|_, sessions| !sessions.is_empty());
+        }
     }
 
     /// Removes a session that has ended, or that no longer listens.

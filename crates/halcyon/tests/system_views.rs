@@ -573,7 +573,8 @@ fn memory_of_sessions(look: &mut Look) {
     let mut watcher = database.session();
     run(&mut watcher, "CREATE TABLE t (v TEXT); CREATE ROLE clerk LOGIN");
     let mut writer = database.session();
-    let of = |name: &str| format!("account = '{name}' AND session = {}", writer.id());
+    let writer_id = writer.id();
+    let of = |name: &str| format!("account = '{name}' AND session = {writer_id}");
     let (statement, transaction) = (of("statement"), of("transaction"));
     assert_eq!(account(look, &mut watcher, &transaction), 0);
     run(&mut writer, "BEGIN; INSERT INTO t SELECT repeat('x', 100) FROM generate_series(1, 50000)");
@@ -600,13 +601,32 @@ fn memory_of_sessions(look: &mut Look) {
         run(&mut writer, &format!("SELECT v AS v{number} FROM t WHERE v = 'x'"));
     }
     assert!(account(look, &mut watcher, "account = 'plans'") > plans + 100 * 1024);
+    let plans = account(look, &mut watcher, "account = 'plans'");
+    for number in 0..10 {
+        run(&mut writer, &format!("SELECT length(repeat('x', 4000000)) AS v{number}"));
+        run(
+            &mut writer,
+            &format!("SELECT repeat('x', 4000000) AS w{number}, v FROM n WHERE v < 0"),
+        );
+    }
+    let kept = account(look, &mut watcher, "account = 'plans'") - plans;
+    assert!(kept < 4 * MB, "plans with large constants are kept: {kept} bytes");
+    run(&mut writer, "BEGIN; UPDATE n SET v = -v WHERE v < 2000");
+    assert!(account(look, &mut watcher, &of("undo")) > 2000 * 16, "it can be taken back");
+    run(&mut writer, "ROLLBACK; SELECT 1");
+    assert_eq!(account(look, &mut watcher, &of("undo")), 0);
+    assert_eq!(account(look, &mut watcher, "account = 'log'"), 0, "there is no log");
+    let planned = "SELECT string_agg(account, ' ') FROM halcyon.memory_accounts
+                   WHERE account IN ('planning', 'statement') AND session = ";
+    let own = format!("{planned}{}", watcher.id());
+    assert_eq!(one(&mut watcher, &own), "statement", "it runs");
     let shares =
         "SELECT sum(bytes) <= (SELECT bytes FROM halcyon.memory_accounts WHERE account = 'total')
                   FROM halcyon.memory_accounts WHERE account <> 'total' AND account <> 'other'";
     assert_eq!(one(&mut watcher, &format!("SELECT ({shares})::text")), "true");
     let mut clerk = database.session_as("clerk").expect("it may log in");
     let seen = "SELECT string_agg(account, ' ' ORDER BY account) FROM halcyon.memory_accounts";
-    assert_eq!(one(&mut clerk, seen), "statement total transaction", "its own, and the total");
+    assert_eq!(one(&mut clerk, seen), "statement total transaction undo", "its own, and the total");
     let own = format!("account = 'statement' AND session = {}", clerk.id());
     assert_eq!(look.at(&mut clerk, "session", &own), clerk.id().to_string());
     assert_eq!(look.at(&mut clerk, "account", &own), "statement");

@@ -134,8 +134,9 @@ system_views! {
     /// One row per share in the memory that is in use. Shares of sessions are seen by their roles and
     /// superusers, shares of the database by superusers.
     memory_accounts: MemoryAccount from memory_accounts {
-        /// `statement` and `transaction` of a session, `tables`, `indexes`, `views`, `plans`, `other`, or
-        /// `total`.
+        /// Of a session `statement` (`planning` while it is planned), `transaction` for what earlier
+        /// statements left, and `undo` for the notes by which the transaction would be taken back; of the
+        /// database `tables`, `indexes`, `views`, `plans`, `log` (what waits for the disk), `other`, or `total`.
         account: &'static str,
         /// Number of the session; NULL for a share of the database.
         session: Option<u32>,
@@ -345,16 +346,22 @@ fn memory_accounts(context: &Context) -> Vec<MemoryAccount> {
         }
         let session = Some(share.session);
         let limit_bytes = share.statement_limit;
-        rows.push(MemoryAccount { session, limit_bytes, ..row("statement", share.statement) });
-        rows.push(MemoryAccount { session, ..row("transaction", share.transaction) });
+        let statement = if share.is_planning { "planning" } else { "statement" };
+        // The notes were allocated by statements: first by those before the running one.
+        let of_earlier = share.undo.min(share.transaction.max(0));
+        let of_running = (share.undo - of_earlier).min(share.statement.max(0));
+        let running = share.statement - of_running;
+        rows.push(MemoryAccount { session, limit_bytes, ..row(statement, running) });
+        rows.push(MemoryAccount { session, ..row("transaction", share.transaction - of_earlier) });
+        rows.push(MemoryAccount { session, ..row("undo", of_earlier + of_running) });
     }
     if context.is_superuser() {
         let [tables, indexes, views] = stored_bytes(context);
-        let other = all.total - known - tables - indexes - views;
+        let other = all.total - known - tables - indexes - views - all.log;
         // Below 0 where a statement holds what is in a table already.
         let shares = [("tables", tables), ("indexes", indexes), ("views", views)];
         rows.extend(shares.map(|(account, bytes)| row(account, bytes)));
-        rows.extend([row("plans", all.plans), row("other", other)]);
+        rows.extend([row("plans", all.plans), row("log", all.log), row("other", other)]);
     }
     let (limit_bytes, refusals) = (all.limit, Some(all.refusals));
     rows.push(MemoryAccount { limit_bytes, refusals, ..row("total", all.total) });
@@ -491,6 +498,8 @@ pub struct Accounts {
     pub sessions: Vec<SessionShare>,
     /// What kept plans take.
     pub plans: i64,
+    /// What waits to be written to the log.
+    pub log: i64,
     /// What the process takes.
     pub total: i64,
     /// What it may take; `None` without a limit.
@@ -510,6 +519,10 @@ pub struct SessionShare {
     pub statement: i64,
     /// Of earlier statements of its transaction.
     pub transaction: i64,
+    /// Of the notes by which the transaction would be taken back, a part of both.
+    pub undo: i64,
+    /// Whether the statement is being planned.
+    pub is_planning: bool,
     /// What a statement of it may take; `None` without a limit.
     pub statement_limit: Option<u64>,
 }

@@ -21,9 +21,9 @@ impl JoinSetTracer for Accounts {
         &self,
         work: Box<dyn FnOnce() -> Output + Send>,
     ) -> Box<dyn FnOnce() -> Output + Send> {
-        let account = memory::current();
+        let share = memory::current().share();
         Box::new(move || {
-            let _entered = account.enter();
+            let _entered = share.id().enter();
             work()
         })
     }

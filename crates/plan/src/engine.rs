@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::runtime::set_join_set_tracer;
 use datafusion::execution::SessionState;
-use halcyon_base::duty;
+use halcyon_base::{duty, memory};
 use halcyon_sql::stack::THREAD_BYTES;
 use tokio::runtime::Runtime;
 
@@ -48,7 +48,11 @@ impl DataFusion {
             .thread_stack_size(THREAD_BYTES)
             .enable_time()
             // Operators call functions that wait: pg_sleep, advisory locks.
-            .on_thread_start(|| duty::stay_on_duty(|work| tokio::task::block_in_place(work)))
+            .on_thread_start(|| {
+                duty::stay_on_duty(|work| tokio::task::block_in_place(work));
+                memory::join_pool();
+            })
+            .on_thread_park(memory::at_rest)
             .build()
             .expect("the system gives threads");
         DataFusion(Arc::new(Shared {

@@ -25,6 +25,8 @@ use crate::wide::{self, ELEMENT_BYTES, row_sizes};
 
 /// The most bytes that the results of one call may have, over all rows of a batch.
 const BYTES_MAX: u64 = 256 << 20;
+/// The most characters of an argument of [`Growth::Short`].
+const CHARACTERS_MAX: usize = 255;
 /// Scalars from this size on are counted once for every row that they may become.
 const LARGE_SCALAR: u64 = 64 << 10;
 
@@ -45,6 +47,7 @@ const GROWING: &[(&str, Growth)] = &[
     ("concat_ws", Growth::Linear { times: 2 }),
     ("encode", Growth::Linear { times: 2 }),
     ("initcap", Growth::Linear { times: 1 }),
+    ("levenshtein", Growth::Short),
     ("like_escape", Growth::Linear { times: 2 }),
     ("lower", Growth::Linear { times: 1 }),
     ("lpad", Growth::Padded),
@@ -95,6 +98,8 @@ enum Growth {
     Linear { times: u64 },
     /// From the first argument to the second, or from 0 to the only one, by the third.
     Stepped,
+    /// A number, which takes as much time as the product of the lengths of the arguments: these are bounded.
+    Short,
 }
 
 /// Bytes that a call may give, all rows together.
@@ -268,6 +273,26 @@ struct Bounded {
 }
 
 impl Bounded {
+    /// Errors: 22023 for texts that are too long, as in PostgreSQL.
+    fn check_lengths(&self, args: &[ColumnarValue]) -> Result<()> {
+        for array in ColumnarValue::values_to_arrays(args)? {
+            if !array.data_type().is_string() {
+                continue;
+            }
+            let texts = arrow::compute::cast(&array, &DataType::Utf8View)?;
+            let is_long = |text: &str| text.chars().nth(CHARACTERS_MAX).is_some();
+            if texts.as_string_view().iter().flatten().any(is_long) {
+                let name = self.inner.name();
+                let message = format!(
+                    "{name} argument exceeds maximum length of {CHARACTERS_MAX} characters"
+                );
+                let error = SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+                return Err(external(error));
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses results that would be too large. Errors: 54000, 53200.
     fn check(&self, args: &[ColumnarValue], number_rows: usize) -> Result<()> {
         let is_scalar = args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
@@ -318,6 +343,9 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if self.growth == Growth::Short {
+            self.check_lengths(&args.args)?;
+        }
         self.check(&args.args, args.number_rows)?;
         if self.growth == Growth::Padded {
             // DataFusion panics at negative lengths.
@@ -405,7 +433,7 @@ mod tests {
         "from_unixtime", "gcd", "generate_series", "get_bit", "get_byte", "get_field", "greatest",
         "inner_product", "input_file_name", "interval_divide", "interval_multiply", "isfinite", "isnan",
         "iszero", "justify_days", "justify_hours", "justify_interval", "lastval", "lcm", "least", "left",
-        "levenshtein", "ln", "localtime", "localtimestamp", "log", "log10", "log2", "ltrim", "make_date",
+        "ln", "localtime", "localtimestamp", "log", "log10", "log2", "ltrim", "make_date",
         "make_interval", "make_time", "make_timestamp", "make_timestamptz", "map_entries", "map_extract",
         "map_keys", "map_values", "md5", "min_scale", "named_struct", "nanvl", "nextval", "now", "nullif",
         "num_nonnulls", "num_nulls", "nvl", "nvl2", "octet_length", "parse_ident", "pg_backend_pid", "pi",

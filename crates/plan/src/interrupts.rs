@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use crate::conjunctions::balanced;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -15,7 +14,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerContext};
 use datafusion::physical_plan::ExecutionPlan;
-use halcyon_base::{interrupt, memory};
+use halcyon_base::interrupt;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
 use halcyon_txn::CancelToken;
@@ -26,23 +25,15 @@ pub fn under<R>(cancel: &CancelToken, work: impl FnOnce() -> R) -> R {
     interrupt::watching(move || cancel.is_cancelled(), work)
 }
 
-/// Errors: 57014 if the statement that is planned on this thread is to end.
-pub(crate) fn go_on() -> Result<()> {
+/// Errors: 57014 if the statement that this thread plans or runs is to end, 53200 if it was refused memory.
+pub fn go_on() -> Result<()> {
     SqlError::unless_interrupted().map_err(external)
-}
-
-/// Errors: 53200 if the statement that this thread works for was refused memory.
-pub fn unless_refused() -> Result<()> {
-    match memory::current().refusal() {
-        Some(refusal) => Err(external(SqlError::out_of_memory(&refusal))),
-        None => Ok(()),
-    }
 }
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// A rule that looks before each node that it is given, and gets long chains of conditions balanced.
+/// A rule that looks before each node that it is given.
 pub(crate) fn watched(rule: Rule) -> Rule {
     Arc::new(Watched(rule))
 }
@@ -71,7 +62,7 @@ impl OptimizerRule for Watched {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         go_on()?;
-        self.0.rewrite(balanced(plan), config)
+        self.0.rewrite(plan, config)
     }
 }
 

@@ -308,7 +308,7 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Err(refused) = interrupts::unless_refused() {
+        if let Err(refused) = interrupts::go_on() {
             return Some(Err(refused));
         }
         if let Some(piece) = self.pieces.pop_front() {

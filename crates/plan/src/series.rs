@@ -51,6 +51,9 @@ pub(crate) const NAME: &str = "generate_series";
 /// The most bytes that the arrays of one call may have, over all rows of a batch.
 const BYTES_MAX: usize = 256 << 20;
 
+/// Elements of an array between two looks whether the statement is to end.
+const ELEMENTS_PER_LOOK: usize = 1 << 14;
+
 /// The rest of a series.
 #[derive(Clone, Debug)]
 enum Series {
@@ -98,7 +101,7 @@ impl Series {
         Ok(series)
     }
 
-    /// A number of elements that the series has at least; 0 for moments.
+    /// A number of elements that the series has at least.
     fn least_count(&self) -> usize {
         match self {
             Series::Numbers { next, end, step } => {
@@ -110,7 +113,14 @@ impl Series {
                     usize::MAX
                 })
             }
-            Series::Empty | Series::Moments { .. } => 0,
+            Series::Empty => 0,
+            Series::Moments { next, end, step } => {
+                // A month counts as 30 days in the key, and has at most 31.
+                let each = step.sort_key().saturating_abs().saturating_mul(31) / 30 + 1;
+                let apart = i128::from(*end) - i128::from(*next);
+                let apart = if self.direction() > 0 { apart } else { -apart };
+                usize::try_from(apart / each).unwrap_or(if apart < 0 { 0 } else { usize::MAX })
+            }
         }
     }
 
@@ -277,6 +287,9 @@ impl ScalarUDFImpl for ArrayFunction {
             }
             for value in series {
                 total += 1;
+                if total.is_multiple_of(ELEMENTS_PER_LOOK) {
+                    interrupts::go_on()?;
+                }
                 if total * size_of::<i64>() > BYTES_MAX {
                     return Err(external(too_large()));
                 }
@@ -411,7 +424,7 @@ impl LazyBatchGenerator for Rows {
     }
 
     fn generate_next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        interrupts::unless_refused()?;
+        interrupts::go_on()?;
         let mut writer = ArrayWriter::new(self.ty, self.batch_rows);
         let mut rows = 0;
         for value in self.rest.by_ref().take(self.batch_rows) {

@@ -26,6 +26,7 @@ use crate::prepare::prepare;
 use crate::shapes::{MissReason, ShapePlan, Way};
 use crate::stretch::Stretch;
 use halcyon_base::duty;
+use halcyon_base::memory::{self, AccountId};
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::interrupts::under;
@@ -39,6 +40,14 @@ use halcyon_store::Value;
 
 /// Longer texts are not kept: they are loads, not statements that come again.
 const TEXT_BYTES_MAX: usize = 256 << 10;
+/// The part of the limit of memory that kept plans may have.
+const PART_OF_LIMIT: i64 = 16;
+/// How many plans there is room for at least: one that is larger is not kept.
+const PLANS_AT_LEAST: i64 = 64;
+/// What a plan counts at least: a thread tells no smaller changes.
+const PLAN_BYTES_LEAST: i64 = 2 << 10;
+/// The most bytes that kept plans may have under any limit.
+const PLANS_MAX: i64 = 128 << 20;
 
 /// A statement as the cache gives it: its plan, and the text's literals if the plan is its shape's.
 pub struct Bound {
@@ -149,11 +158,12 @@ impl StatementCache {
             Some(ShapeState::Planned(plan)) => self.by_plan(&plan, shape, text, binder),
             Some(ShapeState::Refused(reason)) => self.bind_text(text, binder, reason),
             Some(ShapeState::Seen(first)) => {
-                let state = match plan_shape(shape, text.text, &first, binder) {
+                let (planned, bytes) = with_bytes(|| plan_shape(shape, text.text, &first, binder));
+                let state = match planned {
                     Ok(plan) => ShapeState::Planned(Arc::new(plan)),
                     Err(reason) => ShapeState::Refused(reason),
                 };
-                self.shapes.write().keep(&key, state.clone());
+                self.shapes.write().keep(&key, state.clone(), bytes);
                 match state {
                     ShapeState::Planned(plan) => {
                         let mut bound = self.by_plan(&plan, shape, text, binder)?;
@@ -173,7 +183,7 @@ impl StatementCache {
                         Ok(way) => ShapeState::Seen(Arc::new(way)),
                         Err(reason) => ShapeState::Refused(reason),
                     };
-                    self.shapes.write().keep(&key, state);
+                    self.shapes.write().keep(&key, state, 0);
                 }
                 Ok(bound)
             }
@@ -199,9 +209,10 @@ impl StatementCache {
 
     /// A text by a plan of its own, which is kept.
     fn bind_text(&self, key: &Key<'_>, binder: &Binder<'_>, reason: MissReason) -> Result<Bound> {
-        let prepared = Arc::new(bind_one(key.text, key.types, binder)?);
+        let (prepared, bytes) = with_bytes(|| bind_one(key.text, key.types, binder));
+        let prepared = Arc::new(prepared?);
         if prepared.shareable && key.text.len() <= TEXT_BYTES_MAX {
-            self.texts.write().keep(key, Arc::clone(&prepared));
+            self.texts.write().keep(key, Arc::clone(&prepared), bytes);
         }
         Ok(Bound::made(prepared, reason))
     }
@@ -219,6 +230,25 @@ impl StatementCache {
     pub fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
+}
+
+/// Plans, and gives the bytes that the calling thread's account has more than before: the plan's, as far as
+/// the program's allocator counts.
+fn with_bytes<T>(plan: impl FnOnce() -> T) -> (T, i64) {
+    let account = memory::current();
+    let told = || {
+        // A thread that changes its account tells what it has counted.
+        drop(AccountId::default().enter());
+        account.bytes().0
+    };
+    let before = told();
+    let planned = plan();
+    (planned, (told() - before).max(PLAN_BYTES_LEAST))
+}
+
+/// The most bytes that all kept plans of a table may have together, as far as they are counted.
+fn plans_max() -> i64 {
+    (memory::limit() / PART_OF_LIMIT).min(PLANS_MAX)
 }
 
 /// The plan of a shape, from one of its texts.
@@ -294,6 +324,8 @@ struct Key<'a> {
 struct Slots<T> {
     capacity: usize,
     count: usize,
+    /// Counted bytes of all values.
+    bytes: i64,
     entries: HashMap<u64, Vec<Entry<T>>, BuildHasherDefault<Identity>>,
 }
 
@@ -303,6 +335,7 @@ struct Entry<T> {
     setting: Setting,
     catalog_version: u64,
     value: T,
+    bytes: i64,
     /// Set by a lookup, cleared by a sweep.
     used: AtomicBool,
 }
@@ -344,7 +377,7 @@ impl<T> Entry<T> {
 
 impl<T: Clone> Slots<T> {
     fn new(capacity: usize) -> Self {
-        Slots { capacity, count: 0, entries: HashMap::default() }
+        Slots { capacity, count: 0, bytes: 0, entries: HashMap::default() }
     }
 
     fn get(&self, key: &Key<'_>) -> Option<T> {
@@ -355,12 +388,15 @@ impl<T: Clone> Slots<T> {
         Some(entry.value.clone())
     }
 
-    fn keep(&mut self, key: &Key<'_>, value: T) {
-        if self.capacity == 0 {
+    /// Keeps a value of so many counted bytes, unless it is large: constants that were folded may be texts of
+    /// megabytes.
+    fn keep(&mut self, key: &Key<'_>, value: T, bytes: i64) {
+        let bytes_max = plans_max();
+        if self.capacity == 0 || bytes > bytes_max / PLANS_AT_LEAST {
             return;
         }
-        if self.count >= self.capacity {
-            self.make_room(key.binder.catalog.version);
+        if self.count >= self.capacity || self.bytes + bytes > bytes_max {
+            self.make_room(key.binder.catalog.version, bytes_max - bytes);
         }
         let entry = Entry {
             text: key.text.into(),
@@ -368,31 +404,53 @@ impl<T: Clone> Slots<T> {
             setting: Setting::of(key.binder),
             catalog_version: key.binder.catalog.version,
             value,
+            bytes,
             used: AtomicBool::new(true),
         };
         let same = self.entries.entry(key.hash).or_default();
         // Another session that bound the same text meanwhile was as right as this one.
-        let before = same.len();
-        same.retain(|known| !known.answers(key));
-        self.count = self.count + 1 - (before - same.len());
+        let before = self.bytes;
+        let (count, held) = (&mut self.count, &mut self.bytes);
+        same.retain(|known| {
+            let goes = known.answers(key);
+            *count -= usize::from(goes);
+            *held -= if goes { known.bytes } else { 0 };
+            !goes
+        });
+        self.count += 1;
+        self.bytes += bytes;
+        memory::add_plans(self.bytes - before);
         same.push(entry);
     }
 
-    /// Drops entries of older catalogs, then those not used since the last sweep, then any.
-    fn make_room(&mut self, version: u64) {
+    /// Drops entries of older catalogs, then those not used since the last sweep, then any, until there is room
+    /// for one more and the others have `bytes_max` at most.
+    fn make_room(&mut self, version: u64, bytes_max: i64) {
         for same in self.entries.values_mut() {
             same.retain(|entry| {
                 entry.catalog_version >= version && entry.used.swap(false, Ordering::Relaxed)
             });
         }
         let mut left: usize = self.entries.values().map(Vec::len).sum();
+        let mut bytes: i64 = self.entries.values().flatten().map(|entry| entry.bytes).sum();
         for same in self.entries.values_mut() {
-            while left >= self.capacity && same.pop().is_some() {
+            while (left >= self.capacity || bytes > bytes_max)
+                && let Some(entry) = same.pop()
+            {
                 left -= 1;
+                bytes -= entry.bytes;
             }
         }
         self.entries.retain(|_, same| !same.is_empty());
         self.count = left;
+        memory::add_plans(bytes - self.bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl<T> Drop for Slots<T> {
+    fn drop(&mut self) {
+        memory::add_plans(-self.bytes);
     }
 }
 

@@ -64,11 +64,14 @@ impl SqlError {
         SqlError(Box::new(Fields { state, message: message.into(), ..Fields::default() }))
     }
 
-    /// Errors: 57014 if the statement that this thread works for is to end.
+    /// Errors: 57014 if the statement that this thread works for is to end, 53200 if it was refused memory.
     pub fn unless_interrupted() -> Result<()> {
-        match halcyon_base::interrupt::is_pending() {
-            true => Err(Self::cancelled()),
-            false => Ok(()),
+        if halcyon_base::interrupt::is_pending() || memory::is_ended() {
+            return Err(Self::cancelled());
+        }
+        match memory::current().refusal() {
+            Some(refusal) => Err(Self::out_of_memory(&refusal)),
+            None => Ok(()),
         }
     }
 

@@ -4,8 +4,12 @@
 //! a frame. DataFusion's planner resolves `OVER w` alone and plans `OVER (w …)` as if `w` were not
 //! written, so no name of a window is left when it sees the query.
 //!
+//! The planner's time grows with the cube of the number of different partitions and orders in a SELECT list, so
+//! there is a limit on them.
+//!
 //! Rules and messages: PostgreSQL's (`SELECT`, "WINDOW Clause").
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
@@ -38,7 +42,7 @@ pub(crate) fn resolve(select: &mut Select, order: Option<&mut OrderBy>) -> Resul
         };
         known.push((name, window));
     }
-    let mut calls = Calls { known: &known, queries: 0 };
+    let mut calls = Calls { known: &known, queries: 0, sorts: HashSet::new() };
     let flow = match VisitMut::visit(select, &mut calls) {
         ControlFlow::Continue(()) => {
             order.map_or(ControlFlow::Continue(()), |order| order.visit(&mut calls))
@@ -56,7 +60,12 @@ struct Calls<'a> {
     known: &'a [(String, WindowSpec)],
     /// Subqueries around the place.
     queries: usize,
+    /// The different partitions and orders so far, as text.
+    sorts: HashSet<String>,
 }
+
+/// The most different partitions and orders of the windows of a SELECT.
+const SORTS_MAX: usize = 256;
 
 impl VisitorMut for Calls<'_> {
     type Break = SqlError;
@@ -80,19 +89,37 @@ impl VisitorMut for Calls<'_> {
 }
 
 impl Calls<'_> {
-    fn call(&self, function: &mut Function) -> ControlFlow<SqlError> {
+    fn call(&mut self, function: &mut Function) -> ControlFlow<SqlError> {
         let window = match function.over.take() {
             None => return ControlFlow::Continue(()),
             Some(WindowType::NamedWindow(name)) => named(self.known, &name).cloned(),
             Some(WindowType::WindowSpec(window)) => extended(window, self.known, true),
         };
-        match window {
+        match window.and_then(|window| self.note_sort(&window).map(|()| window)) {
             Ok(window) => {
                 function.over = Some(WindowType::WindowSpec(window));
                 ControlFlow::Continue(())
             }
             Err(error) => ControlFlow::Break(error),
         }
+    }
+}
+
+impl Calls<'_> {
+    /// Errors: 54000 for too many different partitions and orders.
+    fn note_sort(&mut self, window: &WindowSpec) -> Result<()> {
+        SqlError::unless_interrupted()?;
+        let sort = WindowSpec { window_frame: None, ..window.clone() };
+        self.sorts.insert(sort.to_string());
+        if self.sorts.len() > SORTS_MAX {
+            let message = "too many different windows";
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+                .detail(format!(
+                    "A SELECT has at most {SORTS_MAX} different PARTITION BY and ORDER BY of windows."
+                ))
+                .hint("Compute some of them in a subquery."));
+        }
+        Ok(())
     }
 }
 

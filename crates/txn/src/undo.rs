@@ -91,6 +91,15 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
+    /// Memory of the records and of the values that they own, without kept roots.
+    pub(crate) fn bytes(&self) -> usize {
+        self.records.len() * size_of::<Record>()
+            + self.images.len() * size_of::<Image>()
+            + self.columns.len() * size_of::<u16>()
+            + self.texts.len()
+            + self.bytes.len()
+    }
+
     /// Panics unless invariant 2 holds. O(records): for tests.
     pub(crate) fn check(&self) {
         let mut last = Mark::default();

@@ -64,6 +64,21 @@ fn large_join() -> String {
 }
 
 #[test]
+fn different_windows_are_limited_and_functions_over_one_are_not() {
+    let mut session = Database::in_memory().session();
+    let list = |count: usize, each: &dyn Fn(usize) -> String| -> String {
+        (0..count).map(each).collect::<Vec<_>>().join(", ")
+    };
+    let different = list(1500, &|at| format!("sum(a) OVER (ORDER BY a + {at})"));
+    let text = format!("SELECT {different} FROM generate_series(1, 3) a");
+    let refused = session.query(text.as_str(), &[]).map(|_| ()).expect_err("too many");
+    assert_eq!(refused.state(), SqlState::PROGRAM_LIMIT_EXCEEDED);
+    let alike = list(300, &|at| format!("sum(a + {at}) OVER (ORDER BY a)"));
+    let text = format!("SELECT {alike} FROM generate_series(1, 3) a");
+    session.execute(text.as_str(), &[]).expect("one window");
+}
+
+#[test]
 fn planning_ends_at_its_time_and_when_it_is_cancelled() {
     let db = Database::in_memory();
     let mut session = db.session();

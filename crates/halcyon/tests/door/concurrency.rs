@@ -56,6 +56,23 @@ fn a_long_statement_ends_at_its_timeout() {
 }
 
 #[test]
+fn operators_of_a_statement_whose_time_is_over_end_too() {
+    let db = items(1);
+    let mut session = db.session();
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    session.batch("SET statement_timeout = 100").unwrap();
+    for _ in 0..2 * workers {
+        let long = session.batch(
+            "SELECT median(x) OVER (ORDER BY x) FROM generate_series(1, 1000000) x OFFSET 999999",
+        );
+        assert_eq!(state(long), SqlState::QUERY_CANCELED);
+    }
+    session.batch("RESET statement_timeout").unwrap();
+    // As many workers as there are would go on with the medians for hours.
+    session.batch("SELECT count(*) FROM generate_series(1, 100000) x WHERE x % 3 = 1").unwrap();
+}
+
+#[test]
 fn of_two_that_wait_for_each_other_one_is_undone() {
     let db = items(1);
     db.session()

@@ -465,6 +465,8 @@ impl ScalarUDFImpl for ByValue {
             let arguments = Arguments { values: &arguments };
             let value =
                 if null { ScalarValue::Null } else { (row.eval)(&arguments).map_err(external)? };
+            // Matches end early with their statement.
+            SqlError::unless_interrupted().map_err(external)?;
             bytes += value.size();
             if bytes > BYTES_MAX {
                 let message = "requested length too large";

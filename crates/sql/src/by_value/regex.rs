@@ -264,19 +264,29 @@ pub(super) struct Matches<'a> {
     regex: Arc<Regex>,
     text: &'a str,
     from: usize,
+    /// Matches so far.
+    count: u32,
 }
 
 impl<'a> Matches<'a> {
     pub(super) fn new(regex: Arc<Regex>, text: &'a str, from: usize) -> Self {
-        Matches { regex, text, from }
+        Matches { regex, text, from, count: 0 }
     }
 }
+
+/// Matches between two looks whether the statement is to end, or was refused memory.
+const MATCHES_PER_LOOK: u32 = 4096;
 
 impl Iterator for Matches<'_> {
     type Item = Match;
 
     fn next(&mut self) -> Option<Match> {
         if self.from > self.text.len() {
+            return None;
+        }
+        // The caller looks again when it has its matches, and tells the error.
+        self.count = self.count.wrapping_add(1);
+        if self.count.is_multiple_of(MATCHES_PER_LOOK) && SqlError::unless_interrupted().is_err() {
             return None;
         }
         let found = self.regex.captures_at(self.text, self.from)?;

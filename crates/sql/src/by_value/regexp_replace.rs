@@ -1,7 +1,7 @@
 //! `regexp_replace`: matches replaced.
 
 use super::regex::{Match, Matches, Options, at_least, compile, start};
-use super::{Arguments, Gives, Kind, Row, error, text};
+use super::{Arguments, BYTES_MAX, Gives, Kind, Row, error, text};
 use crate::error::{Result, SqlState};
 use datafusion::common::ScalarValue;
 
@@ -61,6 +61,10 @@ fn replaced(
         out.push_str(&whole[copied..found.whole.0]);
         push(&mut out, replacement, whole, &found);
         copied = found.whole.1;
+        if out.len() > BYTES_MAX {
+            let message = "requested length too large";
+            return Err(error(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+        }
         if number > 0 {
             break;
         }

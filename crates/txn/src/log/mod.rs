@@ -61,6 +61,8 @@ pub enum LogError {
     },
     /// The log was closed.
     Closed,
+    /// The session was refused the memory of the commit's record. Nothing was written.
+    Memory,
 }
 
 impl LogError {
@@ -70,6 +72,7 @@ impl LogError {
             LogError::Full { .. } => SqlState::DISK_FULL,
             LogError::Failed { .. } => SqlState::IO_ERROR,
             LogError::Closed => SqlState::CANNOT_CONNECT_NOW,
+            LogError::Memory => SqlState::OUT_OF_MEMORY,
         }
     }
 
@@ -90,6 +93,7 @@ impl fmt::Display for LogError {
             LogError::Full { what } => write!(f, "the log cannot grow: {what}"),
             LogError::Failed { what } => write!(f, "the log cannot be written: {what}"),
             LogError::Closed => f.write_str("the log is closed"),
+            LogError::Memory => f.write_str("out of memory"),
         }
     }
 }
@@ -130,6 +134,8 @@ pub struct LogStatistics {
     pub writing: Duration,
     /// Files with records that no checkpoint has made superfluous.
     pub files: u64,
+    /// Memory of the buffer of what has been appended and not written.
+    pub buffer_bytes: u64,
 }
 
 /// The redo log of a database that is open.
@@ -141,7 +147,7 @@ pub struct Log {
 
 impl Log {
     /// Begins a new file at `at`, where recovery found the end, notes it in the manifest, and starts
-    /// the writer. On a full disk both are put off, and commits are refused, until there is room.
+    /// the writer.
     ///
     /// Errors: [`LogError`]; nothing was started.
     pub fn start(

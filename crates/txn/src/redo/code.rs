@@ -3,6 +3,7 @@
 //! Numbers are LEB128 varints, signed ones in zigzag: most are small.
 
 use super::Malformed;
+use halcyon_base::memory;
 use halcyon_base::{PartitionId, RowId};
 use halcyon_store::{ColumnDef, Interval, Partition, Schema, Type, ValueRef};
 use std::sync::Arc;
@@ -22,6 +23,9 @@ const DELETE: u8 = 3;
 /// Bytes of the length of a partition's rows, which is known last.
 const LENGTH: usize = 6;
 
+/// Bytes of a record between two looks whether its session was refused memory.
+const LOOK_BYTES: usize = 1 << 20;
+
 /// Columns that a table can have at most, many times over: bounds what a decoder allocates.
 const COLUMNS_MAX: u64 = 1 << 16;
 
@@ -31,6 +35,10 @@ pub(crate) struct Encoder {
     bytes: Vec<u8>,
     open: Option<Open>,
     partitions: bool,
+    /// The length at which the encoder looks whether its session was refused memory.
+    look_at: usize,
+    /// Whether it was: what is left of the record is not made.
+    is_refused: bool,
 }
 
 /// A partition whose rows are being written.
@@ -49,6 +57,8 @@ impl Encoder {
         self.bytes.clear();
         self.open = None;
         self.partitions = false;
+        self.look_at = LOOK_BYTES;
+        self.is_refused = false;
         match catalog {
             None => self.bytes.push(0),
             Some(catalog) => {
@@ -57,6 +67,23 @@ impl Encoder {
                 self.bytes.extend_from_slice(catalog);
             }
         }
+    }
+
+    /// Whether the session was refused memory while the record was made, which is not whole then; or
+    /// may not have the copies that are made of it on its way to the disk.
+    pub(crate) fn is_refused(&self) -> bool {
+        const COPIES: u64 = 2;
+        let large = self.bytes.len() > LOOK_BYTES;
+        self.is_refused || (large && memory::request(COPIES * self.bytes.len() as u64).is_err())
+    }
+
+    /// Whether more rows may be added.
+    fn takes_more(&mut self) -> bool {
+        if self.bytes.len() >= self.look_at {
+            self.look_at = self.bytes.len() + LOOK_BYTES;
+            self.is_refused |= memory::current().is_refused();
+        }
+        !self.is_refused
     }
 
     /// The record, if there is anything in it.
@@ -124,6 +151,9 @@ impl Encoder {
     }
 
     pub(crate) fn insert<'a>(&mut self, row: RowId, values: impl Iterator<Item = ValueRef<'a>>) {
+        if !self.takes_more() {
+            return;
+        }
         self.row(INSERT, row);
         values.for_each(|value| put_value(&mut self.bytes, value));
     }
@@ -134,6 +164,9 @@ impl Encoder {
 
     /// The values that `columns` of a row have now.
     pub(crate) fn update(&mut self, row: RowId, columns: &[u16], root: &Partition) {
+        if !self.takes_more() {
+            return;
+        }
         let values = root.row(row).expect("an updated row is there");
         self.row(UPDATE, row);
         put(&mut self.bytes, columns.len() as u64);
