@@ -43,8 +43,8 @@ pub use permission::denied;
 pub use rights::{Grant, Privilege, Role};
 pub use sequence::{Position, Sequence, SequenceOptions};
 pub use table::{
-    Action, Check, Column, Deferral, ForeignKey, Identity, Index, IndexColumn, IndexConstraint,
-    Partitioning, Table, TableKind, partition_of,
+    Action, Check, Column, Deferral, Derived, DerivedKey, ForeignKey, Identity, Index, IndexColumn,
+    IndexConstraint, Partitioning, Table, TableKind, partition_of,
 };
 
 /// The role that exists from the beginning and may do everything.
@@ -452,8 +452,10 @@ impl Catalog {
         for index in &table.indexes {
             assert!(schema.relations.contains_key(&index.name), "index {} is lost", index.name);
             assert!(index.columns.iter().all(|key| key.column < width));
+            assert_eq!(index.columns.is_empty(), index.derived.is_some());
             if let (true, Some(column)) = (index.says_unique(), table.partition_column()) {
-                assert!(index.columns.iter().any(|key| key.column == column));
+                let derived = index.derived.is_some() && index.inputs().any(|at| at == column);
+                assert!(derived || index.columns.iter().any(|key| key.column == column));
             }
         }
         for key in &table.foreign_keys {

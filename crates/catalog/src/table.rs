@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
 use halcyon_base::ids::{IndexId, TableId};
-use halcyon_store::{ColumnDef, IndexDef, KeyColumn, Schema as StoreSchema, ValueRef};
+use halcyon_store::{ColumnDef, Derivation, IndexDef, KeyColumn, Schema as StoreSchema, ValueRef};
 use halcyon_txn::PartitionCell;
 use serde::{Deserialize, Serialize};
 
 use super::rights::Grant;
 use crate::materialized::MaterializedView;
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::quote_ident;
 use halcyon_sql::types::SqlType;
 
 /// A table: columns, constraints, and the partitions its rows live in.
@@ -109,8 +110,11 @@ pub struct Index {
     pub id: IndexId,
     /// Name.
     pub name: String,
-    /// Key columns in order.
+    /// Key columns in order; none if the index is derived.
     pub columns: Vec<IndexColumn>,
+    /// The key's expressions and the condition on rows, if the index is over more than columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived: Option<Derived>,
     /// Whether a key may stand once only.
     pub unique: bool,
     /// PRIMARY KEY or UNIQUE if it was made by a constraint.
@@ -121,6 +125,38 @@ pub struct Index {
     pub deferral: Option<Deferral>,
     /// COMMENT ON INDEX.
     pub comment: Option<String>,
+}
+
+/// What a *derived* index is over: expressions, or rows that satisfy a condition.
+///
+/// Such an index has no [`Index::columns`]: what reasons about keys of columns (foreign keys, the keys
+/// that a query's result has, the order of events in views) passes it over by itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Derived {
+    /// The key, most significant expression first.
+    pub keys: Vec<DerivedKey>,
+    /// Condition of the rows that are in the index, as SQL text; `None`: all rows are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicate: Option<String>,
+    /// Expressions and condition, compiled for the table's columns as they are. Not stored: whoever
+    /// reads a catalog back, or changes the table's columns, binds them again.
+    #[serde(skip)]
+    pub bound: Option<Derivation>,
+}
+
+/// One expression of the key of a derived index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DerivedKey {
+    /// The expression as SQL text.
+    pub expr: String,
+    /// Whether the text is a column's name or a call, which need no brackets in CREATE INDEX.
+    pub stands_alone: bool,
+    /// Type of its values.
+    pub ty: SqlType,
+    /// DESC.
+    pub descending: bool,
+    /// NULLS FIRST.
+    pub nulls_first: bool,
 }
 
 /// Which constraint made an index.
@@ -348,7 +384,12 @@ fn hash(bytes: &[u8]) -> u64 {
 
 impl Index {
     /// The index as a partition keeps it.
+    ///
+    /// Panics: if the index is derived and has not been bound.
     pub fn def(&self) -> IndexDef {
+        if let Some(derived) = &self.derived {
+            return self.derived_def(derived);
+        }
         let key = |column: &IndexColumn| KeyColumn {
             column: column.column,
             descending: column.descending,
@@ -357,9 +398,36 @@ impl Index {
         IndexDef {
             id: self.id,
             columns: self.columns.iter().map(key).collect(),
+            derivation: None,
             unique: self.unique,
             nulls_distinct: true,
         }
+    }
+
+    fn derived_def(&self, derived: &Derived) -> IndexDef {
+        let key = |(at, key): (usize, &DerivedKey)| KeyColumn {
+            column: at as u16,
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        };
+        IndexDef {
+            id: self.id,
+            columns: derived.keys.iter().enumerate().map(key).collect(),
+            derivation: Some(derived.bound.clone().expect("a derived index has been bound")),
+            unique: self.unique,
+            nulls_distinct: true,
+        }
+    }
+
+    /// The columns of the table that decide about a row's entry.
+    ///
+    /// Panics: if the index is derived and has not been bound.
+    pub fn inputs(&self) -> impl Iterator<Item = u16> + '_ {
+        let bound = |derived: &'_ Derived| {
+            derived.bound.as_ref().expect("a derived index has been bound").inputs.clone()
+        };
+        let derived = self.derived.as_ref().map(bound).unwrap_or_default();
+        derived.into_iter().chain(self.columns.iter().map(|key| key.column))
     }
 
     /// Whether a key may stand once only, now or when a DEFERRABLE constraint is judged.
@@ -372,6 +440,23 @@ impl Index {
         self.columns.len() == columns.len()
             && self.columns.iter().all(|key| columns.contains(&key.column))
             && columns.iter().all(|column| self.columns.iter().any(|key| key.column == *column))
+    }
+}
+
+impl DerivedKey {
+    /// The column that the key is, if it is nothing more.
+    pub fn column(&self, table: &Table) -> Option<u16> {
+        let is_it = |column: &Column| quote_ident(&column.name) == self.expr;
+        let found = table.columns.iter().position(is_it).filter(|_| self.stands_alone);
+        found.map(|at| at as u16)
+    }
+
+    /// The expression as definitions show it: names and calls stand alone, all else in brackets.
+    pub fn shown(&self) -> String {
+        match self.stands_alone {
+            true => self.expr.clone(),
+            false => format!("({})", self.expr),
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use halcyon_exec::dml::{Cell, default_cell};
 use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::identifier::last;
+use halcyon_sql::identifier::{last, quote_ident};
 use halcyon_sql::parse::parse_expr;
 use halcyon_sql::syntax::{MoveTo, RelationKind};
 use halcyon_sql::type_names::column_type;
@@ -292,6 +292,8 @@ fn drop_column(
             .iter_mut()
             .flat_map(|i| &mut i.columns)
             .for_each(|c| shift(&mut c.column, at));
+        let bound = table.indexes.iter_mut().filter_map(|i| i.derived.as_mut()?.bound.as_mut());
+        bound.flat_map(|bound| &mut bound.inputs).for_each(|c| shift(c, at));
         table.foreign_keys.iter_mut().flat_map(|k| &mut k.columns).for_each(|c| shift(c, at));
         if let Partitioning::Column { column } = &mut table.partitioning {
             shift(column, at);
@@ -314,7 +316,7 @@ fn drop_dependents(
     cascade: bool,
 ) -> Result<()> {
     let name = table.columns[at as usize].name.clone();
-    let over = |index: &&Index| index.columns.iter().any(|key| key.column == at);
+    let over = |index: &&Index| index.inputs().any(|column| column == at);
     for index in table.indexes.iter().filter(over) {
         if let Some((other, key)) = needed_by(cx.catalog, table, index) {
             if !cascade {
@@ -392,6 +394,15 @@ fn rename_column(cx: &mut DdlContext<'_>, table: &Arc<Table>, from: &str, to: &s
         table.columns[at as usize].name = to.to_owned();
         for check in &mut table.checks {
             check.expr = renamed(&check.expr, from, to);
+        }
+        for derived in table.indexes.iter_mut().filter_map(|index| index.derived.as_mut()) {
+            for key in &mut derived.keys {
+                key.expr = match key.stands_alone && key.expr == quote_ident(from) {
+                    true => quote_ident(to),
+                    false => renamed(&key.expr, from, to),
+                };
+            }
+            derived.predicate = derived.predicate.take().map(|text| renamed(&text, from, to));
         }
         table.refresh_arrow();
     });
@@ -601,6 +612,7 @@ fn set_type(
     let mut draft = (**table).clone();
     draft.columns[at as usize].ty = to;
     draft.refresh_arrow();
+    index::rebind(cx, &mut draft)?;
     if let Some(text) = &column.default {
         super::constraint::check_default(&cx.binder(), &parse_expr(text)?, &column.name, to)?;
     }
@@ -631,7 +643,7 @@ fn set_type(
             columns[at as usize] = writer.finish();
             fresh.append(&columns).expect("columns of a segment fit a partition");
         }
-        for index in &table.indexes {
+        for index in &draft.indexes {
             index::add(&mut fresh, &draft, index)?;
         }
         *root = fresh;

@@ -87,6 +87,7 @@ pub(super) fn add_key(
         id: IndexId(catalog.ids.oid()),
         name: name_of_index,
         columns: columns.iter().map(key).collect(),
+        derived: None,
         unique: deferral.is_none(),
         constraint: Some(kind),
         deferral,

@@ -26,9 +26,9 @@ use halcyon_base::ids::TableId;
 
 use halcyon_catalog::materialized::MaterializedView;
 use halcyon_catalog::{
-    Action, Catalog, Deferral, ForeignKey, Grant, Index, IndexColumn, IndexConstraint, PUBLIC,
-    Partitioning, Privilege, Relation, Role, SCHEMAS, SUPERUSER, Schema, Sequence, SequenceOptions,
-    Table, TableKind, View,
+    Action, Catalog, Deferral, DerivedKey, ForeignKey, Grant, Index, IndexColumn, IndexConstraint,
+    PUBLIC, Partitioning, Privilege, Relation, Role, SCHEMAS, SUPERUSER, Schema, Sequence,
+    SequenceOptions, Table, TableKind, View,
 };
 use halcyon_plan::stored_names::used_by;
 use halcyon_sql::identifier::quote_ident;
@@ -456,9 +456,17 @@ fn load_script(exported: &[ExportedTable]) -> String {
 
 fn create_index(table: &Table, index: &Index) -> String {
     let unique = if index.unique { "UNIQUE " } else { "" };
-    let keys: Vec<String> = index.columns.iter().map(|key| index_key(table, key)).collect();
+    let mut keys: Vec<String> = index.columns.iter().map(|key| index_key(table, key)).collect();
+    let mut condition = String::new();
+    if let Some(derived) = &index.derived {
+        let key = |key: &DerivedKey| {
+            format!("{}{}", key.shown(), key_order(key.descending, key.nulls_first))
+        };
+        keys.extend(derived.keys.iter().map(key));
+        condition = derived.predicate.iter().map(|text| format!(" WHERE {text}")).collect();
+    }
     format!(
-        "CREATE {unique}INDEX {} ON {} ({})",
+        "CREATE {unique}INDEX {} ON {} ({}){condition}",
         ident(&index.name),
         qualified(&table.schema, &table.name),
         keys.join(", ")
@@ -466,13 +474,17 @@ fn create_index(table: &Table, index: &Index) -> String {
 }
 
 fn index_key(table: &Table, key: &IndexColumn) -> String {
-    let order = match (key.descending, key.nulls_first) {
+    let order = key_order(key.descending, key.nulls_first);
+    format!("{}{order}", ident(&table.columns[key.column as usize].name))
+}
+
+fn key_order(descending: bool, nulls_first: bool) -> &'static str {
+    match (descending, nulls_first) {
         (false, false) => "",
         (false, true) => " NULLS FIRST",
         (true, true) => " DESC",
         (true, false) => " DESC NULLS LAST",
-    };
-    format!("{}{order}", ident(&table.columns[key.column as usize].name))
+    }
 }
 
 // ----------------------------------------------------------------------------------- finish

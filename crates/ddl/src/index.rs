@@ -1,18 +1,20 @@
 //! CREATE INDEX, and what changes indexes.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexType};
+use datafusion::sql::sqlparser::ast::{self, CreateIndex, Expr, IndexType, VisitMut, VisitorMut};
 use halcyon_base::ids::IndexId;
 
 use super::constraint::{
     KEY_COLUMNS_MAX, key_column, not_unique, refuse_key_without_partition_column,
 };
 use super::{DdlContext, fold, parts};
-use halcyon_catalog::{Index, IndexColumn, Relation, Table, TableKind};
+use halcyon_catalog::{Derived, DerivedKey, Index, IndexColumn, Relation, Table, TableKind};
+use halcyon_exec::derived;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::identifier::last;
-use halcyon_store::{IndexDef, Partition};
+use halcyon_sql::identifier::{last, quote_ident};
+use halcyon_store::{IndexDef, Partition, ValueRef};
 
 /// `CREATE [UNIQUE] INDEX`.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()> {
@@ -26,7 +28,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
         }
         _ => {}
     }
-    let columns = columns(&table, create)?;
+    let key = Key::of(cx, &table, create)?;
     let name = match &create.name {
         Some(name) => {
             let name = last(name)?;
@@ -40,20 +42,23 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
             name
         }
         None => {
-            let column = |key: &IndexColumn| table.columns[key.column as usize].name.clone();
-            let names: Vec<String> = columns.iter().map(column).collect();
-            let stem = format!("{}_{}_idx", table.name, names.join("_"));
+            let names = names(&create.columns).join("_");
+            let stem = format!("{}_{names}_idx", table.name);
             cx.catalog.free_name(&table.schema, &stem, &[])
         }
     };
     if create.unique {
-        let keys: Vec<u16> = columns.iter().map(|key| key.column).collect();
-        refuse_key_without_partition_column(&table, &keys, "UNIQUE")?;
+        refuse_key_without_partition_column(&table, &key.plain_columns(&table), "UNIQUE")?;
     }
+    let (columns, derived) = match key {
+        Key::Columns(columns) => (columns, None),
+        Key::Derived(derived) => (Vec::new(), Some(derived)),
+    };
     let index = Index {
         id: IndexId(cx.catalog.ids.oid()),
         name,
         columns,
+        derived,
         unique: create.unique,
         constraint: None,
         deferral: None,
@@ -72,9 +77,6 @@ fn refuse_options(create: &CreateIndex) -> Result<()> {
                 .hint("Indexes are B+trees; leave USING away."));
         }
     }
-    if create.predicate.is_some() {
-        return Err(SqlError::unsupported("a partial index"));
-    }
     if !create.include.is_empty() {
         return Err(SqlError::unsupported("INCLUDE")
             .hint("Rows are in memory beside the index; nothing is gained by it."));
@@ -85,11 +87,121 @@ fn refuse_options(create: &CreateIndex) -> Result<()> {
     Ok(())
 }
 
+/// What a new index is over.
+enum Key {
+    /// Columns, all rows.
+    Columns(Vec<IndexColumn>),
+    /// Expressions, or rows that satisfy a condition.
+    Derived(Derived),
+}
+
+impl Key {
+    fn of(cx: &DdlContext<'_>, table: &Table, create: &CreateIndex) -> Result<Key> {
+        if create.columns.len() > KEY_COLUMNS_MAX {
+            return Err(SqlError::new(
+                SqlState::TOO_MANY_COLUMNS,
+                format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index"),
+            ));
+        }
+        let is_column =
+            |key: &ast::IndexColumn| matches!(bare(&key.column.expr), Expr::Identifier(_));
+        if create.predicate.is_none() && create.columns.iter().all(is_column) {
+            return columns(table, create).map(Key::Columns);
+        }
+        if table.materialized().is_some() {
+            return Err(SqlError::unsupported(
+                "a partial index, or one over expressions, on a materialized view",
+            )
+            .hint("Put the condition or the expression into the view's query."));
+        }
+        let normal = |expr: &Expr| without_table(bare(expr).clone(), table);
+        let exprs: Vec<Expr> = create.columns.iter().map(|key| normal(&key.column.expr)).collect();
+        let predicate = create.predicate.as_ref().map(normal);
+        let bound = derived::bind(
+            &cx.binder(),
+            table,
+            &exprs.iter().collect::<Vec<_>>(),
+            predicate.as_ref(),
+        )?;
+        let keys = exprs.iter().zip(&create.columns).zip(bound.types).map(|((expr, key), ty)| {
+            let descending = key.column.options.asc == Some(false);
+            let (text, stands_alone) = match expr {
+                Expr::Identifier(name) => (quote_ident(&fold(name)), true),
+                expr => (expr.to_string(), matches!(expr, Expr::Function(_))),
+            };
+            DerivedKey {
+                expr: text,
+                stands_alone,
+                ty,
+                descending,
+                nulls_first: key.column.options.nulls_first.unwrap_or(descending),
+            }
+        });
+        Ok(Key::Derived(Derived {
+            keys: keys.collect(),
+            predicate: predicate.map(|predicate| predicate.to_string()),
+            bound: Some(bound.derivation),
+        }))
+    }
+
+    /// Columns whose values stand in the key as they are.
+    fn plain_columns(&self, table: &Table) -> Vec<u16> {
+        match self {
+            Key::Columns(columns) => columns.iter().map(|key| key.column).collect(),
+            Key::Derived(derived) => {
+                derived.keys.iter().filter_map(|key| key.column(table)).collect()
+            }
+        }
+    }
+}
+
+/// An expression without brackets around all of it.
+fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => bare(inner),
+        expr => expr,
+    }
+}
+
+/// An expression whose columns do not name their table, so that the table may get another name.
+pub(super) fn without_table(mut expr: Expr, table: &Table) -> Expr {
+    struct Strip<'a>(&'a str);
+    impl VisitorMut for Strip<'_> {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::CompoundIdentifier(names) = expr
+                && let [.., table, column] = &names[..]
+                && fold(table) == self.0
+            {
+                *expr = Expr::Identifier(column.clone());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = VisitMut::visit(&mut expr, &mut Strip(&table.name));
+    expr
+}
+
+/// The names that PostgreSQL gives the columns of an index: of columns and functions, else `expr`.
+pub(super) fn names(keys: &[ast::IndexColumn]) -> Vec<String> {
+    let name = |expr: &Expr| match expr {
+        Expr::Identifier(name) => fold(name),
+        Expr::CompoundIdentifier(names) => names.last().map(fold).unwrap_or_default(),
+        Expr::Function(call) => last(&call.name).unwrap_or_default(),
+        Expr::Substring { .. } => "substring".to_owned(),
+        Expr::Trim { .. } => "btrim".to_owned(),
+        Expr::Extract { .. } => "extract".to_owned(),
+        Expr::Case { .. } => "case".to_owned(),
+        _ => "expr".to_owned(),
+    };
+    keys.iter().map(|key| name(bare(&key.column.expr))).collect()
+}
+
 fn columns(table: &Table, create: &CreateIndex) -> Result<Vec<IndexColumn>> {
     let mut columns: Vec<IndexColumn> = Vec::new();
     for key in &create.columns {
-        let Expr::Identifier(name) = &key.column.expr else {
-            return Err(SqlError::unsupported("an expression in an index"));
+        let Expr::Identifier(name) = bare(&key.column.expr) else {
+            unreachable!("only keys of columns come here");
         };
         let descending = key.column.options.asc == Some(false);
         let column = key_column(table, &fold(name)).map_err(|_| {
@@ -102,12 +214,6 @@ fn columns(table: &Table, create: &CreateIndex) -> Result<Vec<IndexColumn>> {
         let nulls_first = key.column.options.nulls_first.unwrap_or(descending);
         columns.push(IndexColumn { column, descending, nulls_first });
     }
-    if columns.len() > KEY_COLUMNS_MAX {
-        return Err(SqlError::new(
-            SqlState::TOO_MANY_COLUMNS,
-            format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index"),
-        ));
-    }
     Ok(columns)
 }
 
@@ -118,6 +224,14 @@ pub(super) fn build(cx: &mut DdlContext<'_>, table: &Arc<Table>, index: &Index) 
 
 /// Adds the index to a partition. Errors: 23505, also for keys that the index does not watch itself.
 pub(super) fn add(root: &mut Partition, table: &Table, index: &Index) -> Result<()> {
+    if index.derived.is_some() {
+        // The store computes keys without a way to fail, so each row is tried before.
+        for row in root.rows() {
+            SqlError::unless_interrupted()?;
+            let values: Vec<ValueRef<'_>> = row.values().collect();
+            derived::key_of(index, &values)?;
+        }
+    }
     let before = root.clone();
     let told = |conflict| not_unique(table, index, &before, conflict);
     if index.says_unique() && !index.unique {
@@ -147,6 +261,22 @@ pub(super) fn detach(cx: &mut DdlContext<'_>, table: &Table, index: &Index) -> R
     })?;
     cx.catalog.remove(&table.schema, &index.name);
     cx.catalog.change_table(table.id, |table| table.indexes.retain(|own| own.id != index.id));
+    Ok(())
+}
+
+/// Binds the derived indexes of a table again, whose columns have changed.
+///
+/// Errors: an expression that the columns do not fit any more.
+pub(super) fn rebind(cx: &DdlContext<'_>, table: &mut Table) -> Result<()> {
+    if table.indexes.iter().all(|index| index.derived.is_none()) {
+        return Ok(());
+    }
+    let as_it_is = table.clone();
+    for derived in table.indexes.iter_mut().filter_map(|index| index.derived.as_mut()) {
+        let bound = derived::rebind(&cx.binder(), &as_it_is, derived)?;
+        derived.keys.iter_mut().zip(bound.types).for_each(|(key, ty)| key.ty = ty);
+        derived.bound = Some(bound.derivation);
+    }
     Ok(())
 }
 

@@ -11,7 +11,8 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, Visit, Visitor};
 use halcyon_base::ids::{IndexId, RowId};
 use halcyon_store::{KeyBuf, Partition, Value, ValueRef};
 
-use halcyon_catalog::{Check, ForeignKey, Index, Table, partition_of};
+use crate::derived;
+use halcyon_catalog::{Check, DerivedKey, ForeignKey, Index, Table, partition_of};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
@@ -106,6 +107,11 @@ pub fn check_violation(table: &Table, check: &Check, row: &[ValueRef<'_>]) -> Sq
 /// 23505 for a key of `index` that `row` would repeat.
 pub fn unique_violation(table: &Table, index: IndexId, row: &[ValueRef<'_>]) -> SqlError {
     let index = table.index(index).expect("a conflict names an index of its table");
+    if index.derived.is_some() {
+        let key = derived::key_of(index, row).ok().flatten().unwrap_or_default();
+        let key: Vec<ValueRef<'_>> = key.iter().map(|value| value.as_ref()).collect();
+        return key_violation(table, index, &key);
+    }
     let key: Vec<ValueRef<'_>> =
         index.columns.iter().map(|column| row[column.column as usize]).collect();
     key_violation(table, index, &key)
@@ -183,6 +189,12 @@ pub fn still_referenced(
 
 /// `(a, b)=(1, 2)` for a key of an index.
 pub fn key_text(table: &Table, index: &Index, values: &[ValueRef<'_>]) -> String {
+    if let Some(derived) = &index.derived {
+        let names: Vec<String> = derived.keys.iter().map(DerivedKey::shown).collect();
+        let values = derived.keys.iter().zip(values).map(|(key, value)| shown(*value, key.ty));
+        let values: Vec<String> = values.collect();
+        return format!("({})=({})", names.join(", "), values.join(", "));
+    }
     let columns: Vec<u16> = index.columns.iter().map(|key| key.column).collect();
     columns_text(table, &columns, values)
 }

@@ -4,6 +4,7 @@
 //!   partitions;
 //! - [`analytic`]: all others, by DataFusion's operators over the vectors of a snapshot;
 //! - [`dml`]: INSERT, UPDATE, DELETE, with [`constraints`], [`deferrable`] ones, and the [`upkeep`] of materialized views;
+//! - [`derived`]: keys of partial and expression indexes, generated columns;
 //! - [`mod@copy`] for COPY.
 //!
 //! **Invariant**, checked by `cargo xtask check claims` and `layers`: partitions are reached through
@@ -14,6 +15,7 @@ pub mod analytic;
 pub mod constraints;
 pub mod copy;
 pub mod deferrable;
+pub mod derived;
 pub mod dml;
 pub mod executor;
 mod pacing;

@@ -129,7 +129,13 @@ impl World {
                     nulls_first: key.nulls_first,
                 });
                 let (id, columns) = (index.id, columns.collect());
-                let def = IndexDef { id, columns, unique: index.unique, nulls_distinct: true };
+                let def = IndexDef {
+                    id,
+                    columns,
+                    derivation: None,
+                    unique: index.unique,
+                    nulls_distinct: true,
+                };
                 root.add_index(def).expect("no rows yet");
             }
         }
@@ -162,6 +168,7 @@ impl World {
             id: IndexId(self.next_index),
             name: format!("by_{}", list.replace([',', '-'], "_")),
             columns: keys.collect(),
+            derived: None,
             unique: kind == "u",
             constraint: None,
             deferral: None,

@@ -11,10 +11,11 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_txn::{LogOptions, Pace};
 
 use crate::checkpoint;
+use crate::datafusion::new_datafusion;
 use crate::durable::{self, Found, Opened, Opening};
 use crate::options::DatabaseOptions;
 use crate::session::Session;
-use crate::shared::{Shared, new_datafusion};
+use crate::shared::Shared;
 
 /// A database in memory, which is kept on disk as well if it was [opened](Database::open) in a
 /// folder. A clone is another handle to the same database.

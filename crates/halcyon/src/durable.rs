@@ -21,16 +21,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use halcyon_base::ids::PartitionId;
+use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_catalog::stored;
 use halcyon_catalog::{Catalog, Table, TableKind};
+use halcyon_exec::derived::revive_indexes;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_store::{IndexDef, Partition};
+use halcyon_store::Partition;
 use halcyon_txn::{
     CatalogChange, Contents, Damage, Disk, Founding, Log, LogError, LogOptions, Lsn, Pace,
     PartitionCell, Progress, Recovered, Repaired, Storage, recover, repair as cut_log,
 };
 use parking_lot::Mutex;
+
+use crate::datafusion::new_datafusion;
 
 /// Name of the lock file, which the process that has the database open keeps locked beside the
 /// folder: earlier versions look there. Its presence marks a folder in which a database was made.
@@ -284,15 +287,19 @@ fn restore(
             return Err(broken(what));
         }
         let root = root.latched(latches);
-        let defs: Vec<IndexDef> = table.indexes.iter().map(|index| index.def()).collect();
         let derived = !matches!(table.kind, TableKind::Ordinary);
-        wanted.push(Unindexed { id, root, defs, table: table.name.clone(), derived });
+        wanted.push(Unindexed { id, root, table: table.id, derived });
         Ok(Arc::new(PartitionCell::unbuilt(id)))
     })?;
     if let Some(id) = partitions.keys().next() {
         return Err(broken(format!("partition {id} belongs to no table")));
     }
-    let cells = build_indexes(wanted, workers, progress)?;
+    let has_derived = |table: &Arc<Table>| table.indexes.iter().any(|i| i.derived.is_some());
+    let catalog = match catalog.tables.values().any(has_derived) {
+        true => revive_indexes(catalog, &new_datafusion())?,
+        false => catalog,
+    };
+    let cells = build_indexes(&catalog, wanted, workers, progress)?;
     Ok(with_cells(catalog, &cells))
 }
 
@@ -312,14 +319,14 @@ fn with_cells(mut catalog: Catalog, cells: &BTreeMap<PartitionId, Arc<PartitionC
 struct Unindexed {
     id: PartitionId,
     root: Partition,
-    defs: Vec<IndexDef>,
-    table: String,
+    table: TableId,
     /// Whether the partition's rows are not kept, because it belongs to a view or a stream.
     derived: bool,
 }
 
 /// Builds the indexes of all partitions, several at a time.
 fn build_indexes(
+    catalog: &Catalog,
     wanted: Vec<Unindexed>,
     workers: usize,
     progress: &(dyn Fn(Opening) + Sync),
@@ -331,10 +338,11 @@ fn build_indexes(
             let Some(unindexed) = queue.lock().pop() else {
                 return Ok(());
             };
-            let Unindexed { id, mut root, defs, table, derived } = unindexed;
-            for def in defs {
-                let index = def.id;
-                root.add_index(def).map_err(|_| {
+            let Unindexed { id, mut root, table, derived } = unindexed;
+            let table = catalog.table(table);
+            for index in &table.indexes {
+                root.add_index(index.def()).map_err(|_| {
+                    let (index, table) = (index.id, &table.name);
                     let what = format!("index {index} of table \"{table}\" has a key twice");
                     SqlError::new(SqlState::DATA_CORRUPTED, what)
                 })?;

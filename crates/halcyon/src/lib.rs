@@ -32,6 +32,7 @@ mod copy;
 mod copying;
 mod cursor;
 mod database;
+mod datafusion;
 mod deadline;
 mod deferral;
 mod driver;

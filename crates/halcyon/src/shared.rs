@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use halcyon_base::ids::PartitionId;
 use halcyon_catalog::Catalog;
-use halcyon_pgcatalog::SystemCatalogs;
 use halcyon_plan::engine::DataFusion;
 use halcyon_prepare::cache::StatementCache;
 use halcyon_store::{Partition, Schema};
@@ -16,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::activity::{SessionEntry, StatementTable};
 use crate::advisory::AdvisoryLocks;
+use crate::datafusion::new_datafusion;
 use crate::deadline::Deadlines;
 use crate::durable::Durable;
 use crate::memory::MemoryLimit;
@@ -130,10 +130,4 @@ impl Shared {
         let parts = TunedParts { budget: &catalog.budget, memory: &self.memory, log };
         settings::tune(&self.tuning(), &parts);
     }
-}
-
-/// DataFusion with the system schemas in the form that the binder of stored queries sees, without
-/// an engine.
-pub(crate) fn new_datafusion() -> DataFusion {
-    DataFusion::new(Box::new(SystemCatalogs::without_engine()))
 }

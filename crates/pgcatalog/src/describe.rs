@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{
-    Action, Catalog, Check, Column, Deferral, ForeignKey, Grant, Index, IndexConstraint,
-    Partitioning, Privilege, Relation, Sequence, Table, View,
+    Action, Catalog, Check, Column, Deferral, ForeignKey, Grant, Index, IndexColumn,
+    IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table, View,
 };
 use halcyon_sql::dialect::shown_item_name;
 use halcyon_sql::identifier::{fold, parts, quote_ident};
@@ -42,8 +42,9 @@ pub(crate) fn index_column(
     number: usize,
     direction: bool,
 ) -> Option<String> {
-    let key = index.columns.get(number.checked_sub(1)?)?;
-    let mut text = quote_ident(column_name(table, key.column));
+    let keys = index_keys(table, index);
+    let key = keys.get(number.checked_sub(1)?)?;
+    let mut text = key.text.clone();
     if direction && key.descending {
         text.push_str(" DESC");
     }
@@ -53,6 +54,76 @@ pub(crate) fn index_column(
     Some(text)
 }
 
+/// One column or expression of an index's key.
+pub(crate) struct IndexKey {
+    /// The column's name, or the expression as CREATE INDEX takes it.
+    pub(crate) text: String,
+    /// The name of the index's own column.
+    pub(crate) name: String,
+    /// Number of the table's column from 1; 0 for an expression.
+    pub(crate) number: i64,
+    /// Type of the values.
+    pub(crate) ty: SqlType,
+    /// DESC.
+    pub(crate) descending: bool,
+    /// NULLS FIRST.
+    pub(crate) nulls_first: bool,
+}
+
+/// The key of an index, derived or not.
+pub(crate) fn index_keys(table: &Table, index: &Index) -> Vec<IndexKey> {
+    let of_column = |key: &IndexColumn| {
+        let column = &table.columns[key.column as usize];
+        IndexKey {
+            text: quote_ident(&column.name),
+            name: column.name.clone(),
+            number: i64::from(key.column) + 1,
+            ty: column.ty,
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        }
+    };
+    let mut keys: Vec<IndexKey> = index.columns.iter().map(of_column).collect();
+    let mut expressions = 0;
+    for key in index.derived.iter().flat_map(|derived| &derived.keys) {
+        let column = key.column(table);
+        let name = match (column, key.expr.split_once('(')) {
+            (Some(at), _) => table.columns[at as usize].name.clone(),
+            (None, Some((function, _))) if key.stands_alone => function.to_owned(),
+            (None, _) => {
+                expressions += 1;
+                match expressions {
+                    1 => "expr".to_owned(),
+                    number => format!("expr{}", number - 1),
+                }
+            }
+        };
+        keys.push(IndexKey {
+            text: key.shown(),
+            name,
+            number: column.map_or(0, |at| i64::from(at) + 1),
+            ty: key.ty,
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        });
+    }
+    keys
+}
+
+/// `pg_index.indexprs`: the expressions of a key, as `pg_get_expr` shows them.
+pub(crate) fn index_expressions(table: &Table, index: &Index) -> Option<String> {
+    let keys = index_keys(table, index).into_iter().filter(|key| key.number == 0);
+    let texts: Vec<String> = keys.map(|key| key.text).collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
+}
+
+/// `pg_index.indpred`: the condition of a partial index, in brackets unless it is one name.
+pub(crate) fn index_predicate(index: &Index) -> Option<String> {
+    let text = index.derived.as_ref()?.predicate.as_ref()?;
+    let is_name = text.chars().all(|c| c.is_alphanumeric() || c == '_');
+    Some(if is_name { text.clone() } else { format!("({text})") })
+}
+
 /// `CREATE INDEX …` for an index; the table's name always carries its schema unless `short`.
 pub(crate) fn index(session: &SessionVars, table: &Table, index: &Index, short: bool) -> String {
     let unique = if index.says_unique() { "UNIQUE " } else { "" };
@@ -60,10 +131,10 @@ pub(crate) fn index(session: &SessionVars, table: &Table, index: &Index, short: 
         true => qualified(session, &table.schema, &table.name),
         false => format!("{}.{}", quote_ident(&table.schema), quote_ident(&table.name)),
     };
-    let keys: Vec<_> =
-        (1..=index.columns.len()).filter_map(|n| index_column(table, index, n, true)).collect();
+    let keys: Vec<_> = (1..).map_while(|n| index_column(table, index, n, true)).collect();
     let name = quote_ident(&index.name);
-    format!("CREATE {unique}INDEX {name} ON {on} USING btree ({})", keys.join(", "))
+    let condition = index_predicate(index).map(|text| format!(" WHERE {text}")).unwrap_or_default();
+    format!("CREATE {unique}INDEX {name} ON {on} USING btree ({}){condition}", keys.join(", "))
 }
 
 /// `PRIMARY KEY (…)` or `UNIQUE (…)` of the constraint that made an index.

@@ -124,12 +124,13 @@ pub struct PgCast {
 }
 
 impl PgCast {
-    /// A conversion; `zone` is the session's, for TIMESTAMPTZ.
+    /// A conversion; `zone` is the session's, for TIMESTAMPTZ. Other conversions are equal in every zone.
     pub fn new(from: SqlType, to: SqlType, zone: &str) -> Self {
+        let reads_zone = [from, to].contains(&SqlType::TimestampTz);
         PgCast {
             from,
             to,
-            zone: zone.to_owned(),
+            zone: if reads_zone { zone } else { "UTC" }.to_owned(),
             signature: Signature::any(1, Volatility::Immutable),
         }
     }

@@ -16,6 +16,7 @@ pub mod diagnose;
 pub mod dialect;
 pub mod error;
 pub mod identifier;
+pub mod inference;
 pub mod many_rows;
 pub mod parse;
 mod postgresql;

@@ -29,7 +29,7 @@ fn partition() -> Partition {
     let columns = types.map(|ty| ColumnDef { ty, nullable: false });
     let mut partition = Partition::new(Schema::new(columns.to_vec()));
     let columns = vec![KeyColumn { column: 0, descending: false, nulls_first: false }];
-    let def = IndexDef { id: KEY, columns, unique: true, nulls_distinct: true };
+    let def = IndexDef { id: KEY, columns, derivation: None, unique: true, nulls_distinct: true };
     partition.add_index(def).expect("no row can conflict");
     partition
 }
@@ -197,7 +197,7 @@ fn append(rows: i64) {
     let columns = types.map(|ty| ColumnDef { ty, nullable: false });
     let mut partition = Partition::new(Schema::new(columns.to_vec()));
     let columns = vec![KeyColumn { column: 0, descending: false, nulls_first: false }];
-    let def = IndexDef { id: KEY, columns, unique: true, nulls_distinct: true };
+    let def = IndexDef { id: KEY, columns, derivation: None, unique: true, nulls_distinct: true };
     partition.add_index(def).expect("no row can conflict");
     let batches: Vec<Vec<ArrayRef>> = (0..rows)
         .step_by(8192)

@@ -1,8 +1,10 @@
 //! An index of a partition: its definition, and a tree from keys to row ids.
 //!
-//! Words: a *key* has all columns of the index, a *prefix* the first of them (or all, or none).
+//! Words: a *key* has all columns of the index, a *prefix* the first of them (or all, or none). A
+//! *derived* index is over values that a function computes from a row ([`Derivation`]); the function
+//! may leave rows out, whose key is then *absent*.
 //! Invariants (checked by [`crate::Partition::check`], which knows the rows): the tree holds exactly
-//! one entry per row; a unique index holds no two rows of equal key, unless a NULL is in it and
+//! one entry per row that is not left out; a unique index holds no two rows of equal key, unless a NULL is in it and
 //! NULLs count as distinct.
 //! Cost: [`IndexRef::get`] O(log n) without allocation; [`IndexRef::range`] two such searches, then
 //! O(1) per row.
@@ -12,7 +14,11 @@ use crate::latch::Latch;
 use crate::tree::{BytesKey, BytesProbe, Direction, Key, Range, Tree, WideKey};
 use crate::value::{Schema, ValueRef};
 use halcyon_base::{IndexId, RowId};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::fmt;
 use std::ops::Bound;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// The definition of an index.
@@ -20,12 +26,76 @@ use std::sync::Arc;
 pub struct IndexDef {
     /// The index's id in the catalog.
     pub id: IndexId,
-    /// The key, most significant column first.
+    /// The key, most significant column first. In a derived index each `column` is a position among
+    /// the derived values.
     pub columns: Vec<KeyColumn>,
+    /// The values of the key, if they are not columns of the table.
+    pub derivation: Option<Derivation>,
     /// Whether two rows may not have the same key.
     pub unique: bool,
     /// Whether a key with a NULL in it differs from every other (SQL's default).
     pub nulls_distinct: bool,
+}
+
+/// The function of a derived index, and the columns that it reads.
+#[derive(Clone, Debug)]
+pub struct Derivation {
+    /// The columns of the table that the function is given, in its order.
+    pub inputs: Vec<u16>,
+    /// The types of the values that it gives.
+    pub values: Arc<Schema>,
+    /// The function.
+    pub function: Arc<dyn DeriveKey>,
+}
+
+/// Two derivations are equal if they share the function.
+impl PartialEq for Derivation {
+    fn eq(&self, other: &Self) -> bool {
+        self.inputs == other.inputs
+            && self.values == other.values
+            && Arc::ptr_eq(&self.function, &other.function)
+    }
+}
+
+impl Eq for Derivation {}
+
+// A function of keys has no state that a panic could leave half changed.
+impl UnwindSafe for Derivation {}
+impl RefUnwindSafe for Derivation {}
+
+/// Computes the keys of a derived index.
+///
+/// The same inputs must always give the same key: entries are found again by computing it.
+pub trait DeriveKey: fmt::Debug + Send + Sync + 'static {
+    /// Calls `enter` once with the values of the key of a row whose inputs are these; not at all if the
+    /// index leaves the row out.
+    ///
+    /// Panics: may panic for inputs that have no key. Whoever changes rows has seen to it beforehand
+    /// that each new row has one.
+    fn derive(&self, inputs: &[ValueRef<'_>], enter: &mut dyn FnMut(&[ValueRef<'_>]));
+
+    /// The function itself, for whoever made it.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl IndexDef {
+    /// The columns of the table that decide about a row's entry.
+    pub fn inputs(&self) -> impl Iterator<Item = u16> + '_ {
+        let (derived, plain) = match &self.derivation {
+            Some(derivation) => (&derivation.inputs[..], &[][..]),
+            None => (&[][..], &self.columns[..]),
+        };
+        derived.iter().copied().chain(plain.iter().map(|key| key.column))
+    }
+
+    /// The schema that the key's columns are positions in; `table` is that of the partition.
+    fn key_schema<'s>(&'s self, table: &'s Schema) -> &'s Schema {
+        self.derivation.as_ref().map_or(table, |derivation| &derivation.values)
+    }
+
+    fn column_mask(&self) -> u128 {
+        self.inputs().fold(0, |mask, column| mask | column_bit(column))
+    }
 }
 
 /// A row that cannot be stored, because `row` has the same key in the unique index `index`.
@@ -51,7 +121,7 @@ pub(crate) struct Index {
     /// The id of `def`, at hand for finding the index.
     id: IndexId,
     def: Arc<IndexDef>,
-    /// Bit per table column: in the key. Columns from 127 on share the last bit.
+    /// Bit per table column: the key depends on it. Columns from 127 on share the last bit.
     column_mask: u128,
     tree: AnyTree,
     latch: Latch,
@@ -72,8 +142,8 @@ fn narrow(number: u128) -> u64 {
 impl Index {
     /// An index without entries.
     pub(crate) fn new(def: IndexDef, schema: &Schema, latched: bool) -> Self {
-        let column_mask = def.columns.iter().fold(0, |mask, key| mask | column_bit(key.column));
-        let tree = match key::kind(schema, &def.columns) {
+        let column_mask = def.column_mask();
+        let tree = match key::kind(def.key_schema(schema), &def.columns) {
             KeyKind::Narrow => AnyTree::Narrow(Tree::default()),
             KeyKind::Wide => AnyTree::Wide(Tree::default()),
             KeyKind::Bytes => AnyTree::Bytes(Tree::default()),
@@ -92,7 +162,7 @@ impl Index {
         &self.def
     }
 
-    /// True if a column of the mask is in the key (or may be, past column 126).
+    /// True if the key depends on a column of the mask (or may be, past column 126).
     #[inline]
     pub(crate) fn covers(&self, column_mask: u128) -> bool {
         self.column_mask & column_mask != 0
@@ -106,7 +176,8 @@ impl Index {
         }
     }
 
-    /// Encodes the key of a row whose table columns have these values.
+    /// Encodes the key of a row whose table columns have these values; an absent key if the index leaves
+    /// the row out.
     #[inline]
     pub(crate) fn encode<'v>(
         &self,
@@ -114,14 +185,33 @@ impl Index {
         buf: &mut KeyBuf,
         value: impl Fn(usize) -> ValueRef<'v>,
     ) {
+        if let Some(derivation) = &self.def.derivation {
+            return self.encode_derived(derivation, buf, value);
+        }
         let columns = &self.def.columns[..];
         buf.encode(self.kind(), schema, columns, |at| value(columns[at].column as usize));
+    }
+
+    fn encode_derived<'v>(
+        &self,
+        derivation: &Derivation,
+        buf: &mut KeyBuf,
+        value: impl Fn(usize) -> ValueRef<'v>,
+    ) {
+        let inputs = derivation.inputs.iter().map(|column| value(*column as usize));
+        let inputs: SmallVec<[ValueRef<'_>; 8]> = inputs.collect();
+        let columns = &self.def.columns[..];
+        buf.set_absent();
+        derivation.function.derive(&inputs, &mut |values| {
+            let value = |at: usize| values[columns[at].column as usize];
+            buf.encode(self.kind(), &derivation.values, columns, value);
+        });
     }
 
     /// True if two rows of this key cannot be.
     #[inline]
     pub(crate) fn forbids_second(&self, key: &KeyBuf) -> bool {
-        self.def.unique && !(self.def.nulls_distinct && key.has_null())
+        self.def.unique && !key.is_absent() && !(self.def.nulls_distinct && key.has_null())
     }
 
     /// The first row with this whole key.
@@ -158,9 +248,12 @@ impl Index {
         other.map_or(Ok(()), |row| Err(Conflict { index: self.def.id, row }))
     }
 
-    /// Adds an entry.
+    /// Adds an entry, if the index is to have one.
     #[inline]
     pub(crate) fn insert(&mut self, key: &KeyBuf, row: RowId) {
+        if key.is_absent() {
+            return;
+        }
         let _held = self.latch.write();
         match &mut self.tree {
             AnyTree::Narrow(tree) => tree.insert(narrow(key.number()), row),
@@ -169,11 +262,14 @@ impl Index {
         }
     }
 
-    /// Removes an entry.
+    /// Removes an entry, if the index was to have one.
     ///
     /// Panics: if there is no such entry.
     #[inline]
     pub(crate) fn remove(&mut self, key: &KeyBuf, row: RowId) {
+        if key.is_absent() {
+            return;
+        }
         let _held = self.latch.write();
         let removed = match &mut self.tree {
             AnyTree::Narrow(tree) => tree.remove(narrow(key.number()), row),
@@ -202,10 +298,10 @@ impl Index {
         };
         macro_rules! run {
             ($tree:expr, $key:expr) => {{
-                let entries = rows.iter().map(|&row| {
+                let entries = rows.iter().filter_map(|&row| {
                     encode(&this, row, &mut buf);
                     note(row, &buf);
-                    ($key(&buf), row)
+                    (!buf.is_absent()).then(|| ($key(&buf), row))
                 });
                 let mut entries: Vec<_> = entries.collect();
                 sort_entries(&mut entries);
@@ -234,13 +330,16 @@ impl Index {
         Index { id: self.id, def, column_mask: self.column_mask, tree, latch }
     }
 
-    /// The same entries under a definition whose columns moved.
+    /// The same entries under a definition, where columns of the table moved.
     pub(crate) fn with_columns(&self, column: impl Fn(u16) -> u16) -> Index {
         let mut def = IndexDef::clone(&self.def);
-        for key in &mut def.columns {
-            key.column = column(key.column);
+        match &mut def.derivation {
+            Some(derivation) => {
+                derivation.inputs.iter_mut().for_each(|input| *input = column(*input));
+            }
+            None => def.columns.iter_mut().for_each(|key| key.column = column(key.column)),
         }
-        let column_mask = def.columns.iter().fold(0, |mask, key| mask | column_bit(key.column));
+        let column_mask = def.column_mask();
         let (tree, latch) = (self.tree.clone(), self.latch.clone());
         Index { id: self.id, def: Arc::new(def), column_mask, tree, latch }
     }
@@ -433,9 +532,16 @@ impl<'a> IndexRef<'a> {
         self.index.def()
     }
 
-    /// Entries held: one per row of the partition.
+    /// Entries held: one per row of the partition, but for rows that a derived index leaves out.
     pub fn len(&self) -> u64 {
         self.index.len()
+    }
+
+    /// Encodes the key of the row whose table columns have these values. False if the index leaves the
+    /// row out; then there is no key.
+    pub fn encode_row(&self, row: &[ValueRef<'_>], key: &mut KeyBuf) -> bool {
+        self.index.encode(self.schema, key, |column| row[column]);
+        !key.is_absent()
     }
 
     /// True without entries.
@@ -454,8 +560,9 @@ impl<'a> IndexRef<'a> {
     /// column.
     #[inline]
     pub fn encode(&self, values: &[ValueRef<'_>], key: &mut KeyBuf) {
-        let columns = &self.def().columns[..values.len()];
-        key.encode(self.index.kind(), self.schema, columns, |at| values[at]);
+        let def = self.def();
+        let columns = &def.columns[..values.len()];
+        key.encode(self.index.kind(), def.key_schema(self.schema), columns, |at| values[at]);
     }
 
     /// The row with this whole key; if the index lets keys repeat, the first of them.

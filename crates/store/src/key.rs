@@ -51,6 +51,8 @@ pub struct KeyBuf {
     /// The bytes of a key that is no number; else empty.
     bytes: Vec<u8>,
     has_null: bool,
+    /// Whether the index holds no entry for the row, so that there is no key.
+    absent: bool,
 }
 
 impl KeyBuf {
@@ -63,6 +65,18 @@ impl KeyBuf {
     #[inline]
     pub fn has_null(&self) -> bool {
         self.has_null
+    }
+
+    /// Makes it stand for a row that a partial index leaves out.
+    pub(crate) fn set_absent(&mut self) {
+        self.bytes.clear();
+        (self.number, self.number_bytes, self.has_null, self.absent) = (0, 0, false, true);
+    }
+
+    /// True if it stands for a row that a partial index leaves out.
+    #[inline]
+    pub(crate) fn is_absent(&self) -> bool {
+        self.absent
     }
 
     /// The key from the highest byte down, for trees of up to 16 bytes.
@@ -102,7 +116,7 @@ impl KeyBuf {
         key_columns: &[KeyColumn],
         value: impl Fn(usize) -> ValueRef<'v>,
     ) {
-        self.has_null = false;
+        (self.has_null, self.absent) = (false, false);
         self.bytes.clear();
         if kind == KeyKind::Bytes {
             (self.number, self.number_bytes) = (0, 0);

@@ -34,7 +34,13 @@ mod tests {
         let mut root = Partition::new(Schema::new(vec![column])).latched(true);
         let key = KeyColumn { column: 0, descending: false, nulls_first: false };
         let id = IndexId(1);
-        let def = IndexDef { id, columns: vec![key], unique: true, nulls_distinct: true };
+        let def = IndexDef {
+            id,
+            columns: vec![key],
+            derivation: None,
+            unique: true,
+            nulls_distinct: true,
+        };
         root.add_index(def).unwrap();
         for number in 0..5_000 {
             root.insert(&[ValueRef::Int32(number)]).unwrap();

@@ -40,7 +40,7 @@ mod tree_fuzz;
 pub use append::AppendError;
 pub use batch::{Batch, SegmentRef};
 pub use diff::RowChange;
-pub use index::{Conflict, Cursor, IndexDef, IndexRef};
+pub use index::{Conflict, Cursor, Derivation, DeriveKey, IndexDef, IndexRef};
 pub use key::{KeyBuf, KeyColumn};
 pub use partition::Partition;
 pub use row::RowRef;

@@ -392,6 +392,7 @@ impl Twin {
         let def = IndexDef {
             id: IndexId(self.next_index),
             columns: columns.into_iter().map(key).collect(),
+            derivation: None,
             unique: rng.chance(1, 2),
             nulls_distinct: rng.chance(3, 4),
         };
@@ -679,7 +680,13 @@ fn wrong_loads_are_refused_with_the_reason_and_change_nothing() {
     let key = KeyColumn { column: 0, descending: false, nulls_first: false };
     let id = IndexId(7);
     partition
-        .add_index(IndexDef { id, columns: vec![key], unique: true, nulls_distinct: true })
+        .add_index(IndexDef {
+            id,
+            columns: vec![key],
+            derivation: None,
+            unique: true,
+            nulls_distinct: true,
+        })
         .unwrap();
     let array = |values: &[Option<i32>]| Arc::new(Int32Array::from(values.to_vec())) as ArrayRef;
     let (one, two) = (array(&[Some(1)]), array(&[Some(1), Some(2)]));
@@ -715,7 +722,13 @@ fn small_table() -> Partition {
     let key = KeyColumn { column: 0, descending: false, nulls_first: false };
     let columns = vec![key];
     partition
-        .add_index(IndexDef { id: IndexId(1), columns, unique: true, nulls_distinct: true })
+        .add_index(IndexDef {
+            id: IndexId(1),
+            columns,
+            derivation: None,
+            unique: true,
+            nulls_distinct: true,
+        })
         .unwrap();
     for id in 0..10_000 {
         let text = format!("row number {id} in the table");

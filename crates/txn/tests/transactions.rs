@@ -297,6 +297,7 @@ fn all_types() -> (Arc<Schema>, Vec<Value>) {
 fn unique_first_column(root: &mut Partition) {
     let def = IndexDef {
         id: IndexId(1),
+        derivation: None,
         columns: vec![KeyColumn { column: 0, descending: false, nulls_first: false }],
         unique: true,
         nulls_distinct: true,

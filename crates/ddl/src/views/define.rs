@@ -126,7 +126,9 @@ impl Facts for CatalogFacts<'_> {
     fn unique_keys(&self, table: &TableReference) -> Vec<Vec<usize>> {
         let Some(table) = self.table(table) else { return Vec::new() };
         let present = |index: &&Index| {
-            index.columns.iter().all(|key| table.columns[key.column as usize].not_null)
+            // What a partial index or one over expressions says is no key of the columns.
+            index.derived.is_none()
+                && index.columns.iter().all(|key| table.columns[key.column as usize].not_null)
         };
         let columns = |index: &Index| index.columns.iter().map(|key| key.column.into()).collect();
         table.indexes.iter().filter(|index| index.unique).filter(present).map(columns).collect()

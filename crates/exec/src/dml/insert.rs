@@ -20,14 +20,17 @@ use super::returning::{self, Returning};
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
 use super::{RowValues, Scope, WriteContext, owned};
+use crate::derived;
 use crate::point::Scratch;
 use crate::scratch::WriteScratch;
-use halcyon_catalog::{Privilege, Table};
+use halcyon_catalog::{Index, Privilege, Table};
+use halcyon_plan::bind::Binder;
 use halcyon_plan::env::{Env, Need};
 use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{fold, parts};
+use halcyon_sql::inference::Inference;
 use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
 use halcyon_sql::syntax::Overriding;
 
@@ -338,28 +341,7 @@ fn bind_conflict(
     }
     let arbiters = match &on.conflict_target {
         None => Vec::new(),
-        Some(ConflictTarget::Columns(names)) => {
-            let mut columns = Vec::new();
-            for name in names {
-                columns.push(table.require_column(&fold(name))?);
-            }
-            let fits = table.indexes.iter().filter(|i| i.unique && i.covers_exactly(&columns));
-            let found: Vec<IndexId> = fits.map(|index| index.id).collect();
-            let is_late = |index: &halcyon_catalog::Index| {
-                index.deferral.is_some() && index.covers_exactly(&columns)
-            };
-            if found.is_empty() && table.indexes.iter().any(is_late) {
-                return Err(deferrable_arbiter());
-            }
-            if found.is_empty() {
-                return Err(SqlError::new(
-                    SqlState::INVALID_COLUMN_REFERENCE,
-                    "there is no unique or exclusion constraint matching the ON CONFLICT \
-                     specification",
-                ));
-            }
-            found
-        }
+        Some(ConflictTarget::Columns(names)) => inferred(&binder, table, &Inference::of(names)?)?,
         Some(ConflictTarget::OnConstraint(name)) => {
             let name = parts(name)?.pop().unwrap_or_default();
             let found = table.indexes.iter().find(|i| i.name == name && i.constraint.is_some());
@@ -392,6 +374,49 @@ fn bind_conflict(
         }
     };
     Ok(OnConflict { arbiters, update })
+}
+
+/// The unique indexes that a conflict target describes.
+///
+/// Errors: 42P10 if there is none; 55000 if there is, and its constraint is DEFERRABLE; those of
+/// expressions.
+fn inferred(
+    binder: &Binder<'_>,
+    table: &Arc<Table>,
+    inference: &Inference,
+) -> Result<Vec<IndexId>> {
+    let mut columns = Some(Vec::new());
+    for key in &inference.keys {
+        match key {
+            Expr::Identifier(name) => {
+                let column = table.require_column(&fold(name))?;
+                columns.as_mut().map(|columns: &mut Vec<u16>| columns.push(column));
+            }
+            _ => columns = None,
+        }
+    }
+    let covers =
+        |index: &Index| columns.as_ref().is_some_and(|columns| index.covers_exactly(columns));
+    let mut found: Vec<IndexId> =
+        table.indexes.iter().filter(|i| i.unique && covers(i)).map(|index| index.id).collect();
+    if table.indexes.iter().any(|index| index.unique && index.derived.is_some()) {
+        found.extend(derived::inferred(
+            binder,
+            table,
+            &inference.keys,
+            inference.predicate.as_ref(),
+        )?);
+    }
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    if table.indexes.iter().any(|index| index.deferral.is_some() && covers(index)) {
+        return Err(deferrable_arbiter());
+    }
+    Err(SqlError::new(
+        SqlState::INVALID_COLUMN_REFERENCE,
+        "there is no unique or exclusion constraint matching the ON CONFLICT specification",
+    ))
 }
 
 fn bind_do_update(
@@ -747,10 +772,7 @@ fn arbiter_row(
     let root = cx.tx.read(cx.lock(target.at, partition));
     arbiters.iter().find_map(|id| {
         let index = root.index(*id).expect("every partition has the index");
-        let columns = target.table.index(*id).expect("an arbiter is an index of the table");
-        let values: RowValues<'_> =
-            columns.columns.iter().map(|column| row[column.column as usize]).collect();
-        index.encode(&values, key);
-        if key.has_null() { None } else { index.get(key) }
+        let is_there = index.encode_row(row, key) && !key.has_null();
+        is_there.then(|| index.get(key)).flatten()
     })
 }

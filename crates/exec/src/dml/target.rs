@@ -12,7 +12,8 @@ use crate::constraints::{
     null_violation, unique_violation,
 };
 use crate::deferrable::DeferrableCheck;
-use halcyon_catalog::{Check, ForeignKey, Table};
+use crate::derived::VerifiedIndex;
+use halcyon_catalog::{Check, ForeignKey, Index, Table};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
@@ -27,6 +28,8 @@ pub(crate) struct Target {
     pub table: Arc<Table>,
     not_null: Vec<u16>,
     checks: Vec<(Check, Program)>,
+    /// Derived indexes whose keys the written columns take part in.
+    derived: Vec<VerifiedIndex>,
     references: Vec<Reference>,
 }
 
@@ -100,18 +103,23 @@ impl Target {
                 checks.push((check.clone(), compile_check(binder, table, check)?));
             }
         }
+        let is_derived = |index: &&Index| {
+            index.derived.is_some() && (columns.is_none() || index.inputs().any(|at| touched(&at)))
+        };
+        let derived = table.indexes.iter().filter(is_derived).map(VerifiedIndex::new).collect();
         Ok(Target {
             at: 0,
             table: table.clone(),
             not_null: (0..table.columns.len() as u16).filter(not_null).collect(),
             checks,
+            derived,
             references: Vec::new(),
         })
     }
 
-    /// Whether checks look at whole rows.
+    /// Whether checks, or indexes over expressions, look at whole rows.
     pub fn has_checks(&self) -> bool {
-        !self.checks.is_empty()
+        !self.checks.is_empty() || !self.derived.is_empty()
     }
 
     /// Whether rows refer to others.
@@ -131,7 +139,8 @@ impl Target {
         &self.not_null
     }
 
-    /// NOT NULL and CHECK. Errors: 23502, 23514.
+    /// NOT NULL and CHECK, and whether indexes over expressions have a key for the row. Errors: 23502,
+    /// 23514, those of the expressions.
     #[inline]
     pub fn verify(&self, row: &[ValueRef<'_>], env: &Env<'_>, arena: &Arena) -> Result<()> {
         for column in &self.not_null {
@@ -144,7 +153,7 @@ impl Target {
                 return Err(check_violation(&self.table, check, row));
             }
         }
-        Ok(())
+        self.derived.iter().try_for_each(|index| index.verify(row))
     }
 
     /// References of a row. True if some have to be judged again at the end. Errors: 23503.
@@ -213,8 +222,8 @@ impl Target {
 
     /// Whether a change of these columns can break a unique key.
     pub fn touches_unique(&self, columns: &[u16]) -> bool {
-        let touched = |key: &halcyon_catalog::IndexColumn| columns.contains(&key.column);
-        self.table.indexes.iter().any(|index| index.unique && index.columns.iter().any(touched))
+        let touched = |column: u16| columns.contains(&column);
+        self.table.indexes.iter().any(|index| index.unique && index.inputs().any(touched))
     }
 
     /// Whether a change of these columns can move a row to another partition.

@@ -9,6 +9,7 @@ use super::rel::{Scan, SortKey};
 use halcyon_value::calendar::{day_of, time_of};
 use halcyon_value::decimal::power_of_ten;
 
+use crate::derived::{DerivedIndex, key_type, of_index, prove};
 use halcyon_catalog::{Index, IndexColumn, Table};
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::{Arena, Compare, Ir, Program};
@@ -238,8 +239,10 @@ fn integer(value: i128, to: Type, exact: bool) -> Fit<'static> {
     }
 }
 
-/// A condition that an index can help with: a column against values known before the row is read.
+/// A condition that an index can help with: a value of a key against values known before the row is
+/// read.
 struct Sarg<'c> {
+    /// The column, or the expression: see [`Keys`].
     column: u16,
     test: Test<'c>,
     /// Position among the conditions.
@@ -280,6 +283,92 @@ const RANK_FULL: u32 = 100;
 /// The widest range of integer constants that counts as small.
 const SMALL_RANGE: i128 = 4_096;
 
+/// What keys of a table's indexes have in them: its columns, by their positions, and behind them the
+/// expressions of its derived indexes, each by a number of its own.
+struct Keys<'t> {
+    table: &'t Table,
+    /// Derived indexes, with the number of the first expression of each.
+    derived: Vec<(IndexId, u16, &'t [u16], Arc<DerivedIndex>)>,
+}
+
+impl<'t> Keys<'t> {
+    fn of(table: &'t Table) -> Keys<'t> {
+        let mut next = table.columns.len() as u16;
+        let mut derived = vec![];
+        for index in table.indexes.iter().filter(|index| index.derived.is_some()) {
+            let (derivation, function) = of_index(index);
+            let first = next;
+            next += function.keys().len() as u16;
+            derived.push((index.id, first, &derivation.inputs[..], function));
+        }
+        Keys { table, derived }
+    }
+
+    /// The columns of an index's key.
+    fn of_index(&self, index: &Index) -> Vec<IndexColumn> {
+        let Some(derived) = &index.derived else { return index.columns.clone() };
+        let (_, first, inputs, function) = self.derived(index.id).expect("it was put in");
+        let columns = function.keys().iter().zip(&derived.keys).zip(*first..);
+        let column = |((ir, key), number): ((&Ir, &halcyon_catalog::DerivedKey), u16)| {
+            let column = match ir {
+                Ir::Slot(input, _) => inputs[*input],
+                _ => number,
+            };
+            IndexColumn { column, descending: key.descending, nulls_first: key.nulls_first }
+        };
+        columns.map(column).collect()
+    }
+
+    fn derived(&self, index: IndexId) -> Option<&(IndexId, u16, &'t [u16], Arc<DerivedIndex>)> {
+        self.derived.iter().find(|(id, ..)| *id == index)
+    }
+
+    /// The type of a value of a key, and whether it is never NULL.
+    fn value(&self, column: u16) -> (Type, bool) {
+        if let Some(column) = self.table.columns.get(column as usize) {
+            return (column.ty.storage(), column.not_null);
+        }
+        let (_, first, _, function) = self
+            .derived
+            .iter()
+            .rfind(|(_, first, ..)| *first <= column)
+            .expect("an expression of an index");
+        (key_type(&function.keys()[(column - first) as usize]), false)
+    }
+
+    fn is_expression(&self, column: u16) -> bool {
+        column as usize >= self.table.columns.len()
+    }
+
+    /// The expressions of indexes that an expression of the statement is.
+    fn expressions(&self, scan: &Scan, ir: &Ir) -> Vec<u16> {
+        let mut found = vec![];
+        for (_, first, inputs, function) in &self.derived {
+            for (number, key) in (*first..).zip(function.keys()) {
+                let same = || ir.is_same(key, &|slot| input(scan, inputs, slot));
+                if !matches!(key, Ir::Slot(..)) && same() {
+                    found.push(number);
+                }
+            }
+        }
+        found
+    }
+
+    /// The positions of conditions that need no look because all rows of the index satisfy them; `None`
+    /// if the index may lack rows that satisfy the conditions.
+    fn covers(&self, index: &Index, scan: &Scan, conditions: &[Ir]) -> Option<Vec<usize>> {
+        let Some((_, _, inputs, function)) = self.derived(index.id) else { return Some(vec![]) };
+        let slots = |slot| input(scan, inputs, slot);
+        prove(conditions, function.predicate(), &slots).map(|proof| proof.repeated)
+    }
+}
+
+/// The place among an index's inputs of the column that a slot of the plan holds.
+fn input(scan: &Scan, inputs: &[u16], slot: usize) -> Option<usize> {
+    let (column, _) = scan.columns.iter().find(|(_, other)| *other == slot)?;
+    inputs.iter().position(|input| input == column)
+}
+
 /// Chooses how to read a table; None if all of it would have to be read and the caller does not
 /// allow that.
 pub(super) fn choose(
@@ -289,11 +378,12 @@ pub(super) fn choose(
     bound: &BoundSlots,
     wanted: Wanted<'_>,
 ) -> Option<Choice> {
-    let sargs = sargs(scan, conditions, bound);
+    let keys = Keys::of(table);
+    let sargs = sargs(&keys, scan, conditions, bound);
     let by_index = table
         .indexes
         .iter()
-        .filter_map(|index| by_index(table, index, scan, conditions, &sargs, wanted));
+        .filter_map(|index| by_index(&keys, index, scan, conditions, &sargs, wanted));
     let full = full(table, scan, conditions, wanted);
     let mut best = by_index.chain(full).min_by_key(|choice| {
         let unordered = !wanted.keys.is_empty() && !choice.ordered;
@@ -307,10 +397,13 @@ pub(super) fn choose(
     {
         let index = table.indexes.iter().find(|index| index.id == path.index)?;
         let backward = path.direction == Direction::Backward;
-        let columns = index.columns.iter();
-        best.access.merge = columns
-            .map(|key| (key.column, key.descending != backward, key.nulls_first != backward))
-            .collect();
+        let columns = keys.of_index(index);
+        if !columns.iter().any(|key| keys.is_expression(key.column)) {
+            best.access.merge = columns
+                .iter()
+                .map(|key| (key.column, key.descending != backward, key.nulls_first != backward))
+                .collect();
+        }
     }
     Some(best)
 }
@@ -332,27 +425,33 @@ fn full(table: &Table, scan: &Scan, conditions: &[Ir], wanted: Wanted<'_>) -> Op
 }
 
 fn by_index(
-    table: &Table,
+    keys: &Keys<'_>,
     index: &Index,
     scan: &Scan,
     conditions: &[Ir],
     sargs: &[Sarg<'_>],
     wanted: Wanted<'_>,
 ) -> Option<Choice> {
-    let mut used = vec![];
-    let (prefix, has_list) = prefix(table, index, sargs, &mut used);
-    let whole = prefix.len() == index.columns.len();
+    let mut used = keys.covers(index, scan, conditions)?;
+    let columns = keys.of_index(index);
+    let (prefix, has_list) = prefix(keys, &columns, sargs, &mut used);
+    let whole = prefix.len() == columns.len();
     let single = whole && index.unique && !has_list;
-    let range = match index.columns.get(prefix.len()) {
-        Some(column) => range(table, column, sargs, &mut used),
+    let range = match columns.get(prefix.len()) {
+        Some(column) => range(keys, column, sargs, &mut used),
         None => None,
     };
-    let direction = match order(table, index, scan, prefix.len(), range.as_ref(), wanted.keys) {
-        _ if wanted.keys.is_empty() => Some(Direction::Forward),
-        _ if single => Some(Direction::Forward),
-        _ if has_list => None,
-        found => found,
-    };
+    let merges = keys.table.cells.len() > 1;
+    let cannot_merge = || columns.iter().any(|key| keys.is_expression(key.column));
+    let (unique, range_found, wanted_keys) = (index.unique, range.as_ref(), wanted.keys);
+    let direction =
+        match order(keys, (&columns, unique), scan, prefix.len(), range_found, wanted_keys) {
+            _ if wanted.keys.is_empty() => Some(Direction::Forward),
+            _ if !single && merges && cannot_merge() => None,
+            _ if single => Some(Direction::Forward),
+            _ if has_list => None,
+            found => found,
+        };
     let residual: Vec<usize> =
         (0..conditions.len()).filter(|condition| !used.contains(condition)).collect();
     let ends = range
@@ -360,10 +459,13 @@ fn by_index(
         .map_or(0, |range| range.low.is_some() as usize + range.high.is_some() as usize);
     let cut_off = wanted.limited && direction.is_some() && residual.is_empty();
     let target = scan.row_id.is_some();
+    let is_partial = index.derived.as_ref().is_some_and(|derived| derived.predicate.is_some());
     let rank = match (prefix.len(), ends) {
         (0, 2) if target || cut_off || is_small(range.as_ref()?) => RANK_RANGE,
         (0, 1) if target || cut_off => RANK_RANGE + 5,
         (0, 0) if cut_off && !wanted.keys.is_empty() => RANK_ORDER,
+        // The rows of a partial index are fewer than the table's.
+        (0, 0) if is_partial && (target || cut_off) => RANK_ORDER,
         (0, _) => return None,
         _ if single => RANK_UNIQUE,
         (columns, ends) => RANK_PREFIX + 16 - 2 * columns.min(7) as u32 - ends.min(1) as u32,
@@ -387,14 +489,14 @@ fn by_index(
 
 /// The values that the first key columns must equal, and whether there is a list among them.
 fn prefix(
-    table: &Table,
-    index: &Index,
+    keys: &Keys<'_>,
+    columns: &[IndexColumn],
     sargs: &[Sarg<'_>],
     used: &mut Vec<usize>,
 ) -> (Vec<Part>, bool) {
     let (mut parts, mut has_list) = (vec![], false);
-    for key in &index.columns {
-        let to = table.columns[key.column as usize].ty.storage();
+    for key in columns {
+        let (to, _) = keys.value(key.column);
         let of_column = || sargs.iter().filter(|sarg| sarg.column == key.column);
         let equal = of_column().find_map(|sarg| match sarg.test {
             Test::Compare(Compare::Eq, ir, ty) => {
@@ -421,13 +523,12 @@ fn prefix(
 
 /// The range that conditions leave of a key column; None if they say nothing of it.
 fn range(
-    table: &Table,
+    keys: &Keys<'_>,
     key: &IndexColumn,
     sargs: &[Sarg<'_>],
     used: &mut Vec<usize>,
 ) -> Option<Range> {
-    let column = &table.columns[key.column as usize];
-    let to = column.ty.storage();
+    let (to, never_null) = keys.value(key.column);
     let (mut low, mut high, mut not_null) = (None, None, false);
     for sarg in sargs.iter().filter(|sarg| sarg.column == key.column) {
         let taken = match sarg.test {
@@ -455,7 +556,7 @@ fn range(
         }
     }
     let tested = low.is_some() || high.is_some() || not_null;
-    tested.then(|| Range { low, high, column: *key, skip_nulls: !column.not_null })
+    tested.then(|| Range { low, high, column: *key, skip_nulls: !never_null })
 }
 
 /// Whether a range with two ends reads few keys, as far as can be known.
@@ -472,15 +573,15 @@ fn is_small(range: &Range) -> bool {
 
 /// The direction in which the index gives the wanted order, if one does.
 fn order(
-    table: &Table,
-    index: &Index,
+    own: &Keys<'_>,
+    (columns, unique): (&[IndexColumn], bool),
     scan: &Scan,
     prefix: usize,
     range: Option<&Range>,
     keys: &[SortKey],
 ) -> Option<Direction> {
-    let fixed = |column: u16| index.columns[..prefix].iter().any(|key| key.column == column);
-    let mut rest = index.columns[prefix..].iter();
+    let fixed = |column: u16| columns[..prefix].iter().any(|key| key.column == column);
+    let mut rest = columns[prefix..].iter();
     let mut direction = None;
     for wanted in keys {
         let (column, _) = scan.columns.iter().find(|(_, slot)| *slot == wanted.slot)?;
@@ -492,8 +593,8 @@ fn order(
             return None;
         }
         let backward = key.descending != wanted.descending;
-        let no_nulls = table.columns[*column as usize].not_null
-            || range.is_some_and(|range| range.column.column == *column);
+        let no_nulls =
+            own.value(*column).1 || range.is_some_and(|range| range.column.column == *column);
         if !no_nulls && (key.nulls_first != backward) != wanted.nulls_first {
             return None;
         }
@@ -502,7 +603,7 @@ fn order(
             return None;
         }
         direction = Some(found);
-        let last_of_unique = index.unique && prefix == 0 && rest.as_slice().is_empty();
+        let last_of_unique = unique && prefix == 0 && rest.as_slice().is_empty();
         if last_of_unique {
             break;
         }
@@ -526,9 +627,17 @@ fn pin(table: &Table, sargs: &[Sarg<'_>]) -> Option<Probe> {
     probes.min_by_key(|probe| !probe.known)
 }
 
-fn sargs<'c>(scan: &Scan, conditions: &'c [Ir], bound: &BoundSlots) -> Vec<Sarg<'c>> {
+fn sargs<'c>(
+    keys: &Keys<'_>,
+    scan: &Scan,
+    conditions: &'c [Ir],
+    bound: &BoundSlots,
+) -> Vec<Sarg<'c>> {
     let mut found = vec![];
     for (condition, ir) in conditions.iter().enumerate() {
+        if !keys.derived.is_empty() {
+            expression_sargs(keys, scan, (condition, ir), bound, &mut found);
+        }
         let mut push = |column, test| found.push(Sarg { column, test, condition });
         match ir {
             Ir::Compare { op, left, right } => {
@@ -563,6 +672,62 @@ fn sargs<'c>(scan: &Scan, conditions: &'c [Ir], bound: &BoundSlots) -> Vec<Sarg<
         }
     }
     found
+}
+
+/// As [`sargs`] of one condition, for expressions of derived indexes in the place of columns.
+fn expression_sargs<'c>(
+    keys: &Keys<'_>,
+    scan: &Scan,
+    (condition, ir): (usize, &'c Ir),
+    bound: &BoundSlots,
+    found: &mut Vec<Sarg<'c>>,
+) {
+    let known = |ir: &Ir| ir.reads_only(&|slot| bound.contains(slot));
+    let mut push = |column, test| found.push(Sarg { column, test, condition });
+    let key = |ir: &Ir| ir.ty().map(|ty| (keys.expressions(scan, ir), ty));
+    match ir {
+        Ir::Compare { op, left, right } => {
+            for (op, of, value) in [(*op, left, right), (op.flipped(), right, left)] {
+                if let (Some((numbers, ty)), true) = (key(of), known(value)) {
+                    numbers
+                        .into_iter()
+                        .for_each(|number| push(number, Test::Compare(op, value, ty)));
+                }
+            }
+        }
+        Ir::InList { of, list, negated: false } => {
+            if let (Some((numbers, ty)), true) = (key(of), list.iter().all(known)) {
+                numbers
+                    .into_iter()
+                    .for_each(|number| push(number, Test::In(list.iter().collect(), ty)));
+            }
+        }
+        Ir::Or(parts) => {
+            let equal = |part: &'c Ir| match part {
+                Ir::Compare { op: Compare::Eq, left, right } if known(right) => {
+                    Some((&**left, &**right))
+                }
+                Ir::Compare { op: Compare::Eq, left, right } if known(left) => {
+                    Some((&**right, &**left))
+                }
+                _ => None,
+            };
+            let Some(equal) = parts.iter().map(equal).collect::<Option<Vec<_>>>() else { return };
+            let [(first, _), rest @ ..] = &equal[..] else { return };
+            if rest.iter().all(|(of, _)| of.is_same(first, &Some))
+                && let Some((numbers, ty)) = key(first)
+            {
+                let list: Vec<&Ir> = equal.iter().map(|(_, value)| *value).collect();
+                numbers.into_iter().for_each(|number| push(number, Test::In(list.clone(), ty)));
+            }
+        }
+        Ir::IsNull { of, negated: true } => {
+            if let Some((numbers, _)) = key(of) {
+                numbers.into_iter().for_each(|number| push(number, Test::NotNull));
+            }
+        }
+        _ => {}
+    }
 }
 
 /// `a = 1 OR a = 2 OR a IN (3, 4)`: the column and its values.

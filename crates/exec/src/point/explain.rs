@@ -125,9 +125,11 @@ fn scan_text(plan: &PointPlan, scan: &ScanNode) -> String {
 fn index_text(plan: &PointPlan, scan: &ScanNode, path: &IndexPath) -> String {
     let table = &plan.tables[scan.table];
     let index = table.indexes.iter().find(|index| index.id == path.index);
-    let name = |at: usize| match index.and_then(|index| index.columns.get(at)) {
-        Some(key) => table.columns[key.column as usize].name.as_str(),
-        None => "?",
+    let derived = index.and_then(|index| index.derived.as_ref());
+    let name = |at: usize| match (index.and_then(|index| index.columns.get(at)), derived) {
+        (Some(key), _) => table.columns[key.column as usize].name.as_str(),
+        (None, Some(derived)) => derived.keys.get(at).map_or("?", |key| key.expr.as_str()),
+        (None, None) => "?",
     };
     let mut conditions: Vec<String> = path
         .prefix

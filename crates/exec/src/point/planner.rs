@@ -194,7 +194,8 @@ impl Planner<'_> {
         wanted: Wanted<'_>,
     ) -> Option<Planned> {
         let computed = |slot: usize| defs.iter().any(|(other, _)| *other == slot);
-        // DataFusion computes a cast once for several conditions; an index wants to see through it.
+        // DataFusion computes an expression once for several conditions; an index wants to see through
+        // that.
         let conditions = conditions.into_iter().map(|ir| see_through(ir, defs));
         let (below, above): (Vec<Ir>, Vec<Ir>) =
             conditions.partition(|ir| ir.reads_only(&|slot| !computed(slot)));
@@ -365,14 +366,11 @@ impl Planner<'_> {
     }
 }
 
-/// A condition in which computed slots that are casts of columns are replaced by those casts.
+/// A condition in which slots that are computed without DataFusion are replaced by what computes them.
 fn see_through(condition: Ir, defs: &[(usize, Ir)]) -> Ir {
     let replaced = |ir: Box<Ir>| -> Box<Ir> {
         let Ir::Slot(slot, _) = *ir else { return ir };
-        let def = defs.iter().find(|(other, def)| {
-            let is_cast = matches!(def, Ir::Cast { of, .. } if matches!(**of, Ir::Slot(..)));
-            *other == slot && is_cast
-        });
+        let def = defs.iter().find(|(other, def)| *other == slot && is_cheap(def));
         def.map_or(ir, |(_, def)| def.clone().into())
     };
     match condition {
@@ -381,6 +379,15 @@ fn see_through(condition: Ir, defs: &[(usize, Ir)]) -> Ir {
         }
         Ir::InList { of, list, negated } => Ir::InList { of: replaced(of), list, negated },
         other => other,
+    }
+}
+
+/// Whether an expression may as well be computed again for a condition: an index may have it.
+fn is_cheap(def: &Ir) -> bool {
+    match def {
+        Ir::Cast { of, .. } => matches!(**of, Ir::Slot(..)),
+        Ir::Call { .. } | Ir::TableCall { .. } | Ir::Arith { .. } | Ir::Neg(..) => true,
+        _ => false,
     }
 }
 

@@ -57,10 +57,9 @@ fn attribute(context: &Context, rows: &mut Vec<AttributeRow>) {
                 }
             }
             What::Index(table, index) => {
-                for (at, key) in index.columns.iter().enumerate() {
-                    let column = &table.columns[key.column as usize];
-                    let modifier = describe::type_modifier(column.ty);
-                    let (name, ty) = (&column.name, column.ty.oid());
+                for (at, key) in describe::index_keys(table, index).iter().enumerate() {
+                    let modifier = describe::type_modifier(key.ty);
+                    let (name, ty) = (&key.name, key.ty.oid());
                     Attribute { modifier, ..Attribute::new(object.oid, at, name, ty) }.push(rows);
                 }
             }

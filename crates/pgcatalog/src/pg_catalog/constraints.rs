@@ -26,8 +26,8 @@ system_tables! {
         indcollation: Oids,
         indclass: Oids,
         indoption: Int2Vector,
-        indexprs: Option<Text> = None,
-        indpred: Option<Text> = None,
+        indexprs: Option<Text>,
+        indpred: Option<Text>,
     }
 
     pg_constraint: ConstraintRow from constraint {
@@ -86,15 +86,16 @@ fn index(context: &Context, rows: &mut Vec<IndexRow>) {
     for object in context.objects().relations.values() {
         let What::Index(table, index) = &object.what else { continue };
         let primary = index.constraint == Some(halcyon_catalog::IndexConstraint::PrimaryKey);
-        let width = index.columns.len();
-        let types = || index.columns.iter().map(|key| table.columns[key.column as usize].ty.oid());
-        let keys: Vec<i64> = index.columns.iter().map(|key| i64::from(key.column) + 1).collect();
+        let key = describe::index_keys(table, index);
+        let types = || key.iter().map(|key| key.ty.oid());
+        let keys: Vec<i64> = key.iter().map(|key| key.number).collect();
         let collations: Vec<i64> =
             types().map(|ty| if matches!(ty, 25 | 1042 | 1043) { 100 } else { 0 }).collect();
         let classes: Vec<i64> = types().map(operator_class).collect();
         let order = |descending, nulls_first| i64::from(descending) | (i64::from(nulls_first) << 1);
         let options: Vec<i64> =
-            index.columns.iter().map(|key| order(key.descending, key.nulls_first)).collect();
+            key.iter().map(|key| order(key.descending, key.nulls_first)).collect();
+        let width = key.len();
         row!(rows; IndexRow {
             indexrelid: object.oid,
             indrelid: table.id.0,
@@ -107,6 +108,8 @@ fn index(context: &Context, rows: &mut Vec<IndexRow>) {
             indcollation: collations,
             indclass: classes,
             indoption: options,
+            indexprs: describe::index_expressions(table, index),
+            indpred: describe::index_predicate(index),
         });
     }
 }

@@ -156,7 +156,8 @@ fn class_row(context: &Context, object: &Object, rows: &mut Vec<ClassRow>) {
             let entries = memory::of_rows(&context.roots(table)).rows;
             let bytes = entries * ENTRY_BYTES;
             let count = count_of(context, table, entries);
-            (index.columns.len(), 0, false, false, BTREE, count, bytes, None)
+            let width = describe::index_keys(table, index).len();
+            (width, 0, false, false, BTREE, count, bytes, None)
         }
         What::View(view) => (view.columns.len(), 0, false, false, 0, -1.0, 0, None),
         What::Sequence(_) => (SEQUENCE_COLUMNS.len(), 0, false, false, 0, 1.0, PAGE, None),

@@ -183,6 +183,7 @@ fn index(id: u32, name: &str, columns: &[(u16, bool)], made_by: Option<IndexCons
         id: IndexId(id),
         name: name.to_owned(),
         columns: key(columns),
+        derived: None,
         unique: made_by.is_some(),
         constraint: made_by,
         deferral: None,

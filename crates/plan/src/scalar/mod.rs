@@ -37,7 +37,7 @@ use halcyon_store::{Type, Value, ValueRef};
 use crate::env::Env;
 use halcyon_sql::error::Result;
 
-pub use ir::{Compare, Ir, storage_type};
+pub use ir::{Compare, Function, Ir, storage_type};
 pub use lower::{Columns, lower};
 
 pub use halcyon_value::compare::values as compare_values;

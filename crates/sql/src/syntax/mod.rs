@@ -39,6 +39,7 @@ pub(crate) use errors::{Lines, from_tokenizer, too_deep};
 pub(crate) use grammar::parse;
 pub use materialized::{CreateMaterializedView, ViewExecutor, ViewOptions};
 pub use session::{Discarded, SessionStatement, SystemChange};
+pub(crate) use spellings::INFERENCE;
 pub use spellings::Overriding;
 pub use upkeep::{Upkeep, UpkeepObject, UpkeepVerb};
 pub use view::{CopyOrders, Explained, Side, ViewStatement};

@@ -22,6 +22,8 @@ use super::words::is_word;
 /// - `INSERT INTO t … OVERRIDING SYSTEM VALUE` is `INSERT OVERWRITE INTO t …`, and with USER VALUE
 ///   `INSERT OVERWRITE INTO TABLE t …`: see [`Overriding`].
 /// - `x OPERATOR(pg_catalog.=) ANY (…)`, as pg_dump asks for tables by patterns, is `x = ANY (…)`.
+/// - `ON CONFLICT (lower(a)) WHERE b` is `ON CONFLICT ("…")` with all of it in one name: see
+///   [`crate::inference::Inference`].
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
 pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let words: Vec<usize> =
@@ -82,6 +84,9 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
                     silent.extend(at..at + 3);
                 }
             }
+            Keyword::CONFLICT if at > 0 && is(&tokens, at - 1, "ON") => {
+                inference_as_name(&mut tokens, &words, at + 1);
+            }
             Keyword::TABLE if word.quote_style.is_none() && is_query(&tokens, &words, at) => {
                 queries.push(words[at]);
             }
@@ -117,6 +122,57 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
         put(insert, "OVERWRITE");
     }
     tokens
+}
+
+/// The beginning of a name that stands for the conflict target of an INSERT.
+pub(crate) const INFERENCE: &str = "\u{1}";
+
+/// Puts a conflict target with an expression or a condition into one name. `at`: the word behind ON
+/// CONFLICT. Lists of columns stay as they are.
+fn inference_as_name(tokens: &mut [TokenWithSpan], words: &[usize], at: usize) {
+    let token = |at: usize| words.get(at).map(|at| &tokens[*at].token);
+    if token(at) != Some(&Token::LParen) {
+        return;
+    }
+    let mut nesting = 0;
+    let mut end_at = |from: usize, ends: &dyn Fn(&Token, usize) -> bool| {
+        (from..words.len()).find(|at| {
+            let token = &tokens[words[*at]].token;
+            match token {
+                Token::LParen => nesting += 1,
+                Token::RParen => nesting -= 1,
+                _ => {}
+            }
+            ends(token, nesting)
+        })
+    };
+    let Some(close) = end_at(at, &|token, nesting| *token == Token::RParen && nesting == 0) else {
+        return;
+    };
+    let has_condition = token(close + 1).is_some_and(|token| is_word(token, "WHERE"));
+    let is_list =
+        (at + 1..close).all(|at| matches!(token(at), Some(Token::Word(_) | Token::Comma)));
+    let first = at + 1;
+    if is_list && !has_condition || first == close {
+        return;
+    }
+    let text = |from: usize, to: usize| -> String {
+        tokens[words[from]..words[to]].iter().map(|token| token.token.to_string()).collect()
+    };
+    let mut query = format!("{INFERENCE}SELECT {}", text(first, close));
+    let mut behind = close + 1;
+    if has_condition {
+        let ends = |token: &Token, nesting: usize| nesting == 0 && is_word(token, "DO");
+        let Some(end) = end_at(close + 1, &ends) else { return };
+        query.push_str(&format!(" {}", text(close + 1, end)));
+        behind = end;
+    }
+    let bracket = tokens[words[close]].clone();
+    for token in &mut tokens[words[first] + 1..=words[behind - 1]] {
+        token.token = Token::Whitespace(Whitespace::Space);
+    }
+    tokens[words[close]] = bracket;
+    tokens[words[first]].token = Token::make_word(&query, Some('"'));
 }
 
 /// What an INSERT says about values for identity columns.

@@ -53,6 +53,21 @@ impl Foreign {
         &self.inputs
     }
 
+    /// Whether both evaluate the same over their inputs. Functions of the execution do not.
+    pub(in crate::scalar) fn is_same_alone(&self, other: &Foreign) -> bool {
+        let is_lasting = |foreign: &Foreign| matches!(foreign.evaluate, Evaluate::Physical(_));
+        is_lasting(self)
+            && is_lasting(other)
+            && self.body == other.body
+            && self.schema == other.schema
+            && self.ty == other.ty
+    }
+
+    /// Whether the node is a function that belongs to the execution.
+    pub fn is_late(&self) -> bool {
+        matches!(self.evaluate, Evaluate::Late(_))
+    }
+
     /// Evaluates on the values of the inputs.
     pub(in crate::scalar) fn eval<'a>(
         &self,

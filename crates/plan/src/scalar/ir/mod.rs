@@ -3,6 +3,7 @@
 
 mod foreign;
 mod function;
+mod same;
 
 use std::fmt;
 use std::sync::Arc;
