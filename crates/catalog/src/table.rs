@@ -89,6 +89,9 @@ pub struct Column {
     pub default: Option<String>,
     /// GENERATED … AS IDENTITY.
     pub identity: Option<Identity>,
+    /// Expression of GENERATED ALWAYS AS (…) STORED as SQL text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generated: Option<String>,
     /// COMMENT ON COLUMN.
     pub comment: Option<String>,
 }
@@ -296,6 +299,11 @@ impl Table {
             let message = format!("column \"{name}\" of relation \"{}\" does not exist", self.name);
             SqlError::new(SqlState::UNDEFINED_COLUMN, message)
         })
+    }
+
+    /// Whether values of a column are computed from those of others.
+    pub fn has_generated(&self) -> bool {
+        self.columns.iter().any(|column| column.generated.is_some())
     }
 
     /// The index by id.

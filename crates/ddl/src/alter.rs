@@ -21,7 +21,7 @@ use halcyon_catalog::{
     Deferral, Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind,
 };
 use halcyon_exec::constraints::mentioned_in;
-use halcyon_exec::dml::{Cell, default_cell};
+use halcyon_exec::dml::{Cell, Generated, default_cell};
 use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -140,6 +140,7 @@ fn add_column(
     let at = draft.columns.len() as u16;
     draft.columns.push(column);
     draft.refresh_arrow();
+    table::check_generated(&cx.binder(), &draft, at as usize)?;
     let draft = Arc::new(draft);
     for sequence in sequences {
         let name = sequence.name.clone();
@@ -167,6 +168,9 @@ fn fill_column(
         Ok(())
     })?;
     let cell = cell.expect("the binder was asked");
+    if draft.columns[at as usize].generated.is_some() {
+        return fill_generated(cx, draft, at, ty, not_null);
+    }
     let env = cx.env;
     let zone = TimeZone::parse(&env.session.time_zone).unwrap_or_default();
     let once = match &cell {
@@ -202,6 +206,47 @@ fn fill_column(
         }
         Ok(())
     })
+}
+
+/// Adds a generated column to every partition.
+fn fill_generated(
+    cx: &mut DdlContext<'_>,
+    draft: &Arc<Table>,
+    at: u16,
+    ty: SqlType,
+    not_null: bool,
+) -> Result<()> {
+    let generated = Generated::bind(&cx.binder(), draft, Some(&[at]))?;
+    let env = cx.env;
+    let storage = StoreColumn { ty: ty.storage(), nullable: true };
+    cx.alter_all(draft, |root| {
+        root.add_column(storage, ValueRef::Null);
+        let rows: Vec<_> = root.rows().map(|row| row.id()).collect();
+        for row in rows {
+            SqlError::unless_interrupted()?;
+            let arena = Arena::new();
+            let present = root.row(row).expect("it was just listed");
+            let values: Vec<Value> = present.values().map(|value| value.to_owned()).collect();
+            let mut values: Vec<ValueRef<'_>> = values.iter().map(Value::as_ref).collect();
+            generated.fill(&mut values, env, &arena)?;
+            root.update_unchecked(row, &[at], &[values[at as usize]]);
+        }
+        if not_null {
+            if root.rows().any(|row| row.value(at as usize).is_null()) {
+                return Err(contains_null(draft, at));
+            }
+            root.set_nullable(at as usize, false);
+        }
+        Ok(())
+    })
+}
+
+/// Generated columns whose expressions mention a column.
+fn generated_from(table: &Table, name: &str) -> Vec<String> {
+    let reads = |column: &&halcyon_catalog::Column| {
+        column.generated.as_ref().is_some_and(|text| mentioned_in(text).contains(name))
+    };
+    table.columns.iter().filter(reads).map(|column| column.name.clone()).collect()
 }
 
 fn contains_null(table: &Table, column: u16) -> SqlError {
@@ -276,6 +321,26 @@ fn drop_column(
             ),
         ));
     }
+    for column in generated_from(table, name) {
+        if !cascade {
+            return Err(SqlError::new(
+                SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                format!(
+                    "cannot drop column {name} of table {} because other objects depend on it",
+                    table.name
+                ),
+            )
+            .detail(format!(
+                "column {column} of table {0} depends on column {name} of table {0}",
+                table.name
+            ))
+            .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        let now = cx.catalog.table(table.id).clone();
+        drop_column(cx, &now, &column, false, true)?;
+    }
+    let table = &cx.catalog.table(table.id).clone();
+    let at = table.require_column(name)?;
     drop_dependents(cx, table, at, cascade)?;
     let table = cx.catalog.table(table.id).clone();
     cx.alter_all(&table, |root| {
@@ -395,6 +460,9 @@ fn rename_column(cx: &mut DdlContext<'_>, table: &Arc<Table>, from: &str, to: &s
         for check in &mut table.checks {
             check.expr = renamed(&check.expr, from, to);
         }
+        for column in &mut table.columns {
+            column.generated = column.generated.take().map(|text| renamed(&text, from, to));
+        }
         for derived in table.indexes.iter_mut().filter_map(|index| index.derived.as_mut()) {
             for key in &mut derived.keys {
                 key.expr = match key.stands_alone && key.expr == quote_ident(from) {
@@ -443,6 +511,14 @@ fn alter_column(
     let at = table.require_column(name)?;
     let column = &table.columns[at as usize];
     match operation {
+        AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault
+            if column.generated.is_some() =>
+        {
+            Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("column \"{name}\" of relation \"{}\" is a generated column", table.name),
+            ))
+        }
         AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault
             if column.identity.is_some() =>
         {
@@ -578,6 +654,13 @@ fn set_type(
     let refuse = |message: String| Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     if table.partition_column() == Some(at) {
         return refuse(format!("cannot alter column \"{}\" of the partition key", column.name));
+    }
+    if let Some(other) = generated_from(table, &column.name).first() {
+        return Err(SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "cannot alter type of a column used by a generated column",
+        )
+        .detail(format!("Column \"{}\" is used by generated column \"{other}\".", column.name)));
     }
     let keys = table.foreign_keys.iter().any(|key| key.columns.contains(&at));
     let referenced = table.referenced_by.iter().any(|(referrer, name)| {

@@ -327,6 +327,9 @@ fn create_table(catalog: &Catalog, order: &LoadOrder, table: &Table) -> String {
         if let Some(default) = &column.default {
             let _ = write!(part, " DEFAULT {}", with_schemas(catalog, table, default));
         }
+        if let Some(expr) = &column.generated {
+            let _ = write!(part, " GENERATED ALWAYS AS ({expr}) STORED");
+        }
         if column.not_null {
             part.push_str(" NOT NULL");
         }

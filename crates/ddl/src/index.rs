@@ -156,7 +156,7 @@ impl Key {
 }
 
 /// An expression without brackets around all of it.
-fn bare(expr: &Expr) -> &Expr {
+pub(super) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => bare(inner),
         expr => expr,

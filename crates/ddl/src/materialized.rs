@@ -129,7 +129,15 @@ fn columns(definition: &Definition, create: &CreateMaterializedView) -> Result<V
 }
 
 fn column(name: String, ty: SqlType) -> Column {
-    Column { name, ty, not_null: false, default: None, identity: None, comment: None }
+    Column {
+        name,
+        ty,
+        not_null: false,
+        default: None,
+        identity: None,
+        generated: None,
+        comment: None,
+    }
 }
 
 /// Locks what the view reads, so that nobody changes it before the view is known to all, and fills
@@ -197,10 +205,13 @@ pub(super) fn create_stream(cx: &mut DdlContext<'_>, create: &CreateTable) -> Re
     let Relation::Table(made) = cx.catalog.schemas[&place.0].relations[&place.1].clone() else {
         unreachable!("a table was created")
     };
-    let generated = made.columns.iter().any(|column| column.identity.is_some());
+    let generated =
+        made.columns.iter().any(|column| column.identity.is_some() || column.generated.is_some());
     if !made.indexes.is_empty() || !made.foreign_keys.is_empty() || generated {
-        return Err(SqlError::unsupported("a key, reference or identity of a stream")
-            .hint("A stream keeps no rows to compare with: NOT NULL and CHECK are what it can."));
+        return Err(SqlError::unsupported(
+            "a key, reference, identity or generated column of a stream",
+        )
+        .hint("A stream keeps no rows to compare with: NOT NULL and CHECK are what it can."));
     }
     cx.catalog.change_table(made.id, |table| {
         table.kind = TableKind::Stream;

@@ -15,17 +15,23 @@ use super::constraint::{
     add_check, add_foreign_key, add_key, add_to_new, check_default, deferral, mirror,
 };
 use super::sequence::{self, Wish};
-use super::{DdlContext, Done, fold, names, parts, refuse_temporary};
+use super::{DdlContext, Done, fold, index, names, parts, refuse_temporary, row_schema};
+use datafusion::logical_expr::ExprSchemable;
 use halcyon_catalog::{
     Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
     TableKind,
 };
+use halcyon_exec::constraints::mentioned;
+use halcyon_exec::derived::{Place, immutable};
 use halcyon_exec::dml::bulk;
 use halcyon_plan::bind::Binder;
+use halcyon_sql::coerce::assignable;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::last;
+use halcyon_sql::parse::parse_expr;
 use halcyon_sql::type_names::{column_type, serial};
 use halcyon_sql::types::SqlType;
+use halcyon_sql::values::sql_type_of;
 
 /// Most columns of a table.
 const COLUMNS_MAX: usize = 1600;
@@ -58,6 +64,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateTable) -> Result<Do
         push_column(&mut table, column)?;
     }
     table.refresh_arrow();
+    (0..table.columns.len()).try_for_each(|at| check_generated(&cx.binder(), &table, at))?;
     partition(&mut table, &create.table_options)?;
     for column in &create.columns {
         column_constraints(cx, &mut table, column)?;
@@ -154,8 +161,15 @@ pub(super) fn define_column(
         Some(ty) => ty,
         None => column_type(&definition.data_type)?,
     };
-    let mut column =
-        Column { name, ty, not_null: false, default: None, identity: None, comment: None };
+    let mut column = Column {
+        name,
+        ty,
+        not_null: false,
+        default: None,
+        identity: None,
+        generated: None,
+        comment: None,
+    };
     let at = (table.id, table.columns.len() as u16);
     if serial.is_some() {
         let name = new_sequence(cx, table, &column.name, &Wish::default(), ty, at, sequences)?;
@@ -184,8 +198,11 @@ pub(super) fn define_column(
             }
             ColumnOption::Default(expr) => column.default = default(cx, expr, &column)?,
             ColumnOption::Generated { generated_as, sequence_options, generation_expr, .. } => {
-                if generation_expr.is_some() {
-                    return Err(SqlError::unsupported("a generated column"));
+                if let Some(expr) = generation_expr {
+                    // Bound once all columns are there.
+                    let expr = index::without_table(index::bare(expr).clone(), table);
+                    column.generated = Some(expr.to_string());
+                    continue;
                 }
                 let wish = Wish::from_ast(None, sequence_options.as_deref().unwrap_or(&[]))?;
                 let sequence = new_sequence(cx, table, &column.name, &wish, ty, at, sequences)?;
@@ -202,6 +219,16 @@ pub(super) fn define_column(
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
         }
     }
+    if column.generated.is_some() && (column.identity.is_some() || column.default.is_some()) {
+        let other = if column.identity.is_some() { "identity" } else { "default" };
+        return Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            format!(
+                "both {other} and generation expression specified for column \"{}\"",
+                column.name
+            ),
+        ));
+    }
     if column.identity.is_some() && column.default.is_some() {
         return Err(SqlError::new(
             SqlState::SYNTAX_ERROR,
@@ -209,6 +236,45 @@ pub(super) fn define_column(
         ));
     }
     Ok(column)
+}
+
+/// Validates the expression of a generated column: immutable, over columns that are not generated, of a
+/// type that the column takes. Does nothing for other columns.
+pub(super) fn check_generated(binder: &Binder<'_>, table: &Table, at: usize) -> Result<()> {
+    let column = &table.columns[at];
+    let Some(text) = &column.generated else { return Ok(()) };
+    let (expr, schema) = (parse_expr(text)?, row_schema(table)?);
+    let mentioned = mentioned(&expr);
+    let other = table.columns.iter().find(|c| c.generated.is_some() && mentioned.contains(&c.name));
+    if let Some(other) = other {
+        return Err(SqlError::new(
+            SqlState::INVALID_OBJECT_DEFINITION,
+            format!(
+                "cannot use generated column \"{}\" in column generation expression",
+                other.name
+            ),
+        )
+        .detail("A generated column cannot reference another generated column."));
+    }
+    let bound = immutable(binder, &expr, &schema, Place::Generation)?;
+    let field = bound.to_field(&schema).map_err(|e| halcyon_sql::diagnose::sql_error(e, ""))?.1;
+    if field.data_type().is_null() {
+        return Ok(());
+    }
+    match sql_type_of(&field) {
+        Some(found) if assignable(found, column.ty) => Ok(()),
+        found => {
+            let found = found.map_or_else(|| "unknown".to_owned(), |found| found.to_string());
+            Err(SqlError::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!(
+                    "column \"{}\" is of type {} but generation expression is of type {found}",
+                    column.name, column.ty
+                ),
+            )
+            .hint("You will need to rewrite or cast the expression."))
+        }
+    }
 }
 
 fn refuse_collation(collation: &ast::ObjectName) -> Result<()> {
@@ -359,6 +425,13 @@ fn partition(table: &mut Table, options: &CreateTableOptions) -> Result<()> {
         (Some(name), count) => {
             let column = table.require_column(&name)?;
             refuse_partition_type(&table.columns[column as usize])?;
+            if table.columns[column as usize].generated.is_some() {
+                return Err(SqlError::new(
+                    SqlState::INVALID_OBJECT_DEFINITION,
+                    "cannot use generated column in partition key",
+                )
+                .detail(format!("Column \"{name}\" is a generated column.")));
+            }
             let count = count.unwrap_or_else(default_partitions);
             if count > 1 {
                 table.partitioning = Partitioning::Column { column };
@@ -428,6 +501,7 @@ fn copy_definition(
     for (at, column) in source.columns.iter().enumerate() {
         let mut copy = column.clone();
         copy.comment = None;
+        copy.generated = None;
         if !defaults {
             copy.default = None;
             copy.identity = None;
@@ -484,6 +558,7 @@ fn create_as(
             not_null: false,
             default: None,
             identity: None,
+            generated: None,
             comment: None,
         };
         push_column(&mut table, column)?;

@@ -93,6 +93,7 @@ impl World {
                 not_null: *not_null,
                 default: None,
                 identity: None,
+                generated: None,
                 comment: None,
             })
             .collect();

@@ -133,6 +133,7 @@ impl World {
                 not_null: false,
                 default: None,
                 identity: None,
+                generated: None,
                 comment: None,
             })
             .collect();

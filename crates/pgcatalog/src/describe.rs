@@ -363,6 +363,11 @@ pub(crate) fn default(column: &Column) -> Option<&String> {
     if column.identity.is_some() { None } else { column.default.as_ref() }
 }
 
+/// `pg_attribute.attgenerated`.
+pub(crate) fn generated_letter(column: &Column) -> &'static str {
+    if column.generated.is_some() { "s" } else { "" }
+}
+
 /// The type of a sequence as `pg_sequence` has it: that of the column it feeds, else BIGINT.
 pub(crate) fn sequence_type(catalog: &Catalog, sequence: &Sequence) -> u32 {
     let column = sequence

@@ -22,7 +22,7 @@ OTHER = f"host={FOLDER}/data user={USER} dbname={DATABASE}"
 
 FACTS = [
     """SELECT table_schema, table_name, column_name, ordinal_position, data_type, is_nullable,
-       is_identity, identity_generation, character_maximum_length, numeric_precision, numeric_scale
+       is_identity, identity_generation, is_generated, character_maximum_length, numeric_precision, numeric_scale
        FROM information_schema.columns WHERE table_schema IN ('shop', 'public') ORDER BY 1, 2, 4""",
     """SELECT c.relname, k.conname, k.contype, k.condeferrable, k.condeferred, k.confupdtype, k.confdeltype
        FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
@@ -38,6 +38,8 @@ FACTS = [
     "SELECT * FROM shop.sale ORDER BY id",
     'SELECT * FROM "Odd ""name""" ORDER BY 1',
     "SELECT * FROM worker ORDER BY 1",
+    "SELECT * FROM shop.line ORDER BY 1",
+    "INSERT INTO shop.line VALUES (4, 2) RETURNING total",
     "SELECT * FROM a_view_of_a_view",
     "INSERT INTO shop.sale (customer) VALUES (1) RETURNING id, weight",
     "INSERT INTO shop.customer DEFAULT VALUES RETURNING id, name",

@@ -11,6 +11,8 @@ CREATE TABLE "Odd ""name""" ("select" INTEGER, "B c" TEXT DEFAULT 'it''s', v CHA
 CREATE TABLE worker (id INTEGER PRIMARY KEY, boss INTEGER REFERENCES worker ON UPDATE SET NULL);
 CREATE INDEX by_name ON shop.customer (name DESC, id);
 CREATE UNIQUE INDEX by_time ON shop.sale (customer, at NULLS FIRST);
+CREATE UNIQUE INDEX by_lower ON "Odd ""name""" (lower("B c")) WHERE (s > 0);
+CREATE TABLE shop.line (pieces INTEGER, price NUMERIC(9,2), total NUMERIC(12,2) GENERATED ALWAYS AS (pieces * price) STORED);
 CREATE VIEW shop.big AS SELECT amount FROM shop.sale WHERE amount > 1;
 CREATE VIEW a_view_of_a_view (much) AS SELECT * FROM shop.big;
 CREATE SEQUENCE counter INCREMENT BY 2 START WITH 5;
@@ -26,5 +28,6 @@ INSERT INTO shop.sale (customer, amount, at, ok, raw, key, weight, took) VALUES
     (1, 1, '2024-02-29 12:00+00', true, '\x00ff', '00112233-4455-6677-8899-aabbccddeeff', 0.1, '1 day 02:00'),
     (2, 2.5, '2024-03-01 12:00+00', NULL, NULL, NULL, 'NaN', NULL);
 INSERT INTO "Odd ""name""" VALUES (1, DEFAULT, 'ab', 7, '23:59:58.5'), (2, NULL, NULL, NULL, NULL);
+INSERT INTO shop.line VALUES (2, 3.50), (NULL, 1);
 INSERT INTO worker VALUES (1, NULL), (2, 1);
 SELECT nextval('counter'), nextval('counter');

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::sql::sqlparser::ast::{
-    CopyLegacyOption, CopyOption, CopySource, CopyTarget, SelectItem,
+    CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, SelectItem,
 };
 use halcyon_store::Partition;
 use halcyon_txn::{Mode, Savepoint, Transaction};
@@ -181,10 +181,11 @@ fn bind_from(
                 format!("column \"{}\" specified more than once", fold(name)),
             ));
         }
+        refuse_generated(&table, column)?;
         columns.push(column);
     }
     if names.is_empty() {
-        columns = (0..table.columns.len() as u16).collect();
+        columns = copied_columns(&table);
     }
     let mut defaults = Vec::new();
     for column in 0..table.columns.len() as u16 {
@@ -203,6 +204,25 @@ fn bind_from(
     let kind = CopyKind::From(Box::new(from));
     let plan = CopyPlan { tables, options, place, kind, deferrable };
     Ok(BoundCopy { plan, columns: shown })
+}
+
+/// The columns that COPY without a list of columns copies: all but generated ones.
+fn copied_columns(table: &Table) -> Vec<u16> {
+    let is_copied = |at: &u16| table.columns[*at as usize].generated.is_none();
+    (0..table.columns.len() as u16).filter(is_copied).collect()
+}
+
+/// 42P10: COPY neither reads nor writes generated columns.
+fn refuse_generated(table: &Table, column: u16) -> Result<()> {
+    let column = &table.columns[column as usize];
+    match column.generated {
+        None => Ok(()),
+        Some(_) => Err(SqlError::new(
+            SqlState::INVALID_COLUMN_REFERENCE,
+            format!("column \"{}\" is a generated column", column.name),
+        )
+        .detail("Generated columns cannot be used in COPY.")),
+    }
 }
 
 fn result_column(table: &Table, column: u16) -> ResultColumn {
@@ -224,13 +244,26 @@ fn bind_to(
     let query = match source {
         CopySource::Query(query) => (**query).clone(),
         CopySource::Table { table_name, columns } => {
-            parts(table_name)?;
+            let name = parts(table_name)?;
+            let path: Vec<String> = binder.search_path().map(str::to_owned).collect();
+            let mut columns = columns.clone();
+            if let Ok(table) = binder.catalog.find_table(&name, &path)
+                && table.has_generated()
+            {
+                for column in columns.iter().filter_map(|name| table.column(&fold(name))) {
+                    refuse_generated(&table, column)?;
+                }
+                if columns.is_empty() {
+                    let name = |at: u16| Ident::with_quote('"', &table.columns[at as usize].name);
+                    columns = copied_columns(&table).into_iter().map(name).collect();
+                }
+            }
             let mut query =
                 halcyon_sql::parse::parse_query(&format!("SELECT * FROM {table_name}"))?;
             if let datafusion::sql::sqlparser::ast::SetExpr::Select(select) = query.body.as_mut()
                 && !columns.is_empty()
             {
-                let item = |name: &datafusion::sql::sqlparser::ast::Ident| {
+                let item = |name: &Ident| {
                     SelectItem::UnnamedExpr(datafusion::sql::sqlparser::ast::Expr::Identifier(
                         name.clone(),
                     ))

@@ -136,6 +136,7 @@ impl Writer {
         late: &mut Late,
     ) -> Result<u64> {
         let rows = columns.first().map_or(0, |column| column.len());
+        let columns = self.complete(cx.env, columns, rows)?;
         self.verify(cx, &columns, rows)?;
         for (partition, columns) in self.deal(columns)? {
             let handle = handles[partition as usize];
@@ -156,6 +157,38 @@ impl Writer {
             }
         }
         Ok(rows as u64)
+    }
+
+    /// The columns with generated ones computed from the others.
+    fn complete(
+        &self,
+        env: &Env<'_>,
+        mut columns: Vec<ArrayRef>,
+        rows: usize,
+    ) -> Result<Vec<ArrayRef>> {
+        if !self.target.has_generated() {
+            return Ok(columns);
+        }
+        let table = &self.target.table;
+        let is_generated = |at: &usize| table.columns[*at].generated.is_some();
+        let places: Vec<usize> = (0..table.columns.len()).filter(is_generated).collect();
+        let writer = |at: &usize| ArrayWriter::new(table.columns[*at].ty, rows);
+        let mut writers: Vec<ArrayWriter> = places.iter().map(writer).collect();
+        for row in 0..rows {
+            if row % 1024 == 0 && env.cancel.is_cancelled() {
+                return Err(super::cancelled());
+            }
+            let arena = Arena::new();
+            let mut values = row_of(&columns, row)?;
+            self.target.complete(&mut values, env, &arena)?;
+            for (at, writer) in places.iter().zip(&mut writers) {
+                writer.push(values[*at])?;
+            }
+        }
+        for (at, mut writer) in places.into_iter().zip(writers) {
+            columns[at] = writer.finish();
+        }
+        Ok(columns)
     }
 
     /// NOT NULL and CHECK.

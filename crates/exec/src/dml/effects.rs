@@ -14,6 +14,7 @@ use halcyon_base::ids::{RowId, TableId};
 use halcyon_store::{KeyBuf, Value, ValueRef};
 use halcyon_txn::Mode;
 
+use super::generated::with_generated;
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
 use super::{Scope, WriteContext, owned};
@@ -125,7 +126,7 @@ impl Effects {
                     if !key.target_columns.iter().any(|column| columns.contains(column)) {
                         continue;
                     }
-                    (key.on_update, Expect::Update(key.columns.clone()))
+                    (key.on_update, Expect::Update(with_generated(&referrer, &key.columns)))
                 }
             };
             let at = scope.table(&referrer);
@@ -141,7 +142,9 @@ impl Effects {
                     None
                 }
                 Action::Cascade => Some(effect),
-                Action::SetNull | Action::SetDefault => Some(Expect::Update(key.columns.clone())),
+                Action::SetNull | Action::SetDefault => {
+                    Some(Expect::Update(with_generated(&referrer, &key.columns)))
+                }
             };
             let mut changed_node = None;
             if let Some(changes) = changes {
@@ -364,12 +367,14 @@ impl Effects {
             for (column, value) in act.columns.iter().zip(&values) {
                 after[*column as usize] = value.clone();
             }
-            let row: Vec<ValueRef<'_>> = after.iter().map(Value::as_ref).collect();
+            let mut row: Vec<ValueRef<'_>> = after.iter().map(Value::as_ref).collect();
+            target.complete(&mut row, cx.env, arena)?;
             target.verify(&row, cx.env, arena)?;
             let partition = target.partition_of(&row);
             let place = if partition == act.partition {
-                let new: Vec<ValueRef<'_>> = values.iter().map(Value::as_ref).collect();
-                cx.tx.update(handle, act.row, &act.columns, &new).map(|()| act.row)
+                let columns = with_generated(&target.table, &act.columns);
+                let new: Vec<_> = columns.iter().map(|column| row[*column as usize]).collect();
+                cx.tx.update(handle, act.row, &columns, &new).map(|()| act.row)
             } else {
                 cx.tx.delete(handle, act.row);
                 cx.tx.insert(cx.lock(act.at, partition), &row)

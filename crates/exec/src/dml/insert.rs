@@ -15,6 +15,7 @@ use halcyon_txn::Mode;
 use super::assignments::assignments;
 use super::bulk;
 use super::effects::{Changed, Effects};
+use super::generated::with_generated;
 use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
 use super::source::{self, Cell};
@@ -65,6 +66,8 @@ struct OnConflict {
 /// DO UPDATE.
 struct DoUpdate {
     columns: Vec<u16>,
+    /// The columns, and the generated ones that follow from them.
+    written: Vec<u16>,
     cells: Vec<Cell>,
     condition: Option<Program>,
 }
@@ -112,7 +115,7 @@ pub(super) fn bind(
         Some(other) => return Err(SqlError::unsupported(other.to_string().trim())),
     };
     let updated = match &on_conflict {
-        Some(OnConflict { update: Some(update), .. }) => update.columns.clone(),
+        Some(OnConflict { update: Some(update), .. }) => update.written.clone(),
         _ => Vec::new(),
     };
     let schema = returning::row_schema(&table, &alias, &[])?;
@@ -192,9 +195,7 @@ fn bind_values(
         refuse_arity(row.len(), columns.len(), named)?;
         let mut cells = no_cells(table);
         for (expr, column) in row.iter().zip(columns) {
-            if overriding == Overriding::Nothing {
-                refuse_generated(table, *column, expr)?;
-            }
+            refuse_generated(table, *column, expr, overriding)?;
             let passed_over = is_passed_over(table, *column, overriding);
             match source::simple(scope, expr, table, *column)? {
                 Some(_) if passed_over || source::is_default(expr) => {}
@@ -238,16 +239,27 @@ fn is_passed_over(table: &Table, column: u16, overriding: Overriding) -> bool {
     overriding == Overriding::User && table.columns[column as usize].identity.is_some()
 }
 
-/// 428C9: a value for a column that only its sequence may fill.
-pub(super) fn refuse_generated(table: &Table, column: u16, expr: &Expr) -> Result<()> {
+/// 428C9: a value for a column that only its sequence, or its expression, may fill.
+fn refuse_generated(table: &Table, column: u16, expr: &Expr, overriding: Overriding) -> Result<()> {
     if source::is_default(expr) {
         return Ok(());
     }
-    refuse_generated_column(table, column)
+    refuse_generated_column(table, column, overriding)
 }
 
-fn refuse_generated_column(table: &Table, column: u16) -> Result<()> {
+fn refuse_generated_column(table: &Table, column: u16, overriding: Overriding) -> Result<()> {
     let definition = &table.columns[column as usize];
+    if definition.generated.is_some() {
+        let name = &definition.name;
+        return Err(SqlError::new(
+            SqlState::GENERATED_ALWAYS,
+            format!("cannot insert a non-DEFAULT value into column \"{name}\""),
+        )
+        .detail(format!("Column \"{name}\" is a generated column.")));
+    }
+    if overriding != Overriding::Nothing {
+        return Ok(());
+    }
     if !definition.identity.as_ref().is_some_and(|identity| identity.always) {
         return Ok(());
     }
@@ -272,10 +284,10 @@ fn bind_query(
     refuse_arity(found.len(), columns.len(), !insert.columns.is_empty())?;
     let mut cells = no_cells(table);
     for (at, column) in columns.iter().take(found.len()).enumerate() {
-        match Overriding::of(insert) {
-            Overriding::Nothing => refuse_generated_column(table, *column)?,
-            overriding if is_passed_over(table, *column, overriding) => continue,
-            _ => {}
+        let overriding = Overriding::of(insert);
+        refuse_generated_column(table, *column, overriding)?;
+        if is_passed_over(table, *column, overriding) {
+            continue;
         }
         let definition = &table.columns[*column as usize];
         let null = plan.schema().field(at).data_type().is_null();
@@ -385,18 +397,14 @@ fn inferred(
     table: &Arc<Table>,
     inference: &Inference,
 ) -> Result<Vec<IndexId>> {
-    let mut columns = Some(Vec::new());
+    let mut columns = Vec::new();
     for key in &inference.keys {
-        match key {
-            Expr::Identifier(name) => {
-                let column = table.require_column(&fold(name))?;
-                columns.as_mut().map(|columns: &mut Vec<u16>| columns.push(column));
-            }
-            _ => columns = None,
+        if let Expr::Identifier(name) = key {
+            columns.push(table.require_column(&fold(name))?);
         }
     }
-    let covers =
-        |index: &Index| columns.as_ref().is_some_and(|columns| index.covers_exactly(columns));
+    let are_columns = columns.len() == inference.keys.len();
+    let covers = |index: &Index| are_columns && index.covers_exactly(&columns);
     let mut found: Vec<IndexId> =
         table.indexes.iter().filter(|i| i.unique && covers(i)).map(|index| index.id).collect();
     if table.indexes.iter().any(|index| index.unique && index.derived.is_some()) {
@@ -438,7 +446,7 @@ fn bind_do_update(
     let own = |expr: &Expr| super::qualify(expr, table, alias);
     let (mut columns, mut cells) = (Vec::new(), Vec::new());
     for (column, expr) in assignments(table, &update.assignments)? {
-        refuse_generated(table, column, &expr)?;
+        super::update::refuse_generated(table, column, &expr)?;
         if columns.contains(&column) {
             return Err(super::assigned_twice(table, column));
         }
@@ -462,7 +470,8 @@ fn bind_do_update(
             Some(Program::compile(&bound, &schema)?)
         }
     };
-    Ok(DoUpdate { columns, cells, condition })
+    let written = with_generated(table, &columns);
+    Ok(DoUpdate { columns, written, cells, condition })
 }
 
 /// State of a running INSERT: rows counted, rows already touched, rows to be returned.
@@ -604,6 +613,7 @@ impl Insert {
             )?;
             row.push(value);
         }
+        target.complete(&mut row, env, arena)?;
         target.verify(&row, env, arena)?;
         let (partition, inserted) = target.insert(cx, &row);
         match inserted {
@@ -696,8 +706,9 @@ impl Insert {
             let none = |_| unreachable!("DO UPDATE has no source row");
             row[*column as usize] = cell.value(env, cx.zone_cell(), none, &both, ty, arena)?;
         }
+        target.complete(&mut row, env, arena)?;
         target.verify(&row, env, arena)?;
-        let place = super::update::store(cx, target, (partition, met), &update.columns, &row)?;
+        let place = super::update::store(cx, target, (partition, met), &update.written, &row)?;
         if target.has_references() && target.verify_references(cx, &row, key, false)? {
             progress.late.push(LateRow { node: 0, partition: place.0, row: place.1 });
         }

@@ -23,6 +23,7 @@ mod assignments;
 pub mod bulk;
 mod delete;
 mod effects;
+mod generated;
 mod insert;
 mod query;
 mod returning;
@@ -55,6 +56,7 @@ use halcyon_sql::identifier::{fold, parts};
 use halcyon_sql::rows::{ResultColumn, RowSink};
 use halcyon_sql::types::SqlType;
 
+pub use generated::Generated;
 pub(crate) use query::QuerySource;
 pub use source::{Cell, Convert, default as default_cell};
 pub(crate) use target::Target;

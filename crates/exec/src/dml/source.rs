@@ -252,6 +252,10 @@ pub(super) fn is_default(expr: &Expr) -> bool {
 /// The cell of a column that a statement does not mention.
 pub fn default(binder: &Binder<'_>, table: &Table, column: u16) -> Result<Cell> {
     let definition = &table.columns[column as usize];
+    if definition.generated.is_some() {
+        // Its value is put in when the row's others are known.
+        return Ok(Cell::Const(Value::Null));
+    }
     if let Some(identity) = &definition.identity {
         let sequence = binder.catalog.sequence(&table.schema, &identity.sequence);
         let sequence = sequence.expect("an identity has its sequence").clone();

@@ -6,6 +6,7 @@ use halcyon_base::ids::RowId;
 use halcyon_store::{Conflict, KeyBuf, ValueRef};
 use halcyon_txn::Mode;
 
+use super::generated::{Generated, with_generated};
 use super::{Scope, WriteContext};
 use crate::constraints::{
     KeyLookup, check_violation, columns_of_check, compile_check, holds, missing_reference,
@@ -28,6 +29,8 @@ pub(crate) struct Target {
     pub table: Arc<Table>,
     not_null: Vec<u16>,
     checks: Vec<(Check, Program)>,
+    /// Generated columns that follow from the written columns.
+    generated: Generated,
     /// Derived indexes whose keys the written columns take part in.
     derived: Vec<VerifiedIndex>,
     references: Vec<Reference>,
@@ -61,6 +64,8 @@ impl Target {
         columns: Option<&[u16]>,
     ) -> Result<Target> {
         let at = scope.table(table);
+        let columns = columns.map(|columns| with_generated(table, columns));
+        let columns = columns.as_deref();
         let touched = |column: &u16| columns.is_none_or(|columns| columns.contains(column));
         let mut target = Target::without_references(&scope.binder, table, columns)?;
         target.at = at;
@@ -94,6 +99,9 @@ impl Target {
         table: &Arc<Table>,
         columns: Option<&[u16]>,
     ) -> Result<Target> {
+        let generated = Generated::bind(binder, table, columns)?;
+        let columns = columns.map(|columns| with_generated(table, columns));
+        let columns = columns.as_deref();
         let touched = |column: &u16| columns.is_none_or(|columns| columns.contains(column));
         let not_null = |column: &u16| table.columns[*column as usize].not_null && touched(column);
         let mut checks = Vec::new();
@@ -112,6 +120,7 @@ impl Target {
             table: table.clone(),
             not_null: (0..table.columns.len() as u16).filter(not_null).collect(),
             checks,
+            generated,
             derived,
             references: Vec::new(),
         })
@@ -120,6 +129,22 @@ impl Target {
     /// Whether checks, or indexes over expressions, look at whole rows.
     pub fn has_checks(&self) -> bool {
         !self.checks.is_empty() || !self.derived.is_empty()
+    }
+
+    /// Whether columns that follow from the written ones are to be computed.
+    pub fn has_generated(&self) -> bool {
+        !self.generated.is_empty()
+    }
+
+    /// Puts the values of generated columns into a new row, before it is verified.
+    #[inline]
+    pub fn complete<'v>(
+        &'v self,
+        row: &mut [ValueRef<'v>],
+        env: &'v Env<'v>,
+        arena: &'v Arena,
+    ) -> Result<()> {
+        self.generated.fill(row, env, arena)
     }
 
     /// Whether rows refer to others.

@@ -8,6 +8,7 @@ use halcyon_store::{KeyBuf, ValueRef};
 
 use super::assignments::assignments;
 use super::effects::{Changed, Effects};
+use super::generated::with_generated;
 use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
 use super::source::{self, Cell};
@@ -28,6 +29,8 @@ pub(super) struct Update {
     source: QuerySource,
     width: usize,
     columns: Vec<u16>,
+    /// The columns, and the generated ones that follow from them.
+    written: Vec<u16>,
     cells: Vec<Cell>,
     returning: Option<Returning>,
     /// Columns of the source's rows that RETURNING sees behind the table's own.
@@ -98,14 +101,16 @@ pub(super) fn bind(
     let schema = returning::row_schema(&table, &alias, &others)?;
     let (returning, result) = returning::bind(scope, &table, update.returning.as_deref(), &schema)?;
     let target = Target::bind(scope, &table, Some(&columns))?;
-    let moves = target.touches_partitioning(&columns);
-    let touches_unique = target.touches_unique(&columns);
-    let effects = Effects::bind(scope, target, false, &columns)?;
+    let written = with_generated(&table, &columns);
+    let moves = target.touches_partitioning(&written);
+    let touches_unique = target.touches_unique(&written);
+    let effects = Effects::bind(scope, target, false, &written)?;
     let update = Update {
         effects,
         source,
         width: found.len(),
         columns,
+        written,
         cells,
         returning,
         extra,
@@ -117,18 +122,27 @@ pub(super) fn bind(
 }
 
 /// 428C9: GENERATED ALWAYS may only be set to DEFAULT.
-fn refuse_generated(table: &halcyon_catalog::Table, column: u16, expr: &ast::Expr) -> Result<()> {
+pub(super) fn refuse_generated(
+    table: &halcyon_catalog::Table,
+    column: u16,
+    expr: &ast::Expr,
+) -> Result<()> {
     let definition = &table.columns[column as usize];
     let always = definition.identity.as_ref().is_some_and(|identity| identity.always);
-    if !always || source::is_default(expr) {
+    let computed = definition.generated.is_some();
+    if !always && !computed || source::is_default(expr) {
         return Ok(());
     }
     let name = &definition.name;
+    let what = match computed {
+        true => "a generated column.",
+        false => "an identity column defined as GENERATED ALWAYS.",
+    };
     Err(SqlError::new(
         SqlState::GENERATED_ALWAYS,
         format!("column \"{name}\" can only be updated to DEFAULT"),
     )
-    .detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS.")))
+    .detail(format!("Column \"{name}\" is {what}")))
 }
 
 impl Update {
@@ -163,6 +177,7 @@ impl Update {
         let unchecked = rows.len() > 1 && self.touches_unique;
         let whole_row = self.returning.is_some()
             || target.has_checks()
+            || target.has_generated()
             || target.has_references()
             || self.effects.has_incoming()
             || self.moves
@@ -248,10 +263,11 @@ impl Update {
             let source = |column| rows.value(at, column);
             row[*column as usize] = cell.value(env, cx.zone_cell(), source, &[], ty, arena)?;
         }
+        target.complete(&mut row, env, arena)?;
         target.verify(&row, env, arena)?;
         let place = match unchecked {
-            false => store(cx, target, place, &self.columns, &row)?,
-            true => store_unchecked(cx, target, place, &self.columns, &row),
+            false => store(cx, target, place, &self.written, &row)?,
+            true => store_unchecked(cx, target, place, &self.written, &row),
         };
         if unchecked {
             state.placed.push(place);

@@ -51,8 +51,8 @@ system_tables! {
         identity_maximum: Option<Text>,
         identity_minimum: Option<Text>,
         identity_cycle: Text,
-        is_generated: Text = Text::from("NEVER"),
-        generation_expression: Option<Text> = None,
+        is_generated: Text,
+        generation_expression: Option<Text>,
         is_updatable: Text,
     }
 }
@@ -168,6 +168,7 @@ fn column_row(
         None => matches!(facts.oid, 25 | 1042 | 1043 | 17).then_some(1 << 30),
     };
     let scale = facts.precision.map(|(_, _, scale)| scale).filter(|scale| *scale >= 0);
+    let generated = column.and_then(|(_, column)| column.generated.as_ref());
     let not_null = column.is_some_and(|(_, column)| column.not_null);
     row!(rows; ColumnsRow {
         table_catalog: database,
@@ -194,6 +195,8 @@ fn column_row(
         identity_maximum: options.map(|o| o.max.to_string()),
         identity_minimum: options.map(|o| o.min.to_string()),
         identity_cycle: yes(options.is_some_and(|o| o.cycle)),
+        is_generated: if generated.is_some() { "ALWAYS" } else { "NEVER" },
+        generation_expression: generated,
         is_updatable: yes(column.is_some()),
     });
 }

@@ -25,7 +25,7 @@ system_tables! {
         atthasdef: bool,
         atthasmissing: bool = false,
         attidentity: Char,
-        attgenerated: Char = Char(""),
+        attgenerated: Char,
         attisdropped: bool = false,
         attislocal: bool = true,
         attinhcount: i32 = 0,
@@ -94,6 +94,7 @@ struct Attribute<'a> {
     not_null: bool,
     default: bool,
     identity: &'static str,
+    generated: &'static str,
 }
 
 impl<'a> Attribute<'a> {
@@ -108,6 +109,7 @@ impl<'a> Attribute<'a> {
             not_null: false,
             default: false,
             identity: "",
+            generated: "",
         }
     }
 
@@ -115,8 +117,9 @@ impl<'a> Attribute<'a> {
         Attribute {
             modifier: describe::type_modifier(column.ty),
             not_null: column.not_null,
-            default: describe::default(column).is_some(),
+            default: column.generated.is_some() || describe::default(column).is_some(),
             identity: describe::identity_letter(column),
+            generated: describe::generated_letter(column),
             ..Attribute::new(relation, at, &column.name, column.ty.oid())
         }
     }
@@ -155,6 +158,7 @@ impl<'a> Attribute<'a> {
             attnotnull: self.not_null,
             atthasdef: self.default,
             attidentity: self.identity,
+            attgenerated: self.generated,
             attcollation: collation,
         });
     }
@@ -163,7 +167,7 @@ impl<'a> Attribute<'a> {
 fn attrdef(context: &Context, rows: &mut Vec<DefaultRow>) {
     for (object, table) in each_table(context) {
         for (at, column) in table.columns.iter().enumerate() {
-            if let Some(text) = describe::default(column) {
+            if let Some(text) = column.generated.as_ref().or(describe::default(column)) {
                 let oid = objects::default_oid(table, &column.name);
                 row!(rows; DefaultRow {
                     oid: oid,

@@ -162,7 +162,15 @@ fn root(table: &Table) -> triomphe::Arc<Partition> {
 
 fn column(name: &str, ty: SqlType) -> Column {
     let name = name.to_owned();
-    Column { name, ty, not_null: false, default: None, identity: None, comment: None }
+    Column {
+        name,
+        ty,
+        not_null: false,
+        default: None,
+        identity: None,
+        generated: None,
+        comment: None,
+    }
 }
 
 fn not_null(column: Column) -> Column {
