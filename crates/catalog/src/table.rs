@@ -141,8 +141,8 @@ pub struct Derived {
     /// Condition of the rows that are in the index, as SQL text; `None`: all rows are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicate: Option<String>,
-    /// Expressions and condition, compiled for the table's columns as they are. Not stored: whoever
-    /// reads a catalog back, or changes the table's columns, binds them again.
+    /// Expressions and condition, compiled for the table's columns as they are. Not stored: recovery,
+    /// and DDL that changes the table's columns, bind them again.
     #[serde(skip)]
     pub bound: Option<Derivation>,
 }

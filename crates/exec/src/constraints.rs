@@ -6,18 +6,18 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use datafusion::common::{DFSchema, ScalarValue, TableReference};
+use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Visit, Visitor};
 use halcyon_base::ids::{IndexId, RowId};
 use halcyon_store::{KeyBuf, Partition, Value, ValueRef};
 
 use crate::derived;
+pub use crate::table_row::row_schema;
 use halcyon_catalog::{Check, DerivedKey, ForeignKey, Index, Table, partition_of};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::{self, Arena, TimeZone};
-use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
 use halcyon_sql::parse::parse_expr;
@@ -303,12 +303,6 @@ impl KeyLookup {
         index.encode(&converted, key);
         index.get(key).map(|row| (number, row))
     }
-}
-
-/// The schema that expressions over a table's row are bound to.
-pub fn row_schema(table: &Table) -> Result<DFSchema> {
-    DFSchema::try_from_qualified_schema(TableReference::bare(table.name.as_str()), &table.arrow)
-        .map_err(|error| sql_error(error, ""))
 }
 
 /// Names of columns that an expression mentions.

@@ -23,5 +23,6 @@ pub mod point;
 mod pool;
 mod referrers;
 mod scratch;
+mod table_row;
 pub mod upkeep;
 pub mod view_errors;

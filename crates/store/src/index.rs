@@ -70,11 +70,11 @@ pub trait DeriveKey: fmt::Debug + Send + Sync + 'static {
     /// Calls `enter` once with the values of the key of a row whose inputs are these; not at all if the
     /// index leaves the row out.
     ///
-    /// Panics: may panic for inputs that have no key. Whoever changes rows has seen to it beforehand
-    /// that each new row has one.
+    /// Panics: may panic for inputs that have no key. The callers of [`crate::Partition`]'s writes make
+    /// sure beforehand that each new row has one.
     fn derive(&self, inputs: &[ValueRef<'_>], enter: &mut dyn FnMut(&[ValueRef<'_>]));
 
-    /// The function itself, for whoever made it.
+    /// The function itself, for the crate that made it.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 

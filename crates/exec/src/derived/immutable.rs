@@ -1,4 +1,4 @@
-//! Expressions that give the same value for the same row, whoever asks and whenever.
+//! Expressions that give the same value for the same row, in every session and at all times.
 
 use std::ops::ControlFlow;
 

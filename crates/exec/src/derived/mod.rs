@@ -22,7 +22,7 @@ use halcyon_store::{ColumnDef, Derivation, DeriveKey, Schema, Type, Value, Value
 use halcyon_txn::CancelToken;
 use smallvec::SmallVec;
 
-use crate::constraints::row_schema;
+use crate::table_row::row_schema;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Derived, Index, SUPERUSER, Table};
 use halcyon_plan::bind::Binder;

@@ -60,7 +60,7 @@ impl Generated {
     }
 }
 
-/// These columns, and the generated ones that follow from them.
+/// The columns, and the generated ones that follow from them.
 pub(super) fn with_generated(table: &Table, columns: &[u16]) -> Vec<u16> {
     let mut all = columns.to_vec();
     if table.has_generated() {
