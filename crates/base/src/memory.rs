@@ -914,13 +914,15 @@ mod tests {
     fn a_buffer_is_refused_before_it_doubles_beyond_the_limit() {
         let _turn = turn();
         let account = Account::new();
-        account.begin(Limits { total: used() + 100 * MB, statement: i64::MAX }, false);
+        // What is promised later counts as used.
+        let limits = Limits { total: used() + 100 * MB, statement: i64::MAX };
+        account.begin(limits, false);
         let _entered = account.id().enter();
         foresee(20 * MB);
         assert!(!account.id().is_refused() && request_value(30 << 20).is_ok());
         foresee(60 * MB);
         assert!(account.id().is_refused());
-        account.begin(Limits { total: used() + 100 * MB, statement: i64::MAX }, false);
+        account.begin(limits, false);
         assert!(request_value(40 << 20).is_err(), "three copies");
     }
 
