@@ -18,6 +18,7 @@ mod peers;
 pub mod plan;
 pub mod point;
 mod postgres;
+mod programs;
 mod report;
 pub mod snapshot;
 pub mod tasks;

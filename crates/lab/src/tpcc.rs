@@ -3,7 +3,6 @@
 //!
 //! Arms: Halcyon, its peers, and *bare*: the same work by hand over structs, one mutex per
 //! warehouse. An arm is an engine, a mix, a number of clients and an isolation level, each on
-//! warehouse. An arm is an engine, a mix, a number of clients and an isolation level, each on
 //! freshly loaded tables; its seconds are divided into rounds, whose spread is the A/A difference.
 //! Every client has one home warehouse. Inputs are drawn before a transaction begins, so that all
 //! engines get the same ones. A transaction that falls victim to others is run again, and its
@@ -43,7 +42,7 @@ use crate::point::positive;
 use crate::report::{Arm, Reporter};
 use crate::{Failure, Result};
 use engines::halcyon::Setup;
-use engines::java::{self, Exchange, Job};
+use engines::java::{self, Exchange, Job, Served};
 use engines::postgres;
 use engines::{Content, Engine};
 use input::{Inputs, Mix};
@@ -102,6 +101,12 @@ pub struct Options {
     /// Seconds before the first round of an engine in Java, whose code is compiled meanwhile
     #[arg(long, default_value_t = 10.0, value_parser = positive)]
     pub warm_seconds: f64,
+    /// Statements by JDBC to a server are parsed whenever they run, not once
+    #[arg(long)]
+    pub parse_each: bool,
+    /// The binary `halcyon` that serves JDBC; without, the one beside this program
+    #[arg(long, value_name = "FILE")]
+    pub binary: Option<PathBuf>,
     /// Seed of tables and inputs
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -142,6 +147,10 @@ pub enum Subject {
     HsqldbOld,
     /// PostgreSQL over a Unix socket
     Postgres,
+    /// `halcyon serve` by JDBC over TCP
+    HalcyonJdbc,
+    /// PostgreSQL by JDBC over TCP
+    PostgresJdbc,
 }
 
 impl Subject {
@@ -152,6 +161,8 @@ impl Subject {
             Subject::H2Old => Some(java::H2_OLD),
             Subject::Hsqldb => Some(java::HSQLDB),
             Subject::HsqldbOld => Some(java::HSQLDB_OLD),
+            Subject::HalcyonJdbc => Some(java::served(Served::Halcyon)),
+            Subject::PostgresJdbc => Some(java::served(Served::Postgres)),
             _ => None,
         }
     }
@@ -159,11 +170,10 @@ impl Subject {
     /// The reason why the engine cannot take part here, with the command that helps; `None` if it
     /// can.
     fn missing(self) -> Option<String> {
-        if self == Subject::Postgres {
-            return crate::postgres::missing();
-        }
-        let peer = self.java()?;
-        java::missing().or_else(|| peer.jar().err().map(|failure| failure.to_string()))
+        let is_postgres = matches!(self, Subject::Postgres | Subject::PostgresJdbc);
+        let postgres = is_postgres.then(crate::postgres::missing).flatten();
+        let jar = |peer: java::Peer| peer.jar().err().map(|failure| failure.to_string());
+        postgres.or_else(|| self.java().and_then(|peer| java::missing().or_else(|| jar(peer))))
     }
 
     /// Whether `--isolation` makes a difference to the engine.
@@ -360,7 +370,7 @@ impl Case {
         let mut params = json!({
             "mix": self.mix.name(), "clients": self.clients, "warehouses": options.warehouses,
             "seconds": options.seconds, "rounds": options.rounds, "seed": options.seed,
-            "ideal": options.ideal, "tiny": options.tiny,
+            "ideal": options.ideal, "tiny": options.tiny, "parse_each": options.parse_each,
         });
         if self.subject.has_levels() {
             params["isolation"] = value_name(self.isolation).into();
@@ -397,7 +407,12 @@ impl Case {
         exchange: &mut Option<Exchange>,
     ) -> Result<(Measured, Option<String>)> {
         let exchange = Exchange::of(exchange)?;
+        if peer.served.is_some() && options.ideal {
+            return Err(Failure::Engine("a server has one database: --ideal is for others".into()));
+        }
         let job = Job {
+            binary: options.binary.as_deref(),
+            parse_each: options.parse_each,
             content: options.content(),
             mix: self.mix,
             clients: self.clients,
@@ -551,6 +566,8 @@ mod tests {
             seconds: 0.2,
             rounds: 2,
             warm_seconds: 0.1,
+            parse_each: false,
+            binary: None,
             seed: 7,
             record: None,
             tiny: true,

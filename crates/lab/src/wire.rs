@@ -18,7 +18,6 @@
 //! to one sum.
 
 mod client;
-mod programs;
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -30,11 +29,11 @@ use serde_json::json;
 
 use crate::measure::{self, Rounds};
 use crate::point::positive;
+use crate::programs::Program;
 use crate::report::{Arm, Reporter};
 use crate::{Failure, Result, postgres};
 
 use client::Client;
-use programs::Program;
 
 /// Options of `halcyon lab wire`.
 #[derive(Args, Debug, Clone)]

@@ -31,7 +31,7 @@ use tokio::task::block_in_place;
 
 use crate::farewell::{fatal, violation};
 use crate::rows::{FLUSH_BYTES, Paused, RowStream};
-use crate::shared::Shared;
+use crate::shared::{Shared, WokenAtEnd};
 use crate::socket::Stream;
 use crate::startup::{Client, SessionPlace};
 use crate::wire::backend::{Output, Severity};
@@ -69,8 +69,9 @@ pub(crate) struct Connection<S> {
     implicit: bool,
     /// How values become text, in the session's time zone.
     text_format: TextFormat,
-    /// Notified when a notification has come, or when the session is asked to end.
+    /// Notified when a notification has come, or when the session or the server is asked to end.
     woken: Arc<Notify>,
+    _woken_at_end: WokenAtEnd,
     _place: SessionPlace,
 }
 
@@ -151,6 +152,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let woken = Arc::new(Notify::new());
         let waker = Arc::clone(&woken);
         client.session.set_waker(Arc::new(move || waker.notify_one()));
+        let woken_at_end = shared.wake_at_end(&woken);
         Connection {
             shared,
             stream: client.stream,
@@ -163,6 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             implicit: false,
             text_format,
             woken,
+            _woken_at_end: woken_at_end,
             _place: client.place,
         }
     }
@@ -243,11 +246,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Ok(message);
         }
         let (idle_max, timed_out) = self.idle_limit();
-        let mut stopping = self.shared.stopping.subscribe();
         let idle = sleep(idle_max);
         tokio::pin!(idle);
         loop {
-            if self.session.is_ending() {
+            if self.session.is_ending() || self.shared.ends_idle() {
                 return Err(End::Fatal(ended_by_others()));
             }
             if self.session.state() == SessionState::Idle && self.tell_notifications() {
@@ -256,11 +258,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let message = tokio::select! {
                 biased;
                 message = self.input.next(&mut self.stream, large) => message?,
-                _ = stopping.wait_for(|stopping| *stopping) => {
-                    return Err(End::Fatal(ended_by_others()));
-                }
                 () = self.woken.notified() => continue,
-                () = &mut idle => return Err(End::Fatal(timed_out)),
+                () = &mut idle => return Err(End::Fatal(timed_out())),
             };
             return message.ok_or(End::Quiet);
         }
@@ -275,23 +274,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         !notifications.is_empty()
     }
 
-    /// How long the client may be silent now, and the error for a longer silence.
-    fn idle_limit(&self) -> (Option<Duration>, SqlError) {
+    /// How long the client may be silent now, and what makes the error for a longer silence.
+    fn idle_limit(&self) -> (Option<Duration>, fn() -> SqlError) {
         match self.session.state() {
-            SessionState::Idle => (
-                self.session.setting_duration("idle_session_timeout"),
-                SqlError::new(
-                    SqlState::IDLE_SESSION_TIMEOUT,
-                    "terminating connection due to idle-session timeout",
-                ),
-            ),
-            SessionState::InTransaction | SessionState::Failed => (
-                self.session.setting_duration("idle_in_transaction_session_timeout"),
-                SqlError::new(
-                    SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-                    "terminating connection due to idle-in-transaction timeout",
-                ),
-            ),
+            SessionState::Idle => (self.session.setting_duration("idle_session_timeout"), || {
+                let message = "terminating connection due to idle-session timeout";
+                SqlError::new(SqlState::IDLE_SESSION_TIMEOUT, message)
+            }),
+            SessionState::InTransaction | SessionState::Failed => {
+                let limit = self.session.setting_duration("idle_in_transaction_session_timeout");
+                (limit, || {
+                    let message = "terminating connection due to idle-in-transaction timeout";
+                    SqlError::new(SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, message)
+                })
+            }
         }
     }
 

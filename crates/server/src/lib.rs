@@ -15,6 +15,7 @@ mod config;
 mod connection;
 mod farewell;
 pub mod format;
+mod lanes;
 mod rows;
 mod scram;
 mod server;

@@ -1,16 +1,16 @@
 //! The listener: it accepts connections, counts them and ends them.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream as StdStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use halcyon::{Database, STATEMENT_STACK_BYTES};
+use halcyon::Database;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
 
 use crate::config::{ServerConfig, StartError};
 use crate::connection::Connection;
+use crate::lanes::{LanePlace, Lanes, Roads};
 use crate::shared::Shared;
 use crate::socket::Socket;
 use crate::startup;
@@ -25,14 +25,14 @@ const TLS_HANDSHAKE: u8 = 0x16;
 pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
-    runtime: Option<Runtime>,
+    lanes: Option<Lanes>,
 }
 
 /// Serves `db` as `config` says, on threads of its own.
 ///
-/// Threads: a statement runs on the connection's own task, on the thread that has read its message. Once
-/// it waits or lasts, the thread is relieved of the network ([`halcyon_base::duty`]) and becomes one of
-/// the pool, which has room for every connection.
+/// Threads: a connection belongs to a lane ([`crate::lanes`]), and its statements run on the lane's
+/// thread. Once a statement waits or lasts, the thread is relieved of the network
+/// ([`halcyon_base::duty`]) and becomes one of the lane's pool, which has room for every connection.
 pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
     if let Some(password) = &config.password {
         set_password(&db, password).map_err(StartError::Password)?;
@@ -41,22 +41,16 @@ pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
     let tls = config.tls.as_ref().map(Tls::load).transpose().map_err(StartError::Tls)?;
     let cores = || std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let threads = if config.threads == 0 { cores() } else { config.threads };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
-        .max_blocking_threads(config.connections_max + SURPLUS_THREADS + threads)
-        .thread_name("halcyon-server")
-        .thread_stack_size(STATEMENT_STACK_BYTES)
-        .enable_all()
-        .build()
-        .map_err(StartError::Threads)?;
+    let relieved_max = config.connections_max + SURPLUS_THREADS;
+    let lanes = Lanes::start(threads, relieved_max).map_err(StartError::Threads)?;
     let listen = config.listen;
     let refused = |error| StartError::Listen { listen, error };
-    let listener = runtime.block_on(TcpListener::bind(listen)).map_err(refused)?;
+    let listener = lanes.first().block_on(TcpListener::bind(listen)).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let shared = Shared::new(db, config, tls);
-    runtime.spawn(accept(shared.clone(), listener));
+    lanes.first().spawn(accept(shared.clone(), listener, lanes.roads()));
     tracing::info!(%address, tls = shared.tls.is_some(), "listening");
-    Ok(Server { address, shared, runtime: Some(runtime) })
+    Ok(Server { address, shared, lanes: Some(lanes) })
 }
 
 /// Gives the first superuser a password; the statement has only its verifier.
@@ -86,16 +80,16 @@ impl Server {
     }
 
     fn stop(&mut self) {
-        let Some(runtime) = self.runtime.take() else { return };
-        self.shared.stopping.send_replace(true);
+        let Some(lanes) = self.lanes.take() else { return };
+        self.shared.stop();
         let grace = self.shared.config.shutdown_grace;
-        runtime.block_on(async {
+        lanes.first().block_on(async {
             if !self.all_gone(grace).await {
                 self.shared.keys.cancel_all();
                 self.all_gone(Duration::from_secs(1)).await;
             }
         });
-        runtime.shutdown_timeout(Duration::from_secs(1));
+        lanes.shutdown(Duration::from_secs(1));
     }
 
     /// Waits until no connection is left; false if `limit` passes before.
@@ -125,18 +119,19 @@ impl Drop for Counted {
     }
 }
 
-async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+async fn accept(shared: Arc<Shared>, listener: TcpListener, lanes: Roads) {
     let mut stopping = shared.stopping.subscribe();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
-        match accepted {
+        // The socket leaves this lane's event queue for its own one's.
+        match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
             Ok((stream, peer)) => {
                 shared.sockets.fetch_add(1, Ordering::Relaxed);
                 let counted = Counted(shared.clone());
-                tokio::spawn(handle(counted, stream, peer));
+                lanes.bring(stream, |stream, place| handle(counted, place, stream, peer));
             }
             Err(error) => {
                 // Out of file descriptors, most likely: others must close theirs first.
@@ -147,8 +142,12 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     }
 }
 
-async fn handle(counted: Counted, stream: TcpStream, peer: SocketAddr) {
+async fn handle(counted: Counted, _place: LanePlace, stream: StdStream, peer: SocketAddr) {
     let shared = &counted.0;
+    let stream = match TcpStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(error) => return tracing::warn!(%error, "cannot serve a connection"),
+    };
     let _ = stream.set_nodelay(true);
     let peer = peer.ip();
     let socket = Socket::new(stream);

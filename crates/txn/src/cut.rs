@@ -197,17 +197,22 @@ fn moment(
         complete: Arc::default(),
         abandoned: AtomicBool::new(false),
     });
-    for (position, owner) in &owned {
+    // An owner is asked for all its partitions at once: it may bring them up to date between two
+    // requests ([`crate::view`]).
+    owned.sort_by_key(|(_, owner)| owner.id);
+    let is_same =
+        |one: &(usize, Arc<Participant>), other: &(usize, Arc<Participant>)| one.1.id == other.1.id;
+    for of_owner in owned.chunk_by(is_same) {
+        let owner = &of_owner[0].1;
         let mut at_rest = owner.at_rest.lock();
-        at_rest.cuts.push(PendingCut {
-            partition: cells[*position].id,
-            position: *position,
+        at_rest.cuts.extend(of_owner.iter().map(|&(position, _)| PendingCut {
+            partition: cells[position].id,
+            position,
             request: Arc::clone(&request),
-        });
+        }));
         owner.cuts_pending.store(true, Ordering::Relaxed);
     }
     let mut owners: Vec<Arc<Participant>> = owned.into_iter().map(|(_, owner)| owner).collect();
-    owners.sort_unstable_by_key(|owner| owner.id);
     owners.dedup_by_key(|owner| owner.id);
     (roots, Some(Pending { request, owners }))
 }
@@ -217,7 +222,7 @@ fn fulfil(pending: &Pending, limits: &WaitLimits<'_>) -> Result<(), CutError> {
     for owner in &pending.owners {
         owner.fulfil_at_rest();
     }
-    let error = match pending.request.complete.wait(limits, PATIENCE) {
+    let error = match pending.request.complete.wait(limits, PATIENCE, PATIENCE) {
         Waited::Set => return Ok(()),
         Waited::TimedOut => CutError::Timeout,
         Waited::Cancelled => CutError::Cancelled,

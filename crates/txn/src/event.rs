@@ -1,11 +1,13 @@
 //! Waiting: a one-shot event, the limits of a wait, and the token that ends one from outside.
 //!
-//! Words: an event is *clear*, *awaited* (its waiter has gone to sleep) or *set*. Only its one
-//! waiter clears it, before anybody could set it. A waiter looks a while before it sleeps
-//! ([`Patience`]), since most waits here end within the microseconds that a statement takes.
+//! Words: an event is *clear*, *awaited* (its waiter has gone to sleep) or *set*. Its one waiter clears
+//! the event before anybody could set it. A waiter looks a while before it sleeps ([`Patience`]), since
+//! most waits here end within the microseconds that a statement takes. A sleeper that is *alerted* looks
+//! again before it goes on sleeping: so it is awake when its event comes.
 //! Cost: `set` is one swap, and a wake-up only if the waiter sleeps. Threads: one waiter, any number of
-//! setters.
+//! setters and alerters.
 
+use crate::planted;
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::duty;
 use halcyon_base::memory::AccountId;
@@ -69,7 +71,8 @@ impl Drop for Watch {
     }
 }
 
-fn watchers_max() -> usize {
+/// Most waiters that look between offers at a time.
+pub(crate) fn watchers_max() -> usize {
     static MAX: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     let count = || std::thread::available_parallelism().map_or(1, usize::from);
     *MAX.get_or_init(|| count().saturating_sub(1))
@@ -91,6 +94,11 @@ impl Event {
     /// Makes the event clear again. For its waiter, while no other thread can set it.
     pub(crate) fn clear(&self) {
         self.state.store(CLEAR, Ordering::Relaxed);
+    }
+
+    /// Whether the waiter sleeps, or is about to.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == AWAITED
     }
 
     /// Whether the event has happened. Pairs with the swap in [`Event::set`].
@@ -121,38 +129,65 @@ impl Event {
         self.wake.notify_all();
     }
 
-    /// Waits until the event is set or `limits` end the wait: looking first, then asleep.
-    pub(crate) fn wait(self: &Arc<Self>, limits: &WaitLimits<'_>, patience: Patience) -> Waited {
-        if self.look(patience) {
-            return Waited::Set;
+    /// Has a sleeping waiter look again before it goes on sleeping. Costs a load if it is awake.
+    pub(crate) fn alert(&self) {
+        if !self.is_awaited() {
+            return;
         }
-        let deadline = limits.timeout.map(|timeout| clock::now().plus(timeout));
-        limits.cancel.enlist(self);
-        let waited = duty::relieved(|| self.sleep(deadline, limits.cancel));
-        limits.cancel.delist(self);
-        waited
+        // A setter that comes between the exchange and the nudge leaves the waking to this thread.
+        let (old, new) = (AWAITED, CLEAR);
+        let taken = self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_ok() && !planted::is(planted::SILENT_ALERT) {
+            self.nudge();
+        }
     }
 
-    /// Whether the event was set within the looks that `patience` has.
-    fn look(&self, patience: Patience) -> bool {
-        for _ in 0..patience.looks {
-            if self.is_set() {
-                return true;
-            }
-            hint::spin_loop();
+    /// Waits until the event is set or `limits` end the wait: looking as `patience` says, then asleep,
+    /// and looking as `alerted` says whenever the waiter is alerted.
+    pub(crate) fn wait(
+        self: &Arc<Self>,
+        limits: &WaitLimits<'_>,
+        patience: Patience,
+        alerted: Patience,
+    ) -> Waited {
+        if self.look_often(patience.looks) {
+            return Waited::Set;
         }
-        if patience.offers == 0 {
+        // A thread on duty may be the one that would serve those waited for.
+        duty::relieved(|| {
+            if self.look_between_offers(patience.offers) {
+                return Waited::Set;
+            }
+            let deadline = limits.timeout.map(|timeout| clock::now().plus(timeout));
+            limits.cancel.enlist(self);
+            let waited = self.sleep(deadline, limits.cancel, alerted);
+            limits.cancel.delist(self);
+            waited
+        })
+    }
+
+    /// Whether the event was set within so many looks without a pause.
+    fn look_often(&self, looks: u32) -> bool {
+        (0..looks).any(|_| {
+            hint::spin_loop();
+            self.is_set()
+        })
+    }
+
+    /// Whether the event was set within so many offers of the processor to others.
+    fn look_between_offers(&self, offers: u32) -> bool {
+        if offers == 0 {
             return false;
         }
         let Some(_watch) = Watch::take() else { return false };
-        (0..patience.offers).any(|_| {
+        (0..offers).any(|_| {
             thread::yield_now();
             (0..SPINS_PER_OFFER).for_each(|_| hint::spin_loop());
             self.is_set()
         })
     }
 
-    fn sleep(&self, deadline: Option<Moment>, cancel: &CancelToken) -> Waited {
+    fn sleep(&self, deadline: Option<Moment>, cancel: &CancelToken, alerted: Patience) -> Waited {
         let mut sleeping = self.sleeping.lock();
         loop {
             // Fails only if the event is set, or awaited already after a wake-up for nothing.
@@ -173,6 +208,11 @@ impl Event {
                     }
                     self.wake.wait_for(&mut sleeping, left);
                 }
+            }
+            if self.state.load(Ordering::Relaxed) == CLEAR {
+                drop(sleeping);
+                let _ = self.look_often(alerted.looks) || self.look_between_offers(alerted.offers);
+                sleeping = self.sleeping.lock();
             }
         }
     }
@@ -267,10 +307,32 @@ mod tests {
                 })
             };
             assert_eq!(
-                event.wait(&limits(&cancel, None), Patience { looks: 10, offers }),
+                event.wait(&limits(&cancel, None), Patience { looks: 10, offers }, ASLEEP),
                 Waited::Set
             );
             setter.join().expect("the setter does not panic");
+        }
+    }
+
+    #[test]
+    fn an_alerted_sleeper_looks_and_sleeps_on() {
+        let cancel = CancelToken::new();
+        for alerted in [ASLEEP, Patience { looks: 100, offers: 0 }] {
+            let event = Arc::new(Event::default());
+            event.alert();
+            let waiter = {
+                let (event, cancel) = (Arc::clone(&event), cancel.clone());
+                thread::spawn(move || event.wait(&limits(&cancel, None), ASLEEP, alerted))
+            };
+            for _ in 0..3 {
+                while !event.is_awaited() {
+                    thread::yield_now();
+                }
+                event.alert();
+            }
+            assert!(!waiter.is_finished());
+            event.set();
+            assert_eq!(waiter.join().expect("the waiter does not panic"), Waited::Set);
         }
     }
 
@@ -285,7 +347,7 @@ mod tests {
         let cancel = CancelToken::new();
         let event = Arc::new(Event::default());
         let short = Some(Duration::from_millis(2));
-        assert_eq!(event.wait(&limits(&cancel, short), ASLEEP), Waited::TimedOut);
+        assert_eq!(event.wait(&limits(&cancel, short), ASLEEP, ASLEEP), Waited::TimedOut);
         let canceller = {
             let cancel = cancel.clone();
             thread::spawn(move || {
@@ -293,12 +355,12 @@ mod tests {
                 cancel.cancel();
             })
         };
-        assert_eq!(event.wait(&limits(&cancel, None), ASLEEP), Waited::Cancelled);
+        assert_eq!(event.wait(&limits(&cancel, None), ASLEEP, ASLEEP), Waited::Cancelled);
         canceller.join().expect("the canceller does not panic");
         assert!(cancel.is_cancelled() && cancel.0.waiting.lock().is_empty());
         cancel.reset();
         event.set();
-        assert_eq!(event.wait(&limits(&cancel, None), ASLEEP), Waited::Set);
+        assert_eq!(event.wait(&limits(&cancel, None), ASLEEP, ASLEEP), Waited::Set);
         event.clear();
         assert!(!event.is_set());
     }

@@ -19,13 +19,16 @@
 //! that hold none, since others wait for it: were the order by arrival alone, each deadlock's victim would
 //! hand its lock to a newcomer, which closes the next cycle. A waiter without locks is overtaken by those
 //! only that came within [`LEAD`] arrivals after it, so that no waiter starves.
+//! Standing by: waking a thread takes longer than most transactions hold a lock. So the first waiters
+//! ([`standby`]) are awake, the others sleep, and a transaction that grants a lock alerts those who have
+//! come to stand among the first.
 //! Cost: shared 2 atomic operations on the session's own line and a load; exclusive a latch, one
 //! exchange and a load per slot. Threads: any.
 //! Source: reader slots as in "big-reader" locks; P1 §4 for why a lock per table is enough.
 //! Not done: dropping the slots while writers dominate (BRAVO); a sum over at most 64 lines that
 //! stay in the writer's cache costs less than the row change it precedes.
 
-use crate::event::Event;
+use crate::event::{Event, watchers_max};
 use crate::planted;
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -97,6 +100,18 @@ impl Want {
 /// Arrivals that a transaction with locks may overtake.
 const LEAD: u64 = 64;
 
+/// Most waiters of a lock that are awake, to go on as soon as the lock is theirs. The second one wakes
+/// up while the first one has the lock.
+const STANDBY_MAX: usize = 2;
+
+/// Waiters of a lock that are awake: no more than have a core to look from.
+pub(crate) fn standby() -> usize {
+    match cfg!(shuttle) {
+        true => STANDBY_MAX,
+        false => STANDBY_MAX.min(watchers_max()),
+    }
+}
+
 /// A waiter's place in the queue of a lock: the least stands first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
@@ -156,23 +171,30 @@ pub(crate) struct Waiter {
     granted: Arc<Event>,
 }
 
-/// Waiters whose lock was granted and who sleep, to be woken once the latch is free again.
+/// Sleeping waiters to be woken once the latch is free again.
 #[must_use = "a granted waiter sleeps until it is woken"]
 #[derive(Default)]
-pub(crate) struct Granted(Vec<Arc<Event>>);
+pub(crate) struct Granted {
+    /// Waiters whose lock was granted.
+    granted: Vec<Arc<Event>>,
+    /// Waiters whose turn has come near.
+    near: Vec<Arc<Event>>,
+}
 
 impl Granted {
     pub(crate) fn append(&mut self, mut more: Granted) {
-        self.0.append(&mut more.0);
+        self.granted.append(&mut more.granted);
+        self.near.append(&mut more.near);
     }
 
     pub(crate) fn wake(self) {
-        for event in self.0 {
+        for event in self.granted {
             if planted::is(planted::LATE_MARK) {
                 event.set();
             }
             event.nudge();
         }
+        self.near.iter().for_each(|event| event.alert());
     }
 }
 
@@ -256,8 +278,8 @@ impl Latch<'_> {
         true
     }
 
-    /// Joins the queue and returns the rank, unique within this lock. `holds`: the participant holds
-    /// other locks. `granted` must be clear.
+    /// Joins the queue and returns the rank, unique within this lock, and how many waiters stand before
+    /// it. `holds`: the participant holds other locks. `granted` must be clear.
     pub(crate) fn enqueue(
         &mut self,
         want: Want,
@@ -265,7 +287,7 @@ impl Latch<'_> {
         participant: ParticipantId,
         holds: bool,
         granted: &Arc<Event>,
-    ) -> Rank {
+    ) -> (Rank, usize) {
         self.bar();
         self.state.last_ticket += 1;
         let rank = Rank::new(want, self.state.last_ticket, holds);
@@ -274,7 +296,7 @@ impl Latch<'_> {
         let position = self.state.queue.len() - behind;
         let (since, granted) = (clock::now(), Arc::clone(granted));
         self.state.queue.insert(position, Waiter { participant, want, rank, since, slot, granted });
-        rank
+        (rank, position)
     }
 
     /// Leaves the queue. False if the waiter is not in the queue, because its lock has been
@@ -291,6 +313,7 @@ impl Latch<'_> {
     /// Grants all that can be granted now, from the head of the queue.
     pub(crate) fn serve(&mut self) -> Granted {
         let mut granted = Granted::default();
+        let waiters = self.state.queue.len();
         while let Some(head) = self.state.queue.front() {
             let (want, slot, participant) = (head.want, head.slot, head.participant);
             if self.state.owner.is_some() {
@@ -303,8 +326,13 @@ impl Latch<'_> {
             }
             let waiter = self.state.queue.pop_front().expect("the queue has a head");
             if waiter.granted.mark() || planted::is(planted::LATE_MARK) {
-                granted.0.push(waiter.granted);
+                granted.granted.push(waiter.granted);
             }
+        }
+        if self.state.queue.len() < waiters {
+            let near = self.state.queue.iter().take(standby());
+            let asleep = near.filter(|waiter| waiter.granted.is_awaited());
+            granted.near.extend(asleep.map(|waiter| Arc::clone(&waiter.granted)));
         }
         self.unbar_if_quiet();
         granted

@@ -16,6 +16,11 @@ pub const CUT_WITHOUT_UNDO: Bug =
 pub const LATE_MARK: Bug = Bug(
     "a grant is marked again after the latch was given back, when its waiter may have gone on to wait for something else",
 );
+/// Views are settled while a cut waits for some of their rows and has the others already.
+pub const CUT_AFTER_SETTLING: Bug =
+    Bug("views are settled while a cut waits for some of their rows and has the others already");
+/// A sleeping waiter is marked as alerted and not woken.
+pub const SILENT_ALERT: Bug = Bug("a sleeping waiter is marked as alerted and not woken");
 /// A commit gives its shared locks back before its changes are visible.
 pub const READ_LOCKS_FIRST: Bug =
     Bug("a commit gives its shared locks back before its changes are visible");

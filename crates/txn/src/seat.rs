@@ -5,7 +5,7 @@ use crate::body::{Body, Hold, LockHandle};
 use crate::cell::{ExclusiveGuard, PartitionCell, Share, release_together};
 use crate::deadlock::{LockError, WaitGraph, Waiting};
 use crate::event::{Patience, WaitLimits, Waited};
-use crate::lock::Want;
+use crate::lock::{Want, standby};
 use crate::log::{Log, Lsn, Payload};
 use crate::participant::Participant;
 use crate::planted;
@@ -16,12 +16,15 @@ use halcyon_base::{PartitionId, TxnId};
 use halcyon_store::Partition;
 use std::collections::BTreeSet;
 
-/// Before a waiter for a lock sleeps: a few microseconds of looking, then some hundred on a core that
-/// nobody else wants.
+/// Before a waiter for a lock sleeps whose turn comes soon: a few microseconds of looking, then some
+/// hundred on a core that nobody else wants.
 const PATIENCE: Patience = match cfg!(shuttle) {
     true => Patience { looks: 1, offers: 0 },
     false => Patience { looks: 100, offers: 300 },
 };
+
+/// A waiter with others before it sleeps at once, until it is alerted.
+const ASLEEP: Patience = Patience { looks: 0, offers: 0 };
 
 pub(crate) const NO_STATEMENT: &str = "rows and locks are reached only in a statement";
 
@@ -148,7 +151,7 @@ impl Seat {
         let mut latch = share.latch();
         let holds = !participant.published.holds_nothing();
         let (slot, granted) = (share.slot(), &participant.granted);
-        let rank = latch.lock.enqueue(want, slot, participant.id, holds, granted);
+        let (rank, position) = latch.lock.enqueue(want, slot, participant.id, holds, granted);
         // The lock may have become free since the first attempt.
         let granted = latch.lock.serve();
         drop(latch);
@@ -168,7 +171,8 @@ impl Seat {
             Err(deadlock) => LockError::Deadlock(deadlock),
             Ok(()) => {
                 self.rest();
-                let waited = participant.granted.wait(limits, PATIENCE);
+                let patience = if position < standby() { PATIENCE } else { ASLEEP };
+                let waited = participant.granted.wait(limits, patience, PATIENCE);
                 self.rouse();
                 waits.lock().leave(participant.id);
                 match waited {

@@ -161,6 +161,12 @@ impl Transaction {
         }
     }
 
+    /// As [`Transaction::serve_cuts`], without missing one whose moment came before the transaction's last
+    /// lock.
+    pub(crate) fn serve_all_cuts(&mut self) {
+        self.seat().fulfil_cuts();
+    }
+
     // ------------------------------------------------------------------ locks
 
     /// Locks a partition, waiting for others if need be. Asking again for a lock that is held costs

@@ -15,6 +15,8 @@
 //!    its locks or its cut whether an owner has settled one view alone meanwhile
 //!    ([`Manager::lone_view_settlements`]). An event that several views have met is therefore in the
 //!    rows of all of them or of none (`canary_an_owner_that_settles_its_rows_alone_is_caught`).
+//!    Who settles several views has served all cuts from before it held the rows of all
+//!    (`canary_a_cut_that_is_served_after_settling_is_caught`).
 //!
 //! Cost: an event takes one mutex per view that it goes to, and nothing else.
 
@@ -224,6 +226,11 @@ pub fn settle_views<M: ViewMaintainer>(
             drop(tx);
             views = find(WantedViews::All);
             continue;
+        }
+        // A cut of a moment at which some of the rows were free got these as they were: the others go there
+        // as they are, too.
+        if !planted::is(planted::CUT_AFTER_SETTLING) {
+            tx.serve_all_cuts();
         }
         for ((view, rows), locked) in held.iter().zip(&mut locked) {
             view.settle(locked, &mut tx, *rows);

@@ -213,6 +213,32 @@ fn canary_grant_that_reaches_the_next_wait_is_caught() {
     check_canary(planted::LATE_MARK, cancelled_waiters);
 }
 
+/// More waiters for a lock than stand by: the last ones sleep until they are alerted.
+fn crowded_lock() {
+    let bank = Arc::new(Bank::new(1, 1));
+    let writer = |session: usize| {
+        let bank = Arc::clone(&bank);
+        Box::new(move || {
+            let mut transaction = bank.begin(session as u32);
+            let mode = if session == 1 { Mode::Shared } else { Mode::Exclusive };
+            lock(&mut transaction, &bank, 0, mode).expect("no deadlock");
+            transaction.commit();
+        }) as Box<dyn FnOnce() + Send>
+    };
+    spawn_all((0..5).map(writer).collect());
+    bank.check_quiet();
+}
+
+#[test]
+fn waiters_far_back_come_to_their_lock() {
+    check(crowded_lock);
+}
+
+#[test]
+fn canary_alert_that_wakes_nobody_is_caught() {
+    check_canary(planted::SILENT_ALERT, crowded_lock);
+}
+
 /// Locks partitions in random modes, in the given order; a victim begins again.
 fn lock_run(bank: &Bank, session: u32, order: &[usize], rng: &mut Rng) -> usize {
     let mut victim_count = 0;
@@ -577,6 +603,11 @@ fn events_reach_both_views_or_none() {
     spawn_all(vec![feeder(), reader(0), feeder(), reader(1)]);
     assert_eq!(views.read(0), [2, 2]);
     views.bank.check_quiet();
+}
+
+#[test]
+fn canary_a_cut_that_is_served_after_settling_is_caught() {
+    check_canary(planted::CUT_AFTER_SETTLING, events_reach_both_views_or_none);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 // TPC-C over JDBC: loads a folder of tables into an engine, runs clients, checks the conditions.
 //
-//   java -cp ENGINE.jar:CLASSES Driver URL FOLDER CLIENTS SECONDS ROUNDS WARM_SECONDS ISOLATION LOCKS IDEAL
+//   java -cp ENGINE.jar:CLASSES Driver URL FOLDER CLIENTS SECONDS ROUNDS WARM_SECONDS ISOLATION LOCKS IDEAL STATEMENTS
 //
-// URL lacks the name of a database, which goes before its options; with IDEAL `true` every client has one of its own.
+// URL of an engine in this process lacks the name of a database, which goes before its options; with IDEAL `true`
+// every client has one of its own. URL of a server (with `//`) is whole.
 // FOLDER is written by `halcyon lab tpcc`: schema.sql (a statement a line), tables.txt (name, kinds
-// of columns), NAME.tsv (rows), statements.tsv (name, SQL), conditions.tsv (number, SQL) and
+// of columns), NAME.tsv (rows), STATEMENTS (name, SQL), conditions.tsv (number, SQL) and
 // inputs-N.txt (transactions of client N, which go round when they are used up).
 // Prints lines of words: `round`, `took`, `done`, `latency`, `broken`, `failed`, `loaded`; the last is `end`.
 
@@ -28,14 +29,19 @@ import java.util.concurrent.CyclicBarrier;
 public final class Driver {
     private final String url;
     private final Path folder;
+    /** Whether the engine is a server and not part of this process. */
+    private final boolean server;
+    private final Path statements;
 
-    private Driver(String url, Path folder) {
+    private Driver(String url, Path folder, String statements) {
         this.url = url;
         this.folder = folder;
+        this.server = url.contains("//");
+        this.statements = folder.resolve(statements);
     }
 
     public static void main(String[] args) throws Exception {
-        Driver driver = new Driver(args[0], Path.of(args[1]));
+        Driver driver = new Driver(args[0], Path.of(args[1]), args[9]);
         int clients = Integer.parseInt(args[2]);
         long nanos = (long) (Double.parseDouble(args[3]) * 1e9);
         int rounds = Integer.parseInt(args[4]);
@@ -68,6 +74,9 @@ public final class Driver {
     }
 
     private Connection connect(int database) throws SQLException {
+        if (server) {
+            return DriverManager.getConnection(url);
+        }
         int options = url.indexOf(';');
         String name = "tpcc" + database;
         return DriverManager.getConnection(
@@ -85,6 +94,12 @@ public final class Driver {
         for (String line : Files.readAllLines(folder.resolve("tables.txt"))) {
             String[] words = line.split(" ");
             loadTable(connection, words[0], words[1]);
+        }
+        if (server) {
+            connection.setAutoCommit(true);
+            try (Statement statement = connection.createStatement()) {
+                statement.execute("VACUUM ANALYZE");
+            }
         }
     }
 
@@ -146,7 +161,7 @@ public final class Driver {
             connection.setAutoCommit(false);
             connection.setTransactionIsolation(level);
             Transactions transactions =
-                new Transactions(connection, folder.resolve("statements.tsv"), tableLocks);
+                new Transactions(connection, statements, tableLocks);
             List<long[]> inputs = new ArrayList<>();
             List<String> names = new ArrayList<>();
             Inputs.read(folder.resolve("inputs-" + number + ".txt"), inputs, names);

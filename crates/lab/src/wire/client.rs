@@ -5,8 +5,8 @@ use tokio::runtime::Runtime;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client as Connection, SimpleQueryMessage, Statement};
 
-use super::programs::Program;
 use super::{Work, branches};
+use crate::programs::Program;
 use crate::{Failure, Result};
 
 const TABLES: &str = "

@@ -1,4 +1,5 @@
-//! H2 and HSQLDB, the engines of P1, in a Java process of their own: `crates/lab/peers/jdbc`.
+//! Engines behind JDBC, spoken to by a Java process: `crates/lab/peers/jdbc`. H2 and HSQLDB, the engines
+//! of P1, run in that process; Halcyon and PostgreSQL are servers on TCP and share PostgreSQL's driver.
 //!
 //! The driver gets tables, statements, conditions and inputs as files and runs the same loop; the
 //! inputs of a client are the first hundred thousand of its stream, over and over. Jars are fetched
@@ -14,6 +15,7 @@ use halcyon::Value;
 
 use super::Content;
 use crate::peers::{self, cache, succeeds};
+use crate::programs::Program;
 use crate::tpcc::consistency::conditions;
 use crate::tpcc::input::{Inputs, Mix};
 use crate::tpcc::load::populate;
@@ -35,6 +37,15 @@ const SOURCES: [(&str, &str); 5] = [
 /// Inputs of a client before they come again.
 const INPUTS: usize = 100_000;
 
+/// A server that the JDBC driver of PostgreSQL speaks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// `halcyon serve`, in memory.
+    Halcyon,
+    /// PostgreSQL, whose commits need not be durable.
+    Postgres,
+}
+
 /// An engine with a JDBC driver, in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -42,8 +53,11 @@ pub struct Peer {
     group: &'static str,
     artifact: &'static str,
     version: &'static str,
-    /// Without the database's name, which goes before the options.
+    /// Of an engine in the driver's process: its address without the database's name, which goes before
+    /// the options.
     url: &'static str,
+    /// The server, if the engine is no part of the driver's process.
+    pub served: Option<Served>,
     /// Whether it locks tables rather than rows.
     table_locks: bool,
 }
@@ -54,6 +68,7 @@ pub const H2: Peer = Peer {
     artifact: "h2",
     version: "2.5.252",
     url: "jdbc:h2:mem:;LOCK_TIMEOUT=10000",
+    served: None,
     table_locks: false,
 };
 
@@ -71,14 +86,31 @@ pub const HSQLDB: Peer = Peer {
     artifact: "hsqldb",
     version: "2.7.4",
     url: "jdbc:hsqldb:mem:;hsqldb.tx=locks",
+    served: None,
     table_locks: true,
 };
 
 /// HSQLDB as P1 had it.
 pub const HSQLDB_OLD: Peer = Peer { version: "2.3.1", ..HSQLDB };
 
+/// A server, with the newest driver of PostgreSQL's.
+pub const fn served(server: Served) -> Peer {
+    Peer {
+        group: "org.postgresql",
+        artifact: "postgresql",
+        version: "42.7.14",
+        url: "",
+        served: Some(server),
+        table_locks: false,
+    }
+}
+
 /// A job for the driver.
-pub struct Job {
+pub struct Job<'a> {
+    /// The binary `halcyon` that serves; without, the one beside this program.
+    pub binary: Option<&'a Path>,
+    /// A server parses each statement whenever it runs; else once, after the driver's five runs.
+    pub parse_each: bool,
     /// What is loaded.
     pub content: Content,
     /// Mix of transactions.
@@ -142,6 +174,8 @@ impl Exchange {
         };
         let texts: String = Sql::all().map(named).collect();
         fs::write(self.folder.join("statements.tsv"), texts)?;
+        let named = |sql: Sql| format!("{}\t{}\n", sql.name(), question_marks(&sql.text()));
+        fs::write(self.folder.join("served.tsv"), Sql::all().map(named).collect::<String>())?;
         let mut texts = String::new();
         for condition in conditions(content.scale) {
             writeln!(texts, "{}\t{}", condition.number, condition.text).expect("text");
@@ -151,7 +185,7 @@ impl Exchange {
         Ok(())
     }
 
-    fn write_inputs(&self, job: &Job) -> Result<()> {
+    fn write_inputs(&self, job: &Job<'_>) -> Result<()> {
         for client in 0..job.clients {
             let random = Random::new(job.content.scale, job.content.seed, u64::from(client));
             let mut inputs = Inputs::new(random, job.mix, client);
@@ -220,6 +254,15 @@ pub fn missing() -> Option<String> {
     }
 }
 
+impl Served {
+    fn start(self, binary: Option<&Path>) -> Result<Program> {
+        match self {
+            Served::Halcyon => Program::halcyon(binary),
+            Served::Postgres => Program::postgres(),
+        }
+    }
+}
+
 impl Peer {
     /// The engine's jar, fetched if it is not here yet. Errors: what to install, if it cannot be
     /// fetched.
@@ -247,22 +290,27 @@ impl Peer {
     /// Runs a job; returns what the clients did, and which conditions are broken afterwards.
     pub fn measure(
         &self,
-        job: &Job,
+        job: &Job<'_>,
         exchange: &mut Exchange,
     ) -> Result<(Measured, Option<String>)> {
         let jar = self.jar()?;
         let classes = compile()?;
         exchange.fill(job.content)?;
         exchange.write_inputs(job)?;
+        // Ends with this function: the driver closes its connections before.
+        let program = self.served.map(|server| server.start(job.binary)).transpose()?;
+        let url =
+            program.as_ref().map_or(self.url.to_owned(), |server| server.jdbc(job.parse_each));
         let mut command = Command::new("java");
         command.arg("-XX:+UseParallelGC").arg(format!("-Xmx{}m", heap_mib(job)));
         command.arg("-cp").arg(format!("{}:{}", jar.display(), classes.display()));
-        command.args(["Driver", self.url]).arg(&exchange.folder);
+        command.args(["Driver", &url]).arg(&exchange.folder);
         command.arg(job.clients.to_string()).arg(job.seconds.to_string());
         command.arg(job.rounds.to_string()).arg(job.warm_seconds.to_string());
         command.arg(if job.serializable { "serializable" } else { "read-committed" });
         command.arg(if self.table_locks { "tables" } else { "rows" });
         command.arg(job.ideal.to_string());
+        command.arg(if program.is_some() { "served.tsv" } else { "statements.tsv" });
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let read = Answer::read(lines, job);
@@ -275,8 +323,8 @@ impl Peer {
     }
 }
 
-/// Size of the heap: the tables take about half a gigabyte per warehouse there.
-fn heap_mib(job: &Job) -> u64 {
+/// Size of the heap: the tables of an engine in the process take about half a gigabyte per warehouse.
+fn heap_mib(job: &Job<'_>) -> u64 {
     let databases = if job.ideal { job.clients } else { 1 };
     2_048 + 640 * job.content.scale.warehouses as u64 * u64::from(databases)
 }
@@ -302,7 +350,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn read(lines: impl Iterator<Item = std::io::Result<String>>, job: &Job) -> Result<Self> {
+    fn read(lines: impl Iterator<Item = std::io::Result<String>>, job: &Job<'_>) -> Result<Self> {
         let mut answer = Answer { measured: Measured::default(), broken: Vec::new() };
         let mut rounds: Vec<Vec<RoundOf>> = Vec::new();
         for line in lines {
@@ -353,8 +401,10 @@ mod tests {
     use super::*;
     use crate::tpcc::random::Scale;
 
-    fn job() -> Job {
+    fn job() -> Job<'static> {
         Job {
+            binary: None,
+            parse_each: false,
             content: Content { scale: Scale::tiny(1), seed: 1 },
             mix: Mix::Standard,
             clients: 2,

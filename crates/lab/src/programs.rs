@@ -22,7 +22,7 @@ const POSTGRES: [&str; 6] = [
 ];
 
 /// A server that listens on TCP.
-pub(super) struct Program {
+pub(crate) struct Program {
     address: SocketAddr,
     server: Server,
 }
@@ -87,6 +87,14 @@ impl Program {
         };
         runtime.spawn(connection);
         Ok((runtime, client))
+    }
+
+    /// The server's address for PostgreSQL's JDBC driver. `parse_each`: nothing is ever prepared.
+    pub fn jdbc(&self, parse_each: bool) -> String {
+        let database = if self.wants_analyze() { "postgres" } else { "halcyon" };
+        let threshold = if parse_each { 0 } else { 5 };
+        let options = format!("user=halcyon&prepareThreshold={threshold}");
+        format!("jdbc:postgresql://{}/{database}?{options}", self.address)
     }
 
     /// Processor time of the server's living processes, to a hundredth of a second.
