@@ -12,6 +12,9 @@
 //! 5. materialized views are what their queries are;
 //! 6. `halcyon check` finds nothing.
 //!
+//! In some rounds a copy of the folder is damaged as well: a file is removed or cut, a bit flipped, a stretch
+//! zeroed. A server on the copy refuses to start, or 1 to 5 hold.
+//!
 //! `HALCYON_TORTURE_ROUNDS` sets how many rounds (15), `HALCYON_TORTURE_SEED` the choices.
 
 use std::collections::BTreeSet;
@@ -39,7 +42,7 @@ const SESSIONS: usize = 4;
 const CARELESS: usize = 3;
 
 /// The acknowledgements that clients got.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Told {
     /// Transfers by session; their numbers are dense, from 1.
     transfers: [i64; SESSIONS],
@@ -81,13 +84,23 @@ fn spawn(folder: &Path) -> Child {
 
 impl Server {
     fn start(folder: &Path) -> Server {
+        Server::try_start(folder).expect("the server is ready")
+    }
+
+    /// A server, unless it refuses to start.
+    fn try_start(folder: &Path) -> Option<Server> {
         let mut child = spawn(folder);
         let mut output = BufReader::new(child.stdout.take().expect("piped"));
         let mut line = String::new();
-        output.read_line(&mut line).expect("the server speaks");
+        output.read_line(&mut line).expect("the server speaks or ends");
+        if line.is_empty() {
+            let ended = child.wait().expect("it was started here");
+            assert_eq!(ended.code(), Some(1), "a server that refuses ends in order");
+            return None;
+        }
         let address = line.trim().rsplit(' ').next().expect("an address").to_owned();
         assert!(line.starts_with("ready after"), "the server says {line:?}");
-        Server { child, address, _output: output }
+        Some(Server { child, address, _output: output })
     }
 
     fn kill(mut self) {
@@ -260,6 +273,75 @@ fn parameter(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut found: Vec<PathBuf> =
+        paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
+    found.sort();
+    found
+}
+
+/// The bytes of a file that are no zeroes at its end.
+fn used(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+/// Copies a folder, does harm to one file of the copy, and says which.
+fn harmed(from: &Path, to: &Path, choices: &mut Choices) -> String {
+    for file in files(from) {
+        let target = to.join(file.strip_prefix(from).expect("it lies below"));
+        std::fs::create_dir_all(target.parent().expect("a folder")).expect("it can be made");
+        let bytes = std::fs::read(&file).expect("it can be read");
+        std::fs::write(&target, &bytes[..used(&bytes)]).expect("it can be written");
+        // The zeroes at the end take no room.
+        let file = std::fs::OpenOptions::new().write(true).open(&target).expect("it is there");
+        file.set_len(bytes.len() as u64).expect("it can grow");
+    }
+    let all = files(to);
+    let file = &all[choices.below(all.len() as u64) as usize];
+    let mut bytes = std::fs::read(file).expect("it can be read");
+    let used = used(&bytes).max(1);
+    let at = choices.below(used as u64) as usize;
+    let shown = file.display();
+    let what = match choices.below(4) {
+        0 => {
+            std::fs::remove_file(file).expect("it can be removed");
+            return format!("removed {shown}");
+        }
+        1 => {
+            bytes.truncate(at);
+            format!("cut {shown} at {at} of {used}")
+        }
+        2 if at < bytes.len() => {
+            bytes[at] ^= 1 << choices.below(8);
+            format!("flipped a bit at {at} of {used} in {shown}")
+        }
+        _ => {
+            let end = (at + 1 + choices.below(4096) as usize).min(bytes.len());
+            bytes[at.min(end)..end].fill(0);
+            format!("zeroed {shown} from {at} to {end} of {used}")
+        }
+    };
+    std::fs::write(file, bytes).expect("it can be written");
+    what
+}
+
+/// A server on a damaged copy refuses to start, or has what the clients were told. Whether it started.
+fn survives_harm(runtime: &Runtime, folder: &Path, told: &Told, choices: &mut Choices) -> bool {
+    let copy = Folder(folder.with_extension("harmed"));
+    let what = harmed(folder, &copy.0, choices);
+    println!("{what}");
+    let Some(server) = Server::try_start(&copy.0) else { return false };
+    runtime.block_on(async {
+        let client = server.connect().await;
+        verify(&client, &mut told.clone()).await;
+    });
+    server.kill();
+    true
+}
+
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -303,6 +385,7 @@ fn what_was_acknowledged_outlives_the_process() {
     });
     server.kill();
     let (mut acknowledged, mut recoveries_killed) = (0, 0);
+    let (mut harm_refused, mut harm_borne) = (0, 0);
     for round in 0..rounds {
         if choices.below(3) == 0 {
             // Most likely killed before the server is ready.
@@ -311,6 +394,13 @@ fn what_was_acknowledged_outlives_the_process() {
             child.kill().expect("it runs");
             child.wait().expect("it was started here");
             recoveries_killed += 1;
+        }
+        if choices.below(2) == 0 {
+            let before = told.lock().expect("unpoisoned").clone();
+            match survives_harm(&runtime, &folder.0, &before, &mut choices) {
+                true => harm_borne += 1,
+                false => harm_refused += 1,
+            }
         }
         if choices.below(3) == 0 {
             let checked = Command::new(HALCYON)
@@ -344,5 +434,6 @@ fn what_was_acknowledged_outlives_the_process() {
         });
     }
     println!("{rounds} rounds, {acknowledged} transfers, {recoveries_killed} recoveries killed");
+    println!("damaged copies: {harm_refused} refused, {harm_borne} whole");
     assert!(acknowledged > rounds as i64, "hardly anything was done");
 }

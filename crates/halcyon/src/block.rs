@@ -109,6 +109,7 @@ impl Session {
         }
         match committed {
             Ok(()) => {
+                self.losses = 0;
                 self.shared.channels.carry_out(self.id, &self.entry.signals);
                 self.block_locks.judge(&self.tallies);
             }
@@ -241,7 +242,7 @@ impl Session {
         let locked = self.lock_named(&mut block.work, names, mode);
         block.work.tx.end_statement();
         if locked.is_err() {
-            self.entry.fail_block();
+            self.fail_block(&mut block);
         }
         self.block = Some(block);
         locked

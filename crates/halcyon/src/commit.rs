@@ -17,7 +17,11 @@ impl Session {
     /// Begins a transaction at the moment `began`.
     pub(crate) fn begin_work(&self, modes: Modes, began: Moment) -> Work {
         let isolation = modes.isolation.unwrap_or_default();
-        Work::new(self.shared.manager.begin_at(isolation, self.slot(), began))
+        let mut tx = self.shared.manager.begin_at(isolation, self.slot(), began);
+        if self.losses > 0 {
+            tx.set_losses(self.losses);
+        }
+        Work::new(tx)
     }
 
     /// Commits. The catalog is published before any other transaction can get the locks.

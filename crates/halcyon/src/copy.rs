@@ -110,7 +110,7 @@ impl Session {
         if let Home::Block(mut block, start) = home {
             block.work.tx.rollback_to(start);
             block.work.tx.end_statement();
-            self.entry.fail_block();
+            self.fail_block(&mut block);
             self.block = Some(block);
         }
     }

@@ -28,7 +28,7 @@ use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Clock, Env, Need};
 use halcyon_plan::interrupts::under;
 use halcyon_prepare::plan::{Plan, Prepared, Reach};
-use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::{RowSet, RowSink};
 use halcyon_sql::stack::with_new_stack;
 use halcyon_store::{Value, ValueRef};
@@ -125,13 +125,15 @@ impl Session {
         // Each exit before the commit drops the transaction, which rolls it back.
         let mut work = self.begin_work(self.in_force.default_modes, began);
         work.tx.begin_statement();
-        let ran = self.attempt(Ground::locks(&mut work, false), statement, params, out)?;
+        let ran = self.attempt(Ground::locks(&mut work, false), statement, params, out);
+        let ran = ran.inspect_err(|error| self.count_loss(error))?;
         if self.copy_begins(&ran) {
             self.copy_goes_on(Home::Own(work));
             return Ok(ran);
         }
         work.tx.end_statement();
         self.commit_work(work)?;
+        self.losses = 0;
         Ok(ran)
     }
 
@@ -222,12 +224,20 @@ impl Session {
     }
 
     /// Gives the block back to the session after a statement.
-    fn end_in_block(&mut self, block: Box<Block>, ran: Result<Ran>) -> Result<Ran> {
-        if ran.is_err() {
-            self.entry.fail_block();
+    fn end_in_block(&mut self, mut block: Box<Block>, ran: Result<Ran>) -> Result<Ran> {
+        if let Err(error) = &ran {
+            self.count_loss(error);
+            self.fail_block(&mut block);
         }
         self.block = Some(block);
         ran
+    }
+
+    /// Counts a transaction that fell victim to others.
+    fn count_loss(&mut self, error: &SqlError) {
+        if error.state() == SqlState::DEADLOCK_DETECTED {
+            self.losses = self.losses.saturating_add(1);
+        }
     }
 
     /// The driver's loop: see the head of this module.

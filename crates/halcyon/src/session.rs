@@ -73,6 +73,8 @@ pub struct Session {
     pub(crate) notices: Vec<SqlError>,
     /// Changed settings that the client has not been sent yet: (name, value).
     pub(crate) changes: Vec<(String, String)>,
+    /// Transactions that were victims of deadlocks, in a row.
+    pub(crate) losses: u32,
     /// State of a random number generator.
     jitter: u64,
 }
@@ -147,6 +149,7 @@ impl Session {
             in_force: InForce::default(),
             notices: Vec::new(),
             changes: Vec::new(),
+            losses: 0,
             jitter: 0x9E37_79B9_7F4A_7C15 ^ u64::from(id),
         };
         session.apply_settings();
@@ -295,8 +298,18 @@ impl Session {
 
     /// Marks the transaction block as failed, for an error that arose outside of statements.
     pub fn fail_transaction(&mut self) {
-        if self.block.is_some() {
-            self.entry.fail_block();
+        if let Some(mut block) = self.block.take() {
+            self.fail_block(&mut block);
+            self.block = Some(block);
+        }
+    }
+
+    /// Marks the transaction block as failed. A block without savepoints can only be rolled back: what it has
+    /// changed is undone and its locks are given back now, since its client may take its time.
+    pub(crate) fn fail_block(&mut self, block: &mut Block) {
+        self.entry.fail_block();
+        if block.gives_up() {
+            self.shared.advisory.end_transaction(self.id);
         }
     }
 

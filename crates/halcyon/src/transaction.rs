@@ -127,6 +127,19 @@ impl Block {
         self.work.catalog.as_ref().or_else(of_snapshot)
     }
 
+    /// Undoes everything and gives all locks back, unless there are savepoints to return to. Whether it did.
+    ///
+    /// For a block that has failed, between statements: it stays until its client ends it.
+    pub fn gives_up(&mut self) -> bool {
+        if !self.savepoints.is_empty() {
+            return false;
+        }
+        self.work.tx.give_up();
+        self.work.catalog = None;
+        self.deferrals = Deferrals::default();
+        true
+    }
+
     pub fn savepoint(&mut self, name: &str, wishes: usize, role: &str) {
         self.work.tx.begin_statement();
         let at = self.work.tx.savepoint();

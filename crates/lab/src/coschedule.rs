@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use halcyon_task::{Annotation, Config, Context, IslandId, Locality, Morsels, Runtime, measure};
-use halcyon_task::{WorkerConfig, WorkerId, WorkerKind};
+use halcyon_task::{Pull, WorkerConfig, WorkerId, WorkerKind};
 use serde_json::json;
 
 use crate::measure::Rounds;
@@ -204,18 +204,18 @@ struct Pulled<A> {
 }
 
 impl<A: Algorithm> Morsels for Pulled<A> {
-    fn run(&self, worker: WorkerId, _cx: &mut Context) -> bool {
+    fn run(&self, worker: WorkerId, _cx: &mut Context) -> Pull {
         let number = usize::from(worker.0) - self.first_worker;
         let start_ns = *self.start_ns[number].get_or_init(measure::thread_cpu_ns);
         match self.crew.work(number) {
-            Worked::Morsel => true,
+            Worked::Morsel => Pull::More,
             Worked::Nothing => {
                 std::hint::spin_loop();
-                true
+                Pull::More
             }
             Worked::Ended => {
                 self.crew.spent(start_ns);
-                false
+                Pull::End
             }
         }
     }

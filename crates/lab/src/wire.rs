@@ -10,12 +10,14 @@
 //! - *simple*: the same as a text with the key in it, by the simple protocol;
 //! - *new*: as *simple*, but no two texts have one shape, so that each is planned;
 //! - *tpcb*: the seven statements of a TPC-B transaction with literals by the simple protocol;
-//! - *tpcb_prepared*: the same prepared.
+//! - *tpcb_prepared*: the same prepared;
+//! - *read_then_write*: SELECT and UPDATE of one row by all clients in a transaction; victims begin again;
+//! - *for_update*: the same with SELECT … FOR UPDATE.
 //!
 //! Figures: runs per second over all clients, and microseconds of processor time that the server's
 //! processes took per run; both with their spread between rounds. Arms take turns, round by round.
-//! Checked: every row that is read, and after all rounds that branches, tellers, accounts and history come
-//! to one sum.
+//! Checked: every row that is read, after all rounds that branches, tellers, accounts and history come
+//! to one sum, and that the row which all clients update counts their commits.
 
 mod client;
 
@@ -89,9 +91,27 @@ pub enum Work {
     Tpcb,
     /// TPC-B, prepared once
     TpcbPrepared,
+    /// A row read and then updated by all clients
+    ReadThenWrite,
+    /// A row read FOR UPDATE and then updated by all clients
+    ForUpdate,
+}
+
+/// What clients met in the work on one row: commits, victims, the longest row of victims of one client, and the
+/// longest time to a commit in microseconds.
+type Contention = [u64; 4];
+
+/// What several clients met, or one in several rounds.
+fn sum(one: Contention, other: Contention) -> Contention {
+    [one[0] + other[0], one[1] + other[1], one[2].max(other[2]), one[3].max(other[3])]
 }
 
 impl Work {
+    /// Whether all clients update one row.
+    fn updates_one_row(self) -> bool {
+        matches!(self, Work::ReadThenWrite | Work::ForUpdate)
+    }
+
     fn name(self) -> String {
         self.to_possible_value().expect("no variant is skipped").get_name().to_owned()
     }
@@ -208,8 +228,17 @@ impl Measured {
             "rounds": options.rounds, "seed": options.seed,
         });
         let mut arm = Arm::new("wire", &engine, params);
+        let mut counted = 0;
         for (at, work) in work.iter().enumerate() {
             let name = work.name();
+            if work.updates_one_row() {
+                let met = self.clients.iter().map(|client| client.met(*work));
+                let [commits, victims, row, longest_us] = met.fold([0; 4], sum);
+                counted += commits;
+                arm.figure(&format!("{name}_victims"), victims as f64);
+                arm.figure(&format!("{name}_victims_in_a_row_max"), row as f64);
+                arm.rounded(&format!("{name}_commit_ms_max"), longest_us as f64 / 1e3);
+            }
             arm.figure(&format!("{name}_per_s"), self.rates[at].median().round());
             arm.rounded(&format!("{name}_spread"), self.rates[at].spread());
             arm.rounded(&format!("{name}_server_us"), self.processor_us[at].median());
@@ -217,7 +246,9 @@ impl Measured {
         }
         let checked = match self.failure.take() {
             Some(failure) => Err(failure),
-            None => self.clients[0].check_sums(),
+            None => {
+                self.clients[0].check_sums().and_then(|()| self.clients[0].check_count(counted))
+            }
         };
         if let Err(failure) = checked {
             arm.check = failure.to_string();

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::conjunctions::balanced;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -33,7 +34,7 @@ pub fn go_on() -> Result<()> {
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// A rule that looks before each node that it is given.
+/// A rule that looks before each node that it is given, and gets long chains of conditions balanced.
 pub(crate) fn watched(rule: Rule) -> Rule {
     Arc::new(Watched(rule))
 }
@@ -62,7 +63,7 @@ impl OptimizerRule for Watched {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         go_on()?;
-        self.0.rewrite(plan, config)
+        self.0.rewrite(balanced(plan), config)
     }
 }
 

@@ -10,10 +10,12 @@
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, NullEquality, Result};
 use datafusion::logical_expr::utils::{
-    can_hash, conjunction, find_valid_equijoin_key_pair, split_conjunction_owned,
+    can_hash, find_valid_equijoin_key_pair, split_conjunction_owned,
 };
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, Operator};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use crate::conjunctions::conjunction;
 
 /// The rule that takes equalities out of conditions of joins.
 #[derive(Debug)]

@@ -19,6 +19,7 @@ pub mod bind;
 mod brief;
 pub mod callables;
 mod concatenation;
+mod conjunctions;
 mod corrected;
 mod dates;
 pub mod engine;

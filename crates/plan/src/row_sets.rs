@@ -6,12 +6,13 @@
 
 use std::sync::{Arc, LazyLock};
 
+use crate::conjunctions::conjunction;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, Spans};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
+use datafusion::logical_expr::utils::{merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, Filter, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Subquery, Volatility, lit, when,

@@ -55,7 +55,7 @@ use crate::join_keys::with_null_safe_keys;
 use crate::levels::aggregates_are_own;
 use crate::recursion::recursion_is_well_formed;
 use crate::row_sets::with_fields_compared;
-use crate::set_operations::with_copies_counted;
+use crate::set_operations::{with_copies_counted, with_flat_unions};
 use crate::sizes;
 use crate::table_functions;
 use crate::unnest::unnest;
@@ -194,6 +194,7 @@ pub fn analyze(
 pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
     // The state serves as configuration because it knows functions; it has no clock, so nothing of
     // the execution is folded.
+    let plan = with_flat_unions(plan)?;
     let plan = df.state().optimizer().optimize(plan, df.state(), |_, _| {})?;
     with_plain_arithmetic(with_null_safe_keys(plan)?)
 }
@@ -987,6 +988,14 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
     let ScalarFunction { func, args } = zoned_call(function, schema)?;
     let name = func.name();
     let args = match name {
+        // Its results have to have a type in common, as those of CASE have.
+        "nvl2" if args.len() == 3 => {
+            let [tested, value, other] = <[Expr; 3]>::try_from(args).expect("three");
+            let is_there = adapt(tested, &DataType::Utf8View, types)?.is_not_null();
+            let when_then_expr = vec![(Box::new(is_there), Box::new(value))];
+            let case = Case { expr: None, when_then_expr, else_expr: Some(Box::new(other)) };
+            return branches(case, schema, types);
+        }
         "coalesce" | "nullif" | "greatest" | "least" | "nvl" => {
             let ty = meeting_type(args.iter(), schema);
             let adapted = args.into_iter().map(|arg| adapt(arg, &ty, types));

@@ -19,7 +19,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Filter, Limit, LogicalPlan, Operator, Projection, Sort,
     SubqueryAlias, TableScan, TableScanBuilder,
@@ -27,6 +27,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use halcyon_sql::types::SqlType;
 
+use crate::conjunctions::conjunction;
 use crate::semantics::{self, Parameters};
 use crate::sizes;
 

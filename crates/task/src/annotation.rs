@@ -20,12 +20,12 @@ pub struct IslandId(pub u16);
 pub struct ClassId(pub u8);
 
 /// How many classes there are.
-pub const CLASSES: usize = 16;
+pub const CLASSES: usize = 64;
 
 /// How many priorities there are.
 pub const BANDS: usize = 4;
 
-/// The band that a task waits in. A higher band goes first; the lowest keeps a floor.
+/// The band that a task waits in. A higher band goes first; each lower one keeps a floor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Priority {
@@ -195,14 +195,15 @@ const CARRIES: u64 = 1 << 19;
 /// Band and class are given; else they are those of the task that spawns.
 const BAND_GIVEN: u64 = 1 << 20;
 const CLASS_GIVEN: u64 = 1 << 21;
-/// Two bits of band, then four of class: together the number of the ring.
+/// Two bits of band, then six of class: together the number of the ring.
 const BAND: u32 = 22;
 const CLASS: u32 = 24;
-const CACHE: u32 = 28;
+const CACHE: u32 = 30;
 const TARGET_BITS: u64 = 0xffff | 7 << KIND;
 const BAND_BITS: u64 = BAND_GIVEN | 3 << BAND;
-const CLASS_BITS: u64 = CLASS_GIVEN | 15 << CLASS;
+const CLASS_BITS: u64 = CLASS_GIVEN | (CLASSES as u64 - 1) << CLASS;
 
+const _: () = assert!(BANDS == 4 && CLASSES == 64, "two bits and six");
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Option<Annotation>>() == 16);
 
@@ -215,6 +216,8 @@ pub(crate) enum TargetKind {
     Plane = 3,
     /// Home of a resource.
     Home = 4,
+    /// Nowhere, until the task is woken: what a step that suspends returns.
+    Suspended = 5,
 }
 
 /// Bytes that one prefetch fetches.
@@ -315,7 +318,7 @@ impl Annotation {
     /// Panics: if there is no such class.
     #[inline]
     pub const fn class(self, class: ClassId) -> Self {
-        assert!((class.0 as usize) < CLASSES, "there are 16 classes");
+        assert!((class.0 as usize) < CLASSES, "there are 64 classes");
         self.with(CLASS_BITS, CLASS_GIVEN | (class.0 as u64) << CLASS)
     }
 
@@ -376,6 +379,9 @@ impl Annotation {
     pub(crate) const OUTSIDE: Annotation =
         Annotation::new().priority(Priority::Normal).class(ClassId(0));
 
+    /// What a step that suspends returns.
+    pub(crate) const SUSPENDED: Annotation = Annotation::new().at(TargetKind::Suspended, 0);
+
     #[inline(always)]
     pub(crate) const fn target(&self) -> u16 {
         self.word() as u16
@@ -388,7 +394,8 @@ impl Annotation {
             1 => TargetKind::Worker,
             2 => TargetKind::Island,
             3 => TargetKind::Plane,
-            _ => TargetKind::Home,
+            4 => TargetKind::Home,
+            _ => TargetKind::Suspended,
         }
     }
 
@@ -399,13 +406,13 @@ impl Annotation {
 
     #[inline(always)]
     pub(crate) const fn class_id(&self) -> ClassId {
-        ClassId((self.word() >> CLASS & 15) as u8)
+        ClassId((self.word() >> CLASS) as u8 & (CLASSES as u8 - 1))
     }
 
     /// Band and class as one number below `BANDS * CLASSES`: the band in its low bits.
     #[inline(always)]
     pub(crate) const fn ring(&self) -> usize {
-        (self.word() >> BAND & 63) as usize
+        (self.word() >> BAND) as usize & (BANDS * CLASSES - 1)
     }
 
     #[inline(always)]
@@ -470,8 +477,10 @@ mod tests {
         let inherits = Annotation::new().cache(CacheUse::Polluting).or(&spawner);
         assert_eq!((inherits.band(), inherits.class_id()), (0, ClassId(9)));
         assert_eq!(inherits.cache_use(), CacheUse::Polluting);
-        let own = Annotation::new().priority(Priority::Low).class(ClassId(15)).or(&spawner);
-        assert_eq!((own.band(), own.class_id(), own.ring()), (3, ClassId(15), 63));
+        let own = Annotation::new().priority(Priority::Low).class(ClassId(63)).or(&spawner);
+        let own = own.cache(CacheUse::Sensitive);
+        assert_eq!((own.band(), own.class_id(), own.ring()), (3, ClassId(63), 255));
+        assert_eq!(own.cache_use(), CacheUse::Sensitive);
         assert_eq!(Annotation::new().or(&Annotation::OUTSIDE).ring(), Priority::Normal as usize);
     }
 

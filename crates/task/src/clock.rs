@@ -5,6 +5,9 @@ use halcyon_base::sync::atomic::{AtomicU64, Ordering};
 use halcyon_machine::clock as tsc;
 use std::time::Duration;
 
+/// Virtual time that a task takes.
+const TASK_NS: u64 = 100;
+
 /// The source of time for workers.
 #[derive(Clone)]
 pub(crate) enum Clock {
@@ -29,6 +32,23 @@ impl Clock {
         match self {
             Clock::Tsc(_) => tsc::ticks(),
             Clock::Virtual(now) => now.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Ticks now, after so many tasks ran: in virtual time each took [`TASK_NS`].
+    #[inline(always)]
+    pub(crate) fn ticks_after(&self, tasks: usize) -> u64 {
+        match self {
+            Clock::Tsc(_) => tsc::ticks(),
+            Clock::Virtual(_) => self.pass(tasks as u64 * TASK_NS),
+        }
+    }
+
+    /// Lets virtual time pass; returns the time now.
+    pub(crate) fn pass(&self, ns: u64) -> u64 {
+        match self {
+            Clock::Tsc(_) => tsc::ticks(),
+            Clock::Virtual(now) => now.fetch_add(ns, Ordering::Relaxed) + ns,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a runtime is made of: its workers, their islands, and how they divide their time.
 
 use crate::annotation::{CLASSES, IslandId, WorkerId};
+use crate::shares::{Shares, SharesError};
 use halcyon_machine::topology::{Processor, Topology};
 use std::error::Error;
 use std::fmt;
@@ -35,14 +36,17 @@ pub struct Config {
     pub workers: Vec<WorkerConfig>,
     /// Root tasks of a class that may be under way.
     pub credits: [u32; CLASSES],
-    /// Weights of the classes within a band; at least 1.
-    pub weights: [u32; CLASSES],
-    /// Ticks that other bands take for each tick of the lowest band that waits. 33: 2.9 %.
-    pub floor: u32,
+    /// How classes and bands share the workers' time at first.
+    pub shares: Shares,
     /// How many tasks ahead their annotated lines are fetched.
     pub prefetch_distance: usize,
     /// How long a worker stays with one class of a band.
     pub turn: Duration,
+    /// Threads that may block, at most ([`crate::Runtime::blocking`]); none is started before it is
+    /// needed.
+    pub blocking: usize,
+    /// How long a step of a future may last before [`crate::poll_proceed`] asks it to let others run.
+    pub slice: Duration,
     /// How long a shared worker looks for work before it sleeps.
     pub spin: Duration,
     /// A task that takes longer is counted by name.
@@ -64,10 +68,11 @@ impl Config {
         Config {
             workers,
             credits: [65_536; CLASSES],
-            weights: [1; CLASSES],
-            floor: 33,
+            shares: Shares::default(),
             prefetch_distance: 4,
             turn: Duration::from_micros(20),
+            blocking: 4,
+            slice: Duration::from_micros(200),
             spin: Duration::from_micros(15),
             long_task: Duration::from_millis(2),
             run_delay_per_mille: 10,
@@ -123,10 +128,10 @@ impl Config {
         if members.iter().any(|&count| count > 64) || self.workers.len() > 1024 {
             return Err(StartError::TooManyWorkers);
         }
-        if self.weights.contains(&0) || self.floor == 0 {
-            return Err(StartError::ZeroWeight);
+        if self.blocking == 0 {
+            return Err(StartError::NoBlockingThreads);
         }
-        Ok(())
+        self.shares.check().map_err(StartError::Shares)
     }
 }
 
@@ -161,8 +166,10 @@ pub enum StartError {
     IslandsWithGaps,
     /// Over 64 workers in an island, or over 1,024 in all.
     TooManyWorkers,
-    /// A weight, or the floor, is 0.
-    ZeroWeight,
+    /// Work that blocks would wait for ever.
+    NoBlockingThreads,
+    /// Some class or band would get no time.
+    Shares(SharesError),
     /// The operating system gave no thread, or not the processors that were asked for.
     System(io::Error),
 }
@@ -175,7 +182,8 @@ impl fmt::Display for StartError {
             StartError::TooManyWorkers => {
                 f.write_str("at most 64 workers in an island, and 1,024 in all")
             }
-            StartError::ZeroWeight => f.write_str("weights and floor are at least 1"),
+            StartError::NoBlockingThreads => f.write_str("work that blocks needs a thread"),
+            StartError::Shares(error) => error.fmt(f),
             StartError::System(error) => write!(f, "a worker could not be started: {error}"),
         }
     }

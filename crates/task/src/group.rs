@@ -12,9 +12,11 @@
 //! runtime (`group_table`), and tasks name it by number.
 
 use crate::annotation::{Annotation, IslandId, TaskPlace, WorkerId};
-use crate::group_table::{ABORTED, EnqueueError, GroupError, GroupId, GroupState, RUNNING};
+use crate::future::{FutureHandle, future_task};
+use crate::group_table::{EnqueueError, GroupError, GroupId, GroupState};
 use crate::morsel::{Morsels, Puller};
 use crate::worker::shared::Shared;
+use crate::worker::sleeper::{Sleeper, Suspendable};
 use crate::worker::slot::TaskRef;
 use crate::worker::task::{Once, Task};
 use crate::worker::{Context, outside_workers};
@@ -43,6 +45,9 @@ impl Drop for Lease {
         let state = self.state();
         let mut inner = state.inner.lock();
         if state.live.load(Ordering::SeqCst) == 0 {
+            if state.limited() {
+                self.shared.limits.remove(self.id);
+            }
             self.shared.groups.recycle(self.id, &mut inner);
         } else {
             inner.released = true;
@@ -70,20 +75,22 @@ pub enum Locality {
 }
 
 /// Makes a worker's share in a source of morsels.
-type MakePuller = Box<dyn Fn(WorkerId, &Shared) -> TaskRef + Send>;
+type MakePuller = Box<dyn Fn(WorkerId, &Arc<Shared>) -> TaskRef + Send>;
 
 /// A group that is being composed.
 pub struct Group {
     lease: Arc<Lease>,
     composed: Vec<TaskRef>,
     pulls: Vec<MakePuller>,
+    limit: Option<usize>,
+    /// Something follows the group's end.
+    continues: bool,
 }
 
 impl Group {
     pub(crate) fn new(shared: &Arc<Shared>) -> Group {
-        let id = shared.groups.free.lock().pop().expect("at most 4,096 groups live at once");
-        let lease = Arc::new(Lease { shared: Arc::clone(shared), id: GroupId(id) });
-        Group { lease, composed: Vec::new(), pulls: Vec::new() }
+        let lease = Arc::new(Lease { shared: Arc::clone(shared), id: shared.groups.take() });
+        Group { lease, composed: Vec::new(), pulls: Vec::new(), limit: None, continues: false }
     }
 
     /// Adds a task. The task holds no credit: a group's memory is bounded by the tasks that were
@@ -104,6 +111,46 @@ impl Group {
         self.composed.push(task);
     }
 
+    /// Adds a future, which runs as a task of the group.
+    ///
+    /// Panics: as [`Group::task`].
+    pub fn future<F>(&mut self, annotation: Annotation, future: F) -> FutureHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (task, handle) = future_task(&self.lease.shared, self.lease.id, future);
+        self.step_task(annotation, task);
+        handle
+    }
+
+    /// Lets at most `workers` workers run tasks of the group at once. Pulled work is queued on no
+    /// more workers than that.
+    ///
+    /// Panics: if `workers` is 0.
+    pub fn limit(&mut self, workers: usize) {
+        self.lease.shared.limits.set(self.lease.id, workers);
+        self.lease.state().limit();
+        self.limit = Some(workers);
+    }
+
+    /// Spawns a task with the group's outcome once all tasks of the group have ended, also if they
+    /// were dropped. The task belongs to no group; of several only the last one given runs.
+    ///
+    /// Panics: if the runtime has no such worker, island or plane as the annotation asks for.
+    pub fn then<F>(&mut self, annotation: Annotation, function: F)
+    where
+        F: FnOnce(&mut Context, Result<(), GroupError>) + Send + 'static,
+    {
+        let shared = Arc::clone(&self.lease.shared);
+        shared.check_place(&annotation);
+        self.continues = true;
+        self.lease.state().inner.lock().then = Some(Box::new(move |outcome| {
+            let task = Once(Some(move |cx: &mut Context| function(cx, outcome)));
+            shared.inject_counted(shared.make_outside(annotation, GroupId::NONE, false, task));
+        }));
+    }
+
     /// Adds work that is pulled: every worker that the group gets asks `source` for morsels until
     /// there are no more. Only one task per worker is queued.
     pub fn pull<M: Morsels>(&mut self, annotation: Annotation, source: Arc<M>) {
@@ -111,6 +158,7 @@ impl Group {
         self.pulls.push(Box::new(move |worker, shared| {
             let annotation = annotation.place(TaskPlace::Worker(worker));
             let puller = Puller::new(Arc::clone(&source), annotation);
+            let puller = Suspendable::new(puller, Sleeper::new(shared, id));
             shared.make_outside(annotation, id, false, puller)
         }));
     }
@@ -123,7 +171,16 @@ impl Group {
         if !shared.accepts() {
             return Err(EnqueueError::ShutDown);
         }
-        let workers = self.place(locality)?;
+        let mut workers = self.place(locality)?;
+        if let Some(limit) = self.limit
+            && !self.pulls.is_empty()
+        {
+            workers.truncate(limit);
+        }
+        if self.continues {
+            // Counted from now on, so that no shutdown comes between the group and what follows.
+            shared.injected.fetch_add(1, Ordering::SeqCst);
+        }
         for make in std::mem::take(&mut self.pulls) {
             self.composed.extend(workers.iter().map(|&worker| make(worker, &shared)));
         }
@@ -188,8 +245,6 @@ impl fmt::Debug for Group {
 
 impl Context {
     /// A new group, to be enqueued from here or handed on. No worker waits for a group.
-    ///
-    /// Panics: as [`crate::Runtime::group`].
     pub fn group(&self) -> Group {
         Group::new(&self.shared)
     }
@@ -241,7 +296,10 @@ impl RunningGroup {
     /// Returns at once; [`RunningGroup::wait`] tells when all is quiet.
     pub fn abort(&self) {
         let state = self.lease.state();
-        let _ = state.state.compare_exchange(RUNNING, ABORTED, Ordering::SeqCst, Ordering::SeqCst);
+        state.abort();
+        if state.limited() {
+            self.lease.shared.free_waiting(Some(self.lease.id));
+        }
     }
 }
 

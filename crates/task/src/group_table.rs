@@ -13,6 +13,7 @@ use halcyon_base::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use halcyon_base::sync::{Condvar, Mutex};
 use std::error::Error;
 use std::fmt;
+use std::sync::OnceLock;
 use std::task::Waker;
 
 /// A group's place in the table.
@@ -22,16 +23,22 @@ pub(crate) struct GroupId(pub(crate) u32);
 impl GroupId {
     /// The number that means no group. Its row never changes: not stopped, on any island.
     pub(crate) const NONE: GroupId = GroupId(0);
+    /// As the owner of a worker: the worker was taken away. No group has this number.
+    pub(crate) const ABSENT: GroupId = GroupId(u32::MAX);
 }
 
-/// How many groups a runtime can have at once.
-pub(crate) const GROUPS: usize = 4096;
-/// Rows of the table: a power of two, so that finding one needs no check.
-const ROWS: usize = 2 * GROUPS;
+/// Rows that the table begins with: they are found without a second look. Few in tests, so that
+/// tables grow.
+const FIRST_ROWS: usize = if cfg!(any(test, shuttle)) { 4 } else { 512 };
+/// Times that the table can grow; each time by as many rows as it has.
+const GROWTHS: usize = 22;
 
-pub(crate) const RUNNING: u32 = 0;
-pub(crate) const ABORTED: u32 = 1;
+const RUNNING: u32 = 0;
+const ABORTED: u32 = 1;
 const FAILED: u32 = 2;
+const PHASE: u32 = 3;
+/// The group has a limit of workers.
+const LIMITED: u32 = 4;
 
 /// One row of the table.
 #[repr(align(128))]
@@ -39,13 +46,17 @@ const FAILED: u32 = 2;
 pub(crate) struct GroupState {
     /// Tasks that wait or run, at least.
     pub(crate) live: AtomicI64,
-    /// `RUNNING`, `ABORTED` or `FAILED`.
-    pub(crate) state: AtomicU32,
+    /// `RUNNING`, `ABORTED` or `FAILED`, and `LIMITED`. 0: a task of the group runs without a
+    /// further look.
+    state: AtomicU32,
     /// Island that the group's tasks stay on, plus 1; 0: any.
     pub(crate) island: AtomicU32,
     pub(crate) inner: Mutex<Inner>,
     pub(crate) done: Condvar,
 }
+
+/// Something to be called with a group's outcome.
+pub(crate) type Then = Box<dyn FnOnce(Result<(), GroupError>) + Send>;
 
 /// What changes under a lock.
 #[derive(Default)]
@@ -55,21 +66,76 @@ pub(crate) struct Inner {
     pub(crate) wakers: Vec<Waker>,
     /// Workers that only this group may use.
     pub(crate) owned: Vec<WorkerId>,
+    /// What follows the group's end.
+    pub(crate) then: Option<Then>,
     /// The last handle is gone.
     pub(crate) released: bool,
+    /// Wakers of the group's tasks that may suspend, and the places that are free among them.
+    sleepers: Vec<Option<Waker>>,
+    free_places: Vec<usize>,
 }
 
 impl GroupState {
     /// Whether the group's tasks are to be dropped instead of run.
     #[inline]
     pub(crate) fn stopped(&self) -> bool {
-        self.state.load(Ordering::Relaxed) != RUNNING
+        self.state.load(Ordering::Relaxed) & PHASE != RUNNING
+    }
+
+    /// Whether the group is neither stopped nor limited.
+    #[inline]
+    pub(crate) fn plain(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == 0
+    }
+
+    pub(crate) fn limited(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & LIMITED != 0
+    }
+
+    /// The group has a limit of workers from now on.
+    pub(crate) fn limit(&self) {
+        self.state.fetch_or(LIMITED, Ordering::SeqCst);
+    }
+
+    /// The group's tasks are to be dropped. Wakes the group's sleepers.
+    pub(crate) fn abort(&self) {
+        let abort = |state| (state & PHASE == RUNNING).then_some(state | ABORTED);
+        let _ = self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, abort);
+        self.wake_sleepers();
     }
 
     /// The island that the group's tasks stay on.
     #[inline]
     pub(crate) fn island(&self) -> Option<IslandId> {
         self.island.load(Ordering::Relaxed).checked_sub(1).map(|island| IslandId(island as u16))
+    }
+
+    /// Registers a task that may suspend: `make` is told its place and returns its waker.
+    pub(crate) fn register<T>(&self, make: impl FnOnce(usize) -> (Waker, T)) -> T {
+        let mut inner = self.inner.lock();
+        let place = inner.free_places.pop().unwrap_or_else(|| {
+            inner.sleepers.push(None);
+            inner.sleepers.len() - 1
+        });
+        let (waker, made) = make(place);
+        inner.sleepers[place] = Some(waker);
+        made
+    }
+
+    /// Takes a task that has ended out of the list.
+    pub(crate) fn unregister(&self, place: usize) {
+        let mut inner = self.inner.lock();
+        let waker = inner.sleepers[place].take();
+        inner.free_places.push(place);
+        drop(inner);
+        drop(waker);
+    }
+
+    /// Wakes every task that may be asleep. The caller has said before that they are to end:
+    /// a task that registers later, or falls asleep later, sees that.
+    pub(crate) fn wake_sleepers(&self) {
+        let wakers: Vec<Waker> = self.inner.lock().sleepers.iter().flatten().cloned().collect();
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     pub(crate) fn add(&self, tasks: i64) {
@@ -80,11 +146,14 @@ impl GroupState {
     pub(crate) fn fail(&self, message: &str) {
         let mut inner = self.inner.lock();
         inner.failure.get_or_insert_with(|| message.to_owned());
-        self.state.store(FAILED, Ordering::SeqCst);
+        let fail = |state| Some(state & !PHASE | FAILED);
+        let _ = self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fail);
+        drop(inner);
+        self.wake_sleepers();
     }
 
     pub(crate) fn outcome(&self, inner: &Inner) -> Result<(), GroupError> {
-        match self.state.load(Ordering::SeqCst) {
+        match self.state.load(Ordering::SeqCst) & PHASE {
             RUNNING => Ok(()),
             ABORTED => Err(GroupError::Aborted),
             _ => Err(GroupError::Panicked(inner.failure.clone().unwrap_or_default())),
@@ -94,21 +163,72 @@ impl GroupState {
 
 /// The groups of a runtime.
 pub(crate) struct GroupTable {
-    states: Box<[GroupState; ROWS]>,
-    pub(crate) free: Mutex<Vec<u32>>,
+    first: Box<[GroupState; FIRST_ROWS]>,
+    /// Rows that were added: each part has as many as all before it.
+    more: [OnceLock<Box<[GroupState]>>; GROWTHS],
+    free: Mutex<FreeRows>,
+}
+
+/// Numbers of rows without a group.
+struct FreeRows {
+    numbers: Vec<u32>,
+    /// How often the table has grown.
+    growths: usize,
+}
+
+fn rows(count: usize) -> Box<[GroupState]> {
+    (0..count).map(|_| GroupState::default()).collect()
 }
 
 impl GroupTable {
     pub(crate) fn new() -> GroupTable {
-        let states: Box<[GroupState]> = (0..ROWS).map(|_| GroupState::default()).collect();
-        let Ok(states) = states.try_into() else { unreachable!("there are as many rows") };
-        GroupTable { states, free: Mutex::new((1..=GROUPS as u32).rev().collect()) }
+        let Ok(first) = rows(FIRST_ROWS).try_into() else { unreachable!("there are as many rows") };
+        let numbers = (1..FIRST_ROWS as u32).rev().collect();
+        GroupTable {
+            first,
+            more: [const { OnceLock::new() }; GROWTHS],
+            free: Mutex::new(FreeRows { numbers, growths: 0 }),
+        }
+    }
+
+    /// The number of a row without a group; the table grows where there is none.
+    ///
+    /// Panics: beyond two thousand million groups at once.
+    pub(crate) fn take(&self) -> GroupId {
+        let mut free = self.free.lock();
+        if free.numbers.is_empty() {
+            let count = FIRST_ROWS << free.growths;
+            let part = self.more.get(free.growths).expect("memory ends before the numbers do");
+            part.get_or_init(|| rows(count));
+            free.growths += 1;
+            free.numbers.extend((count as u32..2 * count as u32).rev());
+        }
+        GroupId(free.numbers.pop().expect("there is a free row now"))
     }
 
     /// A group's row.
     #[inline(always)]
     pub(crate) fn state(&self, id: GroupId) -> &GroupState {
-        &self.states[id.0 as usize % ROWS]
+        let number = id.0 as usize;
+        if number >= FIRST_ROWS {
+            return self.added(number);
+        }
+        &self.first[number]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn added(&self, number: usize) -> &GroupState {
+        let part = (number / FIRST_ROWS).ilog2() as usize;
+        let rows = self.more[part].get().expect("a number is given out after its row was made");
+        &rows[number - (FIRST_ROWS << part)]
+    }
+
+    /// Wakes the sleeping tasks of every group, and those without one.
+    pub(crate) fn wake_sleepers(&self) {
+        self.first.iter().for_each(GroupState::wake_sleepers);
+        let more = self.more.iter().filter_map(OnceLock::get);
+        more.for_each(|rows| rows.iter().for_each(GroupState::wake_sleepers));
     }
 
     /// Subtracts ended tasks; the last one ends the group's run, and `release` frees its workers.
@@ -131,11 +251,15 @@ impl GroupTable {
         }
         state.done.notify_all();
         let wakers = std::mem::take(&mut inner.wakers);
+        let then = inner.then.take().map(|then| (then, state.outcome(&inner)));
         if inner.released {
             self.recycle(id, &mut inner);
         }
         drop(inner);
         wakers.into_iter().for_each(Waker::wake);
+        if let Some((then, outcome)) = then {
+            then(outcome);
+        }
     }
 
     pub(crate) fn recycle(&self, id: GroupId, inner: &mut Inner) {
@@ -143,7 +267,7 @@ impl GroupTable {
         let state = self.state(id);
         state.state.store(RUNNING, Ordering::SeqCst);
         state.island.store(0, Ordering::SeqCst);
-        self.free.lock().push(id.0);
+        self.free.lock().numbers.push(id.0);
     }
 }
 
@@ -200,3 +324,23 @@ impl fmt::Display for GroupError {
 }
 
 impl Error for GroupError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_grows_and_rows_stay_where_they_are() {
+        let table = GroupTable::new();
+        let ids: Vec<GroupId> = (0..1000).map(|_| table.take()).collect();
+        for (number, &id) in ids.iter().enumerate() {
+            assert_ne!(id, GroupId::NONE);
+            table.state(id).add(number as i64 + 1);
+        }
+        for (number, &id) in ids.iter().enumerate() {
+            assert_eq!(table.state(id).live.load(Ordering::SeqCst), number as i64 + 1);
+        }
+        table.recycle(ids[7], &mut table.state(ids[7]).inner.lock());
+        assert_eq!(table.take(), ids[7], "a number is given out again");
+    }
+}

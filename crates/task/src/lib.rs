@@ -28,38 +28,54 @@
 //! runtime.shutdown(Shutdown::Drain);
 //! ```
 
+mod admission;
 mod annotation;
+mod block;
+mod blocking;
 mod clock;
 mod config;
 mod counters;
 mod credit;
 mod epoch;
+mod future;
 mod group;
 mod group_table;
 mod guard;
 #[cfg(not(shuttle))]
 pub mod measure;
 mod morsel;
+mod offload;
 #[doc(hidden)]
 pub mod planted;
 mod reply;
 mod resource;
 mod runtime;
+mod shares;
+mod sleep;
+mod timers;
+mod wheel;
 mod worker;
 
+pub use admission::{Admission, Closed, Credit};
 pub use annotation::{
     Access, Annotation, BANDS, CLASSES, CacheUse, ClassId, Frequency, IslandId, Plane, Priority,
     Resource, Synchronisation, TaskPlace, WorkerId,
 };
+pub use blocking::Blocking;
 pub use config::{Config, StartError, Withheld, WorkerConfig, WorkerKind};
-pub use counters::{Counters, LongTask, WorkerCounters};
+pub use counters::{ClassCounters, Counters, LongTask, Waits, WorkerCounters};
 pub use credit::Busy;
+pub use future::FutureHandle;
 pub use group::{Group, Locality, RunningGroup};
 pub use group_table::{EnqueueError, GroupError};
 pub use guard::Guard;
-pub use morsel::Morsels;
+pub use morsel::{Morsels, Pull};
 pub use reply::{Reply, TaskError};
 pub use resource::{Changed, Latch, Owned, OwnedGuard, Version, WriteGuard};
-pub use runtime::{Runtime, Shutdown};
+pub use runtime::{AbsenceError, Runtime, Shutdown};
+pub use shares::{Shares, SharesError, WEIGHT_MAX};
+pub use sleep::{Deadline, Elapsed, Sleep, Timer, Within};
+pub use wheel::Precision;
 pub use worker::Context;
+pub use worker::sleeper::{poll_proceed, proceed};
 pub use worker::task::{Step, Task};

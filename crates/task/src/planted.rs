@@ -17,6 +17,33 @@ pub const LATE_COUNT: Bug = Bug("a task is pushed to another worker before its g
 pub const NO_DRAIN: Bug =
     Bug("a home worker goes back to plain accesses while others may hold its latches");
 
+/// A task falls asleep although it was woken while it ran.
+pub const SLEEP_THROUGH_WAKE: Bug = Bug("a task falls asleep although it was woken while it ran");
+/// A task falls asleep without looking whether its group was stopped.
+pub const SLEEP_THROUGH_STOP: Bug =
+    Bug("a task falls asleep without looking whether its group was stopped");
+/// Two wakers may both believe that they have woken a task.
+pub const WOKEN_TWICE: Bug = Bug("two wakers may both believe that they have woken a task");
+/// A task falls asleep before its group counts it.
+pub const SLEEPS_UNCOUNTED: Bug = Bug("a task falls asleep before its group counts it");
+
+/// A worker parks without looking whether a deadline is set.
+pub const NO_KEEPER: Bug = Bug("a worker parks without looking whether a deadline is set");
+
+/// A group's limit of workers is not looked at.
+pub const LIMIT_IGNORED: Bug = Bug("a group's limit of workers is not looked at");
+
+/// Who lines up for a credit does not look whether one is free.
+pub const NO_LOOK_IN_LINE: Bug = Bug("who lines up for a credit does not look whether one is free");
+/// A credit that was granted to somebody who leaves the line is lost.
+pub const CREDIT_LOST: Bug = Bug("a credit that was granted to somebody who leaves is lost");
+
+/// Work that blocks is queued, and no thread told.
+pub const NOBODY_SERVES: Bug = Bug("work that blocks is queued, and no thread told");
+
+/// A worker leaves without looking at its inboxes again.
+pub const LEAVES_UNSEEN: Bug = Bug("a worker leaves without looking at its inboxes again");
+
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]
 pub use halcyon_base::planted::plant;

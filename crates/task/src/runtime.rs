@@ -1,15 +1,21 @@
 //! A runtime: its workers, the doors for threads outside, and its end.
 
+use crate::admission::Admission;
 use crate::annotation::{Annotation, ClassId, Resource, Synchronisation, WorkerId};
+use crate::block::block_on;
+use crate::blocking::Blocking;
 use crate::clock::Clock;
 use crate::config::{Config, StartError, Withheld, WorkerKind};
 use crate::counters::{Counters, WorkerCounters};
 use crate::credit::Busy;
+use crate::future::{FutureHandle, future_task};
 use crate::group::Group;
 use crate::group_table::GroupId;
 use crate::guard::Guard;
-use crate::reply::{Reply, reply};
+use crate::reply::{Reply, TaskError, reply};
 use crate::resource::Owned;
+use crate::shares::{Shares, SharesError};
+use crate::sleep::Timer;
 use crate::worker::shared::{DRAINING, HomeMode, STOPPING, Shared};
 use crate::worker::simulation::Simulation;
 use crate::worker::task::{Once, Task};
@@ -19,6 +25,7 @@ use halcyon_base::sync::{Arc, Mutex, thread};
 use halcyon_machine::schedule::{self, Policy};
 use halcyon_machine::{affinity, memory};
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::time::Duration;
 
@@ -35,7 +42,8 @@ pub enum Shutdown {
 /// and joins the workers.
 pub struct Runtime {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    /// By worker.
+    threads: Mutex<Vec<Option<thread::JoinHandle<()>>>>,
     withheld: Vec<Withheld>,
 }
 
@@ -51,6 +59,65 @@ fn place(config: &Config, number: usize) -> io::Result<Option<Withheld>> {
     let refused = schedule::set(Policy::Fifo(priority)).err();
     Ok(refused.map(|error| Withheld::Fifo(WorkerId(number as u16), error)))
 }
+
+/// Starts a worker's thread, which tells what was refused to it. A worker that cannot be placed goes
+/// away; one without a thread comes back to the caller.
+fn start(
+    worker: Box<Context>,
+    started: std::sync::mpsc::Sender<io::Result<Option<Withheld>>>,
+) -> Result<thread::JoinHandle<()>, (io::Error, Box<Context>)> {
+    let number = usize::from(worker.worker().0);
+    let hand = Arc::new(Mutex::new(Some(worker)));
+    let handed = Arc::clone(&hand);
+    let run = move || {
+        let worker = handed.lock().take().expect("one thread takes it");
+        let placed = place(&worker.shared.config, number);
+        *worker.shared.workers[number].thread.lock() = Some(thread::current());
+        match placed {
+            Ok(_) => {
+                let _ = started.send(placed);
+                drop(started);
+                worker.work();
+            }
+            Err(_) => {
+                worker.goes_away();
+                let _ = started.send(placed);
+            }
+        }
+    };
+    let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(run);
+    thread.map_err(|error| (error, hand.lock().take().expect("no thread has taken it")))
+}
+
+/// Reasons for which a worker was not taken away, or not given back.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AbsenceError {
+    /// A group owns the worker. Worth retrying once the group has ended.
+    Owned,
+    /// The worker is the last one that no group owns.
+    Last,
+    /// The worker was taken away before.
+    Absent,
+    /// The worker is there.
+    Present,
+    /// The operating system gave no thread, or not the processors that were asked for.
+    System(io::Error),
+}
+
+impl fmt::Display for AbsenceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AbsenceError::Owned => f.write_str("a group owns the worker"),
+            AbsenceError::Last => f.write_str("no other worker is free of groups"),
+            AbsenceError::Absent => f.write_str("the worker was taken away before"),
+            AbsenceError::Present => f.write_str("the worker is there"),
+            AbsenceError::System(error) => write!(f, "the worker could not be started: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AbsenceError {}
 
 impl Runtime {
     /// Starts the workers.
@@ -69,20 +136,12 @@ impl Runtime {
         }
         let (started, results) = std::sync::mpsc::channel();
         for number in 0..shared.workers.len() {
-            let (worker, started) =
-                (Context::new(WorkerId(number as u16), &shared), started.clone());
-            let run = move || {
-                let placed = place(&worker.shared.config, number);
-                let _ = worker.shared.workers[number].thread.set(thread::current());
-                let go = placed.is_ok();
-                let _ = started.send(placed);
-                drop(started);
-                if go {
-                    worker.work();
-                }
-            };
-            let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(run);
-            runtime.threads.lock().push(thread.map_err(StartError::System)?);
+            let worker = Box::new(Context::new(WorkerId(number as u16), &shared));
+            let thread = start(worker, started.clone());
+            runtime
+                .threads
+                .lock()
+                .push(Some(thread.map_err(|(error, _)| StartError::System(error))?));
         }
         drop(started);
         if !cfg!(shuttle) {
@@ -91,6 +150,65 @@ impl Runtime {
             runtime.withheld.extend(placed.into_iter().flatten());
         }
         Ok(runtime)
+    }
+
+    /// Takes a worker away: its tasks go to other workers, its resources are latched, and its thread
+    /// ends after its step. Tasks for that worker alone run on others until it comes back
+    /// ([`Runtime::add_worker`]). Returns at once.
+    ///
+    /// Errors: see [`AbsenceError`]; nothing changes then. Panics: if there is no such worker.
+    pub fn remove_worker(&self, worker: WorkerId) -> Result<(), AbsenceError> {
+        assert!(usize::from(worker.0) < self.worker_count(), "there is no worker {}", worker.0);
+        let _changing = self.shared.changing.lock();
+        let free = self.shared.free_workers(None);
+        if !free.contains(&worker) {
+            let absent = self.shared.worker(worker).owner() == GroupId::ABSENT;
+            return Err(if absent { AbsenceError::Absent } else { AbsenceError::Owned });
+        }
+        if free.len() == 1 {
+            return Err(AbsenceError::Last);
+        }
+        if !self.shared.own_worker(worker, GroupId::ABSENT) {
+            return Err(AbsenceError::Owned);
+        }
+        self.shared.worker(worker).wake();
+        Ok(())
+    }
+
+    /// Gives a worker that was taken away back to the runtime.
+    ///
+    /// Errors: the worker is there ([`AbsenceError::Present`]), or its thread could not be started or
+    /// placed; it stays absent then. Panics: if there is no such worker.
+    pub fn add_worker(&self, worker: WorkerId) -> Result<(), AbsenceError> {
+        assert!(usize::from(worker.0) < self.worker_count(), "there is no worker {}", worker.0);
+        let _changing = self.shared.changing.lock();
+        let state = self.shared.worker(worker);
+        if state.owner() != GroupId::ABSENT {
+            return Err(AbsenceError::Present);
+        }
+        let mut absent = state.absent.lock();
+        let Some(context) = absent.take() else {
+            // It has not left yet, and stays.
+            self.shared.release_worker(worker);
+            return Ok(());
+        };
+        context.comes_back();
+        drop(absent);
+        let (started, results) = std::sync::mpsc::channel();
+        let thread = start(context, started).map_err(|(error, context)| {
+            context.goes_away();
+            AbsenceError::System(error)
+        })?;
+        let before = self.threads.lock()[usize::from(worker.0)].replace(thread);
+        if let Some(before) = before {
+            // It has laid the worker down, and ends.
+            before.join().expect("workers catch what tasks panic with");
+        }
+        if !cfg!(shuttle) {
+            let placed = results.recv().unwrap_or(Ok(None));
+            placed.map_err(AbsenceError::System)?;
+        }
+        Ok(())
     }
 
     /// Parts of the configuration that the operating system refused.
@@ -146,8 +264,12 @@ impl Runtime {
 
     /// A resource; homes are given out in turn.
     pub fn resource(&self, synchronisation: Synchronisation) -> Resource {
+        let count = self.worker_count();
         let turn = self.shared.next_home.fetch_add(1, Ordering::Relaxed);
-        Resource::new(WorkerId((turn % self.worker_count()) as u16), synchronisation)
+        let workers = (0..count).map(|step| WorkerId(((turn + step) % count) as u16));
+        let present = |id: &WorkerId| self.shared.worker(*id).owner() != GroupId::ABSENT;
+        let home = workers.into_iter().find(present);
+        Resource::new(home.expect("some worker is present"), synchronisation)
     }
 
     /// A value that tasks of `resource` change without a latch.
@@ -166,27 +288,39 @@ impl Runtime {
     where
         F: FnOnce(&mut Context) + Send + 'static,
     {
-        outside_workers("waits for a credit");
-        self.shared.check_place(&annotation);
-        let class = class_of(&annotation);
-        let credits = &self.shared.credits[usize::from(class.0)];
-        let taken = match &self.shared.simulation {
-            None => credits.take(|| self.shared.accepts()),
-            Some(_) => {
-                let mut taken = credits.try_take(1) == 1;
-                if !taken {
-                    self.run_until_idle();
-                    taken = credits.try_take(1) == 1;
-                }
-                taken
+        match self.take_credit(&annotation) {
+            Ok(()) => {
+                self.inject(annotation, Once(Some(function)));
+                Ok(())
             }
-        };
-        if !taken || !self.shared.accepts() {
-            credits.give(i64::from(taken));
-            return Err(Busy { class, task: function });
+            Err(class) => Err(Busy { class, task: function }),
         }
-        self.inject(annotation, Once(Some(function)));
-        Ok(())
+    }
+
+    /// Waits for a credit of the annotation's class; the class, if the runtime is shutting down.
+    fn take_credit(&self, annotation: &Annotation) -> Result<(), ClassId> {
+        outside_workers("waits for a credit");
+        self.shared.check_place(annotation);
+        let class = class_of(annotation);
+        if !self.shared.accepts() {
+            return Err(class);
+        }
+        if self.shared.credits[usize::from(class.0)].try_take(1) == 1 {
+            return Ok(());
+        }
+        match block_on(&self.shared, self.admit(class)) {
+            Ok(Ok(credit)) => {
+                credit.keep();
+                Ok(())
+            }
+            _ => Err(class),
+        }
+    }
+
+    /// A credit of a class, when it is this caller's turn: to be awaited, with a limit of time
+    /// ([`Timer::within`]) if need be.
+    pub fn admit(&self, class: ClassId) -> Admission {
+        Admission::new(&self.shared, class)
     }
 
     /// Spawns a root task from outside, unless its class has no credit left. From anywhere.
@@ -205,6 +339,48 @@ impl Runtime {
         }
         self.inject(annotation, Once(Some(function)));
         Ok(())
+    }
+
+    /// The runtime's clock, for futures.
+    pub fn timer(&self) -> Timer {
+        Timer::new(&self.shared)
+    }
+
+    /// The runtime's threads that may block.
+    pub fn blocking(&self) -> Blocking {
+        Blocking::new(&self.shared)
+    }
+
+    /// Runs a future on the calling thread, which sleeps while the future is pending.
+    ///
+    /// Errors: a simulated runtime has nothing left to run, and the future is pending. Panics: on a
+    /// worker, which must never wait.
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, TaskError> {
+        outside_workers("waits for a future");
+        block_on(&self.shared, future)
+    }
+
+    /// Spawns a future that runs on the workers; waits while its class has no credit.
+    ///
+    /// Errors and panics: as [`Runtime::spawn`].
+    pub fn spawn_future<F>(
+        &self,
+        annotation: Annotation,
+        future: F,
+    ) -> Result<FutureHandle<F::Output>, Busy<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let class = match self.take_credit(&annotation) {
+            Ok(()) => {
+                let (task, handle) = future_task(&self.shared, GroupId::NONE, future);
+                self.inject(annotation, task);
+                return Ok(handle);
+            }
+            Err(class) => class,
+        };
+        Err(Busy { class, task: future })
     }
 
     fn inject<T: Task>(&self, annotation: Annotation, task: T) {
@@ -226,8 +402,6 @@ impl Runtime {
     }
 
     /// A group, to be composed and enqueued.
-    ///
-    /// Panics: if 4,096 groups are composed or run already.
     pub fn group(&self) -> Group {
         Group::new(&self.shared)
     }
@@ -236,6 +410,22 @@ impl Runtime {
     /// Hold the guard briefly: nothing is freed meanwhile.
     pub fn pin(&self) -> Guard {
         Guard::new(&self.shared)
+    }
+
+    /// How classes and bands share the workers' time now.
+    pub fn shares(&self) -> Shares {
+        self.shared.shares.lock().clone()
+    }
+
+    /// Divides the workers' time anew, from each worker's next turn on.
+    ///
+    /// Errors: some class or band would get no time; nothing changes then.
+    pub fn set_shares(&self, shares: Shares) -> Result<(), SharesError> {
+        shares.check()?;
+        let mut current = self.shared.shares.lock();
+        *current = shares;
+        self.shared.shares_version.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The workers' counts so far.
@@ -258,6 +448,7 @@ impl Runtime {
                 freed: load(&counters.freed),
                 switches: load(&counters.switches),
                 latched: worker.mode() != HomeMode::Scheduled,
+                classes: worker.classes(&shared.clock),
             }
         });
         Counters {
@@ -278,18 +469,25 @@ impl Runtime {
     fn end(&self, how: Shutdown) {
         outside_workers("waits for its runtime to end");
         let phase = if how == Shutdown::Drain { DRAINING } else { STOPPING };
-        self.shared.phase.fetch_max(phase, Ordering::SeqCst);
-        self.shared.wake_all();
+        self.shared.stop(phase);
         if let Some(simulation) = &self.shared.simulation {
             let mut simulation = simulation.lock();
             simulation.run_until(|| false);
             simulation.end();
+            while self.shared.offload.run_one() {}
+            self.shared.timers.end();
             return self.shared.epochs.clear();
         }
         let threads = std::mem::take(&mut *self.threads.lock());
-        for thread in threads {
+        for thread in threads.into_iter().flatten() {
             thread.join().expect("workers catch what tasks panic with");
         }
+        for worker in &self.shared.workers {
+            let absent = worker.absent.lock().take();
+            drop(absent);
+        }
+        self.shared.offload.end();
+        self.shared.timers.end();
         self.shared.epochs.clear();
     }
 }
@@ -302,8 +500,8 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         if worker::is_worker() {
             // The last handle went with a task: the workers end by themselves.
-            self.shared.phase.fetch_max(STOPPING, Ordering::SeqCst);
-            return self.shared.wake_all();
+            self.shared.offload.close();
+            return self.shared.stop(STOPPING);
         }
         self.end(Shutdown::Abort);
     }

@@ -8,11 +8,14 @@
 //! `delay`.
 //! Cost: spawn and run of an empty task: see docs/tasks.md.
 
+mod absence;
 mod delay;
 mod idle;
+pub(crate) mod limits;
 mod queues;
 pub(crate) mod shared;
 pub(crate) mod simulation;
+pub(crate) mod sleeper;
 pub(crate) mod slot;
 pub(crate) mod task;
 mod turn;
@@ -31,11 +34,14 @@ use halcyon_base::sync::atomic::Ordering;
 use halcyon_machine::counters::SchedStat;
 use queues::{CHUNK, Queues};
 use shared::{BUSY, HomeMode, STOPPING, Shared, WorkerShared};
+use sleeper::{Sleeper, Suspendable};
 use slot::{Chain, HOLDS_CREDIT, Header, Pool, Receiver, TaskRef};
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
-use task::{Once, Task};
+use std::task::Waker;
+use std::time::Duration;
+use task::{Once, Step, Task};
 
 thread_local!(static ON_WORKER: Cell<bool> = const { Cell::new(false) });
 
@@ -57,6 +63,9 @@ pub(crate) fn outside_workers(what: &str) {
     assert!(!is_worker(), "a task {what}, and would keep its worker from working");
 }
 
+/// Turns above its share that a band is charged for at most: after one task of seconds it does not
+/// wait for minutes.
+const DEBT_TURNS: u64 = 5000;
 /// Tasks on their way to a busy worker before they are pushed.
 const CHAIN: usize = 16;
 
@@ -73,6 +82,8 @@ pub struct Context {
     receivers: [Receiver; BANDS],
     queues: Queues,
     outgoing: Outgoing,
+    /// The sleeper of the running task, if it may suspend.
+    sleeper: Option<std::sync::Arc<Sleeper>>,
     /// Header of the running task.
     current: Header,
     /// Changes of a group's live count that are not in the table yet.
@@ -96,15 +107,20 @@ pub struct Context {
     /// Whether resources at home here are synchronised by scheduling: the same as `HomeMode`, which
     /// other workers read. Only this worker changes either.
     pub(crate) scheduled: bool,
+    /// The limited group whose task runs, until its step ends.
+    holds_turn: GroupId,
     marked_idle: bool,
     /// The runtime stops: waiting tasks are dropped.
     dropping: bool,
     turns: u64,
+    /// Version of the shares that `queues` follows.
+    shares_version: u32,
 }
 
 /// Durations of the configuration, in ticks.
 struct Limits {
     turn: u64,
+    slice: u64,
     chunk: u64,
     long_task: u64,
     spin: u64,
@@ -127,12 +143,13 @@ impl Context {
         let clock = shared.clock.clone();
         let limits = Limits {
             turn: clock.of(config.turn),
-            chunk: clock.of(std::time::Duration::from_micros(1)).max(1),
+            slice: clock.of(config.slice),
+            chunk: clock.of(Duration::from_micros(1)).max(1),
             long_task: clock.of(config.long_task),
             spin: clock.of(config.spin),
             delay_period: clock.of(config.run_delay_period),
-            give_spinning: clock.of(std::time::Duration::from_micros(2)),
-            give_parked: clock.of(std::time::Duration::from_micros(20)),
+            give_spinning: clock.of(Duration::from_micros(2)),
+            give_parked: clock.of(Duration::from_micros(20)),
         };
         let mut chains = Vec::new();
         chains.resize_with(shared.workers.len(), Default::default);
@@ -144,8 +161,9 @@ impl Context {
             running: None,
             pool: Pool::new(id, &shared.arena),
             receivers: std::array::from_fn(|band| Receiver::new(&worker.inboxes.0[band])),
-            queues: Queues::new(config.weights, i64::from(config.floor), config.prefetch_distance),
+            queues: Queues::new(&config.shares, DEBT_TURNS * limits.turn, config.prefetch_distance),
             outgoing: Outgoing { chains: chains.into_boxed_slice(), touched: Vec::new() },
+            sleeper: None,
             current: Header::OUTSIDE,
             delta: (GroupId::NONE, 0),
             spawned: 0,
@@ -160,9 +178,11 @@ impl Context {
             schedstat: None,
             delay: RunDelay::default(),
             scheduled: true,
+            holds_turn: GroupId::NONE,
             marked_idle: false,
             dropping: false,
             turns: 0,
+            shares_version: 0,
             shared: Arc::clone(shared),
         }
     }
@@ -204,6 +224,29 @@ impl Context {
         let header = self.header(annotation, 0);
         let task = self.pool.make(header, task);
         self.admit(task, header);
+    }
+
+    /// As [`Context::spawn_task`], for a task that may [suspend](Context::suspend).
+    pub fn spawn_suspendable<T: Task>(&mut self, annotation: Annotation, task: T) {
+        let sleeper = Sleeper::new(&self.shared, self.current.group());
+        self.spawn_task(annotation, Suspendable::new(task, sleeper));
+    }
+
+    /// The waker of the running task: a wake-up makes the task ready again, from any thread.
+    /// None for tasks that cannot suspend.
+    pub fn waker(&self) -> Option<Waker> {
+        self.sleeper.as_ref().map(|sleeper| Waker::from(std::sync::Arc::clone(sleeper)))
+    }
+
+    /// The result of a step after which the task waits to be woken by a [waker](Context::waker); a
+    /// wake-up during the step counts. The task keeps its annotation, group and credit, and no
+    /// references that reclamation protects. It is dropped without another step if its group is
+    /// stopped or the runtime shuts down.
+    ///
+    /// Panics: if the task cannot suspend.
+    pub fn suspend(&mut self) -> Step {
+        assert!(self.sleeper.is_some(), "only a task with a waker can suspend");
+        Step::SUSPEND
     }
 
     /// Spawns the first task of a request: the task takes a credit of its class and gives it back
@@ -316,6 +359,10 @@ impl Context {
     fn dispatch_far(&mut self, task: TaskRef) {
         let header = *task.header();
         let annotation = &header.annotation;
+        if self.owner == GroupId::ABSENT {
+            let target = self.shared.instead(annotation, self.id);
+            return self.send(target, annotation.band(), task);
+        }
         let target = match annotation.target_kind() {
             TargetKind::Home
                 if self.mode_of(WorkerId(annotation.target())) == HomeMode::Latched =>
@@ -398,6 +445,12 @@ impl Context {
         self.queues.goes_before(band) || self.arrived(0..band)
     }
 
+    /// Lets the running task take this much virtual time. Nothing on a runtime with threads, where
+    /// tasks take time by themselves.
+    pub fn simulate_work(&self, time: Duration) {
+        self.clock.pass(time.as_nanos() as u64);
+    }
+
     /// The annotation of the running task.
     pub fn annotation(&self) -> Annotation {
         self.current.annotation
@@ -413,6 +466,10 @@ impl Context {
     /// references when this was called.
     pub fn retire<T: Send + 'static>(&mut self, value: Box<T>) {
         self.epoch.retire(value, &self.shared.epochs);
+    }
+
+    pub(crate) fn group_id(&self) -> GroupId {
+        self.current.group()
     }
 
     pub(crate) fn runtime_id(&self) -> u64 {

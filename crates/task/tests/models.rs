@@ -13,11 +13,13 @@
 use halcyon_base::model::Check;
 use halcyon_base::planted::Bug;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use halcyon_base::sync::{Arc, thread};
+use halcyon_base::sync::{Arc, Mutex, thread};
 use halcyon_task::{
-    Access, Annotation, Config, Context, GroupError, Locality, Owned, Priority, Resource, Runtime,
-    Shutdown, Step, Synchronisation, Task, TaskPlace, WorkerId, planted,
+    Access, Annotation, ClassId, Config, Context, GroupError, Locality, Morsels, Owned, Priority,
+    Pull, Resource, Runtime, Shutdown, Step, Synchronisation, Task, TaskPlace, WorkerId, planted,
 };
+use std::future::Future;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// Workers that look for work again and again make long schedules.
@@ -279,4 +281,432 @@ fn writers_exclude_each_other_while_the_synchronisation_changes() {
 #[test]
 fn canary_change_without_draining_is_caught() {
     check_canary(planted::NO_DRAIN, resource_changes_its_synchronisation);
+}
+
+/// Something that happens once, and a future that waits for it.
+#[derive(Default)]
+struct Event(Mutex<(bool, Option<Waker>)>);
+
+impl Event {
+    fn happen(&self) {
+        let mut state = self.0.lock();
+        state.0 = true;
+        let waker = state.1.clone();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    async fn wait(self: Arc<Self>) {
+        std::future::poll_fn(|polled| {
+            let mut state = self.0.lock();
+            if state.0 {
+                return Poll::Ready(());
+            }
+            state.1 = Some(polled.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// A future waits for what a thread outside does.
+fn future_is_woken_from_outside() {
+    let runtime = runtime(2);
+    let event = Arc::new(Event::default());
+    let handle = runtime.spawn_future(Annotation::new(), Arc::clone(&event).wait());
+    let handle = handle.expect("there are credits");
+    let happens = thread::spawn(move || event.happen());
+    // Waits by parking: a wake-up that got lost is a deadlock, which the checker reports.
+    handle.wait().expect("it ends");
+    happens.join().expect("it does not panic");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn wake_up_is_never_lost() {
+    check(future_is_woken_from_outside);
+}
+
+#[test]
+fn canary_sleep_through_a_wake_up_is_caught() {
+    check_canary(planted::SLEEP_THROUGH_WAKE, future_is_woken_from_outside);
+}
+
+/// Two threads wake a task twice each; it ends once its counts say so.
+fn task_has_two_wakers() {
+    let runtime = runtime(2);
+    let (count, waker) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(None::<Waker>)));
+    let (counted, given) = (Arc::clone(&count), Arc::clone(&waker));
+    let waits = std::future::poll_fn(move |polled| {
+        *given.lock() = Some(polled.waker().clone());
+        if counted.load(Ordering::SeqCst) == 2 { Poll::Ready(()) } else { Poll::Pending }
+    });
+    let handle = runtime.spawn_future(Annotation::new(), waits).expect("there are credits");
+    let wakers: Vec<_> = (0..2)
+        .map(|_| {
+            let (count, waker) = (Arc::clone(&count), Arc::clone(&waker));
+            thread::spawn(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+                let waker = waker.lock().clone();
+                waker.into_iter().for_each(Waker::wake);
+            })
+        })
+        .collect();
+    handle.wait().expect("it ends");
+    wakers.into_iter().for_each(|waker| waker.join().expect("it does not panic"));
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn two_wakers_wake_a_task_once() {
+    check(task_has_two_wakers);
+}
+
+#[test]
+fn canary_two_winners_of_a_wake_up_are_caught() {
+    check_canary(planted::WOKEN_TWICE, task_has_two_wakers);
+}
+
+/// A group whose task waits for ever is aborted, at any moment.
+fn sleeping_group_is_aborted() {
+    let runtime = runtime(2);
+    let token = Arc::new(());
+    let held = Arc::clone(&token);
+    let mut group = runtime.group();
+    group.future(at(0), async move {
+        std::future::pending::<()>().await;
+        drop(held);
+    });
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    running.abort();
+    assert_eq!(running.wait(), Err(GroupError::Aborted));
+    runtime.shutdown(Shutdown::Drain);
+    assert_eq!(Arc::strong_count(&token), 1);
+}
+
+#[test]
+fn aborted_group_wakes_its_sleepers() {
+    check(sleeping_group_is_aborted);
+}
+
+#[test]
+fn canary_sleep_through_an_abort_is_caught() {
+    check_canary(planted::SLEEP_THROUGH_STOP, sleeping_group_is_aborted);
+}
+
+#[test]
+fn shutdown_that_aborts_drops_sleeping_tasks() {
+    check(|| {
+        let runtime = runtime(2);
+        let token = Arc::new(());
+        let held = Arc::clone(&token);
+        let spawned = runtime.spawn_future(at(1), async move {
+            std::future::pending::<()>().await;
+            drop(held);
+        });
+        let handle = spawned.expect("there are credits");
+        let cancels = runtime.spawn_future(at(0), std::future::pending::<()>());
+        cancels.expect("there are credits").cancel();
+        runtime.shutdown(Shutdown::Abort);
+        assert!(handle.wait().is_err());
+        assert_eq!(Arc::strong_count(&token), 1);
+    });
+}
+
+/// A task spawns a future, which sleeps and ends elsewhere, while the task itself goes on.
+fn sleeper_ends_before_its_spawner() {
+    struct Spawner(u32, Arc<Event>, Arc<AtomicBool>);
+    impl Task for Spawner {
+        fn run(&mut self, cx: &mut Context) -> Step {
+            if self.0 == 4 {
+                cx.spawn_future(Annotation::new(), Arc::clone(&self.1).wait());
+            }
+            self.0 -= 1;
+            if self.0 < 3 {
+                (0..40).for_each(|_| thread::yield_now());
+            }
+            self.2.store(self.0 == 0, Ordering::SeqCst);
+            if self.0 == 0 { Step::Done } else { Step::Again(Annotation::new()) }
+        }
+    }
+    let runtime = runtime(2);
+    let (event, ended) = (Arc::new(Event::default()), Arc::new(AtomicBool::new(false)));
+    let mut group = runtime.group();
+    // Counts reach the group between chunks of tasks, which these three make longer.
+    (0..3).for_each(|_| group.task(at(0), |_: &mut Context| ()));
+    group.step_task(at(0), Spawner(4, Arc::clone(&event), Arc::clone(&ended)));
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    let happens = thread::spawn(move || event.happen());
+    running.wait().expect("no task panics");
+    assert!(ended.load(Ordering::SeqCst), "the group ended before its task");
+    happens.join().expect("it does not panic");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn group_counts_tasks_that_sleep() {
+    check(sleeper_ends_before_its_spawner);
+}
+
+#[test]
+fn canary_sleeper_that_is_not_counted_is_caught() {
+    check_canary(planted::SLEEPS_UNCOUNTED, sleeper_ends_before_its_spawner);
+}
+
+/// A future sleeps until a deadline that is set while the workers park.
+fn deadline_is_set_while_workers_park() {
+    let runtime = runtime(2);
+    let timer = runtime.timer();
+    let (first, second) = (timer.clone(), timer);
+    let sleeps = async move { first.sleep(Duration::from_secs(1)).await };
+    let handle = runtime.spawn_future(Annotation::new(), sleeps).expect("there are credits");
+    // Sets a deadline from outside, while both workers may be parked.
+    runtime.block_on(second.sleep(Duration::from_secs(2))).expect("it is no simulation");
+    handle.wait().expect("it wakes");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn deadline_passes_while_workers_park() {
+    check(deadline_is_set_while_workers_park);
+}
+
+#[test]
+fn canary_parking_without_a_keeper_is_caught() {
+    check_canary(planted::NO_KEEPER, deadline_is_set_while_workers_park);
+}
+
+/// A runtime with one credit for class 0.
+fn one_credit() -> Runtime {
+    let mut config = Config::shared(1);
+    config.run_delay_per_mille = 0;
+    config.credits[0] = 1;
+    Runtime::new(config).expect("model threads can be started")
+}
+
+/// Three threads want the one credit; each gets it in the end, and it is held once at a time.
+fn threads_line_up() {
+    let runtime = Arc::new(one_credit());
+    let held = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let (runtime, held) = (Arc::clone(&runtime), Arc::clone(&held));
+            thread::spawn(move || {
+                let admitted = runtime.block_on(runtime.admit(ClassId(0)));
+                let credit = admitted.expect("it is no simulation").expect("it runs");
+                assert_eq!(held.fetch_add(1, Ordering::SeqCst), 0, "two hold the one credit");
+                held.fetch_sub(1, Ordering::SeqCst);
+                drop(credit);
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("it gets the credit"));
+    Arc::into_inner(runtime).expect("the threads have ended").shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn credits_are_given_in_order() {
+    check(threads_line_up);
+}
+
+#[test]
+fn canary_line_without_a_look_is_caught() {
+    check_canary(planted::NO_LOOK_IN_LINE, threads_line_up);
+}
+
+/// One waits and leaves while the credit comes back; the next one still gets it.
+fn waiter_leaves() {
+    let runtime = Arc::new(one_credit());
+    let admitted = runtime.block_on(runtime.admit(ClassId(0)));
+    let credit = admitted.expect("it is no simulation").expect("it runs");
+    let mut leaves = Box::pin(runtime.admit(ClassId(0)));
+    let polled = leaves.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
+    let gives = thread::spawn(move || drop(credit));
+    drop(leaves);
+    let next = runtime.block_on(runtime.admit(ClassId(0)));
+    drop(next.expect("it is no simulation").expect("it runs"));
+    gives.join().expect("it does not panic");
+    Arc::into_inner(runtime).expect("the threads have ended").shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn credit_of_who_left_is_given_on() {
+    check(waiter_leaves);
+}
+
+#[test]
+fn canary_credit_that_leaves_with_its_waiter_is_caught() {
+    check_canary(planted::CREDIT_LOST, waiter_leaves);
+}
+
+/// Tasks of a group that may use one worker at once, on two; and what follows the group.
+fn limited_group() {
+    let runtime = runtime(2);
+    let (inside, then) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut group = runtime.group();
+    group.limit(1);
+    for worker in [0, 1, 1, 0] {
+        let inside = Arc::clone(&inside);
+        group.task(at(worker), move |_: &mut Context| {
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two workers at once");
+            thread::yield_now();
+            inside.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+    let follows = Arc::clone(&then);
+    group.then(at(0), move |_: &mut Context, outcome: Result<(), GroupError>| {
+        assert_eq!(outcome, Ok(()));
+        follows.fetch_add(1, Ordering::SeqCst);
+    });
+    group.enqueue(Locality::Spread).expect("it runs").wait().expect("one at a time");
+    runtime.shutdown(Shutdown::Drain);
+    assert_eq!(then.load(Ordering::SeqCst), 1, "what follows runs before the runtime ends");
+}
+
+#[test]
+fn limited_group_keeps_its_limit() {
+    check(limited_group);
+}
+
+#[test]
+fn canary_limit_that_is_not_looked_at_is_caught() {
+    check_canary(planted::LIMIT_IGNORED, limited_group);
+}
+
+#[test]
+fn aborted_group_drops_tasks_that_wait_for_their_turn() {
+    check(|| {
+        let runtime = runtime(2);
+        let token = Arc::new(());
+        let mut group = runtime.group();
+        group.limit(1);
+        for worker in [0, 1, 1] {
+            let token = Arc::clone(&token);
+            group.task(at(worker), move |_: &mut Context| drop(token));
+        }
+        let running = group.enqueue(Locality::Spread).expect("it runs");
+        running.abort();
+        let _ = running.wait();
+        runtime.shutdown(Shutdown::Drain);
+        assert_eq!(Arc::strong_count(&token), 1);
+    });
+}
+
+/// A source that is empty between two morsels, and filled from outside.
+#[derive(Default)]
+struct Trickle {
+    state: Mutex<(u64, bool, Vec<Waker>)>,
+    worked: AtomicU64,
+}
+
+impl Trickle {
+    fn put(&self, morsels: u64, last: bool) {
+        let mut state = self.state.lock();
+        (state.0, state.1) = (state.0 + morsels, last);
+        let wakers = std::mem::take(&mut state.2);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Morsels for Trickle {
+    fn run(&self, _worker: WorkerId, cx: &mut Context) -> Pull {
+        let mut state = self.state.lock();
+        if state.0 == 0 {
+            if state.1 {
+                return Pull::End;
+            }
+            state.2.extend(cx.waker());
+            return Pull::Empty;
+        }
+        state.0 -= 1;
+        drop(state);
+        self.worked.fetch_add(1, Ordering::SeqCst);
+        Pull::More
+    }
+}
+
+#[test]
+fn workers_come_back_to_a_source_that_was_empty() {
+    check(|| {
+        let runtime = runtime(2);
+        let source = Arc::new(Trickle::default());
+        let mut group = runtime.group();
+        group.pull(Annotation::new(), Arc::clone(&source));
+        let running = group.enqueue(Locality::OneIsland).expect("it runs");
+        let filled = Arc::clone(&source);
+        let fills = thread::spawn(move || {
+            filled.put(1, false);
+            filled.put(2, true);
+        });
+        running.wait().expect("no morsel panics");
+        fills.join().expect("it does not panic");
+        runtime.shutdown(Shutdown::Drain);
+        assert_eq!(source.worked.load(Ordering::SeqCst), 3);
+    });
+}
+
+/// Two tasks await work that blocks, which one thread does.
+fn tasks_await_work_that_blocks() {
+    let mut config = Config::shared(1);
+    (config.run_delay_per_mille, config.blocking) = (0, 1);
+    let runtime = Runtime::new(config).expect("model threads can be started");
+    let awaited: Vec<_> = (0..2u64)
+        .map(|number| {
+            let blocking = runtime.blocking();
+            let awaits = async move {
+                let work = blocking.run(move || number).expect("a thread can be started");
+                work.await.expect("it does not panic")
+            };
+            runtime.spawn_future(Annotation::new(), awaits).expect("there are credits")
+        })
+        .collect();
+    let results: Vec<_> = awaited.into_iter().map(|handle| handle.wait()).collect();
+    assert_eq!(results, [Ok(0), Ok(1)]);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn offloaded_work_runs_and_wakes_its_task() {
+    check(tasks_await_work_that_blocks);
+}
+
+#[test]
+fn canary_work_without_a_thread_is_caught() {
+    check_canary(planted::NOBODY_SERVES, tasks_await_work_that_blocks);
+}
+
+/// A worker is taken away while tasks are pushed to it, and comes back.
+fn worker_is_taken_away() {
+    let runtime = Arc::new(runtime(2));
+    let ran = Arc::new(AtomicU64::new(0));
+    let (pushes, counted) = (Arc::clone(&runtime), Arc::clone(&ran));
+    let pusher = thread::spawn(move || {
+        for _ in 0..3 {
+            let counted = Arc::clone(&counted);
+            let count = move |_: &mut Context| {
+                counted.fetch_add(1, Ordering::SeqCst);
+            };
+            pushes.spawn(at(1), count).expect("it runs");
+        }
+    });
+    runtime.remove_worker(WorkerId(1)).expect("another one is there");
+    let there = runtime.submit(at(1), |cx: &mut Context| cx.worker()).expect("it runs");
+    there.wait().expect("it runs on another worker");
+    pusher.join().expect("it does not panic");
+    runtime.add_worker(WorkerId(1)).expect("a thread can be started");
+    runtime.submit(at(1), |_: &mut Context| ()).expect("it runs").wait().expect("it has a result");
+    Arc::into_inner(runtime).expect("the pusher has ended").shutdown(Shutdown::Drain);
+    assert_eq!(ran.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn worker_leaves_while_tasks_are_pushed_to_it() {
+    check(worker_is_taken_away);
+}
+
+#[test]
+fn canary_leaving_without_a_second_look_is_caught() {
+    check_canary(planted::LEAVES_UNSEEN, worker_is_taken_away);
 }

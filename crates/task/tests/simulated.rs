@@ -3,11 +3,14 @@
 #![cfg(not(shuttle))]
 
 use halcyon_task::{
-    Access, Annotation, Config, Context, GroupError, Locality, Priority, Runtime, Shutdown, Step,
-    Synchronisation, Task, TaskError, TaskPlace, WorkerId,
+    Access, Annotation, ClassId, Closed, Config, Context, Elapsed, GroupError, Locality, Precision,
+    Priority, Runtime, SharesError, Shutdown, Step, Synchronisation, Task, TaskError, TaskPlace,
+    WorkerId,
 };
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// Tasks of a trace.
@@ -165,4 +168,293 @@ fn aborted_and_failed_groups_end_under_every_schedule() {
         assert_eq!((counted.load(Ordering::Relaxed), Arc::strong_count(&token)), (0, 1));
         runtime.shutdown(Shutdown::Drain);
     }
+}
+
+/// A task that goes on for ever and counts its steps.
+struct Steps {
+    time: Duration,
+    steps: Arc<AtomicU64>,
+    until: Arc<AtomicU64>,
+}
+
+impl Task for Steps {
+    fn run(&mut self, cx: &mut Context) -> Step {
+        cx.simulate_work(self.time);
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        let left = self.until.fetch_sub(1, Ordering::Relaxed);
+        if left <= 1 || left > 1 << 62 { Step::Done } else { Step::Again(cx.annotation()) }
+    }
+}
+
+/// Runs `total` steps of one task per annotation, side by side; returns the steps of each.
+fn side_by_side(
+    runtime: &Runtime,
+    tasks: &[(Annotation, Duration)],
+    total: u64,
+) -> (Vec<u64>, Duration) {
+    let until = Arc::new(AtomicU64::new(total));
+    let mut group = runtime.group();
+    let steps: Vec<_> = tasks
+        .iter()
+        .map(|&(annotation, time)| {
+            let steps = Arc::new(AtomicU64::new(0));
+            let (counted, until) = (Arc::clone(&steps), Arc::clone(&until));
+            group.step_task(annotation, Steps { time, steps: counted, until });
+            steps
+        })
+        .collect();
+    group.enqueue(Locality::Spread).expect("it runs").wait().expect("no task panics");
+    let steps: Vec<u64> = steps.iter().map(|steps| steps.load(Ordering::Relaxed)).collect();
+    let time = tasks.iter().zip(&steps).map(|((_, time), &steps)| *time * steps as u32).sum();
+    (steps, time)
+}
+
+/// No band starves, however busy the bands above are and however long its own tasks take.
+#[test]
+fn every_band_keeps_its_floor_in_virtual_time() {
+    let bands = [Priority::Urgent, Priority::High, Priority::Normal, Priority::Low];
+    let total = if cfg!(miri) { 500 } else { 100_000 };
+    for seed in 0..if cfg!(miri) { 1 } else { 5 } {
+        for micros in [[5, 5, 5, 5], [5, 300, 5, 40], [300, 5, 5, 1]] {
+            let runtime = simulated(1, seed);
+            let times = micros.map(Duration::from_micros);
+            let tasks: Vec<_> =
+                bands.iter().zip(times).map(|(&b, t)| (Annotation::new().priority(b), t)).collect();
+            let (steps, all) = side_by_side(&runtime, &tasks, total);
+            for (band, (&steps, time)) in steps.iter().zip(times).enumerate() {
+                let share = (time * steps as u32).as_secs_f64() / all.as_secs_f64();
+                let least = if cfg!(miri) { 0.0 } else { 0.02 };
+                assert!(share > least, "seed {seed}, {micros:?}: band {band} has {share}");
+            }
+            runtime.shutdown(Shutdown::Drain);
+        }
+    }
+}
+
+/// Weights of any of 64 classes hold, also when they are changed under way, and the counts by class
+/// say so.
+#[test]
+fn weights_and_floors_change_while_the_runtime_runs() {
+    let runtime = simulated(1, 7);
+    let class = |class| Annotation::new().class(ClassId(class));
+    let time = Duration::from_micros(10);
+    let share = |tasks: &[(Annotation, Duration)]| {
+        let (steps, _) = side_by_side(&runtime, tasks, 20_000);
+        steps[1] as f64 / steps[0] as f64
+    };
+    let tasks = [(class(5), time), (class(63), time)];
+    assert!((0.9..1.1).contains(&share(&tasks)), "weights are 1 at first");
+    let mut shares = runtime.shares();
+    shares.weights[63] = 4;
+    runtime.set_shares(shares.clone()).expect("4 is a weight");
+    let ratio = share(&tasks);
+    assert!((3.7..4.3).contains(&ratio), "weights 4 and 1 gave {ratio}");
+    shares.floors = [10, 10, 300];
+    runtime.set_shares(shares.clone()).expect("320 per mille leave enough");
+    let low = Annotation::new().priority(Priority::Low);
+    let ratio = share(&[(Annotation::new(), time), (low, time)]);
+    assert!((0.28..0.32).contains(&ratio), "a floor of 300 per mille gave {ratio}");
+    shares.floors[0] = 0;
+    assert_eq!(runtime.set_shares(shares), Err(SharesError::NoFloor(Priority::High)));
+    let counters = runtime.counters();
+    let of = |class| counters.class(ClassId(class));
+    assert!(of(5).steps + of(63).steps >= 40_000 && of(9).steps == 0);
+    let busy = of(63).busy_ns as f64 / of(63).steps as f64;
+    assert!((10_000.0..10_300.0).contains(&busy), "{busy} ns a step of 10 us");
+    assert!(of(63).longest_ns >= 10_000 && of(63).waits.count() > 100, "{:?}", of(63));
+    assert!(of(5).waits.quantile_ns(0.5) >= 10_000, "it waits for at least one other step");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+/// Counts down in steps that let others run, if they have lasted for long enough.
+async fn counts(steps: u64, most: Arc<AtomicU64>) -> u64 {
+    let mut in_a_row = 0;
+    for _ in 0..steps {
+        let before = most.fetch_add(1, Ordering::Relaxed);
+        halcyon_task::proceed().await;
+        let alone = most.load(Ordering::Relaxed) == before + 1;
+        in_a_row = if alone { in_a_row + 1 } else { 0 };
+        assert!(in_a_row < 20_000, "it never lets others run");
+    }
+    steps
+}
+
+/// Futures take turns, wait for one another, are cancelled and fail, under every schedule.
+#[test]
+fn futures_end_with_their_results_under_every_schedule() {
+    for seed in 0..if cfg!(miri) { 1 } else { 20 } {
+        let runtime = simulated(3, seed);
+        let most = Arc::new(AtomicU64::new(0));
+        let steps = if cfg!(miri) { 200 } else { 10_000 };
+        let one = runtime.spawn_future(Annotation::new(), counts(steps, Arc::clone(&most)));
+        let other = runtime.spawn_future(Annotation::new(), counts(steps, most));
+        let (one, other) = (one.expect("a credit"), other.expect("a credit"));
+        let sum = runtime.spawn_future(Annotation::new().class(ClassId(3)), async move {
+            one.await.expect("it ends") + other.await.expect("it ends")
+        });
+        assert_eq!(sum.expect("a credit").wait(), Ok(2 * steps), "seed {seed}");
+        let endless = runtime.spawn_future(Annotation::new(), async {
+            loop {
+                halcyon_task::proceed().await;
+            }
+        });
+        let endless = endless.expect("a credit");
+        endless.cancel();
+        assert_eq!(endless.wait(), Err(TaskError::Dropped));
+        let fails = runtime.spawn_future(Annotation::new(), async { panic!("planted") });
+        assert_eq!(fails.expect("a credit").wait(), Err(TaskError::Dropped));
+        let stuck = runtime.spawn_future(Annotation::new(), std::future::pending::<()>());
+        assert_eq!(stuck.expect("a credit").wait(), Err(TaskError::Stuck));
+        let class = runtime.counters().class(ClassId(3));
+        assert!(class.suspensions >= 1 && class.waits.count() >= 1, "{class:?}");
+        runtime.shutdown(Shutdown::Abort);
+    }
+}
+
+/// Deadlines pass in their order and in time, in virtual time; limits end what they limit.
+#[test]
+fn deadlines_pass_in_virtual_time_under_every_schedule() {
+    for seed in 0..if cfg!(miri) { 1 } else { 20 } {
+        let runtime = simulated(3, seed);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let handles: Vec<_> = (0..50u64)
+            .map(|number| {
+                let (timer, order) = (runtime.timer(), Arc::clone(&order));
+                let precision = [Precision::Exact, Precision::Coarse][number as usize % 2];
+                let ms = (number * 37) % 50 * 10;
+                let sleeps = async move {
+                    let deadline = timer.deadline(Duration::from_millis(ms));
+                    timer.sleep_until(deadline, precision).await;
+                    let late = timer.deadline(Duration::ZERO);
+                    assert!(late >= deadline, "it woke before its time");
+                    order.lock().unwrap().push(ms);
+                };
+                runtime.spawn_future(Annotation::new(), sleeps).expect("a credit")
+            })
+            .collect();
+        let timer = runtime.timer();
+        let (limited, never) = (timer.clone(), timer.clone());
+        let limited = runtime.spawn_future(Annotation::new(), async move {
+            let slept = limited.sleep(Duration::from_secs(5));
+            limited.within(Duration::from_secs(1), slept).await
+        });
+        let late = timer.within(Duration::from_secs(9), never.sleep(Duration::from_secs(2)));
+        assert_eq!(runtime.block_on(late), Ok(Ok(())));
+        assert_eq!(limited.expect("a credit").wait(), Ok(Err(Elapsed)));
+        handles.into_iter().for_each(|handle| handle.wait().expect("it ends"));
+        let order = order.lock().unwrap();
+        assert_eq!(order.len(), 50);
+        assert!(order.is_sorted(), "seed {seed}: {order:?}");
+        let stuck = runtime.block_on(std::future::pending::<()>());
+        assert_eq!(stuck, Err(TaskError::Stuck));
+        runtime.shutdown(Shutdown::Drain);
+    }
+}
+
+/// Requests are admitted in the order in which they came, give up in time, and are refused by a
+/// runtime that ends.
+#[test]
+fn credits_are_given_in_order_and_waits_for_them_time_out() {
+    for seed in 0..if cfg!(miri) { 1 } else { 10 } {
+        let mut config = Config::shared(2);
+        config.credits[5] = 2;
+        let runtime = Runtime::simulated(config, seed).expect("the configuration is fine");
+        let (timer, order) = (runtime.timer(), Arc::new(Mutex::new(Vec::new())));
+        let handles: Vec<_> = (0..20u64)
+            .map(|number| {
+                let timer = timer.clone();
+                let (order, admission) = (Arc::clone(&order), runtime.admit(ClassId(5)));
+                let request = async move {
+                    // They line up one after the other.
+                    timer.sleep(Duration::from_millis(number)).await;
+                    let limit = Duration::from_millis(if number % 5 == 4 { 1 } else { 10_000 });
+                    let Ok(credit) = timer.within(limit, admission).await else { return false };
+                    order.lock().unwrap().push(number);
+                    let nap = timer.clone();
+                    let held = async move { nap.sleep(Duration::from_millis(50)).await };
+                    let spawned = credit.expect("it runs").spawn_future(Annotation::new(), held);
+                    spawned.expect("it runs").await.expect("it ends");
+                    true
+                };
+                runtime.spawn_future(Annotation::new(), request).expect("a credit")
+            })
+            .collect();
+        let admitted: Vec<bool> =
+            handles.into_iter().map(|handle| handle.wait().unwrap()).collect();
+        for (number, admitted) in admitted.iter().enumerate() {
+            assert_eq!(*admitted, number % 5 != 4, "seed {seed}: request {number}");
+        }
+        assert!(order.lock().unwrap().is_sorted(), "seed {seed}: {:?}", order.lock().unwrap());
+        let late = runtime.admit(ClassId(5));
+        runtime.shutdown(Shutdown::Drain);
+        let polled = std::pin::pin!(late).poll(&mut std::task::Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Ready(Err(Closed))));
+    }
+}
+
+/// A group's workers are limited, what follows it runs with its outcome, and there may be many.
+#[test]
+fn groups_are_limited_followed_and_many() {
+    for seed in 0..if cfg!(miri) { 1 } else { 10 } {
+        let runtime = simulated(4, seed);
+        let outcomes = Arc::new(Mutex::new(Vec::new()));
+        let many = if cfg!(miri) { 50 } else { 6000 };
+        let groups: Vec<_> = (0..many)
+            .map(|number| {
+                let mut group = runtime.group();
+                group.limit(1 + number % 3);
+                group.task(Annotation::new(), move |cx: &mut Context| {
+                    assert!(number % 100 != 7, "planted");
+                    cx.spawn(Annotation::new(), |_: &mut Context| ());
+                });
+                let kept = Arc::clone(&outcomes);
+                group.then(Annotation::new(), move |_: &mut Context, outcome| {
+                    kept.lock().unwrap().push((number, outcome));
+                });
+                group
+            })
+            .collect();
+        let running: Vec<_> = groups
+            .into_iter()
+            .map(|group| group.enqueue(Locality::Spread).expect("it runs"))
+            .collect();
+        running.iter().step_by(10).for_each(halcyon_task::RunningGroup::abort);
+        let ended: Vec<_> = running.iter().map(|group| group.wait()).collect();
+        runtime.run_until_idle();
+        let mut outcomes = std::mem::take(&mut *outcomes.lock().unwrap());
+        outcomes.sort_by_key(|(number, _)| *number);
+        let told: Vec<_> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
+        assert_eq!(told, ended, "seed {seed}");
+        runtime.shutdown(Shutdown::Drain);
+    }
+}
+
+/// Work that blocks runs when the seed says so, and wakes who awaits it.
+#[test]
+fn work_that_blocks_is_part_of_the_schedule() {
+    let order = |seed| {
+        let runtime = simulated(2, seed);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let handles: Vec<_> = (0..20u32)
+            .map(|number| {
+                let (blocking, order) = (runtime.blocking(), Arc::clone(&order));
+                let awaits = async move {
+                    let done = blocking.run(move || assert!(number != 7, "planted"));
+                    let done = done.expect("a simulation starts no threads").await;
+                    order.lock().unwrap().push(number);
+                    done
+                };
+                runtime.spawn_future(Annotation::new(), awaits).expect("a credit")
+            })
+            .collect();
+        for (number, handle) in handles.into_iter().enumerate() {
+            let failed = if number == 7 { Err(TaskError::Dropped) } else { Ok(()) };
+            assert_eq!(handle.wait(), Ok(failed));
+        }
+        runtime.shutdown(Shutdown::Drain);
+        Arc::into_inner(order).expect("every task has ended").into_inner().unwrap()
+    };
+    let first = order(1);
+    assert_eq!(first, order(1), "the seed decides the order");
+    assert!((2..8).any(|seed| order(seed) != first), "the seed decides nothing");
 }

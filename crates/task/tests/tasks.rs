@@ -3,13 +3,15 @@
 #![cfg(not(shuttle))]
 
 use halcyon_task::{
-    Access, Annotation, ClassId, Config, Context, EnqueueError, GroupError, IslandId, Locality,
-    Morsels, Plane, Priority, Runtime, Shutdown, StartError, Step, Synchronisation, Task,
-    TaskError, TaskPlace, Version, Withheld, WorkerId,
+    AbsenceError, Access, Annotation, ClassId, Config, Context, Elapsed, EnqueueError, GroupError,
+    IslandId, Locality, Morsels, Plane, Priority, Pull, Resource, Runtime, Shutdown, StartError,
+    Step, Synchronisation, Task, TaskError, TaskPlace, Timer, Version, Withheld, WorkerId,
 };
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 fn runtime(workers: usize) -> Runtime {
@@ -292,14 +294,14 @@ struct Rows {
 }
 
 impl Morsels for Rows {
-    fn run(&self, _worker: WorkerId, _cx: &mut Context) -> bool {
+    fn run(&self, _worker: WorkerId, _cx: &mut Context) -> Pull {
         let from = self.next.fetch_add(100, Ordering::Relaxed);
         if from >= self.end {
-            return false;
+            return Pull::End;
         }
         let sum = (from..(from + 100).min(self.end)).sum();
         self.sum.fetch_add(sum, Ordering::Relaxed);
-        true
+        Pull::More
     }
 }
 
@@ -378,7 +380,7 @@ fn dedicated_group_owns_its_workers_until_it_ends() {
 #[test]
 fn root_without_credit_comes_back_or_waits() {
     let mut config = Config::shared(1);
-    config.credits = [2; 16];
+    config.credits = [2; halcyon_task::CLASSES];
     let runtime = Runtime::new(config).expect("a thread can be started");
     let open = Arc::new(AtomicBool::new(false));
     for _ in 0..2 {
@@ -606,7 +608,150 @@ fn configuration_that_makes_no_sense_is_refused() {
     assert!(matches!(Runtime::new(Config::shared(0)), Err(StartError::NoWorkers)));
     assert!(matches!(Runtime::new(Config::shared(65)), Err(StartError::TooManyWorkers)));
     let mut weightless = Config::shared(1);
-    weightless.weights[3] = 0;
-    assert!(matches!(Runtime::new(weightless), Err(StartError::ZeroWeight)));
+    weightless.shares.weights[3] = 0;
+    assert!(matches!(Runtime::new(weightless), Err(StartError::Shares(_))));
+    let mut threadless = Config::shared(1);
+    threadless.blocking = 0;
+    assert!(matches!(Runtime::new(threadless), Err(StartError::NoBlockingThreads)));
     assert!(matches!(Runtime::new(Config::dedicated(&[4000])), Err(StartError::System(_))));
+}
+
+/// Tasks of a pipeline wait for each other by suspending; no thread waits.
+#[test]
+fn futures_hand_values_on_and_worker_threads_do_not_wait() {
+    let runtime = Arc::new(runtime(2));
+    let mut last = runtime.spawn_future(Annotation::new(), async { 0u64 }).expect("a credit");
+    for _ in 0..10_000 {
+        let next = runtime.spawn_future(Annotation::new(), async move { last.await.unwrap() + 1 });
+        last = next.expect("a credit");
+    }
+    assert_eq!(last.wait(), Ok(10_000));
+    let held = Arc::new(());
+    let mut group = runtime.group();
+    for _ in 0..1000 {
+        let held = Arc::clone(&held);
+        group.future(Annotation::new(), async move {
+            std::future::pending::<()>().await;
+            drop(held);
+        });
+    }
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    assert_eq!(running.wait_for(Duration::from_millis(20)), Err(GroupError::TimedOut));
+    running.abort();
+    assert_eq!(running.wait(), Err(GroupError::Aborted));
+    assert_eq!(Arc::strong_count(&held), 1, "what sleeping tasks held is given back");
+    Arc::into_inner(runtime).expect("every task has ended").shutdown(Shutdown::Drain);
+}
+
+/// Deadlines pass while all workers sleep and while all are busy; a limit frees what it limits.
+#[test]
+fn deadlines_pass_whether_workers_are_idle_or_busy() {
+    let runtime = runtime(2);
+    let timer = runtime.timer();
+    let start = Instant::now();
+    let nap = |timer: Timer, ms| async move { timer.sleep(Duration::from_millis(ms)).await };
+    std::thread::sleep(Duration::from_millis(30));
+    runtime.block_on(nap(timer.clone(), 20)).expect("it is no simulation");
+    assert!(start.elapsed() >= Duration::from_millis(50));
+    let stop = Arc::new(AtomicBool::new(false));
+    struct Spins(Arc<AtomicBool>);
+    impl Task for Spins {
+        fn run(&mut self, cx: &mut Context) -> Step {
+            halcyon_task::measure::burn(Duration::from_micros(100));
+            if self.0.load(Ordering::Relaxed) { Step::Done } else { Step::Again(cx.annotation()) }
+        }
+    }
+    let mut group = runtime.group();
+    (0..4).for_each(|_| group.step_task(Annotation::new(), Spins(Arc::clone(&stop))));
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    let naps: Vec<_> = (0..100)
+        .map(|number| runtime.spawn_future(Annotation::new(), nap(timer.clone(), number % 20)))
+        .collect();
+    naps.into_iter().for_each(|nap| nap.expect("a credit").wait().expect("it wakes"));
+    let limit = Duration::from_millis(5);
+    let never = runtime.block_on(timer.within(limit, std::future::pending::<()>()));
+    assert_eq!(never, Ok(Err(Elapsed)));
+    stop.store(true, Ordering::Relaxed);
+    running.wait().expect("no task panics");
+    runtime.shutdown(Shutdown::Drain);
+    timer.sleep(Duration::from_secs(1000)).now_or_panic();
+}
+
+/// A future that is ready at once.
+trait NowOrPanic: Future + Sized {
+    fn now_or_panic(self) -> Self::Output {
+        let polled = std::pin::pin!(self).poll(&mut std::task::Context::from_waker(Waker::noop()));
+        let Poll::Ready(result) = polled else { panic!("it is pending") };
+        result
+    }
+}
+
+impl<F: Future> NowOrPanic for F {}
+
+/// Work that blocks takes few threads, which have names, and no worker.
+#[test]
+fn work_that_blocks_takes_a_few_named_threads() {
+    let mut config = Config::shared(1);
+    config.blocking = 2;
+    let runtime = Runtime::new(config).expect("a thread can be started");
+    let blocking = runtime.blocking();
+    let naps: Vec<_> = (0..8)
+        .map(|_| {
+            let nap = || {
+                std::thread::sleep(Duration::from_millis(10));
+                std::thread::current().name().map(str::to_owned)
+            };
+            blocking.run(nap).expect("a thread can be started")
+        })
+        .collect();
+    // The one worker has its hands free meanwhile.
+    let start = Instant::now();
+    assert_eq!(runtime.submit(Annotation::new(), |_: &mut Context| 5).unwrap().wait(), Ok(5));
+    let waited = start.elapsed();
+    let mut names: Vec<_> = naps.into_iter().map(|nap| nap.wait().expect("it ends")).collect();
+    assert!(waited < start.elapsed(), "it waited for work that blocks");
+    names.sort_unstable();
+    names.dedup();
+    let name = |number| Some(format!("blocking-{number}"));
+    assert_eq!(names, [name(0), name(1)]);
+    let last = blocking.run(|| 7).expect("a thread can be started");
+    runtime.shutdown(Shutdown::Drain);
+    assert_eq!(last.wait(), Ok(7), "a runtime ends after the work that was asked for");
+}
+
+/// Workers go and come back while groups run; nothing is lost, and resources stay exclusive.
+#[test]
+fn workers_are_taken_away_and_come_back_under_load() {
+    let runtime = runtime(3);
+    let resource = Resource::new(WorkerId(2), Synchronisation::Scheduling);
+    let cell = Arc::new(runtime.own(resource, 0u64));
+    for round in 1..=20u64 {
+        let mut group = runtime.group();
+        for number in 0..300u16 {
+            let cell = Arc::clone(&cell);
+            let place = TaskPlace::Worker(WorkerId(number % 3));
+            group.task(Annotation::new().place(place), move |cx: &mut Context| {
+                let home = Annotation::new().on(cell.resource(), Access::Write);
+                cx.spawn(home, move |cx: &mut Context| *cell.get(cx) += 1);
+            });
+        }
+        let running = group.enqueue(Locality::Spread).expect("it runs");
+        if round % 2 == 1 {
+            runtime.remove_worker(WorkerId(2)).expect("two others are there");
+            assert!(matches!(runtime.remove_worker(WorkerId(2)), Err(AbsenceError::Absent)));
+        } else {
+            runtime.add_worker(WorkerId(2)).expect("a thread can be started");
+            assert!(matches!(runtime.add_worker(WorkerId(2)), Err(AbsenceError::Present)));
+        }
+        running.wait().expect("no task panics");
+    }
+    runtime.remove_worker(WorkerId(2)).expect("two others are there");
+    runtime.remove_worker(WorkerId(0)).expect("one other is there");
+    assert!(matches!(runtime.remove_worker(WorkerId(1)), Err(AbsenceError::Last)));
+    let at_home = Annotation::new().on(resource, Access::Write);
+    let there = Arc::clone(&cell);
+    let sum = runtime.submit(at_home, move |cx: &mut Context| (cx.worker(), *there.get(cx)));
+    let (worker, sum) = sum.expect("a credit").wait().expect("it runs elsewhere");
+    assert_eq!((sum, worker), (20 * 300, WorkerId(1)));
+    runtime.shutdown(Shutdown::Drain);
 }

@@ -226,6 +226,7 @@ fn fulfil(pending: &Pending, limits: &WaitLimits<'_>) -> Result<(), CutError> {
         Waited::Set => return Ok(()),
         Waited::TimedOut => CutError::Timeout,
         Waited::Cancelled => CutError::Cancelled,
+        Waited::Refused => unreachable!("only waits for locks are part of deadlocks"),
     };
     pending.request.abandoned.store(true, Ordering::Relaxed);
     Err(error)

@@ -1,104 +1,29 @@
-//! Who waits for whom, the search for a cycle when a wait begins, and why a wait fails.
+//! Who waits for whom, the search for a cycle when a wait begins, and the choice of its victim.
 //!
 //! A waiter waits for the one before it in the queue, and for every transaction that holds the
 //! partition in a mode that conflicts with what it wants. Only waiters can be part of a cycle, so
 //! the graph holds waiters alone: it is touched when a transaction must wait anyway, and locks that
 //! are granted at once cost nothing here. Invariants, checked by the models
-//! `every_deadlock_is_found`, `who_holds_nothing_is_no_victim` and
+//! `every_deadlock_is_found`, `who_holds_nothing_is_no_victim`, `who_has_done_least_is_the_victim` and
 //! `locks_in_one_order_are_never_called_a_deadlock`:
 //! 1. A transaction's locks do not change while it waits, so the edges of a waiter are stable.
 //! 2. A waiter joins its lock's queue before it is registered here. The last waiter of a cycle to
-//!    register sees the cycle whole; this waiter is the victim and leaves the graph at once, so
-//!    that no second victim is chosen. A waiter that holds no lock lets those behind it pass
-//!    instead.
+//!    register sees the cycle whole, and chooses as the victim who has the least to lose
+//!    ([`crate::published::Published::stake`]). The victim leaves the graph at once, so that no second
+//!    victim is chosen for the cycle. A waiter that holds no lock lets those behind it pass instead.
+//! 3. A wait that is refused for a deadlock can still be granted until its waiter leaves the queue. The
+//!    grant counts: then nobody blocks the waiter, and the cycle was not closed any more.
 //!
 //! A cycle is reported only if, after it was found, all its members still wait: then all its
 //! edges were there when the search began, and it is real.
 //! Cost: O(1) for a waiter that holds nothing and is last in line, else O(w log w) for w waiters.
 
 use crate::lock::{Mode, ParticipantId, Rank, Want};
+use crate::lock_error::{Deadlock, Wait};
 use crate::participant::Participant;
+use crate::planted;
 use halcyon_base::sync::Arc;
-use halcyon_base::{PartitionId, SqlState, TxnId};
-use std::fmt;
-
-/// A cycle of transactions each of which waits for the next; the first one is the victim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deadlock {
-    /// The waits, in order; the last one's blocker is the first one's waiter.
-    pub cycle: Vec<Wait>,
-}
-
-/// One transaction waiting for another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// The transaction that waits.
-    pub waiter: TxnId,
-    /// The mode in which the waiter wants the partition.
-    pub mode: Mode,
-    /// The partition it wants to lock.
-    pub partition: PartitionId,
-    /// The transaction that holds the partition or stands before it in the queue.
-    pub blocker: TxnId,
-}
-
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wait { waiter, mode, partition, blocker } = self;
-        write!(
-            f,
-            "Transaction {waiter} waits for {mode} lock on partition {partition}; \
-             blocked by transaction {blocker}."
-        )
-    }
-}
-
-/// The detail text of the error: one sentence per wait.
-impl fmt::Display for Deadlock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, wait) in self.cycle.iter().enumerate() {
-            if position > 0 {
-                f.write_str("\n")?;
-            }
-            wait.fmt(f)?;
-        }
-        Ok(())
-    }
-}
-
-/// Why a lock was not granted. The transaction is as it was before it asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LockError {
-    /// The wait would never have ended. Worth running the transaction again.
-    Deadlock(Deadlock),
-    /// The lock did not come within the limit. Worth trying again.
-    Timeout,
-    /// The token was cancelled.
-    Cancelled,
-}
-
-impl LockError {
-    /// SQL code of the error.
-    pub fn sql_state(&self) -> SqlState {
-        match self {
-            LockError::Deadlock(_) => SqlState::DEADLOCK_DETECTED,
-            LockError::Timeout => SqlState::LOCK_NOT_AVAILABLE,
-            LockError::Cancelled => SqlState::QUERY_CANCELED,
-        }
-    }
-}
-
-impl fmt::Display for LockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LockError::Deadlock(_) => "deadlock detected",
-            LockError::Timeout => "canceling statement due to lock timeout",
-            LockError::Cancelled => "canceling statement due to user request",
-        })
-    }
-}
-
-impl std::error::Error for LockError {}
+use halcyon_base::{PartitionId, TxnId};
 
 /// A transaction in a lock's queue.
 pub(crate) struct Waiting {
@@ -128,7 +53,7 @@ pub(crate) struct WaitGraph {
 }
 
 impl WaitGraph {
-    /// Adds a waiter, unless that closes a cycle.
+    /// Adds a waiter. Refuses the waits that have to end lest a cycle is closed, this one or others.
     pub(crate) fn register(&mut self, waiting: Waiting) -> Result<(), Deadlock> {
         let certainly_free = waiting.participant.published.holds_nothing()
             && !self.waiting.iter().any(|other| {
@@ -138,15 +63,35 @@ impl WaitGraph {
         if certainly_free {
             return Ok(());
         }
+        let last = |graph: &WaitGraph| graph.waiting.len() - 1;
         // A cycle with a member that got its lock meanwhile is none; there may be another.
-        while let Some(cycle) = Search::new(&self.waiting).cycle_through(self.waiting.len() - 1) {
-            if cycle.iter().all(|&idx| self.waiting[idx].still_waits()) {
-                let deadlock = self.describe(&cycle);
+        while let Some(cycle) = Search::new(&self.waiting).cycle_through(last(self)) {
+            if !cycle.iter().all(|&idx| self.waiting[idx].still_waits()) {
+                continue;
+            }
+            let victim = self.victim_of(&cycle);
+            let deadlock = self.describe(&cycle, victim);
+            if cycle[victim] == last(self) {
                 self.waiting.pop();
                 return Err(deadlock);
             }
+            let participant = &self.waiting[cycle[victim]].participant;
+            *participant.deadlock.lock() = Some(deadlock);
+            if participant.granted.refuse() {
+                // The order of the others stays: this waiter is the last.
+                self.waiting.remove(cycle[victim]);
+            }
         }
         Ok(())
+    }
+
+    /// The position in `cycle` of the waiter that has least to lose.
+    fn victim_of(&self, cycle: &[usize]) -> usize {
+        let stake = |&position: &usize| self.waiting[cycle[position]].participant.published.stake();
+        match planted::is(planted::LAST_WAITER_IS_VICTIM) {
+            true => 0,
+            false => (0..cycle.len()).min_by_key(stake).expect("a cycle has members"),
+        }
     }
 
     /// Removes a waiter that has its lock or gave up.
@@ -157,8 +102,10 @@ impl WaitGraph {
         }
     }
 
-    fn describe(&self, cycle: &[usize]) -> Deadlock {
-        let wait = |position: usize| {
+    /// The cycle as its victim, at a position of it, is told of it.
+    fn describe(&self, cycle: &[usize], victim: usize) -> Deadlock {
+        let wait = |step: usize| {
+            let position = (victim + step) % cycle.len();
             let waiter = &self.waiting[cycle[position]];
             Wait {
                 waiter: waiter.txn,
@@ -243,6 +190,9 @@ impl<'a> Search<'a> {
 mod tests {
     use super::*;
     use crate::body::LockHandle;
+    use crate::isolation::Isolation;
+    use halcyon_base::SessionId;
+    use halcyon_base::clock::Moment;
 
     /// A participant that holds partitions, of which it will wait for another.
     fn holder(number: u32, held: &[(u32, Mode)]) -> Arc<Participant> {
@@ -275,12 +225,59 @@ mod tests {
         let _ = asleep.granted.mark();
         assert_eq!(graph.register(waiting(&upgrader, 1, Want::Upgrade, 2)), Ok(()));
         assert_eq!(graph.register(waiting(&reader, 3, Want::Shared, 1)), Ok(()));
+        // Of equals the one that began last is the victim.
+        writer.published.begin(TxnId(4), Isolation::Serializable, SessionId(0), Moment(9));
         let deadlock = graph.register(waiting(&writer, 1, Want::Shared, 3)).unwrap_err();
         let waiters: Vec<u64> = deadlock.cycle.iter().map(|wait| wait.waiter.0).collect();
         assert_eq!(waiters, [4, 2, 3]);
         // The victim has left; without the victim no cycle is left.
         graph.leave(reader.id);
         assert_eq!(graph.register(waiting(&reader, 3, Want::Shared, 2)), Ok(()));
+    }
+
+    /// Two transactions that wait for each other, the second one last. Which of them is the victim?
+    fn victim(first: &Arc<Participant>, second: &Arc<Participant>) -> u32 {
+        let mut graph = WaitGraph::default();
+        first.granted.clear();
+        assert_eq!(graph.register(waiting(first, 2, Want::Shared, 1)), Ok(()));
+        match graph.register(waiting(second, 1, Want::Shared, 1)) {
+            Err(deadlock) => {
+                assert_eq!(deadlock.cycle[0].waiter.0, u64::from(second.id.0));
+                assert!(first.granted.refuse(), "one victim is enough");
+                second.id.0
+            }
+            Ok(()) => {
+                let deadlock = first.deadlock.lock().take().expect("a victim is told why");
+                assert_eq!(deadlock.cycle[0].waiter.0, u64::from(first.id.0));
+                assert_eq!(graph.waiting.len(), 1);
+                first.id.0
+            }
+        }
+    }
+
+    #[test]
+    fn the_victim_has_changed_less_or_began_later_unless_it_lost_often() {
+        let (first, second) =
+            (holder(1, &[(1, Mode::Exclusive)]), holder(2, &[(2, Mode::Exclusive)]));
+        let begin = |who: &Participant, at: u64, undo_records: usize, losses: u32| {
+            let txn = TxnId(u64::from(who.id.0));
+            who.published.begin(txn, Isolation::Serializable, SessionId(0), Moment(at));
+            who.published.undo(undo_records, 0);
+            who.published.losses(losses);
+        };
+        for (of_first, of_second, expected) in [
+            ((1, 0, 0), (2, 0, 0), 2),
+            ((2, 0, 0), (1, 0, 0), 1),
+            ((2, 5, 0), (1, 4, 0), 2),
+            ((1, 4, 0), (2, 5, 0), 1),
+            ((1, 1_000, 0), (2, 0, 9), 2),
+            ((1, 1_000, 0), (2, 0, 10), 1),
+            ((1, 0, u32::MAX), (2, 1 << 40, 0), 2),
+        ] {
+            begin(&first, of_first.0, of_first.1, of_first.2);
+            begin(&second, of_second.0, of_second.1, of_second.2);
+            assert_eq!(victim(&first, &second), expected, "{of_first:?} {of_second:?}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Waiting: a one-shot event, the limits of a wait, and the token that ends one from outside.
 //!
-//! Words: an event is *clear*, *awaited* (its waiter has gone to sleep) or *set*. Its one waiter clears
-//! the event before anybody could set it. A waiter looks a while before it sleeps ([`Patience`]), since
-//! most waits here end within the microseconds that a statement takes. A sleeper that is *alerted* looks
-//! again before it goes on sleeping: so it is awake when its event comes.
+//! Words: an event is *clear*, *awaited* (its waiter has gone to sleep), *refused* (it is not to be waited
+//! for any longer) or *set*. Its one waiter clears the event before anybody could set it. An event that is
+//! set stays set; one that is refused may still be set before its waiter looks. A waiter looks a while
+//! before it sleeps ([`Patience`]), since most waits here end within the microseconds that a statement
+//! takes. A sleeper that is *alerted* looks again before it goes on sleeping: so it is awake when its event
+//! comes.
 //! Cost: `set` is one swap, and a wake-up only if the waiter sleeps. Threads: one waiter, any number of
 //! setters and alerters.
 
@@ -24,6 +26,8 @@ pub(crate) enum Waited {
     TimedOut,
     /// [`CancelToken::cancel`] was called first.
     Cancelled,
+    /// [`Event::refuse`] was called first.
+    Refused,
 }
 
 /// When a wait is given up.
@@ -81,6 +85,7 @@ pub(crate) fn watchers_max() -> usize {
 const CLEAR: u32 = 0;
 const AWAITED: u32 = 1;
 const SET: u32 = 2;
+const REFUSED: u32 = 3;
 
 /// An event that happens once and that one thread waits for.
 #[derive(Debug, Default)]
@@ -120,6 +125,16 @@ impl Event {
     #[must_use = "a waiter may sleep"]
     pub(crate) fn mark(&self) -> bool {
         self.state.swap(SET, Ordering::AcqRel) == AWAITED
+    }
+
+    /// Ends the wait for the event. False if the event has happened already.
+    pub(crate) fn refuse(&self) -> bool {
+        let next = |state| (state != SET).then_some(REFUSED);
+        let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        if before == Ok(AWAITED) {
+            self.nudge();
+        }
+        before.is_ok()
     }
 
     /// Wakes a sleeping waiter to look again.
@@ -193,8 +208,10 @@ impl Event {
             // Fails only if the event is set, or awaited already after a wake-up for nothing.
             let _ =
                 self.state.compare_exchange(CLEAR, AWAITED, Ordering::AcqRel, Ordering::Acquire);
-            if self.is_set() {
-                return Waited::Set;
+            match self.state.load(Ordering::Acquire) {
+                SET => return Waited::Set,
+                REFUSED => return Waited::Refused,
+                _ => {}
             }
             if cancel.is_cancelled() {
                 return Waited::Cancelled;
@@ -363,5 +380,28 @@ mod tests {
         assert_eq!(event.wait(&limits(&cancel, None), ASLEEP, ASLEEP), Waited::Set);
         event.clear();
         assert!(!event.is_set());
+    }
+
+    #[test]
+    fn a_refused_wait_ends_unless_its_event_has_happened() {
+        let cancel = CancelToken::new();
+        let event = Arc::new(Event::default());
+        let refuser = {
+            let event = Arc::clone(&event);
+            thread::spawn(move || {
+                thread::sleep(Duration::from_millis(2));
+                assert!(event.refuse());
+            })
+        };
+        assert_eq!(event.wait(&limits(&cancel, None), ASLEEP, ASLEEP), Waited::Refused);
+        refuser.join().expect("the refuser does not panic");
+        event.set();
+        assert_eq!(
+            event.wait(&limits(&cancel, None), ASLEEP, ASLEEP),
+            Waited::Set,
+            "a grant counts"
+        );
+        assert!(!event.refuse());
+        assert!(event.is_set());
     }
 }

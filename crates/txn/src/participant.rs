@@ -4,6 +4,7 @@ use crate::body::{Body, LockHandle};
 use crate::cell::Releasing;
 use crate::event::Event;
 use crate::lock::{Mode, ParticipantId};
+use crate::lock_error::Deadlock;
 use crate::pending::PendingCut;
 use crate::published::Published;
 use halcyon_base::PartitionId;
@@ -16,8 +17,11 @@ use halcyon_store::Partition;
 pub(crate) struct Participant {
     pub(crate) id: ParticipantId,
     pub(crate) slot: usize,
-    /// Set when the lock it waits for is granted.
+    /// Set when the lock it waits for is granted, refused when its wait is chosen to end a deadlock.
     pub(crate) granted: Arc<Event>,
+    /// The deadlock for which the wait was refused. Written before the refusal, under the mutex of the
+    /// graph of waits; taken by the waiter.
+    pub(crate) deadlock: Mutex<Option<Deadlock>>,
     /// Whether [`AtRest::cuts`] has entries. Written under the latch of a partition that this one
     /// holds exclusively, so the owner, under that latch, reads it rightly; elsewhere it is a hint.
     pub(crate) cuts_pending: AtomicBool,
@@ -41,6 +45,7 @@ impl Participant {
             id,
             slot,
             granted: Arc::default(),
+            deadlock: Mutex::default(),
             cuts_pending: AtomicBool::new(false),
             at_rest: Mutex::default(),
             published: Published::default(),

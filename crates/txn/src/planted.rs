@@ -16,17 +16,20 @@ pub const CUT_WITHOUT_UNDO: Bug =
 pub const LATE_MARK: Bug = Bug(
     "a grant is marked again after the latch was given back, when its waiter may have gone on to wait for something else",
 );
-/// Views are settled while a cut waits for some of their rows and has the others already.
-pub const CUT_AFTER_SETTLING: Bug =
-    Bug("views are settled while a cut waits for some of their rows and has the others already");
 /// A sleeping waiter is marked as alerted and not woken.
 pub const SILENT_ALERT: Bug = Bug("a sleeping waiter is marked as alerted and not woken");
+/// The last waiter of a cycle is the victim, whatever it has done.
+pub const LAST_WAITER_IS_VICTIM: Bug =
+    Bug("the last waiter of a cycle is the victim, whatever it has done");
 /// A commit gives its shared locks back before its changes are visible.
 pub const READ_LOCKS_FIRST: Bug =
     Bug("a commit gives its shared locks back before its changes are visible");
 /// Views are settled without a look whether an event has come to one that is not among them.
 pub const NO_SECOND_LOOK_AT_VIEWS: Bug =
     Bug("views are settled without a look whether an event has come to one that is not among them");
+/// Cuts that came while views were being locked get the rows after these were settled.
+pub const CUTS_SERVED_SETTLED: Bug =
+    Bug("cuts that came while views were being locked get the rows after these were settled");
 /// An owner does not say that it has settled its view without the others.
 pub const LONE_SETTLEMENT_UNSEEN: Bug =
     Bug("an owner does not say that it has settled its view without the others");

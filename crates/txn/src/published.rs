@@ -12,6 +12,7 @@ use halcyon_base::clock::Moment;
 use halcyon_base::sync::Mutex;
 use halcyon_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use halcyon_base::{PartitionId, SessionId, TxnId};
+use std::cmp::Reverse;
 use std::time::Duration;
 
 /// Locks a transaction can publish without a mutex.
@@ -28,9 +29,22 @@ pub(crate) struct Published {
     isolation: AtomicU8,
     state: AtomicU8,
     undo_records: AtomicU64,
+    /// How many transactions before this one the same client lost to deadlocks, in a row.
+    losses: AtomicU32,
     undo_bytes: AtomicU64,
     held: [AtomicU64; PUBLISHED_LOCKS],
     more_held: Mutex<Vec<u64>>,
+}
+
+/// Losses that count; there is no transaction whose work is so many times that of another.
+const DOUBLINGS_MAX: u32 = 63;
+
+/// What a transaction has done, compared with others; see [`Published::stake`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stake {
+    work: u128,
+    /// When it began, and its number.
+    age: Reverse<(u64, u64)>,
 }
 
 /// A lock as one number; 0 is none.
@@ -54,9 +68,18 @@ impl Published {
     ) {
         self.began.store(began.0, Ordering::Relaxed);
         self.undo_records.store(0, Ordering::Relaxed);
+        self.losses.store(0, Ordering::Relaxed);
         self.undo_bytes.store(0, Ordering::Relaxed);
         self.session.store(session.0, Ordering::Relaxed);
         self.isolation.store(isolation as u8, Ordering::Relaxed);
+        self.state.store(TransactionState::Idle as u8, Ordering::Relaxed);
+        self.txn.store(txn.0, Ordering::Relaxed);
+    }
+
+    /// The transaction has given up what it had done, and goes on.
+    pub(crate) fn go_on(&self, txn: TxnId) {
+        self.undo_bytes.store(0, Ordering::Relaxed);
+        self.undo_records.store(0, Ordering::Relaxed);
         self.state.store(TransactionState::Idle as u8, Ordering::Relaxed);
         self.txn.store(txn.0, Ordering::Relaxed);
     }
@@ -76,6 +99,28 @@ impl Published {
     pub(crate) fn undo(&self, records: usize, bytes: usize) {
         self.undo_records.store(records as u64, Ordering::Relaxed);
         self.undo_bytes.store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Says how many transactions in a row the client has lost to deadlocks before this one.
+    pub(crate) fn losses(&self, losses: u32) {
+        self.losses.store(losses, Ordering::Relaxed);
+    }
+
+    /// What would be lost with the transaction: the least is chosen as the victim of a deadlock.
+    ///
+    /// Changes and locks count, twice as much for every transaction that the client has lost before, so
+    /// that no client loses for ever. Among equals the one that began last has done least. A transaction
+    /// without locks has nothing to lose.
+    pub(crate) fn stake(&self) -> Stake {
+        let locks = self.held().len() as u64;
+        let work = match locks {
+            0 => 0,
+            _ => locks.saturating_add(self.undo_records.load(Ordering::Relaxed)),
+        };
+        let doublings = self.losses.load(Ordering::Relaxed).min(DOUBLINGS_MAX);
+        let began = self.began.load(Ordering::Relaxed);
+        let txn = self.txn.load(Ordering::Relaxed);
+        Stake { work: u128::from(work) << doublings, age: Reverse((began, txn)) }
     }
 
     /// Says what the transaction's lock number `position` is; `None` once it is released.

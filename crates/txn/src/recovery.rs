@@ -206,6 +206,12 @@ pub fn repair(storage: Arc<dyn Storage>) -> Result<Option<Repaired>, Damage> {
         path: FOLDER.to_owned(),
         error: io::Error::other(error.to_string()),
     })?;
+    if let Some(failure) = log.failure() {
+        return Err(Damage::Io {
+            path: FOLDER.to_owned(),
+            error: io::Error::other(failure.to_string()),
+        });
+    }
     log.close();
     let known = assumed.durable.max(seen);
     Ok(Some(Repaired { damage: damage.to_string(), end, known, commits, kept_in }))

@@ -3,16 +3,17 @@
 
 use crate::body::{Body, Hold, LockHandle};
 use crate::cell::{ExclusiveGuard, PartitionCell, Share, release_together};
-use crate::deadlock::{LockError, WaitGraph, Waiting};
+use crate::deadlock::{WaitGraph, Waiting};
 use crate::event::{Patience, WaitLimits, Waited};
 use crate::lock::{Want, standby};
+use crate::lock_error::LockError;
 use crate::log::{Log, Lsn, Payload};
 use crate::participant::Participant;
 use crate::planted;
 use crate::redo::Redo;
 use crate::undo::Mark;
 use halcyon_base::sync::{Arc, Mutex};
-use halcyon_base::{PartitionId, TxnId};
+use halcyon_base::{PartitionId, TxnId, duty};
 use halcyon_store::Partition;
 use std::collections::BTreeSet;
 
@@ -175,10 +176,15 @@ impl Seat {
                 let waited = participant.granted.wait(limits, patience, PATIENCE);
                 self.rouse();
                 waits.lock().leave(participant.id);
+                // Behind `leave` nobody chooses this waiter any more.
+                let deadlock = participant.deadlock.lock().take();
                 match waited {
                     Waited::Set => return Ok(()),
                     Waited::TimedOut => LockError::Timeout,
                     Waited::Cancelled => LockError::Cancelled,
+                    Waited::Refused => {
+                        LockError::Deadlock(deadlock.expect("a refused wait is told why"))
+                    }
                 }
             }
         };
@@ -221,6 +227,21 @@ impl Seat {
             }
         }
         dropped.iter().for_each(|&id| redo.encoder.drop(id));
+    }
+
+    /// Undoes all changes, gives everything back and makes the seat ready for the next transaction.
+    pub(crate) fn undo_and_end(&mut self) {
+        self.rouse_if_at_rest();
+        // Undoing may take long; a cut need not wait for it.
+        self.fulfil_cuts();
+        self.commit_hooks.clear();
+        duty::relieved_if(self.has_long_end(), || {
+            self.body.as_mut().expect("roused above").undo_to(Mark::default());
+            for hook in self.rollback_hooks.drain(..).rev() {
+                hook();
+            }
+            self.end(None);
+        });
     }
 
     /// Gives everything back and makes the seat ready for the next transaction. Returns up to

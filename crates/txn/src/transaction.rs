@@ -29,10 +29,10 @@
 use crate::body::{Body, Hold, LockHandle};
 use crate::cell::{ExclusiveGuard, PartitionCell, SharedGuard};
 use crate::center::Center;
-use crate::deadlock::LockError;
 use crate::event::WaitLimits;
 use crate::isolation::Isolation;
 use crate::lock::{Mode, Want};
+use crate::lock_error::LockError;
 use crate::log::frame::FrameKind;
 use crate::log::{LogError, Lsn, Payload};
 use crate::pool::Pool;
@@ -86,6 +86,12 @@ impl Transaction {
     /// The transaction's number.
     pub fn id(&self) -> TxnId {
         self.id
+    }
+
+    /// Tells how many transactions in a row the same client has lost to deadlocks before this one, which
+    /// is less likely to be a victim for each of them.
+    pub fn set_losses(&mut self, losses: u32) {
+        self.seat().participant.published.losses(losses);
     }
 
     /// The isolation level that the transaction was begun with.
@@ -246,6 +252,7 @@ impl Transaction {
             }
             Want::Shared | Want::Exclusive => seat,
         };
+        seat.publish_undo();
         seat.participant.published.state(TransactionState::Waiting);
         let waited = seat.stand_in_queue(&share, want, id, &pool.center.waits, limits);
         seat.participant.published.state(TransactionState::Running);
@@ -611,6 +618,15 @@ impl Transaction {
     pub fn rollback(self) {
         drop(self);
     }
+
+    /// As [`Transaction::rollback`], for a transaction that goes on to be one: nothing is changed or locked
+    /// by it, as at its beginning. Outside of statements.
+    pub fn give_up(&mut self) {
+        let id = self.id;
+        let seat = self.seat();
+        seat.undo_and_end();
+        seat.participant.published.go_on(id);
+    }
 }
 
 const NO_ROW: &str = "a row that is changed has been found under the lock";
@@ -621,17 +637,7 @@ impl Drop for Transaction {
         let Some(mut seat) = self.seat.take() else {
             return;
         };
-        seat.rouse_if_at_rest();
-        // Undoing may take long; a cut need not wait for it.
-        seat.fulfil_cuts();
-        seat.commit_hooks.clear();
-        duty::relieved_if(seat.has_long_end(), || {
-            seat.body.as_mut().expect("roused above").undo_to(Mark::default());
-            for hook in seat.rollback_hooks.drain(..).rev() {
-                hook();
-            }
-            seat.end(None);
-        });
+        seat.undo_and_end();
         self.pool.give_back(seat);
     }
 }

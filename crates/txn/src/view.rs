@@ -11,12 +11,11 @@
 //!    (`canary_events_to_an_owned_view_are_caught`).
 //! 3. Views are locked in the order that [`ViewCell::new`] was given; a thread that waits for rows
 //!    holds none of these locks (`events_without_a_transaction_are_seen_whole`: no deadlock).
-//! 4. A reader of several views settles all of them at one moment ([`settle_views`]), and asks after
-//!    its locks or its cut whether an owner has settled one view alone meanwhile
-//!    ([`Manager::lone_view_settlements`]). An event that several views have met is therefore in the
-//!    rows of all of them or of none (`canary_an_owner_that_settles_its_rows_alone_is_caught`).
-//!    Who settles several views has served all cuts from before it held the rows of all
-//!    (`canary_a_cut_that_is_served_after_settling_is_caught`).
+//! 4. A reader of several views settles all of them at one moment ([`settle_views`]), before which cuts that
+//!    came meanwhile get the rows as they were, and asks after its locks or its cut whether an owner has
+//!    settled one view alone meanwhile ([`Manager::lone_view_settlements`]). An event that several views
+//!    have met is therefore in the rows of all of them or of none
+//!    (`canary_an_owner_that_settles_its_rows_alone_is_caught` and the one of cuts beside it).
 //!
 //! Cost: an event takes one mutex per view that it goes to, and nothing else.
 
@@ -29,10 +28,10 @@ use std::ops::{Deref, DerefMut};
 
 use crate::body::LockHandle;
 use crate::cell::PartitionCell;
-use crate::deadlock::LockError;
 use crate::event::WaitLimits;
 use crate::isolation::Isolation;
 use crate::lock::Mode;
+use crate::lock_error::LockError;
 use crate::log::LogError;
 use crate::manager::Manager;
 use crate::planted;
@@ -227,9 +226,10 @@ pub fn settle_views<M: ViewMaintainer>(
             views = find(WantedViews::All);
             continue;
         }
-        // A cut of a moment at which some of the rows were free got these as they were: the others go there
-        // as they are, too.
-        if !planted::is(planted::CUT_AFTER_SETTLING) {
+        // A cut that found one of these partitions locked and another one free waits for the rows as they
+        // were when it came. Settling is not undone, so such a cut is served first; one that comes from now
+        // on finds all of them locked, and gets all of them settled.
+        if !planted::is(planted::CUTS_SERVED_SETTLED) {
             tx.serve_all_cuts();
         }
         for ((view, rows), locked) in held.iter().zip(&mut locked) {

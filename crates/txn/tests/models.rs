@@ -284,6 +284,94 @@ fn every_deadlock_is_found() {
     });
 }
 
+/// One who has changed rows and one who has not lock two partitions in opposite orders. Who has changed
+/// rows is no victim, whichever of them waits last.
+fn busy_and_idle() {
+    let bank = Arc::new(Bank::new(2, 1));
+    let victims = Arc::new(AtomicUsize::new(0));
+    let run = |session: u32, order: [usize; 2], changes: i64| {
+        let (bank, victims) = (Arc::clone(&bank), Arc::clone(&victims));
+        Box::new(move || {
+            let mut transaction = bank.begin(session);
+            for cell in order {
+                let locked = patiently(|limits| {
+                    transaction.lock(&bank.cells[cell], Mode::Exclusive, limits)
+                });
+                match locked {
+                    Ok(handle) => {
+                        (0..changes).for_each(|_| add(&mut transaction, handle, RowId(0), 1));
+                    }
+                    Err(LockError::Deadlock(deadlock)) => {
+                        assert_eq!(deadlock.cycle[0].waiter, transaction.id());
+                        assert_eq!(changes, 0, "who has done more is the victim");
+                        victims.fetch_add(1, Ordering::SeqCst);
+                        return;
+                    }
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            transaction.commit();
+        }) as Box<dyn FnOnce() + Send>
+    };
+    spawn_all(vec![run(0, [0, 1], 3), run(1, [1, 0], 0)]);
+    assert!(victims.load(Ordering::SeqCst) <= 1, "one victim is enough");
+    bank.check_quiet();
+}
+
+#[test]
+fn who_has_done_least_is_the_victim() {
+    check(busy_and_idle);
+}
+
+#[test]
+fn canary_the_last_waiter_as_the_victim_is_caught() {
+    check_canary(planted::LAST_WAITER_IS_VICTIM, busy_and_idle);
+}
+
+/// A transaction that gives up while another waits for its lock: what it has changed is undone, the other
+/// goes on, and both can lock again.
+#[test]
+fn who_gives_up_lets_others_pass_and_can_begin_again() {
+    check(|| {
+        let bank = Arc::new(Bank::new(1, 1));
+        let other = {
+            let bank = Arc::clone(&bank);
+            Box::new(move || {
+                let mut transaction = bank.begin(1);
+                let lock =
+                    patiently(|limits| transaction.lock(&bank.cells[0], Mode::Exclusive, limits));
+                add(&mut transaction, lock.expect("one lock is no deadlock"), RowId(0), 1);
+                transaction.commit();
+            }) as Box<dyn FnOnce() + Send>
+        };
+        let gives_up = {
+            let bank = Arc::clone(&bank);
+            Box::new(move || {
+                let mut transaction = bank.begin(0);
+                transaction.begin_statement();
+                let lock =
+                    patiently(|limits| transaction.lock(&bank.cells[0], Mode::Exclusive, limits));
+                add(&mut transaction, lock.expect("one lock is no deadlock"), RowId(0), 100);
+                transaction.end_statement();
+                transaction.give_up();
+                transaction.begin_statement();
+                let lock =
+                    patiently(|limits| transaction.lock(&bank.cells[0], Mode::Shared, limits));
+                let seen = amount(transaction.read(lock.expect("no deadlock")), RowId(0));
+                assert!(seen <= common::BALANCE + 1, "an undone change is seen");
+                transaction.end_statement();
+                transaction.commit();
+            }) as Box<dyn FnOnce() + Send>
+        };
+        spawn_all(vec![other, gives_up]);
+        let mut transaction = bank.begin(0);
+        let handle = transaction.try_lock(&bank.cells[0], Mode::Shared).expect("all have ended");
+        assert_eq!(amount(transaction.read(handle), RowId(0)), common::BALANCE + 1);
+        transaction.commit();
+        bank.check_quiet();
+    });
+}
+
 /// A reader of 0 goes on to 1, the writer of 1 goes on to read 0, and a lone writer of 0 queues
 /// between them: a cycle, but only by the order of the queue.
 #[test]
@@ -606,13 +694,13 @@ fn events_reach_both_views_or_none() {
 }
 
 #[test]
-fn canary_a_cut_that_is_served_after_settling_is_caught() {
-    check_canary(planted::CUT_AFTER_SETTLING, events_reach_both_views_or_none);
+fn events_without_a_transaction_are_seen_whole() {
+    check(events_reach_both_views_or_none);
 }
 
 #[test]
-fn events_without_a_transaction_are_seen_whole() {
-    check(events_reach_both_views_or_none);
+fn canary_a_cut_that_gets_some_views_settled_is_caught() {
+    check_canary(planted::CUTS_SERVED_SETTLED, events_reach_both_views_or_none);
 }
 
 #[test]

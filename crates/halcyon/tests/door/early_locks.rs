@@ -1,6 +1,7 @@
 //! Transactions that read and then write: after the first meeting they lock at once.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use halcyon::{Database, Session, SqlState, Value};
 
@@ -102,4 +103,77 @@ fn early_locks_can_be_turned_off_and_concern_neither_lone_statements_nor_read_co
         session.execute("SELECT v FROM a WHERE k = 1", &[]).expect("nobody holds it exclusively");
         holder.batch("COMMIT").unwrap();
     }
+}
+
+/// Clients that read a row and then write it, and begin again at once when they are victims.
+const CLIENTS: usize = 16;
+
+/// Commits of each client.
+const COMMITS: u64 = 25;
+
+/// Victims in a row that one client may be. Each loss doubles what its next transaction counts when a victim is
+/// chosen, so among equals a client is one a few times; without that there was no limit at all.
+const ROW_MAX: u64 = 100;
+
+/// Lets the clients run; the longest row of victims of one client, and all victims.
+fn contend(setting: &str) -> (u64, u64) {
+    let (db, mut session) = accounts();
+    let (longest, victims) = (AtomicU64::new(0), AtomicU64::new(0));
+    let client = || {
+        let mut session = db.session();
+        session.batch(setting).unwrap();
+        for _ in 0..COMMITS {
+            let mut row = 0;
+            loop {
+                session.execute("BEGIN", &[]).unwrap();
+                let done = session
+                    .execute("SELECT v FROM a WHERE k = 1", &[])
+                    .and_then(|_| session.execute(WRITE, &[]))
+                    .and_then(|_| session.execute("COMMIT", &[]));
+                let Err(error) = done else { break };
+                assert_eq!(error.state(), SqlState::DEADLOCK_DETECTED, "{error}");
+                session.execute("ROLLBACK", &[]).unwrap();
+                row += 1;
+            }
+            longest.fetch_max(row, Ordering::Relaxed);
+            victims.fetch_add(row, Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| (0..CLIENTS).for_each(|_| drop(scope.spawn(client))));
+    let rows = session.query("SELECT v FROM a WHERE k = 1", &[]).unwrap().collect().unwrap();
+    assert_eq!(rows[0][0], Value::Int32(CLIENTS as i32 * COMMITS as i32), "each commit counts");
+    (longest.into_inner(), victims.into_inner())
+}
+
+#[test]
+fn no_client_starves_whether_plans_learn_or_not() {
+    let (longest, victims) = contend("SET halcyon.early_locks = off");
+    assert!(longest <= ROW_MAX, "{longest} victims in a row of one client, {victims} in all");
+    let (longest, victims) = contend("SET halcyon.early_locks = on");
+    assert!(longest <= ROW_MAX, "{longest} victims in a row of one client, {victims} in all");
+    // The first meeting teaches the plan; those who had read by then are its victims.
+    assert!(victims <= 4 * CLIENTS as u64, "{victims} victims");
+}
+
+#[test]
+fn a_block_that_has_failed_gives_its_locks_back_before_its_client_ends_it() {
+    let (db, mut session) = accounts();
+    let mut other = db.session();
+    other.execute("SET lock_timeout = 2000", &[]).unwrap();
+    session.batch("BEGIN").unwrap();
+    session.execute("UPDATE a SET v = 7 WHERE k = 1", &[]).unwrap();
+    session.execute("SELECT 1 / 0", &[]).unwrap_err();
+    other.execute("UPDATE a SET v = v + 1 WHERE k = 1", &[]).expect("the lock is free");
+    let refused = session.execute("SELECT 1", &[]).unwrap_err();
+    assert_eq!(refused.state(), SqlState::IN_FAILED_SQL_TRANSACTION);
+    session.execute("COMMIT", &[]).expect("it rolls back");
+    // A savepoint can be returned to, so what came before it stays locked.
+    session.batch("BEGIN; UPDATE a SET v = v + 10 WHERE k = 1; SAVEPOINT s").unwrap();
+    session.execute("SELECT 1 / 0", &[]).unwrap_err();
+    other.execute("SET lock_timeout = 20", &[]).unwrap();
+    let refused = other.execute("UPDATE a SET v = 0 WHERE k = 1", &[]).unwrap_err();
+    assert_eq!(refused.state(), SqlState::LOCK_NOT_AVAILABLE);
+    session.batch("ROLLBACK TO s; COMMIT").unwrap();
+    let rows = session.query("SELECT v FROM a WHERE k = 1", &[]).unwrap().collect().unwrap();
+    assert_eq!(rows[0][0], Value::Int32(11));
 }

@@ -2,7 +2,8 @@
 //!
 //! Strategy: a few lists at a time, spread over tables, so that transactions collide all the time;
 //! one to five reads and appends each; some roll back, some go back to a savepoint, some are
-//! READ ONLY. After a while the window moves on to other lists, which keeps lists short.
+//! READ ONLY, and some read lists and then append to the same ones, which makes plans lock early and sessions
+//! lose against each other. After a while the window moves on to other lists, which keeps lists short.
 //! What must hold: SERIALIZABLE and REPEATABLE READ histories, snapshots of READ ONLY transactions
 //! included, have no anomaly at all; READ COMMITTED has none that it forbids.
 //! The canary: READ COMMITTED keeps no read locks beyond its statement, so its histories, judged
@@ -126,6 +127,9 @@ impl Client<'_> {
     }
 
     fn ops(&mut self, step: u64, read_only: bool, ops: &mut Vec<Op>) -> Result<()> {
+        if !read_only && self.rng.below(3) == 0 {
+            return self.read_then_write(step, ops);
+        }
         for _ in 0..1 + self.rng.below(5) {
             let key = self.key(step);
             if read_only || self.rng.below(2) == 0 {
@@ -140,6 +144,19 @@ impl Client<'_> {
                 self.append(key, ops)?;
             }
             thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Reads one or two lists, and then appends to them.
+    fn read_then_write(&mut self, step: u64, ops: &mut Vec<Op>) -> Result<()> {
+        let keys: Vec<Key> = (0..1 + self.rng.below(2)).map(|_| self.key(step)).collect();
+        for &key in &keys {
+            ops.push(self.statements.read(&mut self.session, key)?);
+            thread::yield_now();
+        }
+        for key in keys {
+            self.append(key, ops)?;
         }
         Ok(())
     }

@@ -1,11 +1,14 @@
 //! A client of either server, and the contents of the tables at the start.
 
+use std::time::Instant;
+
 use halcyon_base::rng::Rng;
 use tokio::runtime::Runtime;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client as Connection, SimpleQueryMessage, Statement};
 
-use super::{Work, branches};
+use super::{Contention, Work, branches, sum};
 use crate::programs::Program;
 use crate::{Failure, Result};
 
@@ -13,6 +16,8 @@ const TABLES: &str = "
     CREATE TABLE branch (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, filler TEXT);
     CREATE TABLE teller (id INTEGER PRIMARY KEY, branch INTEGER, balance INTEGER NOT NULL, filler TEXT);
     CREATE TABLE account (id INTEGER PRIMARY KEY, branch INTEGER, balance INTEGER NOT NULL, filler TEXT);
+    CREATE TABLE counter (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
+    INSERT INTO counter VALUES (1, 0);
     CREATE TABLE history (teller INTEGER, branch INTEGER, account INTEGER, delta INTEGER, at TIMESTAMP)";
 
 /// Makes the tables of a bank with `rows` accounts, all of them empty.
@@ -46,6 +51,8 @@ pub(super) struct Client {
     connection: Connection,
     select: Statement,
     tpcb: Vec<Statement>,
+    /// What the client met in *read_then_write* and *for_update*.
+    met: [Contention; 2],
     /// A number that occurs in no text of another client or run.
     next_text: u64,
 }
@@ -68,7 +75,13 @@ impl Client {
         let texts = CHANGES.into_iter().chain([balance, "BEGIN", "COMMIT"]);
         let tpcb = texts.map(|text| runtime.block_on(connection.prepare(text)));
         let tpcb = tpcb.collect::<Result<_, _>>()?;
-        Ok(Client { runtime, connection, select, tpcb, next_text: u64::from(number) << 40 })
+        let (met, next_text) = (Default::default(), u64::from(number) << 40);
+        Ok(Client { runtime, connection, select, tpcb, met, next_text })
+    }
+
+    /// What the client met in one of the two pieces of work in which all clients update one row.
+    pub fn met(&self, work: Work) -> Contention {
+        self.met[usize::from(work == Work::ForUpdate)]
     }
 
     /// One run of a piece of work, checked.
@@ -99,6 +112,7 @@ impl Client {
             }
             Work::Tpcb => self.tpcb(id, rows, rng),
             Work::TpcbPrepared => self.tpcb_prepared(id, rows, rng),
+            Work::ReadThenWrite | Work::ForUpdate => self.count(work),
         }
     }
 
@@ -145,6 +159,36 @@ impl Client {
             connection.execute(&tpcb[6], &[]).await?;
             Ok(())
         })
+    }
+
+    /// Reads and updates the row that all clients update, until that is committed.
+    fn count(&mut self, work: Work) -> Result<()> {
+        let lock = if work == Work::ForUpdate { "FOR UPDATE" } else { "" };
+        let read = format!("SELECT n FROM counter WHERE id = 1 {lock}");
+        let texts = ["BEGIN", read.as_str(), "UPDATE counter SET n = n + 1 WHERE id = 1", "COMMIT"];
+        let (began, mut victims) = (Instant::now(), 0);
+        let run = |text| self.runtime.block_on(self.connection.simple_query(text));
+        while let Err(error) = texts.iter().try_for_each(|text| run(text).map(drop)) {
+            if error.code() != Some(&SqlState::T_R_DEADLOCK_DETECTED) {
+                return Err(error.into());
+            }
+            run("ROLLBACK")?;
+            victims += 1;
+        }
+        let met = &mut self.met[usize::from(work == Work::ForUpdate)];
+        *met = sum(*met, [1, victims, victims, began.elapsed().as_micros() as u64]);
+        Ok(())
+    }
+
+    /// Checks that the row which all clients update counts so many commits.
+    pub fn check_count(&mut self, commits: u64) -> Result<()> {
+        let found = self.simple("SELECT n FROM counter WHERE id = 1", 0)?;
+        match found == commits.to_string() {
+            true => Ok(()),
+            false => {
+                Err(Failure::WrongAnswer(format!("{commits} commits, and the row has {found}")))
+            }
+        }
     }
 
     /// Checks that accounts, tellers, branches and history have the same sum.

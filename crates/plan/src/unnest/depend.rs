@@ -15,7 +15,6 @@ use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, Scala
 use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, ExprFunctionExt, Join, Limit, LogicalPlan, LogicalPlanBuilder,
     Projection, SubqueryAlias, Union, Unnest, Values, Window, lit, when,
@@ -24,6 +23,7 @@ use datafusion::logical_expr::{
 use super::flat::{Flat, Through, flatten, rename};
 use super::free::{open_references, replace};
 use super::{Names, column, filter, join, join_on_domain, project, refuse, same};
+use crate::conjunctions::conjunction;
 
 /// A plan, and those of its columns that come from the domain.
 type Keyed = (LogicalPlan, Vec<Column>);

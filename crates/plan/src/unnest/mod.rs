@@ -40,7 +40,7 @@ use datafusion::logical_expr::expr::{
     AggregateFunction, Exists, InSubquery, SetComparison, SetQuantifier,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, Filter, Join, JoinConstraint,
     LogicalPlan, LogicalPlanBuilder, Operator, Projection, Subquery, SubqueryAlias, lit, when,
@@ -51,6 +51,7 @@ use self::flat::{Through, flatten, rename};
 use self::free::{holds_subquery, open_references, subquery_of};
 use self::lookup::Lookup;
 use self::optional::optional;
+use crate::conjunctions::conjunction;
 use halcyon_aggregates::sums;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 use super::depth::{balanced, caught, walkable};
-use super::errors::{DEPTH_MAX, Lines, from_parser, near, too_deep};
+use super::errors::{Lines, from_parser, near};
 use super::spellings;
 pub(crate) use super::words::is_word;
 use crate::error::{Result, SqlError, SqlState};
@@ -236,7 +236,6 @@ impl<'a> Reader<'a> {
         let begin = self.place();
         let found = caught(|| match read(&mut self.parser) {
             Ok(found) => Ok(found),
-            Err(ParserError::RecursionLimitExceeded) => Err(too_deep()),
             Err(error) => match self.with_late_conditions(begin, read) {
                 Some(found) => Ok(found),
                 None => Err(from_parser(error, self.text)),
@@ -273,7 +272,9 @@ fn parser(tokens: &[TokenWithSpan], origin: Location) -> Parser<'static> {
     // COPY … FROM STDIN is parsed with the data that would follow; there is none.
     let end = TokenWithSpan::wrap(Token::SemiColon);
     let tokens = spellings::known_to_the_parser(tokens.iter().map(own).chain([end]).collect());
-    Parser::new(&Postgresql).with_recursion_limit(4 * DEPTH_MAX).with_tokens_with_locations(tokens)
+    // The parser counts levels too, but where it tries two ways of reading it takes its own refusal for a
+    // sign that the first way is wrong, and ends with a syntax error. `crate::stack::go_on` bounds it.
+    Parser::new(&Postgresql).with_recursion_limit(usize::MAX).with_tokens_with_locations(tokens)
 }
 
 /// A span as seen from a place before it.

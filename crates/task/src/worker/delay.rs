@@ -4,6 +4,7 @@
 use super::Context;
 use super::shared::HomeMode;
 use crate::counters::bump;
+use crate::group_table::GroupId;
 use crate::planted;
 use halcyon_base::sync::atomic::Ordering;
 use halcyon_machine::counters::RunTimes;
@@ -25,7 +26,8 @@ const QUIET: u32 = 3;
 impl Context {
     /// Measures now and then whether this worker waits for its core.
     pub(super) fn look_at_delay(&mut self) {
-        if self.shared.config.run_delay_per_mille == 0 {
+        let never = self.shared.config.run_delay_per_mille == 0;
+        if never && self.me().mode() == HomeMode::Scheduled || self.owner == GroupId::ABSENT {
             return;
         }
         if self.me().mode() == HomeMode::Draining {
@@ -49,7 +51,7 @@ impl Context {
         self.delay.last = times;
         self.counters().run_delay_ns.store(times.waiting_ns, Ordering::Relaxed);
         let limit = u64::from(self.shared.config.run_delay_per_mille);
-        let preempted = waited * 1000 > (waited + ran) * limit;
+        let preempted = limit > 0 && waited * 1000 > (waited + ran) * limit;
         self.delay.quiet = if preempted { 0 } else { self.delay.quiet + 1 };
         match self.me().mode() {
             HomeMode::Scheduled | HomeMode::Draining if preempted => {
@@ -60,6 +62,13 @@ impl Context {
                 self.delay.draining_since = self.shared.epochs.now();
             }
             _ => {}
+        }
+    }
+
+    /// The worker goes away: tasks of its resources run anywhere from now on, with the latch.
+    pub(super) fn latch_resources(&mut self) {
+        if self.me().mode() != HomeMode::Latched {
+            self.change_mode(HomeMode::Latched);
         }
     }
 

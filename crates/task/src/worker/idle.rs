@@ -8,13 +8,15 @@ use crate::config::WorkerKind;
 use crate::counters::bump;
 use crate::group_table::GroupId;
 use crate::planted;
+use crate::timers::NEVER;
 use halcyon_base::sync::atomic::{Ordering, fence};
 use halcyon_base::sync::{hint, thread};
 use halcyon_machine::counters::SchedStat;
+use std::time::Duration;
 
 impl Context {
     /// The life of a worker with a thread of its own.
-    pub(crate) fn work(mut self) {
+    pub(crate) fn work(mut self: Box<Self>) {
         if !cfg!(shuttle) {
             self.schedstat = SchedStat::of_this_thread().ok();
         }
@@ -25,6 +27,13 @@ impl Context {
             }
             if self.shared.phase.load(Ordering::SeqCst) != RUNNING && self.may_end() {
                 break;
+            }
+            if self.may_leave() {
+                match self.leave() {
+                    Some(worker) => self = worker,
+                    None => return ON_WORKER.set(false),
+                }
+                continue;
             }
             self.idle();
         }
@@ -67,9 +76,14 @@ impl Context {
             hint::spin_loop();
             self.epoch.announce(&self.shared.epochs);
             spins += 1;
-            let over = cfg!(shuttle)
-                || (spins.is_multiple_of(16)
-                    && self.clock.ticks().wrapping_sub(start) > self.limits.spin);
+            let mut over = cfg!(shuttle);
+            if spins.is_multiple_of(16) {
+                let now = self.clock.ticks();
+                if now >= self.shared.timers.next_ticks() {
+                    return;
+                }
+                over |= now.wrapping_sub(start) > self.limits.spin;
+            }
             let latched = self.me().mode() != HomeMode::Scheduled;
             if latched && over {
                 self.look_at_delay();
@@ -93,7 +107,8 @@ impl Context {
         self.epoch.go_offline(&self.shared.epochs);
         let me = self.me();
         me.state.activity.store(PARKED, Ordering::SeqCst);
-        // A task whose producer pushed before this and saw no parked worker is seen here.
+        // A task whose producer pushed before this and saw no parked worker is seen here, and so is
+        // a deadline.
         fence(Ordering::SeqCst);
         let may_sleep = self.quiet() && !self.awake(phase);
         if !may_sleep && !planted::is(planted::NO_SECOND_LOOK) {
@@ -101,8 +116,12 @@ impl Context {
         } else {
             bump(&me.counters.parks, 1);
         }
+        let keeps = !planted::is(planted::NO_KEEPER) && self.shared.timers.keep(self.id.0);
         while me.state.activity.load(Ordering::SeqCst) == PARKED {
-            if me.mode() == HomeMode::Scheduled || cfg!(shuttle) {
+            if keeps {
+                self.sleep_until_deadline();
+                break;
+            } else if me.mode() == HomeMode::Scheduled || cfg!(shuttle) {
                 thread::park();
             } else {
                 // Nobody sends it the tasks of its resources: it has to look itself.
@@ -110,7 +129,27 @@ impl Context {
                 break;
             }
         }
+        if keeps {
+            self.shared.timers.leave();
+        }
         self.unmark_idle();
+    }
+
+    /// Sleeps as the one worker that looks at deadlines.
+    fn sleep_until_deadline(&self) {
+        let (now, next) = (self.clock.ticks(), self.shared.timers.next_ticks());
+        if cfg!(shuttle) {
+            // The model has no time: what it waits for comes at once.
+            self.clock.pass(if next == NEVER { 0 } else { next.saturating_sub(now) });
+        } else if next > now {
+            let latched = self.me().mode() != HomeMode::Scheduled;
+            let most = if latched {
+                self.shared.config.run_delay_period
+            } else {
+                Duration::from_secs(3600)
+            };
+            thread::park_timeout(Duration::from_nanos(self.clock.ns(next - now)).min(most));
+        }
     }
 
     /// Tells others that this worker has nothing to do. It stays told while single short tasks

@@ -1,18 +1,23 @@
-//! The queues of one worker: a ring per band and class, strict bands with a floor for the lowest,
-//! stride between the classes of a band.
+//! The queues of one worker: a ring per band and class, strict bands with a floor for each lower
+//! one, stride between the classes of a band.
 //!
-//! Words: *pass* of a class is its time divided by its weight; the class with the least goes next.
+//! Words: *pass* of a class is its time divided by its weight; the class with the least goes next. A
+//! waiting band below another one is *owed* its floor of the time that other bands take, and goes
+//! first while it is owed any.
 //! Invariants, checked by `Queues::check` in tests:
 //! 1. Bit `c` of `ready[b]` is set exactly if the ring of band `b` and class `c` has tasks.
 //! 2. Of a ring's places exactly those from head to tail are filled.
 //! 3. Tasks wait behind a ring only while the ring is not empty, and are younger than the tasks in
 //!    it.
+//! 4. A band that waits is owed more with each turn of another band, and a class that waits has the
+//!    least pass of its band once the others have run for long enough: nothing waits for ever.
 //!
 //! Cost: push, pop O(1); a choice O(ready classes of a band).
 //! Source: stride scheduling (Waldspurger 1995); the clamp of a waking class is Seastar's.
 
 use super::slot::TaskRef;
 use crate::annotation::{Ahead, Annotation, BANDS, CLASSES, LINE_BYTES};
+use crate::shares::Shares;
 use std::collections::VecDeque;
 
 /// Most tasks between two readings of the clock.
@@ -49,6 +54,9 @@ pub(crate) struct Ring {
     pub(crate) ticks_per_task: u64,
     /// Tasks to run before the clock is read.
     pub(crate) chunk: usize,
+    /// A task whose wait is measured: its number, counted as `head` is, and the time at which it
+    /// came, in ticks; 0 if there is none.
+    sample: (usize, u64),
     behind: VecDeque<Waiting>,
 }
 
@@ -62,6 +70,7 @@ impl Ring {
             refill: 0,
             ticks_per_task: 0,
             chunk: 1,
+            sample: (0, 0),
             behind: VecDeque::new(),
         }
     }
@@ -150,8 +159,25 @@ impl Ring {
         first.map(|waiting| waiting.task)
     }
 
+    /// Measures the wait of the youngest task, which came at `now` or shortly before, unless another
+    /// one is being measured.
+    fn sample(&mut self, now: u64) {
+        if self.sample.1 == 0 && !self.is_empty() {
+            self.sample = (self.head.wrapping_add(self.len() - 1), now);
+        }
+    }
+
+    /// The time at which the measured task came, once it has been taken out.
+    #[inline]
+    pub(crate) fn sampled(&mut self) -> Option<u64> {
+        let (number, at) = self.sample;
+        let passed = at != 0 && (self.head.wrapping_sub(number) as isize) > 0;
+        passed.then(|| std::mem::take(&mut self.sample.1))
+    }
+
     /// The youngest task.
     fn pop_back(&mut self) -> Option<TaskRef> {
+        self.sample.1 = 0;
         if let Some(waiting) = self.behind.pop_back() {
             if self.behind.is_empty() {
                 self.refill();
@@ -210,39 +236,54 @@ fn prefetch(ahead: Ahead) {
 pub(crate) struct Queues {
     rings: Box<[Ring; RINGS]>,
     /// Classes with tasks, a bit each, by band.
-    ready: [u16; BANDS],
+    ready: [u64; BANDS],
     /// Time by weight, by ring: time that a class takes in one band is no debt in another.
-    pass: [u64; RINGS],
+    pass: Box<[u64; RINGS]>,
     /// 2^16 divided by the class's weight.
-    stride: [u64; CLASSES],
+    stride: Box<[u64; CLASSES]>,
     /// Pass of the class chosen last, by band: where a class that wakes begins. The class that runs
     /// has at least that, so a single task that comes again keeps its claim.
     reached: [u64; BANDS],
-    /// Ticks that the lowest waiting band is owed: its floor of the time that other bands took.
-    /// Below zero while the band has had more, as after a long task.
-    owed_to_lowest: i64,
-    /// Ticks that other bands take for each tick that a waiting lowest band is owed.
-    floor: i64,
-    /// Whether the last choice was the lowest band by its floor.
+    /// Ticks that a waiting band is owed, times 1000. Below zero while the band has had more, as
+    /// after a long task, but never below `-debt_limit`: no band waits for ever on its account.
+    owed: [i64; BANDS],
+    /// Ticks by which a waiting band is owed more for each 1000 that other bands take.
+    floors: [i64; BANDS],
+    debt_limit: i64,
+    /// Whether the last choice was a lower band, because it was owed time.
     by_floor: bool,
+    /// The last reading of the clock, ticks.
+    pub(crate) now: u64,
     /// How many tasks ahead lines are fetched.
     distance: usize,
 }
 
 impl Queues {
-    /// Panics: if a weight or the floor is 0.
-    pub(crate) fn new(weights: [u32; CLASSES], floor: i64, distance: usize) -> Queues {
-        assert!(floor > 0, "a floor of one in 0 has no meaning");
-        Queues {
+    /// A band that had more than `debt_limit` ticks above its share is forgiven what is more.
+    pub(crate) fn new(shares: &Shares, debt_limit: u64, distance: usize) -> Queues {
+        let mut queues = Queues {
             rings: Box::new(std::array::from_fn(|_| Ring::new())),
             ready: [0; BANDS],
-            pass: [0; RINGS],
+            pass: Box::new([0; RINGS]),
             reached: [0; BANDS],
-            stride: weights.map(|weight| (1 << 16) / u64::from(weight)),
-            owed_to_lowest: 0,
-            floor,
+            stride: Box::new([0; CLASSES]),
+            owed: [0; BANDS],
+            floors: [0; BANDS],
+            debt_limit: (debt_limit * 1000) as i64,
             by_floor: false,
+            now: 0,
             distance,
+        };
+        queues.share(shares);
+        queues
+    }
+
+    /// Divides time by these shares from now on.
+    pub(crate) fn share(&mut self, shares: &Shares) {
+        debug_assert_eq!(shares.check(), Ok(()));
+        *self.stride = shares.weights.map(|weight| (1 << 16) / u64::from(weight));
+        for (floor, given) in self.floors[1..].iter_mut().zip(shares.floors) {
+            *floor = i64::from(given);
         }
     }
 
@@ -265,6 +306,16 @@ impl Queues {
         let pass = &mut self.pass[band | (class * BANDS)];
         *pass = (*pass).max(self.reached[band]);
         self.ready[band] |= 1 << class;
+    }
+
+    /// Measures from now on the wait of the youngest task of each ring that has none measured yet.
+    /// Once per turn: code in `push` would cost every task a nanosecond.
+    pub(crate) fn sample(&mut self) {
+        for band in 0..BANDS {
+            for class in bits(self.ready[band]) {
+                self.rings[band | (class * BANDS)].sample(self.now);
+            }
+        }
     }
 
     #[inline(always)]
@@ -297,9 +348,13 @@ impl Queues {
     /// The ring whose turn it is.
     pub(crate) fn choose(&mut self) -> Option<usize> {
         let first = self.ready.iter().position(|&classes| classes != 0)?;
-        let last = self.ready.iter().rposition(|&classes| classes != 0)?;
-        self.by_floor = self.owed_to_lowest > 0 && last > first;
-        let band = if self.by_floor { last } else { first };
+        let (mut band, mut most) = (first, 0);
+        for lower in first + 1..BANDS {
+            if self.ready[lower] != 0 && self.owed[lower] > most {
+                (band, most) = (lower, self.owed[lower]);
+            }
+        }
+        self.by_floor = band != first;
         let classes = self.ready[band];
         let class = if classes & (classes - 1) == 0 {
             classes.trailing_zeros() as usize
@@ -317,9 +372,15 @@ impl Queues {
         self.pass[ring] += (ticks * self.stride[class]) >> 8;
         let ticks = ticks as i64;
         if self.by_floor {
-            self.owed_to_lowest -= ticks;
-        } else if self.ready[band + 1..].iter().any(|&classes| classes != 0) {
-            self.owed_to_lowest += ticks / self.floor;
+            self.owed[band] = (self.owed[band] - ticks * 1000).max(-self.debt_limit);
+        }
+        for other in 1..BANDS {
+            if other == band {
+            } else if self.ready[other] != 0 {
+                self.owed[other] += ticks * self.floors[other];
+            } else {
+                self.owed[other] = self.owed[other].min(0);
+            }
         }
     }
 
@@ -327,9 +388,10 @@ impl Queues {
     /// most, and from the highest band first.
     pub(crate) fn give(&mut self, count: usize, mut to: impl FnMut(TaskRef)) {
         let (mut left, mut kept) = (count, Vec::new());
-        for ring in
-            (0..BANDS).flat_map(|band| (0..CLASSES).map(move |class| band | (class * BANDS)))
-        {
+        let ready = self.ready;
+        let rings =
+            (0..BANDS).flat_map(|band| bits(ready[band]).map(move |class| band | (class * BANDS)));
+        for ring in rings {
             let queue = &mut self.rings[ring];
             for _ in 0..left.min(queue.len() / 2) {
                 let Some(task) = queue.pop_back() else { break };
@@ -355,6 +417,7 @@ impl Queues {
                 let Some(task) = queue.pop_front(0) else { break };
                 if wanted(&task) { to(task) } else { queue.put_back(task) }
             }
+            queue.sample.1 = 0;
             if queue.is_empty() {
                 self.ready[ring % BANDS] &= !(1 << (ring / BANDS));
             }
@@ -389,7 +452,7 @@ impl Queues {
     }
 }
 
-fn bits(mut mask: u16) -> impl Iterator<Item = usize> {
+fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = mask.trailing_zeros() as usize;
         mask &= mask.wrapping_sub(1);
@@ -407,9 +470,9 @@ mod tests {
     use halcyon_base::rng::Rng;
 
     fn queues() -> (Queues, Pool) {
-        let mut weights = [1; CLASSES];
-        weights[1] = 3;
-        (Queues::new(weights, 40, 4), Pool::new(WorkerId(0), &Arena::new(2)))
+        let mut shares = Shares { floors: [25; BANDS - 1], ..Shares::default() };
+        shares.weights[1] = 3;
+        (Queues::new(&shares, 10_000_000, 4), Pool::new(WorkerId(0), &Arena::new(2)))
     }
 
     fn task(pool: &mut Pool, annotation: Annotation) -> TaskRef {
@@ -475,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_share_by_weight_and_the_lowest_band_keeps_its_floor() {
+    fn classes_share_by_weight_and_a_lower_band_keeps_its_floor() {
         let (mut queues, mut pool) = queues();
         let class = |class| Annotation::new().class(ClassId(class));
         let low = Annotation::new().priority(Priority::Low);
@@ -524,5 +587,67 @@ mod tests {
             push(&mut queues, &mut pool, class(0));
         }
         assert!((8..=12).contains(&late), "class 2 ran {late} of 20 times");
+    }
+    /// Every band and class that waits runs again and again, whatever the others do: bursts of long
+    /// tasks, single ones, weights that change.
+    #[test]
+    fn nothing_waits_for_ever() {
+        for seed in 0..if cfg!(miri) { 1 } else { 20 } {
+            let (mut rng, (mut queues, mut pool)) = (Rng::new(seed), queues());
+            let bands = [Priority::Urgent, Priority::High, Priority::Normal, Priority::Low];
+            let place = |band: usize, class: u8| {
+                Annotation::new().priority(bands[band]).class(ClassId(class))
+            };
+            let kinds: Vec<(usize, u8)> =
+                (0..BANDS).flat_map(|band| [0, 7, 63].map(|class| (band, class))).collect();
+            for &(band, class) in &kinds {
+                push(&mut queues, &mut pool, place(band, class));
+            }
+            let (mut time, mut runs, mut now) = ([0u64; BANDS], [0u32; 12], 0u64);
+            for turn in 0..if cfg!(miri) { 500 } else { 40_000 } {
+                if turn % 1000 == 999 {
+                    let mut shares = Shares::default();
+                    shares.weights[7] = [1, 2, 4][rng.below(3) as usize];
+                    queues.share(&shares);
+                }
+                let ring = queues.choose().expect("all have tasks");
+                pool.release(queues.pop(ring).expect("it was chosen"));
+                let ticks = if rng.chance(1, 500) { 20_000_000 } else { 1000 + rng.below(20_000) };
+                now += ticks;
+                queues.charge(ring, ticks);
+                let (band, class) = (ring % BANDS, (ring / BANDS) as u8);
+                push(&mut queues, &mut pool, place(band, class));
+                time[band] += ticks;
+                let kind = kinds.iter().position(|&kind| kind == (band, class)).unwrap();
+                runs[kind] += 1;
+                queues.check();
+            }
+            if !cfg!(miri) {
+                let least = *time.iter().min().unwrap() as f64 / now as f64;
+                assert!(least > 0.015, "seed {seed}: a band has {least} of {time:?}");
+                assert!(runs.iter().all(|&runs| runs > 10), "seed {seed}: runs {runs:?}");
+            }
+        }
+    }
+
+    /// The wait of a task that is measured is the time from its push to its run.
+    #[test]
+    fn waits_are_measured_by_samples() {
+        let (mut queues, mut pool) = queues();
+        queues.now = 100;
+        push(&mut queues, &mut pool, Annotation::new());
+        queues.sample();
+        (0..19).for_each(|_| push(&mut queues, &mut pool, Annotation::new()));
+        let ring = Annotation::OUTSIDE.ring();
+        assert_eq!(queues.ring(ring).sampled(), None, "it has not run");
+        pool.release(queues.pop(ring).expect("there are 20"));
+        assert_eq!(queues.ring(ring).sampled(), Some(100), "the first that came");
+        queues.now = 150;
+        queues.sample();
+        for left in (0..19).rev() {
+            pool.release(queues.pop(ring).expect("there are more"));
+            let sampled = queues.ring(ring).sampled();
+            assert_eq!(sampled, (left == 0).then_some(150), "the last that came");
+        }
     }
 }

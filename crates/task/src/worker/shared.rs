@@ -1,20 +1,27 @@
 //! The state that the workers of a runtime and the threads outside share.
 
+use super::Context;
+use super::limits::Limits;
 use super::simulation::Simulation;
 use super::slot::{Arena, Chain, HOLDS_CREDIT, Header, Inbox, Pool, TaskRef};
 use super::task::Task;
-use crate::annotation::{Annotation, BANDS, CLASSES, IslandId, Plane, TargetKind, WorkerId};
+use crate::annotation::{
+    Annotation, BANDS, ClassId, IslandId, Plane, TargetKind, TaskPlace, WorkerId,
+};
 use crate::clock::Clock;
 use crate::config::{Config, WorkerConfig, WorkerKind};
-use crate::counters::{Incidents, Published};
+use crate::counters::{ClassCounters, Incidents, Published, PublishedClass};
 use crate::credit::Credits;
 use crate::epoch::Epochs;
 use crate::group_table::{EnqueueError, GroupId, GroupTable};
+use crate::offload::Offload;
+use crate::shares::Shares;
+use crate::timers::Timers;
 use halcyon_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use halcyon_base::sync::thread::Thread;
 use halcyon_base::sync::{Arc, Mutex};
 use halcyon_machine::counters::RunTimes;
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The mode in which the resources at home at a worker are synchronised.
@@ -33,12 +40,17 @@ pub(crate) enum HomeMode {
     Latched = 2,
 }
 
+/// Time to which coarse deadlines are rounded up.
+const TIMER_UNIT: Duration = Duration::from_millis(1);
+
 /// The worker runs tasks.
 pub(crate) const BUSY: u32 = 0;
 /// The worker has nothing to do and looks at its inboxes all the time.
 pub(crate) const SPINNING: u32 = 1;
 /// The worker sleeps, and must be woken.
 pub(crate) const PARKED: u32 = 2;
+/// The worker was taken away, and has no thread: the thread that pushes a task to it hands the task on.
+pub(crate) const ABSENT: u32 = 3;
 
 /// The runtime takes work.
 pub(crate) const RUNNING: u32 = 0;
@@ -51,12 +63,16 @@ pub(crate) const STOPPING: u32 = 2;
 pub(crate) struct WorkerShared {
     pub(crate) inboxes: Inboxes,
     pub(crate) state: WorkerState,
-    pub(crate) thread: OnceLock<Thread>,
+    pub(crate) thread: Mutex<Option<Thread>>,
+    /// The worker itself, while it has no thread.
+    pub(crate) absent: Mutex<Option<Box<Context>>>,
     pub(crate) island: IslandId,
     /// The worker's bit in its island's mask.
     pub(crate) bit: u64,
     pub(crate) kind: WorkerKind,
     pub(crate) counters: Published,
+    /// Counts by class.
+    pub(crate) classes: Box<[PublishedClass]>,
     /// Time for which a simulation took the worker's core away, ns.
     simulated_wait_ns: AtomicU64,
 }
@@ -86,13 +102,24 @@ impl WorkerShared {
                 mode: AtomicU8::new(HomeMode::Scheduled as u8),
                 owner: AtomicU32::new(GroupId::NONE.0),
             },
-            thread: OnceLock::new(),
+            thread: Mutex::new(None),
+            absent: Mutex::new(None),
             island,
             bit: 1 << (place % 64),
             kind,
             counters: Published::default(),
+            classes: PublishedClass::all(),
             simulated_wait_ns: AtomicU64::new(0),
         }
+    }
+
+    /// Counts of the classes that have run on the worker.
+    pub(crate) fn classes(&self, clock: &Clock) -> BTreeMap<ClassId, ClassCounters> {
+        let all = self.classes.iter().enumerate();
+        let read = |(class, counts): (usize, &PublishedClass)| {
+            Some((ClassId(class as u8), counts.read(|ticks| clock.ns(ticks))?))
+        };
+        all.filter_map(read).collect()
     }
 
     /// Run times of a worker that has no thread of its own.
@@ -124,16 +151,22 @@ impl WorkerShared {
     /// other.
     #[inline]
     pub(crate) fn wake(&self) {
-        if self.state.activity.load(Ordering::SeqCst) == PARKED {
+        if self.state.activity.load(Ordering::SeqCst) >= PARKED {
             self.wake_parked();
         }
     }
 
     #[cold]
     fn wake_parked(&self) {
-        let parked = self.state.activity.swap(BUSY, Ordering::SeqCst) == PARKED;
-        if parked && let Some(thread) = self.thread.get() {
-            thread.unpark();
+        let (from, to) = (PARKED, BUSY);
+        match self.state.activity.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => self.thread.lock().iter().for_each(Thread::unpark),
+            Err(ABSENT) => {
+                if let Some(worker) = &mut *self.absent.lock() {
+                    worker.hand_on();
+                }
+            }
+            Err(_) => {}
         }
     }
 
@@ -166,7 +199,15 @@ pub(crate) struct Shared {
     pub(crate) groups: GroupTable,
     pub(crate) epochs: Epochs,
     pub(crate) credits: Box<[Credits]>,
+    pub(crate) limits: Limits,
+    /// Held while workers are taken away or given back.
+    pub(crate) changing: Mutex<()>,
+    pub(crate) timers: Timers,
+    pub(crate) offload: Arc<Offload>,
     pub(crate) phase: AtomicU32,
+    /// How often `shares` has changed; workers look at it every turn.
+    pub(crate) shares_version: AtomicU32,
+    pub(crate) shares: Mutex<Shares>,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) incidents: Incidents,
@@ -199,7 +240,13 @@ impl Shared {
             epochs: Epochs::new(workers.len()),
             groups: GroupTable::new(),
             credits: Credits::by_class(config.credits),
+            limits: Limits::default(),
+            changing: Mutex::new(()),
+            offload: Arc::new(Offload::new(config.blocking)),
+            timers: Timers::new(clock.of(TIMER_UNIT).max(1), clock.ticks()),
             phase: AtomicU32::new(RUNNING),
+            shares_version: AtomicU32::new(0),
+            shares: Mutex::new(config.shares.clone()),
             clock,
             incidents: Incidents::default(),
             injected: AtomicU64::new(0),
@@ -256,8 +303,37 @@ impl Shared {
         self.inject_at(target, task);
     }
 
+    /// As [`Shared::inject`], unless the runtime is shutting down: then the task is dropped.
+    pub(crate) fn try_inject(&self, task: TaskRef) -> bool {
+        // Counted first: a worker that sees a shutdown after this sees the count too, and stays.
+        self.injected.fetch_add(1, Ordering::SeqCst);
+        if self.accepts() {
+            self.inject_counted(task);
+            return true;
+        }
+        self.injected.fetch_sub(1, Ordering::SeqCst);
+        self.discard_outside(task);
+        false
+    }
+
     fn inject_at(&self, target: WorkerId, task: TaskRef) {
         self.injected.fetch_add(1, Ordering::SeqCst);
+        self.push_at(target, task);
+    }
+
+    /// As [`Shared::inject`], for a task that was counted before.
+    pub(crate) fn inject_counted(&self, task: TaskRef) {
+        self.push_at(self.target(&task.header().annotation, None), task);
+    }
+
+    /// Queues the tasks that wait for their turn in a group that was stopped (or in all of them), to
+    /// be dropped.
+    pub(crate) fn free_waiting(&self, group: Option<GroupId>) {
+        let waiting = self.limits.take_waiting(group);
+        waiting.into_iter().for_each(|task| self.inject_counted(task));
+    }
+
+    fn push_at(&self, target: WorkerId, task: TaskRef) {
         let band = task.header().annotation.band();
         let mut chain = Chain::default();
         chain.push(task);
@@ -313,7 +389,68 @@ impl Shared {
                 Some(here) => here,
                 None => self.pick_any(),
             },
+            TargetKind::Suspended => unreachable!("a task keeps its annotation while it sleeps"),
         }
+    }
+
+    /// Queues a task that was woken: where it ran last, if that worker has nothing to do; else on an
+    /// idle worker of that island; else where it ran last all the same. From any thread.
+    pub(crate) fn ready(&self, task: TaskRef, last: WorkerId) {
+        let header = *task.header();
+        let annotation = &header.annotation;
+        let stays = |island: IslandId| self.worker(last).island == island;
+        let known = usize::from(last.0) < self.workers.len();
+        let target = match annotation.target_kind() {
+            TargetKind::Any if known => match self.groups.state(header.group()).island() {
+                Some(island) if !stays(island) => {
+                    self.target(&annotation.place(TaskPlace::Island(island)), None)
+                }
+                _ => self.near(last, header.group()),
+            },
+            TargetKind::Island if known && stays(IslandId(annotation.target())) => {
+                self.near(last, header.group())
+            }
+            _ => self.target(annotation, known.then_some(last)),
+        };
+        self.push_at(target, task);
+    }
+
+    /// A worker for a task of `group` that ran on `last`.
+    fn near(&self, last: WorkerId, group: GroupId) -> WorkerId {
+        let mine = self.worker(last);
+        let owned = |owner: GroupId| owner != GroupId::NONE && owner != group;
+        if mine.state.activity.load(Ordering::Relaxed) != BUSY && !owned(mine.owner()) {
+            return last;
+        }
+        let island = &self.islands[usize::from(mine.island.0)];
+        let idle = island.idle.load(Ordering::Relaxed);
+        let free = |id: &WorkerId| {
+            let worker = self.worker(*id);
+            idle & worker.bit != 0 && !owned(worker.owner())
+        };
+        let found = if idle == 0 { None } else { island.workers.iter().copied().find(free) };
+        found.unwrap_or(last)
+    }
+
+    /// Tells workers of a deadline that is earlier than they look: the keeper of time, else one that
+    /// is parked; workers that are not parked look anyway, before they park at the latest.
+    pub(crate) fn wake_keeper(&self) {
+        let parked =
+            |worker: &&WorkerShared| worker.state.activity.load(Ordering::SeqCst) == PARKED;
+        match self.timers.keeper() {
+            Some(keeper) => self.worker(WorkerId(keeper)).wake(),
+            None => self.workers.iter().find(parked).into_iter().for_each(WorkerShared::wake),
+        }
+    }
+
+    /// Makes workers drop what waits: tasks in queues, and tasks that sleep. Returns at once.
+    pub(crate) fn stop(&self, phase: u32) {
+        self.phase.fetch_max(phase, Ordering::SeqCst);
+        if phase == STOPPING {
+            self.groups.wake_sleepers();
+            self.free_waiting(None);
+        }
+        self.wake_all();
     }
 
     /// Panics: if there is no such worker, island or plane as the annotation asks for. Called
@@ -339,6 +476,7 @@ impl Shared {
                     self.workers.iter().any(|worker| plane_of(worker.kind) as usize == target);
                 assert!(there, "no worker belongs to the plane that a task asks for");
             }
+            TargetKind::Suspended => {}
             _ => panic!("there is no worker {target}"),
         }
     }
@@ -367,6 +505,19 @@ impl Shared {
         let idle = |id: &WorkerId| self.worker(*id).state.activity.load(Ordering::Relaxed) != BUSY;
         let found = turn().find(|id| free(id) && idle(id)).or_else(|| turn().find(free));
         found.unwrap_or(workers[first % workers.len()])
+    }
+
+    /// A worker for a task that an absent worker was given.
+    pub(crate) fn instead(&self, annotation: &Annotation, absent: WorkerId) -> WorkerId {
+        let present = |id: &WorkerId| self.worker(*id).owner() != GroupId::ABSENT;
+        let target = WorkerId(annotation.target());
+        let found = match annotation.target_kind() {
+            TargetKind::Home | TargetKind::Worker if present(&target) => target,
+            TargetKind::Plane => self.target(annotation, None),
+            _ => self.pick(&self.islands[usize::from(self.worker(absent).island.0)].workers),
+        };
+        let found = if present(&found) { found } else { self.pick_any() };
+        if present(&found) { found } else { self.ids().find(present).unwrap_or(found) }
     }
 
     /// Workers (of an island) that no group owns.
@@ -417,7 +568,7 @@ impl Shared {
         Ok(owned)
     }
 
-    fn own_worker(&self, id: WorkerId, group: GroupId) -> bool {
+    pub(crate) fn own_worker(&self, id: WorkerId, group: GroupId) -> bool {
         let owner = &self.worker(id).state.owner;
         let none = GroupId::NONE.0;
         owner.compare_exchange(none, group.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
@@ -443,7 +594,9 @@ impl Shared {
 
     pub(crate) fn wake_all(&self) {
         self.workers.iter().for_each(WorkerShared::wake);
-        self.credits.iter().for_each(Credits::wake);
+        if !self.accepts() {
+            self.credits.iter().for_each(Credits::close);
+        }
     }
 
     /// Drives a simulated runtime until `done`: `Some(Err)` if nothing is left to run before.
@@ -454,5 +607,3 @@ impl Shared {
         Some(if simulation.run_until(done) { Ok(()) } else { Err(()) })
     }
 }
-
-const _: () = assert!(CLASSES <= 16, "masks of classes are 16 bits wide");

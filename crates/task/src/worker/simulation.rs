@@ -3,6 +3,7 @@
 use super::{Context, on_worker};
 use crate::annotation::WorkerId;
 use crate::clock::Clock;
+use crate::timers::NEVER;
 use halcyon_base::rng::Rng;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::{AtomicU64, Ordering};
@@ -41,7 +42,16 @@ impl Simulation {
         if count == 0 {
             return false;
         }
-        let first = self.rng.below(count as u64) as usize;
+        if self.now.load(Ordering::Relaxed) >= self.next_deadline() {
+            on_worker(|| self.workers[0].turn());
+            return true;
+        }
+        let first = self.rng.below(count as u64 + 1) as usize;
+        // The last number: work that blocks comes first this time.
+        if first == count && self.workers[0].shared.offload.run_one() {
+            self.now.fetch_add(self.rng.below(100_000), Ordering::Relaxed);
+            return true;
+        }
         for step in 0..count {
             let chosen = (first + step) % count;
             let runs = self.preempted_until[chosen] <= self.now.load(Ordering::Relaxed);
@@ -58,7 +68,8 @@ impl Simulation {
             // again.
             let now = self.now.load(Ordering::Relaxed);
             let next = self.preempted_until.iter().copied().filter(|&until| until > now).min();
-            self.now.store(next.unwrap_or(now), Ordering::Relaxed);
+            let next = next.unwrap_or(now).min(self.next_deadline().max(now));
+            self.now.store(next, Ordering::Relaxed);
             return true;
         }
         // No worker runs a task: the rest of a turn (settling counts, freeing) may make work.
@@ -67,7 +78,19 @@ impl Simulation {
             worked |= on_worker(|| worker.turn());
             worker.rest();
         }
+        worked |= count > 0 && self.workers[0].shared.offload.run_one();
+        let next = self.next_deadline();
+        if !worked && next != NEVER {
+            // Nothing happens until the next deadline.
+            self.now.fetch_max(next, Ordering::Relaxed);
+            return true;
+        }
         worked
+    }
+
+    /// When the first deadline is due.
+    fn next_deadline(&self) -> u64 {
+        self.workers.first().map_or(NEVER, |worker| worker.shared.timers.next_ticks())
     }
 
     pub(crate) fn run_until(&mut self, done: impl Fn() -> bool) -> bool {

@@ -32,6 +32,11 @@ pub enum Step {
     Again(Annotation),
 }
 
+impl Step {
+    /// The task waits to be woken ([`Context::suspend`]).
+    pub(crate) const SUSPEND: Step = Step::Again(Annotation::SUSPENDED);
+}
+
 /// A function as a task; empty once it has been called.
 pub(crate) struct Once<F>(pub(crate) Option<F>);
 

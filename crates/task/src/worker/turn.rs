@@ -4,16 +4,21 @@
 //! at most 32 tasks or a microsecond, so once per task where tasks take that long.
 
 use super::Context;
+use super::limits::Turn;
 use super::shared::{HomeMode, PARKED, STOPPING};
+use super::sleeper;
 use super::slot::{self, HOLDS_CREDIT, Header, TaskRef};
 use super::task::Step;
 use crate::annotation::{Annotation, BANDS, TargetKind, WorkerId};
 use crate::counters::bump;
 use crate::group_table::GroupId;
+use crate::planted;
+use crate::timers::NEVER;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
 
 /// Tasks taken from one inbox per turn.
 const DRAIN: usize = 128;
@@ -26,9 +31,15 @@ impl Context {
         self.epoch.announce(&self.shared.epochs);
         self.stays = GroupId::NONE;
         self.look_at_owner();
+        if self.shared.shares_version.load(Ordering::Relaxed) != self.shares_version {
+            self.follow_shares();
+        }
         self.drain();
         self.dropping = self.shared.phase.load(Ordering::Relaxed) == STOPPING;
         let Some(ring) = self.queues.choose() else {
+            if self.shared.timers.next_ticks() != NEVER {
+                self.queues.now = self.clock.ticks();
+            }
             self.end_turn();
             if self.me().mode() != HomeMode::Scheduled {
                 self.look_at_delay();
@@ -45,6 +56,15 @@ impl Context {
         self.run_turn(ring);
         self.end_turn();
         true
+    }
+
+    /// Follows shares that were changed.
+    #[cold]
+    fn follow_shares(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let shares = shared.shares.lock();
+        self.shares_version = shared.shares_version.load(Ordering::Relaxed);
+        self.queues.share(&shares);
     }
 
     /// Takes tasks from the inboxes into the queues.
@@ -79,6 +99,9 @@ impl Context {
         if owner != GroupId::NONE {
             self.queues.take(|task| task.header().group() != owner, |task| others.push(task));
         }
+        if owner == GroupId::ABSENT {
+            self.latch_resources();
+        }
         for task in others {
             self.dispatch_far(task);
         }
@@ -86,13 +109,18 @@ impl Context {
 
     fn run_turn(&mut self, ring: usize) {
         let start = self.clock.ticks();
-        let mut before = start;
+        let (mut before, mut tasks, mut longest) = (start, 0, 0);
         loop {
             let limit = self.queues.ring(ring).chunk;
             let count = self.run_chunk(ring, limit);
-            let now = self.clock.ticks();
-            self.account(ring, count, now.wrapping_sub(before));
-            before = now;
+            let now = self.clock.ticks_after(count);
+            self.queues.now = now;
+            let ticks = now.wrapping_sub(before);
+            self.account(ring, count, ticks);
+            if let Some(came) = self.queues.ring(ring).sampled() {
+                self.me().classes[ring / BANDS].waited(before.saturating_sub(came));
+            }
+            (before, tasks, longest) = (now, tasks + count, ticks.max(longest));
             let over = now.wrapping_sub(start) >= self.limits.turn;
             if count < limit || over || self.interrupted(ring % BANDS) {
                 break;
@@ -100,8 +128,15 @@ impl Context {
         }
         let taken = before.wrapping_sub(start);
         self.queues.charge(ring, taken);
+        self.queues.sample();
         bump(&self.counters().busy_ticks, taken);
         bump(&self.counters().turns, 1);
+        let class = &self.me().classes[ring / BANDS];
+        bump(&class.busy_ticks, taken);
+        bump(&class.tasks, tasks as u64);
+        if longest > class.longest_ticks.load(Ordering::Relaxed) {
+            class.longest_ticks.store(longest, Ordering::Relaxed);
+        }
     }
 
     /// Whether the turn should end before its time: something more urgent is there, or a worker
@@ -148,10 +183,9 @@ impl Context {
             return self.dispatch_far(task);
         }
         self.running = Some(task);
-        let stopped = self.shared.groups.state(self.current.group()).stopped();
-        if stopped || self.dropping {
-            bump(&self.counters().dropped, 1);
-            return self.end_task();
+        let rare = !self.shared.groups.state(self.current.group()).plain() || self.dropping;
+        if rare && !self.may_run() {
+            return;
         }
         match slot::run(self) {
             Step::Done => {
@@ -160,6 +194,48 @@ impl Context {
                 self.uncount();
             }
             Step::Again(annotation) => self.again(annotation),
+        }
+        if rare {
+            self.leave_turn();
+        }
+    }
+
+    /// Whether the task that `running` holds runs now: else it was dropped, or waits for its turn in
+    /// its group.
+    #[cold]
+    #[inline(never)]
+    fn may_run(&mut self) -> bool {
+        let group = self.current.group();
+        let shared = Arc::clone(&self.shared);
+        if self.dropping || shared.groups.state(group).stopped() {
+            bump(&self.counters().dropped, 1);
+            self.end_task();
+            return false;
+        }
+        // A task that waits may be made ready by any worker: it is counted before.
+        if self.delta.1 > 0 {
+            self.settle_group();
+        }
+        self.counters().spawned.store(self.spawned, Ordering::Release);
+        let task = self.running.take().expect("it is to run");
+        let task = self.pool.detach(task);
+        let Turn::Runs(task) = shared.limits.enter(group, task, &shared.groups) else {
+            return false;
+        };
+        self.holds_turn = group;
+        self.running = Some(task);
+        true
+    }
+
+    /// The step of a limited group's task has ended: the next one may run.
+    #[inline(never)]
+    fn leave_turn(&mut self) {
+        let group = std::mem::replace(&mut self.holds_turn, GroupId::NONE);
+        if group != GroupId::NONE
+            && let Some(task) = self.shared.limits.leave(group)
+        {
+            let annotation = task.header().annotation;
+            self.dispatch(task, &annotation, group);
         }
     }
 
@@ -170,9 +246,14 @@ impl Context {
         home != self.id.0 && self.mode_of(WorkerId(home)) != HomeMode::Latched
     }
 
-    #[inline]
+    #[inline(always)]
     fn again(&mut self, annotation: Annotation) {
-        self.shared.check_place(&annotation);
+        if !annotation.is(TargetKind::Any) {
+            if annotation.is(TargetKind::Suspended) {
+                return self.rest_task();
+            }
+            self.shared.check_place(&annotation);
+        }
         let mut task = self.running.take().expect("it has run");
         let annotation = self.resolve(annotation);
         let header = task.header_mut();
@@ -187,6 +268,29 @@ impl Context {
         header.annotation = annotation;
         let group = self.current.group();
         self.dispatch(task, &annotation, group);
+    }
+
+    /// Lays the running task down until it is woken.
+    #[inline(never)]
+    fn rest_task(&mut self) {
+        let sleeper = self.sleeper.take().expect("a step that suspends has a sleeper");
+        let task = self.running.take().expect("it has run");
+        let mut task = self.pool.detach(task);
+        let header = task.header_mut();
+        if header.annotation.carries() {
+            self.epoch.end(header.tag(), &self.shared.epochs);
+            header.annotation = header.annotation.carries_references(false);
+        }
+        let header = *header;
+        bump(&self.me().classes[usize::from(header.annotation.class_id().0)].suspensions, 1);
+        // Who wakes the task may run it elsewhere at once: it has to be counted before.
+        if self.delta.1 > 0 && !planted::is(planted::SLEEPS_UNCOUNTED) {
+            self.settle_group();
+        }
+        self.counters().spawned.store(self.spawned, Ordering::Release);
+        if let Err(task) = sleeper.rest(task) {
+            self.dispatch(task, &header.annotation, header.group());
+        }
     }
 
     /// Drops the task that `running` holds.
@@ -214,9 +318,16 @@ impl Context {
     fn panicked(&mut self, payload: Box<dyn Any + Send>) {
         let message = message_of(&*payload);
         bump(&self.counters().panics, 1);
+        self.sleeper = None;
+        sleeper::none_runs();
         match self.current.group() {
             GroupId::NONE => *self.shared.incidents.last_panic.lock() = Some(message),
-            group => self.shared.groups.state(group).fail(&message),
+            group => {
+                self.shared.groups.state(group).fail(&message);
+                if self.holds_turn != GroupId::NONE {
+                    self.shared.free_waiting(Some(group));
+                }
+            }
         }
         if let Some(task) = self.running.take() {
             // What a destructor panics with is dropped too: the task has failed already.
@@ -224,6 +335,7 @@ impl Context {
             let _ = catch_unwind(AssertUnwindSafe(|| pool.release(task)));
         }
         self.uncount();
+        self.leave_turn();
     }
 
     /// Notes what a chunk took.
@@ -254,6 +366,9 @@ impl Context {
     fn end_turn(&mut self) {
         self.current = Header::OUTSIDE;
         self.turns += 1;
+        if self.queues.now >= self.shared.timers.next_ticks() {
+            self.wake_due();
+        }
         self.flush();
         self.pool.flush();
         let counters = self.counters();
@@ -273,6 +388,13 @@ impl Context {
         if cfg!(shuttle) || self.turns.is_multiple_of(32) {
             self.look_at_delay();
         }
+    }
+
+    /// Wakes the tasks whose deadlines have passed.
+    #[cold]
+    pub(super) fn wake_due(&mut self) {
+        let due = self.shared.timers.take_due(self.queues.now);
+        due.into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn collect(&mut self) {

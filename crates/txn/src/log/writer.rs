@@ -71,9 +71,15 @@ struct Shared {
 
 /// State that only the thread at the disk needs.
 struct Writing {
+    log: Option<Begun>,
+    batch: Vec<u8>,
+}
+
+/// The log's newest file, and the manifest that names it. Missing while the disk has had no room for them
+/// since the start.
+struct Begun {
     current: Current,
     manifest: Manifest,
-    batch: Vec<u8>,
 }
 
 struct WriterState {
@@ -174,11 +180,17 @@ impl Writer {
         options: LogOptions,
     ) -> Result<Self, LogError> {
         let files = Files::open(storage, id, &options, at)?;
-        let current = files.begin(at, 0).map_err(|failed| failed.log_error())?;
-        let known = Known::new(id, Stage::Open, Some(at), at);
-        let manifest = Manifest::create(&*files.storage, known)
-            .map_err(|error| LogError::of(manifest::PATH, &error, false))?;
-        files.firsts.lock().push_back(at);
+        let (log, failure) = match files.begin_log(at, 0).map_err(|failed| failed.log_error()) {
+            Ok(log) => (Some(log), None),
+            // Commits are refused until there is room. Nothing has changed on the disk until then: what was
+            // recovered can be recovered again.
+            Err(full @ LogError::Full { .. }) => {
+                tracing::error!(error = %full, "commits are refused");
+                (None, Some(full))
+            }
+            Err(other) => return Err(other),
+        };
+        let refuses = failure.is_some();
         let shared = Arc::new(Shared {
             state: Mutex::new(WriterState {
                 buffer: Vec::new(),
@@ -190,13 +202,13 @@ impl Writer {
                 due: None,
                 held_by_writer: false,
                 busy: false,
-                retry: None,
+                retry: refuses.then(|| Instant::now() + RETRY),
                 rest: None,
                 ended: Instant::now(),
                 asleep: false,
                 alarm: None,
                 delay: options.delay,
-                failure: None,
+                failure,
                 closing: false,
                 commits: 0,
                 batches: 0,
@@ -205,11 +217,15 @@ impl Writer {
             work: Condvar::new(),
             done: Condvar::new(),
             durable: AtomicU64::new(at.0),
-            refuses: AtomicBool::new(false),
+            refuses: AtomicBool::new(refuses),
             armed: AtomicBool::new(false),
             files,
-            writing: Mutex::new(Writing { current, manifest, batch: Vec::new() }),
+            writing: Mutex::new(Writing { log, batch: Vec::new() }),
         });
+        if refuses {
+            // The writer thread tries to write it again and again; when it can, commits are taken.
+            shared.state.lock().mark();
+        }
         let writing = shared.clone();
         let thread = thread::Builder::new().name("log writer".into());
         let thread = thread.spawn(move || writing.run());
@@ -395,7 +411,10 @@ impl Shared {
 
     /// Notes in the manifest that the log was closed in order and ends at `end`.
     fn note_end(&self, end: Lsn) {
-        if let Err(error) = self.writing.lock().manifest.close(end) {
+        let mut writing = self.writing.lock();
+        if let Some(log) = &mut writing.log
+            && let Err(error) = log.manifest.close(end)
+        {
             tracing::warn!(%error, "the log's end is not noted");
         }
     }
@@ -495,14 +514,14 @@ impl Shared {
         let began = Instant::now();
         state.gather.begin(waiting, began);
         let mut writing = self.writing.lock();
-        let Writing { current, manifest, batch } = &mut *writing;
+        let Writing { log, batch } = &mut *writing;
         std::mem::swap(&mut state.buffer, batch);
         let (from, to) = (state.durable, state.end);
         drop(state);
-        let written = self.files.write(current, manifest, from, batch);
-        if written.is_ok() {
+        let written = self.files.write(log, from, batch);
+        if let (Ok(()), Some(log)) = (&written, log) {
             // Before anybody is told: so what was told can never be missing in silence.
-            manifest.note(to);
+            log.manifest.note(to);
         }
         let now = Instant::now();
         let mut state = self.state.lock();
@@ -631,13 +650,11 @@ impl Files {
     }
 
     /// Writes a batch at its place, in a new file if the current one is full, and syncs it.
-    fn write(
-        &self,
-        current: &mut Current,
-        manifest: &mut Manifest,
-        from: Lsn,
-        batch: &[u8],
-    ) -> Result<(), Failure> {
+    fn write(&self, log: &mut Option<Begun>, from: Lsn, batch: &[u8]) -> Result<(), Failure> {
+        let Begun { current, manifest } = match log {
+            Some(log) => log,
+            None => log.insert(self.begin_log(from, batch.len())?),
+        };
         let mut offset = frame::FILE_HEADER as u64 + (from.0 - current.first.0);
         if offset + batch.len() as u64 > current.capacity {
             let next = self.begin(from, batch.len())?;
@@ -649,6 +666,16 @@ impl Files {
         }
         current.file.write_at(offset, batch).map_err(failure(&current.path, false))?;
         current.file.sync().map_err(failure(&current.path, true))
+    }
+
+    /// Begins a file at `first`, where recovery found the end, and notes it in a new manifest.
+    fn begin_log(&self, first: Lsn, bytes: usize) -> Result<Begun, Failure> {
+        let current = self.begin(first, bytes)?;
+        let known = Known::new(self.id, Stage::Open, Some(first), first);
+        let manifest =
+            Manifest::create(&*self.storage, known).map_err(failure(manifest::PATH, false))?;
+        self.firsts.lock().push_back(first);
+        Ok(Begun { current, manifest })
     }
 
     /// A file that begins at `first` and takes a batch of `bytes`: durable, and so is its name.

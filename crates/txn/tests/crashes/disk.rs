@@ -19,6 +19,8 @@ const SECTOR: usize = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
+    /// There is no room: files do not grow.
+    Full,
     /// The crash comes at this call.
     Crash(u64),
     /// So many calls from this one on fail with this error.
@@ -285,7 +287,11 @@ impl File for SimFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.disk.0.lock().expect("unpoisoned");
         let called = state.call();
+        let is_full = matches!(state.fault, Fault::Full);
         let inode = &mut state.inodes[self.inode];
+        if is_full && offset as usize + bytes.len() > inode.now.len() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         // Also of a write that fails something may have been written.
         put(&mut inode.now, offset as usize, bytes);
         inode.writes.push((offset as usize, bytes.to_vec()));

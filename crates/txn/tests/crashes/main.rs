@@ -149,6 +149,38 @@ fn commits_are_refused_while_the_disk_is_full_and_for_good_after_a_failed_sync()
     assert_eq!(fault_of(&found, told), None);
 }
 
+/// A database on a full disk opens and is read; it takes commits once there is room. Its process may end before
+/// that, in order or not: everything is there at the next start.
+#[test]
+fn a_start_on_a_full_disk_reads_and_takes_commits_once_there_is_room() {
+    let disk = SimDisk::new(Fault::None, true);
+    assert!(make(&disk));
+    let mut told = Told::default();
+    work(&disk, &mut told, &mut Rng::new(1), 5);
+    told.acknowledged = told.done;
+    disk.set_fault(Fault::Full);
+    for _ in 0..2 {
+        let mut world = World::open(&disk).expect("it can be read");
+        assert!(world.reads());
+        let refused = world.transact(&mut told, true).expect_err("there is no room");
+        assert!(matches!(refused, LogError::Full { .. }), "{refused}");
+        drop(world);
+        let found = look(&disk.after_crash(&mut Rng::new(2))).expect("sound").expect("it is there");
+        assert_eq!(fault_of(&found, told), None);
+    }
+    let mut world = World::open(&disk).expect("it can be read");
+    disk.set_fault(Fault::None);
+    let taken = (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        world.transact(&mut told, true).is_ok()
+    });
+    assert!(taken, "there is room again");
+    told.acknowledged = told.done;
+    drop(world);
+    let found = look(&disk.after_crash(&mut Rng::new(3))).expect("sound").expect("it is there");
+    assert_eq!(fault_of(&found, told), None);
+}
+
 /// A flipped bit is found, or is where it does no harm; it never makes a commit disappear.
 #[test]
 fn rot_is_found_or_harmless() {
