@@ -12,16 +12,11 @@
 //! same round.
 //!
 //! Arms: `bare` is the GAP suite's published algorithm for one thread in plain memory, `os` and
-//! `groups` are the same algorithms in phases (`phases`). Checked: before anything is measured,
+//! `groups` are the same algorithms in phases (crate `graphs`). Checked: before anything is measured,
 //! every program's answer for every source against a slow twin, in every placement; afterwards the
 //! last answer of each run.
 
-mod graph;
 mod heatmap;
-mod hops;
-mod pagerank;
-mod paths;
-mod phases;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -29,6 +24,11 @@ use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use halcyon_graphs::graph::{Graph, Vertex};
+use halcyon_graphs::hops::{self, Hops};
+use halcyon_graphs::pagerank::{self, PageRank};
+use halcyon_graphs::paths::{self, Paths};
+use halcyon_graphs::phases::{Algorithm, Crew, Worked, on_threads};
 use halcyon_task::{Annotation, Config, Context, IslandId, Locality, Morsels, Runtime, measure};
 use halcyon_task::{Pull, WorkerConfig, WorkerId, WorkerKind};
 use serde_json::json;
@@ -37,11 +37,6 @@ use crate::measure::Rounds;
 use crate::point::positive;
 use crate::report::{Arm, Reporter};
 use crate::{Failure, Result};
-use graph::{Graph, Vertex};
-use hops::Hops;
-use pagerank::PageRank;
-use paths::Paths;
-use phases::{Algorithm, Crew, Worked, on_threads};
 
 /// Options of `halcyon lab coschedule`.
 #[derive(Args, Debug, Clone)]

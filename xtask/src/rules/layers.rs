@@ -8,7 +8,7 @@ use crate::workspace::{Package, Workspace};
 const ORDER: &[&str] = &[
     "base", "value", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
     "sql", "aggregates", "views", "catalog", "plan", "exec", "ddl", "pgcatalog", "prepare",
-    "halcyon", "server", "cell", "tpch", "lab", "cli",
+    "halcyon", "server", "cell", "tpch", "graphs", "lab", "cli",
 ];
 
 /// What a crate must not name although it lies lower: these enter by the door `halcyon` alone.

@@ -57,6 +57,7 @@ const DONE: &[&str] = &[
     "crates/halcyon/",
     "crates/server/",
     "crates/tpch/",
+    "crates/graphs/",
     "crates/lab/",
     "crates/cli/",
 ];

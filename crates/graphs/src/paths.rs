@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::graph::{Graph, Vertex};
-use super::phases::{Algorithm, Phase};
+use crate::graph::{Graph, Vertex};
+use crate::phases::{Algorithm, Phase};
 
 /// Distance of a vertex that has not been reached.
 pub const FAR: u32 = u32::MAX;
@@ -253,9 +253,9 @@ pub fn twin(graph: &Graph, source: Vertex) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::graph::Edge;
-    use super::super::phases::on_threads;
     use super::*;
+    use crate::graph::Edge;
+    use crate::phases::on_threads;
 
     fn compare(graph: Graph) {
         let graph = Arc::new(graph);

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
-use super::graph::{Graph, Vertex};
-use super::phases::{Algorithm, Phase};
+use crate::graph::{Graph, Vertex};
+use crate::phases::{Algorithm, Phase};
 
 /// The search pulls once the frontier has more than one in this many of the edges not looked at
 /// yet.
@@ -385,9 +385,9 @@ pub fn twin(graph: &Graph, source: Vertex) -> Vec<Option<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::graph::Edge;
-    use super::super::phases::on_threads;
     use super::*;
+    use crate::graph::Edge;
+    use crate::phases::on_threads;
 
     fn compare(graph: Graph) {
         let graph = Arc::new(graph);

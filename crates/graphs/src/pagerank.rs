@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::graph::{Graph, Vertex};
-use super::phases::{Algorithm, Phase};
+use crate::graph::{Graph, Vertex};
+use crate::phases::{Algorithm, Phase};
 
 const DAMPING: f32 = 0.85;
 const ROUNDS_MAX: usize = 20;
@@ -141,8 +141,8 @@ pub fn verify(graph: &Graph, scores: &[f32]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::phases::on_threads;
     use super::*;
+    use crate::phases::on_threads;
 
     #[test]
     fn scores_of_threads_and_of_the_bare_arm_are_verified() {
