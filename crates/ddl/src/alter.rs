@@ -26,7 +26,7 @@ use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
-use halcyon_sql::parse::parse_expr;
+use halcyon_sql::parse::{parse_expr, parse_own_expr};
 use halcyon_sql::syntax::{MoveTo, RelationKind};
 use halcyon_sql::type_names::column_type;
 use halcyon_sql::types::SqlType;
@@ -497,7 +497,7 @@ fn renamed(text: &str, from: &str, to: &str) -> String {
             ControlFlow::Continue(())
         }
     }
-    let mut expr = parse_expr(text).expect("a stored expression was parsed before");
+    let mut expr = parse_own_expr(text);
     let _ = VisitMut::visit(&mut expr, &mut Rename(from, to));
     expr.to_string()
 }
@@ -1071,7 +1071,7 @@ fn unqualified(text: &str, from: &str, to: &str) -> String {
             ControlFlow::Continue(())
         }
     }
-    let mut expr = parse_expr(text).expect("a stored expression was parsed before");
+    let mut expr = parse_own_expr(text);
     let _ = VisitMut::visit(&mut expr, &mut Rename(from, to));
     expr.to_string()
 }

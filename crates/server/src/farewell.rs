@@ -13,6 +13,9 @@ use crate::wire::input::Input;
 
 /// The time that a client gets to read why its connection ends.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// Reads of what the client goes on sending meanwhile, some megabytes in all: a socket that is closed with
+/// bytes unread may take the message back.
+const READS_OF_REST: usize = 256;
 
 /// Tells the client why its connection ends, and waits a little for the client to close its end:
 /// closing this end with unread data would discard the message.
@@ -26,9 +29,10 @@ pub(crate) async fn fatal<S: AsyncRead + AsyncWrite + Unpin>(
     let farewell = async {
         stream.write_all(&output.buffer).await?;
         stream.shutdown().await?;
-        let mut rest = Input::default();
-        while rest.fill(stream).await? {
-            rest = Input::default();
+        for _ in 0..READS_OF_REST {
+            if !Input::default().fill(stream).await? {
+                break;
+            }
         }
         io::Result::Ok(())
     };

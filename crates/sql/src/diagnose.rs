@@ -284,6 +284,10 @@ fn from_text(message: &str, otherwise: SqlState) -> SqlError {
     if let Some((_, what)) = NOT_OFFERED.iter().find(|(words, _)| lower.contains(words)) {
         return SqlError::unsupported(what);
     }
+    if lower.contains("grouping_sets exceeds the maximum limit") {
+        let message = "too many grouping sets present (maximum 4096)";
+        return SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message);
+    }
     let state = RULES.iter().find(|(words, _)| lower.contains(words)).map(|(_, state)| *state);
     match state {
         Some(SqlState::DIVISION_BY_ZERO) => division_by_zero(),

@@ -14,6 +14,8 @@ use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+use halcyon_base::interrupt::watching;
+
 use crate::error::{Result, SqlError, SqlState};
 pub use crate::stack::with_stack;
 use crate::stack::with_stack_for_tokens;
@@ -71,6 +73,19 @@ pub fn parse_expr(text: &str) -> Result<Expr> {
         return Ok(expr);
     }
     Err(SqlError::new(SqlState::SYNTAX_ERROR, "an expression was expected"))
+}
+
+/// Parses a query that the engine wrote, also for a statement that is to end: an error here would be taken
+/// for one of the engine's.
+///
+/// Panics: if the text is no query.
+pub fn parse_own_query(text: &str) -> ast::Query {
+    watching(|| false, || parse_query(text)).expect("the engine writes SQL")
+}
+
+/// Parses an expression that the engine wrote or has stored, as [`parse_own_query`] a query.
+pub fn parse_own_expr(text: &str) -> Expr {
+    watching(|| false, || parse_expr(text)).expect("the engine writes and stores SQL")
 }
 
 fn parse_one(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
@@ -238,6 +253,9 @@ mod tests {
         let text = format!("SELECT 1 IN (0{})", ", 1".repeat(1_000));
         let ended = halcyon_base::interrupt::watching(|| true, || parse(&text).map(|_| ()));
         assert_eq!(ended.expect_err("ended").state(), SqlState::QUERY_CANCELED);
+        let own = || (parse_own_query("SELECT 1").to_string(), parse_own_expr("a + 1").to_string());
+        let own = halcyon_base::interrupt::watching(|| true, own);
+        assert_eq!(own, ("SELECT 1".into(), "a + 1".into()));
     }
 
     #[test]

@@ -160,6 +160,8 @@ fn deadlock_names_transactions_and_partitions() {
         let bank = Arc::clone(&bank);
         thread::spawn(move || {
             let mut two = bank.begin(1);
+            // Others are the victims of a transaction that has lost before.
+            two.set_losses(3);
             lock(&mut two, &bank.cells[1], Mode::Shared);
             send.send(two.id()).expect("the test listens");
             lock(&mut two, &bank.cells[0], Mode::Shared);
@@ -195,6 +197,7 @@ fn two_upgrades_are_a_deadlock() {
         let bank = Arc::clone(&bank);
         thread::spawn(move || {
             let mut two = bank.begin(1);
+            two.set_losses(3);
             lock(&mut two, &bank.cells[0], Mode::Shared);
             let upgraded = lock(&mut two, &bank.cells[0], Mode::Exclusive);
             add(&mut two, upgraded, RowId(0), 1);

@@ -522,7 +522,7 @@ fn all_of(from: &[ast::TableWithJoins]) -> Result<Vec<ast::SelectItem>> {
 
 /// `SELECT items`, to be completed.
 fn select(items: Vec<ast::SelectItem>) -> ast::Query {
-    let mut query = halcyon_sql::parse::parse_query("SELECT 1").expect("this is SQL");
+    let mut query = halcyon_sql::parse::parse_own_query("SELECT 1");
     if let ast::SetExpr::Select(select) = query.body.as_mut() {
         select.projection = items;
     }
