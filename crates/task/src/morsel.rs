@@ -21,7 +21,7 @@ pub trait Morsels: Send + Sync + 'static {
 pub enum Pull {
     /// A morsel was worked off, and there may be more.
     More,
-    /// No morsel is there for now: the worker is free for other tasks until a waker wakes this one. The
+    /// No morsel is there at the moment: the worker is free for other tasks until a waker wakes this one. The
     /// source has kept [`Context::waker`], and has looked again after that.
     Empty,
     /// No more morsels will come.
