@@ -111,6 +111,12 @@ impl Builder<'_> {
                 | Sql::Placeholder(_)
                 | Sql::AggregateFunction(_)
                 | Sql::WindowFunction(_) => false,
+                // The simplifier would cut what is to be rounded.
+                Sql::Cast(cast) => {
+                    let from = cast.expr.get_type(self.schema())?;
+                    !((from.is_decimal() || from.is_floating())
+                        && cast.field.data_type().is_integer())
+                }
                 _ => true,
             };
             Ok(TreeNodeRecursion::Continue)
