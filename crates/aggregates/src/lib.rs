@@ -2,7 +2,7 @@
 //!
 //! [`sums`] has `sum` and `avg`, and the aggregate that takes the only value of a group; [`variance`]
 //! variances and deviations; [`corrected`] DataFusion's own aggregates with what they lack; [`ordered_sets`]
-//! those WITHIN GROUP. As window functions all of them are [`watched`].
+//! those WITHIN GROUP. As window functions all of them are [watched](mod@watched).
 //!
 //! **Invariant**, checked by `cargo xtask check claims`: nothing here knows a table or a transaction. An
 //! aggregate sees arrays of values.

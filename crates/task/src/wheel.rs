@@ -3,7 +3,7 @@
 //! Words: a *unit* is the time to which coarse deadlines are rounded up, so that many of them share
 //! one wake-up. Level `l` of the wheel has 64 slots of 64^`l` units each.
 //!
-//! Invariants, checked by [`Wheel::check`]:
+//! Invariants, checked by `Wheel::check`:
 //! 1. An entry stands at the level of the highest group of six bits in which its deadline and the
 //!    wheel's time differ, in the slot that this group of its deadline names; so a lower level is
 //!    always due before a higher one, and a lower slot before a higher one.

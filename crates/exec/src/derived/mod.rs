@@ -2,7 +2,7 @@
 //!
 //! Expressions are immutable: they give the same value for the same row in every session and for ever,
 //! so they need no session to be evaluated, and the store may evaluate them wherever a row changes.
-//! Invariant: a row is stored only after [`DerivedIndex::verify`] has computed its key without an error,
+//! Invariant: a row is stored only after [`VerifiedIndex::verify`] has computed its key without an error,
 //! so that the store's own computation cannot fail ([`crate::dml`] sees to it for each row written, DDL for
 //! rows that are there when an index is made). Checked by `halcyon/tests/derived_indexes.rs`.
 
