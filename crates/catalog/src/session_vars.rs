@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::SUPERUSER;
+
 /// Session state that statements read; changed by SET and by the door.
 #[derive(Clone, Debug)]
 pub struct SessionVars {
@@ -26,4 +28,23 @@ pub struct SessionVars {
     /// Folder that names of files in COPY FROM begin at; the process's own unless a script of an
     /// exported database runs.
     pub copy_folder: Option<std::path::PathBuf>,
+}
+
+impl SessionVars {
+    /// The session of work that the engine does for itself, outside of any client's: a superuser with the
+    /// defaults of all settings. Rights were asked when the work was ordered.
+    pub fn of_engine() -> Self {
+        SessionVars {
+            user: SUPERUSER.to_owned(),
+            session_user: SUPERUSER.to_owned(),
+            database: String::new(),
+            search_path: vec!["public".to_owned()],
+            time_zone: "UTC".to_owned(),
+            threads: 1,
+            memory_bytes: usize::MAX,
+            session_id: 0,
+            copy_folder: None,
+            sequence_values: Arc::default(),
+        }
+    }
 }

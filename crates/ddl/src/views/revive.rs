@@ -10,7 +10,7 @@ use halcyon_views::MaintainedView;
 use super::define::define;
 use halcyon_catalog::materialized::MaterializedView;
 use halcyon_catalog::session_vars::SessionVars;
-use halcyon_catalog::{Catalog, SUPERUSER, Table, TableKind};
+use halcyon_catalog::{Catalog, Table, TableKind};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::engine::DataFusion;
 use halcyon_sql::error::Result;
@@ -46,7 +46,7 @@ fn revive_one(
     table: &Arc<Table>,
 ) -> Result<Arc<MaintainedView>> {
     let view = table.materialized().expect("the caller asks for views");
-    let session = owner();
+    let session = SessionVars::of_engine();
     let binder = Binder::new(catalog, &session, df);
     let query = parse_query(&view.query)?;
     let never = CancelToken::new();
@@ -65,21 +65,4 @@ fn revive_one(
     let roots = roots.iter().map(|(id, root)| (*id, root.as_ref().expect("nobody uses it yet")));
     let cell = |rows| Arc::new(PartitionCell::derived(table.cells[0].id, rows));
     definition.fill(table.id, roots, rows, cell, catalog.budget.clone(), &never)
-}
-
-/// A superuser's session: the views' creators were allowed to create them, and grants made or
-/// revoked since then do not matter.
-fn owner() -> SessionVars {
-    SessionVars {
-        user: SUPERUSER.to_owned(),
-        session_user: SUPERUSER.to_owned(),
-        database: String::new(),
-        search_path: vec!["public".to_owned()],
-        time_zone: "UTC".to_owned(),
-        threads: 1,
-        memory_bytes: usize::MAX,
-        session_id: 0,
-        copy_folder: None,
-        sequence_values: Arc::default(),
-    }
 }

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 
 use crate::table_row::row_schema;
 use halcyon_catalog::session_vars::SessionVars;
-use halcyon_catalog::{Catalog, Derived, Index, SUPERUSER, Table};
+use halcyon_catalog::{Catalog, Derived, Index, Table};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Clock, Env};
@@ -104,7 +104,7 @@ pub fn revive_indexes(catalog: Catalog, df: &DataFusion) -> Result<Catalog> {
     let tables: Vec<Arc<Table>> =
         catalog.tables.values().filter(|table| has_derived(table)).cloned().collect();
     let mut catalog = Arc::new(catalog);
-    let session = anybody();
+    let session = SessionVars::of_engine();
     for table in tables {
         let mut indexes = table.indexes.clone();
         let binder = Binder::new(&catalog, &session, df);
@@ -296,23 +296,8 @@ pub(crate) fn key_type(ir: &Ir) -> Type {
 /// Evaluates what no session has a part in.
 pub(crate) fn without_session<R>(evaluate: impl FnOnce(&Env<'_>) -> R) -> R {
     static NOBODY: OnceLock<(Arc<Catalog>, SessionVars, CancelToken)> = OnceLock::new();
-    let (catalog, session, cancel) =
-        NOBODY.get_or_init(|| (Arc::new(Catalog::default()), anybody(), CancelToken::new()));
+    let (catalog, session, cancel) = NOBODY.get_or_init(|| {
+        (Arc::new(Catalog::default()), SessionVars::of_engine(), CancelToken::new())
+    });
     evaluate(&Env { catalog, params: &[], session, clock: Clock::default(), cancel })
-}
-
-/// A session whose settings immutable expressions do not depend on.
-fn anybody() -> SessionVars {
-    SessionVars {
-        user: SUPERUSER.to_owned(),
-        session_user: SUPERUSER.to_owned(),
-        database: String::new(),
-        search_path: vec!["public".to_owned()],
-        time_zone: "UTC".to_owned(),
-        threads: 1,
-        memory_bytes: usize::MAX,
-        session_id: 0,
-        copy_folder: None,
-        sequence_values: Arc::default(),
-    }
 }

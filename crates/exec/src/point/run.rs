@@ -6,6 +6,7 @@
 use halcyon_base::SqlState;
 use halcyon_store::{Cursor, KeyBuf, Partition, RowRef, ValueRef};
 use halcyon_txn::Mode;
+use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -24,9 +25,6 @@ use halcyon_sql::rows::RowSink;
 
 /// Rows between two looks at whether the statement is cancelled.
 const POLL_ROWS: u32 = 1_024;
-
-/// Values of a list up to which each is compared with those before it, in the place of sorting them all.
-const SHORT_LIST: usize = 16;
 
 /// The state of a running plan.
 pub(super) struct Cx<'a> {
@@ -542,25 +540,8 @@ impl<'a> Cx<'a> {
                     more
                 }
             },
-            Some(Part::Many(probes)) if probes.len() > SHORT_LIST => {
-                for value in self.distinct(probes)? {
-                    self.values.push(value);
-                    let more = self.prefix(scan, path, at + 1, base, partitions.clone(), id, next);
-                    self.values.truncate(base + at);
-                    if !more? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
             Some(Part::Many(probes)) => {
-                for (position, probe) in probes.iter().enumerate() {
-                    let Some(value) = probe.exact(&self.slots, self.env, self.arena)? else {
-                        continue;
-                    };
-                    if self.repeats(&probes[..position], value)? {
-                        continue;
-                    }
+                for (_, value) in self.distinct(probes)? {
                     self.values.push(value);
                     let more = self.prefix(scan, path, at + 1, base, partitions.clone(), id, next);
                     self.values.truncate(base + at);
@@ -573,10 +554,10 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// The values of a list without repetitions, in the order of the list. The same for a long list as
-    /// [`Cx::repeats`] for each value of a short one, in O(n log n).
-    fn distinct(&mut self, probes: &'a [Probe]) -> Result<Vec<ValueRef<'a>>> {
-        let mut found = Vec::with_capacity(probes.len());
+    /// The values of a list without repetitions, each with its place in the list, in that order.
+    /// O(n log n); allocates for long lists alone.
+    fn distinct(&mut self, probes: &'a [Probe]) -> Result<SmallVec<[(usize, ValueRef<'a>); 8]>> {
+        let mut found = SmallVec::<[(usize, ValueRef<'a>); 8]>::new();
         for (position, probe) in probes.iter().enumerate() {
             if let Some(value) = probe.exact(&self.slots, self.env, self.arena)? {
                 found.push((position, value));
@@ -585,19 +566,7 @@ impl<'a> Cx<'a> {
         found.sort_unstable_by(|(one, a), (other, b)| compare_values(*a, *b).then(one.cmp(other)));
         found.dedup_by(|(_, later), (_, earlier)| compare_values(*later, *earlier).is_eq());
         found.sort_unstable_by_key(|(position, _)| *position);
-        Ok(found.into_iter().map(|(_, value)| value).collect())
-    }
-
-    /// Whether a value of a short list stands in it before.
-    fn repeats(&mut self, before: &'a [Probe], value: ValueRef<'a>) -> Result<bool> {
-        for probe in before {
-            if let Some(other) = probe.exact(&self.slots, self.env, self.arena)?
-                && compare_values(other, value).is_eq()
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(found)
     }
 
     fn lookup(
