@@ -8,6 +8,7 @@ use arrow::array::{ArrayRef, AsArray, Decimal128Array, Int64Array, StringArray};
 use arrow::datatypes::Int64Type;
 use halcyon_base::rng::Rng;
 use halcyon_base::{IndexId, RowId, clock};
+use halcyon_machine::counters::thread_cpu_ns;
 use halcyon_store::{
     ColumnDef, IndexDef, KeyBuf, KeyColumn, Partition, RowRef, Schema, Type, ValueRef,
 };
@@ -45,9 +46,7 @@ fn row(id: i64) -> Account {
 /// Time that this thread has had a core, in nanoseconds: other work on the machine adds less to it
 /// than to the time of day. The monotonic clock where the system does not say.
 fn cpu_ns() -> u64 {
-    let times = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let on_core = times.and_then(|times| times.split(' ').next()?.parse().ok());
-    on_core.unwrap_or_else(|| clock::now().0)
+    thread_cpu_ns().unwrap_or_else(|| clock::now().0)
 }
 
 /// Times `operations` calls and prints the result; `run` returns a sum that must be `expected`.

@@ -14,6 +14,7 @@
 //! there after opening the folder anew.
 
 use halcyon_base::{PartitionId, RowId, SessionId};
+use halcyon_machine::counters::thread_cpu_ns;
 use halcyon_store::{ColumnDef, Partition, Schema, Type, Value, ValueRef};
 use halcyon_txn::{
     CancelToken, Contents, Disk, Isolation, Log, LogOptions, Lsn, Manager, Mode, Pace,
@@ -240,8 +241,7 @@ fn counted(barrier: &Barrier, stop: &AtomicBool, mut call: impl FnMut(u64)) -> (
 }
 
 fn thread_cpu_us() -> f64 {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e3
+    thread_cpu_ns().map_or(0.0, |ns| ns as f64 / 1e3)
 }
 
 fn appender(folder: &Path, number: u32) -> impl FnMut(u64) + use<> {

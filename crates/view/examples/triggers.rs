@@ -19,6 +19,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use halcyon_machine::counters::thread_cpu_ns;
 use halcyon_view::program::{
     BinaryOp, Bound, CompareOp, Component, Derived, Expr, MapDecl, MapId, Program, Reg, Relation,
     RelationId, SliceId, Statement, Step, Trigger, Type,
@@ -172,11 +173,9 @@ fn clock_ns() -> u128 {
     (0..1000).map(|_| black_box(Instant::now()).elapsed().as_nanos()).min().unwrap_or(0)
 }
 
-/// Processor time of this thread so far, in seconds (Linux with its scheduler's statistics).
+/// Processor time of this thread so far, in seconds.
 fn processor_s() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let ns: f64 = stat.split_whitespace().next()?.parse().ok()?;
-    (ns > 0.0).then_some(ns / 1e9)
+    thread_cpu_ns().map(|ns| ns as f64 / 1e9)
 }
 
 /// Minor page faults of this process so far.

@@ -5,6 +5,7 @@
 //! (1,664 entries), whose planning has parts that grow with the square.
 
 use halcyon::{Database, Session};
+use halcyon_machine::counters::thread_cpu_ns;
 
 /// Links of the shorter text.
 const SHORT: usize = 120;
@@ -41,10 +42,28 @@ const GROWING: &[(&str, &str, &str, &str)] = &[
     ("SELECT concat(", "a + #", ", ", ") FROM t"),
 ];
 
-/// Nanoseconds that this thread has run.
+/// Nanoseconds that this thread has run, by a clock that counts between the ticks of the scheduler too
+/// (`/proc/thread-self/schedstat` may stand still for milliseconds).
 fn processor_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
-    text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number")
+    thread_cpu_ns().expect("Linux tells it")
+}
+
+/// How many times as long the planning of a long text takes as that of a short one: the least of some
+/// measurements, ended by the first that is no more than [`RATIO_MAX`].
+fn ratio(session: &mut Session, case: &(&str, &str, &str, &str)) -> f64 {
+    let mut least = f64::INFINITY;
+    for _ in 0..4 {
+        let (short, long) = (cost(session, case, SHORT), cost(session, case, TIMES * SHORT));
+        least = least.min(long as f64 / short as f64);
+        if std::env::var_os("HALCYON_DEPTH_VERBOSE").is_some() {
+            let (short, long) = (short as f64 / 1e6, long as f64 / 1e6);
+            eprintln!("{short:6.1} ms {long:6.1} ms {least:5.1} {}{}", case.0, case.1);
+        }
+        if least <= RATIO_MAX {
+            break;
+        }
+    }
+    least
 }
 
 /// The processor time of planning a text with so many links: the least of some runs.
@@ -70,18 +89,7 @@ fn planning_grows_as_its_text_does() {
         .expect("tables");
     let mut steep = Vec::new();
     for case in GROWING {
-        let (short, long) =
-            (cost(&mut session, case, SHORT), cost(&mut session, case, TIMES * SHORT));
-        let ratio = long as f64 / short as f64;
-        if std::env::var_os("HALCYON_DEPTH_VERBOSE").is_some() {
-            eprintln!(
-                "{:6.1} ms {:6.1} ms {ratio:5.1} {}{}",
-                short as f64 / 1e6,
-                long as f64 / 1e6,
-                case.0,
-                case.1
-            );
-        }
+        let ratio = ratio(&mut session, case);
         if ratio > RATIO_MAX {
             steep.push((case.0, case.1, ratio));
         }
@@ -104,7 +112,8 @@ fn a_chain_of_unions_is_planned_as_one_union() {
         session.batch(&format!("EXPLAIN {}", union(arms))).expect("a union");
         processor_ns() - before
     };
-    let (short, long) = (cost(100).min(cost(101)), cost(600));
+    let short = cost(100).min(cost(101)).min(cost(102));
+    let long = cost(600).min(cost(601));
     // The SQL planner asks each union where its text ends: a small part grows with the square.
     assert!(long < 30 * short, "six times as many arms take {short} and {long} ns");
 }
