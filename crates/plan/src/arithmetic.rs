@@ -1,6 +1,6 @@
 //! Arithmetic that refuses overflow and division by zero, and division of decimals.
 //!
-//! [`Checked`] replaces `+ - * /` and unary minus where Arrow's kernels, as DataFusion calls them,
+//! [`Checked`] replaces `+ - * /` and unary minus (and `#`) where Arrow's kernels, as DataFusion calls them,
 //! would wrap (integers), become infinite (floats) or exceed 38 digits (decimals). Integer division
 //! and remainder raise errors in Arrow already and stay operators.
 //!
@@ -11,11 +11,17 @@
 //! pay one more pass over the result.
 
 use std::fmt::Write as _;
+use std::ops::BitXor;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array, PrimitiveArray, Scalar};
+use arrow::compute::binary;
 use arrow::compute::kernels::numeric;
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type,
+};
+use arrow::error::ArrowError;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -38,6 +44,9 @@ pub enum CheckedOp {
     Subtract,
     Multiply,
     Divide,
+    /// `#`, which fails never, but of which DataFusion's simplifier says that `a # a` is 0, and `a # b # a`
+    /// is `b`, for NULL too.
+    Xor,
     Negate,
 }
 
@@ -72,6 +81,7 @@ pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 Operator::Minus => CheckedOp::Subtract,
                 Operator::Multiply => CheckedOp::Multiply,
                 Operator::Divide => CheckedOp::Divide,
+                Operator::BitwiseXor => CheckedOp::Xor,
                 _ => {
                     let plain = BinaryExpr { left, op, right };
                     return Ok(Transformed::no(Expr::BinaryExpr(plain)));
@@ -127,6 +137,7 @@ fn operands_of(call: Expr) -> Vec<Expr> {
 fn needs_check(op: CheckedOp, left: &DataType, right: &DataType, result: &DataType) -> bool {
     match (left, right) {
         (left, right) if left != right && !left.is_decimal() => false,
+        (left, _) if op == CheckedOp::Xor => left.is_signed_integer(),
         (DataType::Float32 | DataType::Float64, _) => true,
         (left, _) if left.is_integer() => op != CheckedOp::Divide,
         (DataType::Decimal128(..), DataType::Decimal128(..)) => {
@@ -161,6 +172,7 @@ impl CheckedOp {
             CheckedOp::Subtract => Operator::Minus,
             CheckedOp::Multiply => Operator::Multiply,
             CheckedOp::Divide => Operator::Divide,
+            CheckedOp::Xor => Operator::BitwiseXor,
             CheckedOp::Negate => unreachable!("has one operand"),
         }
     }
@@ -180,6 +192,7 @@ impl ScalarUDFImpl for Checked {
             [CheckedOp::Subtract] => "checked_subtract",
             [CheckedOp::Multiply] => "checked_multiply",
             [CheckedOp::Divide] => "checked_divide",
+            [CheckedOp::Xor] => "checked_xor",
             [CheckedOp::Negate] => "checked_negate",
             _ => "checked",
         }
@@ -236,6 +249,36 @@ impl ScalarUDFImpl for Checked {
     }
 }
 
+/// The bits in which integers of one type differ.
+fn xor(left: &dyn Datum, right: &dyn Datum) -> std::result::Result<ArrayRef, ArrowError> {
+    match left.get().0.data_type() {
+        DataType::Int8 => xor_of::<Int8Type>(left, right),
+        DataType::Int16 => xor_of::<Int16Type>(left, right),
+        DataType::Int32 => xor_of::<Int32Type>(left, right),
+        DataType::Int64 => xor_of::<Int64Type>(left, right),
+        other => unreachable!("{other} has no operator #"),
+    }
+}
+
+fn xor_of<T: ArrowPrimitiveType<Native: BitXor<Output = T::Native>>>(
+    left: &dyn Datum,
+    right: &dyn Datum,
+) -> std::result::Result<ArrayRef, ArrowError> {
+    let ((left, left_is_one), (right, right_is_one)) = (left.get(), right.get());
+    let (left, right) = (left.as_primitive::<T>(), right.as_primitive::<T>());
+    let with = |many: &PrimitiveArray<T>, one: &PrimitiveArray<T>| -> PrimitiveArray<T> {
+        match one.is_valid(0) {
+            true => many.unary(|value| value ^ one.value(0)),
+            false => PrimitiveArray::new_null(many.len()),
+        }
+    };
+    Ok(Arc::new(match (left_is_one, right_is_one) {
+        (_, true) => with(left, right),
+        (true, false) => with(right, left),
+        (false, false) => binary(left, right, |left, right| left ^ right)?,
+    }))
+}
+
 fn datum(value: &ColumnarValue) -> Result<Box<dyn Datum>> {
     Ok(match value {
         ColumnarValue::Array(array) => Box::new(Arc::clone(array)),
@@ -260,10 +303,11 @@ impl Checked {
             CheckedOp::Subtract => numeric::sub(left, right),
             CheckedOp::Multiply => numeric::mul(left, right),
             CheckedOp::Divide => numeric::div(left, right),
+            CheckedOp::Xor => xor(left, right),
             CheckedOp::Negate => unreachable!("has one operand"),
         };
         let result = result.map_err(|error| match error {
-            arrow::error::ArrowError::ArithmeticOverflow(_) => external(self.overflow()),
+            ArrowError::ArithmeticOverflow(_) => external(self.overflow()),
             other => other.into(),
         })?;
         if self.went_too_far(&result, left, right) {

@@ -5,22 +5,26 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Int64Array};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
-    AggregateUDF, Cast, ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    AggregateUDF, Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use halcyon_store::ValueRef;
 use halcyon_value::pattern::number;
 
 use halcyon_sql::coerce;
+use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
+use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::types::SqlType;
-use halcyon_sql::values::{ArrayWriter, value_at};
+use halcyon_sql::values::{ArrayWriter, shown_type, value_at};
 
+use crate::semantics::is_text;
 use crate::table_functions;
 
 /// Halcyon's scalar functions, to be registered over DataFusion's.
@@ -39,9 +43,42 @@ pub fn aggregate_functions() -> Vec<Arc<AggregateUDF>> {
     halcyon_aggregates::all()
 }
 
+/// Functions that DataFusion gives formats of its own for texts, which are read where they are constants
+/// and fail, or are not looked at, elsewhere.
+const READ_ONE: &[&str] = &[
+    "to_time",
+    "to_timestamp",
+    "to_timestamp_micros",
+    "to_timestamp_millis",
+    "to_timestamp_nanos",
+    "to_timestamp_seconds",
+    "to_unixtime",
+];
+
+/// Whether DataFusion's function would take an array or a row for a text.
+fn takes_for_text(func: &ScalarUDF, types: &[DataType]) -> bool {
+    if !types.iter().any(is_nested) {
+        return false;
+    }
+    let field = |ty: &DataType| Arc::new(Field::new("", ty.clone(), true));
+    let given: Vec<FieldRef> = types.iter().map(field).collect();
+    let taken = fields_with_udf(&given, func).unwrap_or_default();
+    let mut pairs = types.iter().zip(&taken);
+    pairs.any(|(from, to)| is_nested(from) && is_text(to.data_type()))
+}
+
 /// Adapts a call to the arguments that DataFusion's function expects, or its result to
 /// PostgreSQL's.
+///
+/// Errors: 42883 for more arguments than the function reads in every row.
 pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
+    let types = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    if READ_ONE.contains(&func.name()) && args.len() > 1 || takes_for_text(&func, &types) {
+        let types = types.iter().map(shown_type).collect::<Vec<_>>().join(", ");
+        let message = format!("function {}({types}) does not exist", func.name());
+        let hint = "No function has this name and these argument types; a cast may help.";
+        return Err(external(SqlError::new(SqlState::UNDEFINED_FUNCTION, message).hint(hint)));
+    }
     // Decimals rounded to whole numbers have no places.
     let whole = match (func.name(), args.as_slice()) {
         ("ceil" | "floor" | "trunc" | "round", [arg]) => match arg.get_type(schema)? {
@@ -135,6 +172,11 @@ impl PgCast {
         }
     }
 
+    /// The conversion that a call is.
+    pub fn of(call: &ScalarFunction) -> Option<&PgCast> {
+        call.func.inner().downcast_ref::<PgCast>()
+    }
+
     /// The types between which it converts.
     pub fn types(&self) -> (SqlType, SqlType) {
         (self.from, self.to)
@@ -189,6 +231,11 @@ impl ScalarUDFImpl for PgCast {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(self.to.arrow())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(self.to.field(self.name(), nullable)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -103,11 +103,15 @@ pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 /// Undoes [`check`]. A key that was folded becomes an interval of days and time with the same key.
 pub fn uncheck(expr: Expr) -> Transformed<Expr> {
     match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_key(&left) || is_key(&right) => {
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if (is_key(&left) || is_key(&right)) && has_interval(&left) && has_interval(&right) =>
+        {
             let (left, right) = (Box::new(interval_of(*left)), Box::new(interval_of(*right)));
             Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
-        Expr::InList(InList { expr, list, negated }) if is_key(&expr) => {
+        Expr::InList(InList { expr, list, negated })
+            if is_key(&expr) && list.iter().all(has_interval) =>
+        {
             let list = list.into_iter().map(interval_of).collect();
             Transformed::yes(Expr::InList(InList {
                 expr: Box::new(interval_of(*expr)),
@@ -121,6 +125,12 @@ pub fn uncheck(expr: Expr) -> Transformed<Expr> {
 
 fn is_key(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.name() == NAME)
+}
+
+/// Whether [`interval_of`] gives an interval. The key of an expression that a query has several times is
+/// a column, and what is compared with it stays a key.
+fn has_interval(key: &Expr) -> bool {
+    is_key(key) || matches!(key, Expr::Literal(ScalarValue::Decimal128(..), _))
 }
 
 fn interval_of(expr: Expr) -> Expr {

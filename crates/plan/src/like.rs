@@ -25,6 +25,8 @@ use datafusion::logical_expr::{
 use halcyon_value::like;
 use memchr::memmem::Finder;
 
+use crate::interrupts::go_on;
+
 /// A pattern whose parts are found by SIMD.
 pub(crate) type Pattern = like::Pattern<Substring>;
 
@@ -51,7 +53,7 @@ impl like::Search for Substring {
 /// Replaces the conditions for which searches are better.
 pub fn with_searches(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
-        crate::interrupts::go_on()?;
+        go_on()?;
         let names = NamePreserver::new(&node);
         let schema = merge_schema(&node.inputs());
         node.map_expressions(|expr| {
@@ -163,10 +165,14 @@ impl ScalarUDFImpl for IgnoringCase {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let (texts, patterns) = (arrays[0].as_string_view(), arrays[1].as_string_view());
         let found = texts.iter().zip(patterns).map(|(text, pattern)| {
-            let (text, pattern) = text.zip(pattern)?;
-            Some(like::matches(text, pattern, Some('\\'), true))
+            let Some((text, pattern)) = text.zip(pattern) else { return Ok(None) };
+            let found = like::matches_while(text, pattern, Some('\\'), true, goes_on);
+            if found.is_none() {
+                go_on()?;
+            }
+            Ok(found)
         });
-        let found: BooleanArray = found.collect();
+        let found = found.collect::<Result<BooleanArray>>()?;
         if args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) {
             return ScalarValue::try_from_array(&found, 0).map(ColumnarValue::Scalar);
         }
@@ -207,10 +213,19 @@ impl Search {
         }
     }
 
+    /// Errors: 57014 or 53200 if the statement was ended meanwhile.
     #[inline]
-    fn matches(&self, text: &str) -> bool {
-        self.pattern.matches(text)
+    fn matches(&self, text: &str) -> Result<bool> {
+        match self.pattern.matches_while(text, goes_on) {
+            Some(found) => Ok(found),
+            None => go_on().map(|()| false),
+        }
     }
+}
+
+/// Whether the statement for which this thread works may go on.
+pub(crate) fn goes_on() -> bool {
+    go_on().is_ok()
 }
 
 impl ScalarUDFImpl for Search {
@@ -239,13 +254,21 @@ impl ScalarUDFImpl for Search {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match args.args.as_slice() {
             [ColumnarValue::Scalar(ScalarValue::Utf8View(text))] => {
-                let found = text.as_deref().map(|text| self.matches(text));
+                let found = text.as_deref().map(|text| self.matches(text)).transpose()?;
                 Ok(ColumnarValue::Scalar(ScalarValue::Boolean(found)))
             }
             [ColumnarValue::Array(texts)] if texts.data_type() == &DataType::Utf8View => {
                 let texts = texts.as_string_view();
-                let found = |row| texts.is_valid(row) && self.matches(texts.value(row));
+                let mut ended = Ok(());
+                let found = |row| {
+                    texts.is_valid(row)
+                        && self.matches(texts.value(row)).unwrap_or_else(|error| {
+                            ended = Err(error);
+                            false
+                        })
+                };
                 let found = BooleanBuffer::collect_bool(texts.len(), found);
+                ended?;
                 let found = BooleanArray::new(found, texts.nulls().cloned());
                 Ok(ColumnarValue::Array(Arc::new(found) as ArrayRef))
             }
@@ -296,7 +319,8 @@ mod tests {
             let scalar = StringViewArray::new_scalar(pattern);
             let expected = like(&array, &scalar).unwrap();
             for (row, text) in texts.into_iter().enumerate() {
-                assert_eq!(search.matches(text), expected.value(row), "{text:?} LIKE {pattern:?}");
+                let found = search.matches(text).expect("nothing ends it");
+                assert_eq!(found, expected.value(row), "{text:?} LIKE {pattern:?}");
             }
         }
     }

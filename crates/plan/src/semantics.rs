@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions::string::expr_fn::rtrim;
@@ -1133,7 +1134,7 @@ fn as_text(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 }
 
 /// `x IN (a, b)`. DataFusion takes a NULL in a list for a value that is not equal, unless the list
-/// has only constants; so other lists become `x = a OR x = b`.
+/// has only constants, and wants one type for all of them; so other lists become `x = a OR x = b`.
 fn in_list(
     expr: Expr,
     list: Vec<Expr>,
@@ -1148,7 +1149,8 @@ fn in_list(
             _ => false,
         }
     }
-    if list.iter().all(constant) || expr.is_volatile() {
+    let types_meet = || match_each_other("IN", list.iter().chain([&expr]), schema).is_ok();
+    if expr.is_volatile() || list.iter().all(constant) && types_meet() {
         return Ok(Expr::InList(InList { expr: Box::new(expr), list, negated }));
     }
     let mut equal = Vec::with_capacity(list.len());
@@ -1220,9 +1222,11 @@ fn without_padding(exprs: &mut [Expr], schema: &DFSchema) -> Result<()> {
     let mut types = Vec::with_capacity(exprs.len());
     for expr in exprs.iter() {
         types.push(match expr {
-            Expr::Column(_) | Expr::Cast(_) | Expr::OuterReferenceColumn(..) => {
-                sql_type_of(expr.to_field(schema)?.1.as_ref())
-            }
+            Expr::Column(_)
+            | Expr::Cast(_)
+            | Expr::OuterReferenceColumn(..)
+            | Expr::Literal(_, Some(_)) => sql_type_of(expr.to_field(schema)?.1.as_ref()),
+            Expr::ScalarFunction(call) => PgCast::of(call).map(|cast| cast.types().1),
             _ => None,
         });
     }
@@ -1231,7 +1235,9 @@ fn without_padding(exprs: &mut [Expr], schema: &DFSchema) -> Result<()> {
     }
     for (expr, ty) in exprs.iter_mut().zip(types) {
         match expr {
-            Expr::Literal(ScalarValue::Utf8View(Some(text)) | ScalarValue::Utf8(Some(text)), _) => {
+            Expr::Literal(ScalarValue::Utf8View(Some(text)) | ScalarValue::Utf8(Some(text)), _)
+                if ty != Some(SqlType::Text) =>
+            {
                 text.truncate(text.trim_end_matches(' ').len());
             }
             Expr::Placeholder(_) => *expr = rtrim(vec![std::mem::take(expr)]),
@@ -1421,7 +1427,14 @@ pub(crate) fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transfor
     };
     if let Some(text) = quoted(&inner) {
         let zone = TimeZone::parse(zone).map_err(external)?;
-        let folded = explicit(text, to, &zone)?;
+        let mut folded = explicit(text, to, &zone)?;
+        // Arrow does not tell CHAR, VARCHAR and TEXT apart, and the first is shown with its blanks.
+        if let Expr::Literal(_, told) = &mut folded
+            && is_text(field.data_type())
+            && field.metadata().contains_key(TYPE_KEY)
+        {
+            *told = Some(FieldMetadata::from(field.as_ref()));
+        }
         // A function of DataFusion's may want another of Arrow's types for the same of SQL.
         return Ok(Transformed::yes(match *field.data_type() == to.arrow() {
             true => folded,
@@ -1431,7 +1444,7 @@ pub(crate) fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transfor
     // A cast that the planner added between days and dates is not one that SQL has.
     let is_ours = !field.metadata().contains_key(TYPE_KEY);
     if from_field.data_type().is_null()
-        || !PgCast::differs(from, to)
+        || !(PgCast::differs(from, to) || always_fails(&inner, &field))
         || *field.data_type() != to.arrow()
         || (is_ours && !coerce::castable(from, to))
     {
@@ -1442,6 +1455,13 @@ pub(crate) fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transfor
     }
     let cast = ScalarUDF::new_from_impl(PgCast::new(from, to, zone));
     Ok(Transformed::yes(cast.call(vec![*inner])))
+}
+
+/// Whether the cast is one of a constant that has no value of the type. Folding raises the error of such a
+/// cast when the statement is planned; the error of a function is raised when it is called, which a branch
+/// that is not taken never is.
+fn always_fails(constant: &Expr, field: &Field) -> bool {
+    matches!(constant, Expr::Literal(value, _) if value.cast_to(field.data_type()).is_err())
 }
 
 /// A cast to an array of items: item by item, as casts of single values; from a text by the array's

@@ -10,13 +10,17 @@
 //! that search ([`Search`]).
 //!
 //! Cost: O(bytes) per text for such patterns, otherwise O(characters × pattern) at worst: of
-//! several `%`, only the last one met ever needs another try.
+//! several `%`, only the last one met ever needs another try. What takes that long can be ended
+//! ([`Pattern::matches_while`]).
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::error::{Result, ValueError};
+
+/// Characters that are compared between two looks whether the comparison is to end.
+pub const TRIES: u32 = 1 << 16;
 
 /// A search for one substring in many texts.
 pub trait Search {
@@ -113,7 +117,14 @@ impl<S: Search> Pattern<S> {
     /// Whether the whole text matches.
     #[inline]
     pub fn matches(&self, text: &str) -> bool {
-        match &self.kind {
+        self.matches_while(text, || true).expect("nothing ends it")
+    }
+
+    /// Whether the whole text matches; `None` if `go_on` said no, which is asked once in
+    /// [`TRIES`] tries.
+    #[inline]
+    pub fn matches_while(&self, text: &str, go_on: impl FnMut() -> bool) -> Option<bool> {
+        Some(match &self.kind {
             PatternKind::Exactly(part) => text == &**part,
             PatternKind::Prefix(part) => behind(text, part).is_some(),
             PatternKind::Suffix(part) => before(text, part).is_some(),
@@ -121,9 +132,13 @@ impl<S: Search> Pattern<S> {
             PatternKind::Parts { prefix, between, suffix } => {
                 in_order(text, prefix, between, suffix)
             }
-            PatternKind::General { tokens, ignore_case: false } => general(text, tokens, |c| c),
-            PatternKind::General { tokens, ignore_case: true } => general(text, tokens, fold),
-        }
+            PatternKind::General { tokens, ignore_case: false } => {
+                return general(text, tokens, |c| c, go_on);
+            }
+            PatternKind::General { tokens, ignore_case: true } => {
+                return general(text, tokens, fold, go_on);
+            }
+        })
     }
 }
 
@@ -156,8 +171,23 @@ fn in_order<S: Search>(text: &str, prefix: &str, between: &[S], suffix: &str) ->
 
 /// Whether a text matches a pattern, for patterns that are needed once.
 pub fn matches(text: &str, pattern: &str, escape: Option<char>, ignore_case: bool) -> bool {
+    let found = matches_while(text, pattern, escape, ignore_case, || true);
+    found.expect("nothing ends it")
+}
+
+/// As [`matches`]; `None` as for [`Pattern::matches_while`].
+pub fn matches_while(
+    text: &str,
+    pattern: &str,
+    escape: Option<char>,
+    ignore_case: bool,
+    go_on: impl FnMut() -> bool,
+) -> Option<bool> {
     let tokens = tokens(pattern, escape, ignore_case);
-    if ignore_case { general(text, &tokens, fold) } else { general(text, &tokens, |c| c) }
+    match ignore_case {
+        true => general(text, &tokens, fold, go_on),
+        false => general(text, &tokens, |c| c, go_on),
+    }
 }
 
 /// The lower-case form of a letter, or its first character if that form has several.
@@ -190,7 +220,13 @@ fn text(tokens: &[Token]) -> String {
 }
 
 #[inline]
-fn general(text: &str, tokens: &[Token], fold: impl Fn(char) -> char) -> bool {
+fn general(
+    text: &str,
+    tokens: &[Token],
+    fold: impl Fn(char) -> char,
+    mut go_on: impl FnMut() -> bool,
+) -> Option<bool> {
+    let mut left = TRIES;
     let mut rest = text.chars();
     let mut at = 0;
     // Where to continue if the current attempt fails: the token after the last `%`, and the text
@@ -201,23 +237,30 @@ fn general(text: &str, tokens: &[Token], fold: impl Fn(char) -> char) -> bool {
             Some(Token::Any) => {
                 at += 1;
                 if at == tokens.len() {
-                    return true;
+                    return Some(true);
                 }
                 retry = Some((at, rest.clone()));
                 continue;
             }
             Some(Token::One) => rest.next().is_some(),
             Some(Token::Char(want)) => rest.next().is_some_and(|c| fold(c) == *want),
-            None if rest.as_str().is_empty() => return true,
+            None if rest.as_str().is_empty() => return Some(true),
             None => false,
         };
+        left -= 1;
+        if left == 0 {
+            if !go_on() {
+                return None;
+            }
+            left = TRIES;
+        }
         if matched {
             at += 1;
             continue;
         }
-        let Some((token, start)) = &mut retry else { return false };
+        let Some((token, start)) = &mut retry else { return Some(false) };
         if start.next().is_none() {
-            return false;
+            return Some(false);
         }
         at = *token;
         rest = start.clone();

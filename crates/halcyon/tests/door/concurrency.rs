@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use halcyon::{SqlState, params};
 
@@ -53,6 +53,29 @@ fn a_long_statement_ends_at_its_timeout() {
     assert_eq!(state(long), SqlState::QUERY_CANCELED);
     session.batch("RESET statement_timeout").unwrap();
     assert_eq!(one(&mut session, TOTAL), "30000");
+}
+
+/// A pattern that is tried at every place of the text, and fails at its end each time: 10¹¹ comparisons.
+#[test]
+fn a_comparison_with_a_long_pattern_ends_at_its_timeout() {
+    let db = items(1);
+    let mut session = db.session();
+    session.batch("SET statement_timeout = 200").unwrap();
+    let (text, pattern) = ("repeat('a', 1000000)", "'%' || repeat('_a', 100000) || 'b%'");
+    let texts = "repeat('a', 1000000 + stock)";
+    for comparison in [
+        format!("SELECT {texts} LIKE {pattern} FROM item WHERE id = 0"),
+        format!("SELECT {texts} NOT ILIKE {pattern} FROM item WHERE id = 0"),
+        format!("SELECT {texts} LIKE {pattern} || stock FROM item WHERE id = 0"),
+        format!("SELECT {texts} ILIKE {pattern} FROM item WHERE id + 0 = 0"),
+        format!("SELECT {texts} ILIKE {pattern} || stock FROM item WHERE id + 0 = 0"),
+        format!("SELECT {text} ILIKE {pattern}"),
+    ] {
+        let began = Instant::now();
+        let ended = session.batch(&comparison);
+        assert_eq!(state(ended), SqlState::QUERY_CANCELED, "{comparison}");
+        assert!(began.elapsed() < Duration::from_secs(30), "{comparison}");
+    }
 }
 
 #[test]

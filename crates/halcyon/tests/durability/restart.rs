@@ -446,3 +446,35 @@ fn a_change_of_the_catalog_is_as_long_as_what_it_changes() {
     let database = Database::open(folder.path()).expect("it opens");
     assert_eq!(fingerprint(&database), before);
 }
+
+/// A commit that does not fit into a log file in which nothing was written yet gets a longer one in its place.
+#[test]
+fn a_checkpoint_is_written_behind_a_first_commit_of_a_log_file_longer_than_that() {
+    let folder = Folder::new("long-commit");
+    let database = Database::open(folder.path()).expect("a new database");
+    run(&mut database.session(), &["CREATE TABLE long (a TEXT)"]);
+    // The log behind the checkpoint is empty, and so is the file that the next start begins.
+    database.checkpoint().expect("a checkpoint");
+    drop(database);
+    for log in std::fs::read_dir(folder.path().join("log")).expect("a folder") {
+        std::fs::remove_file(log.expect("an entry").path()).expect("it can be removed");
+    }
+    let repaired = Database::repair_accepting_loss(folder.path())
+        .expect("it can be")
+        .expect("the log is missing");
+    assert_eq!(repaired.commits, 0);
+
+    let database = Database::open(folder.path()).expect("it has a log");
+    let mut session = database.session();
+    run(
+        &mut session,
+        &["INSERT INTO long SELECT repeat(md5(n::text), 32768) FROM generate_series(1, 20) n"],
+    );
+    for _ in 0..2 {
+        database.checkpoint().expect("no log file is missing");
+    }
+    run(&mut session, &["INSERT INTO long VALUES ('short')"]);
+    drop((session, database));
+    let database = Database::open(folder.path()).expect("checkpoint and log");
+    assert_eq!(one(&mut database.session(), "SELECT count(*) FROM long"), "21");
+}

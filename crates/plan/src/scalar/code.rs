@@ -21,8 +21,8 @@ use super::Frame;
 use super::arith::{self, width};
 use super::ir::{Function, Ir};
 use super::text;
-use crate::like::Pattern;
-use halcyon_sql::error::Result;
+use crate::like::{Pattern, goes_on};
+use halcyon_sql::error::{Result, SqlError};
 
 /// A kind of closures: the Rust type that they return.
 pub(super) trait Kind: 'static {
@@ -923,6 +923,14 @@ fn in_list(of: &Ir, list: &[Ir], negated: bool, pool: &mut Pool) -> Fun<Bool> {
     })
 }
 
+/// The answer of a comparison that may have been ended.
+fn finished(found: Option<bool>, negated: bool) -> Result<Option<bool>> {
+    if found.is_none() {
+        SqlError::unless_interrupted()?;
+    }
+    Ok(found.map(|found| found != negated))
+}
+
 fn like(
     of: &Ir,
     pattern: &Ir,
@@ -935,13 +943,13 @@ fn like(
     if let Ir::Const(Value::Text(pattern), _) = pattern {
         let pattern = Pattern::new(pattern, Some(escape), folded);
         return fun::<Bool>(move |frame| {
-            Ok(of(frame)?.map(|text| pattern.matches(text) != negated))
+            let Some(text) = of(frame)? else { return Ok(None) };
+            finished(pattern.matches_while(text, goes_on), negated)
         });
     }
     let pattern = text_fun(pattern, pool);
     fun::<Bool>(move |frame| {
-        Ok(of(frame)?.zip(pattern(frame)?).map(|(text, pattern)| {
-            patterns::matches(text, pattern, Some(escape), folded) != negated
-        }))
+        let Some((text, pattern)) = of(frame)?.zip(pattern(frame)?) else { return Ok(None) };
+        finished(patterns::matches_while(text, pattern, Some(escape), folded, goes_on), negated)
     })
 }

@@ -136,6 +136,15 @@ pub(crate) fn parse(bytes: &[u8], lsn: Lsn) -> Option<Frame<'_>> {
     Some(Frame { kind: FrameKind::from_byte(header[24])?, durable, payload })
 }
 
+/// The whole frames in `bytes`, which begin at `from`, with their places: at any place where a frame may begin,
+/// whether or not the frames before lead to it.
+pub(crate) fn whole_frames(bytes: &[u8], from: Lsn) -> impl Iterator<Item = (Lsn, Frame<'_>)> {
+    (0..bytes.len()).step_by(ALIGN).filter_map(move |offset| {
+        let lsn = Lsn(from.0 + offset as u64);
+        parse(&bytes[offset..], lsn).map(|frame| (lsn, frame))
+    })
+}
+
 /// What a file's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileHeader {

@@ -146,8 +146,9 @@ pub struct Log {
 }
 
 impl Log {
-    /// Begins a new file at `at`, where recovery found the end, notes it in the manifest, and starts
-    /// the writer. On a full disk both are put off, and commits are refused, until there is room.
+    /// Opens the log at `at`, where recovery found the end, in the newest file or one that begins there,
+    /// notes it in the manifest, and starts the writer. On a full disk both are put off, and commits are
+    /// refused, until there is room.
     ///
     /// Errors: [`LogError`]; nothing was started.
     pub fn start(

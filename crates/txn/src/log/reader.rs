@@ -146,11 +146,11 @@ impl File<'_> {
 
     /// A whole frame behind `lsn` that was appended when the log was durable beyond it.
     fn witness_behind(&self, lsn: Lsn) -> Option<Lsn> {
-        let room = (self.bytes.len() as u64).saturating_sub(self.offset(lsn));
-        let places = (1..room / ALIGN as u64).map(|step| Lsn(lsn.0 + step * ALIGN as u64));
-        places.into_iter().find(|&place| {
-            self.frame(place).is_some_and(|frame| frame.durable > lsn && frame.durable <= place)
-        })
+        let behind = Lsn(lsn.0 + ALIGN as u64);
+        let bytes =
+            usize::try_from(self.offset(behind)).ok().and_then(|at| self.bytes.get(at..))?;
+        let mut places = frame::whole_frames(bytes, behind);
+        places.find(|(at, frame)| frame.durable > lsn && frame.durable <= *at).map(|(at, _)| at)
     }
 }
 

@@ -13,7 +13,7 @@
 //! ([`WriterState::busy`]), and has [`Shared::writing`].
 //! Cost of a commit that no session waits for: one mutex, in [`Writer::append`].
 
-use super::disk::{File, Storage};
+use super::disk::{File, Storage, read_all};
 use super::frame::{self, FOLDER, FrameKind, file_path, first_of};
 use super::gather::Gather;
 use super::manifest::{self, Known, Manifest, Stage};
@@ -621,16 +621,27 @@ impl Files {
     ) -> Result<Files, LogError> {
         let failed = |error: io::Error| LogError::of(FOLDER, &error, false);
         storage.make_folder(FOLDER).map_err(failed)?;
-        let mut firsts = VecDeque::new();
+        let (mut firsts, mut spares, mut last_spare) = (VecDeque::new(), Vec::new(), 0);
         for name in storage.list(FOLDER).map_err(failed)? {
-            match first_of(&name) {
-                Some(first) if first < at => firsts.push_back(first),
-                Some(first) if first == at => {}
-                Some(_) => unreachable!("recovery read every file"),
-                None if name == "next" || name.starts_with("spare-") => {
-                    storage.remove(&format!("{FOLDER}/{name}")).map_err(failed)?;
+            if let Some(first) = first_of(&name) {
+                assert!(first <= at, "recovery read every file");
+                firsts.push_back(first);
+                continue;
+            }
+            let path = format!("{FOLDER}/{name}");
+            let spare = name.strip_prefix("spare-");
+            match spare.and_then(|number| number.parse::<u64>().ok()) {
+                // A shorter one was not finished.
+                Some(number)
+                    if spares.len() < SPARES
+                        && storage.open(&path).and_then(|file| file.bytes()).map_err(failed)?
+                            == options.file_bytes =>
+                {
+                    last_spare = last_spare.max(number);
+                    spares.push(path);
                 }
-                None => {}
+                _ if spare.is_some() || path == NEXT => storage.remove(&path).map_err(failed)?,
+                _ => {}
             }
         }
         // Bytes that recovery has read may be in the kernel's memory alone.
@@ -644,8 +655,8 @@ impl Files {
             id,
             file_bytes: options.file_bytes,
             firsts: Mutex::new(firsts),
-            spares: Mutex::default(),
-            next_spare: AtomicU64::new(1),
+            spares: Mutex::new(spares),
+            next_spare: AtomicU64::new(last_spare + 1),
         })
     }
 
@@ -660,7 +671,7 @@ impl Files {
             let next = self.begin(from, batch.len())?;
             // Not for good even if the sync fails: the next attempt writes all of it again.
             manifest.begin_file(from).map_err(failure(manifest::PATH, false))?;
-            self.firsts.lock().push_back(from);
+            self.has_begun(from);
             *current = next;
             offset = frame::FILE_HEADER as u64;
         }
@@ -668,14 +679,46 @@ impl Files {
         current.file.sync().map_err(failure(&current.path, true))
     }
 
-    /// Begins a file at `first`, where recovery found the end, and notes it in a new manifest.
-    fn begin_log(&self, first: Lsn, bytes: usize) -> Result<Begun, Failure> {
-        let current = self.begin(first, bytes)?;
-        let known = Known::new(self.id, Stage::Open, Some(first), first);
+    /// Opens the log at `at`, where recovery found the end, and notes that in a new manifest: goes on in the
+    /// newest file, or begins one that takes a batch of `bytes`.
+    fn begin_log(&self, at: Lsn, bytes: usize) -> Result<Begun, Failure> {
+        let current = match self.resume(at)? {
+            Some(current) => current,
+            None => self.begin(at, bytes)?,
+        };
+        let known = Known::new(self.id, Stage::Open, Some(current.first), at);
         let manifest =
             Manifest::create(&*self.storage, known).map_err(failure(manifest::PATH, false))?;
-        self.firsts.lock().push_back(first);
+        self.has_begun(current.first);
         Ok(Begun { current, manifest })
+    }
+
+    /// Adds a file to the list. A longer file takes the place of one in which nothing was written.
+    fn has_begun(&self, first: Lsn) {
+        let mut firsts = self.firsts.lock();
+        if firsts.back() != Some(&first) {
+            firsts.push_back(first);
+        }
+    }
+
+    /// The newest file, if the log can go on in it at `at`, so that a start takes no room.
+    ///
+    /// `None` where a power failure has left a whole frame behind a broken one: nobody was told of that
+    /// frame, and a log that grew up to it would go on with it. Also for files of earlier versions.
+    fn resume(&self, at: Lsn) -> Result<Option<Current>, Failure> {
+        let Some(first) = self.firsts.lock().back().copied() else { return Ok(None) };
+        let path = file_path(first);
+        let bytes = read_all(&*self.storage, &path).map_err(failure(&path, false))?;
+        let Ok(header) = frame::parse_file_header(&bytes) else { return Ok(None) };
+        let offset = frame::FILE_HEADER as u64 + (at.0 - first.0);
+        let is_whole = header.listed
+            && (header.id, header.first) == (self.id, first)
+            && (offset..=bytes.len() as u64).contains(&header.bytes);
+        if !is_whole || frame::whole_frames(&bytes[offset as usize..], at).next().is_some() {
+            return Ok(None);
+        }
+        let file = self.storage.open(&path).map_err(failure(&path, false))?;
+        Ok(Some(Current { file, path, first, capacity: header.bytes }))
     }
 
     /// A file that begins at `first` and takes a batch of `bytes`: durable, and so is its name.
