@@ -224,7 +224,7 @@ impl Search {
 }
 
 /// Whether the statement for which this thread works may go on.
-pub(crate) fn goes_on() -> bool {
+fn goes_on() -> bool {
     go_on().is_ok()
 }
 

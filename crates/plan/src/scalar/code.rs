@@ -21,7 +21,7 @@ use super::Frame;
 use super::arith::{self, width};
 use super::ir::{Function, Ir};
 use super::text;
-use crate::like::{Pattern, goes_on};
+use crate::like::Pattern;
 use halcyon_sql::error::{Result, SqlError};
 
 /// A kind of closures: the Rust type that they return.
@@ -923,12 +923,10 @@ fn in_list(of: &Ir, list: &[Ir], negated: bool, pool: &mut Pool) -> Fun<Bool> {
     })
 }
 
-/// The answer of a comparison that may have been ended.
+/// The answer of a comparison. Errors: 57014 for one that was ended.
 fn finished(found: Option<bool>, negated: bool) -> Result<Option<bool>> {
-    if found.is_none() {
-        SqlError::unless_interrupted()?;
-    }
-    Ok(found.map(|found| found != negated))
+    let found = found.ok_or_else(SqlError::cancelled)?;
+    Ok(Some(found != negated))
 }
 
 fn like(
@@ -944,12 +942,14 @@ fn like(
         let pattern = Pattern::new(pattern, Some(escape), folded);
         return fun::<Bool>(move |frame| {
             let Some(text) = of(frame)? else { return Ok(None) };
-            finished(pattern.matches_while(text, goes_on), negated)
+            let go_on = || !frame.env.cancel.is_cancelled();
+            finished(pattern.matches_while(text, go_on), negated)
         });
     }
     let pattern = text_fun(pattern, pool);
     fun::<Bool>(move |frame| {
         let Some((text, pattern)) = of(frame)?.zip(pattern(frame)?) else { return Ok(None) };
-        finished(patterns::matches_while(text, pattern, Some(escape), folded, goes_on), negated)
+        let go_on = || !frame.env.cancel.is_cancelled();
+        finished(patterns::matches_while(text, pattern, Some(escape), folded, go_on), negated)
     })
 }
