@@ -24,7 +24,6 @@ use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{ArrayWriter, shown_type, value_at};
 
-use crate::semantics::is_text;
 use crate::table_functions;
 
 /// Halcyon's scalar functions, to be registered over DataFusion's.
@@ -64,7 +63,7 @@ fn takes_for_text(func: &ScalarUDF, types: &[DataType]) -> bool {
     let given: Vec<FieldRef> = types.iter().map(field).collect();
     let taken = fields_with_udf(&given, func).unwrap_or_default();
     let mut pairs = types.iter().zip(&taken);
-    pairs.any(|(from, to)| is_nested(from) && is_text(to.data_type()))
+    pairs.any(|(from, to)| is_nested(from) && to.data_type().is_string())
 }
 
 /// Adapts a call to the arguments that DataFusion's function expects, or its result to
