@@ -1,13 +1,15 @@
 //! Waiting: a one-shot event, the limits of a wait, and the token that ends one from outside.
 //!
-//! Words: an event is *clear*, *awaited* (its waiter has gone to sleep), *refused* (it is not to be waited
-//! for any longer) or *set*. Its one waiter clears the event before anybody could set it. An event that is
+//! Words: an event is *clear*, *awaited* (its waiter has gone to sleep), *watched* (its waiter is a task, which
+//! is told by its waker), *refused* (it is not to be waited for any longer) or *set*. Its one waiter clears the
+//! event before anybody could set it. An event that is
 //! set stays set; one that is refused may still be set before its waiter looks. A waiter looks a while
 //! before it sleeps ([`Patience`]), since most waits here end within the microseconds that a statement
 //! takes. A sleeper that is *alerted* looks again before it goes on sleeping: so it is awake when its event
-//! comes.
-//! Cost: `set` is one swap, and a wake-up only if the waiter sleeps. Threads: one waiter, any number of
-//! setters and alerters.
+//! comes. A task has other work for its thread meanwhile: it neither looks for a while nor is alerted.
+//! Cost: `set` is one swap, and a wake-up only if the waiter sleeps or is a task. Threads: one waiter, any
+//! number of setters and alerters. Models: `lock_excludes_and_wakes_every_waiter` for threads,
+//! `tasks_that_wait_come_to_their_locks` for tasks.
 
 use crate::planted;
 use halcyon_base::clock::{self, Moment};
@@ -15,6 +17,7 @@ use halcyon_base::duty;
 use halcyon_base::memory::AccountId;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use halcyon_base::sync::{Arc, Condvar, Mutex, hint, thread};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 /// How a wait ended.
@@ -86,18 +89,22 @@ const CLEAR: u32 = 0;
 const AWAITED: u32 = 1;
 const SET: u32 = 2;
 const REFUSED: u32 = 3;
+const WATCHED: u32 = 4;
 
-/// An event that happens once and that one thread waits for.
+/// An event that happens once and that one thread or task waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Event {
     state: AtomicU32,
-    sleeping: Mutex<()>,
+    /// Held by a thread but while it sleeps. The waker is that of a task.
+    sleeping: Mutex<Option<Waker>>,
     wake: Condvar,
 }
 
 impl Event {
     /// Makes the event clear again. For its waiter, while no other thread can set it.
     pub(crate) fn clear(&self) {
+        // A waker of a wait that was given up would be woken instead of a thread.
+        *self.sleeping.lock() = None;
         self.state.store(CLEAR, Ordering::Relaxed);
     }
 
@@ -118,30 +125,53 @@ impl Event {
         }
     }
 
-    /// Lets the event happen. True if the waiter may sleep and must be [nudged](Event::nudge).
+    /// Lets the event happen. True if the waiter may sleep or is a task, and must be
+    /// [nudged](Event::nudge).
     ///
     /// A mark belongs to one wait, a nudge to none: a thread that grants under a latch marks under
     /// the latch too, or the mark might reach the waiter's next wait.
     #[must_use = "a waiter may sleep"]
     pub(crate) fn mark(&self) -> bool {
-        self.state.swap(SET, Ordering::AcqRel) == AWAITED
+        matches!(self.state.swap(SET, Ordering::AcqRel), AWAITED | WATCHED)
     }
 
     /// Ends the wait for the event. False if the event has happened already.
     pub(crate) fn refuse(&self) -> bool {
         let next = |state| (state != SET).then_some(REFUSED);
         let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
-        if before == Ok(AWAITED) {
+        if matches!(before, Ok(AWAITED | WATCHED)) {
             self.nudge();
         }
         before.is_ok()
     }
 
-    /// Wakes a sleeping waiter to look again.
+    /// Wakes a waiter, thread or task, to look again.
     pub(crate) fn nudge(&self) {
         // Holding the mutex means that the waiter has not looked yet, or sleeps already.
-        drop(self.sleeping.lock());
-        self.wake.notify_all();
+        let waker = self.sleeping.lock().take();
+        match waker {
+            Some(waker) => waker.wake(),
+            None => {
+                self.wake.notify_all();
+            }
+        }
+    }
+
+    /// How the event has ended, if it has: set or refused.
+    pub(crate) fn ended(&self) -> Option<Waited> {
+        match self.state.load(Ordering::Acquire) {
+            SET => Some(Waited::Set),
+            REFUSED => Some(Waited::Refused),
+            _ => None,
+        }
+    }
+
+    /// Has the task woken once the event is set or refused, and by every nudge. The event may have
+    /// [ended](Event::ended) before: the waiter looks behind this call.
+    pub(crate) fn watch(&self, context: &mut Context<'_>) {
+        *self.sleeping.lock() = Some(context.waker().clone());
+        // Fails only if the event is set or refused, or watched already after a wake-up for nothing.
+        let _ = self.state.compare_exchange(CLEAR, WATCHED, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Has a sleeping waiter look again before it goes on sleeping. Costs a load if it is awake.
@@ -288,11 +318,11 @@ impl CancelToken {
         self.0.cancelled.store(false, Ordering::Release);
     }
 
-    fn enlist(&self, event: &Arc<Event>) {
+    pub(crate) fn enlist(&self, event: &Arc<Event>) {
         self.0.waiting.lock().push(Arc::clone(event));
     }
 
-    fn delist(&self, event: &Arc<Event>) {
+    pub(crate) fn delist(&self, event: &Arc<Event>) {
         let mut waiting = self.0.waiting.lock();
         if let Some(position) = waiting.iter().position(|other| Arc::ptr_eq(other, event)) {
             waiting.swap_remove(position);

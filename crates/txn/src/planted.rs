@@ -18,6 +18,12 @@ pub const LATE_MARK: Bug = Bug(
 );
 /// A sleeping waiter is marked as alerted and not woken.
 pub const SILENT_ALERT: Bug = Bug("a sleeping waiter is marked as alerted and not woken");
+/// A task leaves its waker after it has looked whether its lock has come.
+pub const LATE_WAKER: Bug =
+    Bug("a task leaves its waker after it has looked whether its lock has come");
+/// A transaction that ends while it stands in a queue leaves its place to the grant.
+pub const PLACE_LEFT_BEHIND: Bug =
+    Bug("a transaction that ends while it stands in a queue leaves its place to the grant");
 /// The last waiter of a cycle is the victim, whatever it has done.
 pub const LAST_WAITER_IS_VICTIM: Bug =
     Bug("the last waiter of a cycle is the victim, whatever it has done");

@@ -2,16 +2,17 @@
 //! at rest, while it waits for a lock, and in the moment in which it ends.
 
 use crate::body::{Body, Hold, LockHandle};
-use crate::cell::{ExclusiveGuard, PartitionCell, Share, release_together};
+use crate::cell::{ExclusiveGuard, PartitionCell, Share, SharedGuard, release_together};
 use crate::deadlock::{WaitGraph, Waiting};
-use crate::event::{Patience, WaitLimits, Waited};
-use crate::lock::{Want, standby};
+use crate::event::{CancelToken, Patience, Waited};
+use crate::lock::{Rank, Want, standby};
 use crate::lock_error::LockError;
 use crate::log::{Log, Lsn, Payload};
 use crate::participant::Participant;
 use crate::planted;
 use crate::redo::Redo;
 use crate::undo::Mark;
+use halcyon_base::clock::{self, Moment};
 use halcyon_base::sync::{Arc, Mutex};
 use halcyon_base::{PartitionId, TxnId, duty};
 use halcyon_store::Partition;
@@ -19,13 +20,18 @@ use std::collections::BTreeSet;
 
 /// Before a waiter for a lock sleeps whose turn comes soon: a few microseconds of looking, then some
 /// hundred on a core that nobody else wants.
-const PATIENCE: Patience = match cfg!(shuttle) {
+pub(crate) const PATIENCE: Patience = match cfg!(shuttle) {
     true => Patience { looks: 1, offers: 0 },
     false => Patience { looks: 100, offers: 300 },
 };
 
 /// A waiter with others before it sleeps at once, until it is alerted.
 const ASLEEP: Patience = Patience { looks: 0, offers: 0 };
+
+/// How long a thread looks with so many waiters before it.
+pub(crate) fn patience(position: usize) -> Patience {
+    if position < standby() { PATIENCE } else { ASLEEP }
+}
 
 pub(crate) const NO_STATEMENT: &str = "rows and locks are reached only in a statement";
 
@@ -49,11 +55,67 @@ pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 /// Changes of a transaction whose commit or rollback is over within some 100 microseconds.
 const CHANGES_OF_SHORT_END: usize = 500;
 
+/// The lock that a participant asks for.
+pub(crate) struct Wish {
+    pub(crate) share: Arc<Share>,
+    pub(crate) want: Want,
+    /// The same lock held shared, of an upgrade.
+    pub(crate) held: Option<LockHandle>,
+}
+
+/// A place in the queue of a lock.
+pub(crate) struct Place {
+    pub(crate) wish: Wish,
+    rank: Rank,
+    /// The participant holds nothing.
+    lone: bool,
+    /// `None` of a thread, which keeps its limits itself.
+    pub(crate) watched: Option<Watched>,
+}
+
+/// The limits of a wait that a task watches.
+pub(crate) struct Watched {
+    pub(crate) cancel: CancelToken,
+    pub(crate) deadline: Option<Moment>,
+}
+
+impl Watched {
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline.since(clock::now()).is_zero())
+    }
+}
+
+/// The outcome of joining a queue.
+pub(crate) enum Joined {
+    Granted(Wish),
+    /// So many waiters stand before.
+    Waits(usize),
+}
+
+/// The outcome of leaving a queue.
+pub(crate) enum Left {
+    Granted(Wish),
+    /// Without the lock, so that others pass: the wait begins again.
+    Refused(Wish),
+}
+
+/// Takes a waiter out of the queue. False if its lock was granted before.
+fn withdraw(share: &Share, rank: Rank) -> bool {
+    let mut latch = share.latch();
+    let left = latch.lock.withdraw(rank);
+    let granted = latch.lock.serve();
+    drop(latch);
+    granted.wake();
+    left
+}
+
 /// A participant and its buffers.
 pub(crate) struct Seat {
     pub(crate) participant: Arc<Participant>,
     /// `None` while it is at rest.
     pub(crate) body: Option<Box<Body>>,
+    /// Where it waits for a lock.
+    pub(crate) place: Option<Place>,
     releasing: Vec<ExclusiveGuard>,
     pub(crate) commit_hooks: Vec<Hook>,
     pub(crate) rollback_hooks: Vec<Hook>,
@@ -65,6 +127,7 @@ impl Seat {
         Seat {
             participant,
             body: Some(Box::default()),
+            place: None,
             releasing: Vec::new(),
             commit_hooks: Vec::new(),
             rollback_hooks: Vec::new(),
@@ -117,84 +180,112 @@ impl Seat {
         self.body.as_ref().expect(NO_STATEMENT).fulfil(cuts);
     }
 
-    /// Waits in the queue of a lock with the body at rest. `Ok` once the lock is granted; an
-    /// exclusive lock is not entered yet. The body is back in any case.
-    pub(crate) fn stand_in_queue(
+    /// Joins the queue of a lock. The body is at rest then, unless the lock was granted at once.
+    ///
+    /// Errors: the wait would never end; the seat is in no queue.
+    pub(crate) fn join_queue(
         &mut self,
-        share: &Arc<Share>,
-        want: Want,
+        wish: Wish,
         txn: TxnId,
         waits: &Mutex<WaitGraph>,
-        limits: &WaitLimits<'_>,
-    ) -> Result<(), LockError> {
+    ) -> Result<Joined, LockError> {
         let participant = Arc::clone(&self.participant);
         // A waiter that holds nothing is part of a cycle only because another stands behind it: it
         // lets those behind pass, and is no victim.
         let lone = participant.published.holds_nothing();
         loop {
-            match self.stand_once(&participant, share, want, txn, waits, limits) {
-                Err(LockError::Deadlock(_)) if lone => {}
-                ended => return ended,
+            participant.granted.clear();
+            let mut latch = wish.share.latch();
+            let (slot, granted) = (wish.share.slot(), &participant.granted);
+            let (rank, position) =
+                latch.lock.enqueue(wish.want, slot, participant.id, !lone, granted);
+            // The lock may have become free since the first attempt.
+            let granted = latch.lock.serve();
+            drop(latch);
+            granted.wake();
+            if participant.granted.is_set() {
+                return Ok(Joined::Granted(wish));
+            }
+            let waiting = Waiting {
+                participant: Arc::clone(&participant),
+                txn,
+                partition: wish.share.id(),
+                want: wish.want,
+                rank,
+            };
+            let registered = waits.lock().register(waiting);
+            let Err(deadlock) = registered else {
+                self.rest();
+                self.place = Some(Place { wish, rank, lone, watched: None });
+                return Ok(Joined::Waits(position));
+            };
+            match (withdraw(&wish.share, rank), lone) {
+                (false, _) => return Ok(Joined::Granted(wish)),
+                (true, true) => {}
+                (true, false) => return Err(LockError::Deadlock(deadlock)),
             }
         }
     }
 
-    fn stand_once(
+    /// Leaves the queue after a wait that ended so. The body is back in any case. The wish if the lock was
+    /// granted, which is not entered yet if it is exclusive; or that the wait has to begin again.
+    pub(crate) fn leave_queue(
         &mut self,
-        participant: &Arc<Participant>,
-        share: &Arc<Share>,
-        want: Want,
-        txn: TxnId,
+        waited: Waited,
         waits: &Mutex<WaitGraph>,
-        limits: &WaitLimits<'_>,
-    ) -> Result<(), LockError> {
-        participant.granted.clear();
-        let mut latch = share.latch();
-        let holds = !participant.published.holds_nothing();
-        let (slot, granted) = (share.slot(), &participant.granted);
-        let (rank, position) = latch.lock.enqueue(want, slot, participant.id, holds, granted);
-        // The lock may have become free since the first attempt.
-        let granted = latch.lock.serve();
-        drop(latch);
-        granted.wake();
-        if participant.granted.is_set() {
-            return Ok(());
+    ) -> Result<Left, LockError> {
+        let Place { wish, rank, lone, watched } = self.place.take().expect("it stands in a queue");
+        let participant = &self.participant;
+        if let Some(Watched { cancel, .. }) = watched {
+            cancel.delist(&participant.granted);
         }
-        let waiting = Waiting {
-            participant: Arc::clone(participant),
-            txn,
-            partition: share.id(),
-            want,
-            rank,
+        waits.lock().leave(participant.id);
+        // Behind `leave` nobody chooses this waiter any more.
+        let deadlock = participant.deadlock.lock().take();
+        self.rouse_if_at_rest();
+        let error = match waited {
+            Waited::Set => return Ok(Left::Granted(wish)),
+            Waited::TimedOut => LockError::Timeout,
+            Waited::Cancelled => LockError::Cancelled,
+            Waited::Refused => LockError::Deadlock(deadlock.expect("a refused wait is told why")),
         };
-        let registered = waits.lock().register(waiting);
-        let error = match registered {
-            Err(deadlock) => LockError::Deadlock(deadlock),
-            Ok(()) => {
-                self.rest();
-                let patience = if position < standby() { PATIENCE } else { ASLEEP };
-                let waited = participant.granted.wait(limits, patience, PATIENCE);
-                self.rouse();
-                waits.lock().leave(participant.id);
-                // Behind `leave` nobody chooses this waiter any more.
-                let deadlock = participant.deadlock.lock().take();
-                match waited {
-                    Waited::Set => return Ok(()),
-                    Waited::TimedOut => LockError::Timeout,
-                    Waited::Cancelled => LockError::Cancelled,
-                    Waited::Refused => {
-                        LockError::Deadlock(deadlock.expect("a refused wait is told why"))
-                    }
-                }
+        // A grant that came before this waiter could leave counts.
+        if !withdraw(&wish.share, rank) {
+            return Ok(Left::Granted(wish));
+        }
+        match (error, lone) {
+            (LockError::Deadlock(_), true) => Ok(Left::Refused(wish)),
+            (error, _) => Err(error),
+        }
+    }
+
+    /// How the wait has ended, if it has.
+    pub(crate) fn wait_ended(&self) -> Option<Waited> {
+        let place = self.place.as_ref().expect("it stands in a queue");
+        let watched = place.watched.as_ref().expect("the wait is watched");
+        let ended = self.participant.granted.ended();
+        ended
+            .or_else(|| watched.cancel.is_cancelled().then_some(Waited::Cancelled))
+            .or_else(|| watched.is_late().then_some(Waited::TimedOut))
+    }
+
+    /// Adds a lock that was granted to those that are held.
+    pub(crate) fn enter(&mut self, wish: Wish) -> LockHandle {
+        let Wish { share, want, held } = wish;
+        let me = self.participant.id;
+        let body = self.body.as_mut().expect("a waiter takes its body back");
+        let handle = match (want, held) {
+            (Want::Shared, _) => body.add(share.id(), Hold::Shared(SharedGuard::granted(&share))),
+            (_, None) => body.add(share.id(), Hold::Exclusive(ExclusiveGuard::enter(&share, me))),
+            (_, Some(handle)) => {
+                let guard = body.take_shared(handle).enter_upgraded(me);
+                body.held[handle.0 as usize].hold = Hold::Exclusive(guard);
+                body.exclusive_count += 1;
+                handle
             }
         };
-        let mut latch = share.latch();
-        let left = latch.lock.withdraw(rank);
-        let granted = latch.lock.serve();
-        drop(latch);
-        granted.wake();
-        // A grant that came before this waiter could leave counts.
-        if left { Err(error) } else { Ok(()) }
+        self.participant.publish_lock(handle, Some((share.id(), want.mode())));
+        handle
     }
 
     /// Makes the log record of the transaction's changes.

@@ -27,20 +27,24 @@
 //! (`tests/allocation.rs`). Figures: `examples/locks.rs`. Threads: one at a time.
 
 use crate::body::{Body, Hold, LockHandle};
-use crate::cell::{ExclusiveGuard, PartitionCell, SharedGuard};
+use crate::cell::PartitionCell;
 use crate::center::Center;
-use crate::event::WaitLimits;
+use crate::event::{WaitLimits, Waited};
 use crate::isolation::Isolation;
 use crate::lock::{Mode, Want};
 use crate::lock_error::LockError;
 use crate::log::frame::FrameKind;
 use crate::log::{LogError, Lsn, Payload};
+use crate::planted;
 use crate::pool::Pool;
 use crate::published::TransactionState;
-use crate::seat::{CatalogChange, NO_STATEMENT, Seat};
+use crate::seat::{
+    CatalogChange, Joined, Left, NO_STATEMENT, PATIENCE, Seat, Watched, Wish, patience,
+};
 use crate::undo::Mark;
 use crate::undo::changed_rows::{ChangedRows, PartitionChanges};
 use arrow::array::ArrayRef;
+use halcyon_base::clock::{self, Moment};
 use halcyon_base::duty;
 use halcyon_base::sync::Arc;
 use halcyon_base::sync::atomic::Ordering;
@@ -48,6 +52,7 @@ use halcyon_base::{PartitionId, RowId, TxnId};
 use halcyon_store::{AppendError, Conflict, Partition, ValueRef};
 use std::fmt;
 use std::ops::Range;
+use std::task::{Context, Poll};
 
 /// A point to which the transaction can go back.
 #[derive(Clone, Copy, Debug)]
@@ -142,6 +147,7 @@ impl Transaction {
     /// shared locks back.
     #[inline]
     pub fn end_statement(&mut self) {
+        self.abandon_place();
         let isolation = self.isolation;
         let seat = self.seat();
         let body = seat.body.as_mut().expect(NO_STATEMENT);
@@ -185,6 +191,7 @@ impl Transaction {
         mode: Mode,
         limits: &WaitLimits<'_>,
     ) -> Result<LockHandle, LockError> {
+        self.abandon_place();
         match self.try_lock(cell, mode) {
             Some(handle) => Ok(handle),
             None => self.wait_for(cell, mode, limits),
@@ -228,15 +235,99 @@ impl Transaction {
         Some(handle)
     }
 
-    /// Stands in the queue until the lock is granted or the wait is given up.
+    /// Asks for a lock without keeping the thread: `None` if the transaction stands in the lock's queue, at
+    /// rest. Once [`Transaction::poll_wait`] is ready, asking again gives the lock or says why not; the
+    /// limits are those of the first time. Asking for another lock leaves the queue.
+    /// Errors: [`LockError`]; the locks are as before, and the transaction stands in no queue.
+    #[inline]
+    pub fn ask(
+        &mut self,
+        cell: &Arc<PartitionCell>,
+        mode: Mode,
+        limits: &WaitLimits<'_>,
+    ) -> Result<Option<LockHandle>, LockError> {
+        if self.seat().place.is_none()
+            && let Some(handle) = self.try_lock(cell, mode)
+        {
+            return Ok(Some(handle));
+        }
+        self.ask_in_queue(cell, mode, limits)
+    }
+
     #[cold]
-    fn wait_for(
+    fn ask_in_queue(
         &mut self,
         cell: &PartitionCell,
         mode: Mode,
         limits: &WaitLimits<'_>,
-    ) -> Result<LockHandle, LockError> {
-        let (id, pool) = (self.id, Arc::clone(&self.pool));
+    ) -> Result<Option<LockHandle>, LockError> {
+        let is_same = |wish: &Wish| wish.share.id() == cell.id && wish.want.mode() == mode;
+        let wish = match &self.seat().place {
+            Some(place) if is_same(&place.wish) => match self.go_on_waiting()? {
+                None => return Ok(None),
+                Some(Left::Granted(wish)) => return Ok(Some(self.seat().enter(wish))),
+                Some(Left::Refused(wish)) => wish,
+            },
+            _ => {
+                self.abandon_place();
+                if let Some(handle) = self.try_lock(cell, mode) {
+                    return Ok(Some(handle));
+                }
+                self.wish(cell, mode)
+            }
+        };
+        let deadline = limits.timeout.map(|timeout| clock::now().plus(timeout));
+        match self.join_queue(wish)? {
+            Joined::Granted(wish) => Ok(Some(self.seat().enter(wish))),
+            Joined::Waits(_) => {
+                let seat = self.seat();
+                limits.cancel.enlist(&seat.participant.granted);
+                let place = seat.place.as_mut().expect("it has just joined");
+                place.watched = Some(Watched { cancel: limits.cancel.clone(), deadline });
+                Ok(None)
+            }
+        }
+    }
+
+    /// What has become of the wait, or the body back to rest.
+    fn go_on_waiting(&mut self) -> Result<Option<Left>, LockError> {
+        let seat = self.seat();
+        match seat.wait_ended() {
+            Some(waited) => self.leave_queue(waited).map(Some),
+            None => {
+                if seat.body.is_some() {
+                    seat.rest();
+                    seat.participant.published.state(TransactionState::Waiting);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Ready once the wait of [`Transaction::ask`] has ended, whether the lock has come, the wait was
+    /// cancelled or it has lasted too long; at once if the transaction stands in no queue. A limit of time
+    /// is the caller's to watch: [`Transaction::wait_deadline`].
+    pub fn poll_wait(&self, context: &mut Context<'_>) -> Poll<()> {
+        let seat = self.seat.as_ref().expect(ENDED);
+        if seat.place.is_none() {
+            return Poll::Ready(());
+        }
+        let early = planted::is(planted::LATE_WAKER).then(|| seat.wait_ended());
+        seat.participant.granted.watch(context);
+        match early.unwrap_or_else(|| seat.wait_ended()) {
+            Some(_) => Poll::Ready(()),
+            None => Poll::Pending,
+        }
+    }
+
+    /// When the wait of [`Transaction::ask`] has lasted too long.
+    pub fn wait_deadline(&self) -> Option<Moment> {
+        let place = self.seat.as_ref().expect(ENDED).place.as_ref()?;
+        place.watched.as_ref()?.deadline
+    }
+
+    /// What asking for a lock in the queue would be.
+    fn wish(&mut self, cell: &PartitionCell, mode: Mode) -> Wish {
         let seat = self.seat();
         let held = seat.body.as_ref().expect(NO_STATEMENT).find(cell.id);
         let want = match (mode, held) {
@@ -245,32 +336,67 @@ impl Transaction {
             (Mode::Exclusive, Some(_)) => Want::Upgrade,
         };
         let share = Arc::clone(cell.share(seat.participant.slot));
-        let seat = match want {
-            Want::Upgrade => {
-                self.contended_upgrade = Some(cell.id);
-                self.seat()
-            }
-            Want::Shared | Want::Exclusive => seat,
-        };
+        if want == Want::Upgrade {
+            self.contended_upgrade = Some(cell.id);
+        }
+        Wish { share, want, held }
+    }
+
+    fn join_queue(&mut self, wish: Wish) -> Result<Joined, LockError> {
+        let (id, pool) = (self.id, Arc::clone(&self.pool));
+        let seat = self.seat();
         seat.publish_undo();
         seat.participant.published.state(TransactionState::Waiting);
-        let waited = seat.stand_in_queue(&share, want, id, &pool.center.waits, limits);
+        let joined = seat.join_queue(wish, id, &pool.center.waits);
+        if !matches!(joined, Ok(Joined::Waits(_))) {
+            seat.participant.published.state(TransactionState::Running);
+        }
+        joined
+    }
+
+    fn leave_queue(&mut self, waited: Waited) -> Result<Left, LockError> {
+        let pool = Arc::clone(&self.pool);
+        let seat = self.seat();
         seat.participant.published.state(TransactionState::Running);
-        waited?;
-        let me = seat.participant.id;
-        let body = seat.body.as_mut().expect("a waiter takes its body back");
-        let handle = match (want, held) {
-            (Want::Shared, _) => body.add(cell.id, Hold::Shared(SharedGuard::granted(&share))),
-            (_, None) => body.add(cell.id, Hold::Exclusive(ExclusiveGuard::enter(&share, me))),
-            (_, Some(handle)) => {
-                let guard = body.take_shared(handle).enter_upgraded(me);
-                body.held[handle.0 as usize].hold = Hold::Exclusive(guard);
-                body.exclusive_count += 1;
-                handle
-            }
-        };
-        seat.participant.publish_lock(handle, Some((cell.id, mode)));
-        Ok(handle)
+        seat.leave_queue(waited, &pool.center.waits)
+    }
+
+    /// Leaves the queue in which the transaction stands, if it does. A lock that has come is held.
+    #[inline]
+    fn abandon_place(&mut self) {
+        if self.seat().place.is_some() && !planted::is(planted::PLACE_LEFT_BEHIND) {
+            self.abandon();
+        }
+    }
+
+    #[cold]
+    fn abandon(&mut self) {
+        if let Ok(Left::Granted(wish)) = self.leave_queue(Waited::Cancelled) {
+            self.seat().enter(wish);
+        }
+    }
+
+    /// Stands in the queue until the lock is granted or the wait is given up.
+    #[cold]
+    fn wait_for(
+        &mut self,
+        cell: &PartitionCell,
+        mode: Mode,
+        limits: &WaitLimits<'_>,
+    ) -> Result<LockHandle, LockError> {
+        let mut wish = self.wish(cell, mode);
+        loop {
+            let position = match self.join_queue(wish)? {
+                Joined::Granted(wish) => return Ok(self.seat().enter(wish)),
+                Joined::Waits(position) => position,
+            };
+            let granted = &self.seat().participant.granted;
+            let waited = granted.wait(limits, patience(position), PATIENCE);
+            wish = match self.leave_queue(waited)? {
+                Left::Granted(wish) => return Ok(self.seat().enter(wish)),
+                Left::Refused(wish) => wish,
+            };
+        }
     }
 
     // ------------------------------------------------------------------ rows
@@ -524,6 +650,7 @@ impl Transaction {
     ///
     /// Panics: if `savepoint` is void and that can be seen.
     pub fn rollback_to(&mut self, savepoint: Savepoint) {
+        self.abandon_place();
         self.serve_cuts();
         let seat = self.seat();
         seat.body.as_mut().expect(NO_STATEMENT).undo_to(savepoint.mark);
@@ -569,6 +696,7 @@ impl Transaction {
     /// [`Lsn`] 0 without a log.
     /// Errors: the log takes no commits; the transaction is rolled back.
     pub fn try_commit(mut self, catalog: Option<CatalogChange>) -> Result<Lsn, LogError> {
+        self.abandon_place();
         let mut seat = self.seat.take().expect(ENDED);
         seat.rouse_if_at_rest();
         duty::relieved_if(seat.has_long_end(), || self.commit_seat(seat, catalog))
@@ -622,6 +750,7 @@ impl Transaction {
     /// As [`Transaction::rollback`], for a transaction that goes on to be one: nothing is changed or locked
     /// by it, as at its beginning. Outside of statements.
     pub fn give_up(&mut self) {
+        self.abandon_place();
         let id = self.id;
         let seat = self.seat();
         seat.undo_and_end();
@@ -634,9 +763,11 @@ const NO_ROW: &str = "a row that is changed has been found under the lock";
 impl Drop for Transaction {
     fn drop(&mut self) {
         // A commit has taken the seat already.
-        let Some(mut seat) = self.seat.take() else {
+        if self.seat.is_none() {
             return;
-        };
+        }
+        self.abandon_place();
+        let mut seat = self.seat.take().expect(ENDED);
         seat.undo_and_end();
         self.pool.give_back(seat);
     }

@@ -23,10 +23,12 @@ use halcyon_base::{PartitionId, RowId, SessionId};
 use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::view::{SettleError, ViewCell, ViewMaintainer, WantedViews, settle_views};
 use halcyon_txn::{
-    CancelToken, LockError, Mode, PartitionCell, Transaction, TransactionState, WaitLimits, cut,
+    CancelToken, LockError, LockHandle, Mode, PartitionCell, Transaction, TransactionState, WaitLimits, cut,
     planted,
 };
+use shuttle::future::block_on;
 use shuttle::rand::Rng as _;
+use std::future::poll_fn;
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
     Check::new(600).run(model);
@@ -52,6 +54,35 @@ fn lock(
     mode: Mode,
 ) -> Result<(), LockError> {
     patiently(|limits| transaction.lock(&bank.cells[cell], mode, limits)).map(|_| ())
+}
+
+/// Waits for a lock as a task does: it asks, and is told by its waker when to ask again.
+fn lock_as_task(
+    transaction: &mut Transaction,
+    cell: &Arc<PartitionCell>,
+    mode: Mode,
+    limits: &WaitLimits<'_>,
+) -> Result<LockHandle, LockError> {
+    loop {
+        if let Some(handle) = transaction.ask(cell, mode, limits)? {
+            return Ok(handle);
+        }
+        block_on(poll_fn(|context| transaction.poll_wait(context)));
+    }
+}
+
+/// Waits for a lock as a thread or as a task, as it comes.
+fn lock_somehow(
+    transaction: &mut Transaction,
+    bank: &Bank,
+    cell: usize,
+    mode: Mode,
+) -> Result<LockHandle, LockError> {
+    let cell = &bank.cells[cell];
+    patiently(|limits| match seeded().below(2) {
+        0 => transaction.lock(cell, mode, limits),
+        _ => lock_as_task(transaction, cell, mode, limits),
+    })
 }
 
 /// Readers read twice the same, and increments of writers are not lost.
@@ -265,6 +296,107 @@ fn lock_run(bank: &Bank, session: u32, order: &[usize], rng: &mut Rng) -> usize 
             Err(other) => panic!("{other}"),
         }
     }
+}
+
+/// Sessions that lock two partitions in either order, each wait a thread's or a task's. All come to their
+/// locks, victims begin again, and no increment is lost.
+fn tasks_and_threads() {
+    let bank = Arc::new(Bank::new(2, 1));
+    let run = |session: u32| {
+        let bank = Arc::clone(&bank);
+        Box::new(move || {
+            let order = if session.is_multiple_of(2) { [0, 1] } else { [1, 0] };
+            loop {
+                let mut transaction = bank.begin(session);
+                let mut adds = |cell| {
+                    if cell == 0 && session == 2 {
+                        lock_somehow(&mut transaction, &bank, cell, Mode::Shared)?;
+                    }
+                    let handle = lock_somehow(&mut transaction, &bank, cell, Mode::Exclusive)?;
+                    add(&mut transaction, handle, RowId(0), 1);
+                    Ok(())
+                };
+                match order.into_iter().try_for_each(&mut adds) {
+                    Ok(()) => return transaction.commit(),
+                    Err(LockError::Deadlock(_)) => transaction.rollback(),
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        }) as Box<dyn FnOnce() + Send>
+    };
+    spawn_all((0..3).map(run).collect());
+    for cell in 0..2 {
+        let mut transaction = bank.begin(0);
+        let handle = transaction.try_lock(&bank.cells[cell], Mode::Exclusive);
+        let handle = handle.expect("all have ended");
+        assert_eq!(amount(transaction.read(handle), RowId(0)), common::BALANCE + 3);
+        transaction.commit();
+    }
+    bank.check_quiet();
+}
+
+#[test]
+fn tasks_that_wait_come_to_their_locks() {
+    check(tasks_and_threads);
+}
+
+#[test]
+fn canary_a_waker_left_too_late_is_caught() {
+    check_canary(planted::LATE_WAKER, tasks_and_threads);
+}
+
+/// A task that asks for a lock and then ends, is cancelled, or asks for another lock instead.
+fn tasks_that_change_their_mind() {
+    let bank = Arc::new(Bank::new(2, 1));
+    let mut owner = bank.begin(0);
+    lock(&mut owner, &bank, 0, Mode::Exclusive).expect("the lock is free");
+    let cancel = CancelToken::new();
+    let fickle = |session: u32| {
+        let (bank, cancel) = (Arc::clone(&bank), cancel.clone());
+        Box::new(move || {
+            let limits = WaitLimits { timeout: None, cancel: &cancel };
+            let mut transaction = bank.begin(session);
+            let asked = transaction.ask(&bank.cells[0], Mode::Exclusive, &limits);
+            match (asked, session) {
+                (Ok(Some(_)), _) => transaction.commit(),
+                (Ok(None), 1) => drop(transaction),
+                (Ok(None), 2) => {
+                    patiently(|limits| {
+                        lock_as_task(&mut transaction, &bank.cells[1], Mode::Exclusive, limits)
+                    })
+                    .expect("no deadlock");
+                    transaction.commit();
+                }
+                (Ok(None), _) => {
+                    let locked =
+                        lock_as_task(&mut transaction, &bank.cells[0], Mode::Exclusive, &limits);
+                    assert!(matches!(locked, Ok(_) | Err(LockError::Cancelled)), "{locked:?}");
+                    transaction.commit();
+                }
+                (Err(error), _) => assert_eq!(error, LockError::Cancelled),
+            }
+            let mut transaction = bank.begin(session);
+            lock_somehow(&mut transaction, &bank, 0, Mode::Shared).expect("no deadlock");
+            transaction.commit();
+        }) as Box<dyn FnOnce() + Send>
+    };
+    let canceller = {
+        let cancel = cancel.clone();
+        Box::new(move || cancel.cancel()) as Box<dyn FnOnce() + Send>
+    };
+    let end = Box::new(move || owner.commit()) as Box<dyn FnOnce() + Send>;
+    spawn_all(vec![fickle(1), fickle(2), fickle(3), canceller, end]);
+    bank.check_quiet();
+}
+
+#[test]
+fn tasks_that_leave_a_queue_leave_nothing_behind() {
+    check(tasks_that_change_their_mind);
+}
+
+#[test]
+fn canary_a_place_left_behind_is_caught() {
+    check_canary(planted::PLACE_LEFT_BEHIND, tasks_that_change_their_mind);
 }
 
 #[test]
@@ -566,6 +698,30 @@ fn cut_does_not_wait_for_an_owner_that_waits_for_a_lock() {
         assert_eq!(amount(&first.expect("a patient cut ends")[0], RowId(0)), common::BALANCE);
         holder.commit();
         owner.join().expect("no model thread panics");
+        bank.check_quiet();
+    });
+}
+
+#[test]
+fn cut_does_not_wait_for_a_task_that_waits_for_a_lock() {
+    check(|| {
+        let bank = Arc::new(Bank::new(2, 1));
+        let mut holder = bank.begin(0);
+        lock(&mut holder, &bank, 1, Mode::Exclusive).expect("the lock is free");
+        let mut task = bank.begin(1);
+        let handle = lock_somehow(&mut task, &bank, 0, Mode::Exclusive).expect("no deadlock");
+        add(&mut task, handle, RowId(0), 5);
+        let reader = {
+            let bank = Arc::clone(&bank);
+            thread::spawn(move || patiently(|limits| cut(&bank.manager, &bank.cells[..1], limits)))
+        };
+        let asked = patiently(|limits| task.ask(&bank.cells[1], Mode::Shared, limits));
+        assert_eq!(asked, Ok(None));
+        // Nobody polls the task.
+        let roots = reader.join().expect("no model thread panics").expect("a patient cut ends");
+        assert_eq!(amount(&roots[0], RowId(0)), common::BALANCE);
+        holder.commit();
+        drop(task);
         bank.check_quiet();
     });
 }
