@@ -13,7 +13,9 @@ use halcyon_catalog::{Catalog, Table};
 use halcyon_plan::env::{Locks, Need};
 use halcyon_sql::error::Result;
 use halcyon_store::Partition;
-use halcyon_txn::{Lsn, Mode, PartitionCell, Transaction, WaitLimits, cut_noting};
+use halcyon_txn::{
+    LockError, LockHandle, Lsn, Mode, PartitionCell, Transaction, WaitLimits, cut_noting,
+};
 
 use crate::shared::Shared;
 use crate::stream_views::{self, StreamViews};
@@ -40,12 +42,33 @@ impl Snapshot {
     }
 }
 
+/// What a statement does while its lock is somebody else's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LockWait {
+    /// Its thread waits.
+    #[default]
+    Blocks,
+    /// It stands in the lock's queue and gives its thread back; later it runs once more.
+    Suspends,
+}
+
+/// What has become of an acquisition of locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Locked {
+    Whole,
+    /// All locks are held, but views over streams among the tables are torn (see [`stream_views`]).
+    Torn,
+    /// The transaction stands in the queue of a lock; those before it are held.
+    Queued,
+}
+
 /// The parties to an acquisition: the session that acquires, and the limits of its waits.
 #[derive(Clone, Copy)]
 pub(crate) struct Acquisition<'a> {
     pub shared: &'a Shared,
     pub session: SessionId,
     pub limits: WaitLimits<'a>,
+    pub wait: LockWait,
 }
 
 /// Locks that a statement holds, and the needs that led to them.
@@ -58,15 +81,14 @@ pub(crate) struct LockSet {
 impl<'a> Acquisition<'a> {
     /// The protocol for views over streams, in this session's name.
     pub fn stream_views(&self) -> StreamViews<'a> {
-        let Acquisition { shared, session, limits } = *self;
+        let Acquisition { shared, session, limits, .. } = *self;
         StreamViews { shared, session, limits }
     }
 
     /// Takes the locks that `set.needs` name; `set.locks` then holds exactly these. With `owns` the
     /// transaction also becomes the owner of those of the tables that are views over streams.
     ///
-    /// Returns false if the views are torn (see [`stream_views`]); the locks are held in that case,
-    /// too.
+    /// Errors: those of a wait for locks.
     #[inline]
     pub fn lock(
         &self,
@@ -75,24 +97,26 @@ impl<'a> Acquisition<'a> {
         tables: &[Arc<Table>],
         set: &mut LockSet,
         owns: bool,
-    ) -> Result<bool> {
+    ) -> Result<Locked> {
         let held = |table: &Table| tx.holds(&table.cells[0]);
         let settled = self.stream_views().settle(tables, held)?;
         if owns {
             stream_views::claim(catalog, tables, &mut set.needs);
         }
-        lock_needs(tx, tables, set, &self.limits)?;
+        if !lock_needs(tx, tables, set, &self.limits, self.wait)? {
+            return Ok(Locked::Queued);
+        }
         if owns {
             stream_views::own(catalog, tables, tx);
-            return Ok(true);
+            return Ok(Locked::Whole);
         }
-        Ok(!settled.is_torn(catalog, tables))
+        Ok(if settled.is_torn(catalog, tables) { Locked::Torn } else { Locked::Whole })
     }
 
-    /// Takes the right to change the catalog.
-    pub fn lock_catalog(&self, tx: &mut Transaction) -> Result<()> {
-        let locked = tx.lock(&self.shared.ddl, Mode::Exclusive, &self.limits);
-        locked.map(|_| ()).map_err(lock_errors::of_catalog)
+    /// Takes the right to change the catalog. False if the transaction stands in the queue for it.
+    pub fn lock_catalog(&self, tx: &mut Transaction) -> Result<bool> {
+        let locked = take(tx, &self.shared.ddl, Mode::Exclusive, &self.limits, self.wait);
+        locked.map(|handle| handle.is_some()).map_err(lock_errors::of_catalog)
     }
 
     /// Cuts through `tables`. Returns their roots, and the end of the log that contains all changes
@@ -138,20 +162,38 @@ impl<'a> Acquisition<'a> {
     }
 }
 
-/// Takes the locks that `set.needs` name, in order of partition id, the stronger first.
+/// Takes a lock; `None` if the transaction stands in its queue.
+#[inline]
+fn take(
+    tx: &mut Transaction,
+    cell: &Arc<PartitionCell>,
+    mode: Mode,
+    limits: &WaitLimits<'_>,
+    wait: LockWait,
+) -> std::result::Result<Option<LockHandle>, LockError> {
+    match wait {
+        LockWait::Blocks => tx.lock(cell, mode, limits).map(Some),
+        LockWait::Suspends => tx.ask(cell, mode, limits),
+    }
+}
+
+/// Takes the locks that `set.needs` name, in order of partition id, the stronger first. False if the
+/// transaction stands in the queue of one of them.
 pub(crate) fn lock_needs(
     tx: &mut Transaction,
     tables: &[Arc<Table>],
     set: &mut LockSet,
     limits: &WaitLimits<'_>,
-) -> Result<()> {
+    wait: LockWait,
+) -> Result<bool> {
     let LockSet { needs, locks } = set;
     if let [Need { table, partition: Some(partition), mode }] = needs[..] {
         let cell = &tables[table].cells[partition as usize];
-        let locked = tx.lock(cell, mode, limits);
-        let handle = locked.map_err(|error| lock_errors::of_table(error, &tables[table]))?;
+        let locked = take(tx, cell, mode, limits, wait);
+        let locked = locked.map_err(|error| lock_errors::of_table(error, &tables[table]))?;
+        let Some(handle) = locked else { return Ok(false) };
         locks.set_only(table, partition, handle);
-        return Ok(());
+        return Ok(true);
     }
     locks.reset(tables);
     let at = |need: &Need| {
@@ -167,12 +209,12 @@ pub(crate) fn lock_needs(
     for need in needs.iter() {
         let partition = need.partition.expect("spread out");
         let cell = &tables[need.table].cells[partition as usize];
-        let handle = tx
-            .lock(cell, need.mode, limits)
-            .map_err(|error| lock_errors::of_table(error, &tables[need.table]))?;
+        let locked = take(tx, cell, need.mode, limits, wait);
+        let locked = locked.map_err(|error| lock_errors::of_table(error, &tables[need.table]))?;
+        let Some(handle) = locked else { return Ok(false) };
         locks.set(need.table, partition, handle);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Replaces needs of whole tables by needs of each of their partitions.

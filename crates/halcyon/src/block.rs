@@ -11,7 +11,7 @@ use halcyon_sql::parse::ast::LockTableMode;
 use halcyon_sql::utility::Modes;
 use halcyon_txn::{Isolation, Mode, WaitLimits};
 
-use crate::acquire::lock_needs;
+use crate::acquire::{LockWait, lock_needs};
 use crate::deferral::Deferrals;
 use crate::outcome::{Outcome, Tag};
 use crate::session::{Session, SessionState, failed_transaction};
@@ -271,7 +271,7 @@ impl Session {
             self.locked.needs.clear();
             self.locked.needs.extend(whole);
             let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
-            lock_needs(&mut work.tx, &tables, &mut self.locked, &limits)?;
+            lock_needs(&mut work.tx, &tables, &mut self.locked, &limits, LockWait::Blocks)?;
             // The names may mean other tables after the wait.
             if work.catalog.is_some() || self.shared.version() == catalog.version {
                 return Ok(());

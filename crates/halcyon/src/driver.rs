@@ -5,10 +5,12 @@
 //! 1. binds the statement against the catalog of its transaction and for the session's role, if it
 //!    was bound for others: binding looks at the role's rights;
 //! 2. acquires what the statement reaches ([`Reach`]): locks, the right to change the catalog, or a
-//!    cut ([`crate::acquire`]);
+//!    cut ([`crate::acquire`]); if its thread is not to wait, the statement is left in the lock's queue and
+//!    runs again later ([`crate::suspension`]);
 //! 3. looks again: if views over streams are torn ([`crate::stream_views`]), or another catalog was
 //!    published during the wait, the next round begins, with the locks kept;
-//! 4. runs the plan to its end, waiting for no one.
+//! 4. runs the plan to its end, waiting for no one; a thread that serves others is relieved of them first
+//!    unless the statement has been short of late.
 //!
 //! Around the loop is the transaction: that of a block ([`Session::in_block`]), in which a failed
 //! statement is undone alone; or the statement's own ([`Session::on_its_own`]), without the
@@ -20,7 +22,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use halcyon_base::clock;
+use halcyon_base::clock::{self, Moment};
+use halcyon_base::duty;
 use halcyon_base::ids::{SessionId, TableId};
 use halcyon_catalog::Catalog;
 use halcyon_ddl::{Ddl, DdlContext};
@@ -34,7 +37,7 @@ use halcyon_sql::stack::with_new_stack;
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Lsn, Mode, Transaction, WaitLimits};
 
-use crate::acquire::{Acquisition, LockSet, Snapshot};
+use crate::acquire::{Acquisition, LockSet, Locked, Snapshot};
 use crate::copying::{self, Copying, Home, Incoming};
 use crate::deferral::{Deferrals, settle};
 use crate::execute::{Ran, RowAccess, execute, read_only};
@@ -43,6 +46,7 @@ use crate::outcome::{Outcome, Tag};
 use crate::params;
 use crate::session::Session;
 use crate::statement::Statement;
+use crate::suspended::Suspended;
 use crate::transaction::{Block, Work};
 
 /// The ground on which a statement runs: its source of rows, its catalog and its transaction's
@@ -114,6 +118,7 @@ impl Session {
         params: &[Value],
         out: &mut RowSet,
     ) -> Result<Ran> {
+        let resumed = self.suspended.take().and_then(|suspended| suspended.work);
         let reach = statement.prepared().reach();
         if reach == Reach::Snapshot || self.in_force.default_modes.read_only == Some(true) {
             let (source, own_catalog) = (Source::Cut, &mut None);
@@ -121,12 +126,21 @@ impl Session {
             let ground = Ground { source, own_catalog, started_us, repeats, deferrals };
             return self.attempt(ground, statement, params, out);
         }
-        let began = self.entry.statement_began().unwrap_or_else(clock::now);
         // Each exit before the commit drops the transaction, which rolls it back.
-        let mut work = self.begin_work(self.in_force.default_modes, began);
+        let mut work = match resumed {
+            Some(work) => work,
+            None => {
+                let began = self.entry.statement_began().unwrap_or_else(clock::now);
+                self.begin_work(self.in_force.default_modes, began)
+            }
+        };
         work.tx.begin_statement();
         let ran = self.attempt(Ground::locks(&mut work, false), statement, params, out);
         let ran = ran.inspect_err(|error| self.count_loss(error))?;
+        if let Ran::Queued = ran {
+            self.suspend(Some(work));
+            return Ok(ran);
+        }
         if self.copy_begins(&ran) {
             self.copy_goes_on(Home::Own(work));
             return Ok(ran);
@@ -146,6 +160,7 @@ impl Session {
         out: &mut RowSet,
     ) -> Result<Ran> {
         block.used = true;
+        self.suspended = None;
         if block.read_only() {
             let ran = self.on_snapshot(&mut block, statement, params, out);
             return self.end_in_block(block, ran);
@@ -170,6 +185,11 @@ impl Session {
                 resume_unwind(panic)
             }
         };
+        if let Ok(Ran::Queued) = ran {
+            self.block = Some(block);
+            self.suspend(None);
+            return ran;
+        }
         if repeats && self.in_force.early_locks {
             self.note_block_locks(&mut work.tx, statement);
         }
@@ -178,11 +198,17 @@ impl Session {
             return ran;
         }
         if ran.is_err() {
-            work.tx.rollback_to(start);
+            let lasts = work.tx.change_count() > CHANGES_OF_SHORT_UNDO;
+            duty::relieved_if(lasts, || work.tx.rollback_to(start));
             work.catalog = catalog;
         }
         work.tx.end_statement();
         self.end_in_block(block, ran)
+    }
+
+    /// Puts a statement aside whose transaction stands in a queue: its own, or that of the block.
+    fn suspend(&mut self, work: Option<Work>) {
+        self.suspended = Some(Box::new(Suspended { run: None, work }));
     }
 
     /// What EXPLAIN says of the tables that the explained text's plan has learned to lock early.
@@ -284,15 +310,20 @@ impl Session {
             };
             let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
             let session = SessionId(self.id);
-            let acquisition = Acquisition { shared: &self.shared, session, limits };
+            let wait = self.lock_wait;
+            let acquisition = Acquisition { shared: &self.shared, session, limits, wait };
             let acquired = {
                 let early = ground.repeats && self.in_force.early_locks;
                 let way = LockWay { owns, early };
                 acquire(&mut ground.source, prepared, &env, &acquisition, &mut self.locked, way)?
             };
-            let Some((mut access, lsn)) = acquired else {
-                owns = true;
-                continue;
+            let (mut access, lsn) = match acquired {
+                Acquired::Rows(access, lsn) => (access, lsn),
+                Acquired::Torn => {
+                    owns = true;
+                    continue;
+                }
+                Acquired::Queued => return Ok(Ran::Queued),
             };
             if is_published && self.shared.version() != catalog.version {
                 continue;
@@ -315,12 +346,18 @@ impl Session {
                 early: &early,
                 rows: out,
             };
-            let (ran, changed) = perform(prepared, &env, &acquisition, access, &pending, outputs)?;
+            let stretch = Stretch::begin(prepared);
+            let (ran, changed) = duty::relieved_if(stretch.lasts(), || {
+                perform(prepared, &env, &acquisition, access, &pending, outputs)
+            })?;
             let judges = !matches!(self.copying, Some(Copying::Beginning(..)));
             if let (Some(since), Source::Locks(tx), true) = (since, &mut ground.source, judges) {
                 let deferrals = ground.deferrals.as_deref_mut();
-                settle(checks, since, deferrals, catalog, tx, &limits)?;
+                duty::relieved_if(stretch.lasts(), || {
+                    settle(checks, since, deferrals, catalog, tx, &limits)
+                })?;
             }
+            stretch.end(prepared);
             if changed.is_some() {
                 *ground.own_catalog = changed;
             }
@@ -366,9 +403,18 @@ fn lock_early(prepared: &Prepared, needs: &mut [Need]) {
     }
 }
 
-/// Step 2 of the loop. Returns the statement's access to rows, and for a cut of its own the
-/// position up to which the log must be durable before anyone is told of these rows. `None` if
-/// views over streams are torn.
+/// What has become of step 2.
+enum Acquired<'a> {
+    /// The statement's access to rows, and for a cut of its own the position up to which the log must be
+    /// durable before anyone is told of these rows.
+    Rows(RowAccess<'a>, Option<Lsn>),
+    /// Views over streams are torn.
+    Torn,
+    /// The transaction stands in the queue of a lock.
+    Queued,
+}
+
+/// Step 2 of the loop.
 #[inline]
 fn acquire<'p>(
     source: &'p mut Source<'_>,
@@ -377,27 +423,73 @@ fn acquire<'p>(
     acquisition: &Acquisition<'_>,
     locked: &'p mut LockSet,
     way: LockWay,
-) -> Result<Option<(RowAccess<'p>, Option<Lsn>)>> {
+) -> Result<Acquired<'p>> {
     let tables = prepared.subject().plan.tables();
     match source {
         Source::Locks(tx) => {
             locked.needs.clear();
-            if prepared.reach() == Reach::Catalog {
-                acquisition.lock_catalog(tx)?;
-                return Ok(Some((RowAccess::Locked(tx, locked), None)));
-            }
-            prepared.needs(env, &mut locked.needs)?;
-            if way.early && prepared.early.any() {
-                lock_early(prepared, &mut locked.needs);
-            }
-            let is_whole = acquisition.lock(tx, env.catalog, tables, locked, way.owns)?;
-            Ok(is_whole.then_some((RowAccess::Locked(tx, locked), None)))
+            let taken = if prepared.reach() == Reach::Catalog {
+                match acquisition.lock_catalog(tx)? {
+                    true => Locked::Whole,
+                    false => Locked::Queued,
+                }
+            } else {
+                prepared.needs(env, &mut locked.needs)?;
+                if way.early && prepared.early.any() {
+                    lock_early(prepared, &mut locked.needs);
+                }
+                acquisition.lock(tx, env.catalog, tables, locked, way.owns)?
+            };
+            Ok(match taken {
+                Locked::Whole => Acquired::Rows(RowAccess::Locked(tx, locked), None),
+                Locked::Torn => Acquired::Torn,
+                Locked::Queued => Acquired::Queued,
+            })
         }
-        Source::Cut => {
-            let cut = acquisition.cut(env.catalog, tables)?;
-            Ok(cut.map(|(roots, lsn)| (RowAccess::Cut(roots), Some(lsn))))
+        Source::Cut => Ok(match acquisition.cut(env.catalog, tables)? {
+            Some((roots, lsn)) => Acquired::Rows(RowAccess::Cut(roots), Some(lsn)),
+            None => Acquired::Torn,
+        }),
+        Source::Snapshot(snapshot) => {
+            Ok(Acquired::Rows(RowAccess::Cut(snapshot.roots_of(tables)), None))
         }
-        Source::Snapshot(snapshot) => Ok(Some((RowAccess::Cut(snapshot.roots_of(tables)), None))),
+    }
+}
+
+/// Changes whose undoing is over within some 100 microseconds.
+const CHANGES_OF_SHORT_UNDO: usize = 500;
+
+/// The time in which a statement runs, on a thread that serves others too.
+#[derive(Clone, Copy)]
+enum Stretch {
+    /// The thread serves nobody else.
+    Free,
+    /// The statement has been short of late.
+    Short(Moment),
+    /// The thread is to be relieved.
+    Lasts(Moment),
+}
+
+impl Stretch {
+    #[inline]
+    fn begin(prepared: &Prepared) -> Self {
+        match (duty::is_on_duty(), prepared.reach()) {
+            (false, _) => Stretch::Free,
+            (true, Reach::Locks) if prepared.stretch.is_short() => Stretch::Short(clock::now()),
+            (true, _) => Stretch::Lasts(clock::now()),
+        }
+    }
+
+    fn lasts(self) -> bool {
+        matches!(self, Stretch::Lasts(_))
+    }
+
+    /// Notes how long it was, which decides where the statement runs next time.
+    #[inline]
+    fn end(self, prepared: &Prepared) {
+        if let Stretch::Short(began) | Stretch::Lasts(began) = self {
+            prepared.stretch.note(clock::now().since(began));
+        }
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) enum Ran {
     Stream(Box<Streamed>),
     /// Any other result.
     Other(Box<Outcome>),
+    /// Nothing has run yet: the transaction stands in the queue of a lock.
+    Queued,
 }
 
 const _: () = assert!(size_of::<Result<Ran>>() <= 24);
@@ -46,7 +48,7 @@ impl Ran {
                 Outcome::Done(tag) => tag.rows.unwrap_or(0),
                 _ => 0,
             },
-            Ran::Stream(_) => 0,
+            Ran::Stream(_) | Ran::Queued => 0,
         }
     }
 

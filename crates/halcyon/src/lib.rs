@@ -59,6 +59,8 @@ mod statement;
 mod stream;
 mod stream_views;
 mod subscribe;
+mod suspended;
+mod suspension;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
@@ -82,6 +84,7 @@ pub use signals::{Notification, Waker};
 pub use statement::{Statement, split_statements};
 pub use stream::{Stream, Streams, ViewReader};
 pub use subscribe::Subscription;
+pub use suspension::Progress;
 pub use text::TextFormat;
 pub use transaction::Access;
 

@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use halcyon_base::{clock, duty};
+use halcyon_base::duty;
+use halcyon_base::memory::Entered;
 use halcyon_prepare::plan::{Plan, Prepared, Reach};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse::ast::Expr;
@@ -14,6 +15,7 @@ use halcyon_sql::utility::Utility;
 use halcyon_store::Value;
 use halcyon_txn::Isolation;
 
+use crate::acquire::LockWait;
 use crate::copying::Copying;
 use crate::deadline::Deadline;
 use crate::execute::Ran;
@@ -23,6 +25,7 @@ use crate::rows::{CountedAs, Rows, Streamed};
 use crate::session::Session;
 use crate::set::shown_columns;
 use crate::statement::Statement;
+use crate::suspended::Run;
 use crate::transaction::Access;
 
 /// A source of a statement to run: a prepared [`Statement`], or a text that is looked up in the
@@ -124,7 +127,7 @@ impl Session {
                 }
                 Ok(())
             }
-            Ran::Written(_) | Ran::Other(_) => {
+            Ran::Written(_) | Ran::Other(_) | Ran::Queued => {
                 Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows"))
             }
         }
@@ -160,7 +163,7 @@ impl Session {
     }
 
     /// Makes the outcome for a caller of [`Session::run`].
-    fn dress(&mut self, statement: &Statement, ran: Ran, out: RowSet) -> Outcome {
+    pub(crate) fn dress(&mut self, statement: &Statement, ran: Ran, out: RowSet) -> Outcome {
         let tag = statement.tag();
         // Columns are reference-counted, and the count is shared by all sessions: they are cloned
         // only for rows.
@@ -175,6 +178,7 @@ impl Session {
                 Outcome::Rows { rows, tag, written: None }
             }
             Ran::Other(outcome) => *outcome,
+            Ran::Queued => unreachable!("the thread waits, or the statement goes on"),
         }
     }
 
@@ -214,26 +218,54 @@ impl Session {
         self.streamed_rows(statement.columns(), streamed, Some(counted))
     }
 
-    /// Runs a statement; the rows of a small result go to `out`.
+    /// Runs a statement; the rows of a small result go to `out`. The thread waits for locks.
     fn run_statement(
         &mut self,
         statement: &Statement,
         params: &[Value],
         out: &mut RowSet,
     ) -> Result<Ran> {
+        let (run, _entered) = self.begin_run(statement);
+        // The statement may be run by another one that does not wait.
+        let wait = std::mem::replace(&mut self.lock_wait, LockWait::Blocks);
+        let ran = self.dispatched(statement, params, out);
+        self.lock_wait = wait;
+        self.end_run(run, ran, out)
+    }
+
+    /// Begins a run of a statement: its time, its account, its counts.
+    #[inline]
+    pub(crate) fn begin_run(&mut self, statement: &Statement) -> (Run, Entered) {
         self.carry_out_wishes();
         let wishes = self.entry.signals.wish_count();
         self.cancel.reset();
-        let account = self.account.id();
-        let _entered = self.begin_account(writes(&statement.prepared().plan));
+        let entered = self.begin_account(writes(&statement.prepared().plan));
         let planned = statement.planned.take();
         let timeout = self.in_force.statement_timeout.map(|time| time.saturating_sub(planned));
         let deadline =
             timeout.map(|timeout| self.shared.deadlines.set(timeout, self.cancel.clone()));
         let watch = self.tallies.begin(statement, &self.entry, &self.shared.statements);
+        (Run { wishes, deadline, watch }, entered)
+    }
+
+    /// Runs a statement within its run; a panic in it becomes an error.
+    #[inline]
+    pub(crate) fn dispatched(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
         let caught = catch_unwind(AssertUnwindSafe(|| self.dispatch(statement, params, out)));
-        let mut ran = caught.unwrap_or_else(|panic| Err(self.after_panic(panic.as_ref())));
-        ran = ran.map_err(|error| memory::named(error, account));
+        caught.unwrap_or_else(|panic| Err(self.after_panic(panic.as_ref())))
+    }
+
+    /// Ends a run of a statement, with what has come of it.
+    #[inline]
+    pub(crate) fn end_run(&mut self, run: Run, ran: Result<Ran>, out: &RowSet) -> Result<Ran> {
+        let Run { wishes, deadline, watch } = run;
+        let account = self.account.id();
+        let mut ran = ran.map_err(|error| memory::named(error, account));
         if deadline.as_ref().is_some_and(Deadline::passed) {
             ran = ran.map_err(Deadline::name);
         }
@@ -269,30 +301,14 @@ impl Session {
         }
         drop(prepared);
         match reach {
-            Reach::Session => self.run_here(statement, params, out),
-            Reach::Catalog | Reach::Locks | Reach::Snapshot if !duty::is_on_duty() => {
-                self.drive(statement, params, out)
+            Reach::Session => {
+                // Statements within this one are run to their end.
+                self.lock_wait = LockWait::Blocks;
+                self.run_here(statement, params, out)
             }
-            Reach::Locks => self.drive_on_duty(statement, params, out),
-            Reach::Catalog | Reach::Snapshot => {
-                duty::relieved(|| self.drive(statement, params, out))
-            }
+            Reach::Catalog | Reach::Locks => self.drive(statement, params, out),
+            Reach::Snapshot => duty::relieved(|| self.drive(statement, params, out)),
         }
-    }
-
-    /// Runs a statement on a thread that serves others too, which is relieved of them first unless
-    /// the statement has been short of late.
-    fn drive_on_duty(
-        &mut self,
-        statement: &Statement,
-        params: &[Value],
-        out: &mut RowSet,
-    ) -> Result<Ran> {
-        let is_short = statement.prepared().stretch.is_short();
-        let began = clock::now();
-        let ran = duty::relieved_if(!is_short, || self.drive(statement, params, out));
-        statement.prepared().stretch.note(clock::now().since(began));
-        ran
     }
 
     /// Runs a statement that reaches neither tables nor the catalog.

@@ -25,7 +25,7 @@ use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::SqlType;
 use halcyon_txn::{CancelToken, WaitLimits};
 
-use crate::acquire::{Acquisition, LockSet};
+use crate::acquire::{Acquisition, LockSet, LockWait};
 use crate::activity::{SessionEntry, Tallies};
 use crate::copying::Copying;
 use crate::cursor::Cursors;
@@ -37,6 +37,7 @@ use crate::settings::{Facts, InForce, Settings, search_path};
 use crate::shared::Shared;
 use crate::signals::{Notification, Signals, Waker};
 use crate::statement::{Statement, is_taken_after_failure, split_statements};
+use crate::suspended::Suspended;
 use crate::transaction::{Block, Work};
 use crate::upgrades::BlockLocks;
 
@@ -73,6 +74,10 @@ pub struct Session {
     pub(crate) notices: Vec<SqlError>,
     /// Changed settings that the client has not been sent yet: (name, value).
     pub(crate) changes: Vec<(String, String)>,
+    /// What the running statement does while a lock is somebody else's.
+    pub(crate) lock_wait: LockWait,
+    /// The statement that stands in a lock's queue and has given its thread back.
+    pub(crate) suspended: Option<Box<Suspended>>,
     /// Transactions that were victims of deadlocks, in a row.
     pub(crate) losses: u32,
     /// State of a random number generator.
@@ -149,6 +154,8 @@ impl Session {
             in_force: InForce::default(),
             notices: Vec::new(),
             changes: Vec::new(),
+            lock_wait: LockWait::default(),
+            suspended: None,
             losses: 0,
             jitter: 0x9E37_79B9_7F4A_7C15 ^ u64::from(id),
         };
@@ -343,10 +350,11 @@ impl Session {
         SessionId(self.id)
     }
 
-    /// The parties to acquisitions of this session.
+    /// The parties to acquisitions of this session, whose thread waits.
     pub(crate) fn acquisition(&self) -> Acquisition<'_> {
         let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
-        Acquisition { shared: &self.shared, session: self.slot(), limits }
+        let wait = LockWait::Blocks;
+        Acquisition { shared: &self.shared, session: self.slot(), limits, wait }
     }
 
     /// The catalog against which statements of this session are bound.
@@ -484,6 +492,7 @@ impl Session {
 
     /// Rolls back the transaction block, if one is in progress.
     pub(crate) fn rollback_block(&mut self) {
+        self.suspended = None;
         self.copying = None;
         self.cursors.drop_of_block();
         self.entry.signals.forget_wishes(0);

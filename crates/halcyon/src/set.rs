@@ -150,7 +150,8 @@ impl Session {
         let value = if all { None } else { altered(name, value)? };
         let mut work = self.begin_work(Modes::default(), clock::now());
         work.tx.begin_statement();
-        self.acquisition().lock_catalog(&mut work.tx)?;
+        let is_locked = self.acquisition().lock_catalog(&mut work.tx)?;
+        debug_assert!(is_locked, "the thread has waited");
         self.refresh_catalog();
         let mut after = (*self.catalog).clone();
         match value {

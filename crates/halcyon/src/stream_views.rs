@@ -20,6 +20,7 @@
 
 use std::sync::Arc;
 
+use halcyon_base::duty;
 use halcyon_base::ids::SessionId;
 use halcyon_catalog::{Catalog, Table};
 use halcyon_ddl::views;
@@ -63,7 +64,9 @@ impl<'a> StreamViews<'a> {
         };
         if tables.into_iter().any(stale) {
             let catalog = self.shared.catalog();
-            views::bring_up_to_date(manager, self.session, &catalog, &held, &self.limits)?;
+            duty::relieved(|| {
+                views::bring_up_to_date(manager, self.session, &catalog, &held, &self.limits)
+            })?;
         }
         Ok(settled)
     }

@@ -11,6 +11,7 @@
 //! 3. At most [`FLUSH_BYTES`] of a result, one row and one batch are held: a client that does not
 //!    read stops its own statement, and holds no thread meanwhile.
 //!
+//! A statement that waits for a lock stands in its queue and holds no thread (`Connection::run_statement`).
 //! Threads: everything that runs SQL does so on duty ([`halcyon_base::duty`]) or relieved already; see
 //! [`crate::serve`].
 
@@ -19,11 +20,14 @@ mod extended;
 mod simple;
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use halcyon::{Session, SessionState, SqlError, SqlState, Statement, TextFormat};
+use halcyon::{
+    Outcome, Progress, Session, SessionState, SqlError, SqlState, Statement, TextFormat, Value,
+};
 use halcyon_base::duty;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -73,6 +77,12 @@ pub(crate) struct Connection<S> {
     woken: Arc<Notify>,
     _woken_at_end: WokenAtEnd,
     _place: SessionPlace,
+}
+
+/// The statement of a connection that has stayed on one thread or changed threads. A statement that
+/// panicked was rolled back; the plan in it is always replaced as a whole.
+fn lock(statement: &Mutex<Statement>) -> MutexGuard<'_, Statement> {
+    statement.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why a connection ends.
@@ -352,6 +362,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             true => self.session.rollback(),
             false => self.session.commit(),
         })
+    }
+
+    /// Runs a statement. While it waits for a lock, the thread serves others.
+    async fn run_statement(
+        &mut self,
+        statement: &Mutex<Statement>,
+        params: &[Value],
+    ) -> Result<Outcome, SqlError> {
+        loop {
+            let run = || self.session.run_or_queue(&lock(statement), params);
+            match running(run)? {
+                Progress::Done(outcome) => return Ok(outcome),
+                Progress::Queued => self.lock_comes().await,
+            }
+        }
+    }
+
+    /// Waits until the statement that stands in a lock's queue can go on.
+    async fn lock_comes(&mut self) {
+        let session = &mut self.session;
+        let late = sleep(session.lock_time_left());
+        tokio::select! {
+            () = poll_fn(|context| session.poll_lock(context)) => {}
+            () = late => {}
+        }
     }
 
     /// Sends rows of a result, up to `limit`; returns whether the result has ended, and how many

@@ -23,8 +23,8 @@ use halcyon_base::{PartitionId, RowId, SessionId};
 use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::view::{SettleError, ViewCell, ViewMaintainer, WantedViews, settle_views};
 use halcyon_txn::{
-    CancelToken, LockError, LockHandle, Mode, PartitionCell, Transaction, TransactionState, WaitLimits, cut,
-    planted,
+    CancelToken, LockError, LockHandle, Mode, PartitionCell, Transaction, TransactionState,
+    WaitLimits, cut, planted,
 };
 use shuttle::future::block_on;
 use shuttle::rand::Rng as _;

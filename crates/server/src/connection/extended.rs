@@ -1,6 +1,6 @@
 //! The extended protocol: named statements and portals, pipelines, row limits.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use halcyon::{Outcome, SessionState, SqlError, SqlState, Statement, TextFormat, Value};
@@ -32,8 +32,7 @@ enum Progress {
 }
 
 fn lock(parsed: &Parsed) -> MutexGuard<'_, Statement> {
-    // A statement that panicked was rolled back; the plan in it is always replaced as a whole.
-    parsed.statement.lock().unwrap_or_else(PoisonError::into_inner)
+    super::lock(&parsed.statement)
 }
 
 /// Prepared statements, and portals, that a connection may have while more memory is in use than the limit.
@@ -196,7 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let limit = u64::try_from(rows_max).ok().filter(|limit| *limit > 0).unwrap_or(u64::MAX);
         let tag = lock(&portal.statement).tag();
         if let Progress::Bound = portal.progress {
-            match self.start(portal)? {
+            match self.start(portal).await? {
                 Some(Outcome::Rows { rows, written, .. }) => {
                     let rows = RowStream::new(rows, &portal.formats, self.text_format);
                     if let Some(written) = written {
@@ -263,36 +262,42 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Runs a portal's statement; `None` if the statement is empty.
-    fn start(&mut self, portal: &mut Portal) -> Result<Option<Outcome>, Failure> {
+    async fn start(&mut self, portal: &mut Portal) -> Result<Option<Outcome>, Failure> {
+        if let Some(done) = self.begin_portal(portal) {
+            portal.progress = Progress::Done(done);
+            return Ok(None);
+        }
+        let outcome = self.run_statement(&portal.statement.statement, &portal.params).await?;
+        if self.session.state() == SessionState::Idle {
+            self.implicit = false;
+            if concerns_transaction(&lock(&portal.statement)) {
+                self.portals.clear();
+            }
+        }
+        Ok(Some(outcome))
+    }
+
+    /// Does what comes before a portal's statement runs. The tag of a statement that is not to run.
+    fn begin_portal(&mut self, portal: &Portal) -> Option<String> {
         let statement = lock(&portal.statement);
         if statement.is_empty() {
             self.output.put_empty(b'I');
-            portal.progress = Progress::Done("SELECT 0".into());
-            return Ok(None);
+            return Some("SELECT 0".into());
         }
         if self.implicit && statement.tag() == "BEGIN" {
             self.implicit = false;
             self.output.command_complete("BEGIN");
-            portal.progress = Progress::Done("BEGIN".into());
-            return Ok(None);
+            return Some("BEGIN".into());
         }
         if self.drops_own(&statement) {
             self.output.command_complete(statement.tag());
-            portal.progress = Progress::Done(statement.tag().into());
-            return Ok(None);
+            return Some(statement.tag().into());
         }
         // A lone statement whose Sync has arrived already needs no transaction around it.
         if !concerns_transaction(&statement) && self.input.peek() != Some(b'S') {
             self.begin_implicit();
         }
-        let outcome = running(|| self.session.run(&statement, &portal.params))?;
-        if self.session.state() == SessionState::Idle {
-            self.implicit = false;
-            if concerns_transaction(&statement) {
-                self.portals.clear();
-            }
-        }
-        Ok(Some(outcome))
+        None
     }
 
     /// Sync: ends the pipeline and its implicit transaction.

@@ -78,10 +78,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         // The session lends statements by cell; a lock around it lets the task change threads.
         let statement = Mutex::new(statement);
-        let outcome = running(|| {
-            let statement = statement.lock().expect("no holder panics");
-            self.session.run(&statement, &[])
-        })?;
+        let outcome = self.run_statement(&statement, &[]).await?;
         if self.session.state() == SessionState::Idle {
             self.implicit = false;
         }

@@ -208,3 +208,143 @@ fn whatever_waits_leaves_the_network_to_another_thread() {
         holder.ok("UPDATE t SET n = 0 WHERE id = 1");
     }
 }
+
+/// Threads of this process.
+#[cfg(target_os = "linux")]
+fn thread_count() -> usize {
+    std::fs::read_dir("/proc/self/task").expect("Linux tells").count()
+}
+
+/// Statements of their own and of blocks, by both protocols, short ones and definitions.
+#[cfg(target_os = "linux")]
+#[test]
+fn statements_that_wait_for_locks_keep_no_thread() {
+    const WAITERS: usize = 200;
+    if !is_alone("load::statements_that_wait_for_locks_keep_no_thread") {
+        return;
+    }
+    let config = ServerConfig { threads: 2, ..ServerConfig::default() };
+    let server = server_with(config);
+    let mut holder = Raw::connect(server.address());
+    holder.ok("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)");
+    holder.ok("INSERT INTO t VALUES (1, 0)");
+    let mut waiters: Vec<_> = (0..WAITERS).map(|_| Raw::connect(server.address())).collect();
+    let text = "UPDATE t SET n = n + 1 WHERE id = 1";
+    let asked = |number: usize| match number % 4 {
+        0 => query(text),
+        1 => query(&format!("BEGIN; {text}; COMMIT")),
+        2 => query("ALTER TABLE t ALTER COLUMN n SET DEFAULT 7"),
+        _ => [parse("", text), bind("", "", &[]), execute("", 0), sync()].concat(),
+    };
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        waiter.send(&asked(number));
+        waiter.until(b'Z');
+    }
+    holder.ok("UPDATE t SET n = 0; BEGIN; LOCK TABLE t");
+    let before = thread_count();
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        waiter.send(&asked(number));
+    }
+    let mut watcher = Raw::connect(server.address());
+    let waiting = "SELECT count(*) FROM halcyon.locks WHERE NOT granted";
+    eventually("all but the definitions behind the first wait for the table", || {
+        let rows = watcher.query(waiting);
+        let count = String::from_utf8_lossy(&rows[1].body[6..]).parse::<usize>();
+        count.expect("a number") >= WAITERS * 3 / 4
+    });
+    // Threads that have planned end when they have had nothing to do for ten seconds. The definition that has
+    // the catalog waits for the table as a thread.
+    eventually("those who wait have no threads", || thread_count() <= before + 2);
+    holder.ok("COMMIT");
+    for waiter in &mut waiters {
+        let answer = waiter.until(b'Z');
+        assert!(answer.iter().all(|frame| frame.kind != b'E'), "{answer:?}");
+    }
+    let rows = holder.query("SELECT n FROM t");
+    assert_eq!(&rows[1].body[6..], (WAITERS * 3 / 4).to_string().as_bytes());
+}
+
+/// The SQLSTATE of the error in an answer.
+fn state_of(answer: &[Frame]) -> Option<&str> {
+    answer.iter().find(|frame| frame.kind == b'E')?.field(b'C')
+}
+
+#[test]
+fn a_suspended_statement_ends_as_others_do() {
+    let server = server();
+    let address = server.address();
+    let mut holder = Raw::connect(address);
+    holder.ok("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER); CREATE TABLE u (n INTEGER)");
+    holder.ok("INSERT INTO t VALUES (1, 0); INSERT INTO u VALUES (0)");
+    let text = "UPDATE t SET n = n + 1 WHERE id = 1";
+    for block in ["", "BEGIN; "] {
+        let mut waiter = Raw::connect(address);
+        for (setting, expected) in [
+            ("SET lock_timeout = '30ms'", "55P03"),
+            ("SET lock_timeout = 0; SET statement_timeout = '30ms'", "57014"),
+        ] {
+            waiter.ok(setting);
+            holder.ok("BEGIN; LOCK TABLE t");
+            assert_eq!(state_of(&waiter.query(&format!("{block}{text}"))), Some(expected));
+            holder.ok("COMMIT");
+            waiter.query("ROLLBACK");
+            waiter.ok("RESET statement_timeout; RESET lock_timeout");
+            waiter.ok(text);
+        }
+        let pid = |client: &mut Raw| {
+            let rows = client.query("SELECT pg_backend_pid()");
+            String::from_utf8_lossy(&rows[1].body[6..]).into_owned()
+        };
+        let waiting = |holder: &mut Raw| {
+            let rows = holder.query("SELECT count(*) FROM halcyon.locks WHERE NOT granted");
+            rows[1].body[6..] == *b"1"
+        };
+        // Cancelled, and then asked to end.
+        let number = pid(&mut waiter);
+        for (wish, expected) in [("pg_cancel_backend", "57014"), ("pg_terminate_backend", "57P01")]
+        {
+            holder.ok("BEGIN; LOCK TABLE t");
+            waiter.send(&query(&format!("{block}{text}")));
+            eventually("it waits", || waiting(&mut holder));
+            holder.ok(&format!("SELECT {wish}({number})"));
+            let answer = match expected {
+                "57014" => waiter.until(b'Z'),
+                _ => std::iter::from_fn(|| waiter.next()).collect(),
+            };
+            let states: Vec<_> =
+                answer.iter().filter(|frame| frame.kind == b'E').map(|f| f.field(b'C')).collect();
+            assert!(states.contains(&Some(expected)), "{wish}: {states:?}");
+            holder.ok("COMMIT");
+            if expected == "57014" {
+                waiter.query("ROLLBACK");
+            }
+        }
+        // The table is gone when its lock comes.
+        let mut waiter = Raw::connect(address);
+        holder.ok("CREATE TABLE passing (n INTEGER)");
+        waiter.ok("UPDATE passing SET n = 1");
+        holder.ok("BEGIN; DROP TABLE passing");
+        waiter.send(&query(&format!("{block}UPDATE passing SET n = 1")));
+        eventually("it waits", || waiting(&mut holder));
+        holder.ok("COMMIT");
+        assert_eq!(state_of(&waiter.until(b'Z')), Some("42P01"));
+        waiter.query("ROLLBACK");
+        // The client is gone when its lock comes: what it held is free.
+        holder.ok("BEGIN; LOCK TABLE t");
+        waiter.ok("BEGIN; UPDATE u SET n = n + 1");
+        waiter.send(&query(text));
+        eventually("it waits", || waiting(&mut holder));
+        drop(waiter);
+        holder.ok("COMMIT");
+        holder.ok("SET lock_timeout = '10s'; UPDATE u SET n = n + 1; RESET lock_timeout");
+    }
+    // A deadlock has one victim, whose locks are free.
+    let mut other = Raw::connect(address);
+    holder.ok("BEGIN; UPDATE t SET n = 0");
+    other.ok("BEGIN; UPDATE u SET n = 0");
+    other.send(&query("UPDATE t SET n = 1"));
+    let first = holder.query("UPDATE u SET n = 1");
+    let second = other.until(b'Z');
+    let states = [state_of(&first), state_of(&second)];
+    assert!(states == [Some("40P01"), None] || states == [None, Some("40P01")], "{states:?}");
+}

@@ -1,0 +1,21 @@
+//! The state of a statement that has given its thread back while it waits: see [`crate::suspension`].
+
+use crate::activity::Watch;
+use crate::deadline::Deadline;
+use crate::transaction::Work;
+
+/// A run of a statement, from its beginning to its end, whatever it waits for.
+pub(crate) struct Run {
+    /// Number of the transaction's wishes before the statement.
+    pub wishes: usize,
+    pub deadline: Option<Deadline>,
+    pub watch: Watch,
+}
+
+/// A statement that stands in the queue of a lock.
+pub(crate) struct Suspended {
+    /// The run that goes on, once the session has put it here.
+    pub run: Option<Run>,
+    /// The statement's own transaction; `None` if it belongs to a block.
+    pub work: Option<Work>,
+}
