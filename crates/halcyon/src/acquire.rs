@@ -45,10 +45,10 @@ impl Snapshot {
 /// What a statement does while its lock is somebody else's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LockWait {
-    /// Its thread waits.
+    /// The thread waits.
     #[default]
     Blocks,
-    /// It stands in the lock's queue and gives its thread back; later it runs once more.
+    /// The statement stands in the lock's queue and gives its thread back; later it runs once more.
     Suspends,
 }
 

@@ -1,20 +1,20 @@
 //! The textbook anomalies one by one: which level lets which one happen.
 //!
 //! A scenario is a script of statements of two or three sessions over two rows, and a question:
-//! did the anomaly happen? Each session runs on a thread of its own. A step that does not
-//! end soon is taken to wait for a lock; the script goes on, and the session does its later
+//! did the anomaly happen? Each session runs on a thread of its own. The script
+//! goes on when each session has done its steps or waits for a lock; a session that waits does its later
 //! steps once it can. A transaction that fails is rolled back.
 //! Each scenario runs with both rows in one table (one lock) and in two (two locks).
 //! Source: Kleppmann's Hermitage, 2014; the anomalies are Adya's, 1999.
 
 use Step::{Begin, Commit, Rollback, Run};
 use halcyon::{Access, Database, Isolation, Result, Session, SqlState, Value};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// After this a step is taken to wait.
-const PATIENCE: Duration = Duration::from_millis(150);
+/// The longest time that a step may take without waiting for a lock.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a session does next. `{1}` and `{2}` in a text stand for the tables of rows 1 and 2.
 #[derive(Clone, Copy, Debug)]
@@ -310,6 +310,14 @@ impl Remote {
     }
 }
 
+/// Sessions that wait for a lock.
+fn waiting(session: &mut Session) -> usize {
+    let text = "SELECT count(DISTINCT session) FROM halcyon.locks WHERE NOT granted";
+    let mut rows = session.query(text, &[]).expect("a system view");
+    let row = rows.next().expect("a count").expect("a row");
+    usize::try_from(row.get::<i64>(0).expect("a BIGINT")).expect("a count")
+}
+
 /// Runs the script and returns what its steps came to, and the final values of rows 1 and 2.
 fn play(
     scenario: &Scenario,
@@ -334,17 +342,20 @@ fn play(
             remote.steps.send((number, next)).expect("the session runs");
             remote.open += 1;
             // Not only this one may have been let go on by the step.
-            for remote in &mut sessions {
-                while remote.open > 0 {
-                    match remote.seen.recv_timeout(PATIENCE) {
-                        Ok((number, result)) => {
-                            seen[number] = Some(result);
-                            remote.open -= 1;
-                        }
-                        Err(RecvTimeoutError::Timeout) => break,
-                        Err(error) => panic!("{}: {error}", scenario.name),
+            let sent = Instant::now();
+            loop {
+                for remote in &mut sessions {
+                    while let Ok((number, result)) = remote.seen.try_recv() {
+                        seen[number] = Some(result);
+                        remote.open -= 1;
                     }
                 }
+                let open = sessions.iter().filter(|remote| remote.open > 0).count();
+                if open == 0 || waiting(&mut session) == open {
+                    break;
+                }
+                assert!(sent.elapsed() < PATIENCE, "{}: a step hangs", scenario.name);
+                thread::sleep(Duration::from_micros(500));
             }
         }
         for Remote { steps, seen: rest, .. } in sessions {
