@@ -25,6 +25,7 @@ pub mod sequence;
 pub mod session_vars;
 pub mod stored;
 mod table;
+pub mod temporary;
 #[cfg(test)]
 mod tests;
 
@@ -61,6 +62,9 @@ pub const SCHEMAS: [&str; 4] = ["public", "pg_catalog", "information_schema", "h
 pub struct Catalog {
     /// Grows with every published change.
     pub version: u64,
+    /// The version of the shared catalog that this one extends by temporary objects ([`temporary`]);
+    /// `None` for a shared one, and for one with changes that are to be shared.
+    pub extends: Option<u64>,
     /// Schemas by name; `public`, `pg_catalog`, `information_schema` and `halcyon` always exist.
     pub schemas: BTreeMap<String, Arc<Schema>>,
     /// Tables by id, the same values as in their schemas.
@@ -216,17 +220,17 @@ impl Catalog {
     pub fn resolve(&self, name: &[String], search_path: &[String]) -> Option<Found<'_>> {
         let (relation, schema) = match name {
             [relation] => (relation, None),
-            [.., schema, relation] => (relation, Some(schema)),
+            [.., schema, relation] => (relation, Some(temporary::meant(schema, search_path))),
             [] => return None,
         };
-        let find = |schema: &String| {
+        let find = |schema: &str| {
             let schema = self.schemas.get(schema)?;
             let (name, relation) = schema.relations.get_key_value(relation)?;
             Some(Found { schema, name, relation })
         };
         match schema {
             Some(schema) => find(schema),
-            None => search_path.iter().find_map(find),
+            None => search_path.iter().find_map(|schema| find(schema)),
         }
     }
 
@@ -308,7 +312,9 @@ impl Catalog {
                 // The system's own schemas may stand in the path (one is called like the superuser);
                 // nothing is created there.
                 let first = search_path.iter().find(|schema| {
-                    self.schemas.contains_key(*schema) && !SCHEMAS[1..].contains(&schema.as_str())
+                    self.schemas.contains_key(*schema)
+                        && !SCHEMAS[1..].contains(&schema.as_str())
+                        && !temporary::is_temporary(schema)
                 });
                 let schema = first.ok_or_else(|| {
                     SqlError::new(

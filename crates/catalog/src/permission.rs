@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
-use super::{Catalog, Found, Grant, PUBLIC, Privilege, Relation, Role, Schema, Sequence, Table};
+use super::{
+    Catalog, Found, Grant, PUBLIC, Privilege, Relation, Role, Schema, Sequence, Table, temporary,
+};
 
 impl Catalog {
     /// Whether `user` is `role` or a member of it, directly or through others; superusers are
@@ -112,7 +114,9 @@ impl Catalog {
 
     /// 42501 unless `user` may do this to the schema.
     pub fn require_schema(&self, user: &str, schema: &Schema, wish: Privilege) -> Result<()> {
-        match self.permits(user, &schema.owner, &schema.grants, wish) {
+        // A temporary schema is in the catalog of its session alone.
+        let own = temporary::is_temporary(&schema.name);
+        match own || self.permits(user, &schema.owner, &schema.grants, wish) {
             true => Ok(()),
             false => Err(denied("schema", &schema.name)),
         }

@@ -45,6 +45,16 @@ impl Position {
         Self::restored(ids.oid(), last, ids.log.clone())
     }
 
+    /// A position behind `last` of a sequence that ends with its session.
+    pub fn unlogged(ids: &Ids, last: i64) -> Arc<Self> {
+        Self::restored(ids.oid(), last, None)
+    }
+
+    /// Whether the values handed out are written down.
+    pub fn is_logged(&self) -> bool {
+        self.log.is_some()
+    }
+
     pub(crate) fn restored(id: u32, last: i64, log: Option<Arc<Log>>) -> Arc<Self> {
         let logged = Mutex::new(Logged { last, left: 0 });
         Arc::new(Position { id, last: AtomicI64::new(last), logged, log })

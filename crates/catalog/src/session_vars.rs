@@ -15,6 +15,9 @@ pub struct SessionVars {
     pub database: String,
     /// Schemas searched for unqualified names, first match wins; the first receives new objects.
     pub search_path: Vec<String>,
+    /// Whether the temporary schema stands in the search path because the session's setting says so, and
+    /// new objects go there if it stands first; else it is only searched.
+    pub names_temporary: bool,
     /// Offset or name, as given by SET TIME ZONE.
     pub time_zone: String,
     /// Cores an analytical statement may use.
@@ -39,6 +42,7 @@ impl SessionVars {
             session_user: SUPERUSER.to_owned(),
             database: String::new(),
             search_path: vec!["public".to_owned()],
+            names_temporary: false,
             time_zone: "UTC".to_owned(),
             threads: 1,
             memory_bytes: usize::MAX,

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::materialized::{MaterializedView, ViewGuard};
 use crate::sequence::Position;
+use crate::temporary::OnCommit;
 use crate::{
     Catalog, Check, Column, ForeignKey, Grant, Ids, Index, Partitioning, Relation, Role, Schema,
     Sequence, SequenceOptions, Table, TableKind, View,
@@ -449,6 +450,7 @@ fn restore_table<E>(
             .collect(),
         kind: stored.kind.restore(),
         feeds: Vec::new(),
+        on_commit: OnCommit::default(),
         owner: stored.owner,
         grants: stored.grants,
         comment: stored.comment,

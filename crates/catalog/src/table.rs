@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rights::Grant;
 use crate::materialized::MaterializedView;
+use crate::temporary::OnCommit;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::quote_ident;
 use halcyon_sql::types::SqlType;
@@ -43,6 +44,8 @@ pub struct Table {
     pub kind: TableKind,
     /// Materialized views that read it, by ascending id.
     pub feeds: Vec<TableId>,
+    /// What a commit does to it, if it is temporary.
+    pub on_commit: OnCommit,
     /// Role that owns it.
     pub owner: String,
     /// What others may do.

@@ -16,7 +16,9 @@ use super::constraint::{
 };
 use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
-use super::{DdlContext, fold, index, names, parts, role, row_schema, sequence, table, view};
+use super::{
+    DdlContext, fold, index, names, parts, role, row_schema, sequence, table, temporary, view,
+};
 use halcyon_catalog::{
     Deferral, Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind,
 };
@@ -1002,6 +1004,7 @@ fn set_schema(
     if schema == to {
         return Ok(());
     }
+    temporary::refuse_move(schema, to)?;
     let (to, _) = cx.place(&[to.to_owned(), name.to_owned()])?;
     let users = view::users_of(cx.catalog, schema, name);
     view::refuse_if_used(&users, relation.kind(), name)?;

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_base::ids::{IndexId, TableId};
 use halcyon_store::{Conflict, Partition, ValueRef};
 
-use super::{DdlContext, fold, parts, row_schema};
+use super::{DdlContext, fold, parts, row_schema, temporary};
 use halcyon_catalog::{
     Action, Catalog, Check, Column, Deferral, ForeignKey, Index, IndexColumn, IndexConstraint,
     Privilege, Table,
@@ -305,6 +305,7 @@ pub(super) fn add_foreign_key(
         cx.catalog.require_on_table(cx.user(), target, Privilege::References)?;
     }
     let target: &Table = found.as_deref().unwrap_or(table);
+    temporary::refuse_reference(table, target)?;
     let target_columns = target_columns(target, &key.referred_columns)?;
     let stem = format!("{}_{}_fkey", table.name, column_names(table, &columns));
     let name = constraint_name(table, key.name.as_ref(), &stem)?;

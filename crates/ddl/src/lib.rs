@@ -27,6 +27,7 @@ mod remove;
 mod role;
 mod sequence;
 mod table;
+mod temporary;
 mod truncate;
 mod view;
 pub mod views;
@@ -38,6 +39,7 @@ use halcyon_base::ids::TableId;
 use halcyon_store::Partition;
 use halcyon_txn::{LockHandle, Mode, PartitionCell, Transaction, WaitLimits};
 
+use halcyon_catalog::temporary::is_temporary;
 use halcyon_catalog::{Catalog, Found, Relation, Table};
 use halcyon_exec::constraints::row_schema;
 use halcyon_plan::bind::Binder;
@@ -49,6 +51,7 @@ use halcyon_sql::identifier::{fold, last, parts};
 use halcyon_sql::syntax::DdlStatement;
 
 pub use role::scram_verifier;
+pub use temporary::drop_at_commit;
 
 /// The outcome of a DDL statement: its tag, and the number of rows if the tag has one.
 pub type Done = (&'static str, Option<u64>);
@@ -135,8 +138,8 @@ impl Ddl {
                 sequence_options,
                 owned_by,
             } => {
-                refuse_temporary(*temporary)?;
                 let wish = sequence::Wish::from_ast(data_type.as_ref(), sequence_options)?;
+                let name = cx.place_for(&parts(name)?, *temporary)?;
                 sequence::create(cx, name, *if_not_exists, &wish, owned_by.as_ref())?;
                 Ok(plain("CREATE SEQUENCE"))
             }
@@ -219,14 +222,15 @@ impl DdlContext<'_> {
         }
     }
 
-    /// Where a new object goes, if the user may create there. Errors: 3F000, 42501.
+    /// Where a new object that cannot be temporary goes, if the user may create there. Errors: 3F000, 42501.
     fn place(&self, name: &[String]) -> Result<(String, String)> {
         let (schema, name) = self.catalog.creation_place(name, self.search_path())?;
         if name.len() > NAME_BYTES_MAX {
-            return Err(SqlError::new(
-                SqlState::NAME_TOO_LONG,
-                format!("a name has more than {NAME_BYTES_MAX} bytes"),
-            ));
+            return Err(name_too_long());
+        }
+        if is_temporary(&schema) {
+            return Err(SqlError::unsupported(format!("\"{name}\" in a temporary schema"))
+                .hint("Tables, views and sequences can be temporary, and nothing else can."));
         }
         let place = self.catalog.schema(&schema)?;
         self.catalog.require_schema(self.user(), place, halcyon_catalog::Privilege::Create)?;
@@ -273,12 +277,9 @@ impl DdlContext<'_> {
 /// Longest name of an object.
 pub const NAME_BYTES_MAX: usize = 255;
 
-fn refuse_temporary(temporary: bool) -> Result<()> {
-    match temporary {
-        true => Err(SqlError::unsupported("a temporary relation")
-            .hint("Create an ordinary one, in a schema of your own if names may clash.")),
-        false => Ok(()),
-    }
+/// 42622.
+fn name_too_long() -> SqlError {
+    SqlError::new(SqlState::NAME_TOO_LONG, format!("a name has more than {NAME_BYTES_MAX} bytes"))
 }
 
 fn create_schema(

@@ -12,7 +12,7 @@ use halcyon_txn::{Mode, PartitionCell};
 use halcyon_view::Executor;
 use halcyon_views::MaintainedView;
 
-use super::{DdlContext, Done, fold, parts, refuse_temporary, table};
+use super::{DdlContext, Done, fold, parts, table, temporary};
 use crate::views::{self, Definition, define};
 use halcyon_catalog::materialized::{MaterializedView, ViewGuard};
 use halcyon_catalog::{
@@ -30,9 +30,10 @@ const CREATED: &str = "CREATE MATERIALIZED VIEW";
 
 /// Why there is no materialized view of the SQL parser's: it is temporary, or replaces another.
 pub(super) fn refused(create: &CreateView) -> SqlError {
-    match refuse_temporary(create.temporary) {
-        Err(error) => error,
-        Ok(()) => SqlError::unsupported("CREATE OR REPLACE MATERIALIZED VIEW")
+    match create.temporary {
+        true => SqlError::unsupported("a temporary materialized view")
+            .hint("Create an ordinary one, and drop it when it is not needed any more."),
+        false => SqlError::unsupported("CREATE OR REPLACE MATERIALIZED VIEW")
             .hint("Drop the view and create it again."),
     }
 }
@@ -49,6 +50,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateMaterializedView) -
     }
     let mut query = (*create.query).clone();
     qualify(cx.catalog, cx.search_path(), &mut query);
+    temporary::refuse_in_materialized(&query)?;
     let mut definition = define(&cx.binder(), &query, "", cx.env.cancel)?;
     // The slow twins are for comparisons; after a restart every view is compiled.
     definition.executor = executor(create.options.executor);

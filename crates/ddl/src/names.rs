@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::DdlContext;
+use halcyon_catalog::temporary::is_temporary;
 use halcyon_catalog::{Relation, SCHEMAS};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
@@ -21,7 +22,7 @@ pub(super) fn quoted(name: &str) -> String {
 
 /// Gives a schema another name, and its relations with it.
 pub(super) fn rename_schema(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Result<()> {
-    if SCHEMAS.contains(&from) {
+    if SCHEMAS.contains(&from) || is_temporary(from) {
         return Err(SqlError::new(
             SqlState::INSUFFICIENT_PRIVILEGE,
             format!("schema \"{from}\" belongs to the system"),

@@ -25,6 +25,7 @@ pub(super) fn run(statement: &DdlStatement, cx: &mut DdlContext<'_>) -> Result<D
         }
         DdlStatement::CreateSequence { name, if_not_exists, options } => {
             let owned_by = options.owned_by.as_ref();
+            let name = cx.place_for(&parts(name)?, false)?;
             sequence::create(cx, name, *if_not_exists, &Wish::of(options)?, owned_by)?;
         }
         DdlStatement::AddIdentity { table, column, always, sequence, options } => {

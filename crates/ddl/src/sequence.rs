@@ -9,6 +9,7 @@ use halcyon_base::ids::TableId;
 
 use super::{DdlContext, parts};
 use halcyon_catalog::sequence::Position;
+use halcyon_catalog::temporary::is_temporary;
 use halcyon_catalog::{Relation, Sequence, SequenceOptions, Table};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::syntax::SequenceOptions as AlterOptions;
@@ -129,15 +130,14 @@ fn number(expr: &Expr) -> Result<i64> {
     }
 }
 
-/// CREATE SEQUENCE.
+/// CREATE SEQUENCE: schema and name are where it goes.
 pub(super) fn create(
     cx: &mut DdlContext<'_>,
-    name: &ObjectName,
+    (schema, name): (String, String),
     if_not_exists: bool,
     wish: &Wish,
     owned_by: Option<&ObjectName>,
 ) -> Result<()> {
-    let (schema, name) = cx.place(&parts(name)?)?;
     if let Err(taken) = cx.catalog.refuse_taken(&schema, &name) {
         if !if_not_exists {
             return Err(taken);
@@ -168,12 +168,20 @@ pub(super) fn new(
         schema: schema.to_owned(),
         name: name.to_owned(),
         options,
-        position: Position::new(&cx.catalog.ids, options.before_first()),
+        position: position(cx, schema, options.before_first()),
         owned_by,
         owner: cx.user().to_owned(),
         grants: Vec::new(),
         comment: None,
     })
+}
+
+/// A position behind `last` for a sequence of the schema.
+fn position(cx: &DdlContext<'_>, schema: &str, last: i64) -> Arc<Position> {
+    match is_temporary(schema) {
+        true => Position::unlogged(&cx.catalog.ids, last),
+        false => Position::new(&cx.catalog.ids, last),
+    }
 }
 
 /// The column of OWNED BY; `None` for NONE.
@@ -212,7 +220,7 @@ pub(super) fn alter(
         None => sequence.position.last(),
     };
     // A place of its own: if the statement is undone, the old sequence has not moved.
-    changed.position = Position::new(&cx.catalog.ids, last);
+    changed.position = position(cx, &schema, last);
     changed.options = options;
     changed.owned_by = owner;
     let name = changed.name.clone();
@@ -258,7 +266,7 @@ pub(super) fn restart_of_table(cx: &mut DdlContext<'_>, table: &Table) {
     for name in of_table(cx, table, None) {
         if let Some(Relation::Sequence(sequence)) = cx.catalog.remove(&table.schema, &name) {
             let mut fresh = (*sequence).clone();
-            fresh.position = Position::new(&cx.catalog.ids, fresh.options.before_first());
+            fresh.position = position(cx, &table.schema, fresh.options.before_first());
             cx.catalog.put(&table.schema, &name, Relation::Sequence(Arc::new(fresh)));
         }
     }

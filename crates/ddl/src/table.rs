@@ -15,8 +15,9 @@ use super::constraint::{
     add_check, add_foreign_key, add_key, add_to_new, check_default, deferral, mirror,
 };
 use super::sequence::{self, Wish};
-use super::{DdlContext, Done, fold, index, names, parts, refuse_temporary, row_schema};
+use super::{DdlContext, Done, fold, index, names, parts, row_schema, temporary};
 use datafusion::logical_expr::ExprSchemable;
+use halcyon_catalog::temporary::OnCommit;
 use halcyon_catalog::{
     Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
     TableKind,
@@ -41,9 +42,8 @@ const PARTITIONS_MAX: u64 = 1024;
 
 /// `CREATE TABLE [AS]`.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateTable) -> Result<Done> {
-    refuse_temporary(create.temporary)?;
     refuse_clauses(create)?;
-    let (schema, name) = cx.place(&parts(&create.name)?)?;
+    let (schema, name) = cx.place_for(&parts(&create.name)?, create.temporary)?;
     if let Err(taken) = cx.catalog.refuse_taken(&schema, &name) {
         if !create.if_not_exists {
             return Err(taken);
@@ -52,6 +52,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateTable) -> Result<Do
         return Ok(("CREATE TABLE", None));
     }
     let mut table = empty(cx, schema, name);
+    table.on_commit = temporary::on_commit(&table, create)?;
     if let Some(query) = &create.query {
         return create_as(cx, create, table, query);
     }
@@ -115,6 +116,7 @@ pub(super) fn empty(cx: &DdlContext<'_>, schema: String, name: String) -> Table 
         referenced_by: Vec::new(),
         kind: TableKind::Ordinary,
         feeds: Vec::new(),
+        on_commit: OnCommit::default(),
         owner: cx.user().to_owned(),
         grants: Vec::new(),
         comment: None,
@@ -471,7 +473,11 @@ fn finish(cx: &mut DdlContext<'_>, mut table: Table, sequences: Vec<Arc<Sequence
             for index in &table.indexes {
                 root.add_index(index.def()).expect("an empty partition has no duplicates");
             }
-            Arc::new(PartitionCell::new(cx.catalog.ids.partition(), root))
+            let id = cx.catalog.ids.partition();
+            Arc::new(match table.is_temporary() {
+                true => PartitionCell::derived(id, root),
+                false => PartitionCell::new(id, root),
+            })
         })
         .collect();
     let table = Arc::new(table);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{CreateView, Query};
 
-use super::{DdlContext, fold, parts, refuse_temporary};
+use super::{DdlContext, fold, temporary};
 use halcyon_catalog::{Catalog, Relation, View};
 use halcyon_plan::bind::result_columns;
 use halcyon_plan::stored_names::{qualify, relations_of, used_by};
@@ -18,8 +18,9 @@ use halcyon_sql::types::SqlType;
 
 /// CREATE [OR REPLACE] VIEW.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<()> {
-    refuse_temporary(create.temporary)?;
-    let (schema, name) = cx.place(&parts(&create.name)?)?;
+    let mut query = (*create.query).clone();
+    qualify(cx.catalog, cx.search_path(), &mut query);
+    let (schema, name) = temporary::place_of_view(cx, create, &query)?;
     let present = cx.catalog.schemas[&schema].relations.get(&name).cloned();
     match &present {
         Some(Relation::View(_)) if create.or_replace => {
@@ -36,8 +37,6 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<()>
         Some(_) => cx.catalog.refuse_taken(&schema, &name)?,
         None => {}
     }
-    let mut query = (*create.query).clone();
-    qualify(cx.catalog, cx.search_path(), &mut query);
     let plan = cx.binder().query(&query)?;
     let columns = columns(&result_columns(&plan), create)?;
     let (oid, grants, comment, owner) = match present {

@@ -195,6 +195,7 @@ fn run(seed: u64, rounds: usize, planted: bool) -> Tally {
         session_user: "halcyon".into(),
         database: "halcyon".into(),
         search_path: vec!["public".into()],
+        names_temporary: false,
         time_zone: "UTC".into(),
         threads: 1,
         memory_bytes: 1 << 30,

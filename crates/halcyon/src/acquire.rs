@@ -146,7 +146,7 @@ impl<'a> Acquisition<'a> {
         cells.sort_unstable_by_key(|cell| cell.id);
         let (roots, lsn) = self.cut_cells(&cells)?;
         let is_torn = settled.is_torn(catalog, catalog.tables.values());
-        if is_torn || self.shared.version() != catalog.version {
+        if is_torn || !self.shared.is_current(catalog, false) {
             return Ok(None);
         }
         let roots = cells.iter().map(|cell| cell.id).zip(roots).collect();

@@ -133,7 +133,7 @@ impl Session {
         if !block.deferrals.any_waits() {
             return Ok(());
         }
-        self.refresh_catalog();
+        self.renew(&mut block.work.catalog);
         let catalog: Arc<Catalog> = block.work.catalog.as_ref().unwrap_or(&self.catalog).clone();
         let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
         let Block { work, deferrals, .. } = block;
@@ -260,7 +260,7 @@ impl Session {
             _ => Mode::Exclusive,
         };
         loop {
-            self.refresh_catalog();
+            self.renew(&mut work.catalog);
             let catalog = work.catalog.as_ref().unwrap_or(&self.catalog);
             let find = |name: &Vec<String>| catalog.find_table(name, &self.vars.search_path);
             let tables = names.iter().map(find).collect::<Result<Vec<_>>>()?;
@@ -273,7 +273,7 @@ impl Session {
             let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
             lock_needs(&mut work.tx, &tables, &mut self.locked, &limits, LockWait::Blocks)?;
             // The names may mean other tables after the wait.
-            if work.catalog.is_some() || self.shared.version() == catalog.version {
+            if self.shared.is_current(catalog, work.catalog.is_some()) {
                 return Ok(());
             }
         }

@@ -261,7 +261,11 @@ impl Session {
                 self.vars.sequence_values.lock().clear();
                 return Ok(());
             }
-            Discarded::Plans | Discarded::Temp => return Ok(()),
+            Discarded::Temp => {
+                self.discard_temporary();
+                return Ok(());
+            }
+            Discarded::Plans => return Ok(()),
         }
         if self.block.is_some() {
             return Err(SqlError::new(
@@ -273,6 +277,7 @@ impl Session {
         self.entry.signals.wish(Wish::Unlisten(None))?;
         self.shared.advisory.unlock_all(self.id);
         self.named.clear();
+        self.discard_temporary();
         self.vars.user.clone_from(&self.vars.session_user);
         self.vars.sequence_values.lock().clear();
         self.reset_settings();

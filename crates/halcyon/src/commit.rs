@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use halcyon_base::clock::Moment;
+use halcyon_catalog::temporary::schema_of;
+use halcyon_catalog::{Catalog, Relation};
 use halcyon_sql::error::Result;
 use halcyon_sql::utility::Modes;
 use halcyon_txn::Lsn;
@@ -28,18 +30,44 @@ impl Session {
     ///
     /// Errors: the log accepts no commits, in which case the transaction is rolled back; the errors
     /// of [`Session::make_durable`].
-    pub(crate) fn commit_work(&self, work: Work) -> Result<()> {
-        let Work { mut tx, catalog, .. } = work;
+    pub(crate) fn commit_work(&mut self, work: Work) -> Result<()> {
+        let Work { mut tx, mut catalog, .. } = work;
+        if self.searches_temporary
+            && let Err(error) = self.end_temporary(&mut tx, &mut catalog)
+        {
+            drop(tx);
+            self.search_temporary(self.temporary.is_some());
+            return Err(error);
+        }
         let mut change = None;
-        if let Some(catalog) = catalog {
+        if let Some(published) = catalog.as_ref().and_then(|own| self.to_publish(own)) {
             if self.shared.durable.is_some() {
-                change = Some(catalog_change(&self.shared.catalog(), &catalog));
+                change = Some(catalog_change(&self.shared.catalog(), &published));
             }
             let shared = Arc::clone(&self.shared);
-            tx.on_commit(move || shared.publish(catalog));
+            tx.on_commit(move || shared.publish(published));
         }
-        let lsn = tx.try_commit(change).map_err(log_error)?;
-        self.make_durable(lsn)
+        let committed = tx.try_commit(change).map_err(log_error);
+        match (&catalog, &committed) {
+            (Some(own), Ok(_)) => self.keep_temporary(own),
+            (_, Err(_)) => self.search_temporary(self.temporary.is_some()),
+            (None, Ok(_)) => {}
+        }
+        self.make_durable(committed?)
+    }
+
+    /// What a transaction's catalog changes for all sessions; `None` if it concerns temporary objects alone.
+    fn to_publish(&self, own: &Arc<Catalog>) -> Option<Arc<Catalog>> {
+        if own.extends.is_some() {
+            return None;
+        }
+        let name = schema_of(self.id);
+        if !own.schemas.contains_key(&name) {
+            return Some(Arc::clone(own));
+        }
+        let version = self.shared.fresh_version();
+        let published = Catalog { version, ..Catalog::clone(own) };
+        Some(Arc::new(published.without_temporary(&name)))
     }
 
     /// Waits until everything that was changed or read is durable, unless this session has switched
@@ -50,9 +78,9 @@ impl Session {
         let Some(durable) = &self.shared.durable else {
             return Ok(());
         };
-        let lsn = match self.vars.sequence_values.lock().is_empty() {
-            true => lsn,
-            false => lsn.max(durable.log.last_sequence()),
+        let lsn = match self.has_asked_sequences() {
+            false => lsn,
+            true => lsn.max(durable.log.last_sequence()),
         };
         if lsn == Lsn::default() {
             return Ok(());
@@ -65,6 +93,17 @@ impl Session {
         let waited = durable.log.wait(lsn).map_err(log_error);
         self.entry.set_syncing(false);
         waited
+    }
+
+    /// Whether sequences have handed out values to this session that the log covers.
+    fn has_asked_sequences(&self) -> bool {
+        let values = self.vars.sequence_values.lock();
+        let Some(schema) = &self.temporary else { return !values.is_empty() };
+        let is_own = |oid| {
+            let mut relations = schema.relations.values();
+            relations.any(|own| matches!(own, Relation::Sequence(own) if own.oid == oid))
+        };
+        values.iter().any(|(oid, _)| !is_own(*oid))
     }
 
     /// All partitions of the database at one cut, once that is durable.

@@ -26,6 +26,7 @@ use halcyon_base::clock::{self, Moment};
 use halcyon_base::duty;
 use halcyon_base::ids::{SessionId, TableId};
 use halcyon_catalog::Catalog;
+use halcyon_catalog::temporary::schema_of;
 use halcyon_ddl::{Ddl, DdlContext};
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Clock, Env, Need};
@@ -277,8 +278,8 @@ impl Session {
         let mut converted = Vec::new();
         let mut owns = ground.repeats;
         loop {
-            self.refresh_catalog();
-            let is_published = ground.snapshot().is_none() && ground.own_catalog.is_none();
+            self.renew(ground.own_catalog);
+            let is_locked = ground.snapshot().is_none();
             let catalog = match ground.snapshot() {
                 Some(snapshot) => &snapshot.catalog,
                 None => ground.own_catalog.as_ref().unwrap_or(&self.catalog),
@@ -325,7 +326,8 @@ impl Session {
                 }
                 Acquired::Queued => return Ok(Ran::Queued),
             };
-            if is_published && self.shared.version() != catalog.version {
+            let owned = ground.own_catalog.is_some();
+            if is_locked && !self.shared.is_current(catalog, owned) {
                 continue;
             }
             let checks = prepared.subject().plan.deferrable();
@@ -344,6 +346,7 @@ impl Session {
                 copying: &mut self.copying,
                 notices: &mut self.notices,
                 early: &early,
+                shares_changes: owned && catalog.extends.is_none(),
                 rows: out,
             };
             let stretch = Stretch::begin(prepared);
@@ -358,8 +361,10 @@ impl Session {
                 })?;
             }
             stretch.end(prepared);
-            if changed.is_some() {
-                *ground.own_catalog = changed;
+            if let Some(changed) = changed {
+                let is_temporary = changed.schemas.contains_key(&schema_of(self.id));
+                *ground.own_catalog = Some(changed);
+                self.search_temporary(is_temporary);
             }
             if let Some(lsn) = lsn {
                 self.make_durable(lsn)?;
@@ -428,8 +433,9 @@ fn acquire<'p>(
     match source {
         Source::Locks(tx) => {
             locked.needs.clear();
-            let taken = if prepared.reach() == Reach::Catalog {
-                match acquisition.lock_catalog(tx)? {
+            let taken = if let Plan::Ddl(ddl) = &prepared.plan {
+                let is_private = ddl.is_private(env.catalog, env.session);
+                match is_private || acquisition.lock_catalog(tx)? {
                     true => Locked::Whole,
                     false => Locked::Queued,
                 }
@@ -500,6 +506,8 @@ struct Outputs<'a> {
     notices: &'a mut Vec<SqlError>,
     /// What EXPLAIN says of early locks.
     early: &'a [String],
+    /// Whether the transaction has changed the shared catalog before.
+    shares_changes: bool,
     rows: &'a mut RowSet,
 }
 
@@ -516,7 +524,14 @@ fn perform(
 ) -> Result<(Ran, Option<Arc<Catalog>>)> {
     let ran = match (&prepared.plan, access) {
         (Plan::Ddl(ddl), RowAccess::Locked(tx, _)) => {
-            let (outcome, after) = change_catalog(ddl, tx, env, acquisition, pending, to.notices)?;
+            let (outcome, mut after) =
+                change_catalog(ddl, tx, env, acquisition, pending, to.notices)?;
+            let own = schema_of(env.session.session_id);
+            let is_private = after.differs_only_in(env.catalog, &own);
+            assert!(is_private || !ddl.is_private(env.catalog, env.session), "no lock was taken");
+            let extends = is_private && !to.shares_changes;
+            after.extends = extends.then(|| env.catalog.shared_version());
+            let after = Arc::new(after);
             return Ok((Ran::other(outcome), Some(after)));
         }
         (Plan::Ddl(_), RowAccess::Cut(_)) => return Err(read_only(prepared.tag)),
@@ -542,7 +557,7 @@ fn change_catalog(
     acquisition: &Acquisition<'_>,
     pending: &[TableId],
     notices: &mut Vec<SqlError>,
-) -> Result<(Outcome, Arc<Catalog>)> {
+) -> Result<(Outcome, Catalog)> {
     let shared = acquisition.shared;
     let mut after = Catalog::clone(env.catalog);
     let mut told = Vec::new();
@@ -558,5 +573,5 @@ fn change_catalog(
     let (name, rows) = under(env.cancel, || with_new_stack(|| ddl.run(&mut cx)))?;
     after.version = shared.fresh_version();
     notices.append(&mut told);
-    Ok((Outcome::Done(Tag { name, rows }), Arc::new(after)))
+    Ok((Outcome::Done(Tag { name, rows }), after))
 }

@@ -61,6 +61,7 @@ mod stream_views;
 mod subscribe;
 mod suspended;
 mod suspension;
+mod temporary;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use halcyon_base::clock;
 use halcyon_base::{duty, memory};
-use halcyon_catalog::Table;
+use halcyon_catalog::{Catalog, Table};
 use halcyon_pgcatalog::{
     Accounts, AdvisoryKey, AdvisoryRequest, Effects, Live, LockRow, LogRow, SessionRow,
     SessionShare, SessionState, SettingRow, StatementRow, TransactionRow,
@@ -97,7 +97,10 @@ impl Live for View {
 
     fn locks(&self) -> Vec<LockRow> {
         let catalog = self.shared.catalog();
-        let cells = catalog.tables.values().flat_map(|table| table.cells.iter());
+        let temporary = self.shared.temporary.lock().clone();
+        let temporary = temporary.values().flat_map(|schema| schema.tables());
+        let tables = catalog.tables.values().chain(temporary);
+        let cells = tables.flat_map(|table| table.cells.iter());
         let row = |info: halcyon_txn::LockInfo| LockRow {
             partition: info.partition.0,
             transaction: info.txn.0,
@@ -189,6 +192,16 @@ impl Live for View {
 
     fn effects(&self) -> Option<&dyn Effects> {
         Some(self)
+    }
+
+    fn with_all_temporary(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
+        let temporary = self.shared.temporary.lock();
+        let others = || temporary.iter().filter(|(id, _)| **id != self.entry.id);
+        if others().next().is_none() {
+            return Arc::clone(catalog);
+        }
+        let others = others().map(|(_, schema)| schema);
+        Arc::new(Catalog::clone(catalog).with_schemas(others))
     }
 
     fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>> {

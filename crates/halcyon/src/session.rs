@@ -12,8 +12,9 @@ use std::time::Instant;
 
 use halcyon_base::ids::SessionId;
 use halcyon_base::memory::{Account, Entered, Limits};
-use halcyon_catalog::Catalog;
 use halcyon_catalog::session_vars::SessionVars;
+use halcyon_catalog::temporary::{ALIAS, schema_of};
+use halcyon_catalog::{Catalog, Schema};
 use halcyon_exec::point::Scratch;
 use halcyon_pgcatalog::{Live, SystemCatalogs};
 use halcyon_plan::bind::Binder;
@@ -48,8 +49,12 @@ use crate::upgrades::BlockLocks;
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: u32,
-    /// The published catalog as this session last saw it.
+    /// The published catalog as this session last saw it, with the session's temporary objects.
     pub(crate) catalog: Arc<Catalog>,
+    /// The schema of its temporary objects, as last committed; `None` without any.
+    pub(crate) temporary: Option<Arc<Schema>>,
+    /// Whether names are looked up there: also while a transaction makes the first object.
+    pub(crate) searches_temporary: bool,
     pub(crate) vars: SessionVars,
     pub(crate) settings: Settings,
     /// The transaction block in progress; taken out while one of its statements runs.
@@ -127,6 +132,7 @@ impl Session {
             session_user: role.to_owned(),
             database: shared.options.name.clone(),
             search_path: Vec::new(),
+            names_temporary: false,
             time_zone: String::new(),
             threads: 0,
             memory_bytes: 0,
@@ -138,6 +144,8 @@ impl Session {
             shared,
             id,
             catalog,
+            temporary: None,
+            searches_temporary: false,
             vars,
             settings,
             block: None,
@@ -359,18 +367,16 @@ impl Session {
 
     /// The catalog against which statements of this session are bound.
     pub(crate) fn current_catalog(&mut self) -> Arc<Catalog> {
-        if let Some(catalog) = self.block.as_ref().and_then(|block| block.catalog()) {
-            return catalog.clone();
+        if let Some(mut block) = self.block.take() {
+            self.renew(&mut block.work.catalog);
+            let found = block.catalog().cloned();
+            self.block = Some(block);
+            if let Some(catalog) = found {
+                return catalog;
+            }
         }
         self.refresh_catalog();
         self.catalog.clone()
-    }
-
-    #[inline]
-    pub(crate) fn refresh_catalog(&mut self) {
-        if self.catalog.version != self.shared.version() {
-            self.catalog = self.shared.catalog();
-        }
     }
 
     /// The plan of `text` for `catalog`, from the cache if it has one.
@@ -480,7 +486,6 @@ impl Session {
     /// sessions read them.
     fn take_effect(&mut self) {
         let in_force = &self.in_force;
-        self.vars.search_path = search_path(&in_force.search_path, &self.vars.user);
         self.vars.time_zone.clone_from(&in_force.time_zone);
         let given = [in_force.threads, self.shared.options.threads];
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -488,6 +493,19 @@ impl Session {
         self.vars.memory_bytes = in_force.memory_bytes;
         self.entry.set_application(&in_force.application);
         self.entry.set_settings(&self.settings);
+        self.set_search_path();
+    }
+
+    /// Puts the setting `search_path` into force. The temporary schema comes first unless it is named.
+    pub(crate) fn set_search_path(&mut self) {
+        let mut path = search_path(&self.in_force.search_path, &self.vars.user);
+        let own = schema_of(self.id);
+        path.iter_mut().filter(|name| *name == ALIAS).for_each(|name| name.clone_from(&own));
+        self.vars.names_temporary = path.contains(&own);
+        if self.searches_temporary && !self.vars.names_temporary {
+            path.insert(0, own);
+        }
+        self.vars.search_path = path;
     }
 
     /// Rolls back the transaction block, if one is in progress.
@@ -507,6 +525,7 @@ impl Session {
             self.act_as(role);
         }
         tx.rollback();
+        self.search_temporary(self.temporary.is_some());
     }
 
     /// Cleans up after a panic: the statement's transaction is rolled back. Returns the error to
@@ -532,6 +551,7 @@ impl Drop for Session {
         self.shared.channels.forget(self.id);
         self.shared.advisory.release(self.id);
         self.tallies.flush(&self.shared.statements);
+        self.shared.temporary.lock().remove(&self.id);
         self.shared.sessions.lock().remove(&self.id);
     }
 }

@@ -159,7 +159,7 @@ impl Session {
             None if all => after.settings.clear(),
             None => drop(after.settings.remove(name)),
         }
-        after.version = self.shared.fresh_version();
+        (after.version, after.extends) = (self.shared.fresh_version(), None);
         work.catalog = Some(Arc::new(after));
         work.tx.end_statement();
         self.commit_work(work)?;

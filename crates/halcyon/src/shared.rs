@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use halcyon_base::ids::PartitionId;
-use halcyon_catalog::Catalog;
+use halcyon_catalog::{Catalog, Schema};
 use halcyon_plan::engine::DataFusion;
 use halcyon_prepare::cache::StatementCache;
-use halcyon_store::{Partition, Schema};
+use halcyon_store::Partition;
 use halcyon_txn::{Manager, PartitionCell};
 use parking_lot::Mutex;
 
@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     pub datafusion: DataFusion,
     pub deadlines: Deadlines,
     pub memory: MemoryLimit,
+    /// The temporary schemas of sessions, as last committed: for the system views of other sessions.
+    pub temporary: Mutex<BTreeMap<u32, Arc<Schema>>>,
     pub sessions: Mutex<BTreeMap<u32, Arc<SessionEntry>>>,
     pub statements: StatementTable,
     /// The sessions that listen on each channel.
@@ -55,7 +57,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub fn new(options: DatabaseOptions, catalog: Catalog, durable: Option<Durable>) -> Self {
         let version = catalog.version;
-        let empty = Partition::new(Schema { columns: Vec::new() }.into());
+        let empty = Partition::new(halcyon_store::Schema::new(Vec::new()));
         let log = durable.as_ref().map(|durable| durable.log.clone());
         let shared = Shared {
             manager: Manager::with_log(log),
@@ -67,6 +69,7 @@ impl Shared {
             datafusion: new_datafusion(),
             deadlines: Deadlines::default(),
             memory: MemoryLimit::default(),
+            temporary: Mutex::default(),
             sessions: Mutex::default(),
             statements: StatementTable::new(options.cached_statements),
             channels: Channels::default(),
@@ -93,6 +96,12 @@ impl Shared {
     /// Version of the catalog as last published. Pairs with the store in `publish`.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
+    }
+
+    /// Whether a catalog is still what statements are to run on. `own`: it is the private one of a
+    /// transaction, which alone may change the shared one if it has done so.
+    pub fn is_current(&self, catalog: &Catalog, own: bool) -> bool {
+        (own && catalog.extends.is_none()) || self.version() == catalog.shared_version()
     }
 
     /// A version that no catalog has had before, so that a plan for an undone catalog is never

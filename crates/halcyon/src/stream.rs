@@ -112,6 +112,8 @@ impl Session {
     /// Errors: 42P01, 42809, 42501.
     pub fn into_streams(mut self, names: &[&str]) -> Result<Streams> {
         let names: Vec<_> = names.iter().map(|name| parts(name)).collect();
+        // The handle's plans are those of the shared catalog.
+        self.discard_temporary();
         self.refresh_catalog();
         let plan = PackedPlan::bind(&self.binder_now(), &names)?;
         Ok(Streams { session: self, names, plan })

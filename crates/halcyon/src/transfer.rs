@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halcyon_base::crc32c;
+use halcyon_catalog::Catalog;
+use halcyon_catalog::temporary::schema_of;
 use halcyon_ddl::export::{self, Export, FINISH, LOAD, RIGHTS, SCHEMA};
 use halcyon_exec::copy::DataPlace;
 use halcyon_plan::env::{Clock, Env, Roots};
@@ -66,7 +68,8 @@ impl Session {
 
     fn write_export(&mut self, folder: &Path) -> Result<u64> {
         let snapshot = self.take_snapshot()?;
-        let Export { scripts, tables } = export::export(&snapshot.catalog);
+        let shared = Catalog::clone(&snapshot.catalog).without_temporary(&schema_of(self.id));
+        let Export { scripts, tables } = export::export(&shared);
         for (name, text) in scripts {
             write(&folder.join(name), &text)?;
         }

@@ -5,6 +5,8 @@
 //! (docs/guide/system-views.md) is made from the declarations; crates/halcyon/tests/system_views
 //! demands a test of every column's value.
 
+use std::sync::Arc;
+
 use std::borrow::Cow;
 
 use halcyon_store::Partition;
@@ -15,7 +17,7 @@ use super::effects::Effects;
 use super::memory;
 use super::objects::{What, table_of};
 use super::view::{Moment, Name, system_views};
-use halcyon_catalog::Table;
+use halcyon_catalog::{Catalog, Table};
 
 system_views! {
     /// One row per open session.
@@ -460,6 +462,10 @@ pub trait Live: Send + Sync {
     fn settings(&self) -> Vec<SettingRow>;
     /// What functions do to the session that asks and to others; `None` where nothing runs.
     fn effects(&self) -> Option<&dyn Effects>;
+    /// A session's catalog with the temporary objects of all other sessions beside its own.
+    fn with_all_temporary(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
+        Arc::clone(catalog)
+    }
     /// Roots of a table's partitions as last committed, in partition order.
     fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>>;
 }

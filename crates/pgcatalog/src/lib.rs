@@ -37,7 +37,8 @@ use datafusion::sql::sqlparser::ast::Statement;
 use halcyon_store::Partition;
 
 use halcyon_catalog::session_vars::SessionVars;
-use halcyon_catalog::{Catalog, Grant, Privilege, Sequence, Table};
+use halcyon_catalog::temporary::is_temporary;
+use halcyon_catalog::{Catalog, Grant, Privilege, Sequence, Table, temporary};
 use halcyon_plan::system_names::{SystemNames, SystemSchemas};
 
 pub use effects::{AdvisoryKey, AdvisoryRequest, Effects};
@@ -76,7 +77,8 @@ impl SystemCatalogs {
     }
 
     fn context(&self, catalog: &Arc<Catalog>, session: &SessionVars) -> Arc<Context> {
-        Context::new(Arc::clone(catalog), session.clone(), Arc::clone(&self.live))
+        let catalog = self.live.with_all_temporary(catalog);
+        Context::new(catalog, session.clone(), Arc::clone(&self.live))
     }
 }
 
@@ -192,14 +194,24 @@ impl Context {
         path.filter(|schema| self.catalog.schemas.contains_key(*schema))
     }
 
+    /// `current_schemas`: without schemas that are searched though no setting names them, or with `all`.
+    fn current_schemas(&self, all: bool) -> impl Iterator<Item = &str> {
+        let implied = move |schema: &&str| is_temporary(schema) && !self.session.names_temporary;
+        let first = self.search_path().filter(move |schema| all && implied(schema));
+        let then = self.search_path().filter(move |schema| !implied(schema));
+        first.chain(all.then_some("pg_catalog")).chain(then)
+    }
+
     /// The relation that `name` (one or two parts) means to the session.
     fn resolve(&self, parts: &[String]) -> Option<&Object> {
         match parts {
             [name] => {
-                let mut path = std::iter::once("pg_catalog").chain(self.search_path());
-                path.find_map(|schema| self.objects().named(schema, name))
+                self.current_schemas(true).find_map(|schema| self.objects().named(schema, name))
             }
-            [schema, name] => self.objects().named(schema, name),
+            [schema, name] => {
+                let schema = temporary::meant(schema, &self.session.search_path);
+                self.objects().named(schema, name)
+            }
             _ => None,
         }
     }

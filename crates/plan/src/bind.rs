@@ -43,7 +43,7 @@ use crate::single_table;
 use crate::sizes;
 use crate::system_names::{SystemNames, SystemSchemas};
 use halcyon_catalog::session_vars::SessionVars;
-use halcyon_catalog::{Catalog, Privilege, Relation, Table, View};
+use halcyon_catalog::{Catalog, Privilege, Relation, Table, View, temporary};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::dialect;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -269,7 +269,7 @@ impl Binder<'_> {
             )));
         }
         let schemas: Vec<&str> = match name.schema() {
-            Some(schema) => vec![schema],
+            Some(schema) => vec![temporary::meant(schema, &self.session.search_path)],
             None => self.search_path().collect(),
         };
         let found = schemas.into_iter().find_map(|schema| {

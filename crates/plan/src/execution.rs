@@ -24,7 +24,7 @@ use halcyon_store::ValueRef;
 use halcyon_value::calendar::{day_of, time_of};
 
 use crate::env::{Clock, Env};
-use halcyon_catalog::{Privilege, Relation, Sequence};
+use halcyon_catalog::{Privilege, Relation, Sequence, temporary};
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
@@ -149,8 +149,12 @@ pub static FUNCTIONS: &[Function] = &[
         gives: SqlType::Text,
         purpose: "The first schema of the search path that exists.",
         answer: Answer::Session(|env| {
-            let exists = |schema: &&String| env.catalog.schemas.contains_key(*schema);
-            ScalarValue::Utf8View(env.session.search_path.iter().find(exists).cloned())
+            let session = &env.session;
+            let takes_objects = |schema: &&String| {
+                env.catalog.schemas.contains_key(*schema)
+                    && (session.names_temporary || !temporary::is_temporary(schema))
+            };
+            ScalarValue::Utf8View(session.search_path.iter().find(takes_objects).cloned())
         }),
     },
     Function {
@@ -478,7 +482,7 @@ impl BoundSequence {
     fn find(&self, text: &str) -> halcyon_sql::error::Result<Arc<halcyon_catalog::Sequence>> {
         let (schema, name) = split_name(text);
         let schemas: Vec<&str> = match &schema {
-            Some(schema) => vec![schema.as_str()],
+            Some(schema) => vec![temporary::meant(schema, &self.search_path)],
             None => self.search_path.iter().map(String::as_str).collect(),
         };
         let found = schemas

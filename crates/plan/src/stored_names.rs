@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, Query, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-use halcyon_catalog::Catalog;
+use halcyon_catalog::{Catalog, temporary};
 use halcyon_sql::identifier::{fold, parts, quote_ident};
 use halcyon_sql::parse::parse_query;
 
@@ -22,12 +22,14 @@ pub fn qualify(catalog: &Catalog, search_path: &[String], query: &mut Query) {
     impl VisitorMut for Qualify<'_> {
         type Break = ();
         fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
-            if let Ok([only]) = parts(name).as_deref()
-                && !self.ctes.contains(only)
-                && let Some(found) =
-                    self.catalog.resolve(std::slice::from_ref(only), self.search_path)
-            {
-                *name = ObjectName::from(vec![ident(&found.schema.name), ident(only)]);
+            let Ok(names) = parts(name) else { return ControlFlow::Continue(()) };
+            let looked_up = match names.as_slice() {
+                [only] => !self.ctes.contains(only),
+                [schema, _] => schema == temporary::ALIAS,
+                _ => false,
+            };
+            if looked_up && let Some(found) = self.catalog.resolve(&names, self.search_path) {
+                *name = ObjectName::from(vec![ident(&found.schema.name), ident(found.name)]);
             }
             ControlFlow::Continue(())
         }

@@ -334,6 +334,8 @@ struct Entry<T> {
     types: Box<[Option<SqlType>]>,
     setting: Setting,
     catalog_version: u64,
+    /// Version of the catalog of all sessions that was there then.
+    shared_version: u64,
     value: T,
     bytes: i64,
     /// Set by a lookup, cleared by a sweep.
@@ -396,13 +398,14 @@ impl<T: Clone> Slots<T> {
             return;
         }
         if self.count >= self.capacity || self.bytes + bytes > bytes_max {
-            self.make_room(key.binder.catalog.version, bytes_max - bytes);
+            self.make_room(key.binder.catalog.shared_version(), bytes_max - bytes);
         }
         let entry = Entry {
             text: key.text.into(),
             types: key.types.into(),
             setting: Setting::of(key.binder),
             catalog_version: key.binder.catalog.version,
+            shared_version: key.binder.catalog.shared_version(),
             value,
             bytes,
             used: AtomicBool::new(true),
@@ -428,7 +431,7 @@ impl<T: Clone> Slots<T> {
     fn make_room(&mut self, version: u64, bytes_max: i64) {
         for same in self.entries.values_mut() {
             same.retain(|entry| {
-                entry.catalog_version >= version && entry.used.swap(false, Ordering::Relaxed)
+                entry.shared_version >= version && entry.used.swap(false, Ordering::Relaxed)
             });
         }
         let mut left: usize = self.entries.values().map(Vec::len).sum();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::ast::{self, helpers::stmt_create_table::CreateTableBuilder};
 
 use crate::early::EarlyLocks;
 use crate::explain;
@@ -93,6 +93,9 @@ impl StatementBinder<'_> {
     ) -> Result<Prepared> {
         use ast::Statement as Sql;
         match statement {
+            Sql::Query(query) if let Some(create) = created_by(query) => {
+                self.session_or_ddl(&create, text)
+            }
             Sql::Query(query) => match refuse_writes_within(query.with.as_ref())
                 .map(|()| write_behind_with(query))?
             {
@@ -261,6 +264,31 @@ fn refuse_writes_within(with: Option<&ast::With>) -> Result<()> {
             .hint("Run it as a statement of its own, in the same transaction.")),
         false => Ok(()),
     }
+}
+
+/// The CREATE TABLE … AS that a SELECT … INTO stands for; `None` for any other query.
+fn created_by(query: &ast::Query) -> Option<ast::Statement> {
+    fn first(body: &mut ast::SetExpr) -> Option<&mut ast::Select> {
+        match body {
+            ast::SetExpr::Select(select) => Some(select),
+            ast::SetExpr::SetOperation { left, .. } => first(left),
+            _ => None,
+        }
+    }
+    fn has_into(body: &ast::SetExpr) -> bool {
+        match body {
+            ast::SetExpr::Select(select) => select.into.is_some(),
+            ast::SetExpr::SetOperation { left, .. } => has_into(left),
+            _ => false,
+        }
+    }
+    if !has_into(&query.body) {
+        return None;
+    }
+    let mut query = query.clone();
+    let into = first(&mut query.body)?.into.take()?;
+    let create = CreateTableBuilder::new(into.name).temporary(into.temporary);
+    Some(ast::Statement::CreateTable(create.query(Some(Box::new(query))).build()))
 }
 
 /// The INSERT, UPDATE or DELETE that stands behind a WITH.

@@ -6,6 +6,7 @@ mod figures;
 mod functions;
 mod rights;
 mod statements;
+mod temporary;
 mod transactions;
 
 use halcyon::{Database, Result, Session, SqlState, Value};

@@ -478,3 +478,62 @@ fn a_checkpoint_is_written_behind_a_first_commit_of_a_log_file_longer_than_that(
     let database = Database::open(folder.path()).expect("checkpoint and log");
     assert_eq!(one(&mut database.session(), "SELECT count(*) FROM long"), "21");
 }
+
+#[test]
+fn temporary_tables_are_neither_logged_nor_found_again() {
+    let folder = Folder::new("temporary");
+    let database = Database::open(folder.path()).expect("a new database");
+    let mut session = database.session();
+    run(&mut session, &["CREATE TABLE kept (id INT PRIMARY KEY)"]);
+    let end = |session: &mut halcyon::Session| one(session, "SELECT end_lsn FROM halcyon.log");
+    let before = end(&mut session);
+    run(
+        &mut session,
+        &[
+            "CREATE TEMP TABLE passing (id SERIAL PRIMARY KEY, v TEXT)",
+            "INSERT INTO passing (v) SELECT 'text' FROM generate_series(1, 1000)",
+            "CREATE INDEX ON passing (v)",
+            "UPDATE passing SET v = 'changed' WHERE id % 3 = 0",
+            "CREATE TEMP TABLE copied AS SELECT * FROM passing",
+            "CREATE TEMP VIEW seen AS SELECT id FROM passing",
+            "ALTER TABLE passing ADD COLUMN w INT DEFAULT 1",
+            "TRUNCATE copied RESTART IDENTITY",
+            "DROP TABLE copied",
+            "BEGIN",
+            "CREATE TEMP TABLE brief (a INT) ON COMMIT DROP",
+            "CREATE TEMP TABLE emptied (a INT) ON COMMIT DELETE ROWS",
+            "INSERT INTO emptied VALUES (1)",
+            "COMMIT",
+        ],
+    );
+    assert_eq!(end(&mut session), before, "nothing of it is in the log");
+    run(&mut session, &["BEGIN", "INSERT INTO passing (v) VALUES ('a')"]);
+    run(&mut session, &["INSERT INTO kept SELECT max(id) FROM passing", "COMMIT"]);
+    assert_ne!(end(&mut session), before, "the permanent table's row is");
+    database.checkpoint().expect("a checkpoint");
+    run(&mut session, &["INSERT INTO passing (v) VALUES ('b')", "INSERT INTO kept VALUES (1)"]);
+    let copy = Folder::new("temporary-copy");
+    std::fs::remove_dir(copy.path()).expect("an empty folder");
+    database.backup(copy.path()).expect("a copy");
+    let exported = Folder::new("temporary-export");
+    let name = exported.path().join("all").display().to_string();
+    run(&mut session, &[&format!("EXPORT DATABASE TO '{name}'")]);
+    let script = std::fs::read_to_string(exported.path().join("all/schema.sql")).expect("text");
+    assert!(script.contains("kept") && !script.contains("passing") && !script.contains("pg_temp"));
+    let kept = fingerprint(&database);
+    assert!(!kept.contains("pg_temp"));
+    drop((session, database));
+    // The copy was made while the session lived: it is what a crash leaves.
+    for folder in [folder.path(), copy.path()] {
+        let database = Database::open(folder).expect("it opens");
+        assert_eq!(fingerprint(&database), kept);
+        let mut session = database.session();
+        assert_eq!(one(&mut session, "SELECT sum(id) FROM kept"), "1002");
+        let left = "SELECT count(*) FROM pg_class WHERE relpersistence = 't'";
+        assert_eq!(one(&mut session, left), "0");
+        let left = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'pg\\_temp%'";
+        assert_eq!(one(&mut session, left), "0");
+        run(&mut session, &["CREATE TEMP TABLE passing (a INT)", "INSERT INTO passing VALUES (1)"]);
+    }
+    Database::check(copy.path(), &|_| ()).expect("nothing is wrong with it");
+}

@@ -3,11 +3,24 @@
 use super::*;
 use crate::memory::{self, TableSize};
 use crate::objects::{self, What};
+use halcyon_catalog::temporary;
 
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[
     define("version", (0, 0), Gives::Text, BOUND, |c, _| Ok(text(c.live.version()))),
     define("current_schemas", (1, 1), Gives::Texts, BOUND, current_schemas),
+    define("pg_my_temp_schema", (0, 0), Gives::Oid, BOUND, |c, _| {
+        let own = temporary::schema_of(c.session.session_id);
+        Ok(oid(objects::namespace(&c.catalog, &own)))
+    }),
+    define("pg_is_other_temp_schema", (1, 1), Gives::Bool, BOUND, |c, args| {
+        let Some(asked) = args[0].oid() else { return Ok(ScalarValue::Null) };
+        let mut schemas = c.catalog.schemas.values();
+        let found = schemas.find(|schema| objects::schema_oid(schema) == asked);
+        let session = found.and_then(|schema| temporary::session_of(&schema.name));
+        let is_other = session.is_some_and(|session| session != c.session.session_id);
+        Ok(ScalarValue::Boolean(Some(is_other)))
+    }),
     define("current_setting", (1, 2), Gives::Text, LIVE, current_setting),
     define("pg_postmaster_start_time", (0, 0), Gives::Time, BOUND, |c, _| {
         Ok(ScalarValue::TimestampMicrosecond(Some(c.live.started_us()), Some("+00:00".into())))
@@ -56,9 +69,8 @@ pub(super) const FUNCTIONS: &[Definition] = &[
 ];
 
 fn current_schemas(context: &Context, args: &[Arg<'_>]) -> Outcome {
-    let implicit = args[0].bool().unwrap_or(false).then_some("pg_catalog");
-    let path = implicit.into_iter().chain(context.search_path());
-    let values: Vec<ScalarValue> = path.map(text).collect();
+    let all = args[0].bool().unwrap_or(false);
+    let values: Vec<ScalarValue> = context.current_schemas(all).map(text).collect();
     Ok(ScalarValue::List(ScalarValue::new_list(&values, &DataType::Utf8View, true)))
 }
 

@@ -5,6 +5,7 @@ use super::visible::{is_known, relations, yes};
 use crate::objects::What;
 use crate::view::{Name, Text, row, system_tables};
 use crate::{Context, describe};
+use halcyon_catalog::temporary::is_temporary;
 
 system_tables! {
     tables: TablesRow from table_rows {
@@ -83,6 +84,7 @@ fn table_rows(context: &Context, rows: &mut Vec<TablesRow>) {
             "m" => continue,
             "v" => "VIEW",
             "f" => "FOREIGN",
+            _ if is_temporary(&object.schema) => "LOCAL TEMPORARY",
             _ => "BASE TABLE",
         };
         let insertable = yes(matches!(object.what, What::Table(_)));

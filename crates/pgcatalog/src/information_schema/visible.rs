@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::objects::{Object, What};
-use halcyon_catalog::{Privilege, Table};
+use halcyon_catalog::{Privilege, Table, temporary};
 
 /// Yes or no, in the standard's letters.
 pub(super) fn yes(is: bool) -> &'static str {
@@ -21,7 +21,9 @@ pub(super) const TABLE_PRIVILEGE_LIST: &[Privilege] = &[
 /// Whether the asking role may do anything with the relation.
 pub(super) fn is_known(context: &Context, object: &Object) -> bool {
     let may = |privilege: &Privilege| context.may(&context.session.user, object, *privilege, false);
-    TABLE_PRIVILEGE_LIST.iter().any(may) || may(&Privilege::Usage)
+    let session = temporary::session_of(&object.schema);
+    let is_others = session.is_some_and(|session| session != context.session.session_id);
+    !is_others && (TABLE_PRIVILEGE_LIST.iter().any(may) || may(&Privilege::Usage))
 }
 
 /// Tables and views, system ones included.

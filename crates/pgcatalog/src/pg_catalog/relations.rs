@@ -5,6 +5,7 @@ use crate::objects::{self, Object, What, each_table};
 use crate::view::{Acl, Char, Name, Oid, Text, Texts, row, system_tables};
 use crate::{Context, describe, memory};
 use halcyon_catalog::Table;
+use halcyon_catalog::temporary::is_temporary;
 
 system_tables! {
     pg_class: ClassRow from class {
@@ -23,7 +24,7 @@ system_tables! {
         reltoastrelid: Oid = Oid(0),
         relhasindex: bool,
         relisshared: bool = false,
-        relpersistence: Char = Char("p"),
+        relpersistence: Char,
         relkind: Char,
         relnatts: i16,
         relchecks: i16,
@@ -169,6 +170,7 @@ fn class_row(context: &Context, object: &Object, rows: &mut Vec<ClassRow>) {
     let stored = !matches!(object.what, What::View(_) | What::System(_));
     row!(rows; ClassRow {
         oid: object.oid,
+        relpersistence: if is_temporary(&object.schema) { "t" } else { "p" },
         relname: &object.name,
         relnamespace: objects::namespace(catalog, &object.schema),
         relowner: owner,

@@ -90,10 +90,10 @@ fn bound(expr: &Expr, context: &Context) -> Option<i64> {
     if function_name(inner)? != "current_schemas" {
         return None;
     }
-    let implicit = arguments(inner).first()?.to_string().eq_ignore_ascii_case("true");
-    let count = context.search_path().count();
+    let all = arguments(inner).first()?.to_string().eq_ignore_ascii_case("true");
+    let count = context.current_schemas(all).count();
     match name.as_str() {
-        "array_upper" => Some(count as i64 + i64::from(implicit)),
+        "array_upper" => Some(count as i64),
         "array_lower" => Some(1),
         _ => None,
     }

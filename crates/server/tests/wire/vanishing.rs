@@ -30,6 +30,22 @@ fn a_client_that_vanishes_in_a_transaction_is_rolled_back() {
 }
 
 #[test]
+fn a_client_that_vanishes_leaves_no_temporary_table() {
+    let server = server();
+    let mut raw = table(server.address());
+    let mut owner = Raw::connect(server.address());
+    owner.ok("CREATE TEMP TABLE passing (a INTEGER)");
+    owner.ok("INSERT INTO passing VALUES (1)");
+    owner.ok("BEGIN");
+    owner.ok("CREATE TEMP TABLE second (a INTEGER)");
+    let left = "SELECT count(*)::int4 FROM pg_class WHERE relpersistence = 't'";
+    assert_eq!(raw.ok(left)[1].body, b"\0\x01\0\0\0\x011");
+    drop(owner);
+    eventually("the end of the owner's connection", || server.connections() == 1);
+    assert_eq!(raw.ok(left)[1].body, b"\0\x01\0\0\0\x010");
+}
+
+#[test]
 fn a_client_that_vanishes_while_waiting_for_a_lock_frees_what_it_holds() {
     let server = server();
     let mut raw = table(server.address());
