@@ -19,6 +19,7 @@ use halcyon_catalog::{
     Catalog, Check, Column, Privilege, Relation, Table, TableKind, undefined_schema,
 };
 use halcyon_exec::constraints::compile_check;
+use halcyon_exec::dml::compound::refuse_writes;
 use halcyon_exec::upkeep::violation;
 use halcyon_plan::stored_names::qualify;
 use halcyon_sql::coerce::Arena;
@@ -48,6 +49,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateMaterializedView) -
         cx.notice(taken.state(), format!("{}, skipping", taken.message()));
         return Ok((CREATED, None));
     }
+    refuse_writes(&create.query, "materialized views")?;
     let mut query = (*create.query).clone();
     qualify(cx.catalog, cx.search_path(), &mut query);
     temporary::refuse_in_materialized(&query)?;

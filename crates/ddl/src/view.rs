@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{CreateView, Query};
 
 use super::{DdlContext, fold, temporary};
 use halcyon_catalog::{Catalog, Relation, View};
+use halcyon_exec::dml::compound::refuse_writes;
 use halcyon_plan::bind::result_columns;
 use halcyon_plan::stored_names::{qualify, relations_of, used_by};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -18,6 +19,7 @@ use halcyon_sql::types::SqlType;
 
 /// CREATE [OR REPLACE] VIEW.
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<()> {
+    refuse_writes(&create.query, "views")?;
     let mut query = (*create.query).clone();
     qualify(cx.catalog, cx.search_path(), &mut query);
     let (schema, name) = temporary::place_of_view(cx, create, &query)?;

@@ -42,6 +42,13 @@ impl DeferrableCheck {
         Some(DeferrableCheck { written, owner, name, deferral })
     }
 
+    /// A foreign key that is judged at the end of the statement, whatever it says itself. As
+    /// [`DeferrableCheck::of_key`].
+    pub(crate) fn of_statement(written: TableId, owner: &Table, key: &ForeignKey) -> Self {
+        let (owner, name) = (owner.id, key.name.clone());
+        DeferrableCheck { written, owner, name, deferral: Deferral::Immediate }
+    }
+
     /// A unique key of a table, for the table's changes. `None` unless it is DEFERRABLE.
     pub(crate) fn of_index(table: &Table, index: &Index) -> Option<Self> {
         let (name, deferral) = (index.name.clone(), index.deferral?);

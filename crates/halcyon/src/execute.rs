@@ -133,9 +133,16 @@ pub(crate) fn execute(
             let sink: Option<&mut dyn RowSink> = if returns { Some(out) } else { None };
             let written = plan.run(env, tx, &set.locks, scratch, sink)?;
             match returns {
+                // A query with parts that write.
+                true if prepared.tag == "SELECT" => Ok(Ran::Set { written: None }),
                 true => Ok(Ran::Set { written: Some(written) }),
                 false => Ok(Ran::Written(written)),
             }
+        }
+        (Plan::Write(plan), RowAccess::Cut(roots)) if plan.reads_only() => {
+            out.reset(prepared.columns.len());
+            plan.read(env, &roots, scratch, out)?;
+            Ok(Ran::Set { written: None })
         }
         (Plan::Write(_), RowAccess::Cut(_)) => Err(read_only(prepared.tag)),
         _ => unreachable!("{} has its own way", prepared.tag),

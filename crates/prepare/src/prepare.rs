@@ -12,6 +12,7 @@ use halcyon_catalog::Privilege;
 use halcyon_ddl::views;
 use halcyon_ddl::{self as ddl, Ddl};
 use halcyon_exec::copy::{self, ParsedCopy};
+use halcyon_exec::dml::compound::{self, Last};
 use halcyon_exec::dml::{self, Write};
 use halcyon_exec::executor::Executor;
 use halcyon_plan::bind::{Binder, result_columns};
@@ -75,6 +76,7 @@ impl StatementBinder<'_> {
         param_types: &[Option<SqlType>],
     ) -> Result<ParameterTypes> {
         let query = parse_query(&declare.query)?;
+        compound::refuse_writes(&query, "DECLARE CURSOR")?;
         let bound = self.select(&query, &declare.query, param_types);
         let before = text.chars().count().saturating_sub(declare.query.chars().count()) as u32;
         let shift = |error: SqlError| match error.fields().position {
@@ -96,16 +98,27 @@ impl StatementBinder<'_> {
             Sql::Query(query) if let Some(create) = created_by(query) => {
                 self.session_or_ddl(&create, text)
             }
-            Sql::Query(query) => match refuse_writes_within(query.with.as_ref())
-                .map(|()| write_behind_with(query))?
-            {
-                Some(statement) => {
-                    let write = write_of(statement).expect("the parser puts no other here");
-                    self.write(write, query.with.as_ref(), text, param_types)
+            Sql::Query(query) => {
+                let with = query.with.as_ref();
+                let last = match write_behind_with(query) {
+                    Some(statement) => {
+                        Last::Write(write_of(statement).expect("the parser puts no other here"))
+                    }
+                    None => Last::Query(query),
+                };
+                match (with, last) {
+                    (Some(with), last) if compound::is_compound(Some(with), last)? => {
+                        self.compound(with, last, text, param_types)
+                    }
+                    (with, Last::Write(write)) => self.write(write, with, text, param_types),
+                    (_, Last::Query(query)) => {
+                        compound::is_compound(None, last)?;
+                        self.select(query, text, param_types)
+                    }
                 }
-                None => self.select(query, text, param_types),
-            },
+            }
             statement if let Some(write) = write_of(statement) => {
+                compound::is_compound(None, Last::Write(write))?;
                 self.write(write, None, text, param_types)
             }
             Sql::Explain { analyze, statement, format, options, .. } => {
@@ -160,13 +173,28 @@ impl StatementBinder<'_> {
         text: &str,
         param_types: &[Option<SqlType>],
     ) -> Result<Prepared> {
-        let write = dml::bind(self.0, write, with, text, param_types)?;
-        let dml::BoundWrite { plan, params, arrays, columns, tag } = write;
+        Ok(self.bound(dml::bind(self.0, write, with, text, param_types)?, text))
+    }
+
+    /// A statement whose WITH has entries that run by themselves.
+    fn compound(
+        &self,
+        with: &ast::With,
+        last: Last<'_>,
+        text: &str,
+        param_types: &[Option<SqlType>],
+    ) -> Result<Prepared> {
+        Ok(self.bound(compound::bind(self.0, with, last, text, param_types)?, text))
+    }
+
+    fn bound(&self, write: dml::BoundWrite, text: &str) -> Prepared {
+        let dml::BoundWrite { plan, params, arrays, columns, tag, shareable } = write;
         let mut prepared = self.prepared(text, Plan::Write(plan), tag);
         prepared.params = params;
         prepared.arrays = arrays;
         prepared.columns = columns;
-        Ok(prepared)
+        prepared.shareable = shareable;
+        prepared
     }
 
     fn about_view(&self, statement: &ViewStatement, text: &str) -> Result<Prepared> {
@@ -253,16 +281,6 @@ impl StatementBinder<'_> {
             stretch: Stretch::default(),
             early: EarlyLocks::default(),
         }
-    }
-}
-
-/// Refuses INSERT, UPDATE and DELETE within WITH. Errors: 0A000.
-fn refuse_writes_within(with: Option<&ast::With>) -> Result<()> {
-    let writes = |query: &ast::Query| write_behind_with(query).is_some();
-    match with.is_some_and(|with| with.cte_tables.iter().any(|cte| writes(&cte.query))) {
-        true => Err(SqlError::unsupported("INSERT, UPDATE or DELETE within WITH")
-            .hint("Run it as a statement of its own, in the same transaction.")),
-        false => Ok(()),
     }
 }
 

@@ -73,7 +73,7 @@ impl VisitorMut for Rewrite {
             SetExpr::Select(select) => windows::resolve(select, query.order_by.as_mut()),
             _ => Ok(()),
         };
-        let checked = resolved.and_then(|()| crate::volatile_ctes::run_once(query));
+        let checked = resolved.and_then(|()| crate::volatile_ctes::refuse(query));
         match checked.and_then(|()| clauses(query)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -276,6 +276,14 @@ fn is_quoted(expr: &Expr) -> bool {
 ///
 /// Errors: 0A000 for locks that would not be waited for, and for FETCH … WITH TIES.
 fn clauses(query: &mut Query) -> Result<()> {
+    let mut entries = query.with.iter().flat_map(|with| &with.cte_tables);
+    let writes = |body: &SetExpr| {
+        matches!(body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_))
+    };
+    if entries.any(|cte| writes(&cte.query.body)) {
+        let message = "WITH clause containing a data-modifying statement must be at the top level";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
     let is_locking = !query.locks.is_empty();
     for lock in std::mem::take(&mut query.locks) {
         let what = match lock.nonblock {

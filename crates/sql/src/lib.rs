@@ -28,7 +28,7 @@ pub mod type_names;
 pub mod types;
 pub mod utility;
 pub mod values;
-mod volatile_ctes;
+pub mod volatile_ctes;
 mod whole_rows;
 mod wildcards;
 mod windows;

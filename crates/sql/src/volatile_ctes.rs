@@ -5,7 +5,9 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, ObjectName, ObjectNamePart, Query, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{
+    Cte, Expr, ObjectName, ObjectNamePart, Query, Visit, Visitor, With,
+};
 
 use crate::error::{Result, SqlError};
 use crate::identifier::fold;
@@ -14,23 +16,52 @@ use crate::identifier::fold;
 const VOLATILE: &[&str] =
     &["nextval", "setval", "random", "gen_random_uuid", "uuid", "clock_timestamp"];
 
-/// Errors: 0A000 for a query in WITH that is volatile and named more than once.
-pub(crate) fn run_once(query: &Query) -> Result<()> {
-    for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
-        if cte.query.visit(&mut Calls).is_continue() {
-            continue;
-        }
-        let name = fold(&cte.alias.name);
-        let mut names = Names { name: &name, found: 0 };
-        let _ = query.visit(&mut names);
-        if names.found > 1 {
-            let what =
-                format!("a volatile query in WITH that is named more than once (\"{name}\")");
-            return Err(SqlError::unsupported(what)
-                .detail("It would run once for each time that it is named."));
-        }
+/// Whether each entry of a WITH must run once, because it is volatile and named more than once. `rest` is
+/// called with visitors, and shows them the statement behind the WITH.
+pub fn run_once<R>(with: &With, rest: impl Fn(&mut Names<'_>) -> R) -> Vec<bool> {
+    let entries = &with.cte_tables;
+    let mut volatile: Vec<bool> = Vec::new();
+    for (at, cte) in entries.iter().enumerate() {
+        let named = |before: usize| count(&entries[before], |names| visit(cte, names)) > 0;
+        // What an entry names is put into it, and runs as often as the entry.
+        let inherits = (0..at).any(|before| volatile[before] && named(before));
+        volatile.push(inherits || cte.query.visit(&mut Calls).is_break());
     }
-    Ok(())
+    let is_named_twice = |cte: &Cte| {
+        // An entry that names itself is recursive; how often it runs is its own affair.
+        let is_recursive = with.recursive && count(cte, |names| visit(cte, names)) > 0;
+        let of_entries: usize =
+            entries.iter().map(|other| count(cte, |names| visit(other, names))).sum();
+        !is_recursive && of_entries + count(cte, |names| drop(rest(names))) > 1
+    };
+    entries.iter().zip(volatile).map(|(cte, volatile)| volatile && is_named_twice(cte)).collect()
+}
+
+/// Errors: 0A000 for a query in WITH that must run once, in a place where it would not.
+pub(crate) fn refuse(query: &Query) -> Result<()> {
+    let Some(with) = &query.with else { return Ok(()) };
+    let rest = |names: &mut Names<'_>| {
+        let _ = query.body.visit(names);
+        let _ = query.order_by.visit(names);
+        let _ = query.limit_clause.visit(names);
+    };
+    let once = run_once(with, rest);
+    let Some(at) = once.iter().position(|once| *once) else { return Ok(()) };
+    let name = fold(&with.cte_tables[at].alias.name);
+    let what = format!("a volatile query in WITH that is named more than once (\"{name}\")");
+    Err(SqlError::unsupported(what).detail("It would run once for each time that it is named."))
+}
+
+/// How many places name the entry.
+fn count(cte: &Cte, show: impl FnOnce(&mut Names<'_>)) -> usize {
+    let name = fold(&cte.alias.name);
+    let mut names = Names::of(&name);
+    show(&mut names);
+    names.found
+}
+
+fn visit(cte: &Cte, names: &mut Names<'_>) {
+    let _ = cte.query.visit(names);
 }
 
 struct Calls;
@@ -49,10 +80,22 @@ impl Visitor for Calls {
     }
 }
 
-/// Counts the places where a table of that name stands.
-struct Names<'a> {
+/// Counts the places where a table of some name stands.
+pub struct Names<'a> {
     name: &'a str,
     found: usize,
+}
+
+impl<'a> Names<'a> {
+    /// Nothing found yet.
+    pub fn of(name: &'a str) -> Self {
+        Names { name, found: 0 }
+    }
+
+    /// How many places were found.
+    pub fn found(&self) -> usize {
+        self.found
+    }
 }
 
 impl Visitor for Names<'_> {

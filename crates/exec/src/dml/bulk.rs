@@ -21,7 +21,7 @@ use crate::dml::{Cell, Convert, QuerySource, Target, WriteContext};
 use crate::point::Scratch;
 use halcyon_catalog::Table;
 use halcyon_plan::bind::{Binder, result_columns};
-use halcyon_plan::env::{Env, Locks};
+use halcyon_plan::env::{Env, Locks, Roots};
 use halcyon_plan::lock_errors;
 use halcyon_sql::coerce::{Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -367,7 +367,7 @@ impl Source {
         let mut late = Late::new();
         let mut written = 0;
         if matches!(self.source, QuerySource::Analytical(_)) {
-            let batches = self.source.stream(env, tx, &locks)?;
+            let batches = self.source.stream(env, Roots::Locked(tx, &locks))?;
             let mut cx = WriteContext::new(env, tx, &locks);
             for batch in batches {
                 let columns = writer.arrange(&batch?, env, zone)?;
@@ -376,7 +376,8 @@ impl Source {
             return Ok(written);
         }
         let mut rows = RowSet::new(self.columns.len());
-        self.source.collect(env, tx, &locks, &mut Scratch::default(), &mut rows)?;
+        let roots = Roots::Locked(tx, &locks);
+        self.source.collect(env, roots, &mut Scratch::default(), &mut rows)?;
         let mut cx = WriteContext::new(env, tx, &locks);
         for start in (0..rows.len()).step_by(BATCH_ROWS) {
             let range = start..rows.len().min(start + BATCH_ROWS);

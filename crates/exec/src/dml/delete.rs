@@ -50,7 +50,7 @@ pub(super) fn bind(
         items.extend(super::all_of(using)?);
     }
     let mut query = super::select(items);
-    super::set_from(&mut query, target, using, delete.selection.as_ref());
+    super::set_from(scope, &mut query, (target, &table), using, delete.selection.as_ref());
     let (source, found, plan) = query::bind(scope, &query, Some(table.id))?;
     super::require_reading(&binder, &table, &alias, &plan)?;
     let extra = 1..found.len();
@@ -89,7 +89,7 @@ impl Delete {
         mut returning: Option<&mut dyn RowSink>,
     ) -> Result<u64> {
         own.rows.reset(self.width);
-        self.source.collect(cx.env, cx.tx, cx.locks, scratch, &mut own.rows)?;
+        self.source.collect(cx.env, cx.roots(), scratch, &mut own.rows)?;
         let WriteScratch { rows, key, arena } = own;
         let target = self.effects.target();
         let mut changed = Vec::new();

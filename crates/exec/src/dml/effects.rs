@@ -19,7 +19,6 @@ use super::source::{self, Cell};
 use super::target::{LateRow, Target};
 use super::{Scope, WriteContext, owned};
 use crate::constraints::still_referenced;
-use crate::deferrable::DeferrableCheck;
 use crate::referrers::{Referrers, target_has};
 use halcyon_catalog::{Action, ForeignKey, Table};
 use halcyon_sql::coerce::Arena;
@@ -47,6 +46,8 @@ struct Incoming {
     node: Option<usize>,
     /// Defaults of the key's columns, for SET DEFAULT.
     defaults: Vec<Cell>,
+    /// Whether NO ACTION is judged here; else whoever runs the statement decides when.
+    judged: bool,
 }
 
 /// A row that was deleted or changed.
@@ -131,10 +132,9 @@ impl Effects {
             };
             let at = scope.table(&referrer);
             let changes = match action {
-                Action::NoAction if key.deferral.is_some() => {
-                    // Locked now although it is read later: in the order of all other locks.
+                // Locked now although it is read later: in the order of all other locks.
+                Action::NoAction if !scope.judges(table.id, &referrer, &key) => {
                     scope.need_whole(at, Mode::Shared);
-                    scope.leave(DeferrableCheck::of_key(table.id, &referrer, &key));
                     continue;
                 }
                 Action::NoAction | Action::Restrict => {
@@ -180,6 +180,7 @@ impl Effects {
             }
         }
         self.nodes[node].incoming.push(Incoming {
+            judged: key.deferral.is_none() && !scope.puts_off,
             referrers: Referrers::new(referrer, key),
             at,
             node: changed_node,
@@ -285,8 +286,7 @@ impl Effects {
                         Some(_) => incoming.referrers.key.on_update,
                     };
                     match action {
-                        // The session that runs the statement decides when the key is judged.
-                        Action::NoAction if incoming.referrers.key.deferral.is_some() => {}
+                        Action::NoAction if !incoming.judged => {}
                         Action::NoAction => refusals.push((node, at, before)),
                         Action::Restrict => {
                             self.refuse_referenced(cx, node, at, &before, key)?;

@@ -555,7 +555,7 @@ impl Insert {
         own.rows.reset(0);
         if let Some(source) = &self.source {
             own.rows.reset(source_width(source));
-            source.collect(cx.env, cx.tx, cx.locks, scratch, &mut own.rows)?;
+            source.collect(cx.env, cx.roots(), scratch, &mut own.rows)?;
         }
         let count = if self.from_query { own.rows.len() } else { self.rows.len() };
         let may_update = matches!(&self.on_conflict, Some(OnConflict { update: Some(_), .. }));
@@ -663,7 +663,9 @@ impl Insert {
                 .ok_or_else(|| target.conflict(conflict, row))?,
         };
         let Some(update) = &on.update else { return Ok(()) };
-        if progress.touched.as_ref().is_some_and(|touched| touched.contains(&(partition, met))) {
+        let place = (partition, met);
+        let is_touched = progress.touched.as_ref().is_some_and(|touched| touched.contains(&place));
+        if is_touched || cx.is_touched(place) {
             return Err(SqlError::new(
                 SqlState::CARDINALITY_VIOLATION,
                 "ON CONFLICT DO UPDATE command cannot affect row a second time",
@@ -736,7 +738,7 @@ impl Insert {
             .collect();
         let (mut written, mut late) = (0, bulk::Late::new());
         let zone = cx.zone();
-        for batch in source.stream(cx.env, cx.tx, cx.locks)? {
+        for batch in source.stream(cx.env, cx.roots())? {
             let batch = writer.arrange(&batch?, cx.env, zone)?;
             written += writer.append(cx, &handles, batch, &mut late)?;
         }

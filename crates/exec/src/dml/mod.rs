@@ -21,6 +21,7 @@
 
 mod assignments;
 pub mod bulk;
+pub mod compound;
 mod delete;
 mod effects;
 mod generated;
@@ -32,6 +33,7 @@ mod target;
 mod update;
 mod walk;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
@@ -40,15 +42,17 @@ use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Value as AstValue, Visit, VisitMut, Visitor, VisitorMut,
 };
-use halcyon_store::Value;
+use halcyon_base::ids::{RowId, TableId};
+use halcyon_store::{Partition, Value};
 use halcyon_txn::{Mode, Transaction};
 
 use crate::deferrable::DeferrableCheck;
 use crate::point::{PointPlan, Scratch};
 use crate::upkeep::{self, FedViews};
-use halcyon_catalog::{Privilege, Relation, Table, TableKind};
+use halcyon_catalog::session_vars::SessionVars;
+use halcyon_catalog::{ForeignKey, Privilege, Relation, Table, TableKind};
 use halcyon_plan::bind::Binder;
-use halcyon_plan::env::{Env, Locks, Need};
+use halcyon_plan::env::{Env, Locks, Need, Roots};
 use halcyon_plan::provider::{ROW_ID, table_of};
 use halcyon_sql::coerce::TimeZone;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -81,6 +85,7 @@ enum WriteKind {
     Insert(Box<insert::Insert>),
     Update(update::Update),
     Delete(delete::Delete),
+    Compound(Box<compound::Compound>),
 }
 
 /// The values of one row, on the stack for tables of up to 16 columns.
@@ -98,6 +103,8 @@ pub struct BoundWrite {
     pub columns: Arc<[ResultColumn]>,
     /// First words of the tag.
     pub tag: &'static str,
+    /// Whether other sessions may run the plan, because it shows nothing of this one.
+    pub shareable: bool,
 }
 
 /// A write as its syntax tree.
@@ -112,6 +119,41 @@ pub enum Write<'a> {
 }
 
 impl Write<'_> {
+    fn bind(self, scope: &mut Scope<'_>) -> Result<BoundKind> {
+        Ok(match self {
+            Write::Insert(insert) => {
+                let (insert, columns) = insert::bind(scope, insert)?;
+                (WriteKind::Insert(Box::new(insert)), columns, "INSERT")
+            }
+            Write::Update(update) => {
+                let (update, columns) = update::bind(scope, update)?;
+                (WriteKind::Update(update), columns, "UPDATE")
+            }
+            Write::Delete(delete) => {
+                let (delete, columns) = delete::bind(scope, delete)?;
+                (WriteKind::Delete(delete), columns, "DELETE")
+            }
+        })
+    }
+
+    /// How often the statement names its target by this name alone: once or never.
+    fn names_target(self, name: &str) -> usize {
+        let target = match self {
+            Write::Insert(insert) => match &insert.table {
+                ast::TableObject::TableName(target) => Some(target),
+                _ => None,
+            },
+            Write::Update(update) => relation_of(&update.table),
+            Write::Delete(delete) => match &delete.from {
+                ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from) => {
+                    from.first().and_then(relation_of)
+                }
+            },
+        };
+        let is_it = |target| matches!(parts(target).as_deref(), Ok([only]) if only == name);
+        usize::from(target.is_some_and(is_it))
+    }
+
     /// The highest `$n` in the statement.
     fn highest_parameter(self) -> usize {
         match self {
@@ -119,6 +161,17 @@ impl Write<'_> {
             Write::Update(update) => highest_parameter(update),
             Write::Delete(delete) => highest_parameter(delete),
         }
+    }
+}
+
+/// What a write is bound to, its columns and the first words of its tag.
+type BoundKind = (WriteKind, Arc<[ResultColumn]>, &'static str);
+
+/// The name of a table in FROM.
+fn relation_of(from: &ast::TableWithJoins) -> Option<&ast::ObjectName> {
+    match &from.relation {
+        ast::TableFactor::Table { name, .. } => Some(name),
+        _ => None,
     }
 }
 
@@ -136,28 +189,15 @@ pub fn bind(
     given.resize(given.len().max(write.highest_parameter()).max(in_with), None);
     let mut scope = Scope::new(binder, text, given);
     scope.with = with;
-    let (kind, columns, tag) = match write {
-        Write::Insert(insert) => {
-            let (insert, columns) = insert::bind(&mut scope, insert)?;
-            (WriteKind::Insert(Box::new(insert)), columns, "INSERT")
-        }
-        Write::Update(update) => {
-            let (update, columns) = update::bind(&mut scope, update)?;
-            (WriteKind::Update(update), columns, "UPDATE")
-        }
-        Write::Delete(delete) => {
-            let (delete, columns) = delete::bind(&mut scope, delete)?;
-            (WriteKind::Delete(delete), columns, "DELETE")
-        }
-    };
+    let (kind, columns, tag) = write.bind(&mut scope)?;
     let params = scope.params.iter().map(|ty| ty.unwrap_or(SqlType::Text)).collect();
     let target = scope.tables[kind.target()].clone();
     let views = scope.feed(&target)?;
     let stream = target.is_stream().then_some(target);
-    let arrays = std::mem::take(&mut scope.arrays);
+    let (arrays, shareable) = (std::mem::take(&mut scope.arrays), scope.shareable);
     let (tables, whole, deferrable) = scope.into_parts();
     let plan = WritePlan { tables, whole, kind, views, stream, deferrable };
-    Ok(BoundWrite { plan, params, arrays, columns, tag })
+    Ok(BoundWrite { plan, params, arrays, columns, tag, shareable })
 }
 
 /// The state of binding a write: tables, locks, parameter types.
@@ -173,13 +213,49 @@ pub(crate) struct Scope<'a> {
     deferrable: Vec<DeferrableCheck>,
     /// The WITH before the statement, which its query sees.
     with: Option<&'a ast::With>,
+    /// Whether the plan may run in any session.
+    shareable: bool,
+    /// Whether the statement goes on behind this write, so that foreign keys are judged later.
+    puts_off: bool,
+    /// Foreign keys that are to be judged when the whole statement has run.
+    put_off: Vec<DeferrableCheck>,
 }
 
 impl<'a> Scope<'a> {
     pub fn new(binder: &Binder<'a>, text: &'a str, params: Vec<Option<SqlType>>) -> Self {
         let (tables, whole, arrays) = (Vec::new(), Vec::new(), Vec::new());
-        let (deferrable, with) = (Vec::new(), None);
-        Scope { binder: *binder, text, tables, whole, params, arrays, deferrable, with }
+        let (deferrable, with, put_off) = (Vec::new(), None, Vec::new());
+        let (shareable, puts_off) = (true, false);
+        let binder = *binder;
+        Scope {
+            binder,
+            text,
+            tables,
+            whole,
+            params,
+            arrays,
+            deferrable,
+            with,
+            shareable,
+            puts_off,
+            put_off,
+        }
+    }
+
+    /// Whether this write judges a foreign key by itself. If not, the check is noted. `written`: the
+    /// key's owner or the table that it refers to, whichever is written.
+    pub fn judges(&mut self, written: TableId, owner: &Table, key: &ForeignKey) -> bool {
+        if key.deferral.is_some() {
+            self.leave(DeferrableCheck::of_key(written, owner, key));
+            return false;
+        }
+        if self.puts_off {
+            let check = DeferrableCheck::of_statement(written, owner, key);
+            if !self.put_off.contains(&check) {
+                self.put_off.push(check);
+            }
+        }
+        !self.puts_off
     }
 
     /// Notes a constraint that the plan does not judge, if there is one.
@@ -187,6 +263,14 @@ impl<'a> Scope<'a> {
         if let Some(check) = check.filter(|check| !self.deferrable.contains(check)) {
             self.deferrable.push(check);
         }
+    }
+
+    /// Whether an entry of WITH has this name.
+    fn hides(&self, name: &str) -> bool {
+        let mut entries = self.with.iter().flat_map(|with| &with.cte_tables);
+        let rows = self.binder.catalog.schemas.get(compound::ROWS_SCHEMA);
+        entries.any(|cte| fold(&cte.alias.name) == name)
+            || rows.is_some_and(|rows| rows.relations.contains_key(name))
     }
 
     /// Position of the table in the plan's list, added if need be.
@@ -239,30 +323,38 @@ impl<'a> Scope<'a> {
         Ok((at, *known.get_or_insert(ty)))
     }
 
-    /// Takes over the parameter types that binding a query has found.
-    fn learn(&mut self, found: &[SqlType]) {
-        for (known, found) in self.params.iter_mut().zip(found) {
-            known.get_or_insert(*found);
+    /// Takes over the types that binding a query has found for the parameters in it.
+    fn learn(&mut self, query: &ast::Query, found: &[SqlType]) {
+        let asked = parameters(query);
+        for (at, (known, found)) in self.params.iter_mut().zip(found).enumerate() {
+            if asked.contains(&at) {
+                known.get_or_insert(*found);
+            }
         }
     }
 }
 
 /// The highest `$n` in a tree.
 fn highest_parameter(tree: &impl Visit) -> usize {
-    struct Highest(usize);
-    impl Visitor for Highest {
+    parameters(tree).last().map_or(0, |last| last + 1)
+}
+
+/// The parameters in a tree: `$1` is 0.
+fn parameters(tree: &impl Visit) -> BTreeSet<usize> {
+    struct Parameters(BTreeSet<usize>);
+    impl Visitor for Parameters {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Expr) -> std::ops::ControlFlow<()> {
             if let Some(name) = placeholder(expr) {
-                let number = name.strip_prefix('$').and_then(|n| n.parse().ok());
-                self.0 = self.0.max(number.unwrap_or(0));
+                let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
+                self.0.extend(number.and_then(|number| number.checked_sub(1)));
             }
             std::ops::ControlFlow::Continue(())
         }
     }
-    let mut highest = Highest(0);
-    let _ = tree.visit(&mut highest);
-    highest.0
+    let mut parameters = Parameters(BTreeSet::new());
+    let _ = tree.visit(&mut parameters);
+    parameters.0
 }
 
 /// The name of a parameter, if the expression is nothing else.
@@ -283,6 +375,7 @@ impl WriteKind {
             WriteKind::Insert(insert) => insert.target(),
             WriteKind::Update(update) => update.target(),
             WriteKind::Delete(delete) => delete.target(),
+            WriteKind::Compound(_) => unreachable!("a compound statement has several targets"),
         }
     }
 }
@@ -304,6 +397,7 @@ impl WritePlan {
             WriteKind::Insert(insert) => insert.needs(env, needs)?,
             WriteKind::Update(update) => update.needs(env, needs)?,
             WriteKind::Delete(delete) => delete.needs(env, needs)?,
+            WriteKind::Compound(_) => {}
         }
         needs.extend(self.whole.iter().map(|(table, mode)| Need {
             table: *table,
@@ -322,21 +416,17 @@ impl WritePlan {
         scratch: &mut Scratch,
         returning: Option<&mut dyn RowSink>,
     ) -> Result<u64> {
-        // Boxed, so that taking it out and putting it back moves a word, not the buffers' heads.
-        let mut own = scratch.write.take().unwrap_or_default();
         let since = match self.stream {
             Some(_) => Some(tx.savepoint()),
             None => self.views.begin(tx),
         };
-        let mut cx = WriteContext::new(env, tx, locks);
         let written = match &self.kind {
-            WriteKind::Insert(insert) => insert.run(&mut cx, scratch, &mut own, returning),
-            WriteKind::Update(update) => update.run(&mut cx, scratch, &mut own, returning),
-            WriteKind::Delete(delete) => delete.run(&mut cx, scratch, &mut own, returning),
+            WriteKind::Compound(compound) => {
+                let ground = compound::Ground::Locks(tx, locks);
+                compound.run(&self.tables, env, ground, scratch, returning)?
+            }
+            _ => self.run_kind(&mut WriteContext::new(env, tx, locks), scratch, returning)?,
         };
-        own.arena.reset();
-        scratch.write = Some(own);
-        let written = written?;
         if let Some(since) = since {
             self.views.end(&since, env, tx)?;
             if let Some(stream) = &self.stream {
@@ -346,9 +436,56 @@ impl WritePlan {
         Ok(written)
     }
 
+    /// Runs a single INSERT, UPDATE or DELETE, without views.
+    fn run_kind(
+        &self,
+        cx: &mut WriteContext<'_>,
+        scratch: &mut Scratch,
+        returning: Option<&mut dyn RowSink>,
+    ) -> Result<u64> {
+        // Boxed, so that taking it out and putting it back moves a word, not the buffers' heads.
+        let mut own = scratch.write.take().unwrap_or_default();
+        let written = match &self.kind {
+            WriteKind::Insert(insert) => insert.run(cx, scratch, &mut own, returning),
+            WriteKind::Update(update) => update.run(cx, scratch, &mut own, returning),
+            WriteKind::Delete(delete) => delete.run(cx, scratch, &mut own, returning),
+            WriteKind::Compound(_) => unreachable!("parts are single writes"),
+        };
+        own.arena.reset();
+        scratch.write = Some(own);
+        written
+    }
+
+    /// Runs a statement that does not write on a snapshot: its parts are queries that run once.
+    ///
+    /// Panics: if it writes.
+    pub fn read(
+        &self,
+        env: &Env<'_>,
+        roots: &[Vec<triomphe::Arc<Partition>>],
+        scratch: &mut Scratch,
+        returning: &mut dyn RowSink,
+    ) -> Result<u64> {
+        let WriteKind::Compound(compound) = &self.kind else { panic!("it writes") };
+        compound.run(&self.tables, env, compound::Ground::Snapshot(roots), scratch, Some(returning))
+    }
+
+    /// Whether it writes nothing.
+    pub fn reads_only(&self) -> bool {
+        matches!(&self.kind, WriteKind::Compound(compound) if compound.reads_only())
+    }
+
+    /// Tables that it may change.
+    fn written(&self) -> impl Iterator<Item = &Arc<Table>> {
+        let cascades = self.whole.iter().filter(|(_, mode)| *mode == Mode::Exclusive);
+        let all = cascades.map(|(at, _)| *at).chain([self.kind.target()]);
+        all.map(|at| &self.tables[at])
+    }
+
     /// Whether rows are found one at a time, if any have to be found: no part is vectorised.
     pub fn is_row_at_a_time(&self) -> bool {
-        self.source().is_none_or(|source| source.point().is_some())
+        !matches!(self.kind, WriteKind::Compound(_))
+            && self.source().is_none_or(|source| source.point().is_some())
     }
 
     /// The point plan that finds the rows, if there is one.
@@ -361,6 +498,7 @@ impl WritePlan {
             WriteKind::Insert(insert) => insert.source(),
             WriteKind::Update(update) => Some(update.source()),
             WriteKind::Delete(delete) => Some(delete.source()),
+            WriteKind::Compound(_) => None,
         }
     }
 
@@ -370,6 +508,7 @@ impl WritePlan {
             WriteKind::Insert(insert) => insert.explain(),
             WriteKind::Update(update) => update.explain(),
             WriteKind::Delete(delete) => delete.explain(),
+            WriteKind::Compound(compound) => return compound.explain(),
         };
         for (table, mode) in &self.whole {
             let word = if *mode == Mode::Exclusive { "exclusive" } else { "shared" };
@@ -386,12 +525,31 @@ pub(crate) struct WriteContext<'a> {
     pub locks: &'a Locks,
     /// The session's time zone, read when first needed.
     pub zone: Option<TimeZone>,
+    /// What the source reads instead of the locked partitions: these as they were when the statement
+    /// began, and the rows of other parts.
+    snapshot: Option<&'a [Vec<triomphe::Arc<Partition>>]>,
+    /// Rows of the target that other parts of the statement have changed.
+    skip: Option<&'a compound::Touched>,
 }
 
 impl<'a> WriteContext<'a> {
     /// What a write under `locks` sees.
     pub fn new(env: &'a Env<'a>, tx: &'a mut Transaction, locks: &'a Locks) -> Self {
-        WriteContext { env, tx, locks, zone: None }
+        WriteContext { env, tx, locks, zone: None, snapshot: None, skip: None }
+    }
+
+    /// What the source reads.
+    fn roots(&self) -> Roots<'_> {
+        match self.snapshot {
+            Some(roots) => Roots::Snapshot(roots),
+            None => Roots::Locked(self.tx, self.locks),
+        }
+    }
+
+    /// Whether another part of the statement has changed this row of the target.
+    #[inline]
+    fn is_touched(&self, place: (u32, RowId)) -> bool {
+        self.skip.is_some_and(|skip| skip.contains(&place))
     }
 
     /// The session's time zone.
@@ -434,6 +592,15 @@ pub(crate) fn find_target(
     doing: &str,
 ) -> Result<Arc<Table>> {
     let name = parts(name)?;
+    // A target is a table, whatever WITH calls its entries.
+    let tables;
+    let binder = match binder.session.search_path.split_first() {
+        Some((first, path)) if first == compound::ROWS_SCHEMA => {
+            tables = SessionVars { search_path: path.to_vec(), ..binder.session.clone() };
+            &Binder { session: &tables, ..*binder }
+        }
+        _ => binder,
+    };
     let reference = match name.as_slice() {
         [table] => TableReference::bare(table.as_str()),
         [.., schema, table] => TableReference::partial(schema.as_str(), table.as_str()),
@@ -529,15 +696,21 @@ fn select(items: Vec<ast::SelectItem>) -> ast::Query {
     query
 }
 
-/// Completes [`select`] by FROM and WHERE.
+/// Completes [`select`] by FROM and WHERE. `table`: the target.
 fn set_from(
+    scope: &Scope<'_>,
     query: &mut ast::Query,
-    target: &ast::TableWithJoins,
+    (target, table): (&ast::TableWithJoins, &Table),
     others: &[ast::TableWithJoins],
     condition: Option<&Expr>,
 ) {
     if let ast::SetExpr::Select(select) = query.body.as_mut() {
         select.from = std::iter::once(target).chain(others).cloned().collect();
+        if let ast::TableFactor::Table { name, .. } = &mut select.from[0].relation
+            && scope.hides(&table.name)
+        {
+            *name = ast::ObjectName::from(vec![ident(&table.schema), ident(&table.name)]);
+        }
         select.selection = condition.cloned();
     }
 }

@@ -6,7 +6,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use halcyon_base::ids::TableId;
 use halcyon_store::ValueRef;
-use halcyon_txn::{Mode, Transaction};
+use halcyon_txn::Mode;
 
 use super::Scope;
 use crate::analytic::{AnalyticalPlan, BatchStream};
@@ -14,7 +14,7 @@ use crate::executor::Executor;
 use crate::point::{PointPlan, Scratch};
 use halcyon_catalog::Table;
 use halcyon_plan::bind::{Binder, result_columns};
-use halcyon_plan::env::{Env, Locks, Need, Roots};
+use halcyon_plan::env::{Env, Need, Roots};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
 use halcyon_sql::values::value_at;
@@ -59,20 +59,19 @@ impl QuerySource {
         }
     }
 
-    /// Collects all rows. Its tables must be the first of those that `locks` knows.
+    /// Collects all rows. Its tables must be the first of those that `roots` knows.
     pub fn collect(
         &self,
         env: &Env<'_>,
-        tx: &Transaction,
-        locks: &Locks,
+        roots: Roots<'_>,
         scratch: &mut Scratch,
         rows: &mut RowSet,
     ) -> Result<()> {
         match self {
-            QuerySource::Point(plan) => plan.run(env, Roots::Locked(tx, locks), rows, scratch),
+            QuerySource::Point(plan) => plan.run(env, roots, rows, scratch),
             QuerySource::Analytical(_) => {
                 let mut values: Vec<ValueRef<'_>> = Vec::new();
-                for batch in self.stream(env, tx, locks)? {
+                for batch in self.stream(env, roots)? {
                     let batch = batch?;
                     for row in 0..batch.num_rows() {
                         let mut values = recycle(std::mem::take(&mut values));
@@ -93,10 +92,13 @@ impl QuerySource {
     }
 
     /// The rows in batches. Panics: if the plan is a point plan.
-    pub fn stream(&self, env: &Env<'_>, tx: &Transaction, locks: &Locks) -> Result<BatchStream> {
+    pub fn stream(&self, env: &Env<'_>, roots: Roots<'_>) -> Result<BatchStream> {
         let QuerySource::Analytical(plan) = self else { panic!("a point plan has no batches") };
-        let root = |table: usize, partition: u32| {
-            tx.root(locks.get(table, partition).expect("the plan declared this need"))
+        let root = |table: usize, partition: u32| match roots {
+            Roots::Locked(tx, locks) => {
+                tx.root(locks.get(table, partition).expect("the plan declared this need"))
+            }
+            Roots::Snapshot(roots) => roots[table][partition as usize].clone(),
         };
         let roots = plan.tables().iter().enumerate().map(|(at, table)| {
             (0..table.cells.len() as u32).map(|partition| root(at, partition)).collect()
@@ -159,7 +161,8 @@ pub(super) fn bind(
         None => query,
     };
     let bound = scope.binder.query_with(query, with_row_ids, &scope.params, scope.text)?;
-    scope.learn(&bound.params);
+    scope.learn(query, &bound.params);
+    scope.shareable &= bound.shareable;
     scope.arrays.extend(&bound.arrays);
     let columns = result_columns(&bound.plan);
     let source = QuerySource::new(bound.plan.clone(), &scope.binder)?;

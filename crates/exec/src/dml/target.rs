@@ -73,8 +73,7 @@ impl Target {
             let other = scope.binder.catalog.table(key.target).clone();
             let at = scope.table(&other);
             scope.need_whole(at, Mode::Shared);
-            if key.deferral.is_some() {
-                scope.leave(DeferrableCheck::of_key(table.id, table, key));
+            if !scope.judges(table.id, table, key) {
                 continue;
             }
             target.references.push(Reference {

@@ -82,7 +82,7 @@ pub(super) fn bind(
         items.extend(super::all_of(from)?);
     }
     let mut query = super::select(items);
-    super::set_from(&mut query, &update.table, from, update.selection.as_ref());
+    super::set_from(scope, &mut query, (&update.table, &table), from, update.selection.as_ref());
     let (source, found, plan) = query::bind(scope, &query, Some(table.id))?;
     super::require_reading(&binder, &table, &alias, &plan)?;
     let mut computed = computed.into_iter();
@@ -170,7 +170,7 @@ impl Update {
         mut returning: Option<&mut dyn RowSink>,
     ) -> Result<u64> {
         own.rows.reset(self.width);
-        self.source.collect(cx.env, cx.tx, cx.locks, scratch, &mut own.rows)?;
+        self.source.collect(cx.env, cx.roots(), scratch, &mut own.rows)?;
         let WriteScratch { rows, key, arena } = own;
         let target = self.effects.target();
         // Keys may repeat while rows are changed one by one; they must be unique at the end.

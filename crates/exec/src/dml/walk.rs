@@ -33,7 +33,11 @@ pub(super) fn each_target_row<'c>(
         if seen.as_mut().is_some_and(|seen| !seen.insert(id)) {
             continue;
         }
-        write(cx, arena, at, split_row_id(id))?;
+        let place = split_row_id(id);
+        if cx.is_touched(place) {
+            continue;
+        }
+        write(cx, arena, at, place)?;
         written += 1;
         if at % PAUSE_ROWS == PAUSE_ROWS - 1 {
             arena.reset();

@@ -130,6 +130,11 @@ impl<'t> PartitionChanges<'t> {
         self.rows.iter().all(|row| is(&self.undo.records[row.note as usize].change))
     }
 
+    /// The ids of the changed rows, ascending.
+    pub fn row_ids(self) -> impl Iterator<Item = RowId> + use<'t> {
+        self.rows.chunk_by(|one, next| one.row == next.row).map(|notes| notes[0].row)
+    }
+
     /// The values of `columns` of every changed row, by ascending row id; also if these values are
     /// the same as before.
     pub fn rows(self, columns: &[u16]) -> impl Iterator<Item = ChangedRow<'t>> {
