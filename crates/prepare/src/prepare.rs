@@ -13,7 +13,7 @@ use halcyon_ddl::views;
 use halcyon_ddl::{self as ddl, Ddl};
 use halcyon_exec::copy::{self, ParsedCopy};
 use halcyon_exec::dml::compound::{self, Last};
-use halcyon_exec::dml::{self, Write};
+use halcyon_exec::dml::{self, Write, merge};
 use halcyon_exec::executor::Executor;
 use halcyon_plan::bind::{Binder, result_columns};
 use halcyon_plan::phases::PlanningTimes;
@@ -100,23 +100,18 @@ impl StatementBinder<'_> {
             }
             Sql::Query(query) => {
                 let with = query.with.as_ref();
-                let last = match write_behind_with(query) {
-                    Some(statement) => {
-                        Last::Write(write_of(statement).expect("the parser puts no other here"))
-                    }
-                    None => Last::Query(query),
-                };
-                match (with, last) {
-                    (Some(with), last) if compound::is_compound(Some(with), last)? => {
-                        self.compound(with, last, text, param_types)
-                    }
-                    (with, Last::Write(write)) => self.write(write, with, text, param_types),
-                    (_, Last::Query(query)) => {
-                        compound::is_compound(None, last)?;
-                        self.select(query, text, param_types)
-                    }
+                if let ast::SetExpr::Merge(ast::Statement::Merge(merge)) = query.body.as_ref() {
+                    return self.merge(merge, with, text, param_types);
+                }
+                let write = write_behind_with(query).and_then(write_of);
+                let last = write.map_or(Last::Query(query), Last::Write);
+                match (compound::is_compound(with, last)?, with, write) {
+                    (true, Some(with), _) => self.compound(with, last, text, param_types),
+                    (_, with, Some(write)) => self.write(write, with, text, param_types),
+                    (_, _, None) => self.select(query, text, param_types),
                 }
             }
+            Sql::Merge(merge) => self.merge(merge, None, text, param_types),
             statement if let Some(write) = write_of(statement) => {
                 compound::is_compound(None, Last::Write(write))?;
                 self.write(write, None, text, param_types)
@@ -185,6 +180,17 @@ impl StatementBinder<'_> {
         param_types: &[Option<SqlType>],
     ) -> Result<Prepared> {
         Ok(self.bound(compound::bind(self.0, with, last, text, param_types)?, text))
+    }
+
+    fn merge(
+        &self,
+        merge: &ast::Merge,
+        with: Option<&ast::With>,
+        text: &str,
+        param_types: &[Option<SqlType>],
+    ) -> Result<Prepared> {
+        compound::is_compound(with, Last::Merge(merge))?;
+        Ok(self.bound(merge::bind(self.0, merge, with, text, param_types)?, text))
     }
 
     fn bound(&self, write: dml::BoundWrite, text: &str) -> Prepared {

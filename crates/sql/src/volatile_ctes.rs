@@ -25,7 +25,7 @@ pub fn run_once<R>(with: &With, rest: impl Fn(&mut Names<'_>) -> R) -> Vec<bool>
         let named = |before: usize| count(&entries[before], |names| visit(cte, names)) > 0;
         // What an entry names is put into it, and runs as often as the entry.
         let inherits = (0..at).any(|before| volatile[before] && named(before));
-        volatile.push(inherits || cte.query.visit(&mut Calls).is_break());
+        volatile.push(inherits || is_volatile(&cte.query));
     }
     let is_named_twice = |cte: &Cte| {
         // An entry that names itself is recursive; how often it runs is its own affair.
@@ -35,6 +35,11 @@ pub fn run_once<R>(with: &With, rest: impl Fn(&mut Names<'_>) -> R) -> Vec<bool>
         !is_recursive && of_entries + count(cte, |names| drop(rest(names))) > 1
     };
     entries.iter().zip(volatile).map(|(cte, volatile)| volatile && is_named_twice(cte)).collect()
+}
+
+/// Whether a tree calls what gives another value each time.
+pub fn is_volatile(tree: &impl Visit) -> bool {
+    tree.visit(&mut Calls).is_break()
 }
 
 /// Errors: 0A000 for a query in WITH that must run once, in a place where it would not.

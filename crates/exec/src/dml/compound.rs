@@ -46,8 +46,12 @@ pub(super) const ROWS_SCHEMA: &str = "pg_with";
 /// A statement of several parts.
 pub(super) struct Compound {
     parts: Vec<Part>,
+    /// The first part of the statement behind WITH: a MERGE has several.
+    last: usize,
     /// The parts in the order in which they run.
     order: Vec<usize>,
+    /// Whether it is an error to change a row that the statement has changed; else such a row is passed over.
+    refuses_second_changes: bool,
     /// Foreign keys to be judged when all have run.
     judged: Vec<DeferrableCheck>,
 }
@@ -87,6 +91,8 @@ pub enum Last<'a> {
     Query(&'a Query),
     /// INSERT, UPDATE or DELETE.
     Write(Write<'a>),
+    /// MERGE.
+    Merge(&'a ast::Merge),
 }
 
 /// Whether a WITH has entries that run by themselves, so that the statement is a compound one.
@@ -109,6 +115,7 @@ impl Last<'_> {
                 query.limit_clause.visit(visitor)?;
                 query.fetch.visit(visitor)
             }
+            Last::Merge(merge) => merge.visit(visitor),
             Last::Write(Write::Insert(insert)) => insert.visit(visitor),
             Last::Write(Write::Update(update)) => update.visit(visitor),
             Last::Write(Write::Delete(delete)) => delete.visit(visitor),
@@ -121,6 +128,30 @@ fn runs_once(with: &ast::With, last: Last<'_>) -> Vec<bool> {
     volatile_ctes::run_once(with, |names| {
         let _ = last.visit(names);
     })
+}
+
+impl Last<'_> {
+    /// How often the statement names its target by this name alone.
+    fn names_target(self, name: &str) -> usize {
+        match self {
+            Last::Write(write) => write.names_target(name),
+            Last::Query(_) => 0,
+            Last::Merge(merge) => match &merge.table {
+                ast::TableFactor::Table { name: target, .. } => {
+                    usize::from(super::is_named(target, name))
+                }
+                _ => 0,
+            },
+        }
+    }
+
+    fn highest_parameter(self) -> usize {
+        match self {
+            Last::Query(query) => super::highest_parameter(query),
+            Last::Write(write) => write.highest_parameter(),
+            Last::Merge(merge) => super::highest_parameter(merge),
+        }
+    }
 }
 
 /// The write that an entry of WITH is.
@@ -175,7 +206,7 @@ fn refuse_writes_below(with: Option<&ast::With>, last: Last<'_>) -> Result<()> {
 }
 
 /// The state of binding a compound statement.
-struct Binding<'a> {
+pub(super) struct Binding<'a> {
     binder: Binder<'a>,
     text: &'a str,
     params: Vec<Option<SqlType>>,
@@ -187,6 +218,9 @@ struct Binding<'a> {
     tables: Vec<Arc<Table>>,
     modes: Vec<Mode>,
     parts: Vec<Part>,
+    /// The first part of the statement behind WITH.
+    last: usize,
+    refuses_second_changes: bool,
     judged: Vec<DeferrableCheck>,
     deferrable: Vec<DeferrableCheck>,
 }
@@ -199,52 +233,21 @@ pub fn bind(
     text: &str,
     param_types: &[Option<SqlType>],
 ) -> Result<BoundWrite> {
-    let highest = super::highest_parameter(with).max(match last {
-        Last::Query(query) => super::highest_parameter(query),
-        Last::Write(write) => write.highest_parameter(),
-    });
-    let mut params = param_types.to_vec();
-    params.resize(params.len().max(highest), None);
-    let mut binding = Binding::new(binder, text, params);
-    let once = runs_once(with, last);
-    let mut plain: Vec<ast::Cte> = Vec::new();
-    for (cte, once) in with.cte_tables.iter().zip(once) {
-        let write = written_by(&cte.query);
-        if write.is_none() && !once {
-            plain.push(cte.clone());
-            continue;
-        }
-        let own = entries(with, &plain, cte.query.with.as_ref());
-        let name = fold(&cte.alias.name);
-        let columns = match write {
-            Some(write) => binding.write(&name, write, own.as_ref())?.0,
-            None => {
-                let query = Query { with: own, ..(*cte.query).clone() };
-                binding.read(&name, &query)?
-            }
-        };
-        let rest = with.cte_tables.iter().skip_while(|other| !std::ptr::eq(*other, cte)).skip(1);
-        match columns.is_empty() {
-            false => binding.relate(cte, &columns)?,
-            true => refuse_without_rows(&name, rest, last)?,
-        }
-    }
+    let mut binding = Binding::new(binder, Some(with), last, text, param_types);
+    let plain = binding.entries(with, last)?;
     let (columns, tag) = match last {
         Last::Query(query) => {
-            let query = Query { with: entries(with, &plain, None), ..query.clone() };
+            let query = Query { with: plain, ..query.clone() };
             (binding.read("", &binding.rewritten(query)?)?, "SELECT")
         }
-        Last::Write(write) => {
-            let own = entries(with, &plain, None);
-            let (columns, tag) = binding.write("", write, own.as_ref())?;
-            (columns, tag)
-        }
+        Last::Write(write) => binding.write("", write, plain.as_ref())?,
+        Last::Merge(_) => unreachable!("MERGE has a way of its own"),
     };
     binding.finish(columns, tag)
 }
 
 /// A WITH of the statement's plain entries so far and a part's own.
-fn entries(with: &ast::With, plain: &[ast::Cte], own: Option<&ast::With>) -> Option<ast::With> {
+fn joined(with: &ast::With, plain: &[ast::Cte], own: Option<&ast::With>) -> Option<ast::With> {
     let own_entries = own.into_iter().flat_map(|own| own.cte_tables.iter());
     let cte_tables: Vec<_> = plain.iter().chain(own_entries).cloned().collect();
     let recursive = with.recursive || own.is_some_and(|own| own.recursive);
@@ -253,30 +256,22 @@ fn entries(with: &ast::With, plain: &[ast::Cte], own: Option<&ast::With>) -> Opt
 }
 
 /// 0A000 if what follows reads a part that returns nothing.
-fn refuse_without_rows<'c>(
-    name: &str,
-    mut rest: impl Iterator<Item = &'c ast::Cte>,
-    last: Last<'_>,
-) -> Result<()> {
+fn refuse_without_rows(name: &str, rest: &[ast::Cte], last: Last<'_>) -> Result<()> {
     let count = |show: &dyn Fn(&mut Names<'_>)| {
         let mut names = Names::of(name);
         show(&mut names);
         names.found()
     };
     // Targets of writes are tables, whatever WITH calls its entries.
-    let mut named = rest.any(|cte| {
+    let mut named = rest.iter().any(|cte| {
         let own = written_by(&cte.query).map_or(0, |write| write.names_target(name));
         count(&|names| {
             let _ = cte.query.visit(names);
         }) > own
     });
-    let own = match last {
-        Last::Write(write) => write.names_target(name),
-        Last::Query(_) => 0,
-    };
     named |= count(&|names| {
         let _ = last.visit(names);
-    }) > own;
+    }) > last.names_target(name);
     match named {
         true => Err(SqlError::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -287,7 +282,17 @@ fn refuse_without_rows<'c>(
 }
 
 impl<'a> Binding<'a> {
-    fn new(binder: &Binder<'a>, text: &'a str, params: Vec<Option<SqlType>>) -> Self {
+    /// Nothing bound yet.
+    pub fn new(
+        binder: &Binder<'a>,
+        with: Option<&ast::With>,
+        last: Last<'_>,
+        text: &'a str,
+        param_types: &[Option<SqlType>],
+    ) -> Self {
+        let highest = with.map_or(0, super::highest_parameter).max(last.highest_parameter());
+        let mut params = param_types.to_vec();
+        params.resize(params.len().max(highest), None);
         let schema = Schema {
             oid: u32::MAX,
             name: ROWS_SCHEMA.to_owned(),
@@ -309,9 +314,49 @@ impl<'a> Binding<'a> {
             tables: Vec::new(),
             modes: Vec::new(),
             parts: Vec::new(),
+            last: 0,
+            refuses_second_changes: false,
             judged: Vec::new(),
             deferrable: Vec::new(),
         }
+    }
+
+    /// Adds the entries of the statement's WITH that run by themselves; the others are returned.
+    pub fn entries(&mut self, with: &ast::With, last: Last<'_>) -> Result<Option<ast::With>> {
+        let once = runs_once(with, last);
+        let mut plain: Vec<ast::Cte> = Vec::new();
+        for (at, (cte, once)) in with.cte_tables.iter().zip(once).enumerate() {
+            let write = written_by(&cte.query);
+            if write.is_none() && !once {
+                plain.push(cte.clone());
+                continue;
+            }
+            let own = joined(with, &plain, cte.query.with.as_ref());
+            let name = fold(&cte.alias.name);
+            let columns = match write {
+                Some(write) => self.write(&name, write, own.as_ref())?.0,
+                None => {
+                    let query = Query { with: own, ..(*cte.query).clone() };
+                    self.read(&name, &query)?
+                }
+            };
+            match columns.is_empty() {
+                false => self.relate(cte, &columns)?,
+                true => refuse_without_rows(&name, &with.cte_tables[at + 1..], last)?,
+            }
+        }
+        self.last = self.parts.len();
+        Ok(joined(with, &plain, None))
+    }
+
+    /// Binds a query for its errors alone.
+    pub fn validate(&self, query: &Query) -> Result<()> {
+        self.within().query_with(query, None, &self.params, self.text).map(|_| ())
+    }
+
+    /// Makes it an error if a row is changed twice by the statement.
+    pub fn refuse_second_changes(&mut self) {
+        self.refuses_second_changes = true;
     }
 
     /// A binder that finds the relations of rows.
@@ -348,7 +393,7 @@ impl<'a> Binding<'a> {
     }
 
     /// Adds a part that writes; its columns and the first words of its tag.
-    fn write(
+    pub fn write(
         &mut self,
         name: &str,
         write: Write<'_>,
@@ -488,7 +533,8 @@ impl<'a> Binding<'a> {
         Ok(())
     }
 
-    fn finish(mut self, columns: Arc<[ResultColumn]>, tag: &'static str) -> Result<BoundWrite> {
+    /// The statement of all parts. `columns`: those of its result.
+    pub fn finish(mut self, columns: Arc<[ResultColumn]>, tag: &'static str) -> Result<BoundWrite> {
         let written = self.tables.iter().zip(&self.modes);
         let written: Vec<Arc<Table>> = written
             .filter(|(_, mode)| **mode == Mode::Exclusive)
@@ -508,7 +554,13 @@ impl<'a> Binding<'a> {
             }
         }
         let whole = self.modes.iter().copied().enumerate().collect();
-        let compound = Compound { parts: self.parts, order, judged: self.judged };
+        let compound = Compound {
+            parts: self.parts,
+            last: self.last,
+            order,
+            refuses_second_changes: self.refuses_second_changes,
+            judged: self.judged,
+        };
         let plan = WritePlan {
             tables: self.tables,
             whole,
@@ -536,7 +588,8 @@ impl<'a> Binding<'a> {
             order.push(at);
         }
         let mut order = Vec::new();
-        (0..self.parts.len()).rev().for_each(|at| visit(&self.parts, at, &mut order));
+        let first = self.last..self.parts.len();
+        first.chain((0..self.last).rev()).for_each(|at| visit(&self.parts, at, &mut order));
         order
     }
 }
@@ -591,9 +644,14 @@ impl Compound {
             let part = &self.parts[*at];
             let read: TableRoots =
                 part.inputs.iter().map(|input| input.roots(&roots, &results)).collect();
-            if *at + 1 == self.parts.len() {
-                let returning = returning.take();
-                done = part.run(env, &mut ground, &read, since.as_ref(), scratch, returning)?;
+            let run = Run {
+                env,
+                read: &read,
+                since: since.as_ref(),
+                strict: self.refuses_second_changes,
+            };
+            if *at >= self.last {
+                done += part.run(run, &mut ground, scratch, returning.take())?;
                 continue;
             }
             let width = part.relation.as_ref().map_or(0, |table| table.columns.len());
@@ -602,7 +660,7 @@ impl Compound {
                 Some(_) => Some(&mut rows),
                 None => None,
             };
-            part.run(env, &mut ground, &read, since.as_ref(), scratch, sink)?;
+            part.run(run, &mut ground, scratch, sink)?;
             if let Some(relation) = &part.relation {
                 results[*at] = Some(triomphe::Arc::new(stored(relation, &rows)));
             }
@@ -668,13 +726,22 @@ impl Input {
     }
 }
 
+/// What a part runs with.
+#[derive(Clone, Copy)]
+struct Run<'r> {
+    env: &'r Env<'r>,
+    /// Roots of the tables of the part's plan.
+    read: &'r TableRoots,
+    /// Where the statement began.
+    since: Option<&'r Savepoint>,
+    strict: bool,
+}
+
 impl Part {
     fn run(
         &self,
-        env: &Env<'_>,
+        Run { env, read, since, strict }: Run<'_>,
         ground: &mut Ground<'_>,
-        read: &TableRoots,
-        since: Option<&Savepoint>,
         scratch: &mut Scratch,
         sink: Option<&mut dyn RowSink>,
     ) -> Result<u64> {
@@ -716,7 +783,7 @@ impl Part {
             }
         }
         let mut cx = WriteContext::new(env, tx, &own);
-        (cx.snapshot, cx.skip) = (Some(read.as_slice()), Some(&skip));
+        (cx.snapshot, cx.skip, cx.strict) = (Some(read.as_slice()), Some(&skip), strict);
         plan.run_kind(&mut cx, scratch, sink)
     }
 }

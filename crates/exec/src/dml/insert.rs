@@ -223,7 +223,7 @@ fn bind_values(
     Ok((Some(source), rows))
 }
 
-fn refuse_arity(given: usize, wanted: usize, named: bool) -> Result<()> {
+pub(super) fn refuse_arity(given: usize, wanted: usize, named: bool) -> Result<()> {
     let wrong = |what: &str| Err(SqlError::new(SqlState::SYNTAX_ERROR, what));
     match given.cmp(&wanted) {
         std::cmp::Ordering::Greater => wrong("INSERT has more expressions than target columns"),

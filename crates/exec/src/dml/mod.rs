@@ -26,6 +26,7 @@ mod delete;
 mod effects;
 mod generated;
 mod insert;
+pub mod merge;
 mod query;
 mod returning;
 mod source;
@@ -150,8 +151,7 @@ impl Write<'_> {
                 }
             },
         };
-        let is_it = |target| matches!(parts(target).as_deref(), Ok([only]) if only == name);
-        usize::from(target.is_some_and(is_it))
+        usize::from(target.is_some_and(|target| is_named(target, name)))
     }
 
     /// The highest `$n` in the statement.
@@ -166,6 +166,11 @@ impl Write<'_> {
 
 /// What a write is bound to, its columns and the first words of its tag.
 type BoundKind = (WriteKind, Arc<[ResultColumn]>, &'static str);
+
+/// Whether a name is this one, without a schema.
+fn is_named(found: &ast::ObjectName, name: &str) -> bool {
+    matches!(parts(found).as_deref(), Ok([only]) if only == name)
+}
 
 /// The name of a table in FROM.
 fn relation_of(from: &ast::TableWithJoins) -> Option<&ast::ObjectName> {
@@ -530,12 +535,14 @@ pub(crate) struct WriteContext<'a> {
     snapshot: Option<&'a [Vec<triomphe::Arc<Partition>>]>,
     /// Rows of the target that other parts of the statement have changed.
     skip: Option<&'a compound::Touched>,
+    /// Whether a second change of a row is an error; else it is passed over.
+    strict: bool,
 }
 
 impl<'a> WriteContext<'a> {
     /// What a write under `locks` sees.
     pub fn new(env: &'a Env<'a>, tx: &'a mut Transaction, locks: &'a Locks) -> Self {
-        WriteContext { env, tx, locks, zone: None, snapshot: None, skip: None }
+        WriteContext { env, tx, locks, zone: None, snapshot: None, skip: None, strict: false }
     }
 
     /// What the source reads.

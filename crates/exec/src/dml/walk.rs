@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use halcyon_base::ids::RowId;
 use halcyon_sql::coerce::Arena;
-use halcyon_sql::error::Result;
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::RowSet;
 use halcyon_store::ValueRef;
 
@@ -30,11 +30,11 @@ pub(super) fn each_target_row<'c>(
     let mut written = 0;
     for at in 0..rows.len() {
         let ValueRef::Int64(id) = rows.value(at, 0) else { panic!("a row id is an integer") };
-        if seen.as_mut().is_some_and(|seen| !seen.insert(id)) {
-            continue;
-        }
         let place = split_row_id(id);
-        if cx.is_touched(place) {
+        if seen.as_mut().is_some_and(|seen| !seen.insert(id)) || cx.is_touched(place) {
+            if cx.strict {
+                return Err(changed_twice());
+            }
             continue;
         }
         write(cx, arena, at, place)?;
@@ -48,4 +48,10 @@ pub(super) fn each_target_row<'c>(
         }
     }
     Ok(written)
+}
+
+/// 21000.
+fn changed_twice() -> SqlError {
+    SqlError::new(SqlState::CARDINALITY_VIOLATION, "MERGE command cannot affect row a second time")
+        .hint("Ensure that not more than one source row matches any one target row.")
 }

@@ -40,7 +40,7 @@ pub(crate) use grammar::parse;
 pub use materialized::{CreateMaterializedView, ViewExecutor, ViewOptions};
 pub use session::{Discarded, SessionStatement, SystemChange};
 pub(crate) use spellings::INFERENCE;
-pub use spellings::Overriding;
+pub use spellings::{MERGE_DEFAULTS, MERGE_NOTHING, Overriding};
 pub use upkeep::{Upkeep, UpkeepObject, UpkeepVerb};
 pub use view::{CopyOrders, Explained, Side, ViewStatement};
 

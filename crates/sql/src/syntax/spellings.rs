@@ -6,8 +6,9 @@
 //! nobody counts once the SQL parser has got that far.
 
 use datafusion::sql::sqlparser::ast::Insert;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 
 use super::words::is_word;
 
@@ -25,6 +26,8 @@ use super::words::is_word;
 /// - `ON CONFLICT (lower(a)) WHERE b` is `ON CONFLICT ("…")` with all of it in one name: see
 ///   [`crate::inference::Inference`].
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
+/// - In MERGE, `DO NOTHING`, `INSERT DEFAULT VALUES` and `OVERRIDING … VALUE` are columns that no table
+///   has: see [`MERGE_NOTHING`], [`MERGE_DEFAULTS`], [`Overriding::of_word`].
 pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let words: Vec<usize> =
         (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
@@ -42,6 +45,7 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
     }
     let of_transaction = begins(&tokens, &["BEGIN", "START", "SET"]);
     let mut queries = Vec::new();
+    let mut edits: Vec<(usize, usize, String)> = Vec::new();
     let mut overriding = None;
     for at in 0..words.len() {
         let Token::Word(word) = &tokens[words[at]].token else { continue };
@@ -79,10 +83,41 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
             _ if is(&tokens, at, "OVERRIDING") && is(&tokens, at + 2, "VALUE") => {
                 let system = is(&tokens, at + 1, "SYSTEM");
                 let insert = (0..at).rev().find(|at| is(&tokens, *at, "INSERT"));
-                if let (true, Some(insert)) = (system || is(&tokens, at + 1, "USER"), insert) {
+                let of_merge = insert.is_some_and(|at| at > 0 && is(&tokens, at - 1, "THEN"));
+                if let (true, Some(insert), true) =
+                    (system || is(&tokens, at + 1, "USER"), insert, of_merge)
+                {
+                    let word = if system { OVERRIDING_SYSTEM } else { OVERRIDING_USER };
+                    let has_list = tokens[words[insert + 1]].token == Token::LParen;
+                    let (last, text) = match has_list {
+                        true => (insert + 1, format!("INSERT (\"{word}\", ")),
+                        false => (insert, format!("INSERT (\"{word}\")")),
+                    };
+                    edits.push((words[insert], words[last], text));
+                    silent.extend(at..at + 3);
+                } else if let (true, Some(insert)) = (system || is(&tokens, at + 1, "USER"), insert)
+                {
                     overriding = Some((insert, system));
                     silent.extend(at..at + 3);
                 }
+            }
+            Keyword::DO
+                if is(&tokens, at + 1, "NOTHING") && at > 0 && is(&tokens, at - 1, "THEN") =>
+            {
+                let text = match of_matched(&tokens, &words, at) {
+                    true => format!("UPDATE SET \"{MERGE_NOTHING}\" = 1"),
+                    false => format!("INSERT (\"{MERGE_NOTHING}\") VALUES (1)"),
+                };
+                edits.push((words[at], words[at + 1], text));
+            }
+            Keyword::INSERT
+                if at > 0
+                    && is(&tokens, at - 1, "THEN")
+                    && is(&tokens, at + 1, "DEFAULT")
+                    && is(&tokens, at + 2, "VALUES") =>
+            {
+                let text = format!("INSERT (\"{MERGE_DEFAULTS}\") VALUES (1)");
+                edits.push((words[at], words[at + 2], text));
             }
             Keyword::CONFLICT if at > 0 && is(&tokens, at - 1, "ON") => {
                 inference_as_name(&mut tokens, &words, at + 1);
@@ -95,6 +130,19 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
     }
     for at in silent {
         tokens[words[at]].token = Token::Whitespace(Whitespace::Space);
+    }
+    if !edits.is_empty() {
+        // A query that is `TABLE t` stands before the clauses of a MERGE.
+        edits.sort_unstable_by_key(|(first, ..)| *first);
+        for (first, last, text) in edits.into_iter().rev() {
+            let span = tokens[first].span;
+            let made = Tokenizer::new(&PostgreSqlDialect {}, &text).tokenize();
+            let made = made.expect("words and quoted names are tokens");
+            tokens.splice(
+                first..=last,
+                made.into_iter().map(|token| TokenWithSpan::new(token, span)),
+            );
+        }
     }
     for at in queries.iter().copied().rev() {
         let span = tokens[at].span;
@@ -123,6 +171,12 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
     }
     tokens
 }
+
+/// The column that an UPDATE or INSERT of MERGE names which stands for DO NOTHING.
+pub const MERGE_NOTHING: &str = "\u{1}nothing";
+
+/// The column that an INSERT of MERGE names which stands for DEFAULT VALUES.
+pub const MERGE_DEFAULTS: &str = "\u{1}defaults";
 
 /// The beginning of a name that stands for the conflict target of an INSERT.
 pub(crate) const INFERENCE: &str = "\u{1}";
@@ -175,6 +229,19 @@ fn inference_as_name(tokens: &mut [TokenWithSpan], words: &[usize], at: usize) {
     tokens[words[first]].token = Token::make_word(&query, Some('"'));
 }
 
+/// Whether the action at `words[at]` is that of a clause WHEN MATCHED, not WHEN NOT MATCHED.
+fn of_matched(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
+    let is = |at: usize, word| words.get(at).is_some_and(|at| is_word(&tokens[*at].token, word));
+    let begins = |at: &usize| {
+        is(*at, "WHEN") && (is(at + 1, "MATCHED") || is(at + 1, "NOT") && is(at + 2, "MATCHED"))
+    };
+    (0..at).rev().find(begins).is_some_and(|when| is(when + 1, "MATCHED"))
+}
+
+/// The columns that an INSERT of MERGE names first which stand for OVERRIDING.
+const OVERRIDING_SYSTEM: &str = "\u{1}system";
+const OVERRIDING_USER: &str = "\u{1}user";
+
 /// What an INSERT says about values for identity columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overriding {
@@ -194,6 +261,24 @@ impl Overriding {
             (true, false) => Overriding::System,
             (true, true) => Overriding::User,
         }
+    }
+
+    /// What a first column of an INSERT of MERGE stands for; `None`: it is a column.
+    pub fn of_word(name: &str) -> Option<Overriding> {
+        match name {
+            OVERRIDING_SYSTEM => Some(Overriding::System),
+            OVERRIDING_USER => Some(Overriding::User),
+            _ => None,
+        }
+    }
+
+    /// Makes an INSERT say this.
+    pub fn put(self, insert: &mut Insert) {
+        (insert.overwrite, insert.has_table_keyword) = match self {
+            Overriding::Nothing => (false, false),
+            Overriding::System => (true, false),
+            Overriding::User => (true, true),
+        };
     }
 }
 
@@ -282,6 +367,20 @@ mod tests {
             ("SELECT nextval('a.s'::regclass)", "SELECT nextval('a.s')"),
             ("SELECT setval ( 's' :: regclass, 7, true)", "SELECT setval('s', 7, true)"),
             ("TABLE t", "SELECT * FROM t"),
+            (
+                "MERGE INTO t USING s ON a = b WHEN NOT MATCHED AND CASE WHEN c THEN d END \
+                 THEN DO NOTHING WHEN MATCHED THEN DO NOTHING",
+                "MERGE INTO t USING s ON a = b WHEN NOT MATCHED AND CASE WHEN c THEN d END \
+                 THEN INSERT (\"\u{1}nothing\") VALUES (1) \
+                 WHEN MATCHED THEN UPDATE SET \"\u{1}nothing\" = 1",
+            ),
+            (
+                "MERGE INTO t USING s ON a = b WHEN NOT MATCHED AND c THEN INSERT (d) OVERRIDING \
+                 USER VALUE VALUES (1) WHEN NOT MATCHED THEN INSERT DEFAULT VALUES",
+                "MERGE INTO t USING s ON a = b WHEN NOT MATCHED AND c THEN \
+                 INSERT (\"\u{1}user\", d) VALUES (1) \
+                 WHEN NOT MATCHED THEN INSERT (\"\u{1}defaults\") VALUES (1)",
+            ),
             ("table \"T\" ORDER BY 1 LIMIT 2", "SELECT * FROM \"T\" ORDER BY 1 LIMIT 2"),
             ("TABLE a.t UNION ALL TABLE u", "SELECT * FROM a.t UNION ALL SELECT * FROM u"),
             ("WITH x AS (TABLE t) SELECT 1", "WITH x AS (SELECT * FROM t) SELECT 1"),
