@@ -45,7 +45,7 @@ pub use rights::{Grant, Privilege, Role};
 pub use sequence::{Position, Sequence, SequenceOptions};
 pub use table::{
     Action, Check, Column, Deferral, Derived, DerivedKey, ForeignKey, Identity, Index, IndexColumn,
-    IndexConstraint, Partitioning, Table, TableKind, partition_of,
+    IndexConstraint, OnCommit, Partitioning, Table, TableKind, partition_of,
 };
 
 /// The role that exists from the beginning and may do everything.

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::materialized::{MaterializedView, ViewGuard};
 use crate::sequence::Position;
-use crate::temporary::OnCommit;
+use crate::table::OnCommit;
 use crate::{
     Catalog, Check, Column, ForeignKey, Grant, Ids, Index, Partitioning, Relation, Role, Schema,
     Sequence, SequenceOptions, Table, TableKind, View,

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use super::rights::Grant;
 use crate::materialized::MaterializedView;
-use crate::temporary::OnCommit;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::quote_ident;
 use halcyon_sql::types::SqlType;
@@ -65,6 +64,18 @@ pub enum TableKind {
     Stream,
     /// From other tables, by a query.
     Materialized(Arc<MaterializedView>),
+}
+
+/// What becomes of a temporary table when a transaction commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCommit {
+    /// Its rows stay.
+    #[default]
+    PreserveRows,
+    /// Its rows go.
+    DeleteRows,
+    /// The table goes.
+    Drop,
 }
 
 /// How the rows of a table are spread.

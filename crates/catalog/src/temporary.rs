@@ -10,27 +10,17 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use halcyon_base::ids::{PartitionId, TableId};
+use halcyon_txn::PartitionCell;
 
-use crate::{Catalog, Relation, Schema, Table};
+pub use crate::table::OnCommit;
+use crate::{Catalog, Column, Partitioning, Relation, Schema, Table, TableKind};
 
 /// The name that stands for the session's own temporary schema.
 pub const ALIAS: &str = "pg_temp";
 
 /// How the names of temporary schemas begin; no other schema's name does.
 const PREFIX: &str = "pg_temp_";
-
-/// What becomes of a temporary table when a transaction commits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OnCommit {
-    /// Its rows stay.
-    #[default]
-    PreserveRows,
-    /// Its rows go.
-    DeleteRows,
-    /// The table goes.
-    Drop,
-}
 
 /// The name of a session's temporary schema.
 pub fn schema_of(session: u32) -> String {
@@ -61,6 +51,38 @@ impl Table {
     pub fn is_temporary(&self) -> bool {
         is_temporary(&self.schema)
     }
+}
+
+/// A table that one statement reads its own intermediate rows as: it is in no catalog that lasts, and what
+/// runs the statement brings its rows. `number`: tells it from the statement's others.
+pub fn table_of_rows(
+    number: u32,
+    schema: &str,
+    name: &str,
+    owner: &str,
+    columns: Vec<Column>,
+) -> Table {
+    let mut table = Table {
+        id: TableId(u32::MAX - number),
+        schema: schema.to_owned(),
+        name: name.to_owned(),
+        columns,
+        arrow: Arc::new(arrow::datatypes::Schema::empty()),
+        partitioning: Partitioning::Single,
+        cells: vec![Arc::new(PartitionCell::unbuilt(PartitionId(u32::MAX - number)))],
+        indexes: Vec::new(),
+        checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        referenced_by: Vec::new(),
+        kind: TableKind::Ordinary,
+        feeds: Vec::new(),
+        on_commit: OnCommit::default(),
+        owner: owner.to_owned(),
+        grants: Vec::new(),
+        comment: None,
+    };
+    table.refresh_arrow();
+    table
 }
 
 impl Schema {

@@ -50,8 +50,8 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{fold, last, parts};
 use halcyon_sql::syntax::DdlStatement;
 
+pub use remove::drop_at_commit;
 pub use role::scram_verifier;
-pub use temporary::drop_at_commit;
 
 /// The outcome of a DDL statement: its tag, and the number of rows if the tag has one.
 pub type Done = (&'static str, Option<u64>);

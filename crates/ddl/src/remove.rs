@@ -1,13 +1,14 @@
 //! DROP, with what depends on the dropped.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType};
 use halcyon_base::ids::TableId;
 
 use super::constraint::unmirror;
 use super::{DdlContext, index, materialized, names, parts, role, sequence, view};
-use halcyon_catalog::{Catalog, Found, Relation, SCHEMAS};
+use halcyon_catalog::{Catalog, Found, OnCommit, Relation, SCHEMAS, Table};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::last;
 
@@ -79,6 +80,16 @@ fn find(
             Ok(Some((schema.name.clone(), name.to_owned())))
         }
     }
+}
+
+/// Drops the tables of the temporary schema that are ON COMMIT DROP, with all that depends on them.
+///
+/// Errors: those of a wait for locks.
+pub fn drop_at_commit(cx: &mut DdlContext<'_>, schema: &str) -> Result<()> {
+    let goes = |table: &&Arc<Table>| table.on_commit == OnCommit::Drop;
+    let going = cx.catalog.schemas[schema].tables().filter(goes);
+    let going = going.map(|table| (schema.to_owned(), table.name.clone())).collect();
+    drop_relations(cx, going, true)
 }
 
 /// Drops relations and, with CASCADE, what depends on them; without, 2BP01 if anything outside

@@ -1,13 +1,10 @@
 //! Temporary tables, views and sequences: where they go, what may refer to them, and which statements
 //! concern nothing else.
 
-use std::sync::Arc;
-
 use datafusion::sql::sqlparser::ast::{
     CreateTable, CreateView, ObjectType, OnCommit as Clause, Query, Statement,
 };
 
-use super::remove::drop_relations;
 use super::{Ddl, DdlContext, NAME_BYTES_MAX, parts};
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::temporary::{ALIAS, OnCommit, is_temporary, schema_of};
@@ -147,16 +144,6 @@ pub(super) fn refuse_move(from: &str, to: &str) -> Result<()> {
         )),
         false => Ok(()),
     }
-}
-
-/// Drops the tables of the temporary schema that are ON COMMIT DROP, with all that depends on them.
-///
-/// Errors: those of a wait for locks.
-pub fn drop_at_commit(cx: &mut DdlContext<'_>, schema: &str) -> Result<()> {
-    let goes = |table: &&Arc<Table>| table.on_commit == OnCommit::Drop;
-    let going = cx.catalog.schemas[schema].tables().filter(goes);
-    let going = going.map(|table| (schema.to_owned(), table.name.clone())).collect();
-    drop_relations(cx, going, true)
 }
 
 impl Ddl {

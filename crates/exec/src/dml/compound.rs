@@ -19,19 +19,17 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{self, Query, Visit, Visitor};
-use halcyon_base::ids::{PartitionId, RowId, TableId};
+use halcyon_base::ids::{RowId, TableId};
 use halcyon_store::{Partition, ValueRef};
-use halcyon_txn::{Mode, PartitionCell, Savepoint, Transaction, WaitLimits};
+use halcyon_txn::{Mode, Savepoint, Transaction, WaitLimits};
 
 use super::{BoundWrite, QuerySource, Scope, Write, WriteContext, WriteKind, WritePlan};
 use crate::deferrable::DeferrableCheck;
 use crate::point::Scratch;
 use crate::upkeep::FedViews;
 use halcyon_catalog::session_vars::SessionVars;
-use halcyon_catalog::temporary::OnCommit;
-use halcyon_catalog::{
-    Catalog, Column, Partitioning, Relation, SUPERUSER, Schema, Table, TableKind,
-};
+use halcyon_catalog::temporary::table_of_rows;
+use halcyon_catalog::{Catalog, Column, Relation, SUPERUSER, Schema, Table};
 use halcyon_plan::bind::{Binder, result_columns};
 use halcyon_plan::env::{Env, Locks, Roots};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -482,40 +480,20 @@ impl<'a> Binding<'a> {
                 ),
             ));
         }
-        let number = self.parts.len() as u32;
-        let cell = PartitionCell::unbuilt(PartitionId(u32::MAX - number));
-        let mut table = Table {
-            id: TableId(u32::MAX - number),
-            schema: ROWS_SCHEMA.to_owned(),
-            name: name.clone(),
-            columns: Vec::new(),
-            arrow: Arc::new(arrow::datatypes::Schema::empty()),
-            partitioning: Partitioning::Single,
-            cells: vec![Arc::new(cell)],
-            indexes: Vec::new(),
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            referenced_by: Vec::new(),
-            kind: TableKind::Ordinary,
-            feeds: Vec::new(),
-            on_commit: OnCommit::default(),
-            owner: self.session.user.clone(),
-            grants: Vec::new(),
-            comment: None,
-        };
+        let mut made: Vec<Column> = Vec::new();
         for (at, column) in columns.iter().enumerate() {
             let name = given.get(at).map_or_else(|| column.name.clone(), |given| fold(&given.name));
             let ty = column.ty.ok_or_else(|| {
                 SqlError::unsupported(format!("a column of type {}", column.field.data_type()))
             })?;
-            if table.column(&name).is_some() {
+            if made.iter().any(|known| known.name == name) {
                 let what =
                     format!("the column name \"{name}\" twice in a query of WITH that writes");
                 return Err(
                     SqlError::unsupported(what).hint("Name the columns behind the query's name.")
                 );
             }
-            table.columns.push(Column {
+            made.push(Column {
                 name,
                 ty,
                 not_null: false,
@@ -525,7 +503,8 @@ impl<'a> Binding<'a> {
                 comment: None,
             });
         }
-        table.refresh_arrow();
+        let number = self.parts.len() as u32;
+        let table = table_of_rows(number, ROWS_SCHEMA, &name, &self.session.user, made);
         let table = Arc::new(table);
         let catalog = Arc::make_mut(&mut self.catalog);
         catalog.put(ROWS_SCHEMA, &name, Relation::Table(Arc::clone(&table)));

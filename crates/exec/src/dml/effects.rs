@@ -46,7 +46,7 @@ struct Incoming {
     node: Option<usize>,
     /// Defaults of the key's columns, for SET DEFAULT.
     defaults: Vec<Cell>,
-    /// Whether NO ACTION is judged here; else whoever runs the statement decides when.
+    /// Whether NO ACTION is judged here; else the statement's session or its other parts decide when.
     judged: bool,
 }
 
