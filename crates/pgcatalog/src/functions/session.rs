@@ -30,8 +30,6 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
     define("pg_is_in_recovery", (0, 0), Gives::Bool, PURE, |_, _| Ok(truth(false))),
     define("pg_is_wal_replay_paused", (0, 0), Gives::Bool, PURE, |_, _| Ok(truth(false))),
-    define("pg_my_temp_schema", (0, 0), Gives::Oid, PURE, |_, _| Ok(oid(0))),
-    define("pg_is_other_temp_schema", (1, 1), Gives::Bool, PURE, |_, _| Ok(truth(false))),
     define("txid_current", (0, 0), Gives::Int8, LIVE, transaction),
     define("txid_current_if_assigned", (0, 0), Gives::Int8, LIVE, transaction),
     define("pg_current_xact_id_if_assigned", (0, 0), Gives::Int8, LIVE, transaction),
