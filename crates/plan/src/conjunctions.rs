@@ -65,6 +65,7 @@ mod tests {
     use datafusion::common::tree_node::TreeNodeRecursion;
     use datafusion::logical_expr::utils::split_conjunction;
     use datafusion::logical_expr::{Filter, LogicalPlanBuilder, col, lit};
+    use halcyon_sql::stack::with_new_stack;
 
     fn depth(predicate: &Expr) -> usize {
         match predicate {
@@ -77,6 +78,11 @@ mod tests {
 
     #[test]
     fn long_conjunctions_are_balanced_and_keep_their_order() {
+        // Chains of thousands need more stack than a test's thread has.
+        with_new_stack(balances_long_conjunctions);
+    }
+
+    fn balances_long_conjunctions() {
         for (count, deepest) in [(1, 0), (SHORT, SHORT - 1), (SHORT + 1, 7), (5_000, 13)] {
             let conditions = || (0..count).map(|n| col("a").not_eq(lit(n as i64)));
             let made = conjunction(conditions()).expect("conditions");
