@@ -1009,6 +1009,15 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             }
             args
         }
+        // `a && b`; DataFusion wants the items' type.
+        "array_has_any" | "array_has_all" if args.len() == 2 => {
+            for arg in &args {
+                if arg.get_type(schema)?.is_null() {
+                    return Ok(unknown());
+                }
+            }
+            args
+        }
         name if table_functions::is_ours(name) => table_arguments(name, args, schema, types)?,
         name if by_value::is_ours(name) => by_value_arguments(name, args, schema, types)?,
         name if let Some(wanted) = zoned::argument_types(name, args.len()) => {
@@ -1149,8 +1158,7 @@ fn in_list(
             _ => false,
         }
     }
-    let types_meet = || match_each_other("IN", list.iter().chain([&expr]), schema).is_ok();
-    if expr.is_volatile() || list.iter().all(constant) && types_meet() {
+    if expr.is_volatile() || list.iter().all(constant) && are_of_one_kind(&expr, &list, schema)? {
         return Ok(Expr::InList(InList { expr: Box::new(expr), list, negated }));
     }
     let mut equal = Vec::with_capacity(list.len());
@@ -1160,6 +1168,17 @@ fn in_list(
     }
     let any = any_of(equal);
     Ok(if negated { !any } else { any })
+}
+
+/// Whether DataFusion compares all of them by one type. Of floats and decimals, which meet as floats, it would
+/// make decimals.
+fn are_of_one_kind(expr: &Expr, list: &[Expr], schema: &DFSchema) -> Result<bool> {
+    let types = list.iter().chain([expr]).map(|expr| expr.get_type(schema));
+    let types = types.filter(|ty| !ty.as_ref().is_ok_and(DataType::is_null));
+    let types = types.collect::<Result<Vec<_>>>()?;
+    let (floats, decimals) =
+        (types.iter().any(DataType::is_floating), types.iter().any(DataType::is_decimal));
+    Ok(!(floats && decimals) && types.iter().all(|ty| comparable(&types[0], ty)))
 }
 
 /// Conditions with OR between them, as deep as the logarithm of their number.
@@ -1205,6 +1224,12 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
     }
     match op {
         Plus | Minus | Multiply | Divide | Modulo => calculation(left, lt, op, right, rt),
+        AtArrow | ArrowAt => match [&lt, &rt].map(|ty| matches!(ty, DataType::List(_))) {
+            [true, true] => Ok(whole(left, op, right)),
+            [true, false] if rt.is_null() => Ok(unknown()),
+            [false, true] if lt.is_null() => Ok(unknown()),
+            _ => Err(external(no_operator(&lt, &op.to_string(), &rt))),
+        },
         Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom => {
             if comparable(&lt, &rt) {
                 Ok(whole(left, op, right))
@@ -1214,6 +1239,11 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
         }
         _ => Ok(whole(left, op, right)),
     }
+}
+
+/// A condition that is neither true nor false.
+fn unknown() -> Expr {
+    Expr::Literal(ScalarValue::Boolean(None), None)
 }
 
 /// If one of the compared texts is CHAR(n), which is stored without trailing blanks, removes

@@ -210,6 +210,8 @@ mod tests {
             }
             for (text, state) in [
                 (format!("{}SELECT 1", "EXPLAIN ".repeat(20_000)), "54001"),
+                (format!("{}SELECT 1", "DESCRIBE ".repeat(200_000)), "54001"),
+                (format!("{}SELECT 1", "DESC ".repeat(200_000)), "54001"),
                 (format!("SELECT CAST(1 AS {}int", "ARRAY<".repeat(20_000)), "54001"),
                 (format!("SELECT 1::int{}", "[]".repeat(200_000)), "54001"),
                 // What was read until the error is dropped by the parser.

@@ -6,7 +6,7 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{Expr, Statement};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -29,6 +29,19 @@ macro_rules! as_postgresql {
     };
 }
 
+/// Flags for which PostgreSQL's dialect has the default.
+macro_rules! flags_of_postgresql {
+    ($($name:ident)+) => {
+        $(fn $name(&self) -> bool {
+            go_on();
+            POSTGRESQL.$name()
+        })+
+    };
+}
+
+// Every question that the parser asks while it reads is answered here, those with defaults, too: a recursion
+// that asks only such a question (DESCRIBE DESCRIBE …) would not be stopped. `supports_trailing_commas` is asked
+// when a parser is made, which nobody stops.
 impl Dialect for Postgresql {
     fn dialect(&self) -> TypeId {
         go_on();
@@ -101,6 +114,60 @@ impl Dialect for Postgresql {
         supports_comma_separated_trim() -> bool;
         supports_xml_expressions() -> bool;
         supports_comment_optimizer_hint() -> bool;
+        is_nested_delimited_identifier_start(ch: char) -> bool;
+        parse_prefix(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>>;
+        parse_statement(parser: &mut Parser<'_>) -> Option<Result<Statement, ParserError>>;
+        prec_unknown() -> u8;
+        is_column_alias(keyword: &Keyword, parser: &mut Parser<'_>) -> bool;
+        is_select_item_alias(explicit: bool, keyword: &Keyword, parser: &mut Parser<'_>) -> bool;
+        is_table_factor(keyword: &Keyword, parser: &mut Parser<'_>) -> bool;
+        is_table_alias(keyword: &Keyword, parser: &mut Parser<'_>) -> bool;
+        is_table_factor_alias(explicit: bool, keyword: &Keyword, parser: &mut Parser<'_>) -> bool;
+    }
+
+    flags_of_postgresql! {
+        supports_string_literal_backslash_escape ignores_wildcard_escapes
+        supports_window_clause_named_window_reference supports_within_after_array_aggregation
+        supports_partition_by_after_order_by supports_array_join_syntax
+        supports_group_by_with_modifier supports_left_associative_joins_without_parens
+        supports_outer_join_operator supports_cross_join_constraint supports_connect_by
+        supports_execute_immediate supports_match_recognize supports_in_empty_list
+        supports_start_transaction_modifier supports_end_transaction_modifier
+        supports_named_fn_args_with_eq_operator supports_named_fn_args_with_assignment_operator
+        supports_named_fn_args_with_rarrow_operator supports_numeric_prefix
+        supports_window_function_null_treatment_arg supports_dictionary_syntax
+        support_map_literal_syntax supports_lambda_functions supports_parenthesized_set_variables
+        supports_comma_separated_set_assignments supports_update_order_by
+        supports_select_wildcard_except convert_type_before_value supports_triple_quoted_string
+        supports_limit_comma supports_string_literal_concatenation
+        supports_string_literal_concatenation_with_newline supports_projection_trailing_commas
+        supports_from_trailing_commas supports_column_definition_trailing_commas
+        supports_object_name_double_dot_notation supports_struct_literal supports_select_expr_star
+        supports_from_first_select supports_from_first_insert supports_pipe_operator
+        supports_user_host_grantee supports_match_against supports_select_wildcard_exclude
+        supports_select_exclude supports_create_table_multi_schema_info_sources
+        supports_select_modifiers describe_requires_table_keyword supports_extract_comma_syntax
+        supports_subquery_as_function_arg supports_create_view_comment_syntax
+        supports_array_typedef_without_element_type supports_parens_around_table_factor
+        supports_values_as_table_factor supports_dollar_placeholder supports_dollar_as_money_prefix
+        require_interval_qualifier supports_asc_desc_in_column_definition
+        supports_multiline_comment_hints supports_eq_alias_assignment supports_try_convert
+        supports_bang_not_operator supports_load_data supports_top_before_distinct
+        supports_boolean_literals supports_show_like_before_in supports_create_table_select
+        supports_partiql supports_constraint_keyword_without_name supports_key_column_option
+        supports_table_sample_before_alias supports_insert_set supports_insert_table_function
+        supports_insert_table_query supports_insert_format supports_set_stmt_without_operator
+        supports_table_versioning supports_table_hints requires_single_line_comment_whitespace
+        supports_order_by_all supports_space_separated_column_options
+        supports_comma_separated_drop_column_list supports_data_type_signed_suffix
+        supports_semantic_view_table_factor supports_quote_delimited_string
+        supports_double_ampersand_operator supports_binary_kw_as_cast
+        supports_select_wildcard_replace supports_select_wildcard_ilike
+        supports_select_wildcard_rename supports_optimize_table supports_install supports_detach
+        supports_prewhere supports_with_fill supports_limit_by supports_interpolate
+        supports_settings supports_select_format supports_cte_without_as
+        supports_select_item_multi_column_alias supports_create_table_using
+        supports_long_type_as_bigint supports_map_literal_with_angle_brackets
     }
 }
 

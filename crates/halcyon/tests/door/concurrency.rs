@@ -55,7 +55,8 @@ fn a_long_statement_ends_at_its_timeout() {
     assert_eq!(one(&mut session, TOTAL), "30000");
 }
 
-/// A pattern that is tried at every place of the text, and fails at its end each time: 10¹¹ comparisons.
+/// A pattern that is tried at every place of the text, and fails at its end each time: 10¹¹ comparisons. And an
+/// expression with 10⁸ matches.
 #[test]
 fn a_comparison_with_a_long_pattern_ends_at_its_timeout() {
     let db = items(1);
@@ -70,6 +71,7 @@ fn a_comparison_with_a_long_pattern_ends_at_its_timeout() {
         format!("SELECT {texts} ILIKE {pattern} FROM item WHERE id + 0 = 0"),
         format!("SELECT {texts} ILIKE {pattern} || stock FROM item WHERE id + 0 = 0"),
         format!("SELECT {text} ILIKE {pattern}"),
+        "SELECT regexp_count(repeat('a', 99999990 + stock), 'a') FROM item WHERE id = 0".to_owned(),
     ] {
         let began = Instant::now();
         let ended = session.batch(&comparison);
